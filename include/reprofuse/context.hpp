@@ -1,0 +1,77 @@
+// Where to compute and by which contract. A Context is a cheap handle and may be shared by threads.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "reprofuse/export.hpp"
+
+namespace reprofuse {
+
+enum class DeviceKind { kCpu, kCuda };
+enum class Isa { kScalar, kAvx2, kAvx512, kNeon };
+
+REPROFUSE_API std::string_view isa_name(Isa isa);              // "scalar", "avx2", "avx512", "neon"
+REPROFUSE_API std::optional<Isa> parse_isa(std::string_view);  // nullopt: no such name
+REPROFUSE_API std::vector<Isa> supported_isas();               // on this machine, slowest first
+REPROFUSE_API std::vector<std::string_view> numerics_names();
+
+inline constexpr std::string_view kDefaultNumerics = "fma-1";
+
+struct ContextState;
+
+class REPROFUSE_API Context {
+ public:
+  // isa: forced, or the best this machine has. threads: 0 takes every core available to the process.
+  // Throws kUnsupported for a contract that does not exist or an ISA that the machine lacks.
+  static Context cpu(std::string_view numerics = kDefaultNumerics, std::optional<Isa> isa = std::nullopt,
+                     int threads = 0);
+
+  // Throws kUnsupported when the build has no CUDA backend or the machine no such device.
+  static Context cuda(std::string_view numerics = kDefaultNumerics, int ordinal = 0);
+
+  DeviceKind device() const;
+  std::string_view numerics() const;
+  Isa isa() const;  // of a CPU context
+  int threads() const;
+  std::string description() const;  // "cpu avx512, 2 threads" or "cuda:0 NVIDIA H200 (sm_90)"
+
+  const ContextState& state() const { return *state_; }
+
+ private:
+  explicit Context(std::shared_ptr<const ContextState> state) : state_(std::move(state)) {}
+  std::shared_ptr<const ContextState> state_;
+};
+
+// Scratch memory on the context's device. One workspace serves any number of layers, one call at a time.
+// On CUDA its head records the first non-finite result, so that a launch never has to synchronise.
+class REPROFUSE_API Workspace {
+ public:
+  Workspace(const Context& context, std::size_t bytes);
+  ~Workspace();
+  Workspace(Workspace&& other) noexcept;
+  Workspace& operator=(Workspace&& other) noexcept;
+  Workspace(const Workspace&) = delete;
+  Workspace& operator=(const Workspace&) = delete;
+
+  void* data() const { return data_; }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  std::shared_ptr<const Context> context_;
+  void* data_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+// Prepares caller-allocated memory for use as a workspace; Workspace does this by itself.
+// CUDA: enqueued on `stream`. The memory must be aligned to 256 bytes.
+REPROFUSE_API void reset_workspace(const Context& context, void* workspace, std::size_t bytes, void* stream);
+
+// CUDA: waits for `stream`, then throws kNonFinite if any launch since the last reset met a NaN or an infinity,
+// naming the first op, row and column; the record is cleared. CPU: returns at once, since run() itself throws.
+REPROFUSE_API void check_workspace(const Context& context, void* workspace, void* stream);
+
+}  // namespace reprofuse

@@ -1,0 +1,28 @@
+// Every failure the library reports: a code a program can act on and a message a person can.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+#include "reprofuse/export.hpp"
+
+namespace reprofuse {
+
+enum class ErrorCode {
+  kInvalidArgument = 1,  // a shape, stride, pointer or name that makes no sense
+  kUnsupported = 2,      // a backend, instruction set or contract this build or machine lacks
+  kNonFinite = 3,        // a NaN or an infinity in a weight or a result; the message names the place
+  kDevice = 4,           // the CUDA runtime reported an error
+  kInternal = 5,         // a broken invariant: a bug in ReproFuse
+};
+
+class REPROFUSE_API Error : public std::runtime_error {
+ public:
+  Error(ErrorCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
+  ErrorCode code() const noexcept { return code_; }
+
+ private:
+  ErrorCode code_;
+};
+
+}  // namespace reprofuse

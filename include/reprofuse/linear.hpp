@@ -1,0 +1,51 @@
+// The linear layer y = x · up(W)ᵀ + b, and lists of them that share x (Q, K, V; gate, up) in one launch.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include "reprofuse/context.hpp"
+#include "reprofuse/export.hpp"
+#include "reprofuse/types.hpp"
+
+namespace reprofuse {
+
+struct LinearOutput {
+  Matrix y;                     // [m, n]
+  const float* bias = nullptr;  // [n], or none
+};
+
+// Bits: every y[m, n] equals the contract's reference for row m of x and row n of W alone, whatever the other rows,
+// the other outputs, the device, the threads and the sizes m and n.
+class REPROFUSE_API LinearLayer {
+ public:
+  // CPU: packs the weights into panels; the views may be freed afterwards.
+  // CUDA: keeps the device pointers, copies nothing; the weights must outlive the layer.
+  // All weights share k and dtype. `name` appears in error messages.
+  LinearLayer(const Context& context, std::span<const WeightView> weights, std::string name = "linear");
+  ~LinearLayer();
+  LinearLayer(LinearLayer&&) noexcept;
+  LinearLayer& operator=(LinearLayer&&) noexcept;
+
+  // Which kernels run() takes: "avx512", "cuda sm_90".
+  std::string implementation() const;
+
+  // Scratch that run() needs for any batch of up to max_m rows.
+  std::size_t workspace_bytes(std::int64_t max_m) const;
+
+  // CPU: computes and returns. CUDA: enqueues kernels on `stream` (a cudaStream_t; null is the default stream) without
+  // allocating or synchronising, so the call can be captured in a graph; call check_workspace() before using y.
+  void run(ConstMatrix x, std::span<const LinearOutput> outputs, void* workspace, std::size_t workspace_bytes,
+           void* stream = nullptr) const;
+  void run(ConstMatrix x, std::span<const LinearOutput> outputs, const Workspace& workspace,
+           void* stream = nullptr) const {
+    run(x, outputs, workspace.data(), workspace.bytes(), stream);
+  }
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace reprofuse

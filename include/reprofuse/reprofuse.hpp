@@ -1,0 +1,7 @@
+// The C++ API in one include.
+#pragma once
+
+#include "reprofuse/context.hpp"
+#include "reprofuse/error.hpp"
+#include "reprofuse/linear.hpp"
+#include "reprofuse/types.hpp"

@@ -1,0 +1,108 @@
+#include "base/thread_pool.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "numerics/fp_environment.hpp"
+
+namespace reprofuse {
+namespace {
+
+// How long an idle worker polls before it sleeps: longer than the gap between two ops of a model, far shorter than a
+// person notices.
+constexpr auto kPoll = std::chrono::microseconds(100);
+
+void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#else
+  std::this_thread::yield();
+#endif
+}
+
+template <typename Condition>
+bool poll(Condition condition) {
+  const auto deadline = std::chrono::steady_clock::now() + kPoll;
+  do {
+    for (int i = 0; i < 64; ++i) {
+      if (condition()) return true;
+      relax();
+    }
+  } while (std::chrono::steady_clock::now() < deadline);
+  return condition();
+}
+
+}  // namespace
+
+int available_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) == 0) return std::max(1, CPU_COUNT(&set));
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+ThreadPool::ThreadPool(int threads) {
+  workers_.reserve(static_cast<std::size_t>(std::max(0, threads - 1)));
+  for (int worker = 1; worker < threads; ++worker) workers_.emplace_back([this, worker] { work(worker); });
+}
+
+ThreadPool::~ThreadPool() {
+  {
+    std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  start_.notify_all();
+  for (std::thread& worker : workers_) worker.join();
+}
+
+void ThreadPool::parallel_for(std::int64_t count, const std::function<void(std::int64_t, int)>& task) {
+  std::lock_guard one_loop(one_loop_);
+  task_ = &task;
+  count_ = count;
+  next_ = 0;
+  error_ = nullptr;
+  const bool share = count > 1 && !workers_.empty();
+  if (share) {
+    busy_ = static_cast<int>(workers_.size());
+    {
+      std::lock_guard lock(mutex_);
+      ++loop_;
+    }
+    start_.notify_all();
+  }
+  take_tasks(0);
+  while (share && busy_.load(std::memory_order_acquire) > 0) relax();
+  if (error_) std::rethrow_exception(error_);
+}
+
+void ThreadPool::take_tasks(int worker) {
+  try {
+    for (std::int64_t index; (index = next_.fetch_add(1, std::memory_order_relaxed)) < count_;) (*task_)(index, worker);
+  } catch (...) {
+    next_ = count_;
+    std::lock_guard lock(error_mutex_);
+    if (!error_) error_ = std::current_exception();
+  }
+}
+
+bool ThreadPool::wait_for_loop(std::uint64_t seen) {
+  const auto ready = [&] { return stop_.load() || loop_.load() != seen; };
+  if (!poll(ready)) {
+    std::unique_lock lock(mutex_);
+    start_.wait(lock, ready);
+  }
+  return !stop_.load();
+}
+
+void ThreadPool::work(int worker) {
+  const FpEnvironment pinned;  // a thread inherits its creator's rounding mode; ours must not
+  for (std::uint64_t seen = 0; wait_for_loop(seen);) {
+    ++seen;
+    take_tasks(worker);
+    busy_.fetch_sub(1, std::memory_order_release);
+  }
+}
+
+}  // namespace reprofuse

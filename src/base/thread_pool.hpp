@@ -1,0 +1,52 @@
+// A fixed set of threads that share out the tasks of one loop at a time.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace reprofuse {
+
+// Cores this process may use (its affinity mask, not the machine's core count).
+int available_cores();
+
+class ThreadPool {
+ public:
+  // The calling thread takes part, so `threads` = 1 starts none.
+  explicit ThreadPool(int threads);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int threads() const { return static_cast<int>(workers_.size()) + 1; }
+
+  // Calls task(index, worker) once for every index in [0, count), worker in [0, threads()), and returns when all are
+  // done. Which worker takes which index is not defined. The first exception thrown is rethrown here.
+  void parallel_for(std::int64_t count, const std::function<void(std::int64_t index, int worker)>& task);
+
+ private:
+  void work(int worker);
+  void take_tasks(int worker);
+  bool wait_for_loop(std::uint64_t seen);
+
+  std::vector<std::thread> workers_;
+  std::mutex one_loop_;  // held by the caller of parallel_for
+  std::mutex mutex_;     // guards sleeping and waking
+  std::condition_variable start_;
+  std::atomic<std::uint64_t> loop_ = 0;  // number of the current loop; workers wait for it to change
+  std::atomic<bool> stop_ = false;
+  std::atomic<int> busy_ = 0;  // workers that have not finished the current loop
+
+  const std::function<void(std::int64_t, int)>* task_ = nullptr;
+  std::int64_t count_ = 0;
+  std::atomic<std::int64_t> next_ = 0;
+  std::mutex error_mutex_;
+  std::exception_ptr error_;
+};
+
+}  // namespace reprofuse

@@ -1,0 +1,38 @@
+// What the rest of the library needs from CUDA. Implemented in kernels/cuda/, or in kernels/none/ when the build has no
+// CUDA, where each function throws an Error that says so.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "kernels/linear.hpp"
+
+namespace reprofuse::cuda {
+
+// Throws kUnsupported, with the reason, unless device `ordinal` exists and has compute capability 8.0 or higher.
+void require_device(int ordinal);
+std::string device_description(int ordinal);  // "NVIDIA H200 (sm_90)"
+
+void* allocate(int ordinal, std::size_t bytes);
+void release(void* pointer) noexcept;
+void copy_to_device(void* to, const void* from, std::size_t bytes);
+void copy_to_host(void* to, const void* from, std::size_t bytes);
+
+// The first non-finite result since the last reset: smallest op, then row, then column.
+struct OpPlace {
+  unsigned op;
+  kernels::Place place;
+};
+inline constexpr std::size_t kWorkspaceHead = 256;  // bytes at the start of a workspace that hold the record
+
+void reset_record(void* workspace, void* stream);
+std::optional<OpPlace> take_record(void* workspace, void* stream);  // waits for the stream
+
+std::unique_ptr<kernels::PreparedLinear> prepare_linear_fma1(const kernels::CudaBackend& backend,
+                                                             std::span<const WeightView> weights);
+
+}  // namespace reprofuse::cuda

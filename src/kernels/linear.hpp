@@ -1,0 +1,51 @@
+// What a contract must provide for the linear layer, per backend. Callers see only this.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "base/thread_pool.hpp"
+#include "reprofuse/context.hpp"
+#include "reprofuse/linear.hpp"
+#include "reprofuse/types.hpp"
+
+namespace reprofuse::kernels {
+
+struct LinearCall {
+  ConstMatrix x;                          // [m, k]
+  std::span<const LinearOutput> outputs;  // one per weight, checked against the weights
+  void* workspace = nullptr;
+  void* stream = nullptr;  // CUDA only
+};
+
+// Where a result is not finite.
+struct Place {
+  std::int64_t row;
+  std::int64_t column;  // over the concatenated outputs
+};
+
+// Weights made ready for one backend. run() may be called by several threads at a time, each with its own workspace.
+class PreparedLinear {
+ public:
+  virtual ~PreparedLinear() = default;
+  virtual std::size_t workspace_bytes(std::int64_t max_m) const = 0;
+  // Returns the first non-finite result, by row and then column; CUDA records it in the workspace instead.
+  virtual std::optional<Place> run(const LinearCall& call) const = 0;
+  virtual std::string implementation() const = 0;  // what really ran: "avx512", "cuda sm_90"
+};
+
+struct CpuBackend {
+  Isa isa;
+  ThreadPool* pool;
+  std::string_view name;  // of the layer, for error messages
+};
+
+struct CudaBackend {
+  int ordinal;
+  unsigned op;  // identifies the layer in the workspace's record of non-finite results
+};
+
+}  // namespace reprofuse::kernels

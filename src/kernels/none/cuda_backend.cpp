@@ -1,0 +1,42 @@
+// The CUDA backend of a build without CUDA.
+#include "base/check.hpp"
+#include "kernels/cuda/backend.hpp"
+
+namespace reprofuse::cuda {
+namespace {
+
+[[noreturn]] void missing() {
+  fail(ErrorCode::kUnsupported,
+       "this build of ReproFuse has no CUDA backend: nvcc was not found when it was configured. "
+       "Install the CUDA toolkit and build again, or use --device cpu: the bits are the same");
+}
+
+}  // namespace
+
+void require_device(int) {
+  missing();
+}
+std::string device_description(int) {
+  missing();
+}
+void* allocate(int, std::size_t) {
+  missing();
+}
+void release(void*) noexcept {}
+void copy_to_device(void*, const void*, std::size_t) {
+  missing();
+}
+void copy_to_host(void*, const void*, std::size_t) {
+  missing();
+}
+void reset_record(void*, void*) {
+  missing();
+}
+std::optional<OpPlace> take_record(void*, void*) {
+  missing();
+}
+std::unique_ptr<kernels::PreparedLinear> prepare_linear_fma1(const kernels::CudaBackend&, std::span<const WeightView>) {
+  missing();
+}
+
+}  // namespace reprofuse::cuda

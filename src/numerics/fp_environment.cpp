@@ -1,0 +1,56 @@
+#include "numerics/fp_environment.hpp"
+
+#include <cfenv>
+#include <cfloat>
+
+#if defined(__FAST_MATH__)
+#error "ReproFuse must not be compiled with -ffast-math: it would change the bits"
+#endif
+static_assert(FLT_EVAL_METHOD == 0, "float expressions must be evaluated in float");
+
+namespace reprofuse {
+namespace {
+
+// The control bits that change results, as a word: read, and what they must be.
+#if defined(__x86_64__)
+constexpr std::uint64_t kControl = 0xffc0;  // MXCSR: FTZ, rounding, exception masks, DAZ; the rest are sticky flags
+constexpr std::uint64_t kPinned = 0x1f80;   // all masked, nearest even, no FTZ, no DAZ
+std::uint64_t read_state() {
+  return __builtin_ia32_stmxcsr();
+}
+void write_state(std::uint64_t state) {
+  __builtin_ia32_ldmxcsr(static_cast<unsigned>(state));
+}
+#elif defined(__aarch64__)
+constexpr std::uint64_t kControl = 0x07c09f00;  // FPCR: AHP, DN, FZ, RMode, FZ16, trap enables
+constexpr std::uint64_t kPinned = 0;
+std::uint64_t read_state() {
+  std::uint64_t state;
+  asm volatile("mrs %0, fpcr" : "=r"(state));
+  return state;
+}
+void write_state(std::uint64_t state) {
+  asm volatile("msr fpcr, %0" : : "r"(state));
+}
+#else
+constexpr std::uint64_t kControl = ~std::uint64_t{0};
+constexpr std::uint64_t kPinned = FE_TONEAREST;
+std::uint64_t read_state() {
+  return static_cast<std::uint64_t>(std::fegetround());
+}
+void write_state(std::uint64_t state) {
+  std::fesetround(static_cast<int>(state));
+}
+#endif
+
+}  // namespace
+
+FpEnvironment::FpEnvironment() : saved_(read_state()), was_pinned_((saved_ & kControl) == kPinned) {
+  if (!was_pinned_) write_state((saved_ & ~kControl) | kPinned);
+}
+
+FpEnvironment::~FpEnvironment() {
+  if (!was_pinned_) write_state(saved_);
+}
+
+}  // namespace reprofuse

@@ -1,0 +1,151 @@
+#include "reprofuse/context.hpp"
+
+#include <cstdlib>
+#include <utility>
+
+#include "base/check.hpp"
+#include "base/math.hpp"
+#include "kernels/cpu/isa.hpp"
+#include "kernels/cuda/backend.hpp"
+#include "ops/context_state.hpp"
+
+namespace reprofuse {
+namespace {
+
+constexpr Isa kIsas[] = {Isa::kScalar, Isa::kNeon, Isa::kAvx2, Isa::kAvx512};
+constexpr int kMaxThreads = 1024;
+constexpr std::size_t kAlignment = 256;
+
+}  // namespace
+
+std::string_view isa_name(Isa isa) {
+  switch (isa) {
+    case Isa::kScalar: return "scalar";
+    case Isa::kAvx2: return "avx2";
+    case Isa::kAvx512: return "avx512";
+    case Isa::kNeon: return "neon";
+  }
+  return "?";
+}
+
+std::optional<Isa> parse_isa(std::string_view name) {
+  for (Isa isa : kIsas)
+    if (isa_name(isa) == name) return isa;
+  return std::nullopt;
+}
+
+std::vector<Isa> supported_isas() {
+  std::vector<Isa> isas;
+  for (Isa isa : kIsas)
+    if (cpu::is_supported(isa)) isas.push_back(isa);
+  return isas;
+}
+
+Context Context::cpu(std::string_view numerics, std::optional<Isa> isa, int threads) {
+  require(threads >= 0 && threads <= kMaxThreads, "threads = {} is outside 0 to {}", threads, kMaxThreads);
+  if (isa && !cpu::is_supported(*isa)) {
+    std::string have;
+    for (Isa supported : supported_isas()) have += fmt::format("{}{}", have.empty() ? "" : ", ", isa_name(supported));
+    fail(ErrorCode::kUnsupported, "this machine or build has no {} kernels; it has {}", isa_name(*isa), have);
+  }
+  auto state = std::make_shared<ContextState>();
+  state->device = DeviceKind::kCpu;
+  state->contract = &find_contract(numerics);
+  state->isa = isa.value_or(supported_isas().back());
+  state->pool = std::make_unique<ThreadPool>(threads == 0 ? available_cores() : threads);
+  return Context(std::move(state));
+}
+
+Context Context::cuda(std::string_view numerics, int ordinal) {
+  cuda::require_device(ordinal);
+  auto state = std::make_shared<ContextState>();
+  state->device = DeviceKind::kCuda;
+  state->contract = &find_contract(numerics);
+  state->ordinal = ordinal;
+  return Context(std::move(state));
+}
+
+DeviceKind Context::device() const {
+  return state_->device;
+}
+
+std::string_view Context::numerics() const {
+  return state_->contract->name;
+}
+
+Isa Context::isa() const {
+  return state_->isa;
+}
+
+int Context::threads() const {
+  return state_->pool ? state_->pool->threads() : 0;
+}
+
+std::string Context::description() const {
+  if (device() == DeviceKind::kCuda)
+    return fmt::format("cuda:{} {}", state_->ordinal, cuda::device_description(state_->ordinal));
+  return fmt::format("cpu {}, {} thread{}", isa_name(isa()), threads(), threads() == 1 ? "" : "s");
+}
+
+Workspace::Workspace(const Context& context, std::size_t bytes) : context_(std::make_shared<const Context>(context)) {
+  bytes_ = round_up(std::max(bytes, kAlignment), kAlignment);
+  if (context.device() == DeviceKind::kCuda) {
+    data_ = cuda::allocate(context.state().ordinal, bytes_);
+    cuda::reset_record(data_, nullptr);
+  } else {
+    data_ = std::aligned_alloc(kAlignment, bytes_);
+    if (data_ == nullptr) throw std::bad_alloc();
+  }
+}
+
+Workspace::~Workspace() {
+  if (data_ == nullptr) return;
+  if (context_->device() == DeviceKind::kCuda)
+    cuda::release(data_);
+  else
+    std::free(data_);
+}
+
+Workspace::Workspace(Workspace&& other) noexcept
+    : context_(std::move(other.context_)), data_(std::exchange(other.data_, nullptr)), bytes_(other.bytes_) {}
+
+Workspace& Workspace::operator=(Workspace&& other) noexcept {
+  std::swap(context_, other.context_);
+  std::swap(data_, other.data_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+void reset_workspace(const Context& context, void* workspace, std::size_t bytes, void* stream) {
+  if (context.device() == DeviceKind::kCpu) return;
+  require(bytes >= cuda::kWorkspaceHead, "a workspace of {} bytes is too small; {} are the least", bytes,
+          cuda::kWorkspaceHead);
+  cuda::reset_record(workspace, stream);
+}
+
+void check_workspace(const Context& context, void* workspace, void* stream) {
+  if (context.device() == DeviceKind::kCpu) return;
+  if (const auto found = cuda::take_record(workspace, stream))
+    context.state().ops.fail_non_finite(found->op, found->place);
+}
+
+unsigned OpNames::add(std::string name, std::vector<std::int64_t> columns) {
+  std::lock_guard lock(mutex_);
+  require(ops_.size() < 0xffff, "a context holds at most 65535 ops");
+  ops_.push_back({std::move(name), std::move(columns)});
+  return static_cast<unsigned>(ops_.size() - 1);
+}
+
+void OpNames::fail_non_finite(unsigned op, kernels::Place place) const {
+  std::lock_guard lock(mutex_);
+  invariant(op < ops_.size(), "a non-finite result names an op that does not exist");
+  const Op& named = ops_[op];
+  std::size_t output = 0;
+  std::int64_t column = place.column;
+  while (output + 1 < named.columns.size() && column >= named.columns[output]) column -= named.columns[output++];
+  const std::string which = named.columns.size() > 1 ? fmt::format(" output {}", output) : "";
+  fail(ErrorCode::kNonFinite, "linear '{}'{} row {} column {}: the result is not finite", named.name, which, place.row,
+       column);
+}
+
+}  // namespace reprofuse
