@@ -1,22 +1,29 @@
-# All from Debian. The header-only ones carry no architecture, so cross builds may point REPROFUSE_HEADERS at a folder
-# that holds just them.
+# All from Debian, and all but the thread library header-only.
 find_package(Threads REQUIRED)
-set(REPROFUSE_HEADERS "" CACHE PATH "Folder with the headers of hwy, fmt, nlohmann and CLI, for cross builds")
 
 add_library(reprofuse_deps INTERFACE)
-target_compile_definitions(reprofuse_deps INTERFACE FMT_HEADER_ONLY=1)
 target_link_libraries(reprofuse_deps INTERFACE Threads::Threads ${CMAKE_DL_LIBS})
-if(REPROFUSE_HEADERS)
+
+# The headers carry no architecture, so a cross build takes the host's: through a folder that links to just them, since
+# the host's other headers must stay out of its search path.
+if(CMAKE_CROSSCOMPILING)
+  set(REPROFUSE_HEADERS ${PROJECT_BINARY_DIR}/headers)
+  file(MAKE_DIRECTORY ${REPROFUSE_HEADERS})
+  foreach(package hwy fmt nlohmann CLI)
+    file(CREATE_LINK /usr/include/${package} ${REPROFUSE_HEADERS}/${package} SYMBOLIC)
+  endforeach()
   target_include_directories(reprofuse_deps SYSTEM INTERFACE ${REPROFUSE_HEADERS})
 endif()
 
 include(CheckIncludeFileCXX)
 set(CMAKE_REQUIRED_INCLUDES ${REPROFUSE_HEADERS})
-set(CMAKE_REQUIRED_DEFINITIONS -DFMT_HEADER_ONLY=1)
 foreach(header hwy/base.h fmt/format.h nlohmann/json.hpp CLI/CLI.hpp)
   string(MAKE_C_IDENTIFIER "REPROFUSE_HAVE_${header}" found)
   check_include_file_cxx(${header} ${found})
   if(NOT ${found})
-    message(FATAL_ERROR "${header} was not found. On Debian: apt install libhwy-dev libfmt-dev nlohmann-json3-dev libcli11-dev (./quickstart does it)")
+    unset(${found} CACHE)
+    message(FATAL_ERROR "${header} was not found. On Debian: "
+                        "apt install libhwy-dev libfmt-dev nlohmann-json3-dev libcli11-dev (./quickstart does it)")
   endif()
 endforeach()
+unset(CMAKE_REQUIRED_INCLUDES)

@@ -1,6 +1,7 @@
 // The CUDA backend of a build without CUDA.
 #include "base/check.hpp"
 #include "kernels/cuda/backend.hpp"
+#include "kernels/cuda/timing.hpp"
 
 namespace reprofuse::cuda {
 namespace {
@@ -33,6 +34,12 @@ void reset_record(void*, void*) {
   missing();
 }
 std::optional<OpPlace> take_record(void*, void*) {
+  missing();
+}
+std::vector<double> time_replays(int, int, const std::function<void(void*)>&) {
+  missing();
+}
+void enqueue_read(const void*, std::size_t, void*, void*) {
   missing();
 }
 std::unique_ptr<kernels::PreparedLinear> prepare_linear_fma1(const kernels::CudaBackend&, std::span<const WeightView>) {

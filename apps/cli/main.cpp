@@ -1,0 +1,76 @@
+// reprofuse: the command line. Results go to stdout, everything else to stderr.
+// Exit status: 0 done, 1 an error or a failed check, 2 a command line that makes no sense.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+#include <string>
+
+#include "cli/bench_command.hpp"
+#include "cli/probe_command.hpp"
+#include "cli/version.hpp"
+#include "ops/contract.hpp"
+#include "reprofuse/context.hpp"
+#include "reprofuse/error.hpp"
+
+namespace reprofuse::cli {
+namespace {
+
+std::string describe_cuda() {
+  try {
+    return Context::cuda().description();
+  } catch (const Error& error) {
+    return fmt::format("none: {}", error.what());
+  }
+}
+
+void print_info() {
+  fmt::print("ReproFuse {}\n\nContracts\n", kVersion);
+  for (const Contract& contract : contracts()) fmt::print("  {:<8} {}\n", contract.name, contract.summary);
+  fmt::print("\nCPU kernels this machine runs\n");
+  const Isa best = Context::cpu().isa();
+  for (const Isa isa : supported_isas()) fmt::print("  {}{}\n", isa_name(isa), isa == best ? " (default)" : "");
+  fmt::print("\nCUDA device\n  {}\n", describe_cuda());
+}
+
+// "reprofuse probe": the deepest subcommand that the user typed, so that the hint is about it.
+std::string typed_command(const CLI::App& app) {
+  std::string command = "reprofuse";
+  const CLI::App* at = &app;
+  for (auto chosen = at->get_subcommands(); !chosen.empty(); chosen = at->get_subcommands()) {
+    at = chosen.front();
+    command += " " + at->get_name();
+  }
+  return command;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("Linear layers whose bits depend on their operands and on nothing else", "reprofuse");
+  app.set_version_flag("--version", fmt::format("reprofuse {}", kVersion));
+  app.require_subcommand(1);
+  add_probe_command(app);
+  add_bench_command(app);
+  app.add_subcommand("info", "Show the contracts, the CPU kernels and the CUDA device")->callback(print_info);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& help_or_version) {
+    return app.exit(help_or_version);
+  } catch (const CLI::ParseError& error) {
+    fmt::print(stderr, "reprofuse: {}\nTry '{} --help'.\n", error.what(), typed_command(app));
+    return 2;
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace reprofuse::cli
+
+int main(int argc, char** argv) {
+  try {
+    return reprofuse::cli::run(argc, argv);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "reprofuse: {}\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,219 @@
+#include "cli/probe_command.hpp"
+
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/check.hpp"
+#include "base/thread_pool.hpp"
+#include "cli/terminal.hpp"
+#include "cli/version.hpp"
+#include "ops/contract.hpp"
+#include "reprofuse/context.hpp"
+#include "study/probe.hpp"
+
+namespace reprofuse::cli {
+namespace {
+
+struct ProbeArguments {
+  std::string numerics{kDefaultNumerics};
+  std::string device = "cpu";
+  std::string isa;  // empty: the best there is
+  int threads = 0;
+  bool json = false;
+  bool check = false;
+  bool quick = false;
+  bool reference = false;
+  std::vector<std::string> cases;
+  std::string golden;
+  std::string write_golden;
+};
+
+// What computes, and how to name it.
+struct Subject {
+  study::PrepareLinear prepare;
+  std::string description;
+};
+
+Subject make_subject(const ProbeArguments& arguments, const Contract& contract, ThreadPool& pool) {
+  if (arguments.reference)
+    return {study::reference_of(contract, pool), fmt::format("cpu reference loops, threads: {}", pool.threads())};
+  const Context context = arguments.device == "cuda"
+                              ? Context::cuda(contract.name)
+                              : Context::cpu(contract.name, parse_isa(arguments.isa), arguments.threads);
+  return {study::kernels_of(context), context.description()};
+}
+
+study::ProbeOptions make_options(const ProbeArguments& arguments) {
+  study::ProbeOptions options{.cases = arguments.quick ? study::quick_probe_cases() : study::all_probe_cases(),
+                              .largest_batch = arguments.quick ? study::kLargestQuickBatch : study::kLargestBatch,
+                              .explain = arguments.check};
+  if (!arguments.cases.empty()) options.cases = study::select_cases(options.cases, arguments.cases);
+  return options;
+}
+
+// "cuda sm_90" without its device: "sm_90".
+std::string isa_of(const std::string& implementation) {
+  const auto space = implementation.rfind(' ');
+  return space == std::string::npos ? implementation : implementation.substr(space + 1);
+}
+
+void print_json(const ProbeArguments& arguments, const study::ProbeReport& report, int threads) {
+  nlohmann::ordered_json cases = nlohmann::ordered_json::array();
+  for (const study::CaseResult& result : report.cases)
+    cases.push_back({{"name", result.spec.name},
+                     {"m", result.spec.m},
+                     {"n", result.spec.n},
+                     {"k", result.spec.k},
+                     {"weights", dtype_name(result.spec.weights)},
+                     {"sha256", result.sha256}});
+  const nlohmann::ordered_json root = {{"contract", arguments.numerics},
+                                       {"device", arguments.device},
+                                       {"isa", isa_of(report.implementation())},
+                                       {"cases", cases},
+                                       {"row_invariant", report.row_invariant()},
+                                       {"matches_golden", report.matches_golden()},
+                                       {"implementation", report.implementation()},
+                                       {"threads", threads},
+                                       {"version", kVersion}};
+  fmt::print("{}\n", root.dump(2));
+}
+
+class ProbeTable {
+ public:
+  explicit ProbeTable(const Terminal& terminal) : terminal_(terminal) {
+    const bool whole = terminal.columns() == 0 || terminal.columns() >= kFixedWidth + kWholeDigest;
+    digest_width_ = whole ? kWholeDigest : kShortDigest;
+  }
+
+  void print_header() const {
+    fmt::print("{:<20}  {:>15}  {:<4}  {:<{}}  {:<6}  {:>7}\n", "case", "MxNxK", "type", "sha256", digest_width_,
+               "golden", "time");
+  }
+
+  void print_row(const study::CaseResult& result) const {
+    const study::ProbeCase& spec = result.spec;
+    const auto shape = fmt::format("{}x{}x{}", spec.m, spec.n, spec.k);
+    fmt::print("{:<20}  {:>15}  {:<4}  {}  {}  {:>6.2f}s\n", spec.name, shape, dtype_name(spec.weights),
+               result.sha256.substr(0, digest_width_), mark(result.verdict), result.seconds);
+    std::fflush(stdout);
+  }
+
+ private:
+  static constexpr std::size_t kWholeDigest = 64;
+  static constexpr std::size_t kShortDigest = 16;
+  static constexpr std::size_t kFixedWidth = 62;  // of all other columns
+
+  std::string mark(study::GoldenVerdict verdict) const {
+    switch (verdict) {
+      case study::GoldenVerdict::kMatches: return terminal_.green("same  ");
+      case study::GoldenVerdict::kMissing: return "none  ";
+      case study::GoldenVerdict::kDiffers:
+      case study::GoldenVerdict::kOtherOperands: break;
+    }
+    return terminal_.red("DIFFER");
+  }
+
+  const Terminal& terminal_;
+  std::size_t digest_width_;
+};
+
+void print_verdict(const Terminal& terminal, const study::ProbeReport& report, const study::ProbeOptions& options) {
+  const auto sizes = study::batch_sizes(options.largest_batch).size();
+  if (report.row_invariant())
+    fmt::print(
+        "\nRows: {}. Each row has the same bits alone and in {} batch sizes up to M = {}, in every weight type.\n",
+        terminal.green("invariant"), sizes, options.largest_batch);
+  else
+    fmt::print("\nRows: {}. {}.\n", terminal.red("NOT INVARIANT"), report.row_difference->description());
+  if (report.matches_golden())
+    fmt::print(
+        "Digests: {}. All {} are the contract's golden digests: these are the bits every other machine computes.\n",
+        terminal.green("the same"), report.cases.size());
+  else
+    fmt::print("Digests: {}. {}.\n", terminal.red("NOT the contract's"), report.first_failure());
+}
+
+void write_golden(const ProbeArguments& arguments, const study::ProbeReport& report) {
+  study::Golden golden{.contract = arguments.numerics, .cases = {}};
+  for (const study::CaseResult& result : report.cases) golden.cases.push_back({result.spec, result.sha256});
+  study::write_golden(arguments.write_golden, golden);
+}
+
+void run_probe_command(const ProbeArguments& arguments) {
+  require(arguments.isa.empty() || arguments.device == "cpu", "--isa {} goes with --device cpu, not {}", arguments.isa,
+          arguments.device);
+  if (!arguments.write_golden.empty()) study::require_new_file(arguments.write_golden);
+  const Contract& contract = find_contract(arguments.numerics);
+  const study::Golden golden = arguments.golden.empty()
+                                   ? study::parse_golden(contract.golden, "the built-in golden digests")
+                                   : study::read_golden(arguments.golden);
+  const study::ProbeOptions options = make_options(arguments);
+  ThreadPool pool(arguments.threads == 0 ? available_cores() : arguments.threads);
+  const Subject subject = make_subject(arguments, contract, pool);
+
+  const Terminal terminal;
+  const ProbeTable table(terminal);
+  study::ProbeObserver observer;
+  observer.on_start = [&](std::size_t step, std::size_t steps, const std::string& name) {
+    terminal.progress(fmt::format("probe {}/{} {} ...", step, steps, name));
+  };
+  if (!arguments.json) {
+    fmt::print("Contract {} on {}\n\n", contract.name, subject.description);
+    table.print_header();
+    observer.on_result = [&](const study::CaseResult& result) {
+      terminal.clear_progress();
+      table.print_row(result);
+    };
+  }
+  const study::ProbeReport report = study::run_probe(contract, golden, subject.prepare, options, pool, observer);
+  terminal.clear_progress();
+  invariant(arguments.isa.empty() || report.implementation() == arguments.isa,
+            "other kernels ran than --isa asked for");
+
+  if (arguments.json)
+    print_json(arguments, report, pool.threads());
+  else
+    print_verdict(terminal, report, options);
+  std::fflush(stdout);
+  if (!arguments.write_golden.empty()) write_golden(arguments, report);
+  if (const std::string failure = report.first_failure(); arguments.check && !failure.empty())
+    fail(ErrorCode::kInternal, "probe: {}", failure);
+}
+
+}  // namespace
+
+void add_probe_command(CLI::App& app) {
+  auto arguments = std::make_shared<ProbeArguments>();
+  CLI::App* probe = app.add_subcommand("probe", "Compute fixed cases and show the SHA-256 of the bits of each");
+  probe->add_option("--numerics", arguments->numerics, "Contract that defines the bits")->capture_default_str();
+  auto* device = probe->add_option("--device", arguments->device, "Where to compute")
+                     ->check(CLI::IsMember({"cpu", "cuda"}))
+                     ->capture_default_str();
+  auto* isa = probe->add_option("--isa", arguments->isa, "CPU kernels to force (default: the best this machine runs)")
+                  ->check(CLI::IsMember({"scalar", "avx2", "avx512", "neon"}));
+  probe->add_option("--threads", arguments->threads, "CPU threads; 0 takes every core")
+      ->type_name("N")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  probe->add_flag("--json", arguments->json, "Print one JSON object and nothing else");
+  probe->add_flag("--check", arguments->check, "Exit 1 unless every digest is golden and every row batch-invariant");
+  auto* cases = probe->add_option("--cases", arguments->cases, "Only these cases: names or globs, comma-separated")
+                    ->delimiter(',');
+  auto* quick = probe->add_flag("--quick", arguments->quick,
+                                "Only the seven small cases and batches up to 65: a minute under an emulator");
+  probe->add_option("--golden", arguments->golden, "Compare with this file, not with the built-in digests")
+      ->type_name("FILE");
+  probe->add_option("--write-golden", arguments->write_golden, "Write the digests of all cases to a new file")
+      ->type_name("FILE")
+      ->excludes(cases)
+      ->excludes(quick);
+  probe->add_flag("--reference", arguments->reference, "Compute with the loops that define the bits (slow)")
+      ->excludes(device)
+      ->excludes(isa);
+  probe->callback([arguments] { run_probe_command(*arguments); });
+}
+
+}  // namespace reprofuse::cli

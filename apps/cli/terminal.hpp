@@ -1,0 +1,30 @@
+// Who is reading: a person at a terminal, or a pipe.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace reprofuse::cli {
+
+class Terminal {
+ public:
+  Terminal();
+
+  std::size_t columns() const { return columns_; }  // of stdout; 0 when it is not a terminal
+  std::string green(std::string_view text) const { return coloured("32", text); }
+  std::string red(std::string_view text) const { return coloured("31", text); }
+
+  // One line on stderr that the next one overwrites; nothing when stderr is not a terminal.
+  void progress(std::string_view line) const;
+  void clear_progress() const { progress(""); }
+
+ private:
+  std::string coloured(const char* code, std::string_view text) const;
+
+  std::size_t columns_ = 0;
+  bool colour_ = false;
+  bool progress_ = false;
+};
+
+}  // namespace reprofuse::cli

@@ -1,0 +1,198 @@
+#include "linear_compare.hpp"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <vector>
+
+#include "kernels/cuda/backend.hpp"
+#include "numerics/widen.hpp"
+#include "ops/contract.hpp"
+#include "reprofuse/reprofuse.hpp"
+#include "study/bit_difference.hpp"
+#include "study/device_buffer.hpp"
+
+namespace reprofuse::fuzz {
+namespace {
+
+using study::DeviceBuffer;
+
+constexpr float kUntouched = 0x1.2345p23F;  // fills y beforehand: padding must still hold it afterwards
+
+struct Outcome {
+  std::vector<std::vector<float>> y;  // storage per output: offset, then [m, y_stride]
+  std::string non_finite;             // the message of the error; empty when there was none
+};
+
+template <typename T>
+std::size_t bytes_of(const std::vector<T>& values) {
+  return values.size() * sizeof(T);
+}
+
+WeightView weight_view(const LinearCase& drawn, const FuzzOutput& output, const void* storage) {
+  const auto offset = static_cast<std::size_t>(drawn.offset) * dtype_bytes(drawn.dtype);
+  return {static_cast<const char*>(storage) + offset, drawn.dtype, output.n, drawn.k, output.weight_stride};
+}
+
+Matrix y_view(const LinearCase& drawn, const FuzzOutput& output, float* storage) {
+  return {storage + drawn.offset, drawn.m, output.n, output.y_stride};
+}
+
+ConstMatrix x_view(const LinearCase& drawn, const float* storage) {
+  return {storage + drawn.offset, drawn.m, drawn.k, drawn.x_stride};
+}
+
+const float* bias_of(const FuzzOutput& output) {
+  return output.bias.empty() ? nullptr : output.bias.data();
+}
+
+Outcome untouched(const LinearCase& drawn) {
+  Outcome outcome;
+  for (const FuzzOutput& output : drawn.outputs) outcome.y.emplace_back(drawn.y_elements(output), kUntouched);
+  return outcome;
+}
+
+// Sets non_finite to what an error message must contain: the first place by row, then output, then column.
+Outcome run_reference(const LinearCase& drawn, const Contract& contract) {
+  Outcome outcome = untouched(drawn);
+  const std::size_t outputs = drawn.outputs.size();
+  for (std::size_t i = 0; i < outputs; ++i) {
+    const FuzzOutput& output = drawn.outputs[i];
+    contract.reference_linear(x_view(drawn, drawn.x.data()), weight_view(drawn, output, output.weight.data()),
+                              bias_of(output), y_view(drawn, output, outcome.y[i].data()));
+  }
+  for (std::int64_t row = 0; row < drawn.m; ++row)
+    for (std::size_t i = 0; i < outputs; ++i)
+      for (std::int64_t column = 0; column < drawn.outputs[i].n; ++column) {
+        const Matrix y = y_view(drawn, drawn.outputs[i], outcome.y[i].data());
+        if (is_finite_bits(y.data[row * y.stride + column])) continue;
+        const std::string which = outputs > 1 ? fmt::format("output {} ", i) : "";
+        outcome.non_finite = fmt::format("{}row {} column {}:", which, row, column);
+        return outcome;
+      }
+  return outcome;
+}
+
+// Calls compute(); a non-finite result becomes part of the outcome.
+template <typename Compute>
+void catch_non_finite(Outcome& outcome, Compute compute) {
+  try {
+    compute();
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kNonFinite) throw;
+    outcome.non_finite = error.what();
+  }
+}
+
+Outcome run_cpu(const LinearCase& drawn, const Context& context) {
+  Outcome outcome = untouched(drawn);
+  std::vector<WeightView> weights;
+  std::vector<LinearOutput> outputs;
+  for (std::size_t i = 0; i < drawn.outputs.size(); ++i) {
+    const FuzzOutput& output = drawn.outputs[i];
+    weights.push_back(weight_view(drawn, output, output.weight.data()));
+    outputs.push_back({y_view(drawn, output, outcome.y[i].data()), bias_of(output)});
+  }
+  const LinearLayer layer(context, weights, "fuzz");
+  const Workspace workspace(context, layer.workspace_bytes(drawn.m));
+  catch_non_finite(outcome, [&] { layer.run(x_view(drawn, drawn.x.data()), outputs, workspace); });
+  return outcome;
+}
+
+template <typename T>
+DeviceBuffer to_device(const std::vector<T>& values) {
+  DeviceBuffer buffer(0, bytes_of(values));
+  cuda::copy_to_device(buffer.as<void>(), values.data(), bytes_of(values));
+  return buffer;
+}
+
+Outcome run_cuda(const LinearCase& drawn, const Context& context) {
+  Outcome outcome = untouched(drawn);
+  const DeviceBuffer x = to_device(drawn.x);
+  std::vector<DeviceBuffer> buffers;  // kept until the results are back
+  std::vector<WeightView> weights;
+  std::vector<LinearOutput> outputs;
+  std::vector<const float*> y;
+  for (std::size_t i = 0; i < drawn.outputs.size(); ++i) {
+    const FuzzOutput& output = drawn.outputs[i];
+    weights.push_back(weight_view(drawn, output, buffers.emplace_back(to_device(output.weight)).as<void>()));
+    float* storage = buffers.emplace_back(to_device(outcome.y[i])).as<float>();
+    y.push_back(storage);
+    const float* bias = output.bias.empty() ? nullptr : buffers.emplace_back(to_device(output.bias)).as<float>();
+    outputs.push_back({y_view(drawn, output, storage), bias});
+  }
+  const LinearLayer layer(context, weights, "fuzz");
+  const Workspace workspace(context, layer.workspace_bytes(drawn.m));
+  catch_non_finite(outcome, [&] {
+    layer.run(x_view(drawn, x.as<float>()), outputs, workspace);
+    check_workspace(context, workspace.data(), nullptr);
+  });
+  for (std::size_t i = 0; i < y.size(); ++i) cuda::copy_to_host(outcome.y[i].data(), y[i], bytes_of(outcome.y[i]));
+  return outcome;
+}
+
+void flip_bit(const LinearCase& drawn, Outcome& outcome) {
+  if (!outcome.non_finite.empty()) {
+    outcome.non_finite.clear();
+    return;
+  }
+  const std::size_t which = drawn.seed % drawn.outputs.size();
+  const Matrix y = y_view(drawn, drawn.outputs[which], outcome.y[which].data());
+  const auto pick = static_cast<std::int64_t>(drawn.seed % static_cast<std::uint64_t>(y.rows * y.cols));
+  float& value = y.data[pick / y.cols * y.stride + pick % y.cols];
+  value = std::bit_cast<float>(std::bit_cast<std::uint32_t>(value) ^ 1U << (drawn.seed >> 59));
+}
+
+std::optional<std::string> difference_between(const LinearCase& drawn, const Outcome& got, const Outcome& expected) {
+  if (expected.non_finite.empty() != got.non_finite.empty() ||
+      got.non_finite.find(expected.non_finite) == std::string::npos)
+    return fmt::format("non-finite results: '{}', expected '{}'", got.non_finite, expected.non_finite);
+  if (!expected.non_finite.empty()) return std::nullopt;
+  for (std::size_t i = 0; i < drawn.outputs.size(); ++i) {
+    const std::int64_t stride = drawn.outputs[i].y_stride;  // padding is compared too
+    if (const auto found = study::first_difference({got.y[i].data() + drawn.offset, drawn.m, stride, stride},
+                                                   {expected.y[i].data() + drawn.offset, drawn.m, stride, stride}))
+      return fmt::format("output {}: {}", i, found->description());
+  }
+  return std::nullopt;
+}
+
+bool has_cuda() {
+  try {
+    Context::cuda();
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// A context names at most 65535 ops, so each input gets its own.
+std::vector<Context> every_context(const Contract& contract, int threads) {
+  static const bool cuda_is_here = has_cuda();
+  std::vector<Context> contexts;
+  for (const Isa isa : supported_isas()) contexts.push_back(Context::cpu(contract.name, isa, threads));
+  if (cuda_is_here) contexts.push_back(Context::cuda(contract.name));
+  return contexts;
+}
+
+}  // namespace
+
+Comparison compare_implementations(const LinearCase& drawn, Sabotage sabotage) {
+  Comparison comparison{.non_finite = false, .difference = std::nullopt};
+  for (const Contract& contract : contracts()) {
+    const Outcome expected = run_reference(drawn, contract);
+    comparison.non_finite = !expected.non_finite.empty();
+    for (const Context& context : every_context(contract, drawn.threads)) {
+      Outcome got = context.device() == DeviceKind::kCuda ? run_cuda(drawn, context) : run_cpu(drawn, context);
+      if (sabotage == Sabotage::kFlipBit) flip_bit(drawn, got);
+      const auto difference = difference_between(drawn, got, expected);
+      if (!difference) continue;
+      comparison.difference = fmt::format("{} on {} differs from the reference: {}\n  {}", contract.name,
+                                          context.description(), *difference, drawn.description());
+      return comparison;
+    }
+  }
+  return comparison;
+}
+
+}  // namespace reprofuse::fuzz

@@ -1,0 +1,109 @@
+#include "base/sha256.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <vector>
+
+namespace reprofuse {
+namespace {
+
+constexpr std::size_t kBlock = 64;
+
+constexpr std::uint32_t kRound[64] = {
+    0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
+    0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
+    0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
+    0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967,
+    0x27b70a85, 0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85,
+    0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
+    0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
+    0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
+
+std::uint32_t load_big_endian(const std::uint8_t* bytes) {
+  return std::uint32_t{bytes[0]} << 24 | std::uint32_t{bytes[1]} << 16 | std::uint32_t{bytes[2]} << 8 | bytes[3];
+}
+
+void store_big_endian(std::uint8_t* bytes, std::uint32_t word) {
+  for (int i = 0; i < 4; ++i) bytes[i] = static_cast<std::uint8_t>(word >> (24 - 8 * i));
+}
+
+void store_little_endian(std::uint8_t* bytes, std::uint32_t word) {
+  for (int i = 0; i < 4; ++i) bytes[i] = static_cast<std::uint8_t>(word >> (8 * i));
+}
+
+}  // namespace
+
+void Sha256::compress(const std::uint8_t* block) {
+  std::uint32_t w[64];
+  for (std::size_t t = 0; t < 16; ++t) w[t] = load_big_endian(block + 4 * t);
+  for (int t = 16; t < 64; ++t) {
+    const std::uint32_t s0 = std::rotr(w[t - 15], 7) ^ std::rotr(w[t - 15], 18) ^ (w[t - 15] >> 3);
+    const std::uint32_t s1 = std::rotr(w[t - 2], 17) ^ std::rotr(w[t - 2], 19) ^ (w[t - 2] >> 10);
+    w[t] = w[t - 16] + s0 + w[t - 7] + s1;
+  }
+  auto [a, b, c, d, e, f, g, h] = state_;
+  for (int t = 0; t < 64; ++t) {
+    const std::uint32_t s1 = std::rotr(e, 6) ^ std::rotr(e, 11) ^ std::rotr(e, 25);
+    const std::uint32_t t1 = h + s1 + ((e & f) ^ (~e & g)) + kRound[t] + w[t];
+    const std::uint32_t s0 = std::rotr(a, 2) ^ std::rotr(a, 13) ^ std::rotr(a, 22);
+    const std::uint32_t t2 = s0 + ((a & b) ^ (a & c) ^ (b & c));
+    h = g, g = f, f = e, e = d + t1;
+    d = c, c = b, b = a, a = t1 + t2;
+  }
+  const std::uint32_t added[8] = {a, b, c, d, e, f, g, h};
+  for (std::size_t i = 0; i < 8; ++i) state_[i] += added[i];
+}
+
+void Sha256::update(const void* data, std::size_t bytes) {
+  const auto* in = static_cast<const std::uint8_t*>(data);
+  while (bytes > 0) {
+    const std::size_t held = bytes_ % kBlock;
+    const std::size_t taken = std::min(bytes, kBlock - held);
+    if (taken == kBlock) {
+      compress(in);
+    } else {
+      std::memcpy(buffer_.data() + held, in, taken);
+      if (held + taken == kBlock) compress(buffer_.data());
+    }
+    in += taken;
+    bytes -= taken;
+    bytes_ += taken;
+  }
+}
+
+Sha256::Digest Sha256::finish() {
+  const std::uint64_t bits = bytes_ * 8;
+  const std::uint8_t padding[kBlock] = {0x80};
+  update(padding, 1 + (2 * kBlock - 9 - bytes_ % kBlock) % kBlock);
+  std::uint8_t length[8];
+  store_big_endian(length, static_cast<std::uint32_t>(bits >> 32));
+  store_big_endian(length + 4, static_cast<std::uint32_t>(bits));
+  update(length, sizeof(length));
+  Digest digest;
+  for (std::size_t i = 0; i < 8; ++i) store_big_endian(digest.data() + 4 * i, state_[i]);
+  return digest;
+}
+
+std::string to_hex(const Sha256::Digest& digest) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string hex;
+  for (std::uint8_t byte : digest) {
+    hex += kDigits[byte >> 4];
+    hex += kDigits[byte & 15];
+  }
+  return hex;
+}
+
+std::string sha256_hex(ConstMatrix values) {
+  Sha256 hash;
+  std::vector<std::uint8_t> row(static_cast<std::size_t>(values.cols) * 4);
+  for (std::int64_t r = 0; r < values.rows; ++r) {
+    for (std::int64_t c = 0; c < values.cols; ++c)
+      store_little_endian(row.data() + 4 * c, std::bit_cast<std::uint32_t>(values.data[r * values.stride + c]));
+    hash.update(row.data(), row.size());
+  }
+  return to_hex(hash.finish());
+}
+
+}  // namespace reprofuse

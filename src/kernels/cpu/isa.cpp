@@ -1,0 +1,41 @@
+#include "kernels/cpu/isa.hpp"
+
+#include "kernels/cpu/linear_fma1_kernels.hpp"
+
+namespace reprofuse::cpu {
+namespace {
+
+// Every feature that Highway lets the compiler use for the target, not just the one in its name.
+#if defined(__x86_64__)
+bool machine_has_avx2() {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
+         __builtin_cpu_supports("bmi2");
+}
+bool machine_has(Isa isa) {
+  switch (isa) {
+    case Isa::kScalar: return true;
+    case Isa::kAvx2: return machine_has_avx2();
+    case Isa::kAvx512:
+      return machine_has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+             __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw");
+    case Isa::kNeon: return false;
+  }
+  return false;
+}
+#elif defined(__aarch64__)
+bool machine_has(Isa isa) {
+  return isa == Isa::kScalar || isa == Isa::kNeon;  // NEON is part of the architecture
+}
+#else
+bool machine_has(Isa isa) {
+  return isa == Isa::kScalar;
+}
+#endif
+
+}  // namespace
+
+bool is_supported(Isa isa) {
+  return machine_has(isa) && compiled_linear_fma1(isa) != nullptr;
+}
+
+}  // namespace reprofuse::cpu

@@ -1,0 +1,69 @@
+#include "kernels/cuda/backend.hpp"
+
+#include "kernels/cuda/check.hpp"
+#include "kernels/cuda/record.hpp"
+
+namespace reprofuse::cuda {
+namespace {
+
+cudaDeviceProp properties(int ordinal) {
+  cudaDeviceProp device{};
+  check(cudaGetDeviceProperties(&device, ordinal), "cudaGetDeviceProperties");
+  return device;
+}
+
+}  // namespace
+
+void require_device(int ordinal) {
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status != cudaSuccess)
+    fail(ErrorCode::kUnsupported, "no usable CUDA device: {}. --device cpu gives the same bits",
+         cudaGetErrorString(status));
+  if (ordinal < 0 || ordinal >= count)
+    fail(ErrorCode::kUnsupported, "CUDA device {} does not exist; this machine has {}", ordinal, count);
+  const cudaDeviceProp device = properties(ordinal);
+  if (device.major < 8)
+    fail(ErrorCode::kUnsupported, "CUDA device {} ({}) has compute capability {}.{}; 8.0 is the least", ordinal,
+         device.name, device.major, device.minor);
+}
+
+std::string device_description(int ordinal) {
+  const cudaDeviceProp device = properties(ordinal);
+  return fmt::format("{} (sm_{}{})", device.name, device.major, device.minor);
+}
+
+void* allocate(int ordinal, std::size_t bytes) {
+  check(cudaSetDevice(ordinal), "cudaSetDevice");
+  void* pointer = nullptr;
+  check(cudaMalloc(&pointer, bytes), "cudaMalloc");
+  return pointer;
+}
+
+void release(void* pointer) noexcept {
+  cudaFree(pointer);
+}
+
+void copy_to_device(void* to, const void* from, std::size_t bytes) {
+  check(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice), "cudaMemcpy to the device");
+}
+
+void copy_to_host(void* to, const void* from, std::size_t bytes) {
+  check(cudaMemcpy(to, from, bytes, cudaMemcpyDeviceToHost), "cudaMemcpy to the host");
+}
+
+void reset_record(void* workspace, void* stream) {
+  check(cudaMemsetAsync(workspace, 0xff, sizeof(Record), static_cast<cudaStream_t>(stream)), "cudaMemsetAsync");
+}
+
+std::optional<OpPlace> take_record(void* workspace, void* stream) {
+  Record record = kNothingRecorded;
+  const auto on = static_cast<cudaStream_t>(stream);
+  check(cudaMemcpyAsync(&record, workspace, sizeof(record), cudaMemcpyDeviceToHost, on), "cudaMemcpyAsync");
+  check(cudaStreamSynchronize(on), "cudaStreamSynchronize");
+  if (record == kNothingRecorded) return std::nullopt;
+  reset_record(workspace, stream);
+  return unpack(record);
+}
+
+}  // namespace reprofuse::cuda

@@ -1,0 +1,130 @@
+#include "kernels/cuda/linear_fma1.hpp"
+
+#include <algorithm>
+
+#include "base/math.hpp"
+#include "kernels/cuda/backend.hpp"
+#include "kernels/cuda/check.hpp"
+#include "kernels/cuda/linear_fma1_params.hpp"
+
+namespace reprofuse::cuda::fma1 {
+namespace {
+
+using reprofuse::fma1::segment_count;
+
+constexpr std::int64_t kMaxGridY = 65535;
+
+bool is_aligned(const void* data, std::int64_t stride_bytes) {
+  return reinterpret_cast<std::uintptr_t>(data) % 16 == 0 && stride_bytes % 16 == 0;
+}
+
+}  // namespace
+
+CudaLinear::CudaLinear(const kernels::CudaBackend& backend, std::span<const WeightView> weights)
+    : op_(backend.op),
+      device_(read_device(backend.ordinal)),
+      weights_(weights.begin(), weights.end()),
+      kernels_(load_kernels(device_, weights[0].dtype)) {
+  constexpr std::int64_t kMost = std::int64_t{1} << kPlaceBits;
+  std::int64_t columns = 0;
+  for (std::size_t begin = 0; begin < weights.size(); begin += kMaxOutputs) {
+    const std::size_t count = std::min<std::size_t>(kMaxOutputs, weights.size() - begin);
+    groups_.push_back({begin, count, columns});
+    for (std::size_t i = begin; i < begin + count; ++i) columns += weights[i].n;
+  }
+  require(columns <= kMost, "linear: {} output columns; the CUDA backend takes at most {} in one layer", columns,
+          kMost);
+  require(weights[0].k < (std::int64_t{1} << 30), "linear: k = {} is too large for the CUDA backend", weights[0].k);
+}
+
+std::size_t CudaLinear::workspace_bytes(std::int64_t max_m) const {
+  std::size_t most = 0;
+  for (const Group& group : groups_) {
+    Problem p{.m = max_m, .k = weights_[0].k, .n = {}, .vector_loads = true};
+    for (std::size_t i = 0; i < group.count; ++i) p.n.push_back(weights_[group.begin + i].n);
+    if (p.k > kSegment) most = std::max(most, std::min(partial_bytes(p), kMaxPartialBytes));
+  }
+  return kWorkspaceHead + most;
+}
+
+std::string CudaLinear::implementation() const {
+  return device_.architecture;
+}
+
+Problem CudaLinear::problem(const kernels::LinearCall& call, const Group& group) const {
+  Problem p{.m = call.x.rows, .k = weights_[0].k, .n = {}, .vector_loads = true};
+  const std::int64_t bytes = static_cast<std::int64_t>(dtype_bytes(weights_[0].dtype));
+  p.vector_loads = p.k * bytes % 16 == 0 && p.k % 4 == 0 && is_aligned(call.x.data, call.x.stride * 4);
+  for (std::size_t i = group.begin; i < group.begin + group.count; ++i) {
+    p.n.push_back(weights_[i].n);
+    p.vector_loads = p.vector_loads && is_aligned(weights_[i].data, weights_[i].stride * bytes);
+  }
+  return p;
+}
+
+std::vector<Schedule> CudaLinear::schedules(const kernels::LinearCall& call) const {
+  return possible_schedules(kernels_, problem(call, groups_[0]));
+}
+
+Schedule CudaLinear::chosen_schedule(const kernels::LinearCall& call) const {
+  return choose_schedule(device_, kernels_, problem(call, groups_[0]));
+}
+
+std::optional<kernels::Place> CudaLinear::run(const kernels::LinearCall& call) const {
+  constexpr std::int64_t kMost = std::int64_t{1} << kPlaceBits;
+  require(call.x.rows <= kMost, "linear: {} rows; the CUDA backend takes at most {} in one call", call.x.rows, kMost);
+  for (const Group& group : groups_) launch(call, group, choose_schedule(device_, kernels_, problem(call, group)));
+  return std::nullopt;
+}
+
+void CudaLinear::run_with(const kernels::LinearCall& call, Schedule schedule) const {
+  invariant(groups_.size() == 1, "run_with() takes one launch");
+  launch(call, groups_[0], schedule);
+}
+
+void CudaLinear::launch(const kernels::LinearCall& call, const Group& group, Schedule schedule) const {
+  const Kernel& kernel = kernels_[static_cast<std::size_t>(schedule.kernel)];
+  Params p{};
+  p.x = call.x.data;
+  p.x_stride = call.x.stride;
+  p.m = static_cast<int>(call.x.rows);
+  p.k = static_cast<int>(call.x.cols);
+  p.count = static_cast<int>(group.count);
+  p.record_column = static_cast<int>(group.first_column);
+  p.op = op_;
+  p.split = schedule.split;
+  p.record = static_cast<Record*>(call.workspace);
+  p.partials = reinterpret_cast<float*>(static_cast<unsigned char*>(call.workspace) + kWorkspaceHead);
+  int tiles = 0;
+  for (std::size_t i = 0; i < group.count; ++i) {
+    const WeightView& weight = weights_[group.begin + i];
+    const LinearOutput& output = call.outputs[group.begin + i];
+    const int n = static_cast<int>(weight.n);
+    p.outputs[i] = {weight.data, output.bias, output.y.data, weight.stride, output.y.stride, n, tiles, p.columns};
+    tiles += ceil_div(n, kernel.tile_n);
+    p.columns += n;
+  }
+  invariant(tiles <= kMaxGridY, "more column tiles than a grid can hold");
+
+  const auto stream = static_cast<cudaStream_t>(call.stream);
+  const int segments = static_cast<int>(segment_count(p.k));
+  const dim3 grid(ceil_div(p.m, kernel.tile_m), tiles, p.split ? segments : 1);
+  const int shared = kernel.shared_bytes + (p.split || segments == 1 ? 0 : kernel.fold_bytes);
+  void* arguments[] = {&p};
+  check(cudaLaunchKernel(kernel.function, grid, dim3(kernel.threads), arguments, shared, stream), kernel.name);
+  if (p.split) {
+    invariant(p.m <= kMaxGridY, "more rows than the fold's grid can hold");
+    check(launch_fold_ascending(p, segments, stream), "fold_ascending");
+  }
+}
+
+}  // namespace reprofuse::cuda::fma1
+
+namespace reprofuse::cuda {
+
+std::unique_ptr<kernels::PreparedLinear> prepare_linear_fma1(const kernels::CudaBackend& backend,
+                                                             std::span<const WeightView> weights) {
+  return std::make_unique<fma1::CudaLinear>(backend, weights);
+}
+
+}  // namespace reprofuse::cuda

@@ -1,0 +1,30 @@
+#include "base/math.hpp"
+#include "kernels/cuda/linear_fma1_params.cuh"
+
+namespace reprofuse::cuda::fma1 {
+namespace {
+
+constexpr int kThreads = 256;
+
+__global__ void fold_ascending(const __grid_constant__ Params p, int segments) {
+  const int column = blockIdx.x * blockDim.x + threadIdx.x;
+  const int m = blockIdx.y;
+  if (column >= p.columns) return;
+  const std::int64_t stride = std::int64_t{p.m} * p.columns;
+  const float* partial = p.partials + std::int64_t{m} * p.columns + column;
+  float total = partial[0];
+#pragma unroll 8
+  for (int s = 1; s < segments; ++s) total = __fadd_rn(total, partial[s * stride]);
+  int i = p.count - 1;
+  while (i > 0 && p.outputs[i].first_column > column) --i;
+  store_result(p, p.outputs[i], m, column - p.outputs[i].first_column, total);
+}
+
+}  // namespace
+
+cudaError_t launch_fold_ascending(const Params& params, int segments, cudaStream_t stream) {
+  fold_ascending<<<dim3(ceil_div(params.columns, kThreads), params.m), kThreads, 0, stream>>>(params, segments);
+  return cudaGetLastError();
+}
+
+}  // namespace reprofuse::cuda::fma1

@@ -1,0 +1,73 @@
+// Which kernel runs a linear layer, and whether K is split over blocks. The tree is fixed by K, so no choice made here
+// can move a bit: it may depend on the device, its size and anything else.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "reprofuse/types.hpp"
+
+namespace reprofuse::cuda::fma1 {
+
+inline constexpr std::size_t kMaxPartialBytes = std::size_t{64} << 20;
+
+// How fast a kernel goes on one multiprocessor, in multiply-adds of its tile per clock.
+struct Rate {
+  double full;   // with all the blocks that fit
+  double alone;  // with one
+};
+
+struct Kernel {
+  const char* name;
+  const void* function;
+  int tile_m;
+  int tile_n;
+  int threads;
+  bool vector_loads;  // needs 16-byte aligned rows and k a multiple of 16 bytes
+  int shared_bytes;
+  int fold_bytes;  // more shared memory, when a block folds several segments itself
+  Rate rate;
+  int blocks_per_sm = 0;       // on the device, when a block owns one segment
+  int blocks_per_sm_fold = 0;  // likewise when it folds; 0: does not fit
+};
+
+std::vector<Kernel> kernels_bf16();
+std::vector<Kernel> kernels_f16();
+std::vector<Kernel> kernels_f32();
+
+struct Device {
+  int ordinal;
+  int sm_count;
+  int shared_bytes_per_block;  // the most a block can have
+  std::string architecture;    // "sm_90"
+};
+
+Device read_device(int ordinal);
+
+// The kernels of a weight format with their occupancy on the device; ready to launch with all the shared memory they
+// ask.
+std::vector<Kernel> load_kernels(const Device& device, DType dtype);
+
+struct Problem {
+  std::int64_t m;
+  std::int64_t k;
+  std::vector<std::int64_t> n;  // of each output of the launch
+  bool vector_loads;            // the operands allow them
+};
+
+struct Schedule {
+  int kernel;  // index into the table
+  bool split;  // one segment per block, then a fold kernel
+};
+
+// Every schedule that can run the problem on the device.
+std::vector<Schedule> possible_schedules(const std::vector<Kernel>& kernels, const Problem& problem);
+
+// The one expected to be fastest.
+Schedule choose_schedule(const Device& device, const std::vector<Kernel>& kernels, const Problem& problem);
+
+std::size_t partial_bytes(const Problem& problem);
+
+}  // namespace reprofuse::cuda::fma1

@@ -1,0 +1,88 @@
+#include "kernels/vendor/cublas.hpp"
+
+#include <dlfcn.h>
+
+#include "base/check.hpp"
+
+namespace reprofuse::vendor {
+namespace {
+
+constexpr const char* kLibraries[] = {"libcublas.so.13", "libcublas.so.12"};
+
+// The C interface, as cublas_api.h and library_types.h declare it.
+constexpr int kPlain = 0, kTransposed = 1;         // cublasOperation_t
+constexpr int kTypeF32 = 0, kTypeBf16 = 14;        // cudaDataType_t
+constexpr int kComputeF32 = 68;                    // CUBLAS_COMPUTE_32F
+constexpr int kDefaultAlgorithm = -1;              // CUBLAS_GEMM_DEFAULT
+constexpr int kMajor = 0, kMinor = 1, kPatch = 2;  // libraryPropertyType_t
+using Create = int(void** handle);
+using Destroy = int(void* handle);
+using SetStream = int(void* handle, void* stream);
+using GetProperty = int(int which, int* value);
+using GemmEx = int(void* handle, int transpose_a, int transpose_b, int m, int n, int k, const void* alpha,
+                   const void* a, int type_a, int lda, const void* b, int type_b, int ldb, const void* beta, void* c,
+                   int type_c, int ldc, int compute, int algorithm);
+
+template <typename Function>
+Function* find(void* library, const char* name) {
+  void* symbol = dlsym(library, name);
+  if (symbol == nullptr) fail(ErrorCode::kUnsupported, "cuBLAS has no {}", name);
+  return reinterpret_cast<Function*>(symbol);
+}
+
+void check(int status, const char* call) {
+  if (status != 0) fail(ErrorCode::kDevice, "{} failed with cuBLAS status {}", call, status);
+}
+
+void* open_library() {
+  for (const char* name : kLibraries)
+    if (void* library = dlopen(name, RTLD_NOW | RTLD_LOCAL)) return library;
+  fail(ErrorCode::kUnsupported, "{} cannot be loaded ({})", kLibraries[0], dlerror());
+}
+
+}  // namespace
+
+void Cublas::CloseLibrary::operator()(void* library) const {
+  dlclose(library);
+}
+
+void Cublas::DestroyHandle::operator()(void* handle) const {
+  find<Destroy>(library, "cublasDestroy_v2")(handle);
+}
+
+Cublas::Cublas() : library_(open_library()), handle_(nullptr, {library_.get()}) {
+  void* handle = nullptr;
+  check(find<Create>(library_.get(), "cublasCreate_v2")(&handle), "cublasCreate");
+  handle_.reset(handle);
+}
+
+// Row-major y = x · wᵀ is column-major yᵀ = w · xᵀ, with w stored transposed.
+void Cublas::gemm(const void* x, const void* w, void* y, int type, std::int64_t m, std::int64_t n, std::int64_t k,
+                  void* stream) const {
+  const float one = 1.0F, zero = 0.0F;
+  check(find<SetStream>(library_.get(), "cublasSetStream_v2")(handle_.get(), stream), "cublasSetStream");
+  check(find<GemmEx>(library_.get(), "cublasGemmEx")(handle_.get(), kTransposed, kPlain, static_cast<int>(n),
+                                                     static_cast<int>(m), static_cast<int>(k), &one, w, type,
+                                                     static_cast<int>(k), x, type, static_cast<int>(k), &zero, y, type,
+                                                     static_cast<int>(n), kComputeF32, kDefaultAlgorithm),
+        "cublasGemmEx");
+}
+
+void Cublas::sgemm(ConstMatrix x, const float* w, Matrix y, void* stream) const {
+  invariant(x.stride == x.cols && y.stride == y.cols, "the cuBLAS baseline takes dense matrices");
+  gemm(x.data, w, y.data, kTypeF32, x.rows, y.cols, x.cols, stream);
+}
+
+void Cublas::bf16(const void* x, const void* w, void* y, std::int64_t m, std::int64_t n, std::int64_t k,
+                  void* stream) const {
+  gemm(x, w, y, kTypeBf16, m, n, k, stream);
+}
+
+std::string Cublas::description() const {
+  int version[3] = {};
+  for (const int which : {kMajor, kMinor, kPatch})
+    check(find<GetProperty>(library_.get(), "cublasGetProperty")(which, &version[which]), "cublasGetProperty");
+  return fmt::format("cuBLAS {}.{}.{}", version[0], version[1], version[2]);
+}
+
+}  // namespace reprofuse::vendor

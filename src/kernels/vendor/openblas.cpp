@@ -1,0 +1,53 @@
+#include "kernels/vendor/openblas.hpp"
+
+#include <dlfcn.h>
+
+#include "base/check.hpp"
+
+namespace reprofuse::vendor {
+namespace {
+
+constexpr const char* kLibrary = "libopenblas.so.0";
+
+// The C interface, as cblas.h declares it with 32-bit indices.
+enum CblasOrder { kRowMajor = 101 };
+enum CblasTranspose { kPlain = 111, kTransposed = 112 };
+using Sgemm = void(CblasOrder, CblasTranspose, CblasTranspose, int m, int n, int k, float alpha, const float* a,
+                   int lda, const float* b, int ldb, float beta, float* c, int ldc);
+using SetThreads = void(int);
+using GetText = char*();
+
+template <typename Function>
+Function* find(void* library, const char* name) {
+  void* symbol = dlsym(library, name);
+  if (symbol == nullptr) fail(ErrorCode::kUnsupported, "{} has no {}", kLibrary, name);
+  return reinterpret_cast<Function*>(symbol);
+}
+
+}  // namespace
+
+void OpenBlas::Close::operator()(void* library) const {
+  dlclose(library);
+}
+
+OpenBlas::OpenBlas(int threads) : library_(dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL)) {
+  if (library_ == nullptr)
+    fail(ErrorCode::kUnsupported, "{} cannot be loaded ({}); on Debian: apt install libopenblas0", kLibrary, dlerror());
+  find<SetThreads>(library_.get(), "openblas_set_num_threads")(threads);
+}
+
+void OpenBlas::sgemm(ConstMatrix x, const float* w, Matrix y) const {
+  const auto m = static_cast<int>(x.rows);
+  const auto n = static_cast<int>(y.cols);
+  const auto k = static_cast<int>(x.cols);
+  find<Sgemm>(library_.get(), "cblas_sgemm")(kRowMajor, kPlain, kTransposed, m, n, k, 1.0F, x.data,
+                                             static_cast<int>(x.stride), w, k, 0.0F, y.data,
+                                             static_cast<int>(y.stride));
+}
+
+std::string OpenBlas::description() const {
+  return fmt::format("{}, {} kernels", find<GetText>(library_.get(), "openblas_get_config")(),
+                     find<GetText>(library_.get(), "openblas_get_corename")());
+}
+
+}  // namespace reprofuse::vendor

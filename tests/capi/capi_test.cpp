@@ -1,0 +1,175 @@
+// The C ABI against the C++ API, and what it does with arguments that make no sense.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "reprofuse/reprofuse.h"
+#include "reprofuse/reprofuse.hpp"
+
+namespace {
+
+constexpr std::int64_t kM = 5, kK = 1100, kStride = kK + 3;
+constexpr std::int64_t kN[] = {33, 7};
+
+// Full mantissas from a congruential generator, so that sums round at every step.
+std::vector<float> operand(std::uint32_t seed, std::int64_t count) {
+  std::vector<float> values(static_cast<std::size_t>(count));
+  for (float& value : values) {
+    seed = seed * 1664525u + 1013904223u;
+    value = static_cast<float>(static_cast<std::int32_t>(seed >> 7) - (1 << 24)) * 0x1p-24F;
+  }
+  return values;
+}
+
+class CApi : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(reprofuse_context_create_cpu(nullptr, nullptr, 2, &context_), REPROFUSE_OK) << reprofuse_last_error();
+  }
+  void TearDown() override {
+    reprofuse_linear_destroy(linear_);
+    reprofuse_context_destroy(context_);
+  }
+
+  reprofuse_weight weight(std::size_t i) const { return {weights_[i].data(), REPROFUSE_F32, kN[i], kK, kStride}; }
+  void make_pair() {
+    const reprofuse_weight list[] = {weight(0), weight(1)};
+    ASSERT_EQ(reprofuse_linear_create(context_, list, 2, "pair", &linear_), REPROFUSE_OK) << reprofuse_last_error();
+  }
+  // Runs the pair on x_ and returns the status; the results are in y0_ and y1_.
+  reprofuse_status run_pair() {
+    size_t bytes = 0;
+    EXPECT_EQ(reprofuse_linear_workspace_bytes(linear_, kM, &bytes), REPROFUSE_OK);
+    const reprofuse::Workspace workspace(reprofuse::Context::cpu(), bytes);
+    const reprofuse_output outputs[] = {{y0_.data(), kN[0], bias_.data()}, {y1_.data(), kN[1], nullptr}};
+    return reprofuse_linear_run(linear_, x_.data(), kM, kStride, outputs, 2, workspace.data(), workspace.bytes(),
+                                nullptr);
+  }
+
+  std::vector<float> x_ = operand(1, kM* kStride);
+  std::vector<float> weights_[2] = {operand(2, kN[0] * kStride), operand(3, kN[1] * kStride)};
+  std::vector<float> bias_ = operand(4, kN[0]);
+  std::vector<float> y0_ = std::vector<float>(kM * kN[0]), y1_ = std::vector<float>(kM * kN[1]);
+  reprofuse_context* context_ = nullptr;
+  reprofuse_linear* linear_ = nullptr;
+};
+
+TEST_F(CApi, BitsEqualTheCppApi) {
+  make_pair();
+  ASSERT_EQ(run_pair(), REPROFUSE_OK) << reprofuse_last_error();
+
+  const auto context = reprofuse::Context::cpu("fma-1", reprofuse::Isa::kScalar, 1);
+  for (std::size_t i = 0; i < 2; ++i) {
+    const reprofuse::WeightView view{weights_[i].data(), reprofuse::DType::kF32, kN[i], kK, kStride};
+    const reprofuse::LinearLayer layer(context, {&view, 1});
+    const reprofuse::Workspace workspace(context, layer.workspace_bytes(kM));
+    std::vector<float> expected(static_cast<std::size_t>(kM * kN[i]));
+    const reprofuse::LinearOutput output{{expected.data(), kM, kN[i], kN[i]}, i == 0 ? bias_.data() : nullptr};
+    layer.run({x_.data(), kM, kK, kStride}, {&output, 1}, workspace);
+    const std::vector<float>& actual = i == 0 ? y0_ : y1_;
+    for (std::size_t j = 0; j < expected.size(); ++j)
+      ASSERT_EQ(std::bit_cast<std::uint32_t>(actual[j]), std::bit_cast<std::uint32_t>(expected[j]))
+          << "output " << i << " element " << j;
+  }
+}
+
+TEST_F(CApi, NonFiniteResultIsAStatusThatNamesThePlace) {
+  make_pair();
+  x_[2 * kStride + 4] = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(run_pair(), REPROFUSE_NON_FINITE);
+  EXPECT_NE(std::string(reprofuse_last_error()).find("'pair'"), std::string::npos) << reprofuse_last_error();
+  EXPECT_NE(std::string(reprofuse_last_error()).find("row 2"), std::string::npos) << reprofuse_last_error();
+}
+
+TEST_F(CApi, DescriptionsNameTheDeviceAndTheKernels) {
+  make_pair();
+  EXPECT_EQ(std::string(reprofuse_context_description(context_)).substr(0, 4), "cpu ");
+  EXPECT_NE(std::string(reprofuse_linear_implementation(linear_)), "");
+}
+
+TEST_F(CApi, LayerOutlivesItsContext) {
+  make_pair();
+  reprofuse_context_destroy(context_);
+  context_ = nullptr;
+  EXPECT_EQ(run_pair(), REPROFUSE_OK) << reprofuse_last_error();
+}
+
+TEST_F(CApi, NullArgumentsAreErrors) {
+  make_pair();
+  const reprofuse_weight one = weight(0);
+  reprofuse_linear* made = nullptr;
+  size_t bytes = 0;
+  EXPECT_EQ(reprofuse_context_create_cpu(nullptr, nullptr, 1, nullptr), REPROFUSE_INVALID_ARGUMENT);
+  EXPECT_EQ(reprofuse_linear_create(nullptr, &one, 1, nullptr, &made), REPROFUSE_INVALID_ARGUMENT);
+  EXPECT_EQ(reprofuse_linear_create(context_, nullptr, 1, nullptr, &made), REPROFUSE_INVALID_ARGUMENT);
+  EXPECT_EQ(reprofuse_linear_create(context_, nullptr, 0, nullptr, &made), REPROFUSE_INVALID_ARGUMENT);
+  EXPECT_EQ(reprofuse_linear_create(context_, &one, 1, nullptr, nullptr), REPROFUSE_INVALID_ARGUMENT);
+  EXPECT_EQ(made, nullptr);
+  EXPECT_EQ(reprofuse_linear_workspace_bytes(nullptr, 1, &bytes), REPROFUSE_INVALID_ARGUMENT);
+  EXPECT_EQ(reprofuse_linear_workspace_bytes(linear_, 1, nullptr), REPROFUSE_INVALID_ARGUMENT);
+  EXPECT_EQ(reprofuse_linear_run(nullptr, x_.data(), 1, kStride, nullptr, 0, nullptr, 0, nullptr),
+            REPROFUSE_INVALID_ARGUMENT);
+  EXPECT_EQ(reprofuse_linear_run(linear_, x_.data(), 1, kStride, nullptr, 2, nullptr, 0, nullptr),
+            REPROFUSE_INVALID_ARGUMENT);
+  EXPECT_EQ(reprofuse_workspace_reset(nullptr, nullptr, 0, nullptr), REPROFUSE_INVALID_ARGUMENT);
+  EXPECT_EQ(reprofuse_workspace_check(nullptr, nullptr, nullptr), REPROFUSE_INVALID_ARGUMENT);
+  EXPECT_EQ(reprofuse_context_description(nullptr), nullptr);
+  EXPECT_EQ(reprofuse_linear_implementation(nullptr), nullptr);
+  reprofuse_context_destroy(nullptr);
+  reprofuse_linear_destroy(nullptr);
+}
+
+TEST_F(CApi, WrongArgumentsAreNamed) {
+  reprofuse_context* context = nullptr;
+  EXPECT_EQ(reprofuse_context_create_cpu("fma-9", nullptr, 1, &context), REPROFUSE_UNSUPPORTED);
+  EXPECT_NE(std::string(reprofuse_last_error()).find("fma-9"), std::string::npos) << reprofuse_last_error();
+  EXPECT_EQ(reprofuse_context_create_cpu(nullptr, "mmx", 1, &context), REPROFUSE_INVALID_ARGUMENT);
+  EXPECT_NE(std::string(reprofuse_last_error()).find("mmx"), std::string::npos) << reprofuse_last_error();
+  EXPECT_EQ(context, nullptr);
+  reprofuse_weight wrong = weight(0);
+  wrong.dtype = static_cast<reprofuse_dtype>(3);
+  EXPECT_EQ(reprofuse_linear_create(context_, &wrong, 1, nullptr, &linear_), REPROFUSE_INVALID_ARGUMENT);
+  EXPECT_NE(std::string(reprofuse_last_error()).find("dtype 3"), std::string::npos) << reprofuse_last_error();
+}
+
+TEST_F(CApi, CountOfOutputsMustMatchTheWeights) {
+  make_pair();
+  const reprofuse_output output = {y0_.data(), kN[0], nullptr};
+  EXPECT_EQ(reprofuse_linear_run(linear_, x_.data(), kM, kStride, &output, 1, nullptr, 0, nullptr),
+            REPROFUSE_INVALID_ARGUMENT);
+}
+
+TEST(CApiErrors, LastErrorBelongsToItsThread) {
+  reprofuse_context* context = nullptr;
+  ASSERT_EQ(reprofuse_context_create_cpu("fma-9", nullptr, 1, &context), REPROFUSE_UNSUPPORTED);
+  std::string seen_elsewhere = "not read";
+  std::thread([&] { seen_elsewhere = reprofuse_last_error(); }).join();
+  EXPECT_EQ(seen_elsewhere, "");
+  EXPECT_NE(std::string(reprofuse_last_error()), "");
+}
+
+TEST(CApiErrors, CudaContextWorksOrSaysWhyNot) {
+  reprofuse_context* context = nullptr;
+  const reprofuse_status status = reprofuse_context_create_cuda(nullptr, 0, &context);
+  if (status == REPROFUSE_OK) {
+    EXPECT_EQ(std::string(reprofuse_context_description(context)).substr(0, 6), "cuda:0");
+  } else {
+    EXPECT_EQ(status, REPROFUSE_UNSUPPORTED);
+    EXPECT_NE(std::string(reprofuse_last_error()), "");
+  }
+  reprofuse_context_destroy(context);
+}
+
+TEST(CApiNames, ListsEndWithNull) {
+  EXPECT_STREQ(reprofuse_numerics_name(0), "fma-1");
+  EXPECT_EQ(reprofuse_numerics_name(reprofuse::numerics_names().size()), nullptr);
+  EXPECT_STREQ(reprofuse_isa_name(0), "scalar");
+  EXPECT_EQ(reprofuse_isa_name(reprofuse::supported_isas().size()), nullptr);
+}
+
+}  // namespace

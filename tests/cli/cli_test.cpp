@@ -1,0 +1,210 @@
+// The command line as a user meets it: the real binary, its output and its exit status.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "reprofuse/context.hpp"
+#include "reprofuse/error.hpp"
+
+namespace reprofuse {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string read_text(const std::string& path) {
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+// A path of this test's own: ctest runs the tests of this file side by side.
+std::string temp_path(const std::string& name) {
+  const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+  return testing::TempDir() + "/reprofuse_cli_" + test->name() + "_" + name;
+}
+
+struct Finished {
+  int status;
+  std::string out;
+  std::string err;
+};
+
+Finished reprofuse(const std::string& arguments) {
+  const std::string out = temp_path("stdout");
+  const std::string err = temp_path("stderr");
+  const std::string command = std::string("'") + REPROFUSE_CLI + "' " + arguments + " >'" + out + "' 2>'" + err + "'";
+  const int status = std::system(command.c_str());
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_text(out), read_text(err)};
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+std::vector<std::string> keys_of(const Json& object) {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : object.items()) keys.push_back(key);
+  return keys;
+}
+
+// The committed file with one case changed by `change`, written beside the test's output.
+template <typename Change>
+std::string altered_golden(Change change) {
+  Json golden = Json::parse(read_text(REPROFUSE_GOLDEN));
+  change(golden.at("cases"));
+  std::string path = temp_path("golden.json");
+  std::ofstream(path) << golden.dump();
+  return path;
+}
+
+TEST(ProbeCommand, QuickCheckPasses) {
+  const Finished run = reprofuse("probe --quick --check");
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_TRUE(contains(run.out, "Contract fma-1 on cpu ")) << run.out;
+  EXPECT_TRUE(contains(run.out, "Rows: invariant.")) << run.out;
+  EXPECT_TRUE(contains(run.out, "Digests: the same. All 7 ")) << run.out;
+}
+
+TEST(ProbeCommand, JsonHasTheDocumentedKeysAndTheForcedIsaReallyRan) {
+  for (const Isa isa : supported_isas()) {
+    const std::string name(isa_name(isa));
+    const Finished run = reprofuse("probe --quick --cases 'ragged-*' --json --check --isa " + name);
+    ASSERT_EQ(run.status, 0) << run.err;
+    const Json json = Json::parse(run.out);
+    std::vector<std::string> keys = keys_of(json);
+    keys.resize(6);  // what follows the documented six may grow
+    EXPECT_EQ(keys,
+              (std::vector<std::string>{"contract", "device", "isa", "cases", "row_invariant", "matches_golden"}));
+    EXPECT_EQ(json["contract"], "fma-1");
+    EXPECT_EQ(json["device"], "cpu");
+    EXPECT_EQ(json["isa"], name);
+    EXPECT_EQ(json["row_invariant"], true);
+    EXPECT_EQ(json["matches_golden"], true);
+    ASSERT_EQ(json["cases"].size(), 1U);
+    const Json& ragged = json["cases"][0];
+    EXPECT_EQ(keys_of(ragged), (std::vector<std::string>{"name", "m", "n", "k", "weights", "sha256"}));
+    EXPECT_EQ(ragged["name"], "ragged-bf16");
+    EXPECT_EQ(ragged["m"], 7);
+    EXPECT_EQ(ragged["weights"], "bf16");
+    EXPECT_EQ(ragged["sha256"].get<std::string>().size(), 64U);
+  }
+}
+
+TEST(ProbeCommand, AnIsaTheMachineLacksIsAnError) {
+  int lacking = 0;
+  for (const Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kNeon}) {
+    const auto supported = supported_isas();
+    if (std::find(supported.begin(), supported.end(), isa) != supported.end()) continue;
+    ++lacking;
+    const Finished run = reprofuse("probe --quick --isa " + std::string(isa_name(isa)));
+    EXPECT_EQ(run.status, 1);
+    EXPECT_EQ(run.out, "");
+    EXPECT_TRUE(contains(run.err, "reprofuse: this machine or build has no " + std::string(isa_name(isa)))) << run.err;
+  }
+  EXPECT_GE(lacking, 1) << "no machine has both AVX and NEON";
+}
+
+TEST(ProbeCommand, CudaWithoutADeviceIsAnErrorThatSaysWhy) {
+  std::string reason;
+  try {
+    Context::cuda();
+    GTEST_SKIP() << "this machine has a CUDA device";
+  } catch (const Error& error) {
+    reason = error.what();
+  }
+  const Finished run = reprofuse("probe --quick --device cuda");
+  EXPECT_EQ(run.status, 1);
+  EXPECT_EQ(run.err, "reprofuse: " + reason + "\n");
+}
+
+TEST(ProbeCommand, CheckFailsOnATamperedDigestAndNamesTheCase) {
+  const std::string golden = altered_golden([](Json& cases) {
+    for (Json& entry : cases)
+      if (entry["name"] == "decode-f16") entry["sha256"] = std::string(64, '0');
+  });
+  const std::string arguments = "probe --quick --cases 'decode-*' --golden '" + golden + "'";
+  const Finished check = reprofuse(arguments + " --check");
+  EXPECT_EQ(check.status, 1);
+  EXPECT_TRUE(contains(check.err, "reprofuse: probe: decode-f16 does not match: digest ")) << check.err;
+  EXPECT_TRUE(contains(check.err, "it is the golden digest that is wrong")) << check.err;
+
+  const Finished shown = reprofuse(arguments + " --json");
+  EXPECT_EQ(shown.status, 0) << shown.err;
+  EXPECT_EQ(Json::parse(shown.out)["matches_golden"], false);
+}
+
+TEST(ProbeCommand, CheckFailsOnACaseThatGoldenLacks) {
+  const std::string golden = altered_golden([](Json& cases) { cases = Json::array(); });
+  const Finished run = reprofuse("probe --quick --cases ragged-bf16 --check --golden '" + golden + "'");
+  EXPECT_EQ(run.status, 1);
+  EXPECT_TRUE(contains(run.err, "ragged-bf16 does not match: there is no golden digest for it")) << run.err;
+}
+
+TEST(ProbeCommand, TheReferenceCanBeProbedToo) {
+  const Finished run = reprofuse("probe --quick --cases ragged-bf16 --reference --json --check");
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(Json::parse(run.out)["isa"], "reference");
+}
+
+TEST(ProbeCommand, AGoldenFileIsNeverOverwritten) {
+  const std::string path = temp_path("kept.json");
+  std::ofstream(path) << "kept";
+  const Finished run = reprofuse("probe --write-golden '" + path + "'");
+  EXPECT_EQ(run.status, 1);
+  EXPECT_TRUE(contains(run.err, "golden digests never change")) << run.err;
+  EXPECT_EQ(read_text(path), "kept");
+}
+
+TEST(ProbeCommand, APipeGetsWholeDigestsAndNoEscapes) {
+  const Finished run = reprofuse("probe --quick --cases ragged-bf16");
+  EXPECT_EQ(run.status, 0);
+  EXPECT_FALSE(contains(run.out, "\x1b"));
+  EXPECT_EQ(run.err, "");
+  const Json golden = Json::parse(read_text(REPROFUSE_GOLDEN));
+  for (const Json& entry : golden["cases"])
+    if (entry["name"] == "ragged-bf16") {
+      EXPECT_TRUE(contains(run.out, entry["sha256"].get<std::string>())) << run.out;
+    }
+}
+
+TEST(CommandLine, UsageErrorsExit2WithAHint) {
+  for (const char* arguments :
+       {"", "prove", "probe --isa mmx", "probe --threads -1", "probe --quick --write-golden x"}) {
+    const Finished run = reprofuse(arguments);
+    EXPECT_EQ(run.status, 2) << arguments;
+    EXPECT_EQ(run.out, "") << arguments;
+    EXPECT_EQ(run.err.find("reprofuse: "), 0U) << run.err;
+    EXPECT_TRUE(contains(run.err, " --help'")) << run.err;
+  }
+}
+
+TEST(CommandLine, ErrorsExit1OnOneLine) {
+  for (const char* arguments : {"probe --numerics fma-0", "probe --cases nothing-*", "probe --golden /nowhere.json",
+                                "probe --device cuda --isa scalar"}) {
+    const Finished run = reprofuse(arguments);
+    EXPECT_EQ(run.status, 1) << arguments;
+    EXPECT_EQ(run.err.find("reprofuse: "), 0U) << run.err;
+    EXPECT_EQ(std::count(run.err.begin(), run.err.end(), '\n'), 1) << run.err;
+  }
+}
+
+TEST(CommandLine, VersionHelpAndInfo) {
+  EXPECT_EQ(reprofuse("--version").out, std::string("reprofuse ") + REPROFUSE_VERSION + "\n");
+  const Finished help = reprofuse("probe --help");
+  EXPECT_EQ(help.status, 0);
+  EXPECT_TRUE(contains(help.out, "--check")) << help.out;
+  const Finished info = reprofuse("info");
+  EXPECT_EQ(info.status, 0);
+  EXPECT_TRUE(contains(info.out, "fma-1")) << info.out;
+  for (const Isa isa : supported_isas()) EXPECT_TRUE(contains(info.out, std::string(isa_name(isa)))) << info.out;
+}
+
+}  // namespace
+}  // namespace reprofuse

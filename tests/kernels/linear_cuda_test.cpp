@@ -1,0 +1,305 @@
+// fma-1 on the GPU: every kernel, split or not, gives the reference's bits at every shape.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "kernels/cuda/backend.hpp"
+#include "kernels/cuda/linear_fma1.hpp"
+#include "kernels/cuda/timing.hpp"
+#include "kernels/reference/linear.hpp"
+#include "reprofuse/reprofuse.hpp"
+#include "study/bit_difference.hpp"
+#include "study/device_buffer.hpp"
+#include "study/inputs.hpp"
+
+namespace reprofuse {
+namespace {
+
+using cuda::fma1::CudaLinear;
+using cuda::fma1::Schedule;
+using study::DeviceBuffer;
+
+constexpr float kPoison = 12345.678F;
+constexpr DType kDTypes[] = {DType::kBF16, DType::kF16, DType::kF32};
+
+DeviceBuffer upload(const void* data, std::size_t bytes) {
+  DeviceBuffer buffer(0, bytes);
+  cuda::copy_to_device(buffer.as<void>(), data, bytes);
+  return buffer;
+}
+
+// A linear layer's operands on the host and on the device. Offsets and padding shift rows off their alignment.
+struct Case {
+  std::int64_t m, n, k;
+  DType dtype = DType::kBF16;
+  bool bias = false;
+  std::int64_t x_padding = 0, w_padding = 0, y_padding = 0;
+  std::int64_t x_offset = 0, w_offset = 0;
+
+  std::vector<float> x{}, b{};
+  study::Weights w{};
+  DeviceBuffer device_x{}, device_w{}, device_b{}, device_y{};
+
+  std::int64_t x_stride() const { return k + x_padding; }
+  std::int64_t w_stride() const { return k + w_padding; }
+  std::int64_t y_stride() const { return n + y_padding; }
+
+  void make(ThreadPool& pool) {
+    x = study::make_activations(1, 1, m * x_stride() + x_offset);
+    w = study::make_weights(2, dtype, 1, n * w_stride() + w_offset, pool);
+    b = study::make_activations(3, 1, n);
+    send();
+  }
+  void send() {
+    device_x = upload(x.data(), x.size() * 4);
+    device_w = upload(w.storage.data(), w.storage.size() * 4);
+    device_b = upload(b.data(), b.size() * 4);
+    device_y = DeviceBuffer(0, static_cast<std::size_t>(m * y_stride()) * 4);
+  }
+
+  ConstMatrix host_x() const { return {x.data() + x_offset, m, k, x_stride()}; }
+  WeightView weight(const void* base) const {
+    const auto* data =
+        static_cast<const unsigned char*>(base) + static_cast<std::size_t>(w_offset) * dtype_bytes(dtype);
+    return {data, dtype, n, k, w_stride()};
+  }
+  ConstMatrix gpu_x() const { return {device_x.as<float>() + x_offset, m, k, x_stride()}; }
+  LinearOutput gpu_output() const {
+    return {{device_y.as<float>(), m, n, y_stride()}, bias ? device_b.as<float>() : nullptr};
+  }
+
+  std::vector<float> expected() const {
+    std::vector<float> y(static_cast<std::size_t>(m * y_stride()), kPoison);
+    reference::linear_fma1(host_x(), weight(w.storage.data()), bias ? b.data() : nullptr, {y.data(), m, n, y_stride()});
+    return y;
+  }
+  void poison() const {
+    const std::vector<float> y(static_cast<std::size_t>(m * y_stride()), kPoison);
+    cuda::copy_to_device(device_y.as<float>(), y.data(), y.size() * 4);
+  }
+  std::vector<float> result() const {
+    std::vector<float> y(static_cast<std::size_t>(m * y_stride()));
+    cuda::copy_to_host(y.data(), device_y.as<float>(), y.size() * 4);
+    return y;
+  }
+  std::string describe() const {
+    return fmt::format("m {} n {} k {} {} bias {} padding {} {} {} offset {} {}", m, n, k, dtype_name(dtype), bias,
+                       x_padding, w_padding, y_padding, x_offset, w_offset);
+  }
+};
+
+class LinearCuda : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    try {
+      context_ = Context::cuda();
+    } catch (const Error& error) {
+      GTEST_SKIP() << error.what();
+    }
+  }
+
+  // Poisoned padding must survive, so whole buffers are compared.
+  void expect_equal(const Case& c, const std::vector<float>& expected, const std::string& what) {
+    const std::vector<float> got = c.result();
+    const auto difference = study::first_difference({got.data(), c.m, c.y_stride(), c.y_stride()},
+                                                    {expected.data(), c.m, c.y_stride(), c.y_stride()});
+    EXPECT_FALSE(difference) << c.describe() << " " << what << ": " << difference->description();
+  }
+
+  void expect_every_schedule_matches(Case& c) {
+    c.make(pool_);
+    const std::vector<float> expected = c.expected();
+    const WeightView weight = c.weight(c.device_w.as<void>());
+    const CudaLinear layer({.ordinal = 0, .op = 0}, {&weight, 1});
+    const Workspace workspace(*context_, layer.workspace_bytes(c.m));
+    const LinearOutput output = c.gpu_output();
+    const kernels::LinearCall call{c.gpu_x(), {&output, 1}, workspace.data(), nullptr};
+    for (const Schedule schedule : layer.schedules(call)) {
+      c.poison();
+      layer.run_with(call, schedule);
+      EXPECT_FALSE(cuda::take_record(workspace.data(), nullptr)) << c.describe();
+      const char* name = layer.kernel_table()[static_cast<std::size_t>(schedule.kernel)].name;
+      expect_equal(c, expected, fmt::format("{}{}", name, schedule.split ? " split" : ""));
+      ++schedules_run_;
+    }
+  }
+
+  std::optional<Context> context_;
+  ThreadPool pool_{4};
+  int schedules_run_ = 0;
+};
+
+TEST_F(LinearCuda, EveryScheduleHasTheReferenceBitsAtTileEdges) {
+  for (const DType dtype : kDTypes)
+    for (const std::int64_t m : {1, 2, 3, 4, 5, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 200}) {
+      Case c{.m = m, .n = 130, .k = 1088, .dtype = dtype, .bias = m % 2 == 0};
+      expect_every_schedule_matches(c);
+    }
+  RecordProperty("schedules_run", schedules_run_);
+  EXPECT_GT(schedules_run_, 200);
+}
+
+TEST_F(LinearCuda, EveryScheduleHasTheReferenceBitsAtRaggedShapes) {
+  for (const DType dtype : kDTypes)
+    for (const std::int64_t n : {1, 2, 127, 128, 129, 255, 257, 515})
+      for (const std::int64_t k : {1, 2, 3, 7, 8, 24, 40, 504, 511, 512, 513, 520, 1024, 1032, 1537}) {
+        Case c{.m = n % 3 + 1, .n = n, .k = k, .dtype = dtype, .bias = true};
+        expect_every_schedule_matches(c);
+      }
+}
+
+TEST_F(LinearCuda, StridedAndUnalignedRowsHaveTheReferenceBits) {
+  for (const DType dtype : kDTypes)
+    for (const std::int64_t m : {1, 7, 33, 130}) {
+      Case padded{.m = m, .n = 70, .k = 640, .dtype = dtype, .x_padding = 4, .w_padding = 8, .y_padding = 3};
+      expect_every_schedule_matches(padded);
+      Case odd{.m = m, .n = 70, .k = 640, .dtype = dtype, .x_padding = 1, .w_padding = 3, .y_padding = 5};
+      expect_every_schedule_matches(odd);
+      Case shifted{.m = m, .n = 70, .k = 640, .dtype = dtype, .x_offset = 1, .w_offset = 1};
+      expect_every_schedule_matches(shifted);
+    }
+}
+
+// Products that underflow leave -0 in the chain; padding k with +0 would turn it into +0.
+TEST_F(LinearCuda, NegativeZeroSurvivesTheEdgeOfK) {
+  for (const DType dtype : {DType::kBF16, DType::kF32})
+    for (const std::int64_t k : {8, 24, 520, 13}) {
+      Case c{.m = 33, .n = 130, .k = k, .dtype = dtype};
+      c.make(pool_);
+      for (float& value : c.x) value = -0x1p-140F;
+      auto* halves = reinterpret_cast<std::uint16_t*>(c.w.storage.data());
+      for (std::int64_t i = 0; i < c.n * c.k; ++i)
+        if (dtype == DType::kBF16)
+          halves[i] = 0x0080;  // 2^-126
+        else
+          c.w.storage[static_cast<std::size_t>(i)] = 0x00800000;
+      c.send();
+      const std::vector<float> expected = c.expected();
+      EXPECT_TRUE(std::signbit(expected[0]) && expected[0] == 0.0F);
+      const WeightView weight = c.weight(c.device_w.as<void>());
+      const CudaLinear layer({.ordinal = 0, .op = 0}, {&weight, 1});
+      const Workspace workspace(*context_, layer.workspace_bytes(c.m));
+      const LinearOutput output = c.gpu_output();
+      const kernels::LinearCall call{c.gpu_x(), {&output, 1}, workspace.data(), nullptr};
+      for (const Schedule schedule : layer.schedules(call)) {
+        c.poison();
+        layer.run_with(call, schedule);
+        expect_equal(c, expected, layer.kernel_table()[static_cast<std::size_t>(schedule.kernel)].name);
+      }
+    }
+}
+
+TEST_F(LinearCuda, RowBitsDoNotDependOnBatchSize) {
+  for (const DType dtype : kDTypes) {
+    Case c{.m = 600, .n = 136, .k = 1600, .dtype = dtype};
+    c.make(pool_);
+    const std::vector<float> expected = c.expected();
+    const WeightView weight = c.weight(c.device_w.as<void>());
+    const LinearLayer layer(*context_, {&weight, 1});
+    const Workspace workspace(*context_, layer.workspace_bytes(c.m));
+    for (const std::int64_t m : {1, 2, 3, 4, 8, 9, 16, 17, 32, 33, 64, 65, 128, 129, 256, 257, 512, 513, 600}) {
+      c.poison();
+      ConstMatrix x = c.gpu_x();
+      LinearOutput output = c.gpu_output();
+      x.rows = output.y.rows = m;
+      layer.run(x, {&output, 1}, workspace);
+      check_workspace(*context_, workspace.data(), nullptr);
+      const std::vector<float> got = c.result();
+      const auto difference = study::first_difference({got.data(), m, c.n, c.n}, {expected.data(), m, c.n, c.n});
+      EXPECT_FALSE(difference) << "m " << m << ": " << difference->description();
+      EXPECT_EQ(std::count(got.begin() + m * c.n, got.end(), kPoison), (c.m - m) * c.n) << "rows beyond m were written";
+    }
+  }
+}
+
+// Ten outputs are two launches; each output has its own size, bias and place.
+TEST_F(LinearCuda, FusedOutputsHaveTheBitsOfSeparateOnes) {
+  for (const std::int64_t m : {1, 6, 40, 150}) {
+    std::vector<Case> cases;
+    std::vector<WeightView> weights;
+    std::vector<LinearOutput> outputs;
+    const std::int64_t sizes[] = {256, 128, 3, 300, 129, 64, 1, 16, 77, 130};
+    for (std::size_t i = 0; i < std::size(sizes); ++i) {
+      cases.push_back({.m = m, .n = sizes[i], .k = 1040, .bias = i % 2 == 0, .y_padding = static_cast<int>(i)});
+      cases.back().make(pool_);
+    }
+    for (Case& c : cases) {
+      c.poison();
+      weights.push_back(c.weight(c.device_w.as<void>()));
+      outputs.push_back(c.gpu_output());
+    }
+    const LinearLayer layer(*context_, weights, "fused");
+    const Workspace workspace(*context_, layer.workspace_bytes(m));
+    layer.run(cases[0].gpu_x(), outputs, workspace);
+    check_workspace(*context_, workspace.data(), nullptr);
+    for (const Case& c : cases) expect_equal(c, c.expected(), "fused");
+  }
+}
+
+TEST_F(LinearCuda, NonFiniteResultIsAnErrorThatNamesThePlace) {
+  for (const std::int64_t m : {8, 60, 300}) {
+    Case c{.m = m, .n = 200, .k = 1024};
+    c.make(pool_);
+    c.x[static_cast<std::size_t>(5 * c.k + 700)] = std::numeric_limits<float>::quiet_NaN();
+    c.x[static_cast<std::size_t>(7 * c.k + 3)] = std::numeric_limits<float>::infinity();
+    c.send();
+    const std::vector<WeightView> weights(2, c.weight(c.device_w.as<void>()));
+    const LinearLayer layer(*context_, weights, "qkv");
+    const Workspace workspace(*context_, layer.workspace_bytes(m));
+    const DeviceBuffer other(0, static_cast<std::size_t>(m * c.n) * 4);
+    const LinearOutput outputs[] = {c.gpu_output(), {{other.as<float>(), m, c.n, c.n}, nullptr}};
+    layer.run(c.gpu_x(), outputs, workspace);
+    try {
+      check_workspace(*context_, workspace.data(), nullptr);
+      FAIL() << "a NaN passed silently";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kNonFinite);
+      EXPECT_STREQ(error.what(), "linear 'qkv' output 0 row 5 column 0: the result is not finite");
+    }
+    check_workspace(*context_, workspace.data(), nullptr);  // the record was cleared
+  }
+}
+
+TEST_F(LinearCuda, CapturedGraphReplaysTheSameBits) {
+  for (const std::int64_t m : {1, 32, 200}) {
+    Case c{.m = m, .n = 384, .k = 2048};
+    c.make(pool_);
+    c.poison();
+    const WeightView weight = c.weight(c.device_w.as<void>());
+    const LinearLayer layer(*context_, {&weight, 1});
+    const Workspace workspace(*context_, layer.workspace_bytes(m));
+    const LinearOutput output = c.gpu_output();
+    cuda::time_replays(0, 5, [&](void* stream) { layer.run(c.gpu_x(), {&output, 1}, workspace, stream); });
+    expect_equal(c, c.expected(), "replayed");
+  }
+}
+
+// The control: the comparison above must see a single 256-long segment.
+TEST_F(LinearCuda, ShorterSegmentsWouldBeCaught) {
+  Case c{.m = 4, .n = 64, .k = 512};
+  c.make(pool_);
+  const WeightView weight = c.weight(c.device_w.as<void>());
+  const LinearLayer layer(*context_, {&weight, 1});
+  const Workspace workspace(*context_, layer.workspace_bytes(c.m));
+  const LinearOutput output = c.gpu_output();
+  layer.run(c.gpu_x(), {&output, 1}, workspace);
+  check_workspace(*context_, workspace.data(), nullptr);
+  std::vector<float> wrong(static_cast<std::size_t>(c.m * c.n));
+  for (std::int64_t m = 0; m < c.m; ++m)
+    for (std::int64_t n = 0; n < c.n; ++n) {
+      float half[2] = {};
+      for (std::int64_t k = 0; k < c.k; ++k)
+        half[k / 256] = std::fma(c.x[static_cast<std::size_t>(m * c.k + k)],
+                                 reference::widened(c.weight(c.w.storage.data()), n, k), half[k / 256]);
+      wrong[static_cast<std::size_t>(m * c.n + n)] = half[0] + half[1];
+    }
+  const std::vector<float> got = c.result();
+  EXPECT_TRUE(study::first_difference({got.data(), c.m, c.n, c.n}, {wrong.data(), c.m, c.n, c.n}));
+}
+
+}  // namespace
+}  // namespace reprofuse

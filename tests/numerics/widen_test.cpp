@@ -1,0 +1,57 @@
+#include "numerics/widen.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace reprofuse {
+namespace {
+
+// A 16-bit float by its definition: sign, biased exponent, fraction.
+double value_of(std::uint32_t bits, int exponent_bits, int fraction_bits) {
+  const int bias = (1 << (exponent_bits - 1)) - 1;
+  const auto fraction = static_cast<double>(bits & ((1U << fraction_bits) - 1));
+  const auto exponent = static_cast<int>(bits >> fraction_bits & ((1U << exponent_bits) - 1));
+  const double magnitude = exponent == 0
+                               ? std::ldexp(fraction, 1 - bias - fraction_bits)
+                               : std::ldexp(fraction + (1U << fraction_bits), exponent - bias - fraction_bits);
+  return (bits & 0x8000U) != 0 ? -magnitude : magnitude;
+}
+
+TEST(Widen, EveryFiniteBf16IsExact) {
+  for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
+    if ((bits & 0x7f80U) == 0x7f80U) continue;
+    const float wide = widen_bf16(static_cast<std::uint16_t>(bits));
+    ASSERT_EQ(static_cast<double>(wide), value_of(bits, 8, 7)) << std::hex << bits;
+    ASSERT_EQ(std::signbit(wide), (bits & 0x8000U) != 0) << std::hex << bits;
+  }
+}
+
+TEST(Widen, EveryFiniteF16IsExact) {
+  for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
+    if ((bits & 0x7c00U) == 0x7c00U) continue;
+    const float wide = widen_f16(static_cast<std::uint16_t>(bits));
+    ASSERT_EQ(static_cast<double>(wide), value_of(bits, 5, 10)) << std::hex << bits;
+    ASSERT_EQ(std::signbit(wide), (bits & 0x8000U) != 0) << std::hex << bits;
+  }
+}
+
+TEST(Widen, InfinitiesAndNansStayWhatTheyAre) {
+  EXPECT_EQ(widen_f16(0x7c00), INFINITY);
+  EXPECT_EQ(widen_f16(0xfc00), -INFINITY);
+  EXPECT_EQ(widen_bf16(0x7f80), INFINITY);
+  for (const std::uint16_t nan : {0x7c01, 0x7e00, 0xfdff}) EXPECT_TRUE(std::isnan(widen_f16(nan)));
+  for (const std::uint16_t nan : {0x7f81, 0x7fc0, 0xffff}) EXPECT_TRUE(std::isnan(widen_bf16(nan)));
+}
+
+TEST(Widen, FiniteBitsAgreeWithTheLibraryAtEveryExponent) {
+  for (std::uint32_t exponent = 0; exponent < 256; ++exponent)
+    for (const std::uint32_t fraction : {0U, 1U, 0x400000U, 0x7fffffU})
+      for (const std::uint32_t sign : {0U, 0x80000000U}) {
+        const auto value = std::bit_cast<float>(sign | exponent << 23 | fraction);
+        ASSERT_EQ(is_finite_bits(value), std::isfinite(value));
+      }
+}
+
+}  // namespace
+}  // namespace reprofuse

@@ -1,0 +1,76 @@
+#include "study/probe_golden.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "ops/contract.hpp"
+#include "reprofuse/error.hpp"
+
+namespace reprofuse::study {
+namespace {
+
+const Golden kGolden{"fma-1",
+                     {{{"first", 1, 2, 3, DType::kF16, true, 16}, std::string(64, 'a')},
+                      {{"second", 4, 5, 6, DType::kF32, false, 32}, std::string(64, 'b')}}};
+
+std::string error_of(const std::string& json) {
+  try {
+    parse_golden(json, "some.json");
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(ProbeGolden, SurvivesWritingAndReading) {
+  const std::string path = testing::TempDir() + "/golden_round_trip.json";
+  std::filesystem::remove(path);
+  write_golden(path, kGolden);
+  const Golden read = read_golden(path);
+  EXPECT_EQ(read.contract, "fma-1");
+  ASSERT_EQ(read.cases.size(), 2U);
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(read.cases[i].spec, kGolden.cases[i].spec);
+    EXPECT_EQ(read.cases[i].sha256, kGolden.cases[i].sha256);
+  }
+}
+
+TEST(ProbeGolden, IsNeverOverwritten) {
+  const std::string path = testing::TempDir() + "/golden_kept.json";
+  std::ofstream(path) << "kept";
+  EXPECT_THROW(write_golden(path, kGolden), Error);
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  EXPECT_EQ(text.str(), "kept");
+}
+
+TEST(ProbeGolden, HoldsOneCasePerLine) {
+  const std::string json = to_json(kGolden);
+  EXPECT_NE(json.find("\n  {\"name\":\"first\",\"m\":1,\"n\":2,\"k\":3,\"weights\":\"f16\",\"bias\":true,\"seed\":16,"),
+            std::string::npos)
+      << json;
+  EXPECT_EQ(std::count(json.begin(), json.end(), '\n'), 5);
+}
+
+TEST(ProbeGolden, TheCommittedFilesAreWhatTheProbeWouldWrite) {
+  for (const Contract& contract : contracts())
+    EXPECT_EQ(to_json(parse_golden(contract.golden, contract.name)), contract.golden) << contract.name;
+}
+
+TEST(ProbeGolden, BadFilesAreNamed) {
+  EXPECT_EQ(error_of("{").find("some.json: "), 0U);
+  EXPECT_NE(error_of(R"({"cases": []})").find("contract"), std::string::npos);
+  EXPECT_NE(error_of(R"({"contract": "fma-1", "cases": [{"name": "a"}]})").find("'m'"), std::string::npos);
+  EXPECT_NE(error_of(R"({"contract": "fma-1", "cases": [{"name": "a", "m": 1, "n": 1, "k": 1, "weights": "f64",
+                      "bias": false, "seed": 1, "sha256": ""}]})")
+                .find("weights 'f64'"),
+            std::string::npos);
+  EXPECT_THROW(read_golden("/nowhere/golden.json"), Error);
+}
+
+}  // namespace
+}  // namespace reprofuse::study

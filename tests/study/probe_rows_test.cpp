@@ -1,0 +1,61 @@
+#include "study/probe_rows.hpp"
+
+#include <gtest/gtest.h>
+
+#include "study/altered_linear.hpp"
+#include "study/inputs.hpp"
+
+namespace reprofuse::study {
+namespace {
+
+TEST(ProbeRows, BatchSizesAreOneToNineAndAroundPowersOfTwo) {
+  EXPECT_EQ(batch_sizes(9), (std::vector<std::int64_t>{1, 2, 3, 4, 5, 6, 7, 8, 9}));
+  EXPECT_EQ(batch_sizes(32), (std::vector<std::int64_t>{1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 16, 17, 31, 32}));
+  const auto all = batch_sizes(2049);
+  EXPECT_EQ(all.size(), 9U + 3U * 8U);
+  EXPECT_EQ(all.back(), 2049);
+  EXPECT_EQ(all[all.size() - 3], 2047);
+}
+
+TEST(ProbeRows, RowBitsDoNotDependOnBatchSizeOnAnyIsa) {
+  ThreadPool pool(2);
+  for (const Isa isa : supported_isas()) {
+    const auto found = probe_rows(kernels_of(Context::cpu("fma-1", isa, 2)), 257, pool);
+    EXPECT_FALSE(found.has_value()) << isa_name(isa) << ": " << found->description();
+  }
+}
+
+TEST(ProbeRows, AnOrderThatDependsOnTheBatchIsCaughtWithItsPlace) {
+  ThreadPool pool(2);
+  const auto found = probe_rows(altered(Alteration::kOrderDependsOnM), 33, pool);
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->weights, DType::kBF16);
+  EXPECT_EQ(found->m, 16);
+  EXPECT_EQ(found->row, 0);
+  EXPECT_NE(found->alone, found->in_batch);
+}
+
+// A single wrong bit in the 778th row of a large batch: nothing is sampled, every row is compared.
+TEST(ProbeRows, OneWrongBitInALargeBatchIsCaught) {
+  constexpr std::int64_t kRows = 1025;
+  constexpr std::int64_t kN = 6;
+  constexpr std::int64_t kK = 3;
+  ThreadPool pool(1);
+  const Weights weight = make_weights(1, DType::kF32, kN, kK, pool);
+  const std::vector<float> x = make_activations(2, kRows, kK);
+  AlteredLinear layer(Alteration::kOneValueInBigBatch, weight.view());
+  const auto found = find_row_difference(layer, DType::kF32, kN, {x.data(), kRows, kK, kK}, batch_sizes(kRows));
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->m, 1023);
+  EXPECT_EQ(found->row, 777);
+  EXPECT_EQ(found->column, 5);
+}
+
+TEST(ProbeRows, ADifferenceIsDescribedWithBothWords) {
+  const RowDifference difference{DType::kF16, 64, 3, 17, 0x3f800000, 0x3f800001};
+  EXPECT_EQ(difference.description(),
+            "f16 weights, M = 64: row 3 column 17 is 0x3f800001, but 0x3f800000 when the row is computed alone");
+}
+
+}  // namespace
+}  // namespace reprofuse::study

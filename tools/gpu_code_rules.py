@@ -1,0 +1,95 @@
+"""Which GPU instructions each numerical contract allows, as one table that audit_gpu_code.py applies.
+
+A kernel belongs to the first contract whose pattern finds its mangled name. The table is strict on purpose: what
+touches floating point and is not listed as allowed is a violation, so a new instruction has to be thought about once.
+"""
+import dataclasses
+import re
+
+
+@dataclasses.dataclass(frozen=True)
+class Rule:
+    """Forbids the instructions that `pattern` matches from their start; the first rule that matches gives the reason."""
+
+    pattern: str
+    reason: str
+
+    def matches(self, instruction):
+        return re.match(self.pattern, instruction) is not None
+
+
+@dataclasses.dataclass(frozen=True)
+class InstructionSet:
+    """The rules of one contract for PTX or for SASS."""
+
+    forbidden: tuple  # of Rule
+    allowed_float: str  # the floating-point instructions that the contract is made of
+    fma: str  # what counts as a fused multiply-add in the report
+
+
+@dataclasses.dataclass(frozen=True)
+class Contract:
+    name: str
+    kernels: str  # searched in the mangled name
+    ptx: InstructionSet
+    sass: InstructionSet
+
+
+# An operand type among the modifiers of a PTX opcode, and the SASS opcodes that read or write floating point.
+PTX_FLOAT = r"\S*\.(?:b?f16(?:x2)?|tf32|f32(?:x2)?|f64|e\dm\d\w*|ue\dm\d\w*)\b"
+SASS_FLOAT = r"U?(?:[FDH](?:ADD|FMA|MUL|MNMX|SEL|SET|CHK|SWZADD|CMP)|F2F|F2I|F2FP|I2F|FRND|MUFU)"
+
+PTX_NEVER_IN_FP32 = (
+    Rule(r"(?:mma|wmma|wgmma|tcgen05)\b", "tensor cores round in unspecified ways"),
+    Rule(r"\S*\.ftz\b", "flushes subnormals to zero"),
+    Rule(r"\S*\.approx\b|div\.full\b", "an approximation, not a correctly rounded result"),
+    Rule(r"(?:atom|red|multimem|cp\.reduce)\.\S*(?<=\.)(?:b?f16(?:x2)?|f32|f64)\b",
+         "a floating-point atomic: its order is left to the hardware"),
+    Rule(r"(?:mul|mad)\.(?:\w+\.)*(?:b?f16(?:x2)?|f32(?:x2)?|f64)\b", "a product outside a fused multiply-add"),
+)
+
+SASS_NEVER_IN_FP32 = (
+    Rule(r"(?:UTC)?[A-Z]G?MMA\b", "tensor cores round in unspecified ways"),
+    Rule(r"\S*\.FTZ\b", "flushes subnormals to zero"),
+    Rule(r"MUFU\b", "the special function unit approximates"),
+    Rule(r"(?:RED|REDG|ATOM|ATOMS|ATOMG|UBLKRED|UREDGR)\.\S*(?:F16|BF16|F32|F64)",
+         "a floating-point atomic: its order is left to the hardware"),
+    Rule(r"U?(?:FMUL|DMUL|HMUL2)", "a product outside a fused multiply-add"),
+    Rule(r"U?FFMA2?\.(?:\w+\.)*R[ZMP]\b", "a fused multiply-add that does not round to nearest"),
+)
+
+FMA1 = Contract(
+    name="fma-1",
+    kernels=r"^_ZN9reprofuse4cuda4fma1",
+    ptx=InstructionSet(
+        forbidden=PTX_NEVER_IN_FP32,
+        # fma and add, moves and comparisons, and the widening of a weight, which is exact.
+        allowed_float=r"(?:fma\.rn\.f32(?:x2)?|add(?:\.rn)?\.f32(?:x2)?|cvt\.f32\.b?f16)(?=\s)"
+                      r"|(?:mov|ld|st|selp|setp|testp|abs|neg)\.",
+        fma=r"fma\.",
+    ),
+    sass=InstructionSet(
+        forbidden=SASS_NEVER_IN_FP32,
+        # HADD2.F32 with -RZ widens an FP16 weight; HFMA2 of -RZ and RZ loads a constant.
+        allowed_float=r"U?(?:FFMA2?|FADD2?|FSETP|FSET|FSEL)\b|HADD2\.F32 \w+, -RZ,|HFMA2\S* \w+, -RZ, RZ,",
+        fma=r"U?FFMA",
+    ),
+)
+
+# A new contract adds its row here: exact-1, for one, will allow integer matrix instructions and forbid the others.
+CONTRACTS = (FMA1,)
+
+
+def contract_of(kernel):
+    """The contract a kernel belongs to, or None."""
+    return next((contract for contract in CONTRACTS if re.search(contract.kernels, kernel)), None)
+
+
+def violation(instructions, float_pattern, instruction):
+    """Why the instruction breaks the contract, or None."""
+    for rule in instructions.forbidden:
+        if rule.matches(instruction):
+            return rule.reason
+    if re.match(float_pattern, instruction) and not re.match(instructions.allowed_float, instruction):
+        return "not among the floating-point operations of the contract"
+    return None

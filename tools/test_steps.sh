@@ -1,0 +1,100 @@
+# Sourced by ./run-tests: the steps. Each one calls `record` once per test; a step that stops early counts as failed.
+# shellcheck shell=bash disable=SC2034
+
+TEST_PACKAGES=(
+  libgtest-dev python3 pkg-config binutils util-linux            # unit tests, install test, symbol check
+  libopenblas0-pthread                                           # the baseline of `reprofuse bench linear`
+  g++-aarch64-linux-gnu g++-s390x-linux-gnu g++-riscv64-linux-gnu qemu-user # other machines
+  clang-format clang-tidy                                        # style
+)
+LOGS=$PWD/build/logs
+RESULTS=$LOGS/results.tsv
+
+declare -A ABOUT=(
+  [format]="clang-format agrees with every source"
+  [float-flags]="floating-point flags are set in one file"
+  [release]="build with warnings as errors, all tests, 15 s of fuzzing"
+  [asan]="all tests under AddressSanitizer and UndefinedBehaviorSanitizer"
+  [tsan]="all tests under ThreadSanitizer"
+  [aarch64]="the probe on AArch64 under qemu: scalar and NEON"
+  [s390x]="the probe on s390x under qemu: big-endian"
+  [riscv64]="the probe on RISC-V under qemu"
+  [gpu-audit]="every instruction of the CUDA kernels, for every architecture"
+  [tidy]="clang-tidy"
+)
+STEPS=(format float-flags release gpu-audit asan tsan aarch64 s390x riscv64 tidy)
+
+record() { printf '%s\t%s\t%s\n' "$1" "$2" "${3-}" >>"$RESULTS"; }
+
+# check NAME COMMAND...: one test that is a command.
+check() {
+  local name=$1
+  shift
+  if quietly "$LOGS/${name// /-}.log" "$@"; then
+    record passed "$name"
+  else
+    record failed "$name" "see ${LOGS#"$PWD"/}/${name// /-}.log"
+  fi
+}
+
+step_format() {
+  mapfile -t files < <(find apps bench fuzz include src tests -regex '.*\.\(cpp\|hpp\|h\|c\|cu\|cuh\)')
+  check format clang-format --dry-run --Werror "${files[@]}"
+}
+
+step_float-flags() { check float-flags tools/check_float_flags.sh; }
+
+# The sanitizers of g++ 12 cannot cope with the large address-space randomisation of newer kernels.
+without_aslr() {
+  if setarch -R true 2>/dev/null; then
+    setarch -R "$@"
+  else
+    "$@"
+  fi
+}
+
+# run_ctest PRESET [WRAPPER]: builds a preset and runs its tests.
+run_ctest() {
+  local preset=$1
+  shift
+  quietly "$LOGS/$preset-configure.log" cmake --preset "$preset" -DREPROFUSE_TESTS=ON -DREPROFUSE_FUZZ=ON
+  quietly "$LOGS/$preset-build.log" "$@" cmake --build --preset "$preset" --parallel "$(cores)"
+  rm -f "$LOGS/$preset.xml"
+  "$@" ctest --preset "$preset" --parallel "$(cores)" --output-junit "$LOGS/$preset.xml" >"$LOGS/$preset.log" 2>&1 || true
+  python3 tools/ctest_results.py "$preset" "$LOGS/$preset.xml" >>"$RESULTS"
+}
+
+step_release() { run_ctest release; }
+step_asan() { run_ctest asan without_aslr; }
+step_tsan() { run_ctest tsan without_aslr; }
+
+# run_probe ARCH ISA...: builds the tool for another machine and compares its digests with golden/ under qemu.
+run_probe() {
+  local arch=$1 isa
+  shift
+  quietly "$LOGS/$arch-configure.log" cmake --preset "$arch"
+  quietly "$LOGS/$arch-build.log" cmake --build --preset "$arch" --parallel "$(cores)"
+  for isa in "$@"; do
+    check "$arch $isa" "qemu-$arch" "build-$arch/bin/reprofuse" probe --quick --check --isa "$isa"
+  done
+}
+
+step_aarch64() { run_probe aarch64 scalar neon; }
+step_s390x() { run_probe s390x scalar; }
+step_riscv64() { run_probe riscv64 scalar; }
+
+step_gpu-audit() {
+  if ! find_nvcc >/dev/null; then
+    record skipped "gpu-audit" "nvcc was not found, so there is no GPU code to look at"
+    return 0
+  fi
+  [[ -f build/compile_commands.json ]] || quietly "$LOGS/release-configure.log" cmake --preset release
+  check "gpu-audit ptx" python3 tools/audit_gpu_code.py ptx --build build
+  if command -v cuobjdump >/dev/null || [[ -x /usr/local/cuda/bin/cuobjdump ]]; then
+    check "gpu-audit sass" python3 tools/audit_gpu_code.py sass build/bin/reprofuse
+  else
+    record skipped "gpu-audit sass" "cuobjdump was not found"
+  fi
+}
+
+step_tidy() { check tidy tools/run_clang_tidy.sh build; }
