@@ -38,24 +38,25 @@ std::unique_ptr<study::LinearTimer> make_timer(const BenchArguments& arguments, 
 void print_header(const study::LinearTimer& timer, const std::string& numerics) {
   fmt::print("Contract {} on {}\nSGEMM: {}\n", numerics, timer.description(), timer.sgemm_description());
   fmt::print("read: weights per second as a part of a plain streaming read; vs SGEMM: above 1 is faster than it\n\n");
-  fmt::print("{:<8} {:>13} {:>5}  {:>10} {:>10} {:>10}  {:>8} {:>6}  {:>9}  {:>10} {:>8}  {:>10} {:>8}\n", "", "N x K", "M",
-             "median ms", "fastest", "p90", "GB/s", "read", "GFLOP/s", "SGEMM ms", "vs SGEMM", "BF16 ms", "vs BF16");
+  fmt::print("{:<8} {:>13} {:>5}  {:>10} {:>10} {:>10}  {:>8} {:>6}  {:>9}  {:>10} {:>8}  {:>10} {:>8}\n", "", "N x K",
+             "M", "median us", "fastest", "p90", "GB/s", "read", "GFLOP/s", "SGEMM us", "vs SGEMM", "BF16 us",
+             "vs BF16");
 }
 
-constexpr double kMilliseconds = 1e3;
+constexpr double kMicroseconds = 1e6;
 
 void print_baseline(const std::optional<study::Times>& times, const std::optional<double>& ratio) {
   if (times)
-    fmt::print("{:>10.3f} {:>8.2f}  ", times->median * kMilliseconds, *ratio);
+    fmt::print("{:>10.1f} {:>8.2f}  ", times->median * kMicroseconds, *ratio);
   else
     fmt::print("{:>10} {:>8}  ", "-", "-");
 }
 
 void print_row(const study::BenchRow& row) {
   const auto shape = fmt::format("{} x {}", row.shape.n, row.shape.k);
-  fmt::print("{:<8} {:>13} {:>5}  {:>10.3f} {:>10.3f} {:>10.3f}  {:>8.2f} {:>6.2f}  {:>9.1f}  ", row.shape.name, shape,
-             row.m, row.linear.median * kMilliseconds, row.linear.fastest * kMilliseconds,
-             row.linear.p90 * kMilliseconds, row.gigabytes_per_second(), row.read_fraction(), row.gigaflops());
+  fmt::print("{:<8} {:>13} {:>5}  {:>10.1f} {:>10.1f} {:>10.1f}  {:>8.2f} {:>6.2f}  {:>9.1f}  ", row.shape.name, shape,
+             row.m, row.linear.median * kMicroseconds, row.linear.fastest * kMicroseconds,
+             row.linear.p90 * kMicroseconds, row.gigabytes_per_second(), row.read_fraction(), row.gigaflops());
   print_baseline(row.sgemm, row.sgemm_ratio());
   print_baseline(row.bf16, row.bf16_ratio());
   fmt::print("\n");

@@ -34,6 +34,29 @@ bool poll(Condition condition) {
   return condition();
 }
 
+// Keeps the calling worker off one core. The kernel tends to wake a worker on the core of the thread that woke it; on
+// two cores they then share one for milliseconds, which is longer than most loops.
+class CoreToAvoid {
+ public:
+  CoreToAvoid() {
+    CPU_ZERO(&allowed_);
+    known_ = sched_getaffinity(0, sizeof(allowed_), &allowed_) == 0 && CPU_COUNT(&allowed_) > 1;
+  }
+
+  void set(int cpu) {
+    if (!known_ || cpu == avoided_ || cpu < 0 || cpu >= CPU_SETSIZE) return;
+    cpu_set_t others = allowed_;
+    CPU_CLR(static_cast<std::size_t>(cpu), &others);
+    sched_setaffinity(0, sizeof(others), &others);  // a hint: if it is refused, the worker runs where it was
+    avoided_ = cpu;
+  }
+
+ private:
+  cpu_set_t allowed_;
+  bool known_ = false;
+  int avoided_ = -1;
+};
+
 }  // namespace
 
 int available_cores() {
@@ -66,6 +89,7 @@ void ThreadPool::parallel_for(std::int64_t count, const std::function<void(std::
   const bool share = count > 1 && !workers_.empty();
   if (share) {
     busy_ = static_cast<int>(workers_.size());
+    caller_cpu_ = sched_getcpu();
     {
       std::lock_guard lock(mutex_);
       ++loop_;
@@ -98,8 +122,10 @@ bool ThreadPool::wait_for_loop(std::uint64_t seen) {
 
 void ThreadPool::work(int worker) {
   const FpEnvironment pinned;  // a thread inherits its creator's rounding mode; ours must not
+  CoreToAvoid core;
   for (std::uint64_t seen = 0; wait_for_loop(seen);) {
     ++seen;
+    core.set(caller_cpu_);
     take_tasks(worker);
     busy_.fetch_sub(1, std::memory_order_release);
   }

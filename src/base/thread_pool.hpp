@@ -42,6 +42,7 @@ class ThreadPool {
   std::atomic<bool> stop_ = false;
   std::atomic<int> busy_ = 0;  // workers that have not finished the current loop
 
+  int caller_cpu_ = -1;  // where parallel_for was called, so that no worker is woken on top of it
   const std::function<void(std::int64_t, int)>* task_ = nullptr;
   std::int64_t count_ = 0;
   std::atomic<std::int64_t> next_ = 0;

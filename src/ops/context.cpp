@@ -92,6 +92,7 @@ Workspace::Workspace(const Context& context, std::size_t bytes) : context_(std::
   if (context.device() == DeviceKind::kCuda) {
     data_ = cuda::allocate(context.state().ordinal, bytes_);
     cuda::reset_record(data_, nullptr);
+    cuda::synchronize(nullptr);  // other streams need not wait for the default one
   } else {
     data_ = std::aligned_alloc(kAlignment, bytes_);
     if (data_ == nullptr) throw std::bad_alloc();

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <chrono>
 #include <fstream>
+#include <thread>
 
 #include "base/check.hpp"
 #include "base/thread_pool.hpp"
@@ -18,6 +19,10 @@ constexpr double kSecondsPerRow = 1.0;
 constexpr int kFewestRounds = 5;
 constexpr int kMostRounds = 101;
 constexpr std::uint64_t kSeed = 1;
+// OpenBLAS's threads go on polling for some 20 ms after a call, on the cores that the next work would need; and a
+// virtual core that has slept that long takes milliseconds to come back.
+constexpr auto kOpenBlasSettles = std::chrono::milliseconds(40);
+constexpr auto kCoresWake = std::chrono::milliseconds(8);
 
 double seconds_of(const std::function<void()>& work) {
   const auto begin = std::chrono::steady_clock::now();
@@ -25,14 +30,18 @@ double seconds_of(const std::function<void()>& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-// Runs every work once for warm-up, then all of them in turns, and returns the times of each.
-std::vector<std::vector<double>> time_in_turns(std::span<const std::function<void()>> works) {
+// Runs every work once for warm-up, then all of them in turns, `settle` before each turn, and returns the times of
+// each.
+std::vector<std::vector<double>> time_in_turns(std::span<const std::function<void()>> works,
+                                               const std::function<void()>& settle) {
   double round = 0;
   for (const auto& work : works) round += seconds_of(work);
   const int rounds = static_cast<int>(std::clamp(kSecondsPerRow / round, 1.0 * kFewestRounds, 1.0 * kMostRounds));
   std::vector<std::vector<double>> times(works.size());
-  for (int i = 0; i < rounds; ++i)
+  for (int i = 0; i < rounds; ++i) {
+    settle();
     for (std::size_t w = 0; w < works.size(); ++w) times[w].push_back(seconds_of(works[w]));
+  }
   return times;
 }
 
@@ -115,7 +124,7 @@ class CpuLinearTimer final : public LinearTimer {
     std::vector<std::function<void()>> works = {[&] { rotated.next_layer().run(x, std::span(&output, 1), workspace); },
                                                 [&] { read_bytes = read_.run(weight_bytes); }};
     if (openblas_) works.push_back([&] { openblas_->sgemm(x, rotated.next_copy(), output.y); });
-    const auto times = time_in_turns(works);
+    const auto times = time_in_turns(works, [&] { settle(); });
     BenchRow row{.shape = shape,
                  .m = m,
                  .weights = target_.weights,
@@ -126,6 +135,16 @@ class CpuLinearTimer final : public LinearTimer {
                  .sgemm = std::nullopt};
     if (openblas_) row.sgemm = summarise(times[2]);
     return row;
+  }
+
+  void settle() {
+    if (!openblas_ || pool_.threads() == 1) return;
+    std::this_thread::sleep_for(kOpenBlasSettles);
+    const auto awake = std::chrono::steady_clock::now() + kCoresWake;
+    pool_.parallel_for(pool_.threads(), [&](std::int64_t, int) {
+      while (std::chrono::steady_clock::now() < awake) {
+      }
+    });
   }
 
   BenchTarget target_;

@@ -34,7 +34,7 @@ std::string device_description(int ordinal) {
 }
 
 void* allocate(int ordinal, std::size_t bytes) {
-  check(cudaSetDevice(ordinal), "cudaSetDevice");
+  const DeviceScope device(ordinal);
   void* pointer = nullptr;
   check(cudaMalloc(&pointer, bytes), "cudaMalloc");
   return pointer;
@@ -56,11 +56,15 @@ void reset_record(void* workspace, void* stream) {
   check(cudaMemsetAsync(workspace, 0xff, sizeof(Record), static_cast<cudaStream_t>(stream)), "cudaMemsetAsync");
 }
 
+void synchronize(void* stream) {
+  check(cudaStreamSynchronize(static_cast<cudaStream_t>(stream)), "cudaStreamSynchronize");
+}
+
 std::optional<OpPlace> take_record(void* workspace, void* stream) {
   Record record = kNothingRecorded;
   const auto on = static_cast<cudaStream_t>(stream);
   check(cudaMemcpyAsync(&record, workspace, sizeof(record), cudaMemcpyDeviceToHost, on), "cudaMemcpyAsync");
-  check(cudaStreamSynchronize(on), "cudaStreamSynchronize");
+  synchronize(stream);
   if (record == kNothingRecorded) return std::nullopt;
   reset_record(workspace, stream);
   return unpack(record);

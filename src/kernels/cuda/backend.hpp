@@ -30,6 +30,7 @@ struct OpPlace {
 inline constexpr std::size_t kWorkspaceHead = 256;  // bytes at the start of a workspace that hold the record
 
 void reset_record(void* workspace, void* stream);
+void synchronize(void* stream);
 std::optional<OpPlace> take_record(void* workspace, void* stream);  // waits for the stream
 
 std::unique_ptr<kernels::PreparedLinear> prepare_linear_fma1(const kernels::CudaBackend& backend,

@@ -12,7 +12,10 @@ namespace {
 
 using reprofuse::fma1::segment_count;
 
-constexpr std::int64_t kMaxGridY = 65535;
+constexpr std::int64_t kMaxRows = std::int64_t{1} << kPlaceBits;
+constexpr std::int64_t kMaxColumns = 4'000'000;  // so that the narrowest tile stays within a grid
+constexpr std::int64_t kMaxK = std::int64_t{1} << 30;
+static_assert(kMaxColumns / 64 + kMaxOutputs <= kMaxGridY && kMaxColumns < kMaxRows);
 
 bool is_aligned(const void* data, std::int64_t stride_bytes) {
   return reinterpret_cast<std::uintptr_t>(data) % 16 == 0 && stride_bytes % 16 == 0;
@@ -25,16 +28,15 @@ CudaLinear::CudaLinear(const kernels::CudaBackend& backend, std::span<const Weig
       device_(read_device(backend.ordinal)),
       weights_(weights.begin(), weights.end()),
       kernels_(load_kernels(device_, weights[0].dtype)) {
-  constexpr std::int64_t kMost = std::int64_t{1} << kPlaceBits;
   std::int64_t columns = 0;
   for (std::size_t begin = 0; begin < weights.size(); begin += kMaxOutputs) {
     const std::size_t count = std::min<std::size_t>(kMaxOutputs, weights.size() - begin);
     groups_.push_back({begin, count, columns});
     for (std::size_t i = begin; i < begin + count; ++i) columns += weights[i].n;
   }
-  require(columns <= kMost, "linear: {} output columns; the CUDA backend takes at most {} in one layer", columns,
-          kMost);
-  require(weights[0].k < (std::int64_t{1} << 30), "linear: k = {} is too large for the CUDA backend", weights[0].k);
+  require(columns <= kMaxColumns, "linear: {} output columns; the CUDA backend takes at most {} in one layer", columns,
+          kMaxColumns);
+  require(weights[0].k <= kMaxK, "linear: k = {}; the CUDA backend takes at most {}", weights[0].k, kMaxK);
 }
 
 std::size_t CudaLinear::workspace_bytes(std::int64_t max_m) const {
@@ -54,7 +56,7 @@ std::string CudaLinear::implementation() const {
 Problem CudaLinear::problem(const kernels::LinearCall& call, const Group& group) const {
   Problem p{.m = call.x.rows, .k = weights_[0].k, .n = {}, .vector_loads = true};
   const std::int64_t bytes = static_cast<std::int64_t>(dtype_bytes(weights_[0].dtype));
-  p.vector_loads = p.k * bytes % 16 == 0 && p.k % 4 == 0 && is_aligned(call.x.data, call.x.stride * 4);
+  p.vector_loads = p.k * bytes % 16 == 0 && p.k % 4 == 0 && is_aligned(call.x.data, p.m > 1 ? call.x.stride * 4 : 0);
   for (std::size_t i = group.begin; i < group.begin + group.count; ++i) {
     p.n.push_back(weights_[i].n);
     p.vector_loads = p.vector_loads && is_aligned(weights_[i].data, weights_[i].stride * bytes);
@@ -71,8 +73,11 @@ Schedule CudaLinear::chosen_schedule(const kernels::LinearCall& call) const {
 }
 
 std::optional<kernels::Place> CudaLinear::run(const kernels::LinearCall& call) const {
-  constexpr std::int64_t kMost = std::int64_t{1} << kPlaceBits;
-  require(call.x.rows <= kMost, "linear: {} rows; the CUDA backend takes at most {} in one call", call.x.rows, kMost);
+  require(call.x.rows < kMaxRows, "linear: {} rows; the CUDA backend takes fewer than {} in one call", call.x.rows,
+          kMaxRows);
+  require(reinterpret_cast<std::uintptr_t>(call.workspace) % kWorkspaceHead == 0,
+          "linear: the workspace at {} is not aligned to {} bytes", call.workspace, kWorkspaceHead);
+  const DeviceScope device(device_.ordinal);
   for (const Group& group : groups_) launch(call, group, choose_schedule(device_, kernels_, problem(call, group)));
   return std::nullopt;
 }
@@ -113,7 +118,6 @@ void CudaLinear::launch(const kernels::LinearCall& call, const Group& group, Sch
   void* arguments[] = {&p};
   check(cudaLaunchKernel(kernel.function, grid, dim3(kernel.threads), arguments, shared, stream), kernel.name);
   if (p.split) {
-    invariant(p.m <= kMaxGridY, "more rows than the fold's grid can hold");
     check(launch_fold_ascending(p, segments, stream), "fold_ascending");
   }
 }

@@ -26,7 +26,7 @@ Device read_device(int ordinal) {
 }
 
 std::vector<Kernel> load_kernels(const Device& device, DType dtype) {
-  check(cudaSetDevice(device.ordinal), "cudaSetDevice");
+  const DeviceScope scope(device.ordinal);
   std::vector<Kernel> kernels = dtype == DType::kBF16  ? kernels_bf16()
                                 : dtype == DType::kF16 ? kernels_f16()
                                                        : kernels_f32();
@@ -54,7 +54,8 @@ std::size_t partial_bytes(const Problem& problem) {
 
 std::vector<Schedule> possible_schedules(const std::vector<Kernel>& kernels, const Problem& problem) {
   std::vector<Schedule> possible;
-  const bool can_split = problem.k > reprofuse::fma1::kSegment && partial_bytes(problem) <= kMaxPartialBytes;
+  const bool can_split =
+      problem.k > reprofuse::fma1::kSegment && problem.m <= kMaxGridY && partial_bytes(problem) <= kMaxPartialBytes;
   for (std::size_t i = 0; i < kernels.size(); ++i) {
     const Kernel& kernel = kernels[i];
     if (kernel.vector_loads && !problem.vector_loads) continue;
@@ -85,7 +86,7 @@ double clocks_of(const Kernel& kernel, double blocks, int resident, double terms
   const double block = static_cast<double>(kernel.tile_m) * kernel.tile_n * terms;
   const double rounds = std::floor(blocks / resident);
   const double rest = blocks - rounds * resident;
-  const double last = rest == 0 ? 0 : rest / std::min(kernel.rate.full, kernel.rate.alone * rest);
+  const double last = rest == 0 ? 0 : rest / std::min(kernel.rate.full, kernel.rate.alone * std::max(rest, 1.0));
   return block * (rounds * resident / std::min(kernel.rate.full, kernel.rate.alone * resident) + last);
 }
 
@@ -95,7 +96,7 @@ double expected_clocks(const Device& device, const Kernel& kernel, const Problem
   const double per_sm = blocks_of(kernel, problem) * (split ? segments : 1) / device.sm_count;
   const int resident = folds ? kernel.blocks_per_sm_fold : kernel.blocks_per_sm;
   // Few blocks: the busiest multiprocessor decides. Many: they even out.
-  const double busiest = per_sm <= 2.0 * resident ? std::ceil(per_sm) : per_sm + 0.5;
+  const double busiest = per_sm <= 2.0 * resident ? std::ceil(per_sm) : per_sm + 0.25;
   const double terms = std::min<double>(static_cast<double>(problem.k), split ? reprofuse::fma1::kSegment : 1e18);
   const double clocks = kLaunchClocks + clocks_of(kernel, busiest, resident, terms);
   if (!split) return clocks;

@@ -11,6 +11,7 @@
 
 namespace reprofuse::cuda::fma1 {
 
+inline constexpr std::int64_t kMaxGridY = 65535;  // blocks, in the second dimension of a grid
 inline constexpr std::size_t kMaxPartialBytes = std::size_t{64} << 20;
 
 // How fast a kernel goes on one multiprocessor, in multiply-adds of its tile per clock.

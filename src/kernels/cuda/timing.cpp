@@ -23,7 +23,7 @@ constexpr int kWarmUps = 3;
 }  // namespace
 
 std::vector<double> time_replays(int ordinal, int repeats, const std::function<void(void*)>& work) {
-  check(cudaSetDevice(ordinal), "cudaSetDevice");
+  const DeviceScope device(ordinal);
   Stream stream;
   check(cudaStreamCreateWithFlags(&stream.handle, cudaStreamNonBlocking), "cudaStreamCreate");
   work(stream.handle);

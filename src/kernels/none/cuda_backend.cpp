@@ -33,6 +33,9 @@ void copy_to_host(void*, const void*, std::size_t) {
 void reset_record(void*, void*) {
   missing();
 }
+void synchronize(void*) {
+  missing();
+}
 std::optional<OpPlace> take_record(void*, void*) {
   missing();
 }
