@@ -5,7 +5,7 @@
 #include <bit>
 #include <iterator>
 
-#include "base/math.hpp"
+#include "numerics/widen.hpp"
 
 namespace reprofuse::fuzz {
 namespace {
@@ -100,13 +100,6 @@ std::uint32_t make_finite(std::uint32_t bits, Format format) {
   return (bits & exponent) == exponent ? bits ^ (1U << format.mantissa) : bits;
 }
 
-void store(std::vector<std::uint32_t>& storage, DType dtype, std::size_t index, std::uint32_t bits) {
-  if (dtype == DType::kF32)
-    storage[index] = bits;
-  else
-    reinterpret_cast<std::uint16_t*>(storage.data())[index] = static_cast<std::uint16_t>(bits);
-}
-
 std::vector<float> draw_floats(std::size_t count, ValueKind kind, Generator& generator) {
   std::vector<float> values(count);
   for (float& value : values) value = std::bit_cast<float>(draw_bits(kind, format_of(DType::kF32), generator));
@@ -118,9 +111,10 @@ FuzzOutput draw_output(const LinearCase& drawn, InputReader& reader, Generator& 
   output.weight_stride = drawn.k + reader.between(0, kMaxPadding);
   output.y_stride = output.n + reader.between(0, kMaxPadding);
   const auto count = static_cast<std::size_t>(drawn.offset + output.n * output.weight_stride);
-  output.weight.resize(ceil_div<std::size_t>(count * dtype_bytes(drawn.dtype), sizeof(std::uint32_t)));
+  output.weight.resize(count * dtype_bytes(drawn.dtype));
   for (std::size_t i = 0; i < count; ++i)
-    store(output.weight, drawn.dtype, i, draw_bits(drawn.weight_kind, format_of(drawn.dtype), generator));
+    store_weight(output.weight.data(), drawn.dtype, static_cast<std::int64_t>(i),
+                 draw_bits(drawn.weight_kind, format_of(drawn.dtype), generator));
   if (reader.between(0, 1) == 1) output.bias = draw_floats(static_cast<std::size_t>(output.n), drawn.x_kind, generator);
   return output;
 }
@@ -136,7 +130,8 @@ void plant_values(LinearCase& drawn, InputReader& reader) {
     }
     FuzzOutput& output = drawn.outputs[place / 2 % drawn.outputs.size()];
     const auto count = static_cast<std::uint64_t>(drawn.offset + output.n * output.weight_stride);
-    store(output.weight, drawn.dtype, place / 8 % count, make_finite(bits, format_of(drawn.dtype)));
+    store_weight(output.weight.data(), drawn.dtype, static_cast<std::int64_t>(place / 8 % count),
+                 make_finite(bits, format_of(drawn.dtype)));
   }
 }
 

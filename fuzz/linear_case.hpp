@@ -2,6 +2,7 @@
 // bit patterns of the operands, which are always finite.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -24,8 +25,8 @@ struct FuzzOutput {
   std::int64_t n;
   std::int64_t weight_stride;
   std::int64_t y_stride;
-  std::vector<std::uint32_t> weight;  // storage: offset, then [n, weight_stride] of the case's dtype
-  std::vector<float> bias;            // [n], or empty
+  std::vector<std::byte> weight;  // storage: offset, then [n, weight_stride] of the case's dtype
+  std::vector<float> bias;        // [n], or empty
 };
 
 struct LinearCase {

@@ -1,24 +1,58 @@
-// Exact widening of 16-bit weights to binary32, by bits, for host and device.
+// Weights as bits, and their exact binary32 values.
 #pragma once
 
 #include <bit>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 
-#include "base/math.hpp"
+#include "reprofuse/types.hpp"
 
 namespace reprofuse {
 
-inline float widen_bf16(std::uint16_t bits) {
-  return std::bit_cast<float>(std::uint32_t{bits} << 16);
+// Weight i of an array, as the low bits of a word. By memcpy, because the type of the caller's elements is not ours.
+inline std::uint32_t load_weight(const void* weights, DType dtype, std::int64_t i) {
+  const auto* bytes = static_cast<const std::byte*>(weights);
+  if (dtype == DType::kF32) {
+    std::uint32_t word;
+    std::memcpy(&word, bytes + i * 4, sizeof(word));
+    return word;
+  }
+  std::uint16_t half;
+  std::memcpy(&half, bytes + i * 2, sizeof(half));
+  return half;
+}
+
+inline void store_weight(void* weights, DType dtype, std::int64_t i, std::uint32_t bits) {
+  auto* bytes = static_cast<std::byte*>(weights);
+  if (dtype == DType::kF32) {
+    std::memcpy(bytes + i * 4, &bits, sizeof(bits));
+  } else {
+    const auto half = static_cast<std::uint16_t>(bits);
+    std::memcpy(bytes + i * 2, &half, sizeof(half));
+  }
+}
+
+inline float widen_bf16(std::uint32_t bits) {
+  return std::bit_cast<float>(bits << 16);
 }
 
 // Every binary16 value is a binary32 value: move the fields, then rescale the exponent, which is exact.
-inline float widen_f16(std::uint16_t bits) {
-  const std::uint32_t sign = std::uint32_t{bits & 0x8000U} << 16;
+inline float widen_f16(std::uint32_t bits) {
+  const std::uint32_t sign = (bits & 0x8000U) << 16;
   const std::uint32_t magnitude = bits & 0x7fffU;
   if (magnitude >= 0x7c00U) return std::bit_cast<float>(sign | 0x7f800000U | (magnitude & 0x3ffU) << 13);
   const float scaled = std::bit_cast<float>(magnitude << 13) * 0x1p112F;
   return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(scaled));
+}
+
+inline float widen(DType dtype, std::uint32_t bits) {
+  switch (dtype) {
+    case DType::kBF16: return widen_bf16(bits);
+    case DType::kF16: return widen_f16(bits);
+    case DType::kF32: break;
+  }
+  return std::bit_cast<float>(bits);
 }
 
 inline bool is_finite_bits(float value) {

@@ -105,7 +105,7 @@ class CudaLinearTimer final : public LinearTimer {
           wide, [&](const DeviceBuffer& copy, void* stream) { cublas_->sgemm(x, copy.as<float>(), y, stream); });
     if (cublas_ && target_.weights == DType::kBF16) {
       const Weights bf16_x = make_weights(kSeed + 2, DType::kBF16, m, shape.k, pool_);
-      const DeviceBuffer device_bf16_x = upload(bf16_x.storage.data(), bf16_x.storage.size() * sizeof(std::uint32_t));
+      const DeviceBuffer device_bf16_x = upload(bf16_x.storage.data(), bf16_x.storage.size());
       row.bf16 = time_each(narrow, [&](const DeviceBuffer& copy, void* stream) {
         cublas_->bf16(device_bf16_x.as<void>(), copy.as<void>(), device_y.as<void>(), m, shape.n, shape.k, stream);
       });

@@ -3,6 +3,7 @@
 // geometrically, and signs are even, so sums also cancel.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -20,7 +21,7 @@ struct Weights {
   DType dtype;
   std::int64_t n;
   std::int64_t k;
-  std::vector<std::uint32_t> storage;  // words, so that every dtype is aligned
+  std::vector<std::byte> storage;  // [n, k]
 
   WeightView view() const { return {storage.data(), dtype, n, k, k}; }
 };

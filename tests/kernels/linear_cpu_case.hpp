@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/reference/linear.hpp"
+#include "numerics/widen.hpp"
 #include "reprofuse/reprofuse.hpp"
 #include "study/bit_difference.hpp"
 #include "study/inputs.hpp"
@@ -62,9 +63,8 @@ class CaseData {
   const LinearCase& spec() const { return spec_; }
   ConstMatrix x() const { return {x_.data() + spec_.offset, spec_.m, spec_.k, spec_.k + spec_.padding}; }
   WeightView weight() const {
-    const auto* bytes = reinterpret_cast<const std::byte*>(weights_.storage.data());
-    return {bytes + static_cast<std::size_t>(spec_.offset) * dtype_bytes(spec_.dtype), spec_.dtype, spec_.n, spec_.k,
-            spec_.k + spec_.padding};
+    return {weights_.storage.data() + static_cast<std::size_t>(spec_.offset) * dtype_bytes(spec_.dtype), spec_.dtype,
+            spec_.n, spec_.k, spec_.k + spec_.padding};
   }
   const float* bias() const { return spec_.bias ? bias_.data() : nullptr; }
   ConstMatrix expected(std::int64_t rows) const { return {expected_.data(), rows, spec_.n, spec_.n}; }
@@ -81,8 +81,10 @@ class CaseData {
   }
 
   void make_weights_negative() {
-    const std::uint32_t signs = spec_.dtype == DType::kF32 ? 0x80000000U : 0x80008000U;
-    for (std::uint32_t& word : weights_.storage) word |= signs;
+    const std::uint32_t sign = spec_.dtype == DType::kF32 ? 0x80000000U : 0x8000U;
+    void* all = weights_.storage.data();
+    for (std::int64_t i = 0; i < weights_.n * weights_.k; ++i)
+      store_weight(all, spec_.dtype, i, load_weight(all, spec_.dtype, i) | sign);
   }
 
   LinearCase spec_;

@@ -11,6 +11,7 @@
 #include "kernels/cuda/linear_fma1.hpp"
 #include "kernels/cuda/timing.hpp"
 #include "kernels/reference/linear.hpp"
+#include "numerics/widen.hpp"
 #include "reprofuse/reprofuse.hpp"
 #include "study/bit_difference.hpp"
 #include "study/device_buffer.hpp"
@@ -56,7 +57,7 @@ struct Case {
   }
   void send() {
     device_x = upload(x.data(), x.size() * 4);
-    device_w = upload(w.storage.data(), w.storage.size() * 4);
+    device_w = upload(w.storage.data(), w.storage.size());
     device_b = upload(b.data(), b.size() * 4);
     device_y = DeviceBuffer(0, static_cast<std::size_t>(m * y_stride()) * 4);
   }
@@ -171,12 +172,8 @@ TEST_F(LinearCuda, NegativeZeroSurvivesTheEdgeOfK) {
       Case c{.m = 33, .n = 130, .k = k, .dtype = dtype};
       c.make(pool_);
       for (float& value : c.x) value = -0x1p-140F;
-      auto* halves = reinterpret_cast<std::uint16_t*>(c.w.storage.data());
-      for (std::int64_t i = 0; i < c.n * c.k; ++i)
-        if (dtype == DType::kBF16)
-          halves[i] = 0x0080;  // 2^-126
-        else
-          c.w.storage[static_cast<std::size_t>(i)] = 0x00800000;
+      const std::uint32_t tiny = dtype == DType::kBF16 ? 0x0080 : 0x00800000;  // 2^-126
+      for (std::int64_t i = 0; i < c.n * c.k; ++i) store_weight(c.w.storage.data(), dtype, i, tiny);
       c.send();
       const std::vector<float> expected = c.expected();
       EXPECT_TRUE(std::signbit(expected[0]) && expected[0] == 0.0F);

@@ -29,14 +29,15 @@ struct Schedule {
   int rows(std::int64_t block) const { return static_cast<int>(row(block + 1) - row(block)); }
 };
 
+constexpr std::int64_t kGroupWidth = std::int64_t{kGroupPanels} * kPanel;
 constexpr std::int64_t kTotals = 8192;  // running totals of a task: 32 KiB on its thread's stack
-static_assert(kMaxTileRows * kGroupPanels * kPanel <= kTotals);
+static_assert(kMaxTileRows * kGroupWidth <= kTotals);
 
 Schedule make_schedule(const LinearFma1Kernels& kernels, std::int64_t m, std::int64_t panels, int threads) {
   constexpr std::int64_t kTasksPerThread = 4;  // so that a thread which loses its core holds up little
   const std::int64_t groups = ceil_div<std::int64_t>(panels, kGroupPanels);
   const std::int64_t blocks = ceil_div<std::int64_t>(m, kernels.rows);
-  const std::int64_t most = kTotals / (kGroupPanels * kPanel * kernels.rows);
+  const std::int64_t most = kTotals / (kGroupWidth * kernels.rows);
   const std::int64_t fair = blocks * groups / (threads * kTasksPerThread);
   const std::int64_t blocks_per_chunk = std::clamp<std::int64_t>(fair, 1, most);
   return {.m = m,
@@ -123,7 +124,6 @@ void LinearFma1::run_task(const LinearCall& call, const Schedule& schedule, cons
   const auto all_panels = static_cast<std::int64_t>(panels_.columns().size());
   const std::int64_t panel_end = std::min<std::int64_t>(all_panels, panel_begin + kGroupPanels);
   const std::int64_t first_row = schedule.row(block_begin);
-  const std::int64_t width = kGroupPanels * kPanel;
   const SegmentKernel kernel = kernels_.kernel(panels_.dtype());
 
   for (std::int64_t k = 0; k < panels_.k(); k += fma1::kSegment) {
@@ -136,13 +136,14 @@ void LinearFma1::run_task(const LinearCall& call, const Schedule& schedule, cons
               .panels = static_cast<int>(panel_end - panel_begin),
               .terms = static_cast<int>(std::min<std::int64_t>(fma1::kSegment, panels_.k() - k)),
               .first = k == 0,
-              .totals = totals + (schedule.row(block) - first_row) * width,
-              .totals_stride = static_cast<std::size_t>(width)});
+              .totals = totals + (schedule.row(block) - first_row) * kGroupWidth,
+              .totals_stride = static_cast<std::size_t>(kGroupWidth)});
     }
   }
   for (std::int64_t row = first_row; row < schedule.row(block_end); ++row)
     for (std::int64_t panel = panel_begin; panel < panel_end; ++panel)
-      store_row(call, totals + (row - first_row) * width + (panel - panel_begin) * kPanel, row, panel, non_finite);
+      store_row(call, totals + (row - first_row) * kGroupWidth + (panel - panel_begin) * kPanel, row, panel,
+                non_finite);
 }
 
 // Bias, check, store. An infinity or a NaN on the way to a total stays one, so looking at results misses nothing.

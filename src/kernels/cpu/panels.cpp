@@ -10,6 +10,7 @@
 #include "base/check.hpp"
 #include "base/math.hpp"
 #include "kernels/cpu/linear_fma1_kernels.hpp"
+#include "numerics/widen.hpp"
 
 namespace reprofuse::cpu {
 namespace {
@@ -31,9 +32,7 @@ void* allocate(std::size_t bytes) {
 // The bits of one weight, or zero outside the matrix.
 std::uint32_t weight_bits(const WeightView& weight, std::int64_t row, std::int64_t k) {
   if (row >= weight.n || k >= weight.k) return 0;
-  const std::int64_t i = row * weight.stride + k;
-  if (weight.dtype == DType::kF32) return static_cast<const std::uint32_t*>(weight.data)[i];
-  return static_cast<const std::uint16_t*>(weight.data)[i];
+  return load_weight(weight.data, weight.dtype, row * weight.stride + k);
 }
 
 std::uint32_t exponent_mask(DType dtype) {

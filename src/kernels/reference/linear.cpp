@@ -9,13 +9,7 @@
 namespace reprofuse::reference {
 
 float widened(const WeightView& weight, std::int64_t row, std::int64_t col) {
-  const std::int64_t i = row * weight.stride + col;
-  switch (weight.dtype) {
-    case DType::kBF16: return widen_bf16(static_cast<const std::uint16_t*>(weight.data)[i]);
-    case DType::kF16: return widen_f16(static_cast<const std::uint16_t*>(weight.data)[i]);
-    case DType::kF32: break;
-  }
-  return static_cast<const float*>(weight.data)[i];
+  return widen(weight.dtype, load_weight(weight.data, weight.dtype, row * weight.stride + col));
 }
 
 namespace {
