@@ -1,20 +1,40 @@
-# CUDA is built when nvcc is found and left out cleanly when not.
+# CUDA is built when a recent nvcc is found and left out cleanly when not; REPROFUSE_CUDA_STATUS says which, and why.
 set(REPROFUSE_CUDA_ARCHITECTURES 80-real 86-real 89-real 90-real 100-real 120-real 80-virtual CACHE STRING
     "GPU code in the fat binary; the PTX of the oldest serves every other GPU from 8.0 up")
+set(REPROFUSE_OLDEST_NVCC 12.8)  # the first that knows architectures 100 and 120
 set(REPROFUSE_HAVE_CUDA OFF)
-if(REPROFUSE_CUDA AND NOT CMAKE_CROSSCOMPILING)
+
+if(NOT REPROFUSE_CUDA)
+  set(status "OFF: REPROFUSE_CUDA is off")
+elseif(CMAKE_CROSSCOMPILING)
+  set(status "OFF: this is a cross build")
+else()
   find_program(REPROFUSE_NVCC nvcc HINTS $ENV{CUDA_HOME}/bin /usr/local/cuda/bin)
   if(REPROFUSE_NVCC)
-    set(CMAKE_CUDA_COMPILER ${REPROFUSE_NVCC})
-    set(CMAKE_CUDA_ARCHITECTURES ${REPROFUSE_CUDA_ARCHITECTURES})
-    set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
-    enable_language(CUDA)
-    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)  # CMake 3.25 does not know it
-    find_package(CUDAToolkit REQUIRED)
-    # The PTX of every architecture stays beside the build, for tools/audit_gpu_code.py.
-    file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/ptx)
-    add_compile_options($<$<COMPILE_LANGUAGE:CUDA>:--keep> $<$<COMPILE_LANGUAGE:CUDA>:--keep-dir=${PROJECT_BINARY_DIR}/ptx>)
-    set(REPROFUSE_HAVE_CUDA ON)
+    execute_process(COMMAND ${REPROFUSE_NVCC} --version OUTPUT_VARIABLE nvcc_version ERROR_VARIABLE nvcc_version)
+    if(NOT nvcc_version MATCHES "release ([0-9]+\\.[0-9]+)")
+      set(status "OFF: ${REPROFUSE_NVCC} --version names no release")
+    elseif(CMAKE_MATCH_1 VERSION_LESS REPROFUSE_OLDEST_NVCC)
+      set(status "OFF: ${REPROFUSE_NVCC} is of CUDA ${CMAKE_MATCH_1}, older than ${REPROFUSE_OLDEST_NVCC}")
+    else()
+      set(status "ON: ${REPROFUSE_NVCC} of CUDA ${CMAKE_MATCH_1}")
+      set(REPROFUSE_HAVE_CUDA ON)
+    endif()
+  else()
+    set(status "OFF: nvcc was not found")
   endif()
 endif()
-message(STATUS "CUDA backend: ${REPROFUSE_HAVE_CUDA}")
+set(REPROFUSE_CUDA_STATUS "${status}" CACHE INTERNAL "Whether CUDA is built, and why")
+message(STATUS "CUDA backend ${REPROFUSE_CUDA_STATUS}")
+
+if(REPROFUSE_HAVE_CUDA)
+  set(CMAKE_CUDA_COMPILER ${REPROFUSE_NVCC})
+  set(CMAKE_CUDA_ARCHITECTURES ${REPROFUSE_CUDA_ARCHITECTURES})
+  set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
+  enable_language(CUDA)
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)  # CMake 3.25 does not know it
+  find_package(CUDAToolkit REQUIRED)
+  # The PTX of every architecture stays beside the build, for tools/audit_gpu_code.py.
+  file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/ptx)
+  add_compile_options($<$<COMPILE_LANGUAGE:CUDA>:--keep> $<$<COMPILE_LANGUAGE:CUDA>:--keep-dir=${PROJECT_BINARY_DIR}/ptx>)
+endif()

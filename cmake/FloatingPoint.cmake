@@ -12,3 +12,4 @@ target_compile_options(
     $<$<COMPILE_LANGUAGE:CUDA>:--prec-div=true>
     $<$<COMPILE_LANGUAGE:CUDA>:--prec-sqrt=true>
     $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-ffp-contract=off>)
+set(REPROFUSE_REFUSED_FLAG -ffast-math)  # what the sources themselves refuse; a test compiles with it

@@ -5,6 +5,7 @@
 #include <bit>
 #include <iterator>
 
+#include "base/math.hpp"
 #include "numerics/widen.hpp"
 
 namespace reprofuse::fuzz {
@@ -12,9 +13,11 @@ namespace {
 
 constexpr std::int64_t kMaxM = 40;
 constexpr std::int64_t kMaxN = 80;
+constexpr std::int64_t kMaxWideN = 300;  // wider than any tile of a kernel; seldom, since it costs time
 constexpr std::int64_t kMaxK = 1300;
 constexpr std::int64_t kMaxPadding = 9;
 constexpr std::int64_t kMaxOffset = 3;
+constexpr std::int64_t kAlignment = 8;  // in elements: 16 bytes of every weight type, what vector loads need
 constexpr int kMaxPlanted = 64;
 
 // Reads the input front to back; past its end every draw is the lowest value.
@@ -106,9 +109,18 @@ std::vector<float> draw_floats(std::size_t count, ValueKind kind, Generator& gen
   return values;
 }
 
+std::int64_t draw_stride(const LinearCase& drawn, InputReader& reader) {
+  const std::int64_t stride = drawn.k + reader.between(0, kMaxPadding);
+  return drawn.aligned ? round_up(stride, kAlignment) : stride;
+}
+
 FuzzOutput draw_output(const LinearCase& drawn, InputReader& reader, Generator& generator) {
-  FuzzOutput output{.n = reader.between(1, kMaxN), .weight_stride = 0, .y_stride = 0, .weight = {}, .bias = {}};
-  output.weight_stride = drawn.k + reader.between(0, kMaxPadding);
+  const bool wide = reader.between(0, 3) == 3;
+  FuzzOutput output{.n = reader.between(1, wide ? kMaxWideN : kMaxN),
+                    .weight_stride = draw_stride(drawn, reader),
+                    .y_stride = 0,
+                    .weight = {},
+                    .bias = {}};
   output.y_stride = output.n + reader.between(0, kMaxPadding);
   const auto count = static_cast<std::size_t>(drawn.offset + output.n * output.weight_stride);
   output.weight.resize(count * dtype_bytes(drawn.dtype));
@@ -141,9 +153,11 @@ LinearCase draw_case(std::span<const std::uint8_t> input) {
   InputReader reader(input);
   LinearCase drawn{};
   drawn.m = reader.between(1, kMaxM);
+  drawn.aligned = reader.between(0, 1) == 1;
   drawn.k = reader.between(1, kMaxK);
-  drawn.x_stride = drawn.k + reader.between(0, kMaxPadding);
-  drawn.offset = reader.between(0, kMaxOffset);
+  if (drawn.aligned) drawn.k = round_up(drawn.k, kAlignment);
+  drawn.x_stride = draw_stride(drawn, reader);
+  drawn.offset = drawn.aligned ? 0 : reader.between(0, kMaxOffset);
   drawn.dtype = static_cast<DType>(reader.between(0, 2));
   drawn.threads = static_cast<int>(reader.between(1, 4));
   drawn.x_kind = draw_kind(reader);

@@ -31,6 +31,7 @@ struct FuzzOutput {
 
 struct LinearCase {
   std::int64_t m;
+  bool aligned;  // k and the strides of x and the weights are whole 16-byte words, and offset is 0
   std::int64_t k;
   std::int64_t x_stride;
   std::int64_t offset;  // elements before the first one of x, each weight and each y, to move them off alignment

@@ -166,7 +166,7 @@ bool has_cuda() {
   }
 }
 
-// A context names at most 65535 ops, so each input gets its own.
+// Each input draws its number of threads, so each gets its own contexts.
 std::vector<Context> every_context(const Contract& contract, int threads) {
   static const bool cuda_is_here = has_cuda();
   std::vector<Context> contexts;

@@ -91,8 +91,19 @@ def report(instructions, kind):
     return len(violations)
 
 
+def with_includes(source, include_folders, seen=frozenset()):
+    """The source and the project's headers that it includes, at any depth."""
+    seen = seen | {source}
+    for name in re.findall(r'^\s*#\s*include\s+"([^"]+)"', source.read_text(), re.MULTILINE):
+        candidates = (folder / name for folder in (source.parent, *include_folders))
+        header = next((path.resolve() for path in candidates if path.exists()), None)
+        if header and header not in seen:
+            seen = with_includes(header, include_folders, seen)
+    return seen
+
+
 def kept_ptx(build):
-    """The PTX files that the build kept, one per .cu and architecture; each must be there and not older than its .cu."""
+    """The PTX files that the build kept, one per .cu and architecture; each must be newer than all it was made from."""
     database = build / "compile_commands.json"
     if not database.exists():
         raise CannotCheck(f"{database} does not exist; configure the build first")
@@ -104,10 +115,12 @@ def kept_ptx(build):
         architectures = sorted(set(re.findall(r"arch=(compute_\w+)", command)))
         if not folder or not architectures:
             raise CannotCheck(f"{source} is compiled without --keep-dir or --generate-code")
+        include_folders = [pathlib.Path(folder) for folder in re.findall(r"(?:-I|-isystem[= ])(\S+)", command)]
+        newest = max(with_includes(source, include_folders), key=lambda path: path.stat().st_mtime)
         for architecture in architectures:
             path = pathlib.Path(entry["directory"]) / folder.group(1) / f"{source.stem}.{architecture}.ptx"
-            if not path.exists() or path.stat().st_mtime < source.stat().st_mtime:
-                raise CannotCheck(f"{path} is missing or older than {source}; build first")
+            if not path.exists() or path.stat().st_mtime < newest.stat().st_mtime:
+                raise CannotCheck(f"{path} is missing or older than {newest}; build first")
             yield path, architecture
 
 

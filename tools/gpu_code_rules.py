@@ -55,7 +55,8 @@ SASS_NEVER_IN_FP32 = (
     Rule(r"(?:RED|REDG|ATOM|ATOMS|ATOMG|UBLKRED|UREDGR)\.\S*(?:F16|BF16|F32|F64)",
          "a floating-point atomic: its order is left to the hardware"),
     Rule(r"U?(?:FMUL|DMUL|HMUL2)", "a product outside a fused multiply-add"),
-    Rule(r"U?FFMA2?\.(?:\w+\.)*R[ZMP]\b", "a fused multiply-add that does not round to nearest"),
+    Rule(r"U?F(?:FMA|ADD)2?\.(?:\w+\.)*R[ZMP]\b", "does not round to nearest"),
+    Rule(r"U?F(?:FMA|ADD)2?\.(?:\w+\.)*SAT\b", "clamps its result"),
 )
 
 FMA1 = Contract(

@@ -62,14 +62,5 @@ ensure_packages() {
     apt-get install --yes --no-install-recommends "${missing[@]}"
 }
 
-# Prints the path of nvcc, where cmake/Cuda.cmake will find it, too.
-find_nvcc() {
-  local candidate
-  for candidate in "$(command -v nvcc || true)" "${CUDA_HOME-}/bin/nvcc" /usr/local/cuda/bin/nvcc; do
-    if [[ -x $candidate ]]; then
-      echo "$candidate"
-      return 0
-    fi
-  done
-  return 1
-}
+# cuda_status BUILD: whether the configured build has CUDA, and why: "ON: ..." or "OFF: ...".
+cuda_status() { sed -n 's/^REPROFUSE_CUDA_STATUS:INTERNAL=//p' "$1/CMakeCache.txt"; }

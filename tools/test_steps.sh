@@ -84,11 +84,13 @@ step_s390x() { run_probe s390x scalar; }
 step_riscv64() { run_probe riscv64 scalar; }
 
 step_gpu-audit() {
-  if ! find_nvcc >/dev/null; then
-    record skipped "gpu-audit" "nvcc was not found, so there is no GPU code to look at"
+  [[ -f build/compile_commands.json ]] || quietly "$LOGS/release-configure.log" cmake --preset release
+  local cuda
+  cuda=$(cuda_status build)
+  if [[ $cuda != ON:* ]]; then
+    record skipped "gpu-audit" "there is no GPU code to look at (${cuda#OFF: })"
     return 0
   fi
-  [[ -f build/compile_commands.json ]] || quietly "$LOGS/release-configure.log" cmake --preset release
   check "gpu-audit ptx" python3 tools/audit_gpu_code.py ptx --build build
   if command -v cuobjdump >/dev/null || [[ -x /usr/local/cuda/bin/cuobjdump ]]; then
     check "gpu-audit sass" python3 tools/audit_gpu_code.py sass build/bin/reprofuse

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,27 +39,32 @@ std::unique_ptr<study::LinearTimer> make_timer(const BenchArguments& arguments, 
 void print_header(const study::LinearTimer& timer, const std::string& numerics) {
   fmt::print("Contract {} on {}\nSGEMM: {}\n", numerics, timer.description(), timer.sgemm_description());
   fmt::print("read: weights per second as a part of a plain streaming read; vs SGEMM: above 1 is faster than it\n\n");
-  fmt::print("{:<8} {:>13} {:>5}  {:>10} {:>10} {:>10}  {:>8} {:>6}  {:>9}  {:>10} {:>8}  {:>10} {:>8}\n", "", "N x K",
-             "M", "median us", "fastest", "p90", "GB/s", "read", "GFLOP/s", "SGEMM us", "vs SGEMM", "BF16 us",
-             "vs BF16");
+}
+
+// The vendor's BF16 is measured for all rows of a timer or for none, so the first row says which columns there are.
+void print_columns(const study::BenchRow& first) {
+  fmt::print("{:<8} {:>13} {:>5}  {:>10} {:>10} {:>10}  {:>8} {:>6}  {:>9}  {:>10} {:>8}", "", "N x K", "M",
+             "median us", "fastest", "p90", "GB/s", "read", "GFLOP/s", "SGEMM us", "vs SGEMM");
+  if (first.bf16) fmt::print("  {:>10} {:>8}", "BF16 us", "vs BF16");
+  fmt::print("\n");
 }
 
 constexpr double kMicroseconds = 1e6;
 
-void print_baseline(const std::optional<study::Times>& times, const std::optional<double>& ratio) {
-  if (times)
-    fmt::print("{:>10.1f} {:>8.2f}  ", times->median * kMicroseconds, *ratio);
-  else
-    fmt::print("{:>10} {:>8}  ", "-", "-");
+void print_baseline(const study::Times& times, double ratio) {
+  fmt::print("  {:>10.1f} {:>8.2f}", times.median * kMicroseconds, ratio);
 }
 
 void print_row(const study::BenchRow& row) {
   const auto shape = fmt::format("{} x {}", row.shape.n, row.shape.k);
-  fmt::print("{:<8} {:>13} {:>5}  {:>10.1f} {:>10.1f} {:>10.1f}  {:>8.2f} {:>6.2f}  {:>9.1f}  ", row.shape.name, shape,
+  fmt::print("{:<8} {:>13} {:>5}  {:>10.1f} {:>10.1f} {:>10.1f}  {:>8.2f} {:>6.2f}  {:>9.1f}", row.shape.name, shape,
              row.m, row.linear.median * kMicroseconds, row.linear.fastest * kMicroseconds,
              row.linear.p90 * kMicroseconds, row.gigabytes_per_second(), row.read_fraction(), row.gigaflops());
-  print_baseline(row.sgemm, row.sgemm_ratio());
-  print_baseline(row.bf16, row.bf16_ratio());
+  if (row.sgemm)
+    print_baseline(*row.sgemm, *row.sgemm_ratio());
+  else
+    fmt::print("  {:>10} {:>8}", "-", "-");
+  if (row.bf16) print_baseline(*row.bf16, *row.bf16_ratio());
   fmt::print("\n");
   std::fflush(stdout);
 }
@@ -94,17 +100,30 @@ nlohmann::ordered_json to_json(const study::BenchRow& row) {
   return json;
 }
 
-void write_json(const std::string& path, const nlohmann::ordered_json& json) {
-  std::ofstream file(path);
-  file << json.dump(2) << "\n";
-  file.close();
-  require(!file.fail(), "{}: cannot be written", path);
-}
+// Opened before anything is measured, so that a wrong path costs no time.
+class JsonFile {
+ public:
+  explicit JsonFile(const std::string& path) : path_(path), file_(path) {
+    require(file_.is_open(), "{}: cannot be written", path_);
+  }
+
+  void write(const nlohmann::ordered_json& json) {
+    file_ << json.dump(2) << "\n";
+    file_.close();
+    require(!file_.fail(), "{}: cannot be written", path_);
+  }
+
+ private:
+  std::string path_;
+  std::ofstream file_;
+};
 
 void run_bench_linear(const BenchArguments& arguments) {
   require(arguments.isa.empty() || arguments.device == "cpu", "--isa {} goes with --device cpu, not {}", arguments.isa,
           arguments.device);
   const auto shapes = study::parse_bench_shapes(arguments.shapes);
+  std::optional<JsonFile> json_file;
+  if (!arguments.json.empty()) json_file.emplace(arguments.json);
   const Terminal terminal;
   nlohmann::ordered_json runs = nlohmann::ordered_json::array();
   for (const std::string& numerics : arguments.numerics) {
@@ -115,6 +134,7 @@ void run_bench_linear(const BenchArguments& arguments) {
       terminal.progress(fmt::format("bench {}: {} x {} ...", shape.name, shape.n, shape.k));
       timer->measure(shape, arguments.m, [&](const study::BenchRow& row) {
         terminal.clear_progress();
+        if (rows.empty()) print_columns(row);
         print_row(row);
         rows.push_back(to_json(row));
         terminal.progress(fmt::format("bench {}: {} x {} ...", shape.name, shape.n, shape.k));
@@ -126,7 +146,7 @@ void run_bench_linear(const BenchArguments& arguments) {
                     {"sgemm", timer->sgemm_description()},
                     {"rows", rows}});
   }
-  if (!arguments.json.empty()) write_json(arguments.json, {{"version", kVersion}, {"runs", runs}});
+  if (json_file) json_file->write({{"version", kVersion}, {"runs", runs}});
 }
 
 }  // namespace

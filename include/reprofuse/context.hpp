@@ -71,7 +71,8 @@ class REPROFUSE_API Workspace {
 REPROFUSE_API void reset_workspace(const Context& context, void* workspace, std::size_t bytes, void* stream);
 
 // CUDA: waits for `stream`, then throws kNonFinite if any launch since the last reset met a NaN or an infinity,
-// naming the first op, row and column; the record is cleared. CPU: returns at once, since run() itself throws.
+// naming the op, its first row and there the first column; of several ops, the one made first, unless it took
+// the index of a layer destroyed before. The record is cleared. CPU: returns at once, since run() itself throws.
 REPROFUSE_API void check_workspace(const Context& context, void* workspace, void* stream);
 
 }  // namespace reprofuse

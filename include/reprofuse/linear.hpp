@@ -18,6 +18,7 @@ struct LinearOutput {
 
 // Bits: every y[m, n] equals the contract's reference for row m of x and row n of W alone, whatever the other rows,
 // the other outputs, the device, the threads and the sizes m and n.
+// Several threads may run one layer at a time, each with a workspace of its own.
 class REPROFUSE_API LinearLayer {
  public:
   // CPU: packs the weights into panels; the views may be freed afterwards.
@@ -34,6 +35,7 @@ class REPROFUSE_API LinearLayer {
   // Scratch that run() needs for any batch of up to max_m rows.
   std::size_t workspace_bytes(std::int64_t max_m) const;
 
+  // No y may overlap x, a bias or another y; columns of one matrix, as views with its row stride, do not overlap.
   // CPU: computes and returns. CUDA: enqueues kernels on `stream` (a cudaStream_t; null is the default stream) without
   // allocating or synchronising, so the call can be captured in a graph; call check_workspace() before using y.
   void run(ConstMatrix x, std::span<const LinearOutput> outputs, void* workspace, std::size_t workspace_bytes,

@@ -70,8 +70,8 @@ REPROFUSE_C_API const char* reprofuse_context_description(const reprofuse_contex
 typedef enum reprofuse_dtype { REPROFUSE_F32 = 0, REPROFUSE_BF16 = 1, REPROFUSE_F16 = 2 } reprofuse_dtype;
 
 typedef struct reprofuse_weight {
-  const void* data;      /* [n, k] of dtype, aligned to its element */
-  reprofuse_dtype dtype; /* the same for every weight of a layer */
+  const void* data; /* [n, k] of dtype, aligned to its element */
+  int32_t dtype;    /* a reprofuse_dtype, the same for every weight of a layer */
   int64_t n;
   int64_t k;      /* the same for every weight of a layer */
   int64_t stride; /* elements between the starts of two rows, >= k */
@@ -84,7 +84,8 @@ typedef struct reprofuse_output {
 } reprofuse_output;
 
 /* The linear layer y = x W^T + b, or several that share x (Q, K, V; gate, up) and run in one launch. The bits of a row
- * depend on that row and on the weights alone. */
+ * depend on that row and on the weights alone. Several threads may run one layer at a time, each with a workspace of
+ * its own. */
 typedef struct reprofuse_linear reprofuse_linear;
 
 /* CPU: the weights are packed, and may be freed afterwards. CUDA: they are used in place and must outlive the layer.
@@ -104,6 +105,7 @@ REPROFUSE_C_API reprofuse_status reprofuse_linear_workspace_bytes(const reprofus
                                                                   size_t* bytes);
 
 /* x: [m, k] with x_stride elements between rows; one output per weight, in their order.
+ * No y may overlap x, a bias or another y; columns of one matrix, as views with its row stride, do not overlap.
  * CPU: computes and returns; stream is not used. CUDA: enqueues on stream (a cudaStream_t, NULL is the default stream)
  * without allocating or synchronising, so that the call can be captured in a graph. */
 REPROFUSE_C_API reprofuse_status reprofuse_linear_run(const reprofuse_linear* linear, const float* x, int64_t m,

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "reprofuse/error.hpp"
@@ -23,6 +25,14 @@ void require(bool condition, fmt::format_string<Args...> format, Args&&... args)
 inline void invariant(bool condition, const char* what) {
   if (!condition) [[unlikely]]
     fail(ErrorCode::kInternal, "internal error: {}", what);
+}
+
+// The product of sizes that are not negative, or nothing when it is beyond any memory.
+template <typename... Sizes>
+std::optional<std::int64_t> checked_product(Sizes... sizes) {
+  std::int64_t product = 1;
+  const bool overflows = (__builtin_mul_overflow(product, static_cast<std::int64_t>(sizes), &product) || ...);
+  return overflows ? std::nullopt : std::optional(product);
 }
 
 }  // namespace reprofuse

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "numerics/fp_environment.hpp"
+#include "base/fp_environment.hpp"
 
 namespace reprofuse {
 namespace {
@@ -34,26 +34,44 @@ bool poll(Condition condition) {
   return condition();
 }
 
+// For waits that are short as a rule. The awaited thread may need this very core, so a long one yields it.
+template <typename Condition>
+void spin_until(Condition condition) {
+  constexpr int kSpins = 4096;
+  for (int spins = 0; !condition();) {
+    if (spins < kSpins) {
+      ++spins;
+      relax();
+    } else {
+      std::this_thread::yield();
+    }
+  }
+}
+
 // Keeps the calling worker off one core. The kernel tends to wake a worker on the core of the thread that woke it; on
 // two cores they then share one for milliseconds, which is longer than most loops.
 class CoreToAvoid {
  public:
   CoreToAvoid() {
     CPU_ZERO(&allowed_);
-    known_ = sched_getaffinity(0, sizeof(allowed_), &allowed_) == 0 && CPU_COUNT(&allowed_) > 1;
+    CPU_ZERO(&chosen_);
   }
 
   void set(int cpu) {
-    if (!known_ || cpu == avoided_ || cpu < 0 || cpu >= CPU_SETSIZE) return;
-    cpu_set_t others = allowed_;
-    CPU_CLR(static_cast<std::size_t>(cpu), &others);
-    sched_setaffinity(0, sizeof(others), &others);  // a hint: if it is refused, the worker runs where it was
+    if (cpu == avoided_ || cpu < 0 || cpu >= CPU_SETSIZE) return;
+    cpu_set_t now;
+    CPU_ZERO(&now);
+    if (sched_getaffinity(0, sizeof(now), &now) != 0) return;
+    if (!CPU_EQUAL(&now, &chosen_)) allowed_ = now;  // a mask that we did not choose is somebody's wish
     avoided_ = cpu;
+    chosen_ = allowed_;
+    CPU_CLR(static_cast<std::size_t>(cpu), &chosen_);
+    sched_setaffinity(0, sizeof(chosen_), &chosen_);  // a hint: if it is refused, the worker runs where it was
   }
 
  private:
-  cpu_set_t allowed_;
-  bool known_ = false;
+  cpu_set_t allowed_;  // by the process, or by whoever narrowed it since
+  cpu_set_t chosen_;   // the mask set here last
   int avoided_ = -1;
 };
 
@@ -68,10 +86,19 @@ int available_cores() {
 
 ThreadPool::ThreadPool(int threads) {
   workers_.reserve(static_cast<std::size_t>(std::max(0, threads - 1)));
-  for (int worker = 1; worker < threads; ++worker) workers_.emplace_back([this, worker] { work(worker); });
+  try {
+    for (int worker = 1; worker < threads; ++worker) workers_.emplace_back([this, worker] { work(worker); });
+  } catch (...) {
+    stop();  // those that did start
+    throw;
+  }
 }
 
 ThreadPool::~ThreadPool() {
+  stop();
+}
+
+void ThreadPool::stop() {
   {
     std::lock_guard lock(mutex_);
     stop_ = true;
@@ -97,7 +124,7 @@ void ThreadPool::parallel_for(std::int64_t count, const std::function<void(std::
     start_.notify_all();
   }
   take_tasks(0);
-  while (share && busy_.load(std::memory_order_acquire) > 0) relax();
+  if (share) spin_until([&] { return busy_.load(std::memory_order_acquire) == 0; });
   if (error_) std::rethrow_exception(error_);
 }
 

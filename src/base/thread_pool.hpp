@@ -17,7 +17,7 @@ int available_cores();
 
 class ThreadPool {
  public:
-  // The calling thread takes part, so `threads` = 1 starts none.
+  // The calling thread takes part, so `threads` = 1 starts none. Throws std::system_error when the system refuses one.
   explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -31,6 +31,7 @@ class ThreadPool {
 
  private:
   void work(int worker);
+  void stop();
   void take_tasks(int worker);
   bool wait_for_loop(std::uint64_t seen);
 

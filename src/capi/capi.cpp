@@ -44,7 +44,7 @@ reprofuse_context* make_context(Context context) {
 
 reprofuse::WeightView view(const reprofuse_weight& weight) {
   require(weight.dtype == REPROFUSE_F32 || weight.dtype == REPROFUSE_BF16 || weight.dtype == REPROFUSE_F16,
-          "dtype {} does not exist", static_cast<int>(weight.dtype));
+          "dtype {} does not exist", weight.dtype);
   return {weight.data, static_cast<reprofuse::DType>(weight.dtype), weight.n, weight.k, weight.stride};
 }
 

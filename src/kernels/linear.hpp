@@ -45,7 +45,8 @@ struct CpuBackend {
 
 struct CudaBackend {
   int ordinal;
-  unsigned op;  // identifies the layer in the workspace's record of non-finite results
+  unsigned op;            // identifies the layer in the workspace's record of non-finite results
+  std::string_view name;  // of the layer, for error messages
 };
 
 }  // namespace reprofuse::kernels

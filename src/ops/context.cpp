@@ -1,5 +1,6 @@
 #include "reprofuse/context.hpp"
 
+#include <cstdint>
 #include <cstdlib>
 #include <utility>
 
@@ -88,11 +89,10 @@ std::string Context::description() const {
 }
 
 Workspace::Workspace(const Context& context, std::size_t bytes) : context_(std::make_shared<const Context>(context)) {
+  require(bytes <= PTRDIFF_MAX, "a workspace of {} bytes is larger than any memory", bytes);
   bytes_ = round_up(std::max(bytes, kAlignment), kAlignment);
   if (context.device() == DeviceKind::kCuda) {
-    data_ = cuda::allocate(context.state().ordinal, bytes_);
-    cuda::reset_record(data_, nullptr);
-    cuda::synchronize(nullptr);  // other streams need not wait for the default one
+    data_ = cuda::allocate_workspace(context.state().ordinal, bytes_);
   } else {
     data_ = std::aligned_alloc(kAlignment, bytes_);
     if (data_ == nullptr) throw std::bad_alloc();
@@ -121,31 +121,46 @@ void reset_workspace(const Context& context, void* workspace, std::size_t bytes,
   if (context.device() == DeviceKind::kCpu) return;
   require(bytes >= cuda::kWorkspaceHead, "a workspace of {} bytes is too small; {} are the least", bytes,
           cuda::kWorkspaceHead);
-  cuda::reset_record(workspace, stream);
+  cuda::reset_record(context.state().ordinal, workspace, stream);
 }
 
 void check_workspace(const Context& context, void* workspace, void* stream) {
   if (context.device() == DeviceKind::kCpu) return;
-  if (const auto found = cuda::take_record(workspace, stream))
+  if (const auto found = cuda::take_record(context.state().ordinal, workspace, stream))
     context.state().ops.fail_non_finite(found->op, found->place);
 }
 
 unsigned OpNames::add(std::string name, std::vector<std::int64_t> columns) {
   std::lock_guard lock(mutex_);
-  require(ops_.size() < 0xffff, "a context holds at most 65535 ops");
-  ops_.push_back({std::move(name), std::move(columns)});
+  if (first_free_ != kMost) {
+    const unsigned op = first_free_;
+    first_free_ = ops_[op].next_free;
+    ops_[op] = {std::move(name), std::move(columns), kMost};
+    return op;
+  }
+  require(ops_.size() < kMost, "a CUDA context holds at most {} layers at a time", kMost);
+  ops_.push_back({std::move(name), std::move(columns), kMost});
   return static_cast<unsigned>(ops_.size() - 1);
+}
+
+void OpNames::remove(unsigned op) {
+  std::lock_guard lock(mutex_);
+  ops_[op].next_free = first_free_;
+  first_free_ = op;
 }
 
 void OpNames::fail_non_finite(unsigned op, kernels::Place place) const {
   std::lock_guard lock(mutex_);
   invariant(op < ops_.size(), "a non-finite result names an op that does not exist");
-  const Op& named = ops_[op];
+  reprofuse::fail_non_finite(ops_[op].name, ops_[op].columns, place);
+}
+
+void fail_non_finite(const std::string& name, const std::vector<std::int64_t>& columns, kernels::Place place) {
   std::size_t output = 0;
   std::int64_t column = place.column;
-  while (output + 1 < named.columns.size() && column >= named.columns[output]) column -= named.columns[output++];
-  const std::string which = named.columns.size() > 1 ? fmt::format(" output {}", output) : "";
-  fail(ErrorCode::kNonFinite, "linear '{}'{} row {} column {}: the result is not finite", named.name, which, place.row,
+  while (output + 1 < columns.size() && column >= columns[output]) column -= columns[output++];
+  const std::string which = columns.size() > 1 ? fmt::format(" output {}", output) : "";
+  fail(ErrorCode::kNonFinite, "linear '{}'{} row {} column {}: the result is not finite", name, which, place.row,
        column);
 }
 

@@ -3,7 +3,9 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/thread_pool.hpp"
@@ -12,20 +14,30 @@
 
 namespace reprofuse {
 
+// Throws kNonFinite: "linear 'qkv' output 1 row 3 column 17: the result is not finite".
+[[noreturn]] void fail_non_finite(const std::string& name, const std::vector<std::int64_t>& columns,
+                                  kernels::Place place);
+
 // Names the ops of a context, so that a record made on a device can be told to a person.
 class OpNames {
  public:
+  // Takes the index removed last, or else a new one.
   unsigned add(std::string name, std::vector<std::int64_t> columns);
-  // "linear 'qkv' output 1 row 3 column 17: the result is not finite"
+  // The name stays until the index is taken again, for a record that outlives its layer.
+  void remove(unsigned op);
   [[noreturn]] void fail_non_finite(unsigned op, kernels::Place place) const;
 
  private:
   struct Op {
     std::string name;
     std::vector<std::int64_t> columns;  // of each output
+    unsigned next_free;                 // when this one is free
   };
+  static constexpr unsigned kMost = 0xffff;  // a device's record has 16 bits for the index
+
   mutable std::mutex mutex_;
   std::vector<Op> ops_;
+  unsigned first_free_ = kMost;  // kMost: none
 };
 
 struct ContextState {
@@ -34,7 +46,25 @@ struct ContextState {
   Isa isa = Isa::kScalar;            // CPU
   std::unique_ptr<ThreadPool> pool;  // CPU
   int ordinal = 0;                   // CUDA
-  mutable OpNames ops;
+  mutable OpNames ops;               // CUDA
+};
+
+// A layer's place among the ops of its context, given back when the layer goes.
+class OpEntry {
+ public:
+  OpEntry(const Context& context, std::string name, std::vector<std::int64_t> columns)
+      : context_(context), index_(context.state().ops.add(std::move(name), std::move(columns))) {}
+  ~OpEntry() {
+    if (context_) context_->state().ops.remove(index_);
+  }
+  OpEntry(OpEntry&& other) noexcept : context_(std::exchange(other.context_, std::nullopt)), index_(other.index_) {}
+  OpEntry& operator=(OpEntry&&) = delete;
+
+  unsigned index() const { return index_; }
+
+ private:
+  std::optional<Context> context_;  // none: moved from
+  unsigned index_;
 };
 
 }  // namespace reprofuse

@@ -54,8 +54,10 @@ std::size_t past_the_caches() {
   return std::max(kLeast, kCaches * kibibytes << 10);
 }
 
+// Matrices too small to be worth rotating that far stay in a cache.
 std::size_t copies_past_the_caches(double bytes) {
-  return static_cast<std::size_t>(static_cast<double>(past_the_caches()) / bytes) + 1;
+  constexpr double kMost = 1024;
+  return static_cast<std::size_t>(std::min(kMost, static_cast<double>(past_the_caches()) / bytes)) + 1;
 }
 
 // The layer's weights and the baseline's, in enough copies that no call finds its own in a cache.

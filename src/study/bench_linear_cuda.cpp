@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "base/check.hpp"
 #include "base/math.hpp"
 #include "kernels/cuda/backend.hpp"
@@ -14,6 +16,7 @@ namespace {
 
 constexpr int kRepeats = 21;
 constexpr std::size_t kPastTheCaches = std::size_t{256} << 20;  // several times the L2 of any GPU there is
+constexpr std::size_t kMostCopies = 1024;
 constexpr std::uint64_t kSeed = 1;
 constexpr int kDevice = 0;
 
@@ -23,10 +26,11 @@ DeviceBuffer upload(const void* data, std::size_t bytes) {
   return buffer;
 }
 
-// As many copies of the same bytes as it takes for none to be found in the L2.
+// As many copies of the same bytes as it takes for none to be found in the L2, within reason.
 std::vector<DeviceBuffer> upload_copies(const void* data, std::size_t bytes) {
   std::vector<DeviceBuffer> copies;
-  for (std::size_t i = 0; i < kPastTheCaches / bytes + 1; ++i) copies.push_back(upload(data, bytes));
+  for (std::size_t i = 0; i < std::min(kMostCopies, kPastTheCaches / bytes + 1); ++i)
+    copies.push_back(upload(data, bytes));
   return copies;
 }
 
@@ -94,7 +98,7 @@ class CudaLinearTimer final : public LinearTimer {
                                         void* stream) { layer.run(x, std::span(&output, 1), workspace, stream); }),
         .read = {time_each(narrow,
                            [&](const DeviceBuffer& copy, void* stream) {
-                             cuda::enqueue_read(copy.as<void>(), bytes, device_y.as<void>(), stream);
+                             cuda::enqueue_read(kDevice, copy.as<void>(), bytes, device_y.as<void>(), stream);
                            }),
                  bytes},
         .sgemm = std::nullopt,

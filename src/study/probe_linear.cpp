@@ -1,8 +1,8 @@
 #include "study/probe_linear.hpp"
 
 #include "base/check.hpp"
+#include "base/fp_environment.hpp"
 #include "kernels/cuda/backend.hpp"
-#include "numerics/fp_environment.hpp"
 #include "ops/context_state.hpp"
 #include "reprofuse/linear.hpp"
 #include "study/device_buffer.hpp"

@@ -10,7 +10,9 @@ namespace reprofuse::study {
 namespace {
 
 constexpr std::int64_t kN = 80;
-constexpr std::int64_t kK = 1100;  // three segments of fma-1, the last one short
+// Three segments of fma-1, the last one short: rows of 16-bit weights that 16-byte loads can read, and rows they
+// cannot.
+constexpr std::int64_t kK[] = {1104, 1100};
 constexpr std::uint64_t kSeed = 0x10000;
 
 }  // namespace
@@ -25,8 +27,9 @@ std::vector<std::int64_t> batch_sizes(std::int64_t largest) {
 }
 
 std::string RowDifference::description() const {
-  return fmt::format("{} weights, M = {}: row {} column {} is {:#010x}, but {:#010x} when the row is computed alone",
-                     dtype_name(weights), m, row, column, in_batch, alone);
+  return fmt::format(
+      "{} weights, K = {}, M = {}: row {} column {} is {:#010x}, but {:#010x} when the row is computed alone",
+      dtype_name(weights), k, m, row, column, in_batch, alone);
 }
 
 std::optional<RowDifference> find_row_difference(HostLinear& layer, DType weights, std::int64_t n, ConstMatrix x,
@@ -41,20 +44,22 @@ std::optional<RowDifference> find_row_difference(HostLinear& layer, DType weight
     std::fill(together.begin(), together.end(), 0.0F);
     layer.run({x.data, m, x.cols, x.stride}, nullptr, {together.data(), m, n, n});
     if (const auto found = first_difference({together.data(), m, n, n}, {alone.data(), m, n, n}))
-      return RowDifference{weights, m, found->row, found->column, found->expected, found->got};
+      return RowDifference{weights, x.cols, m, found->row, found->column, found->expected, found->got};
   }
   return std::nullopt;
 }
 
 std::optional<RowDifference> probe_rows(const PrepareLinear& prepare, std::int64_t largest, ThreadPool& pool,
                                         const std::function<void(DType)>& on_start) {
-  const std::vector<float> x = make_activations(kSeed, largest, kK);
   for (const DType weights : {DType::kBF16, DType::kF16, DType::kF32}) {
     if (on_start) on_start(weights);
-    const Weights weight = make_weights(kSeed + 1, weights, kN, kK, pool);
-    const auto layer = prepare(weight.view(), largest);
-    if (auto found = find_row_difference(*layer, weights, kN, {x.data(), largest, kK, kK}, batch_sizes(largest)))
-      return found;
+    for (const std::int64_t k : kK) {
+      const std::vector<float> x = make_activations(kSeed, largest, k);
+      const Weights weight = make_weights(kSeed + 1, weights, kN, k, pool);
+      const auto layer = prepare(weight.view(), largest);
+      if (auto found = find_row_difference(*layer, weights, kN, {x.data(), largest, k, k}, batch_sizes(largest)))
+        return found;
+    }
   }
   return std::nullopt;
 }

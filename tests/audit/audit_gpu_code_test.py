@@ -1,6 +1,7 @@
 """Negative controls of tools/audit_gpu_code.py: each planted violation must be caught, allowed code must pass."""
 import argparse
 import json
+import os
 import pathlib
 import shlex
 import subprocess
@@ -10,6 +11,7 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 AUDIT = HERE.parent.parent / "tools" / "audit_gpu_code.py"
 SKIPPED = 77
+ARCHITECTURES = (80, 86, 89, 90, 100, 120)
 
 # An instruction that is put into clean.ptx or clean.sass, and the reason that must be given.
 PLANTED = {
@@ -54,6 +56,11 @@ PLANTED = {
         ("DMUL R2, R4, R6", "product outside"),
         ("HMUL2.BF16_V2 R1, R2, R3", "product outside"),
         ("FFMA.RZ R1, R2, R3, R4", "round to nearest"),
+        ("FADD.RZ R1, R2, R3", "round to nearest"),
+        ("FADD.RM R1, R2, R3", "round to nearest"),
+        ("FADD2.RZ R2, R4.F32x2.HI_LO, R6.F32x2.HI_LO", "round to nearest"),
+        ("FADD.SAT R1, R2, R3", "clamps its result"),
+        ("FFMA.SAT R1, R2, R3, R4", "clamps its result"),
         ("HFMA2 R1, R2, R3, R4", "not among"),
         ("HADD2 R1, R2, R3", "not among"),
         ("DFMA R2, R4, R6, R8", "not among"),
@@ -102,12 +109,43 @@ def planted_violations_are_caught(_):
                 yield f"a kernel of no contract passed: exit status {code}\n{output}"
 
 
+def stale_ptx_is_refused(_):
+    """A build in small, whose kernel stands in a header that a header includes."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        headers = folder / "include"
+        headers.mkdir()
+        source, header, kernel = folder / "sample.cu", headers / "sample.hpp", headers / "sample.cuh"
+        source.write_text('#include "sample.hpp"\n#include <cstdint>\n')
+        header.write_text('#pragma once\n#include "sample.cuh"\n')
+        kernel.write_text("#pragma once\n")
+        kept = [folder / f"sample.compute_{number}.ptx" for number in ARCHITECTURES]
+        for path in kept:
+            path.write_text((HERE / "clean.ptx").read_text())
+        targets = [f"--generate-code=arch=compute_{n},code=[sm_{n}]" for n in ARCHITECTURES]
+        command = ["nvcc", f"-I{headers}", f"--keep-dir={folder}", *targets, "-c", str(source)]
+        entry = {"directory": name, "file": str(source), "command": shlex.join(command)}
+        (folder / "compile_commands.json").write_text(json.dumps([entry]))
+        for path in (source, header, kernel):
+            os.utime(path, (1000, 1000))
+        code, output = audit("ptx", "--build", folder)
+        if code != 0:
+            yield f"fresh PTX was refused: exit status {code}\n{output}"
+        for path in (source, header, kernel):
+            newer = kept[-1].stat().st_mtime + 10
+            os.utime(path, (newer, newer))
+            code, output = audit("ptx", "--build", folder)
+            if code != 2 or f"older than {path}" not in output:
+                yield f"PTX older than {path.name} passed: exit status {code}\n{output}"
+            os.utime(path, (1000, 1000))
+
+
 def nvcc_output_is_read(nvcc):
-    if not nvcc or nvcc.endswith("NOTFOUND"):
-        print("skipped: nvcc was not found")
+    if not nvcc:
+        print("skipped: the build has no CUDA")
         sys.exit(SKIPPED)
     with tempfile.TemporaryDirectory() as folder:
-        targets = [f"--generate-code=arch=compute_{n},code=[sm_{n}]" for n in (80, 86, 89, 90, 100, 120)]
+        targets = [f"--generate-code=arch=compute_{n},code=[sm_{n}]" for n in ARCHITECTURES]
         command = [nvcc, "--fmad=false", "-std=c++20", "--keep", f"--keep-dir={folder}", *targets, "-c",
                    str(HERE / "planted.cu"), "-o", f"{folder}/planted.o"]
         entry = {"directory": folder, "file": str(HERE / "planted.cu"), "command": shlex.join(command)}
@@ -130,7 +168,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nvcc", default="")
     suites = {"AllowedCodePasses": allowed_code_passes, "PlantedViolationsAreCaught": planted_violations_are_caught,
-              "NvccOutputIsRead": nvcc_output_is_read}
+              "StalePtxIsRefused": stale_ptx_is_refused, "NvccOutputIsRead": nvcc_output_is_read}
     parser.add_argument("suite", choices=suites)
     args = parser.parse_args()
     failures = list(suites[args.suite](args.nvcc))

@@ -1,9 +1,13 @@
 #include "base/thread_pool.hpp"
 
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <cfenv>
 #include <stdexcept>
+#include <system_error>
 
 namespace reprofuse {
 namespace {
@@ -102,6 +106,72 @@ TEST(ThreadPool, WorkersRoundToNearestWhateverTheirCreatorDid) {
     });
   EXPECT_EQ(wrong, 0);
   EXPECT_GT(others, 0) << "no task reached another thread, so nothing was shown";
+}
+
+// In a process of its own, with address space for some of the stacks but not for all.
+[[noreturn]] void start_more_threads_than_fit() {
+  alarm(30);  // a pool that waits for its own threads is killed
+  const rlimit limit{.rlim_cur = 1'000'000'000, .rlim_max = 1'000'000'000};
+  if (setrlimit(RLIMIT_AS, &limit) != 0) _exit(2);
+  try {
+    ThreadPool pool(1024);
+  } catch (const std::system_error&) {
+    _exit(0);
+  }
+  _exit(1);
+}
+
+TEST(ThreadPool, AThreadThatCannotStartIsAnErrorAndTheOthersEnd) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer needs the address space that this test takes away";
+#endif
+  EXPECT_EXIT(start_more_threads_than_fit(), ::testing::ExitedWithCode(0), "");
+}
+
+// Runs work on the worker of a pool of two, while the caller waits inside a task of its own.
+void on_worker(ThreadPool& pool, const std::function<void()>& work) {
+  std::atomic<int> begun = 0;
+  pool.parallel_for(2, [&](std::int64_t, int worker) {
+    ++begun;
+    while (begun < 2) std::this_thread::yield();
+    if (worker == 1) work();
+  });
+}
+
+cpu_set_t affinity() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  EXPECT_EQ(sched_getaffinity(0, sizeof(set), &set), 0);
+  return set;
+}
+
+void run_only_on(std::size_t cpu) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(cpu, &set);
+  EXPECT_EQ(sched_setaffinity(0, sizeof(set), &set), 0);
+}
+
+TEST(ThreadPool, AWorkerLeavesItsCallersCoreButNotTheCoresItWasLaterGiven) {
+  const cpu_set_t all = affinity();
+  if (CPU_COUNT(&all) < 2) GTEST_SKIP() << "needs two cores";
+  std::vector<std::size_t> cpus;
+  for (std::size_t cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(cpu, &all)) cpus.push_back(cpu);
+  ThreadPool pool(2);
+  cpu_set_t seen;
+  run_only_on(cpus[0]);
+  on_worker(pool, [&] { seen = affinity(); });
+  EXPECT_FALSE(CPU_ISSET(cpus[0], &seen));
+  EXPECT_EQ(CPU_COUNT(&seen), CPU_COUNT(&all) - 1);
+
+  on_worker(pool, [&] { run_only_on(cpus[0]); });
+  for (const std::size_t caller : {cpus[1], cpus[0], cpus[1]}) {
+    run_only_on(caller);
+    on_worker(pool, [&] { seen = affinity(); });
+    EXPECT_TRUE(CPU_ISSET(cpus[0], &seen) && CPU_COUNT(&seen) == 1) << "caller on core " << caller;
+  }
+  EXPECT_EQ(sched_setaffinity(0, sizeof(all), &all), 0);
 }
 
 TEST(ThreadPool, AtLeastOneCoreIsAvailable) {

@@ -132,9 +132,11 @@ TEST_F(CApi, WrongArgumentsAreNamed) {
   EXPECT_NE(std::string(reprofuse_last_error()).find("mmx"), std::string::npos) << reprofuse_last_error();
   EXPECT_EQ(context, nullptr);
   reprofuse_weight wrong = weight(0);
-  wrong.dtype = static_cast<reprofuse_dtype>(3);
-  EXPECT_EQ(reprofuse_linear_create(context_, &wrong, 1, nullptr, &linear_), REPROFUSE_INVALID_ARGUMENT);
-  EXPECT_NE(std::string(reprofuse_last_error()).find("dtype 3"), std::string::npos) << reprofuse_last_error();
+  for (const int dtype : {-1, 3, 7}) {
+    wrong.dtype = dtype;
+    EXPECT_EQ(reprofuse_linear_create(context_, &wrong, 1, nullptr, &linear_), REPROFUSE_INVALID_ARGUMENT);
+    EXPECT_EQ(std::string(reprofuse_last_error()), "dtype " + std::to_string(dtype) + " does not exist");
+  }
 }
 
 TEST_F(CApi, CountOfOutputsMustMatchTheWeights) {

@@ -174,6 +174,53 @@ TEST(ProbeCommand, APipeGetsWholeDigestsAndNoEscapes) {
     }
 }
 
+TEST(BenchCommand, MeasuresEveryBatchSizeAndWritesThemAsJson) {
+  const std::string path = temp_path("bench.json");
+  const Finished run =
+      reprofuse("bench linear --shapes 256x512 --m 1,3 --isa scalar --threads 1 --json '" + path + "'");
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_TRUE(contains(run.out, "Contract fma-1 on cpu scalar")) << run.out;
+  EXPECT_TRUE(contains(run.out, "vs SGEMM\n")) << "the CPU has no BF16 baseline, hence no such column: " << run.out;
+  const Json json = Json::parse(read_text(path));
+  EXPECT_EQ(json["version"], REPROFUSE_VERSION);
+  ASSERT_EQ(json["runs"].size(), 1U);
+  const Json& bench = json["runs"][0];
+  EXPECT_EQ(keys_of(bench), (std::vector<std::string>{"contract", "device", "sgemm", "rows"}));
+  EXPECT_EQ(bench["contract"], "fma-1");
+  ASSERT_EQ(bench["rows"].size(), 2U);
+  const std::int64_t expected[][3] = {{1, 256, 512}, {3, 256, 512}};
+  for (std::size_t i = 0; i < bench["rows"].size(); ++i) {
+    const Json& row = bench["rows"][i];
+    EXPECT_EQ(keys_of(row), (std::vector<std::string>{"name", "m", "n", "k", "weights", "contract", "implementation",
+                                                      "linear", "gigabytes_per_second", "gigaflops", "read",
+                                                      "read_bytes", "read_fraction", "sgemm", "sgemm_ratio"}));
+    EXPECT_EQ(row["m"], expected[i][0]);
+    EXPECT_EQ(row["n"], expected[i][1]);
+    EXPECT_EQ(row["k"], expected[i][2]);
+    EXPECT_EQ(row["weights"], "bf16");
+    EXPECT_EQ(row["implementation"], "scalar");
+    EXPECT_EQ(keys_of(row["linear"]), (std::vector<std::string>{"median_s", "fastest_s", "p90_s"}));
+    EXPECT_GT(row["linear"]["fastest_s"].get<double>(), 0.0);
+    EXPECT_LE(row["linear"]["fastest_s"].get<double>(), row["linear"]["median_s"].get<double>());
+    EXPECT_LE(row["linear"]["median_s"].get<double>(), row["linear"]["p90_s"].get<double>());
+    EXPECT_GT(row["gigaflops"].get<double>(), 0.0);
+  }
+}
+
+TEST(BenchCommand, ABadShapeIsAnErrorThatNamesIt) {
+  const Finished run = reprofuse("bench linear --shapes 64x64,64by64");
+  EXPECT_EQ(run.status, 1);
+  EXPECT_EQ(run.out, "");
+  EXPECT_TRUE(contains(run.err, "'64by64' is neither NxK nor one of the models")) << run.err;
+}
+
+TEST(BenchCommand, AFileThatCannotBeWrittenIsAnErrorBeforeAnythingIsMeasured) {
+  const Finished run = reprofuse("bench linear --shapes 64x64 --m 1 --json /nowhere/bench.json");
+  EXPECT_EQ(run.status, 1);
+  EXPECT_EQ(run.out, "");
+  EXPECT_EQ(run.err, "reprofuse: /nowhere/bench.json: cannot be written\n");
+}
+
 TEST(CommandLine, UsageErrorsExit2WithAHint) {
   for (const char* arguments :
        {"", "prove", "probe --isa mmx", "probe --threads -1", "probe --quick --write-golden x"}) {

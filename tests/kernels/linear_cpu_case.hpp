@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -133,6 +134,16 @@ inline ::testing::AssertionResult matches_reference(const Context& context, cons
   if (!difference) return ::testing::AssertionSuccess();
   return ::testing::AssertionFailure() << describe(data.spec(), rows, context.isa()) << ": "
                                        << difference->description();
+}
+
+inline std::string message_of(ErrorCode code, const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code) << error.what();
+    return error.what();
+  }
+  return "no error";
 }
 
 inline LinearLayer make_layer(const Context& context, const CaseData& data) {

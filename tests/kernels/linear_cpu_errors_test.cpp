@@ -1,6 +1,5 @@
 // What the CPU linear layer refuses: results and weights that are not finite, and instruction sets that are not there.
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <set>
 
@@ -12,16 +11,6 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-
-std::string message_of(ErrorCode code, const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    return error.what();
-  }
-  return "no error";
-}
 
 // Two fused layers of 20 and 30 columns over 15 rows; row 4 and weight row 7 of the second can be spoilt.
 struct SpoiltCase {
@@ -115,6 +104,19 @@ TEST(LinearCpuNonFinite, AWeightThatIsNotFiniteIsRefusedWithItsPlaceAndBits) {
   const WeightView view{floats.data(), DType::kF32, 20, 33, 33};
   EXPECT_EQ(message_of(ErrorCode::kNonFinite, [&] { LinearLayer(context, std::span(&view, 1), "loaded"); }),
             "linear 'loaded' weight 0 row 2 column 5: f32 bits 0xff800000 are not finite");
+}
+
+// The first panel's is found last, at the end of its last row, and is named nevertheless.
+TEST(LinearCpuNonFinite, OfSeveralWeightsThatAreNotFiniteTheFirstIsNamedWhicheverThreadIsFaster) {
+  constexpr std::int64_t kN = 64, kK = 3000;
+  std::vector<float> floats(kN * kK, 1.0F);
+  for (const std::int64_t row : {16, 32, 48}) floats[static_cast<std::size_t>(row * kK)] = kInfinity;
+  for (const std::int64_t k : {kK - 2, kK - 1}) floats[static_cast<std::size_t>(15 * kK + k)] = kNan;
+  const WeightView view{floats.data(), DType::kF32, kN, kK, kK};
+  const Context context = cpu_context(Isa::kScalar, 3);
+  for (int round = 0; round < 50; ++round)
+    ASSERT_EQ(message_of(ErrorCode::kNonFinite, [&] { LinearLayer(context, std::span(&view, 1), "loaded"); }),
+              "linear 'loaded' weight 0 row 15 column 2998: f32 bits 0x7fc00000 are not finite");
 }
 
 TEST(LinearCpuIsa, TheForcedIsaIsTheOneThatRuns) {

@@ -1,7 +1,9 @@
 // fma-1 on the GPU: every kernel, split or not, gives the reference's bits at every shape.
+#include <cuda_runtime.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -9,10 +11,10 @@
 
 #include "kernels/cuda/backend.hpp"
 #include "kernels/cuda/linear_fma1.hpp"
-#include "kernels/cuda/timing.hpp"
 #include "kernels/reference/linear.hpp"
 #include "numerics/widen.hpp"
 #include "reprofuse/reprofuse.hpp"
+#include "study/altered_linear.hpp"
 #include "study/bit_difference.hpp"
 #include "study/device_buffer.hpp"
 #include "study/inputs.hpp"
@@ -115,14 +117,14 @@ class LinearCuda : public ::testing::Test {
     c.make(pool_);
     const std::vector<float> expected = c.expected();
     const WeightView weight = c.weight(c.device_w.as<void>());
-    const CudaLinear layer({.ordinal = 0, .op = 0}, {&weight, 1});
+    const CudaLinear layer({.ordinal = 0, .op = 0, .name = "test"}, {&weight, 1});
     const Workspace workspace(*context_, layer.workspace_bytes(c.m));
     const LinearOutput output = c.gpu_output();
     const kernels::LinearCall call{c.gpu_x(), {&output, 1}, workspace.data(), nullptr};
     for (const Schedule schedule : layer.schedules(call)) {
       c.poison();
       layer.run_with(call, schedule);
-      EXPECT_FALSE(cuda::take_record(workspace.data(), nullptr)) << c.describe();
+      EXPECT_FALSE(cuda::take_record(0, workspace.data(), nullptr)) << c.describe();
       const char* name = layer.kernel_table()[static_cast<std::size_t>(schedule.kernel)].name;
       expect_equal(c, expected, fmt::format("{}{}", name, schedule.split ? " split" : ""));
       ++schedules_run_;
@@ -177,8 +179,10 @@ TEST_F(LinearCuda, NegativeZeroSurvivesTheEdgeOfK) {
       c.send();
       const std::vector<float> expected = c.expected();
       EXPECT_TRUE(std::signbit(expected[0]) && expected[0] == 0.0F);
+      const std::vector<float> positive(expected.size(), 0.0F);  // what padding with +0 would give must not pass
+      EXPECT_TRUE(study::first_difference({positive.data(), c.m, c.n, c.n}, {expected.data(), c.m, c.n, c.n}));
       const WeightView weight = c.weight(c.device_w.as<void>());
-      const CudaLinear layer({.ordinal = 0, .op = 0}, {&weight, 1});
+      const CudaLinear layer({.ordinal = 0, .op = 0, .name = "test"}, {&weight, 1});
       const Workspace workspace(*context_, layer.workspace_bytes(c.m));
       const LinearOutput output = c.gpu_output();
       const kernels::LinearCall call{c.gpu_x(), {&output, 1}, workspace.data(), nullptr};
@@ -261,6 +265,8 @@ TEST_F(LinearCuda, NonFiniteResultIsAnErrorThatNamesThePlace) {
   }
 }
 
+// Capture alone computes nothing, so what is found after one replay is the graph's work, done on the stream it was
+// given.
 TEST_F(LinearCuda, CapturedGraphReplaysTheSameBits) {
   for (const std::int64_t m : {1, 32, 200}) {
     Case c{.m = m, .n = 384, .k = 2048};
@@ -270,14 +276,39 @@ TEST_F(LinearCuda, CapturedGraphReplaysTheSameBits) {
     const LinearLayer layer(*context_, {&weight, 1});
     const Workspace workspace(*context_, layer.workspace_bytes(m));
     const LinearOutput output = c.gpu_output();
-    cuda::time_replays(0, 5, [&](void* stream) { layer.run(c.gpu_x(), {&output, 1}, workspace, stream); });
+    cudaStream_t stream;
+    ASSERT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
+    ASSERT_EQ(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), cudaSuccess);
+    layer.run(c.gpu_x(), {&output, 1}, workspace, stream);
+    cudaGraph_t graph;
+    ASSERT_EQ(cudaStreamEndCapture(stream, &graph), cudaSuccess);
+    const std::vector<float> untouched = c.result();
+    EXPECT_EQ(std::count(untouched.begin(), untouched.end(), kPoison), m * c.n) << "capture ran kernels";
+    cudaGraphExec_t replay;
+    ASSERT_EQ(cudaGraphInstantiate(&replay, graph, 0), cudaSuccess);
+    ASSERT_EQ(cudaGraphLaunch(replay, stream), cudaSuccess);
+    check_workspace(*context_, workspace.data(), stream);
     expect_equal(c, c.expected(), "replayed");
+    cudaGraphExecDestroy(replay);
+    cudaGraphDestroy(graph);
+    cudaStreamDestroy(stream);
   }
 }
 
-// The control: the comparison above must see a single 256-long segment.
-TEST_F(LinearCuda, ShorterSegmentsWouldBeCaught) {
-  Case c{.m = 4, .n = 64, .k = 512};
+TEST_F(LinearCuda, HostPointersAreRefused) {
+  const std::vector<float> host(8);
+  const WeightView weight{host.data(), DType::kF32, 2, 4, 4};
+  try {
+    const LinearLayer layer(*context_, {&weight, 1}, "head");
+    FAIL() << "host memory was taken for device memory";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "linear 'head' weight 0: the data pointer is not CUDA device memory");
+  }
+}
+
+// More segments than a grid has blocks in its third dimension: the split must not be chosen.
+TEST_F(LinearCuda, VeryLongRowsHaveTheReferenceBits) {
+  Case c{.m = 1, .n = 1, .k = (std::int64_t{1} << 25) + 8};
   c.make(pool_);
   const WeightView weight = c.weight(c.device_w.as<void>());
   const LinearLayer layer(*context_, {&weight, 1});
@@ -285,17 +316,29 @@ TEST_F(LinearCuda, ShorterSegmentsWouldBeCaught) {
   const LinearOutput output = c.gpu_output();
   layer.run(c.gpu_x(), {&output, 1}, workspace);
   check_workspace(*context_, workspace.data(), nullptr);
-  std::vector<float> wrong(static_cast<std::size_t>(c.m * c.n));
-  for (std::int64_t m = 0; m < c.m; ++m)
-    for (std::int64_t n = 0; n < c.n; ++n) {
-      float half[2] = {};
-      for (std::int64_t k = 0; k < c.k; ++k)
-        half[k / 256] = std::fma(c.x[static_cast<std::size_t>(m * c.k + k)],
-                                 reference::widened(c.weight(c.w.storage.data()), n, k), half[k / 256]);
-      wrong[static_cast<std::size_t>(m * c.n + n)] = half[0] + half[1];
-    }
+  expect_equal(c, c.expected(), "long row");
+}
+
+// The controls: another order, an unfused product or a shorter segment must show in the comparison used above.
+TEST_F(LinearCuda, AlteredOrdersWouldBeCaught) {
+  Case c{.m = 4, .n = 64, .k = 1300};
+  c.make(pool_);
+  const WeightView weight = c.weight(c.device_w.as<void>());
+  const LinearLayer layer(*context_, {&weight, 1});
+  const Workspace workspace(*context_, layer.workspace_bytes(c.m));
+  const LinearOutput output = c.gpu_output();
+  layer.run(c.gpu_x(), {&output, 1}, workspace);
+  check_workspace(*context_, workspace.data(), nullptr);
   const std::vector<float> got = c.result();
-  EXPECT_TRUE(study::first_difference({got.data(), c.m, c.n, c.n}, {wrong.data(), c.m, c.n, c.n}));
+  using study::Alteration;
+  for (const Alteration alteration :
+       {Alteration::kNone, Alteration::kFoldDescending, Alteration::kUnfused, Alteration::kHalfSegments}) {
+    std::vector<float> altered(got.size());
+    study::AlteredLinear(alteration, c.weight(c.w.storage.data()))
+        .run(c.host_x(), nullptr, {altered.data(), c.m, c.n, c.n});
+    const auto difference = study::first_difference({got.data(), c.m, c.n, c.n}, {altered.data(), c.m, c.n, c.n});
+    EXPECT_EQ(difference.has_value(), alteration != Alteration::kNone) << static_cast<int>(alteration);
+  }
 }
 
 }  // namespace

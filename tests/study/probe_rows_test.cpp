@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <set>
+
 #include "study/altered_linear.hpp"
 #include "study/inputs.hpp"
 
@@ -30,9 +33,37 @@ TEST(ProbeRows, AnOrderThatDependsOnTheBatchIsCaughtWithItsPlace) {
   const auto found = probe_rows(altered(Alteration::kOrderDependsOnM), 33, pool);
   ASSERT_TRUE(found.has_value());
   EXPECT_EQ(found->weights, DType::kBF16);
+  EXPECT_EQ(found->k, 1104);
   EXPECT_EQ(found->m, 16);
   EXPECT_EQ(found->row, 0);
   EXPECT_NE(found->alone, found->in_batch);
+}
+
+// Kernels that load 16 bytes at a time and kernels that cannot are different code, so each weight type meets both.
+TEST(ProbeRows, EveryWeightTypeHasRowsWithAndWithout16ByteAlignment) {
+  ThreadPool pool(1);
+  std::map<DType, std::set<bool>> aligned;
+  const auto prepare = [&](const WeightView& weight, std::int64_t max_m) {
+    aligned[weight.dtype].insert(weight.stride * static_cast<std::int64_t>(dtype_bytes(weight.dtype)) % 16 == 0);
+    return altered(Alteration::kNone)(weight, max_m);
+  };
+  EXPECT_FALSE(probe_rows(prepare, 1, pool).has_value());
+  const std::set<bool> both = {false, true};
+  EXPECT_EQ(aligned[DType::kBF16], both);
+  EXPECT_EQ(aligned[DType::kF16], both);
+  EXPECT_EQ(aligned[DType::kF32], (std::set<bool>{true}));
+}
+
+// A difference that only rows without alignment show.
+TEST(ProbeRows, AnOrderThatDependsOnTheBatchIsCaughtWithoutAlignmentToo) {
+  ThreadPool pool(2);
+  const auto prepare = [](const WeightView& weight, std::int64_t max_m) {
+    return altered(weight.k % 8 == 0 ? Alteration::kNone : Alteration::kOrderDependsOnM)(weight, max_m);
+  };
+  const auto found = probe_rows(prepare, 17, pool);
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->k, 1100);
+  EXPECT_EQ(found->m, 16);
 }
 
 // A single wrong bit in the 778th row of a large batch: nothing is sampled, every row is compared.
@@ -52,9 +83,10 @@ TEST(ProbeRows, OneWrongBitInALargeBatchIsCaught) {
 }
 
 TEST(ProbeRows, ADifferenceIsDescribedWithBothWords) {
-  const RowDifference difference{DType::kF16, 64, 3, 17, 0x3f800000, 0x3f800001};
-  EXPECT_EQ(difference.description(),
-            "f16 weights, M = 64: row 3 column 17 is 0x3f800001, but 0x3f800000 when the row is computed alone");
+  const RowDifference difference{DType::kF16, 1104, 64, 3, 17, 0x3f800000, 0x3f800001};
+  EXPECT_EQ(
+      difference.description(),
+      "f16 weights, K = 1104, M = 64: row 3 column 17 is 0x3f800001, but 0x3f800000 when the row is computed alone");
 }
 
 }  // namespace

@@ -132,7 +132,7 @@ TEST(Probe, TheReportNamesTheFirstFailureAndTheBatchDependentRow) {
   const auto moved = run_probe(fma1(), golden, altered(Alteration::kOrderDependsOnM), options, pool);
   EXPECT_TRUE(moved.matches_golden());
   EXPECT_FALSE(moved.row_invariant());
-  EXPECT_NE(moved.first_failure().find("bf16 weights, M = 16: row 0 column "), std::string::npos)
+  EXPECT_NE(moved.first_failure().find("bf16 weights, K = 1104, M = 16: row 0 column "), std::string::npos)
       << moved.first_failure();
 
   const auto wrong = run_probe(fma1(), golden, altered(Alteration::kHalfSegments), options, pool);

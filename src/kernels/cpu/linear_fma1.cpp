@@ -82,7 +82,10 @@ class LinearFma1 final : public kernels::PreparedLinear {
       : kernels_(kernels), pool_(*backend.pool), panels_(weights, backend.name, pool_) {}
 
   std::size_t workspace_bytes(std::int64_t max_m) const override {
-    return max_m <= 1 ? 0 : static_cast<std::size_t>(max_m * panels_.k()) * sizeof(float);
+    if (max_m <= 1) return 0;
+    const auto bytes = checked_product(max_m, panels_.k(), sizeof(float));
+    require(bytes.has_value(), "a workspace for {} rows of k = {} is larger than any memory", max_m, panels_.k());
+    return static_cast<std::size_t>(*bytes);
   }
 
   std::optional<Place> run(const LinearCall& call) const override;

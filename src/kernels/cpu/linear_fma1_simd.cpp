@@ -15,6 +15,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/cpu/linear_fma1_kernels.hpp"
+#include "numerics/order.hpp"
 
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
 #include "kernels/cpu/linear_fma1_simd-inl.hpp"

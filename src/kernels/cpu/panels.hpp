@@ -28,7 +28,7 @@ struct PanelColumns {
 class Panels {
  public:
   // All weights share k and dtype; each starts a new panel. Throws kNonFinite for a NaN or an infinity, naming the
-  // layer, the weight, its row and its column.
+  // layer and the first one's weight, row and column.
   Panels(std::span<const WeightView> weights, std::string_view layer, ThreadPool& pool);
 
   DType dtype() const { return dtype_; }
@@ -40,7 +40,8 @@ class Panels {
   const void* at(std::int64_t panel, std::int64_t k) const;
 
  private:
-  void pack(const WeightView& weight, std::int64_t panel, std::string_view layer);
+  void pack_all(std::span<const WeightView> weights, std::string_view layer, ThreadPool& pool);
+  bool pack(const WeightView& weight, std::int64_t panel);  // false: a weight is not finite
 
   DType dtype_;
   std::int64_t k_;

@@ -40,6 +40,14 @@ void* allocate(int ordinal, std::size_t bytes) {
   return pointer;
 }
 
+void* allocate_workspace(int ordinal, std::size_t bytes) {
+  const DeviceScope device(ordinal);
+  std::unique_ptr<void, void (*)(void*) noexcept> memory(allocate(ordinal, bytes), release);
+  reset_record(ordinal, memory.get(), nullptr);
+  check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");  // other streams do not wait for the default one
+  return memory.release();
+}
+
 void release(void* pointer) noexcept {
   cudaFree(pointer);
 }
@@ -52,21 +60,19 @@ void copy_to_host(void* to, const void* from, std::size_t bytes) {
   check(cudaMemcpy(to, from, bytes, cudaMemcpyDeviceToHost), "cudaMemcpy to the host");
 }
 
-void reset_record(void* workspace, void* stream) {
+void reset_record(int ordinal, void* workspace, void* stream) {
+  const DeviceScope device(ordinal);
   check(cudaMemsetAsync(workspace, 0xff, sizeof(Record), static_cast<cudaStream_t>(stream)), "cudaMemsetAsync");
 }
 
-void synchronize(void* stream) {
-  check(cudaStreamSynchronize(static_cast<cudaStream_t>(stream)), "cudaStreamSynchronize");
-}
-
-std::optional<OpPlace> take_record(void* workspace, void* stream) {
+std::optional<OpPlace> take_record(int ordinal, void* workspace, void* stream) {
+  const DeviceScope device(ordinal);
   Record record = kNothingRecorded;
   const auto on = static_cast<cudaStream_t>(stream);
   check(cudaMemcpyAsync(&record, workspace, sizeof(record), cudaMemcpyDeviceToHost, on), "cudaMemcpyAsync");
-  synchronize(stream);
+  check(cudaStreamSynchronize(on), "cudaStreamSynchronize");
   if (record == kNothingRecorded) return std::nullopt;
-  reset_record(workspace, stream);
+  reset_record(ordinal, workspace, stream);
   return unpack(record);
 }
 

@@ -18,6 +18,7 @@ void require_device(int ordinal);
 std::string device_description(int ordinal);  // "NVIDIA H200 (sm_90)"
 
 void* allocate(int ordinal, std::size_t bytes);
+void* allocate_workspace(int ordinal, std::size_t bytes);  // with its record reset
 void release(void* pointer) noexcept;
 void copy_to_device(void* to, const void* from, std::size_t bytes);
 void copy_to_host(void* to, const void* from, std::size_t bytes);
@@ -29,9 +30,8 @@ struct OpPlace {
 };
 inline constexpr std::size_t kWorkspaceHead = 256;  // bytes at the start of a workspace that hold the record
 
-void reset_record(void* workspace, void* stream);
-void synchronize(void* stream);
-std::optional<OpPlace> take_record(void* workspace, void* stream);  // waits for the stream
+void reset_record(int ordinal, void* workspace, void* stream);
+std::optional<OpPlace> take_record(int ordinal, void* workspace, void* stream);  // waits for the stream
 
 std::unique_ptr<kernels::PreparedLinear> prepare_linear_fma1(const kernels::CudaBackend& backend,
                                                              std::span<const WeightView> weights);

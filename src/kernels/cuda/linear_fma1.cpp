@@ -15,16 +15,23 @@ using reprofuse::fma1::segment_count;
 constexpr std::int64_t kMaxRows = std::int64_t{1} << kPlaceBits;
 constexpr std::int64_t kMaxColumns = 4'000'000;  // so that the narrowest tile stays within a grid
 constexpr std::int64_t kMaxK = std::int64_t{1} << 30;
-static_assert(kMaxColumns / 64 + kMaxOutputs <= kMaxGridY && kMaxColumns < kMaxRows);
+static_assert(kMaxColumns / 64 + kMaxOutputs <= kMaxGridYZ && kMaxColumns < kMaxRows);
 
 bool is_aligned(const void* data, std::int64_t stride_bytes) {
   return reinterpret_cast<std::uintptr_t>(data) % 16 == 0 && stride_bytes % 16 == 0;
+}
+
+bool is_device_memory(const void* pointer) {
+  cudaPointerAttributes attributes{};
+  check(cudaPointerGetAttributes(&attributes, pointer), "cudaPointerGetAttributes");
+  return attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged;
 }
 
 }  // namespace
 
 CudaLinear::CudaLinear(const kernels::CudaBackend& backend, std::span<const WeightView> weights)
     : op_(backend.op),
+      name_(backend.name),
       device_(read_device(backend.ordinal)),
       weights_(weights.begin(), weights.end()),
       kernels_(load_kernels(device_, weights[0].dtype)) {
@@ -34,12 +41,17 @@ CudaLinear::CudaLinear(const kernels::CudaBackend& backend, std::span<const Weig
     groups_.push_back({begin, count, columns});
     for (std::size_t i = begin; i < begin + count; ++i) columns += weights[i].n;
   }
-  require(columns <= kMaxColumns, "linear: {} output columns; the CUDA backend takes at most {} in one layer", columns,
-          kMaxColumns);
-  require(weights[0].k <= kMaxK, "linear: k = {}; the CUDA backend takes at most {}", weights[0].k, kMaxK);
+  require(columns <= kMaxColumns, "linear '{}': {} output columns; the CUDA backend takes at most {} in one layer",
+          name_, columns, kMaxColumns);
+  require(weights[0].k <= kMaxK, "linear '{}': k = {}; the CUDA backend takes at most {}", name_, weights[0].k, kMaxK);
+  for (std::size_t i = 0; i < weights.size(); ++i)
+    require(is_device_memory(weights[i].data), "linear '{}' weight {}: the data pointer is not CUDA device memory",
+            name_, i);
 }
 
 std::size_t CudaLinear::workspace_bytes(std::int64_t max_m) const {
+  require(max_m < kMaxRows, "linear '{}': {} rows; the CUDA backend takes fewer than {} in one call", name_, max_m,
+          kMaxRows);
   std::size_t most = 0;
   for (const Group& group : groups_) {
     Problem p{.m = max_m, .k = weights_[0].k, .n = {}, .vector_loads = true};
@@ -50,7 +62,7 @@ std::size_t CudaLinear::workspace_bytes(std::int64_t max_m) const {
 }
 
 std::string CudaLinear::implementation() const {
-  return device_.architecture;
+  return fmt::format("cuda {}", device_.architecture);
 }
 
 Problem CudaLinear::problem(const kernels::LinearCall& call, const Group& group) const {
@@ -73,10 +85,8 @@ Schedule CudaLinear::chosen_schedule(const kernels::LinearCall& call) const {
 }
 
 std::optional<kernels::Place> CudaLinear::run(const kernels::LinearCall& call) const {
-  require(call.x.rows < kMaxRows, "linear: {} rows; the CUDA backend takes fewer than {} in one call", call.x.rows,
-          kMaxRows);
   require(reinterpret_cast<std::uintptr_t>(call.workspace) % kWorkspaceHead == 0,
-          "linear: the workspace at {} is not aligned to {} bytes", call.workspace, kWorkspaceHead);
+          "linear '{}': the workspace at {} is not aligned to {} bytes", name_, call.workspace, kWorkspaceHead);
   const DeviceScope device(device_.ordinal);
   for (const Group& group : groups_) launch(call, group, choose_schedule(device_, kernels_, problem(call, group)));
   return std::nullopt;
@@ -109,7 +119,7 @@ void CudaLinear::launch(const kernels::LinearCall& call, const Group& group, Sch
     tiles += ceil_div(n, kernel.tile_n);
     p.columns += n;
   }
-  invariant(tiles <= kMaxGridY, "more column tiles than a grid can hold");
+  invariant(tiles <= kMaxGridYZ, "more column tiles than a grid can hold");
 
   const auto stream = static_cast<cudaStream_t>(call.stream);
   const int segments = static_cast<int>(segment_count(p.k));

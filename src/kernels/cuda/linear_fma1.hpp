@@ -34,6 +34,7 @@ class CudaLinear : public kernels::PreparedLinear {
   void launch(const kernels::LinearCall& call, const Group& group, Schedule schedule) const;
 
   unsigned op_;
+  std::string name_;
   Device device_;
   std::vector<WeightView> weights_;
   std::vector<Group> groups_;

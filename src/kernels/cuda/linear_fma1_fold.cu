@@ -22,9 +22,16 @@ __global__ void fold_ascending(const __grid_constant__ Params p, int segments) {
 
 }  // namespace
 
+cudaError_t load_fold_ascending() {
+  cudaFuncAttributes attributes;
+  return cudaFuncGetAttributes(&attributes, fold_ascending);
+}
+
 cudaError_t launch_fold_ascending(const Params& params, int segments, cudaStream_t stream) {
-  fold_ascending<<<dim3(ceil_div(params.columns, kThreads), params.m), kThreads, 0, stream>>>(params, segments);
-  return cudaGetLastError();
+  Params copy = params;
+  void* arguments[] = {&copy, &segments};
+  const dim3 grid(ceil_div(params.columns, kThreads), params.m);
+  return cudaLaunchKernel(reinterpret_cast<const void*>(fold_ascending), grid, dim3(kThreads), arguments, 0, stream);
 }
 
 }  // namespace reprofuse::cuda::fma1

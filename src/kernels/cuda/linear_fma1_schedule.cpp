@@ -6,6 +6,7 @@
 
 #include "base/math.hpp"
 #include "kernels/cuda/check.hpp"
+#include "kernels/cuda/linear_fma1_params.hpp"
 #include "numerics/order.hpp"
 
 namespace reprofuse::cuda::fma1 {
@@ -27,6 +28,7 @@ Device read_device(int ordinal) {
 
 std::vector<Kernel> load_kernels(const Device& device, DType dtype) {
   const DeviceScope scope(device.ordinal);
+  check(load_fold_ascending(), "loading fold_ascending");  // now, so that no run has to load it
   std::vector<Kernel> kernels = dtype == DType::kBF16  ? kernels_bf16()
                                 : dtype == DType::kF16 ? kernels_f16()
                                                        : kernels_f32();
@@ -49,18 +51,21 @@ std::vector<Kernel> load_kernels(const Device& device, DType dtype) {
 
 std::size_t partial_bytes(const Problem& problem) {
   const std::int64_t columns = std::accumulate(problem.n.begin(), problem.n.end(), std::int64_t{0});
-  return static_cast<std::size_t>(segment_count(problem.k) * problem.m * columns) * sizeof(float);
+  std::size_t bytes = 0;
+  const bool overflows = __builtin_mul_overflow(segment_count(problem.k) * problem.m, columns, &bytes) ||
+                         __builtin_mul_overflow(bytes, sizeof(float), &bytes);
+  return overflows ? SIZE_MAX : bytes;
 }
 
 std::vector<Schedule> possible_schedules(const std::vector<Kernel>& kernels, const Problem& problem) {
   std::vector<Schedule> possible;
+  const std::int64_t segments = segment_count(problem.k);
   const bool can_split =
-      problem.k > reprofuse::fma1::kSegment && problem.m <= kMaxGridY && partial_bytes(problem) <= kMaxPartialBytes;
+      segments > 1 && segments <= kMaxGridYZ && problem.m <= kMaxGridYZ && partial_bytes(problem) <= kMaxPartialBytes;
   for (std::size_t i = 0; i < kernels.size(); ++i) {
     const Kernel& kernel = kernels[i];
     if (kernel.vector_loads && !problem.vector_loads) continue;
-    const bool folds = problem.k > reprofuse::fma1::kSegment;
-    if ((folds ? kernel.blocks_per_sm_fold : kernel.blocks_per_sm) > 0)
+    if ((segments > 1 ? kernel.blocks_per_sm_fold : kernel.blocks_per_sm) > 0)
       possible.push_back({static_cast<int>(i), false});
     if (can_split && kernel.blocks_per_sm > 0) possible.push_back({static_cast<int>(i), true});
   }

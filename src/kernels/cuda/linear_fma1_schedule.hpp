@@ -11,7 +11,7 @@
 
 namespace reprofuse::cuda::fma1 {
 
-inline constexpr std::int64_t kMaxGridY = 65535;  // blocks, in the second dimension of a grid
+inline constexpr std::int64_t kMaxGridYZ = 65535;  // blocks, in the second or third dimension of a grid
 inline constexpr std::size_t kMaxPartialBytes = std::size_t{64} << 20;
 
 // How fast a kernel goes on one multiprocessor, in multiply-adds of its tile per clock.
@@ -69,6 +69,6 @@ std::vector<Schedule> possible_schedules(const std::vector<Kernel>& kernels, con
 // The one expected to be fastest.
 Schedule choose_schedule(const Device& device, const std::vector<Kernel>& kernels, const Problem& problem);
 
-std::size_t partial_bytes(const Problem& problem);
+std::size_t partial_bytes(const Problem& problem);  // of a split; SIZE_MAX where the number does not fit
 
 }  // namespace reprofuse::cuda::fma1

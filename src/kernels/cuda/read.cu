@@ -2,13 +2,13 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/timing.hpp"
+#include "kernels/cuda/read.hpp"
 
 namespace reprofuse::cuda {
 namespace {
 
 constexpr int kThreads = 512;
-constexpr int kBlocks = 132 * 4;
+constexpr int kBlocksPerSm = 4;
 constexpr int kUnroll = 8;
 
 // Every thread keeps several 16-byte loads in flight; their exclusive-or reaches memory only in the one case in 2^32.
@@ -27,9 +27,13 @@ __global__ void read_memory(const uint4* memory, std::size_t vectors, unsigned* 
 
 }  // namespace
 
-void enqueue_read(const void* memory, std::size_t bytes, void* sink, void* stream) {
-  read_memory<<<kBlocks, kThreads, 0, static_cast<cudaStream_t>(stream)>>>(
-      static_cast<const uint4*>(memory), bytes / sizeof(uint4), static_cast<unsigned*>(sink));
+cudaError_t launch_read(const void* memory, std::size_t bytes, void* sink, int sm_count, cudaStream_t stream) {
+  const auto* vectors = static_cast<const uint4*>(memory);
+  std::size_t count = bytes / sizeof(uint4);
+  auto* word = static_cast<unsigned*>(sink);
+  void* arguments[] = {&vectors, &count, &word};
+  return cudaLaunchKernel(reinterpret_cast<const void*>(read_memory), dim3(sm_count * kBlocksPerSm), dim3(kThreads),
+                          arguments, 0, stream);
 }
 
 }  // namespace reprofuse::cuda

@@ -1,6 +1,7 @@
 #include "kernels/cuda/timing.hpp"
 
 #include "kernels/cuda/check.hpp"
+#include "kernels/cuda/read.hpp"
 
 namespace reprofuse::cuda {
 namespace {
@@ -51,6 +52,13 @@ std::vector<double> time_replays(int ordinal, int repeats, const std::function<v
     seconds.push_back(milliseconds * 1e-3);
   }
   return seconds;
+}
+
+void enqueue_read(int ordinal, const void* memory, std::size_t bytes, void* sink, void* stream) {
+  const DeviceScope device(ordinal);
+  int sm_count = 0;
+  check(cudaDeviceGetAttribute(&sm_count, cudaDevAttrMultiProcessorCount, ordinal), "cudaDeviceGetAttribute");
+  check(launch_read(memory, bytes, sink, sm_count, static_cast<cudaStream_t>(stream)), "read_memory");
 }
 
 }  // namespace reprofuse::cuda

@@ -12,6 +12,6 @@ namespace reprofuse::cuda {
 std::vector<double> time_replays(int ordinal, int repeats, const std::function<void(void* stream)>& work);
 
 // Enqueues a plain read of device memory; `sink` is one word, written only so that the reads are not dropped.
-void enqueue_read(const void* memory, std::size_t bytes, void* sink, void* stream);
+void enqueue_read(int ordinal, const void* memory, std::size_t bytes, void* sink, void* stream);
 
 }  // namespace reprofuse::cuda

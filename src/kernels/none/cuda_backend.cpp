@@ -9,7 +9,7 @@ namespace {
 [[noreturn]] void missing() {
   fail(ErrorCode::kUnsupported,
        "this build of ReproFuse has no CUDA backend: nvcc was not found when it was configured. "
-       "Install the CUDA toolkit and build again, or use --device cpu: the bits are the same");
+       "Install the CUDA toolkit and build again, or use a CPU context: it gives the same bits");
 }
 
 }  // namespace
@@ -23,6 +23,9 @@ std::string device_description(int) {
 void* allocate(int, std::size_t) {
   missing();
 }
+void* allocate_workspace(int, std::size_t) {
+  missing();
+}
 void release(void*) noexcept {}
 void copy_to_device(void*, const void*, std::size_t) {
   missing();
@@ -30,19 +33,16 @@ void copy_to_device(void*, const void*, std::size_t) {
 void copy_to_host(void*, const void*, std::size_t) {
   missing();
 }
-void reset_record(void*, void*) {
+void reset_record(int, void*, void*) {
   missing();
 }
-void synchronize(void*) {
-  missing();
-}
-std::optional<OpPlace> take_record(void*, void*) {
+std::optional<OpPlace> take_record(int, void*, void*) {
   missing();
 }
 std::vector<double> time_replays(int, int, const std::function<void(void*)>&) {
   missing();
 }
-void enqueue_read(const void*, std::size_t, void*, void*) {
+void enqueue_read(int, const void*, std::size_t, void*, void*) {
   missing();
 }
 std::unique_ptr<kernels::PreparedLinear> prepare_linear_fma1(const kernels::CudaBackend&, std::span<const WeightView>) {

@@ -1,12 +1,6 @@
-#include "numerics/fp_environment.hpp"
+#include "base/fp_environment.hpp"
 
 #include <cfenv>
-#include <cfloat>
-
-#if defined(__FAST_MATH__)
-#error "ReproFuse must not be compiled with -ffast-math: it would change the bits"
-#endif
-static_assert(FLT_EVAL_METHOD == 0, "float expressions must be evaluated in float");
 
 namespace reprofuse {
 namespace {
@@ -22,7 +16,7 @@ void write_state(std::uint64_t state) {
   __builtin_ia32_ldmxcsr(static_cast<unsigned>(state));
 }
 #elif defined(__aarch64__)
-constexpr std::uint64_t kControl = 0x07c09f00;  // FPCR: AHP, DN, FZ, RMode, FZ16, trap enables
+constexpr std::uint64_t kControl = 0x07c89f07;  // FPCR: AHP, DN, FZ, RMode, FZ16, trap enables, NEP, AH, FIZ
 constexpr std::uint64_t kPinned = 0;
 std::uint64_t read_state() {
   std::uint64_t state;
