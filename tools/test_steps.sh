@@ -91,6 +91,7 @@ step_gpu-audit() {
     record skipped "gpu-audit" "there is no GPU code to look at (${cuda#OFF: })"
     return 0
   fi
+  quietly "$LOGS/release-build.log" cmake --build --preset release --parallel "$(cores)"
   check "gpu-audit ptx" python3 tools/audit_gpu_code.py ptx --build build
   if command -v cuobjdump >/dev/null || [[ -x /usr/local/cuda/bin/cuobjdump ]]; then
     check "gpu-audit sass" python3 tools/audit_gpu_code.py sass build/bin/reprofuse

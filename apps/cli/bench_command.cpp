@@ -1,5 +1,6 @@
 #include "cli/bench_command.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <memory>
@@ -140,6 +141,8 @@ void run_bench_linear(const BenchArguments& arguments) {
         terminal.progress(fmt::format("bench {}: {} x {} ...", shape.name, shape.n, shape.k));
       });
       terminal.clear_progress();
+      if (*std::max_element(arguments.m.begin(), arguments.m.end()) > shape.max_m)
+        fmt::print("{:<8} up to M = {} only: a prompt needs it for its last token alone\n", shape.name, shape.max_m);
     }
     runs.push_back({{"contract", numerics},
                     {"device", timer->description()},

@@ -53,6 +53,9 @@ int run(int argc, char** argv) {
   add_bench_command(app);
   app.add_subcommand("info", "Show the contracts, the CPU kernels and the CUDA device")->callback(print_info);
   try {
+    const auto is_named = [&](const CLI::App* command) { return command->get_name() == argv[1]; };
+    if (argc > 1 && argv[1][0] != '-' && app.get_subcommands(is_named).empty())
+      throw CLI::ParseError(fmt::format("there is no command '{}'; there are probe, bench and info", argv[1]), 2);
     app.parse(argc, argv);
   } catch (const CLI::Success& help_or_version) {
     return app.exit(help_or_version);

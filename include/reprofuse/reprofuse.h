@@ -79,7 +79,7 @@ typedef struct reprofuse_weight {
 
 typedef struct reprofuse_output {
   float* y;          /* [m, n] */
-  int64_t y_stride;  /* elements between the starts of two rows, >= n */
+  int64_t y_stride;  /* elements between the starts of two rows, >= n; not looked at when m <= 1 */
   const float* bias; /* [n], or NULL */
 } reprofuse_output;
 
@@ -104,8 +104,8 @@ REPROFUSE_C_API const char* reprofuse_linear_implementation(const reprofuse_line
 REPROFUSE_C_API reprofuse_status reprofuse_linear_workspace_bytes(const reprofuse_linear* linear, int64_t max_m,
                                                                   size_t* bytes);
 
-/* x: [m, k] with x_stride elements between rows; one output per weight, in their order.
- * No y may overlap x, a bias or another y; columns of one matrix, as views with its row stride, do not overlap.
+/* x: [m, k] with x_stride elements between rows (>= k; not looked at when m <= 1); one output per weight, in their
+ * order. No y may overlap x, a bias or another y; columns of one matrix, as views with its row stride, do not overlap.
  * CPU: computes and returns; stream is not used. CUDA: enqueues on stream (a cudaStream_t, NULL is the default stream)
  * without allocating or synchronising, so that the call can be captured in a graph. */
 REPROFUSE_C_API reprofuse_status reprofuse_linear_run(const reprofuse_linear* linear, const float* x, int64_t m,

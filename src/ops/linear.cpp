@@ -61,9 +61,9 @@ void LinearLayer::run(ConstMatrix x, std::span<const LinearOutput> outputs, void
   check_call(x, outputs, impl_->k, impl_->n, impl_->name);
   if (x.rows == 0) return;
   const std::size_t needed = impl_->prepared->workspace_bytes(x.rows);
-  require(workspace_bytes >= needed && (workspace != nullptr || needed == 0),
-          "linear '{}': a workspace of {} bytes is too small for m = {}; {} are needed", impl_->name, workspace_bytes,
-          x.rows, needed);
+  require(needed == 0 || workspace != nullptr, "linear '{}': the workspace pointer is null", impl_->name);
+  require(workspace_bytes >= needed, "linear '{}': a workspace of {} bytes is too small for m = {}; {} are needed",
+          impl_->name, workspace_bytes, x.rows, needed);
   const FpEnvironment pinned;
   const auto non_finite = impl_->prepared->run({.x = x, .outputs = outputs, .workspace = workspace, .stream = stream});
   if (non_finite) fail_non_finite(impl_->name, impl_->n, *non_finite);

@@ -55,15 +55,19 @@ std::vector<std::string_view> bench_models() {
 }
 
 std::vector<BenchShape> parse_bench_shapes(std::string_view text) {
-  for (const Model& model : kModels)
-    if (model.name == text) return projections(model);
   std::vector<BenchShape> shapes;
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
-    const auto shape = parse_shape(text.substr(begin, end - begin));
-    require(shape.has_value(), "shapes '{}': '{}' is neither NxK nor one of the models {}", text,
-            text.substr(begin, end - begin), fmt::join(bench_models(), ", "));
-    shapes.push_back(*shape);
+    const std::string_view item = text.substr(begin, end - begin);
+    const auto* model =
+        std::find_if(std::begin(kModels), std::end(kModels), [&](const Model& m) { return m.name == item; });
+    const auto shape = parse_shape(item);
+    require(model != std::end(kModels) || shape, "shapes '{}': '{}' is neither NxK nor one of the models {}", text,
+            item, fmt::join(bench_models(), ", "));
+    if (shape)
+      shapes.push_back(*shape);
+    else
+      for (BenchShape& projection : projections(*model)) shapes.push_back(std::move(projection));
     begin = end + 1;
   }
   return shapes;

@@ -22,7 +22,7 @@ struct BenchShape {
   std::int64_t max_m = INT64_MAX;  // a vocabulary is projected for the tokens that are sampled, not for a prompt
 };
 
-// The projections of a model ("llama-3.2-3b"), or a list "5120x3072,3072x8192". Throws kInvalidArgument for neither.
+// A list of models, which stand for their projections, and shapes: "llama-3.2-3b" or "5120x3072,3072x8192".
 std::vector<BenchShape> parse_bench_shapes(std::string_view text);
 std::vector<std::string_view> bench_models();
 

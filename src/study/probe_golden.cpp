@@ -1,5 +1,7 @@
 #include "study/probe_golden.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -75,6 +77,9 @@ std::string to_json(const Golden& golden) {
 
 void require_new_file(const std::string& path) {
   require(!std::filesystem::exists(path), "{}: exists, and golden digests never change; name a new file", path);
+  const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
+  require(access(folder.c_str(), W_OK) == 0, "{}: cannot be written; {} is no folder that takes files", path,
+          folder.string());
 }
 
 void write_golden(const std::string& path, const Golden& golden) {

@@ -207,6 +207,19 @@ TEST(BenchCommand, MeasuresEveryBatchSizeAndWritesThemAsJson) {
   }
 }
 
+TEST(CommandLine, AnUnknownCommandIsNamed) {
+  const Finished run = reprofuse("frobnicate");
+  EXPECT_EQ(run.status, 2);
+  EXPECT_TRUE(contains(run.err, "there is no command 'frobnicate'")) << run.err;
+}
+
+TEST(ProbeCommand, GoldenDigestsThatCannotBeWrittenAreAnErrorBeforeAnythingIsComputed) {
+  const Finished run = reprofuse("probe --write-golden /nowhere/golden.json");
+  EXPECT_EQ(run.status, 1);
+  EXPECT_EQ(run.out, "");
+  EXPECT_TRUE(contains(run.err, "/nowhere/golden.json: cannot be written")) << run.err;
+}
+
 TEST(BenchCommand, ABadShapeIsAnErrorThatNamesIt) {
   const Finished run = reprofuse("bench linear --shapes 64x64,64by64");
   EXPECT_EQ(run.status, 1);

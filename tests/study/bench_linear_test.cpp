@@ -27,6 +27,13 @@ TEST(BenchLinear, AListOfShapesIsReadAsWritten) {
   EXPECT_EQ(shapes[1].k, 1);
 }
 
+TEST(BenchLinear, ModelsAndShapesMayStandInOneList) {
+  const auto shapes = parse_bench_shapes("llama-3.2-3b,17x1,llama-8b");
+  ASSERT_EQ(shapes.size(), 11U);
+  EXPECT_EQ(shapes[5].name, "17x1");
+  EXPECT_EQ(shapes[6].n, 6144);
+}
+
 TEST(BenchLinear, AnythingElseIsRefusedWithThePartThatIsWrong) {
   for (const std::string_view text : {"", "5120", "5120x", "x3072", "0x5", "5x-1", "5x6,", "5x6,7y8", "5x6x7"}) {
     try {

@@ -17,9 +17,12 @@ cudaDeviceProp properties(int ordinal) {
 void require_device(int ordinal) {
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status == cudaErrorInsufficientDriver)
+    fail(ErrorCode::kUnsupported,
+         "no usable CUDA device: there is no NVIDIA driver, or one too old for CUDA {}.{}. The CPU gives the same bits",
+         CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
   if (status != cudaSuccess)
-    fail(ErrorCode::kUnsupported, "no usable CUDA device: {}. --device cpu gives the same bits",
-         cudaGetErrorString(status));
+    fail(ErrorCode::kUnsupported, "no usable CUDA device: {}. The CPU gives the same bits", cudaGetErrorString(status));
   if (ordinal < 0 || ordinal >= count)
     fail(ErrorCode::kUnsupported, "CUDA device {} does not exist; this machine has {}", ordinal, count);
   const cudaDeviceProp device = properties(ordinal);

@@ -7,9 +7,8 @@ namespace reprofuse::cuda {
 namespace {
 
 [[noreturn]] void missing() {
-  fail(ErrorCode::kUnsupported,
-       "this build of ReproFuse has no CUDA backend: nvcc was not found when it was configured. "
-       "Install the CUDA toolkit and build again, or use a CPU context: it gives the same bits");
+  fail(ErrorCode::kUnsupported, "this build of ReproFuse has no CUDA backend ({}). The CPU gives the same bits",
+       REPROFUSE_CUDA_STATUS);
 }
 
 }  // namespace
