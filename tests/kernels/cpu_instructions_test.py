@@ -105,15 +105,15 @@ def disassemble(objdump, library):
 
 
 def kernels_of(text, machine):
-    """(family, name, instructions) of every function that belongs to a family."""
-    kernels = []
+    """(family, name, instructions) of every function that belongs to a family, with what was split off as cold."""
+    kernels = {}
     for part in re.split(r"\n(?=[0-9a-f]+ <)", text):
-        header = re.match(r"[0-9a-f]+ <(.*)>:\n", part)
+        header = re.match(r"[0-9a-f]+ <(.*?)(?: \[clone \.cold\])?>:\n", part)
         for family, rule in machine.families.items():
             if header and re.search(rule.functions, header.group(1)):
                 instructions = re.findall(r"^\s+[0-9a-f]+:\t(.*?)\s*$", part, re.MULTILINE)
-                kernels.append((family, header.group(1), instructions))
-    return kernels
+                kernels.setdefault((family, header.group(1)), []).extend(instructions)
+    return [(family, name, instructions) for (family, name), instructions in kernels.items()]
 
 
 def faults(kernels, machine):
