@@ -27,3 +27,22 @@ foreach(header hwy/base.h fmt/format.h nlohmann/json.hpp CLI/CLI.hpp)
   endif()
 endforeach()
 unset(CMAKE_REQUIRED_INCLUDES)
+
+# PCRE2 and utf8proc serve the tokenizer. Linked statically, so that a binary needs nothing where it runs. A cross build
+# has no copies for its machine and goes without text: it takes and gives token ids.
+set(REPROFUSE_HAVE_TEXT OFF)
+if(NOT CMAKE_CROSSCOMPILING)
+  find_path(REPROFUSE_PCRE2_INCLUDE pcre2.h)
+  find_library(REPROFUSE_PCRE2 NAMES libpcre2-8.a)
+  find_path(REPROFUSE_UTF8PROC_INCLUDE utf8proc.h)
+  find_library(REPROFUSE_UTF8PROC NAMES libutf8proc.a)
+  if(NOT REPROFUSE_PCRE2_INCLUDE OR NOT REPROFUSE_PCRE2 OR NOT REPROFUSE_UTF8PROC_INCLUDE OR NOT REPROFUSE_UTF8PROC)
+    message(FATAL_ERROR "PCRE2 or utf8proc was not found. On Debian: "
+                        "apt install libpcre2-dev libutf8proc-dev (./quickstart does it)")
+  endif()
+  set(REPROFUSE_HAVE_TEXT ON)
+  add_library(reprofuse_text_deps INTERFACE)
+  target_include_directories(reprofuse_text_deps SYSTEM INTERFACE ${REPROFUSE_PCRE2_INCLUDE} ${REPROFUSE_UTF8PROC_INCLUDE})
+  target_compile_definitions(reprofuse_text_deps INTERFACE PCRE2_CODE_UNIT_WIDTH=8 PCRE2_STATIC UTF8PROC_STATIC)
+  target_link_libraries(reprofuse_text_deps INTERFACE ${REPROFUSE_PCRE2} ${REPROFUSE_UTF8PROC})
+endif()

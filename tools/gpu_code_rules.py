@@ -39,24 +39,58 @@ class Contract:
 PTX_FLOAT = r"\S*\.(?:b?f16(?:x2)?|tf32|f32(?:x2)?|f64|e\dm\d\w*|ue\dm\d\w*)\b"
 SASS_FLOAT = r"U?(?:[FDH](?:ADD|FMA|MUL|MNMX|SEL|SET|CHK|SWZADD|CMP)|F2F|F2I|F2FP|I2F|FRND|MUFU)"
 
-PTX_NEVER_IN_FP32 = (
+PTX_NEVER_IN_OPS = (
     Rule(r"(?:mma|wmma|wgmma|tcgen05)\b", "tensor cores round in unspecified ways"),
     Rule(r"\S*\.ftz\b", "flushes subnormals to zero"),
     Rule(r"\S*\.approx\b|div\.full\b", "an approximation, not a correctly rounded result"),
     Rule(r"(?:atom|red|multimem|cp\.reduce)\.\S*(?<=\.)(?:b?f16(?:x2)?|f32|f64)\b",
          "a floating-point atomic: its order is left to the hardware"),
+)
+PTX_NEVER_IN_FP32 = (
+    *PTX_NEVER_IN_OPS,
     Rule(r"(?:mul|mad)\.(?:\w+\.)*(?:b?f16(?:x2)?|f32(?:x2)?|f64)\b", "a product outside a fused multiply-add"),
 )
 
+SASS_TENSOR_CORES = Rule(r"(?:UTC)?[A-Z]G?MMA\b", "tensor cores round in unspecified ways")
+SASS_FLOAT_ATOMICS = Rule(r"(?:RED|REDG|ATOM|ATOMS|ATOMG|UBLKRED|UREDGR)\.\S*(?:F16|BF16|F32|F64)",
+                          "a floating-point atomic: its order is left to the hardware")
+SASS_CLAMPS = Rule(r"U?F(?:FMA|ADD|MUL)2?\.(?:\w+\.)*SAT\b", "clamps its result")
+
 SASS_NEVER_IN_FP32 = (
-    Rule(r"(?:UTC)?[A-Z]G?MMA\b", "tensor cores round in unspecified ways"),
+    SASS_TENSOR_CORES,
     Rule(r"\S*\.FTZ\b", "flushes subnormals to zero"),
     Rule(r"MUFU\b", "the special function unit approximates"),
-    Rule(r"(?:RED|REDG|ATOM|ATOMS|ATOMG|UBLKRED|UREDGR)\.\S*(?:F16|BF16|F32|F64)",
-         "a floating-point atomic: its order is left to the hardware"),
+    SASS_FLOAT_ATOMICS,
     Rule(r"U?(?:FMUL|DMUL|HMUL2)", "a product outside a fused multiply-add"),
     Rule(r"U?F(?:FMA|ADD)2?\.(?:\w+\.)*R[ZMP]\b", "does not round to nearest"),
-    Rule(r"U?F(?:FMA|ADD)2?\.(?:\w+\.)*SAT\b", "clamps its result"),
+    SASS_CLAMPS,
+)
+
+# A correctly rounded quotient or root is expanded into an estimate of the special function unit and steps that correct
+# it, some of which flush or round another way. PTX has no such steps, so the audit of PTX keeps others out.
+SASS_NEVER_IN_OPS = (
+    SASS_TENSOR_CORES,
+    Rule(r"MUFU\.(?!(?:RCP|RSQ)\b)", "the special function unit approximates"),
+    SASS_FLOAT_ATOMICS,
+    SASS_CLAMPS,
+)
+
+# Norms, rotary, softmax and gates are made of products, quotients and roots as well, each rounded on its own.
+FMA1_OPS = Contract(
+    name="fma-1 operations",
+    kernels=r"^_ZN9reprofuse4cuda4fma13ops",
+    ptx=InstructionSet(
+        forbidden=PTX_NEVER_IN_OPS,
+        allowed_float=r"(?:(?:fma|mul|div|sqrt)\.rn\.f32|(?:add|sub)(?:\.rn)?\.f32|mul\.f32|max\.f32|cvt\.f32\.b?f16"
+                      r"|cvt\.rn\.f32\.s32)(?=\s)|(?:mov|ld|st|selp|setp|testp|abs|neg)\.",
+        fma=r"fma\.",
+    ),
+    sass=InstructionSet(
+        forbidden=SASS_NEVER_IN_OPS,
+        allowed_float=r"U?(?:FFMA2?|FADD2?|FMUL2?|FMNMX3?|FSETP|FSET|FSEL|FCHK|I2FP?)\b|MUFU\.(?:RCP|RSQ)\b"
+                      r"|HADD2\.F32 \w+, -RZ,|HFMA2\S* \w+, -RZ, RZ,",
+        fma=r"U?FFMA",
+    ),
 )
 
 FMA1 = Contract(
@@ -85,8 +119,24 @@ NO_ARITHMETIC = Contract(
     sass=InstructionSet(forbidden=SASS_NEVER_IN_FP32, allowed_float=r"HFMA2\S* \w+, -RZ, RZ,", fma=r"U?FFMA"),
 )
 
+# Changes of format around a vendor's product. A baseline pins no bits, but its casts are exact or round to nearest even.
+BASELINE_CASTS = Contract(
+    name="baseline casts",
+    kernels=r"^_ZN9reprofuse4cuda4cast",
+    ptx=InstructionSet(
+        forbidden=PTX_NEVER_IN_FP32,
+        allowed_float=r"(?:add(?:\.rn)?\.f32|cvt\.f32\.f16|cvt\.rn\.bf16(?:x2)?\.f32)(?=\s)|(?:mov|ld|st|selp|setp)\.",
+        fma=r"fma\.",
+    ),
+    sass=InstructionSet(
+        forbidden=SASS_NEVER_IN_FP32,
+        allowed_float=r"U?FADD\b|F2FP\.BF16\.(?:F32\.)?PACK_AB|HADD2\.F32 \w+, -RZ,|HFMA2\S* \w+, -RZ, RZ,",
+        fma=r"U?FFMA",
+    ),
+)
+
 # A new contract adds its row here: exact-1, for one, will allow integer matrix instructions and forbid the others.
-CONTRACTS = (FMA1, NO_ARITHMETIC)
+CONTRACTS = (FMA1_OPS, FMA1, NO_ARITHMETIC, BASELINE_CASTS)
 
 
 def contract_of(kernel):

@@ -6,12 +6,15 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/check.hpp"
+#include "cli/bench_model_command.hpp"
 #include "cli/terminal.hpp"
 #include "cli/version.hpp"
+#include "ops/contract.hpp"
 #include "study/bench_linear.hpp"
 
 namespace reprofuse::cli {
@@ -21,53 +24,98 @@ struct BenchArguments {
   std::string device = "cpu";
   std::string shapes = "llama-3.2-3b";
   std::vector<std::int64_t> m = {1, 8, 32, 64, 512};
-  std::vector<std::string> numerics = {std::string(kDefaultNumerics)};
+  std::vector<std::string> numerics;  // empty: the default contract and the baselines that the device has
   std::string weights = "bf16";
   std::string isa;  // empty: the best there is
   int threads = 0;
   std::string json;  // empty: no file
 };
 
-std::unique_ptr<study::LinearTimer> make_timer(const BenchArguments& arguments, const std::string& numerics) {
+// What is measured, and what each is compared with in the same run.
+struct Selection {
+  std::vector<std::string> subjects;
+  std::vector<std::string> baselines;
+};
+
+// BF16 is no baseline of its own on the CPU, where no library at hand multiplies it.
+Selection default_selection(const BenchArguments& arguments) {
+  Selection chosen{.subjects = {std::string(kDefaultNumerics)}, .baselines = {"layercast"}};
+  if (arguments.device == "cuda" && arguments.weights == "bf16") chosen.baselines.emplace_back("bf16");
+  chosen.baselines.emplace_back("sgemm");
+  return chosen;
+}
+
+// Every contract of the list is compared with every baseline of it. Without a contract, the first baseline is compared
+// with the others.
+Selection select(const BenchArguments& arguments) {
+  if (arguments.numerics.empty()) return default_selection(arguments);
+  Selection chosen;
+  for (const std::string& name : arguments.numerics)
+    (find_numerics(name).reproducible ? chosen.subjects : chosen.baselines).push_back(name);
+  if (chosen.subjects.empty()) {
+    chosen.subjects.push_back(chosen.baselines.front());
+    chosen.baselines.erase(chosen.baselines.begin());
+  }
+  return chosen;
+}
+
+std::unique_ptr<study::LinearTimer> make_timer(const BenchArguments& arguments, const std::string& numerics,
+                                               const std::vector<std::string>& baselines) {
   const DType weights = arguments.weights == "f32"   ? DType::kF32
                         : arguments.weights == "f16" ? DType::kF16
                                                      : DType::kBF16;
-  const study::BenchTarget target{
-      .numerics = numerics, .weights = weights, .isa = parse_isa(arguments.isa), .threads = arguments.threads};
+  const study::BenchTarget target{.numerics = numerics,
+                                  .baselines = baselines,
+                                  .baselines_may_miss = arguments.numerics.empty(),
+                                  .weights = weights,
+                                  .isa = parse_isa(arguments.isa),
+                                  .threads = arguments.threads};
   return arguments.device == "cuda" ? study::make_cuda_linear_timer(target) : study::make_cpu_linear_timer(target);
 }
 
-void print_header(const study::LinearTimer& timer, const std::string& numerics) {
-  fmt::print("Contract {} on {}\nSGEMM: {}\n", numerics, timer.description(), timer.sgemm_description());
-  fmt::print("read: weights per second as a part of a plain streaming read; vs SGEMM: above 1 is faster than it\n\n");
-}
-
-// The vendor's BF16 is measured for all rows of a timer or for none, so the first row says which columns there are.
-void print_columns(const study::BenchRow& first) {
-  fmt::print("{:<8} {:>13} {:>5}  {:>10} {:>10} {:>10}  {:>8} {:>6}  {:>9}  {:>10} {:>8}", "", "N x K", "M",
-             "median us", "fastest", "p90", "GB/s", "read", "GFLOP/s", "SGEMM us", "vs SGEMM");
-  if (first.bf16) fmt::print("  {:>10} {:>8}", "BF16 us", "vs BF16");
-  fmt::print("\n");
-}
-
 constexpr double kMicroseconds = 1e6;
+constexpr double kMilliseconds = 1e3;
 
-void print_baseline(const study::Times& times, double ratio) {
-  fmt::print("  {:>10.1f} {:>8.2f}", times.median * kMicroseconds, ratio);
+// At most 100 columns: three baselines fit.
+void print_header(const study::LinearTimer& timer, const std::string& numerics, const BenchArguments& arguments,
+                  bool baselines_wanted) {
+  const std::vector<std::string> baselines = timer.baselines();
+  fmt::print("{} {} on {}\n", find_numerics(numerics).reproducible ? "Contract" : "Numerics", numerics,
+             timer.description());
+  if (baselines_wanted)
+    fmt::print("{}: {}\n", baselines.empty() ? "No baselines" : "Baselines", timer.vendor_description());
+  fmt::print("read, fma: parts of a plain streaming read's bandwidth and of the peak FMA rate; 1 is the floor\n");
+  if (!baselines.empty()) fmt::print("vs: above 1 is so many times faster than that baseline\n");
+  if (arguments.device == "cuda" && std::find(baselines.begin(), baselines.end(), "bf16") != baselines.end())
+    fmt::print("bf16: the product alone, of activations that are BF16 already\n");
+  fmt::print("\n{:<8} {:>13} {:>5} {:>10} {:>9} {:>5} {:>5}", "", "N x K", "M", "median us", "p90", "read", "fma");
+  for (const std::string& baseline : baselines) fmt::print(" {:>12}", "vs " + baseline);
+  fmt::print("\n");
 }
 
 void print_row(const study::BenchRow& row) {
-  const auto shape = fmt::format("{} x {}", row.shape.n, row.shape.k);
-  fmt::print("{:<8} {:>13} {:>5}  {:>10.1f} {:>10.1f} {:>10.1f}  {:>8.2f} {:>6.2f}  {:>9.1f}", row.shape.name, shape,
-             row.m, row.linear.median * kMicroseconds, row.linear.fastest * kMicroseconds,
-             row.linear.p90 * kMicroseconds, row.gigabytes_per_second(), row.read_fraction(), row.gigaflops());
-  if (row.sgemm)
-    print_baseline(*row.sgemm, *row.sgemm_ratio());
-  else
-    fmt::print("  {:>10} {:>8}", "-", "-");
-  if (row.bf16) print_baseline(*row.bf16, *row.bf16_ratio());
+  fmt::print("{:<8} {:>13} {:>5} {:>10.1f} {:>9.1f} {:>5.2f} {:>5.2f}", row.shape.model.empty() ? "" : row.shape.name,
+             fmt::format("{} x {}", row.shape.n, row.shape.k), row.m, row.linear.times.median * kMicroseconds,
+             row.linear.times.p90 * kMicroseconds, row.read_fraction(), row.fma_fraction());
+  for (const study::Measured& baseline : row.baselines) fmt::print(" {:>12.2f}", row.ratio_to(baseline));
   fmt::print("\n");
   std::fflush(stdout);
+}
+
+void print_forwards(std::span<const study::ForwardSum> sums, const std::string& numerics,
+                    const std::vector<std::string>& baselines) {
+  if (sums.empty()) return;
+  fmt::print("\nAs one forward: the medians of every layer's projections and, where measured, the head's, in ms\n");
+  fmt::print("{:<12} {:>6} {:>4} {:>5} {:>10}", "", "layers", "head", "M", numerics);
+  for (const std::string& baseline : baselines) fmt::print(" {:>10} {:>6}", baseline, "vs");
+  fmt::print("\n");
+  for (const study::ForwardSum& sum : sums) {
+    fmt::print("{:<12} {:>6} {:>4} {:>5} {:>10.3f}", sum.model, sum.layers, sum.with_head ? "yes" : "no", sum.m,
+               sum.linear * kMilliseconds);
+    for (const double seconds : sum.baselines)
+      fmt::print(" {:>10.3f} {:>6.2f}", seconds * kMilliseconds, seconds / sum.linear);
+    fmt::print("\n");
+  }
 }
 
 nlohmann::ordered_json to_json(const study::Times& times) {
@@ -80,23 +128,32 @@ nlohmann::ordered_json to_json(const study::BenchRow& row) {
                                  {"n", row.shape.n},
                                  {"k", row.shape.k},
                                  {"weights", dtype_name(row.weights)},
-                                 {"contract", row.numerics},
-                                 {"implementation", row.implementation},
-                                 {"linear", to_json(row.linear)},
+                                 {"contract", row.linear.numerics},
+                                 {"implementation", row.linear.implementation},
+                                 {"linear", to_json(row.linear.times)},
+                                 {"workspace_bytes", row.linear.workspace_bytes},
                                  {"gigabytes_per_second", row.gigabytes_per_second()},
                                  {"gigaflops", row.gigaflops()},
                                  {"read", to_json(row.read.times)},
                                  {"read_bytes", row.read.bytes},
                                  {"read_fraction", row.read_fraction()},
-                                 {"sgemm", nullptr},
-                                 {"sgemm_ratio", nullptr}};
-  if (row.sgemm) {
-    json["sgemm"] = to_json(*row.sgemm);
-    json["sgemm_ratio"] = *row.sgemm_ratio();
+                                 {"fma_fraction", row.fma_fraction()}};
+  for (const study::Measured& baseline : row.baselines) {
+    json[baseline.numerics] = to_json(baseline.times);
+    json[baseline.numerics + "_ratio"] = row.ratio_to(baseline);
   }
-  if (row.bf16) {
-    json["bf16"] = to_json(*row.bf16);
-    json["bf16_ratio"] = *row.bf16_ratio();
+  return json;
+}
+
+nlohmann::ordered_json to_json(const study::ForwardSum& sum, const std::vector<std::string>& baselines) {
+  nlohmann::ordered_json json = {{"model", sum.model},
+                                 {"m", sum.m},
+                                 {"layers", sum.layers},
+                                 {"with_head", sum.with_head},
+                                 {"linear_s", sum.linear}};
+  for (std::size_t b = 0; b < baselines.size(); ++b) {
+    json[baselines[b] + "_s"] = sum.baselines[b];
+    json[baselines[b] + "_ratio"] = sum.baselines[b] / sum.linear;
   }
   return json;
 }
@@ -119,35 +176,50 @@ class JsonFile {
   std::ofstream file_;
 };
 
+std::vector<study::BenchRow> measure_and_print(study::LinearTimer& timer, const std::vector<study::BenchShape>& shapes,
+                                               const std::vector<std::int64_t>& ms) {
+  const Terminal terminal;
+  std::vector<study::BenchRow> rows;
+  for (const study::BenchShape& shape : shapes) {
+    const std::string progress = fmt::format("bench {}: {} x {} ...", shape.name, shape.n, shape.k);
+    terminal.progress(progress);
+    timer.measure(shape, ms, [&](const study::BenchRow& row) {
+      terminal.clear_progress();
+      print_row(row);
+      rows.push_back(row);
+      terminal.progress(progress);
+    });
+    terminal.clear_progress();
+    if (*std::max_element(ms.begin(), ms.end()) > shape.max_m)
+      fmt::print("{:<8} up to M = {} only: a prompt needs it for its last token alone\n", shape.name, shape.max_m);
+  }
+  return rows;
+}
+
 void run_bench_linear(const BenchArguments& arguments) {
   require(arguments.isa.empty() || arguments.device == "cpu", "--isa {} goes with --device cpu, not {}", arguments.isa,
           arguments.device);
   const auto shapes = study::parse_bench_shapes(arguments.shapes);
+  const Selection selection = select(arguments);
   std::optional<JsonFile> json_file;
   if (!arguments.json.empty()) json_file.emplace(arguments.json);
-  const Terminal terminal;
   nlohmann::ordered_json runs = nlohmann::ordered_json::array();
-  for (const std::string& numerics : arguments.numerics) {
-    const auto timer = make_timer(arguments, numerics);
-    nlohmann::ordered_json rows = nlohmann::ordered_json::array();
-    print_header(*timer, numerics);
-    for (const study::BenchShape& shape : shapes) {
-      terminal.progress(fmt::format("bench {}: {} x {} ...", shape.name, shape.n, shape.k));
-      timer->measure(shape, arguments.m, [&](const study::BenchRow& row) {
-        terminal.clear_progress();
-        if (rows.empty()) print_columns(row);
-        print_row(row);
-        rows.push_back(to_json(row));
-        terminal.progress(fmt::format("bench {}: {} x {} ...", shape.name, shape.n, shape.k));
-      });
-      terminal.clear_progress();
-      if (*std::max_element(arguments.m.begin(), arguments.m.end()) > shape.max_m)
-        fmt::print("{:<8} up to M = {} only: a prompt needs it for its last token alone\n", shape.name, shape.max_m);
-    }
-    runs.push_back({{"contract", numerics},
-                    {"device", timer->description()},
-                    {"sgemm", timer->sgemm_description()},
-                    {"rows", rows}});
+  for (const std::string& numerics : selection.subjects) {
+    const auto timer = make_timer(arguments, numerics, selection.baselines);
+    if (!runs.empty()) fmt::print("\n");
+    print_header(*timer, numerics, arguments, !selection.baselines.empty());
+    const std::vector<study::BenchRow> rows = measure_and_print(*timer, shapes, arguments.m);
+    const std::vector<study::ForwardSum> forwards = study::sum_forwards(rows);
+    print_forwards(forwards, numerics, timer->baselines());
+    nlohmann::ordered_json run = {{"contract", numerics},
+                                  {"device", timer->description()},
+                                  {"baselines", timer->baselines()},
+                                  {"vendor", timer->vendor_description()},
+                                  {"rows", nlohmann::ordered_json::array()},
+                                  {"forwards", nlohmann::ordered_json::array()}};
+    for (const study::BenchRow& row : rows) run["rows"].push_back(to_json(row));
+    for (const study::ForwardSum& sum : forwards) run["forwards"].push_back(to_json(sum, timer->baselines()));
+    runs.push_back(std::move(run));
   }
   if (json_file) json_file->write({{"version", kVersion}, {"runs", runs}});
 }
@@ -158,7 +230,7 @@ void add_bench_command(CLI::App& app) {
   auto arguments = std::make_shared<BenchArguments>();
   CLI::App* bench = app.add_subcommand("bench", "Measure speed beside its baselines, in one run");
   bench->require_subcommand(1);
-  CLI::App* linear = bench->add_subcommand("linear", "The linear layer, a streaming read and the vendor's SGEMM");
+  CLI::App* linear = bench->add_subcommand("linear", "The linear layer beside a streaming read and the baselines");
   linear->add_option("--device", arguments->device, "Where to compute")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
@@ -170,7 +242,10 @@ void add_bench_command(CLI::App& app) {
       ->delimiter(',')
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20))
       ->capture_default_str();
-  linear->add_option("--numerics", arguments->numerics, "Contracts to compare")->delimiter(',')->capture_default_str();
+  linear
+      ->add_option("--numerics", arguments->numerics,
+                   fmt::format("Contracts, and baselines to compare them with: {}", fmt::join(numerics_names(), ", ")))
+      ->delimiter(',');
   linear->add_option("--weights", arguments->weights, "Type of the weights")
       ->check(CLI::IsMember({"bf16", "f16", "f32"}))
       ->capture_default_str();
@@ -181,6 +256,7 @@ void add_bench_command(CLI::App& app) {
       ->capture_default_str();
   linear->add_option("--json", arguments->json, "Also write the results to this file");
   linear->callback([arguments] { run_bench_linear(*arguments); });
+  add_bench_model_command(*bench);
 }
 
 }  // namespace reprofuse::cli

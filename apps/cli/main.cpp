@@ -8,31 +8,14 @@
 #include <string>
 
 #include "cli/bench_command.hpp"
+#include "cli/generate_command.hpp"
+#include "cli/info_command.hpp"
 #include "cli/probe_command.hpp"
 #include "cli/version.hpp"
-#include "ops/contract.hpp"
-#include "reprofuse/context.hpp"
 #include "reprofuse/error.hpp"
 
 namespace reprofuse::cli {
 namespace {
-
-std::string describe_cuda() {
-  try {
-    return Context::cuda().description();
-  } catch (const Error& error) {
-    return fmt::format("none: {}", error.what());
-  }
-}
-
-void print_info() {
-  fmt::print("ReproFuse {}\n\nContracts\n", kVersion);
-  for (const Contract& contract : contracts()) fmt::print("  {:<8} {}\n", contract.name, contract.summary);
-  fmt::print("\nCPU kernels this machine runs\n");
-  const Isa best = Context::cpu().isa();
-  for (const Isa isa : supported_isas()) fmt::print("  {}{}\n", isa_name(isa), isa == best ? " (default)" : "");
-  fmt::print("\nCUDA device\n  {}\n", describe_cuda());
-}
 
 // "reprofuse probe": the deepest subcommand that the user typed, so that the hint is about it.
 std::string typed_command(const CLI::App& app) {
@@ -46,16 +29,18 @@ std::string typed_command(const CLI::App& app) {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app("Linear layers whose bits depend on their operands and on nothing else", "reprofuse");
+  CLI::App app("LLM inference whose bits depend on the model and the tokens and on nothing else", "reprofuse");
   app.set_version_flag("--version", fmt::format("reprofuse {}", kVersion));
   app.require_subcommand(1);
+  add_generate_command(app);
   add_probe_command(app);
   add_bench_command(app);
-  app.add_subcommand("info", "Show the contracts, the CPU kernels and the CUDA device")->callback(print_info);
+  add_info_command(app);
   try {
     const auto is_named = [&](const CLI::App* command) { return command->get_name() == argv[1]; };
     if (argc > 1 && argv[1][0] != '-' && app.get_subcommands(is_named).empty())
-      throw CLI::ParseError(fmt::format("there is no command '{}'; there are probe, bench and info", argv[1]), 2);
+      throw CLI::ParseError(fmt::format("there is no command '{}'; there are generate, probe, bench and info", argv[1]),
+                            2);
     app.parse(argc, argv);
   } catch (const CLI::Success& help_or_version) {
     return app.exit(help_or_version);

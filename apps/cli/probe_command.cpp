@@ -13,6 +13,7 @@
 #include "ops/contract.hpp"
 #include "reprofuse/context.hpp"
 #include "study/probe.hpp"
+#include "study/probe_models.hpp"
 
 namespace reprofuse::cli {
 namespace {
@@ -46,6 +47,43 @@ Subject make_subject(const ProbeArguments& arguments, const Contract& contract, 
   return {study::kernels_of(context), context.description()};
 }
 
+// Whole models are probed with all linear cases, not with a selection or with the reference loops.
+bool wants_models(const ProbeArguments& arguments) {
+  return arguments.cases.empty() && !arguments.reference && arguments.golden.empty();
+}
+
+std::vector<study::ModelProbeResult> probe_models(const ProbeArguments& arguments, const Terminal& terminal) {
+  const Context context = arguments.device == "cuda"
+                              ? Context::cuda(arguments.numerics)
+                              : Context::cpu(arguments.numerics, parse_isa(arguments.isa), arguments.threads);
+  const study::ModelGolden golden = study::parse_model_golden({}, arguments.numerics);
+  if (!arguments.json)
+    fmt::print("\n{:<20}  {:<16}  {:<6}  {:<12}  {:>7}\n", "model", "sha256 of logits", "golden", "passes", "time");
+  std::vector<study::ModelProbeResult> results;
+  for (const study::ModelCase& spec : study::model_cases()) {
+    terminal.progress(fmt::format("probe model {} ...", spec.name));
+    results.push_back(study::probe_model(context, spec, golden, study::probe_plans(arguments.quick)));
+    terminal.clear_progress();
+    const study::ModelProbeResult& result = results.back();
+    if (arguments.json) continue;
+    fmt::print("{:<20}  {:<16}  {}  {}  {:>6.2f}s\n", result.name, result.digest.substr(0, 16),
+               result.golden ? terminal.green("same  ") : terminal.red("DIFFER"),
+               result.difference.empty() ? terminal.green("invariant   ") : terminal.red("NOT THE SAME"),
+               result.seconds);
+    std::fflush(stdout);
+  }
+  return results;
+}
+
+std::string first_model_failure(const std::vector<study::ModelProbeResult>& models) {
+  for (const study::ModelProbeResult& model : models) {
+    if (!model.golden) return fmt::format("the logits of model {} are not the committed ones", model.name);
+    if (!model.difference.empty())
+      return fmt::format("the logits of model {} have other bits with {}", model.name, model.difference);
+  }
+  return {};
+}
+
 study::ProbeOptions make_options(const ProbeArguments& arguments) {
   study::ProbeOptions options{.cases = arguments.quick ? study::quick_probe_cases() : study::all_probe_cases(),
                               .largest_batch = arguments.quick ? study::kLargestQuickBatch : study::kLargestBatch,
@@ -60,7 +98,8 @@ std::string isa_of(const std::string& implementation) {
   return space == std::string::npos ? implementation : implementation.substr(space + 1);
 }
 
-void print_json(const ProbeArguments& arguments, const study::ProbeReport& report, int threads) {
+void print_json(const ProbeArguments& arguments, const study::ProbeReport& report,
+                const std::vector<study::ModelProbeResult>& models, int threads) {
   nlohmann::ordered_json cases = nlohmann::ordered_json::array();
   for (const study::CaseResult& result : report.cases)
     cases.push_back({{"name", result.spec.name},
@@ -69,10 +108,17 @@ void print_json(const ProbeArguments& arguments, const study::ProbeReport& repor
                      {"k", result.spec.k},
                      {"weights", dtype_name(result.spec.weights)},
                      {"sha256", result.sha256}});
+  nlohmann::ordered_json models_json = nlohmann::ordered_json::array();
+  for (const study::ModelProbeResult& model : models)
+    models_json.push_back({{"name", model.name},
+                           {"sha256", model.digest},
+                           {"matches_golden", model.golden},
+                           {"invariant", model.difference.empty()}});
   const nlohmann::ordered_json root = {{"contract", arguments.numerics},
                                        {"device", arguments.device},
                                        {"isa", isa_of(report.implementation())},
                                        {"cases", cases},
+                                       {"models", models_json},
                                        {"row_invariant", report.row_invariant()},
                                        {"matches_golden", report.matches_golden()},
                                        {"implementation", report.implementation()},
@@ -120,7 +166,8 @@ class ProbeTable {
   std::size_t digest_width_;
 };
 
-void print_verdict(const Terminal& terminal, const study::ProbeReport& report, const study::ProbeOptions& options) {
+void print_verdict(const Terminal& terminal, const study::ProbeReport& report, const study::ProbeOptions& options,
+                   const std::vector<study::ModelProbeResult>& models) {
   const auto sizes = study::batch_sizes(options.largest_batch).size();
   if (report.row_invariant())
     fmt::print(
@@ -128,6 +175,11 @@ void print_verdict(const Terminal& terminal, const study::ProbeReport& report, c
         terminal.green("invariant"), sizes, options.largest_batch);
   else
     fmt::print("\nRows: {}. {}.\n", terminal.red("NOT INVARIANT"), report.row_difference->description());
+  if (const std::string failure = first_model_failure(models); !failure.empty())
+    fmt::print("Models: {}. {}.\n", terminal.red("NOT THE SAME"), failure);
+  else if (!models.empty())
+    fmt::print("Models: {}. All {} have the committed logits, in one pass, in chunks and beside other texts.\n",
+               terminal.green("the same"), models.size());
   if (report.matches_golden())
     fmt::print(
         "Digests: {}. All {} are the contract's golden digests: these are the bits every other machine computes.\n",
@@ -136,8 +188,8 @@ void print_verdict(const Terminal& terminal, const study::ProbeReport& report, c
     fmt::print("Digests: {}. {}.\n", terminal.red("NOT the contract's"), report.first_failure());
 }
 
-void write_golden(const ProbeArguments& arguments, const study::ProbeReport& report) {
-  study::Golden golden{.contract = arguments.numerics, .cases = {}};
+void write_golden(const ProbeArguments& arguments, const Contract& contract, const study::ProbeReport& report) {
+  study::Golden golden{.contract = std::string(contract.linear_contract), .cases = {}};
   for (const study::CaseResult& result : report.cases) golden.cases.push_back({result.spec, result.sha256});
   study::write_golden(arguments.write_golden, golden);
 }
@@ -161,7 +213,10 @@ void run_probe_command(const ProbeArguments& arguments) {
     terminal.progress(fmt::format("probe {}/{} {} ...", step, steps, name));
   };
   if (!arguments.json) {
-    fmt::print("Contract {} on {}\n\n", contract.name, subject.description);
+    fmt::print("Contract {} on {}\n", contract.name, subject.description);
+    if (contract.linear_contract != contract.name)
+      fmt::print("Its linear layer is that of {}, and so are the digests of the cases\n", contract.linear_contract);
+    fmt::print("\n");
     table.print_header();
     observer.on_result = [&](const study::CaseResult& result) {
       terminal.clear_progress();
@@ -173,14 +228,16 @@ void run_probe_command(const ProbeArguments& arguments) {
   invariant(arguments.isa.empty() || report.implementation() == arguments.isa,
             "other kernels ran than --isa asked for");
 
+  std::vector<study::ModelProbeResult> models;
+  if (wants_models(arguments)) models = probe_models(arguments, terminal);
   if (arguments.json)
-    print_json(arguments, report, pool.threads());
+    print_json(arguments, report, models, pool.threads());
   else
-    print_verdict(terminal, report, options);
+    print_verdict(terminal, report, options, models);
   std::fflush(stdout);
-  if (!arguments.write_golden.empty()) write_golden(arguments, report);
-  if (const std::string failure = report.first_failure(); arguments.check && !failure.empty())
-    fail(ErrorCode::kInternal, "probe: {}", failure);
+  if (!arguments.write_golden.empty()) write_golden(arguments, contract, report);
+  const std::string failure = report.first_failure().empty() ? first_model_failure(models) : report.first_failure();
+  if (arguments.check && !failure.empty()) fail(ErrorCode::kInternal, "probe: {}", failure);
 }
 
 }  // namespace

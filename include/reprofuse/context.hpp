@@ -17,6 +17,10 @@ enum class Isa { kScalar, kAvx2, kAvx512, kNeon };
 REPROFUSE_API std::string_view isa_name(Isa isa);              // "scalar", "avx2", "avx512", "neon"
 REPROFUSE_API std::optional<Isa> parse_isa(std::string_view);  // nullopt: no such name
 REPROFUSE_API std::vector<Isa> supported_isas();               // on this machine, slowest first
+
+// What a context can compute by. Contracts pin every bit: "fma-1", and "fma-1-kv16", which is the same with a model's
+// keys and values kept in BF16. Baselines pin none and look for no NaN; they run a vendor's library, found at run time:
+// "layercast", "bf16" and "sgemm".
 REPROFUSE_API std::vector<std::string_view> numerics_names();
 
 inline constexpr std::string_view kDefaultNumerics = "fma-1";
@@ -26,7 +30,7 @@ struct ContextState;
 class REPROFUSE_API Context {
  public:
   // isa: forced, or the best this machine has. threads: 0 takes every core available to the process.
-  // Throws kUnsupported for a contract that does not exist or an ISA that the machine lacks.
+  // Throws kUnsupported for numerics that do not exist or an ISA that the machine lacks.
   static Context cpu(std::string_view numerics = kDefaultNumerics, std::optional<Isa> isa = std::nullopt,
                      int threads = 0);
 

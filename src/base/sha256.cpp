@@ -6,11 +6,8 @@
 #include <vector>
 
 namespace reprofuse {
-namespace {
 
-constexpr std::size_t kBlock = 64;
-
-constexpr std::uint32_t kRound[64] = {
+const std::uint32_t kSha256Round[64] = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
     0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
     0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
@@ -19,6 +16,10 @@ constexpr std::uint32_t kRound[64] = {
     0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
     0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
+
+namespace {
+
+constexpr std::size_t kBlock = 64;
 
 std::uint32_t load_big_endian(const std::uint8_t* bytes) {
   return std::uint32_t{bytes[0]} << 24 | std::uint32_t{bytes[1]} << 16 | std::uint32_t{bytes[2]} << 8 | bytes[3];
@@ -32,9 +33,7 @@ void store_little_endian(std::uint8_t* bytes, std::uint32_t word) {
   for (int i = 0; i < 4; ++i) bytes[i] = static_cast<std::uint8_t>(word >> (8 * i));
 }
 
-}  // namespace
-
-void Sha256::compress(const std::uint8_t* block) {
+void compress(Sha256State& state, const std::uint8_t* block) {
   std::uint32_t w[64];
   for (std::size_t t = 0; t < 16; ++t) w[t] = load_big_endian(block + 4 * t);
   for (int t = 16; t < 64; ++t) {
@@ -42,29 +41,42 @@ void Sha256::compress(const std::uint8_t* block) {
     const std::uint32_t s1 = std::rotr(w[t - 2], 17) ^ std::rotr(w[t - 2], 19) ^ (w[t - 2] >> 10);
     w[t] = w[t - 16] + s0 + w[t - 7] + s1;
   }
-  auto [a, b, c, d, e, f, g, h] = state_;
+  auto [a, b, c, d, e, f, g, h] = state;
   for (int t = 0; t < 64; ++t) {
     const std::uint32_t s1 = std::rotr(e, 6) ^ std::rotr(e, 11) ^ std::rotr(e, 25);
-    const std::uint32_t t1 = h + s1 + ((e & f) ^ (~e & g)) + kRound[t] + w[t];
+    const std::uint32_t t1 = h + s1 + ((e & f) ^ (~e & g)) + kSha256Round[t] + w[t];
     const std::uint32_t s0 = std::rotr(a, 2) ^ std::rotr(a, 13) ^ std::rotr(a, 22);
     const std::uint32_t t2 = s0 + ((a & b) ^ (a & c) ^ (b & c));
     h = g, g = f, f = e, e = d + t1;
     d = c, c = b, b = a, a = t1 + t2;
   }
   const std::uint32_t added[8] = {a, b, c, d, e, f, g, h};
-  for (std::size_t i = 0; i < 8; ++i) state_[i] += added[i];
+  for (std::size_t i = 0; i < 8; ++i) state[i] += added[i];
+}
+
+Sha256Blocks best_sha256_blocks() {
+  const Sha256Blocks instructions = sha256_blocks_instructions();
+  return instructions != nullptr ? instructions : sha256_blocks_portable;
+}
+
+}  // namespace
+
+void sha256_blocks_portable(Sha256State& state, const std::uint8_t* blocks, std::size_t count) {
+  for (; count > 0; --count, blocks += kBlock) compress(state, blocks);
 }
 
 void Sha256::update(const void* data, std::size_t bytes) {
+  static const Sha256Blocks compress_blocks = best_sha256_blocks();
   const auto* in = static_cast<const std::uint8_t*>(data);
   while (bytes > 0) {
     const std::size_t held = bytes_ % kBlock;
-    const std::size_t taken = std::min(bytes, kBlock - held);
-    if (taken == kBlock) {
-      compress(in);
+    std::size_t taken = bytes / kBlock * kBlock;
+    if (held == 0 && taken > 0) {
+      compress_blocks(state_, in, taken / kBlock);
     } else {
+      taken = std::min(bytes, kBlock - held);
       std::memcpy(buffer_.data() + held, in, taken);
-      if (held + taken == kBlock) compress(buffer_.data());
+      if (held + taken == kBlock) compress_blocks(state_, buffer_.data(), 1);
     }
     in += taken;
     bytes -= taken;
@@ -95,14 +107,18 @@ std::string to_hex(const Sha256::Digest& digest) {
   return hex;
 }
 
-std::string sha256_hex(ConstMatrix values) {
-  Sha256 hash;
+void Sha256::update_values(ConstMatrix values) {
   std::vector<std::uint8_t> row(static_cast<std::size_t>(values.cols) * 4);
   for (std::int64_t r = 0; r < values.rows; ++r) {
     for (std::int64_t c = 0; c < values.cols; ++c)
       store_little_endian(row.data() + 4 * c, std::bit_cast<std::uint32_t>(values.data[r * values.stride + c]));
-    hash.update(row.data(), row.size());
+    update(row.data(), row.size());
   }
+}
+
+std::string sha256_hex(ConstMatrix values) {
+  Sha256 hash;
+  hash.update_values(values);
   return to_hex(hash.finish());
 }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/sha256_blocks.hpp"
 #include "reprofuse/types.hpp"
 
 namespace reprofuse {
@@ -16,21 +17,20 @@ class Sha256 {
   using Digest = std::array<std::uint8_t, 32>;
 
   void update(const void* data, std::size_t bytes);
+  // The values in row-major order, each as its little-endian word whatever the machine's byte order; padding between
+  // rows does not count.
+  void update_values(ConstMatrix values);
   Digest finish();  // call once, last
 
  private:
-  void compress(const std::uint8_t* block);
-
-  std::array<std::uint32_t, 8> state_ = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
-                                         0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+  Sha256State state_ = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
   std::array<std::uint8_t, 64> buffer_ = {};  // the start of a block not yet complete
   std::uint64_t bytes_ = 0;
 };
 
 std::string to_hex(const Sha256::Digest& digest);
 
-// Of the values in row-major order, each as its little-endian word whatever the machine's byte order; padding between
-// rows does not count.
+// Of the values as update_values() takes them.
 std::string sha256_hex(ConstMatrix values);
 
 }  // namespace reprofuse

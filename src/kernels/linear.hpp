@@ -12,6 +12,10 @@
 #include "reprofuse/linear.hpp"
 #include "reprofuse/types.hpp"
 
+namespace reprofuse::vendor {
+struct Libraries;
+}
+
 namespace reprofuse::kernels {
 
 struct LinearCall {
@@ -40,13 +44,15 @@ class PreparedLinear {
 struct CpuBackend {
   Isa isa;
   ThreadPool* pool;
-  std::string_view name;  // of the layer, for error messages
+  std::string_view name;                         // of the layer, for error messages
+  const vendor::Libraries* libraries = nullptr;  // of the context; baselines alone use them
 };
 
 struct CudaBackend {
   int ordinal;
   unsigned op;            // identifies the layer in the workspace's record of non-finite results
   std::string_view name;  // of the layer, for error messages
+  const vendor::Libraries* libraries = nullptr;
 };
 
 }  // namespace reprofuse::kernels

@@ -55,6 +55,12 @@ inline float widen(DType dtype, std::uint32_t bits) {
   return std::bit_cast<float>(bits);
 }
 
+// The nearest BF16 value, ties to even, as its 16 bits. Finite values beyond the largest BF16 become an infinity.
+inline std::uint32_t round_bf16(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  return (bits + 0x7fffU + (bits >> 16 & 1U)) >> 16;
+}
+
 inline bool is_finite_bits(float value) {
   return (std::bit_cast<std::uint32_t>(value) & 0x7f800000U) != 0x7f800000U;
 }

@@ -51,7 +51,7 @@ Context Context::cpu(std::string_view numerics, std::optional<Isa> isa, int thre
   }
   auto state = std::make_shared<ContextState>();
   state->device = DeviceKind::kCpu;
-  state->contract = &find_contract(numerics);
+  state->contract = &find_numerics(numerics);
   state->isa = isa.value_or(supported_isas().back());
   state->pool = std::make_unique<ThreadPool>(threads == 0 ? available_cores() : threads);
   return Context(std::move(state));
@@ -61,7 +61,7 @@ Context Context::cuda(std::string_view numerics, int ordinal) {
   cuda::require_device(ordinal);
   auto state = std::make_shared<ContextState>();
   state->device = DeviceKind::kCuda;
-  state->contract = &find_contract(numerics);
+  state->contract = &find_numerics(numerics);
   state->ordinal = ordinal;
   return Context(std::move(state));
 }
@@ -130,16 +130,16 @@ void check_workspace(const Context& context, void* workspace, void* stream) {
     context.state().ops.fail_non_finite(found->op, found->place);
 }
 
-unsigned OpNames::add(std::string name, std::vector<std::int64_t> columns) {
+unsigned OpNames::add(std::string name, std::vector<std::int64_t> columns, OpKind kind) {
   std::lock_guard lock(mutex_);
   if (first_free_ != kMost) {
     const unsigned op = first_free_;
     first_free_ = ops_[op].next_free;
-    ops_[op] = {std::move(name), std::move(columns), kMost};
+    ops_[op] = {std::move(name), std::move(columns), kind, kMost};
     return op;
   }
   require(ops_.size() < kMost, "a CUDA context holds at most {} layers at a time", kMost);
-  ops_.push_back({std::move(name), std::move(columns), kMost});
+  ops_.push_back({std::move(name), std::move(columns), kind, kMost});
   return static_cast<unsigned>(ops_.size() - 1);
 }
 
@@ -152,10 +152,15 @@ void OpNames::remove(unsigned op) {
 void OpNames::fail_non_finite(unsigned op, kernels::Place place) const {
   std::lock_guard lock(mutex_);
   invariant(op < ops_.size(), "a non-finite result names an op that does not exist");
-  reprofuse::fail_non_finite(ops_[op].name, ops_[op].columns, place);
+  reprofuse::fail_non_finite(ops_[op].name, ops_[op].columns, place, ops_[op].kind);
 }
 
-void fail_non_finite(const std::string& name, const std::vector<std::int64_t>& columns, kernels::Place place) {
+void fail_non_finite(const std::string& name, const std::vector<std::int64_t>& columns, kernels::Place place,
+                     OpKind kind) {
+  if (kind == OpKind::kNorm)
+    fail(ErrorCode::kNonFinite, "norm '{}' row {}: the sum of squares is not finite", name, place.row);
+  if (kind == OpKind::kAttention)
+    fail(ErrorCode::kNonFinite, "attention '{}' row {} head {}: a score is not finite", name, place.row, place.column);
   std::size_t output = 0;
   std::int64_t column = place.column;
   while (output + 1 < columns.size() && column >= columns[output]) column -= columns[output++];

@@ -9,20 +9,24 @@
 #include <vector>
 
 #include "base/thread_pool.hpp"
+#include "kernels/vendor/libraries.hpp"
 #include "ops/contract.hpp"
 #include "reprofuse/context.hpp"
 
 namespace reprofuse {
 
+// What a place means: a row and a column of the outputs, a row, or a row and a head.
+enum class OpKind { kLinear, kNorm, kAttention };
+
 // Throws kNonFinite: "linear 'qkv' output 1 row 3 column 17: the result is not finite".
 [[noreturn]] void fail_non_finite(const std::string& name, const std::vector<std::int64_t>& columns,
-                                  kernels::Place place);
+                                  kernels::Place place, OpKind kind = OpKind::kLinear);
 
 // Names the ops of a context, so that a record made on a device can be told to a person.
 class OpNames {
  public:
   // Takes the index removed last, or else a new one.
-  unsigned add(std::string name, std::vector<std::int64_t> columns);
+  unsigned add(std::string name, std::vector<std::int64_t> columns, OpKind kind);
   // The name stays until the index is taken again, for a record that outlives its layer.
   void remove(unsigned op);
   [[noreturn]] void fail_non_finite(unsigned op, kernels::Place place) const;
@@ -31,6 +35,7 @@ class OpNames {
   struct Op {
     std::string name;
     std::vector<std::int64_t> columns;  // of each output
+    OpKind kind;
     unsigned next_free;                 // when this one is free
   };
   static constexpr unsigned kMost = 0xffff;  // a device's record has 16 bits for the index
@@ -47,13 +52,14 @@ struct ContextState {
   std::unique_ptr<ThreadPool> pool;  // CPU
   int ordinal = 0;                   // CUDA
   mutable OpNames ops;               // CUDA
+  vendor::Libraries libraries;       // opened when a baseline first needs one
 };
 
 // A layer's place among the ops of its context, given back when the layer goes.
 class OpEntry {
  public:
-  OpEntry(const Context& context, std::string name, std::vector<std::int64_t> columns)
-      : context_(context), index_(context.state().ops.add(std::move(name), std::move(columns))) {}
+  OpEntry(const Context& context, std::string name, std::vector<std::int64_t> columns, OpKind kind = OpKind::kLinear)
+      : context_(context), index_(context.state().ops.add(std::move(name), std::move(columns), kind)) {}
   ~OpEntry() {
     if (context_) context_->state().ops.remove(index_);
   }

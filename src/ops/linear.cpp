@@ -26,8 +26,10 @@ std::unique_ptr<kernels::PreparedLinear> prepare(const ContextState& state, std:
                                                  unsigned op, const std::string& name) {
   const FpEnvironment pinned;
   if (state.device == DeviceKind::kCuda)
-    return state.contract->prepare_cuda({.ordinal = state.ordinal, .op = op, .name = name}, weights);
-  return state.contract->prepare_cpu({.isa = state.isa, .pool = state.pool.get(), .name = name}, weights);
+    return state.contract->prepare_cuda(
+        {.ordinal = state.ordinal, .op = op, .name = name, .libraries = &state.libraries}, weights);
+  return state.contract->prepare_cpu(
+      {.isa = state.isa, .pool = state.pool.get(), .name = name, .libraries = &state.libraries}, weights);
 }
 
 }  // namespace

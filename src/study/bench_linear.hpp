@@ -1,4 +1,4 @@
-// How fast the linear layer is, beside what the machine and a vendor's library reach in the same run.
+// How fast the linear layer is, beside what the machine and the baselines reach in the same run.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +20,8 @@ struct BenchShape {
   std::int64_t n;
   std::int64_t k;
   std::int64_t max_m = INT64_MAX;  // a vocabulary is projected for the tokens that are sampled, not for a prompt
+  std::string model{};             // whose projection it is; empty: nobody's
+  int per_forward = 0;             // how often one forward pass of the model runs it
 };
 
 // A list of models, which stand for their projections, and shapes: "llama-3.2-3b" or "5120x3072,3072x8192".
@@ -39,31 +41,49 @@ struct ReadTimes {
   std::size_t bytes;
 };
 
+struct Measured {
+  std::string numerics;
+  std::string implementation;
+  Times times;
+  std::size_t workspace_bytes;  // transient memory of one call
+};
+
 struct BenchRow {
   BenchShape shape;
   std::int64_t m;
   DType weights;
-  std::string numerics;
-  std::string implementation;
-  Times linear;
+  Measured linear;
   ReadTimes read;
-  std::optional<Times> sgemm;  // the vendor's, on a binary32 copy of the weights; none: sgemm_description() says why
-  std::optional<Times> bf16 = std::nullopt;  // the vendor's BF16, unmitigated: on CUDA, for BF16 weights
+  double peak_gigaflops;  // of binary32 fused multiply-adds, all that the machine has
+  std::vector<Measured> baselines;
 
   double weight_bytes() const;
   double gigabytes_per_second() const;  // of weights, at the median
   double gigaflops() const;
-  double read_fraction() const;               // of the streaming read's bandwidth; 1 is the memory floor
-  std::optional<double> sgemm_ratio() const;  // above 1: faster than SGEMM
-  std::optional<double> bf16_ratio() const;
+  double read_fraction() const;                     // of the streaming read's bandwidth; 1 is the memory floor
+  double fma_fraction() const;                      // of the peak; 1 is the arithmetic floor
+  double ratio_to(const Measured& baseline) const;  // above 1: faster than it
 };
+
+// The projections of one forward pass, summed: every layer's, and the head's where it was measured at this m.
+struct ForwardSum {
+  std::string model;
+  std::int64_t m;
+  int layers;
+  bool with_head;
+  double linear;                  // seconds
+  std::vector<double> baselines;  // in the order of the rows
+};
+// One per model and m for which every layer's projections are among the rows.
+std::vector<ForwardSum> sum_forwards(std::span<const BenchRow> rows);
 
 // One place to measure. A row's own times and its baselines' are taken in turns, so that they meet the same weather.
 class LinearTimer {
  public:
   virtual ~LinearTimer() = default;
-  virtual std::string description() const = 0;        // "cpu avx512, 2 threads"
-  virtual std::string sgemm_description() const = 0;  // whose SGEMM, or why there is none
+  virtual std::string description() const = 0;         // "cpu avx512, 2 threads"
+  virtual std::string vendor_description() const = 0;  // whose library the baselines run, or why there is none
+  virtual std::vector<std::string> baselines() const = 0;
   // One row per m, each reported as soon as it is known.
   virtual void measure(const BenchShape& shape, std::span<const std::int64_t> ms,
                        const std::function<void(const BenchRow&)>& report) = 0;
@@ -71,9 +91,11 @@ class LinearTimer {
 
 struct BenchTarget {
   std::string numerics{kDefaultNumerics};
+  std::vector<std::string> baselines{};
+  bool baselines_may_miss = false;  // a machine without the vendor's library measures without them
   DType weights = DType::kBF16;
-  std::optional<Isa> isa;  // CPU
-  int threads = 0;         // CPU
+  std::optional<Isa> isa = std::nullopt;  // CPU
+  int threads = 0;                        // CPU
 };
 
 std::unique_ptr<LinearTimer> make_cpu_linear_timer(const BenchTarget& target);

@@ -5,17 +5,17 @@
 
 #include "base/check.hpp"
 #include "base/thread_pool.hpp"
-#include "kernels/reference/linear.hpp"
-#include "kernels/vendor/openblas.hpp"
+#include "ops/context_state.hpp"
 #include "reprofuse/linear.hpp"
 #include "study/bench_linear.hpp"
+#include "study/bench_linear_peak.hpp"
 #include "study/inputs.hpp"
 #include "study/streaming_read.hpp"
 
 namespace reprofuse::study {
 namespace {
 
-constexpr double kSecondsPerRow = 1.0;
+constexpr double kSecondsPerRow = 1.5;
 constexpr int kFewestRounds = 5;
 constexpr int kMostRounds = 101;
 constexpr std::uint64_t kSeed = 1;
@@ -30,17 +30,24 @@ double seconds_of(const std::function<void()>& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-// Runs every work once for warm-up, then all of them in turns, `settle` before each turn, and returns the times of
-// each.
-std::vector<std::vector<double>> time_in_turns(std::span<const std::function<void()>> works,
-                                               const std::function<void()>& settle) {
+struct Work {
+  std::function<void()> run;
+  bool leaves_threads_polling;  // OpenBLAS's
+};
+
+// Runs every work once for warm-up, then all of them in turns, and returns the times of each. `settle` comes before a
+// work that would meet the threads of the one before.
+std::vector<std::vector<double>> time_in_turns(std::span<const Work> works, const std::function<void()>& settle) {
   double round = 0;
-  for (const auto& work : works) round += seconds_of(work);
+  for (const Work& work : works)
+    round += seconds_of(work.run) + (work.leaves_threads_polling ? seconds_of(settle) : 0.0);
   const int rounds = static_cast<int>(std::clamp(kSecondsPerRow / round, 1.0 * kFewestRounds, 1.0 * kMostRounds));
   std::vector<std::vector<double>> times(works.size());
   for (int i = 0; i < rounds; ++i) {
-    settle();
-    for (std::size_t w = 0; w < works.size(); ++w) times[w].push_back(seconds_of(works[w]));
+    for (std::size_t w = 0; w < works.size(); ++w) {
+      times[w].push_back(seconds_of(works[w].run));
+      if (works[w].leaves_threads_polling) settle();
+    }
   }
   return times;
 }
@@ -60,33 +67,25 @@ std::size_t copies_past_the_caches(double bytes) {
   return static_cast<std::size_t>(std::min(kMost, static_cast<double>(past_the_caches()) / bytes)) + 1;
 }
 
-// The layer's weights and the baseline's, in enough copies that no call finds its own in a cache.
-class RotatedWeights {
+// One numerics' layers over the same weights, in enough copies that no call finds its own in a cache.
+class RotatedLayers {
  public:
-  RotatedWeights(const Context& context, const Weights& weights, ThreadPool& pool, bool with_sgemm) {
+  RotatedLayers(const Context& context, const Weights& weights) : context_(context) {
     const WeightView view = weights.view();
-    const double values = static_cast<double>(weights.n) * static_cast<double>(weights.k);
-    const std::size_t layers = copies_past_the_caches(values * static_cast<double>(dtype_bytes(weights.dtype)));
-    for (std::size_t i = 0; i < layers; ++i) layers_.emplace_back(context, std::span(&view, 1), "bench");
-    if (!with_sgemm) return;
-    copies_.resize(copies_past_the_caches(values * sizeof(float)));
-    for (auto& copy : copies_) {
-      copy.resize(static_cast<std::size_t>(weights.n * weights.k));
-      pool.parallel_for(weights.n, [&](std::int64_t row, int) {
-        float* to = copy.data() + row * weights.k;
-        for (std::int64_t k = 0; k < weights.k; ++k) to[k] = reference::widened(view, row, k);
-      });
-    }
+    const double bytes =
+        static_cast<double>(weights.n) * static_cast<double>(weights.k) * static_cast<double>(dtype_bytes(view.dtype));
+    for (std::size_t i = 0; i < copies_past_the_caches(bytes); ++i)
+      layers_.emplace_back(context, std::span(&view, 1), "bench");
   }
 
-  const LinearLayer& next_layer() { return layers_[layer_++ % layers_.size()]; }
-  const float* next_copy() { return copies_[copy_++ % copies_.size()].data(); }
+  const Context& context() const { return context_; }
+  const LinearLayer& next() { return layers_[next_++ % layers_.size()]; }
+  bool is_baseline() const { return !context_.state().contract->reproducible; }
 
  private:
+  Context context_;
   std::vector<LinearLayer> layers_;
-  std::vector<std::vector<float>> copies_;
-  std::size_t layer_ = 0;
-  std::size_t copy_ = 0;
+  std::size_t next_ = 0;
 };
 
 class CpuLinearTimer final : public LinearTimer {
@@ -97,50 +96,71 @@ class CpuLinearTimer final : public LinearTimer {
         pool_(context_.threads()),
         read_(past_the_caches(), pool_) {
     try {
-      openblas_.emplace(context_.threads());
+      vendor_ = context_.state().libraries.openblas.get(context_.threads()).description();
+      for (const std::string& name : target.baselines)
+        baselines_.push_back(Context::cpu(name, target.isa, target.threads));
     } catch (const Error& error) {
-      no_openblas_ = error.what();
+      if (!target.baselines_may_miss && !target.baselines.empty()) throw;
+      vendor_ = error.what();
     }
   }
 
   std::string description() const override { return context_.description(); }
-  std::string sgemm_description() const override { return openblas_ ? openblas_->description() : no_openblas_; }
+  std::string vendor_description() const override { return vendor_; }
+  std::vector<std::string> baselines() const override {
+    std::vector<std::string> names;
+    for (const Context& baseline : baselines_) names.emplace_back(baseline.numerics());
+    return names;
+  }
 
   void measure(const BenchShape& shape, std::span<const std::int64_t> ms,
                const std::function<void(const BenchRow&)>& report) override {
-    const Weights weights = make_weights(kSeed, target_.weights, shape.n, shape.k, pool_);
-    RotatedWeights rotated(context_, weights, pool_, openblas_.has_value());
+    std::vector<RotatedLayers> layers;  // the contract's, then each baseline's
+    {
+      const Weights weights = make_weights(kSeed, target_.weights, shape.n, shape.k, pool_);
+      layers.emplace_back(context_, weights);
+      for (const Context& baseline : baselines_) layers.emplace_back(baseline, weights);
+    }
     for (const std::int64_t m : ms)
-      if (m <= shape.max_m) report(measure_row(shape, m, rotated));
+      if (m <= shape.max_m) report(measure_row(shape, m, layers));
   }
 
  private:
-  BenchRow measure_row(const BenchShape& shape, std::int64_t m, RotatedWeights& rotated) {
+  BenchRow measure_row(const BenchShape& shape, std::int64_t m, std::span<RotatedLayers> layers) {
     const std::vector<float> activations = make_activations(kSeed + 1, m, shape.k);
     std::vector<float> results(static_cast<std::size_t>(m * shape.n));
     const ConstMatrix x{activations.data(), m, shape.k, shape.k};
     const LinearOutput output{.y = {results.data(), m, shape.n, shape.n}};
-    const Workspace workspace(context_, rotated.next_layer().workspace_bytes(m));
     const std::size_t weight_bytes = static_cast<std::size_t>(shape.n * shape.k) * dtype_bytes(target_.weights);
     std::size_t read_bytes = 0;
-    std::vector<std::function<void()>> works = {[&] { rotated.next_layer().run(x, std::span(&output, 1), workspace); },
-                                                [&] { read_bytes = read_.run(weight_bytes); }};
-    if (openblas_) works.push_back([&] { openblas_->sgemm(x, rotated.next_copy(), output.y); });
+    double burst_operations = 0;
+    std::vector<Workspace> workspaces;
+    std::vector<Work> works = {{[&] { read_bytes = read_.run(weight_bytes); }, false},
+                               {[&] { burst_operations = run_fma_burst(pool_); }, false}};
+    const std::size_t floors = works.size();
+    for (RotatedLayers& rotated : layers) workspaces.emplace_back(rotated.context(), rotated.next().workspace_bytes(m));
+    for (std::size_t i = 0; i < layers.size(); ++i)
+      works.push_back({[&, i] { layers[i].next().run(x, std::span(&output, 1), workspaces[i]); },
+                       layers[i].is_baseline() && pool_.threads() > 1});
     const auto times = time_in_turns(works, [&] { settle(); });
+    const auto measured = [&](std::size_t i) {
+      return Measured{.numerics = std::string(layers[i].context().numerics()),
+                      .implementation = layers[i].next().implementation(),
+                      .times = summarise(times[floors + i]),
+                      .workspace_bytes = layers[i].next().workspace_bytes(m)};
+    };
     BenchRow row{.shape = shape,
                  .m = m,
                  .weights = target_.weights,
-                 .numerics = target_.numerics,
-                 .implementation = rotated.next_layer().implementation(),
-                 .linear = summarise(times[0]),
-                 .read = {summarise(times[1]), read_bytes},
-                 .sgemm = std::nullopt};
-    if (openblas_) row.sgemm = summarise(times[2]);
+                 .linear = measured(0),
+                 .read = {summarise(times[0]), read_bytes},
+                 .peak_gigaflops = burst_operations / summarise(times[1]).fastest * 1e-9,
+                 .baselines = {}};
+    for (std::size_t i = 1; i < layers.size(); ++i) row.baselines.push_back(measured(i));
     return row;
   }
 
   void settle() {
-    if (!openblas_ || pool_.threads() == 1) return;
     std::this_thread::sleep_for(kOpenBlasSettles);
     const auto awake = std::chrono::steady_clock::now() + kCoresWake;
     pool_.parallel_for(pool_.threads(), [&](std::int64_t, int) {
@@ -153,8 +173,8 @@ class CpuLinearTimer final : public LinearTimer {
   Context context_;
   ThreadPool pool_;
   StreamingRead read_;
-  std::optional<vendor::OpenBlas> openblas_;
-  std::string no_openblas_;
+  std::string vendor_;
+  std::vector<Context> baselines_;
 };
 
 }  // namespace

@@ -3,9 +3,9 @@
 #include "base/check.hpp"
 #include "base/math.hpp"
 #include "kernels/cuda/backend.hpp"
+#include "kernels/cuda/peak.hpp"
 #include "kernels/cuda/timing.hpp"
-#include "kernels/reference/linear.hpp"
-#include "kernels/vendor/cublas.hpp"
+#include "ops/context_state.hpp"
 #include "reprofuse/linear.hpp"
 #include "study/bench_linear.hpp"
 #include "study/device_buffer.hpp"
@@ -34,87 +34,106 @@ std::vector<DeviceBuffer> upload_copies(const void* data, std::size_t bytes) {
   return copies;
 }
 
-std::vector<float> widened(const Weights& weights, ThreadPool& pool) {
-  std::vector<float> wide(static_cast<std::size_t>(weights.n * weights.k));
-  pool.parallel_for(weights.n, [&](std::int64_t row, int) {
-    for (std::int64_t k = 0; k < weights.k; ++k)
-      wide[static_cast<std::size_t>(row * weights.k + k)] = reference::widened(weights.view(), row, k);
-  });
-  return wide;
-}
-
 class CudaLinearTimer final : public LinearTimer {
  public:
   explicit CudaLinearTimer(const BenchTarget& target)
-      : target_(target), context_(Context::cuda(target.numerics, kDevice)), pool_(available_cores()) {
+      : target_(target),
+        context_(Context::cuda(target.numerics, kDevice)),
+        pool_(available_cores()),
+        peak_gigaflops_(cuda::peak_fma_gigaflops(kDevice)) {
     try {
-      cublas_.emplace();
+      vendor_ = context_.state().libraries.cublas.get().description();
+      for (const std::string& name : target.baselines) baselines_.push_back(Context::cuda(name, kDevice));
     } catch (const Error& error) {
-      no_cublas_ = error.what();
+      if (!target.baselines_may_miss && !target.baselines.empty()) throw;
+      vendor_ = error.what();
     }
   }
 
   std::string description() const override { return context_.description(); }
-  std::string sgemm_description() const override { return cublas_ ? cublas_->description() : no_cublas_; }
+  std::string vendor_description() const override { return vendor_; }
+  std::vector<std::string> baselines() const override {
+    std::vector<std::string> names;
+    for (const Context& baseline : baselines_) names.emplace_back(baseline.numerics());
+    return names;
+  }
 
   void measure(const BenchShape& shape, std::span<const std::int64_t> ms,
                const std::function<void(const BenchRow&)>& report) override {
     const Weights weights = make_weights(kSeed, target_.weights, shape.n, shape.k, pool_);
-    const std::size_t bytes = static_cast<std::size_t>(shape.n * shape.k) * dtype_bytes(target_.weights);
-    const auto narrow = upload_copies(weights.storage.data(), bytes);
-    std::vector<DeviceBuffer> wide;
-    if (cublas_) {
-      const std::vector<float> values = widened(weights, pool_);
-      wide = upload_copies(values.data(), values.size() * sizeof(float));
-    }
+    const auto copies = upload_copies(weights.storage.data(), weights.storage.size());
     for (const std::int64_t m : ms)
-      if (m <= shape.max_m) report(measure_row(shape, m, narrow, wide));
+      if (m <= shape.max_m) report(measure_row(shape, m, copies));
   }
 
  private:
-  BenchRow measure_row(const BenchShape& shape, std::int64_t m, const std::vector<DeviceBuffer>& narrow,
-                       const std::vector<DeviceBuffer>& wide) {
+  // Operands of one row on the device.
+  struct Operands {
+    ConstMatrix x;
+    LinearOutput output;
+    const std::vector<DeviceBuffer>& copies;  // of the weights
+  };
+
+  BenchRow measure_row(const BenchShape& shape, std::int64_t m, const std::vector<DeviceBuffer>& copies) {
     const std::vector<float> activations = make_activations(kSeed + 1, m, shape.k);
     const DeviceBuffer device_x = upload(activations.data(), activations.size() * sizeof(float));
     const DeviceBuffer device_y(kDevice, static_cast<std::size_t>(m * shape.n) * sizeof(float));
-    const ConstMatrix x{device_x.as<float>(), m, shape.k, shape.k};
-    const Matrix y{device_y.as<float>(), m, shape.n, shape.n};
+    const Operands operands{.x = {device_x.as<float>(), m, shape.k, shape.k},
+                            .output = {.y = {device_y.as<float>(), m, shape.n, shape.n}, .bias = nullptr},
+                            .copies = copies};
     const std::size_t bytes = static_cast<std::size_t>(shape.n * shape.k) * dtype_bytes(target_.weights);
-
-    std::vector<LinearLayer> layers;
-    for (const DeviceBuffer& copy : narrow) {
-      const WeightView view{copy.as<void>(), target_.weights, shape.n, shape.k, shape.k};
-      layers.emplace_back(context_, std::span(&view, 1), "bench");
-    }
-    const Workspace workspace(context_, layers[0].workspace_bytes(m));
-    const LinearOutput output{.y = y, .bias = nullptr};
-    BenchRow row{
-        .shape = shape,
-        .m = m,
-        .weights = target_.weights,
-        .numerics = target_.numerics,
-        .implementation = layers[0].implementation(),
-        .linear = time_each(layers, [&](const LinearLayer& layer,
-                                        void* stream) { layer.run(x, std::span(&output, 1), workspace, stream); }),
-        .read = {time_each(narrow,
-                           [&](const DeviceBuffer& copy, void* stream) {
-                             cuda::enqueue_read(kDevice, copy.as<void>(), bytes, device_y.as<void>(), stream);
-                           }),
-                 bytes},
-        .sgemm = std::nullopt,
-        .bf16 = std::nullopt};
-    check_workspace(context_, workspace.data(), nullptr);
-    if (cublas_)
-      row.sgemm = time_each(
-          wide, [&](const DeviceBuffer& copy, void* stream) { cublas_->sgemm(x, copy.as<float>(), y, stream); });
-    if (cublas_ && target_.weights == DType::kBF16) {
-      const Weights bf16_x = make_weights(kSeed + 2, DType::kBF16, m, shape.k, pool_);
-      const DeviceBuffer device_bf16_x = upload(bf16_x.storage.data(), bf16_x.storage.size());
-      row.bf16 = time_each(narrow, [&](const DeviceBuffer& copy, void* stream) {
-        cublas_->bf16(device_bf16_x.as<void>(), copy.as<void>(), device_y.as<void>(), m, shape.n, shape.k, stream);
-      });
+    const auto read = [&](const DeviceBuffer& copy, void* stream) {
+      cuda::enqueue_read(kDevice, copy.as<void>(), bytes, device_y.as<void>(), stream);
+    };
+    BenchRow row{.shape = shape,
+                 .m = m,
+                 .weights = target_.weights,
+                 .linear = time_layer(context_, shape, operands),
+                 .read = {time_each(copies, read), bytes},
+                 .peak_gigaflops = peak_gigaflops_,
+                 .baselines = {}};
+    for (const Context& baseline : baselines_) {
+      const bool product_alone = baseline.state().contract->bf16_activations && target_.weights == DType::kBF16;
+      row.baselines.push_back(product_alone ? time_bf16_product(baseline, shape, operands)
+                                            : time_layer(baseline, shape, operands));
     }
     return row;
+  }
+
+  Measured time_layer(const Context& context, const BenchShape& shape, const Operands& operands) {
+    std::vector<LinearLayer> layers;
+    for (const DeviceBuffer& copy : operands.copies) {
+      const WeightView view{copy.as<void>(), target_.weights, shape.n, shape.k, shape.k};
+      layers.emplace_back(context, std::span(&view, 1), "bench");
+    }
+    const Workspace workspace(context, layers[0].workspace_bytes(operands.x.rows));
+    const auto run = [&](const LinearLayer& layer, void* stream) {
+      layer.run(operands.x, std::span(&operands.output, 1), workspace, stream);
+    };
+    Measured measured{.numerics = std::string(context.numerics()),
+                      .implementation = layers[0].implementation(),
+                      .times = time_each(layers, run),
+                      .workspace_bytes = layers[0].workspace_bytes(operands.x.rows)};
+    check_workspace(context, workspace.data(), nullptr);
+    return measured;
+  }
+
+  // The vendor's product alone, on x and y that are BF16 already: a framework that keeps activations in BF16 pays for
+  // no conversion, so neither does the baseline.
+  Measured time_bf16_product(const Context& context, const BenchShape& shape, const Operands& operands) {
+    const std::int64_t m = operands.x.rows;
+    const Weights x = make_weights(kSeed + 2, DType::kBF16, m, shape.k, pool_);
+    const DeviceBuffer device_x = upload(x.storage.data(), x.storage.size());
+    const DeviceBuffer scratch(kDevice, vendor::Cublas::kScratchBytes);
+    const vendor::Cublas& cublas = context.state().libraries.cublas.get();
+    const auto run = [&](const DeviceBuffer& copy, void* stream) {
+      cublas.bf16({device_x.as<void>(), m, shape.k, shape.k}, {copy.as<void>(), shape.n, shape.k, shape.k},
+                  operands.output.y.data, {stream, scratch.as<void>()});
+    };
+    return {.numerics = std::string(context.numerics()),
+            .implementation = cublas.description(),
+            .times = time_each(operands.copies, run),
+            .workspace_bytes = vendor::Cublas::kScratchBytes};
   }
 
   // One replay runs the work on every copy in turn; a time is that of one copy.
@@ -130,8 +149,9 @@ class CudaLinearTimer final : public LinearTimer {
   BenchTarget target_;
   Context context_;
   ThreadPool pool_;
-  std::optional<vendor::Cublas> cublas_;
-  std::string no_cublas_;
+  double peak_gigaflops_;
+  std::string vendor_;
+  std::vector<Context> baselines_;
 };
 
 }  // namespace

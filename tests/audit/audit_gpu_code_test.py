@@ -68,15 +68,47 @@ PLANTED = {
     ),
 }
 
+# The same for the operations beside the linear layer, which are made of more: what passes there, and what does not.
+ALLOWED_IN_OPS = {
+    ".ptx": ("mul.rn.f32 %f1, %f2, %f3;", "div.rn.f32 %f1, %f2, %f3;", "sqrt.rn.f32 %f1, %f2;",
+             "max.f32 %f1, %f2, %f3;", "sub.rn.f32 %f1, %f2, %f3;", "cvt.rn.f32.s32 %f1, %r1;"),
+    ".sass": ("FMUL R1, R2, R3", "MUFU.RCP R1, R2", "MUFU.RSQ R1, R2", "FCHK P0, R1, R2", "FMUL.FTZ R1, R2, R3",
+              "FFMA.RP R1, R2, R3, R4", "FMNMX R1, R2, R3, PT", "I2FP.F32.S32 R1, R2"),
+}
+PLANTED_IN_OPS = {
+    ".ptx": (
+        ("ex2.approx.f32 %f1, %f2;", "approximation"),
+        ("div.full.f32 %f1, %f2, %f3;", "approximation"),
+        ("sqrt.approx.f32 %f1, %f2;", "approximation"),
+        ("mul.ftz.f32 %f1, %f2, %f3;", "flushes subnormals"),
+        ("red.global.add.f32 [%rd1], %f2;", "atomic"),
+        ("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%f1}, {%r1}, {%r2}, {%f1};", "tensor cores"),
+        ("mul.f64 %fd1, %fd2, %fd3;", "not among"),
+        ("mad.rn.f32 %f1, %f2, %f3, %f4;", "not among"),
+        ("div.rz.f32 %f1, %f2, %f3;", "not among"),
+        ("cvt.rn.bf16.f32 %rs1, %f1;", "not among"),
+    ),
+    ".sass": (
+        ("MUFU.EX2 R1, R2", "special function unit"),
+        ("MUFU.LG2 R1, R2", "special function unit"),
+        ("MUFU.SIN R1, R2", "special function unit"),
+        ("FADD.SAT R1, R2, R3", "clamps its result"),
+        ("REDG.E.ADD.F32.RN.STRONG.GPU desc[UR4][R2.64], R4", "atomic"),
+        ("HMMA.16816.F32.BF16 R4, R4, R8, R4", "tensor cores"),
+        ("DMUL R2, R4, R6", "not among"),
+        ("HMUL2.BF16_V2 R1, R2, R3", "not among"),
+    ),
+}
+
 
 def audit(*arguments):
     done = subprocess.run([sys.executable, AUDIT, *map(str, arguments)], capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
 
 
-def planted_text(suffix, instruction):
-    """clean.* with the instruction as the first of its kernel."""
-    clean = (HERE / f"clean{suffix}").read_text()
+def planted_text(suffix, instruction, namespace="4fma1"):
+    """clean.* with the instruction as the first of its kernel, which stands in the namespace."""
+    clean = (HERE / f"clean{suffix}").read_text().replace("4fma1", namespace)
     if suffix == ".ptx":
         return clean.replace("\tld.param.u64", f"\t{instruction}\n\tld.param.u64", 1)
     return clean.replace("        /*0010*/", f"        /*0008*/                   {instruction} ;\n        /*0010*/", 1)
@@ -103,6 +135,16 @@ def planted_violations_are_caught(_):
                 code, output = audit("text", path)
                 if code != 1 or reason not in output or "   1 violations" not in output:
                     yield f"{instruction}: exit status {code}, expected 1 and '{reason}'\n{output}"
+            for instruction in ALLOWED_IN_OPS[suffix]:
+                path.write_text(planted_text(suffix, instruction, "4fma13ops"))
+                code, output = audit("text", path)
+                if code != 0:
+                    yield f"{instruction} in an operation: exit status {code}\n{output}"
+            for instruction, reason in PLANTED_IN_OPS[suffix]:
+                path.write_text(planted_text(suffix, instruction, "4fma13ops"))
+                code, output = audit("text", path)
+                if code != 1 or reason not in output or "   1 violations" not in output:
+                    yield f"{instruction} in an operation: exit status {code}, expected 1 and '{reason}'\n{output}"
             path.write_text((HERE / f"clean{suffix}").read_text().replace("4fma1", "4fma2"))
             code, output = audit("text", path)
             if code != 1 or "belongs to no contract" not in output:

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The CPU kernels are what their names say: their only floating-point arithmetic is fused multiply-adds and additions,
 in registers of the target's width. F16 kernels may multiply too: they rescale a weight's exponent, which is exact.
+So may attention, whose scores and merges have products of their own.
 
 Usage: cpu_instructions_test.py OBJDUMP LIBRARY
 """
@@ -19,10 +20,11 @@ class Family:
     fewest: int  # how many of these there must be
     fused: str
     add: str
-    product: str  # where the weights are F16
+    product: str
+    product_in: str = "::F16Pair"  # those that may hold products
 
     def allows(self, name, instruction):
-        patterns = (self.fused, self.add, *((self.product,) if "::F16Pair" in name else ()))
+        patterns = (self.fused, self.add, *((self.product,) if self.product_in in name else ()))
         return any(re.match(pattern, instruction) for pattern in patterns)
 
 
@@ -36,11 +38,18 @@ class Machine:
 
 SCALAR = r"cpu::\(anonymous namespace\)::(?:chain_rows|widen_panel|segment)"
 TILES = 15  # at least five numbers of rows, in three weight types
+ATTENTION = r"::(?:score_keys|sum_values)<(?!.*Simd<float, 1ul)"  # but for the single elements at the end of a head
+ATTENTION_TILES = 12  # scores, whole strips and single vectors, for two numbers of lines, in two types of cache
 
 
 def x86_tiles(target, register):
     return Family(rf"{target}::segment_tile<", "", TILES, rf"vfmadd(?:132|213|231)ps .*{register}",
                   rf"vaddps .*{register}", rf"vmulps .*{register}")
+
+
+def x86_attention(target, register):
+    return dataclasses.replace(x86_tiles(target, register), functions=target + ATTENTION, fewest=ATTENTION_TILES,
+                               product_in="")
 
 
 X86 = Machine(
@@ -50,6 +59,8 @@ X86 = Machine(
     families={
         "avx2": x86_tiles("N_AVX2", "%ymm"),
         "avx512": x86_tiles("N_AVX3", "%zmm"),
+        "avx2 attention": x86_attention("N_AVX2", "%ymm"),
+        "avx512 attention": x86_attention("N_AVX3", "%zmm"),
         "scalar": Family(SCALAR, r"::chain_rows_fma\(", 1, r"vfmadd(?:132|213|231)ss ", r"v?addss ", r"v?mulss "),
     },
     planted=(
@@ -66,6 +77,12 @@ X86 = Machine(
         ("avx512", "::F32Word", "vfmadd231ps %ymm1,%ymm2,%ymm3", False),
         ("avx512", "::F32Word", "vrcp14ps %zmm1,%zmm2", False),
         ("avx512", "::F32Word", "vcvtps2pd %ymm1,%zmm2", False),
+        ("avx2 attention", "::score_keys<", "vmulps %ymm1,%ymm2,%ymm3", True),
+        ("avx2 attention", "::sum_values<", "vfmadd231ps %xmm1,%xmm2,%xmm3", False),
+        ("avx2 attention", "::sum_values<", "vdivps %ymm1,%ymm2,%ymm3", False),
+        ("avx512 attention", "::score_keys<", "vdpbf16ps %zmm1,%zmm2,%zmm3", False),
+        ("avx512 attention", "::score_keys<", "vmulps %ymm1,%ymm2,%ymm3", False),
+        ("avx512 attention", "::sum_values<", "vrcp14ps %zmm1,%zmm2", False),
         ("scalar", "::chain_rows_fma(", "vmulss %xmm1,%xmm2,%xmm3", False),
         ("scalar", "::chain_rows_fma(", "vfmadd231ps %ymm1,%ymm2,%ymm3", False),
         ("scalar", "::chain_rows_generic(", "mulss %xmm1,%xmm2", False),
@@ -81,9 +98,13 @@ AARCH64 = Machine(
     moves=r"f(?:mov|csel)\s",
     families={
         "neon": Family(r"N_NEON::segment_tile<", "", TILES, r"fmla\s+v\d+\.4s", r"fadd\s+v\d+\.4s", r"fmul\s+v\d+\.4s"),
+        "neon attention": Family("N_NEON" + ATTENTION, "", ATTENTION_TILES, r"fmla\s+v\d+\.4s", r"fadd\s+v\d+\.4s",
+                                 r"fmul\s+v\d+\.4s", ""),
         "scalar": Family(SCALAR, r"::chain_rows_generic\(", 1, r"fmadd\s+s", r"fadd\s+s", r"fmul\s+s"),
     },
     planted=(
+        ("neon attention", "::score_keys<", "fmul\tv1.4s, v2.4s, v3.4s", True),
+        ("neon attention", "::sum_values<", "fdiv\tv1.4s, v2.4s, v3.4s", False),
         ("neon", "::Bf16Pair", "fmul\tv1.4s, v2.4s, v3.4s", False),
         ("neon", "::F16Pair", "fmul\tv1.4s, v2.4s, v3.4s", True),
         ("neon", "::F16Pair", "fmul\ts1, s2, s3", False),

@@ -55,36 +55,72 @@ TEST(BenchLinear, TimesAreOrderStatistics) {
   EXPECT_EQ(times.p90, 18);
 }
 
+Measured measured(const std::string& numerics, double median) {
+  return {.numerics = numerics, .implementation = "scalar", .times = {median, 0, 0}, .workspace_bytes = 0};
+}
+
+BenchRow row_of(const BenchShape& shape, std::int64_t m, double linear, double baseline) {
+  return {.shape = shape,
+          .m = m,
+          .weights = DType::kBF16,
+          .linear = measured("fma-1", linear),
+          .read = {{2e-3, 0, 0}, 16'000'000},
+          .peak_gigaflops = 64,
+          .baselines = {measured("layercast", baseline)}};
+}
+
 TEST(BenchLinear, RatiosFollowFromTheMedians) {
-  const BenchRow row{.shape = {"a", 1000, 2000},
-                     .m = 4,
-                     .weights = DType::kBF16,
-                     .numerics = "fma-1",
-                     .implementation = "scalar",
-                     .linear = {1e-3, 0, 0},
-                     .read = {{2e-3, 0, 0}, 16'000'000},
-                     .sgemm = Times{3e-3, 0, 0}};
+  const BenchRow row = row_of({"a", 1000, 2000}, 4, 1e-3, 3e-3);
   EXPECT_DOUBLE_EQ(row.gigabytes_per_second(), 4.0);
   EXPECT_DOUBLE_EQ(row.gigaflops(), 16.0);
   EXPECT_DOUBLE_EQ(row.read_fraction(), 0.5);
-  EXPECT_DOUBLE_EQ(*row.sgemm_ratio(), 3.0);
+  EXPECT_DOUBLE_EQ(row.fma_fraction(), 0.25);
+  EXPECT_DOUBLE_EQ(row.ratio_to(row.baselines[0]), 3.0);
+}
+
+TEST(BenchLinear, AForwardIsEveryLayersProjectionsAndTheHead) {
+  std::vector<BenchRow> rows = {row_of({"17x1", 17, 1}, 1, 100, 100)};  // no model's, so in no sum
+  for (const BenchShape& shape : parse_bench_shapes("llama-3.2-3b"))
+    for (const std::int64_t m : {1, 512})
+      if (m <= shape.max_m) rows.push_back(row_of(shape, m, static_cast<double>(m), 10));
+  const auto sums = sum_forwards(rows);
+  ASSERT_EQ(sums.size(), 2U);
+  EXPECT_EQ(sums[0].model, "llama-3.2-3b");
+  EXPECT_EQ(sums[0].layers, 28);
+  EXPECT_TRUE(sums[0].with_head);
+  EXPECT_DOUBLE_EQ(sums[0].linear, 28 * 4 + 1);
+  EXPECT_DOUBLE_EQ(sums[0].baselines[0], (28 * 4 + 1) * 10.0);
+  EXPECT_EQ(sums[1].m, 512);
+  EXPECT_FALSE(sums[1].with_head);
+  EXPECT_DOUBLE_EQ(sums[1].linear, 28 * 4 * 512.0);
+
+  rows.erase(rows.begin() + 1);  // one projection missing at m = 1: no sum that could be mistaken for a forward
+  EXPECT_EQ(sum_forwards(rows).size(), 1U);
 }
 
 TEST(BenchLinear, TheCpuTimerMeasuresEveryRowItIsAskedForUpToTheShapesLimit) {
-  const auto timer =
-      make_cpu_linear_timer({.numerics = "fma-1", .weights = DType::kF16, .isa = Isa::kScalar, .threads = 2});
-  std::vector<std::int64_t> measured;
+  const auto timer = make_cpu_linear_timer({.numerics = "fma-1",
+                                            .baselines = {"layercast", "sgemm"},
+                                            .baselines_may_miss = true,
+                                            .weights = DType::kF16,
+                                            .isa = Isa::kScalar,
+                                            .threads = 2});
+  std::vector<std::int64_t> measured_m;
   const std::int64_t ms[] = {1, 3, 70};
   timer->measure({"small", 4096, 512, 64}, ms, [&](const BenchRow& row) {
-    measured.push_back(row.m);
-    EXPECT_EQ(row.implementation, "scalar");
-    EXPECT_GT(row.linear.fastest, 0);
-    EXPECT_LE(row.linear.fastest, row.linear.median);
-    EXPECT_LE(row.linear.median, row.linear.p90);
+    measured_m.push_back(row.m);
+    EXPECT_EQ(row.linear.implementation, "scalar");
+    EXPECT_GT(row.linear.times.fastest, 0);
+    EXPECT_LE(row.linear.times.fastest, row.linear.times.median);
+    EXPECT_LE(row.linear.times.median, row.linear.times.p90);
     EXPECT_GE(static_cast<double>(row.read.bytes), row.weight_bytes());
+    EXPECT_GT(row.peak_gigaflops, 0);
+    std::vector<std::string> names;
+    for (const Measured& baseline : row.baselines) names.push_back(baseline.numerics);
+    EXPECT_EQ(names, timer->baselines());
   });
-  EXPECT_EQ(measured, (std::vector<std::int64_t>{1, 3}));
-  EXPECT_FALSE(timer->sgemm_description().empty());
+  EXPECT_EQ(measured_m, (std::vector<std::int64_t>{1, 3}));
+  EXPECT_FALSE(timer->vendor_description().empty());
 }
 
 }  // namespace

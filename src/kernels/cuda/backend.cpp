@@ -57,6 +57,7 @@ void release(void* pointer) noexcept {
 
 void copy_to_device(void* to, const void* from, std::size_t bytes) {
   check(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice), "cudaMemcpy to the device");
+  check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");  // from pageable memory, cudaMemcpy may return early
 }
 
 void copy_to_host(void* to, const void* from, std::size_t bytes) {

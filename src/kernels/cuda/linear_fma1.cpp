@@ -5,6 +5,7 @@
 #include "base/math.hpp"
 #include "kernels/cuda/backend.hpp"
 #include "kernels/cuda/check.hpp"
+#include "kernels/cuda/launch.hpp"
 #include "kernels/cuda/linear_fma1_params.hpp"
 
 namespace reprofuse::cuda::fma1 {
@@ -125,11 +126,8 @@ void CudaLinear::launch(const kernels::LinearCall& call, const Group& group, Sch
   const int segments = static_cast<int>(segment_count(p.k));
   const dim3 grid(ceil_div(p.m, kernel.tile_m), tiles, p.split ? segments : 1);
   const int shared = kernel.shared_bytes + (p.split || segments == 1 ? 0 : kernel.fold_bytes);
-  void* arguments[] = {&p};
-  check(cudaLaunchKernel(kernel.function, grid, dim3(kernel.threads), arguments, shared, stream), kernel.name);
-  if (p.split) {
-    check(launch_fold_ascending(p, segments, stream), "fold_ascending");
-  }
+  check(launch_kernel(kernel.function, {grid, kernel.threads, shared}, p, stream), kernel.name);
+  if (p.split) check(launch_fold_ascending(p, stream), "fold_ascending");
 }
 
 }  // namespace reprofuse::cuda::fma1

@@ -1,4 +1,6 @@
 #include "base/math.hpp"
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/launch.hpp"
 #include "kernels/cuda/linear_fma1_params.cuh"
 
 namespace reprofuse::cuda::fma1 {
@@ -6,7 +8,10 @@ namespace {
 
 constexpr int kThreads = 256;
 
-__global__ void fold_ascending(const __grid_constant__ Params p, int segments) {
+__global__ void fold_ascending(const __grid_constant__ Params p) {
+  let_next_kernel_start();
+  wait_for_previous_kernel();
+  const auto segments = static_cast<int>(reprofuse::fma1::segment_count(p.k));
   const int column = blockIdx.x * blockDim.x + threadIdx.x;
   const int m = blockIdx.y;
   if (column >= p.columns) return;
@@ -27,11 +32,9 @@ cudaError_t load_fold_ascending() {
   return cudaFuncGetAttributes(&attributes, fold_ascending);
 }
 
-cudaError_t launch_fold_ascending(const Params& params, int segments, cudaStream_t stream) {
-  Params copy = params;
-  void* arguments[] = {&copy, &segments};
+cudaError_t launch_fold_ascending(const Params& params, cudaStream_t stream) {
   const dim3 grid(ceil_div(params.columns, kThreads), params.m);
-  return cudaLaunchKernel(reinterpret_cast<const void*>(fold_ascending), grid, dim3(kThreads), arguments, 0, stream);
+  return launch_kernel(reinterpret_cast<const void*>(fold_ascending), {grid, kThreads}, params, stream);
 }
 
 }  // namespace reprofuse::cuda::fma1

@@ -42,6 +42,6 @@ struct Params {
 
 // Folds the partials of a split in ascending order of segments, then adds the bias.
 cudaError_t load_fold_ascending();
-cudaError_t launch_fold_ascending(const Params& params, int segments, cudaStream_t stream);
+cudaError_t launch_fold_ascending(const Params& params, cudaStream_t stream);
 
 }  // namespace reprofuse::cuda::fma1

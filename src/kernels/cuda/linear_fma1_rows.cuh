@@ -3,6 +3,7 @@
 // them.
 #pragma once
 
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/linear_fma1_params.cuh"
 #include "kernels/cuda/weight_types.cuh"
 #include "numerics/order.hpp"
@@ -31,10 +32,10 @@ __device__ inline void copy_async(void* shared, const void* global) {
   asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(address), "l"(global));
 }
 
-// Brings k-tile [k, k + kTileK) of the block's weight rows and of x into one stage. Rows beyond the edge repeat the
+// Bring k-tile [k, k + kTileK) of the block's weight rows, and of x, into one stage. Rows beyond the edge repeat the
 // last one: their results are not stored. k is a multiple of a vector, so a vector is whole or absent.
 template <typename S>
-__device__ inline void fetch_stage(const Params& p, const Output& out, unsigned char* stage, int n0, int m0, int k) {
+__device__ inline void fetch_weights(const Params& p, const Output& out, unsigned char* stage, int n0, int k) {
 #pragma unroll
   for (int i = 0; i < S::kTileN * S::kVectors / S::kThreads; ++i) {
     const int at = threadIdx.x + i * S::kThreads;
@@ -43,6 +44,10 @@ __device__ inline void fetch_stage(const Params& p, const Output& out, unsigned 
     const auto* w = static_cast<const typename S::W::Bits*>(out.w) + min(n0 + row, out.n - 1) * out.w_stride + kv;
     if (kv < p.k) copy_async(stage + row * S::kRowBytes + vector * 16, w);
   }
+}
+
+template <typename S>
+__device__ inline void fetch_x(const Params& p, unsigned char* stage, int m0, int k) {
   auto* xs = reinterpret_cast<float*>(stage + S::kTileN * S::kRowBytes);  // [kTileM][kTileK]
   for (int at = threadIdx.x; at < S::kTileM * S::kTileK / 4; at += S::kThreads) {
     const int m = at / (S::kTileK / 4), kx = at % (S::kTileK / 4) * 4;
@@ -97,9 +102,16 @@ __global__ __launch_bounds__(S::kThreads) void linear_rows(const __grid_constant
   const int k_end = p.split ? min(p.k, k_begin + kSegment) : p.k;
 
   float acc[S::kRows][S::kM] = {}, total[S::kRows][S::kM] = {};
+  // Weights are constants, so the first of them are on their way before the kernel that makes x has finished.
+  let_next_kernel_start();
   for (int s = 0; s < S::kStages - 1; ++s) {
     const int k = k_begin + s * S::kTileK;
-    if (k < k_end) fetch_stage<S>(p, out, shared + s * S::kStageBytes, n0, m0, k);
+    if (k < k_end) fetch_weights<S>(p, out, shared + s * S::kStageBytes, n0, k);
+  }
+  wait_for_previous_kernel();
+  for (int s = 0; s < S::kStages - 1; ++s) {
+    const int k = k_begin + s * S::kTileK;
+    if (k < k_end) fetch_x<S>(p, shared + s * S::kStageBytes, m0, k);
     asm volatile("cp.async.commit_group;");
   }
   int stage = 0, ahead = S::kStages - 1;
@@ -107,7 +119,10 @@ __global__ __launch_bounds__(S::kThreads) void linear_rows(const __grid_constant
     asm volatile("cp.async.wait_group %0;" ::"n"(S::kStages - 2));
     __syncthreads();
     const int k_ahead = k + (S::kStages - 1) * S::kTileK;
-    if (k_ahead < k_end) fetch_stage<S>(p, out, shared + ahead * S::kStageBytes, n0, m0, k_ahead);
+    if (k_ahead < k_end) {
+      fetch_weights<S>(p, out, shared + ahead * S::kStageBytes, n0, k_ahead);
+      fetch_x<S>(p, shared + ahead * S::kStageBytes, m0, k_ahead);
+    }
     asm volatile("cp.async.commit_group;");
 
     const unsigned char* weights = shared + stage * S::kStageBytes;

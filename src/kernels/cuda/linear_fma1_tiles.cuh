@@ -3,6 +3,7 @@
 // wait in shared memory, because the registers hold the running chain.
 #pragma once
 
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/linear_fma1_params.cuh"
 #include "kernels/cuda/weight_types.cuh"
 #include "numerics/order.hpp"
@@ -181,6 +182,8 @@ __global__ __launch_bounds__(S::kThreads, 1) void linear_tiles(const __grid_cons
   const int k_begin = p.split ? blockIdx.z * kSegment : 0;
   const int k_end = p.split ? min(p.k, k_begin + kSegment) : p.k;
 
+  let_next_kernel_start();
+  wait_for_previous_kernel();
   float acc[S::kM][S::kN] = {};
   const LoaderX<S> from_x(reinterpret_cast<const std::uint32_t*>(p.x), p.x_stride, m0, p.m);
   const LoaderW<S> from_w(static_cast<const typename S::W::Bits*>(out.w), out.w_stride, n0, out.n);

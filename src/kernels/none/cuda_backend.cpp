@@ -1,9 +1,11 @@
 // The CUDA backend of a build without CUDA.
 #include "base/check.hpp"
 #include "kernels/cuda/backend.hpp"
+#include "kernels/cuda/peak.hpp"
 #include "kernels/cuda/timing.hpp"
+#include "kernels/vendor/linear_cublas.hpp"
 
-namespace reprofuse::cuda {
+namespace reprofuse {
 namespace {
 
 [[noreturn]] void missing() {
@@ -12,6 +14,9 @@ namespace {
 }
 
 }  // namespace
+}  // namespace reprofuse
+
+namespace reprofuse::cuda {
 
 void require_device(int) {
   missing();
@@ -44,8 +49,27 @@ std::vector<double> time_replays(int, int, const std::function<void(void*)>&) {
 void enqueue_read(int, const void*, std::size_t, void*, void*) {
   missing();
 }
+double peak_fma_gigaflops(int) {
+  missing();
+}
 std::unique_ptr<kernels::PreparedLinear> prepare_linear_fma1(const kernels::CudaBackend&, std::span<const WeightView>) {
   missing();
 }
 
 }  // namespace reprofuse::cuda
+
+namespace reprofuse::vendor {
+
+std::unique_ptr<kernels::PreparedLinear> prepare_cublas_sgemm(const kernels::CudaBackend&,
+                                                              std::span<const WeightView>) {
+  missing();
+}
+std::unique_ptr<kernels::PreparedLinear> prepare_cublas_layercast(const kernels::CudaBackend&,
+                                                                  std::span<const WeightView>) {
+  missing();
+}
+std::unique_ptr<kernels::PreparedLinear> prepare_cublas_bf16(const kernels::CudaBackend&, std::span<const WeightView>) {
+  missing();
+}
+
+}  // namespace reprofuse::vendor

@@ -18,6 +18,7 @@ constexpr int kMajor = 0, kMinor = 1, kPatch = 2;  // libraryPropertyType_t
 using Create = int(void** handle);
 using Destroy = int(void* handle);
 using SetStream = int(void* handle, void* stream);
+using SetWorkspace = int(void* handle, void* workspace, std::size_t bytes);
 using GetProperty = int(int which, int* value);
 using GemmEx = int(void* handle, int transpose_a, int transpose_b, int m, int n, int k, const void* alpha,
                    const void* a, int type_a, int lda, const void* b, int type_b, int ldb, const void* beta, void* c,
@@ -37,7 +38,8 @@ void check(int status, const char* call) {
 void* open_library() {
   for (const char* name : kLibraries)
     if (void* library = dlopen(name, RTLD_NOW | RTLD_LOCAL)) return library;
-  fail(ErrorCode::kUnsupported, "{} cannot be loaded ({})", kLibraries[0], dlerror());
+  fail(ErrorCode::kUnsupported, "{} cannot be loaded ({}); it comes with the CUDA toolkit, in the package libcublas",
+       kLibraries[0], dlerror());
 }
 
 }  // namespace
@@ -56,26 +58,31 @@ Cublas::Cublas() : library_(open_library()), handle_(nullptr, {library_.get()}) 
   handle_.reset(handle);
 }
 
-// Row-major y = x · wᵀ is column-major yᵀ = w · xᵀ, with w stored transposed.
-void Cublas::gemm(const void* x, const void* w, void* y, int type, std::int64_t m, std::int64_t n, std::int64_t k,
-                  void* stream) const {
+// Row-major y = x · wᵀ is column-major yᵀ = w · xᵀ, with w stored transposed. A new stream takes the scratch away,
+// so both are set for each product. One row has no stride, but cuBLAS wants one that holds it.
+void Cublas::gemm(const DeviceMatrix& x, const DeviceMatrix& w, void* y, std::int64_t y_stride, int type,
+                  const Queue& queue) const {
   const float one = 1.0F, zero = 0.0F;
-  check(find<SetStream>(library_.get(), "cublasSetStream_v2")(handle_.get(), stream), "cublasSetStream");
-  check(find<GemmEx>(library_.get(), "cublasGemmEx")(handle_.get(), kTransposed, kPlain, static_cast<int>(n),
-                                                     static_cast<int>(m), static_cast<int>(k), &one, w, type,
-                                                     static_cast<int>(k), x, type, static_cast<int>(k), &zero, y, type,
-                                                     static_cast<int>(n), kComputeF32, kDefaultAlgorithm),
+  const auto m = static_cast<int>(x.rows), n = static_cast<int>(w.rows), k = static_cast<int>(x.cols);
+  const auto w_step = static_cast<int>(n > 1 ? w.stride : w.cols);
+  const auto x_step = static_cast<int>(m > 1 ? x.stride : x.cols);
+  const auto y_step = static_cast<int>(m > 1 ? y_stride : w.rows);
+  std::lock_guard lock(mutex_);
+  check(find<SetStream>(library_.get(), "cublasSetStream_v2")(handle_.get(), queue.stream), "cublasSetStream");
+  check(find<SetWorkspace>(library_.get(), "cublasSetWorkspace_v2")(handle_.get(), queue.scratch, kScratchBytes),
+        "cublasSetWorkspace");
+  check(find<GemmEx>(library_.get(), "cublasGemmEx")(handle_.get(), kTransposed, kPlain, n, m, k, &one, w.data, type,
+                                                     w_step, x.data, type, x_step, &zero, y, type, y_step, kComputeF32,
+                                                     kDefaultAlgorithm),
         "cublasGemmEx");
 }
 
-void Cublas::sgemm(ConstMatrix x, const float* w, Matrix y, void* stream) const {
-  invariant(x.stride == x.cols && y.stride == y.cols, "the cuBLAS baseline takes dense matrices");
-  gemm(x.data, w, y.data, kTypeF32, x.rows, y.cols, x.cols, stream);
+void Cublas::sgemm(ConstMatrix x, const DeviceMatrix& w, Matrix y, const Queue& queue) const {
+  gemm({x.data, x.rows, x.cols, x.stride}, w, y.data, y.stride, kTypeF32, queue);
 }
 
-void Cublas::bf16(const void* x, const void* w, void* y, std::int64_t m, std::int64_t n, std::int64_t k,
-                  void* stream) const {
-  gemm(x, w, y, kTypeBf16, m, n, k, stream);
+void Cublas::bf16(const DeviceMatrix& x, const DeviceMatrix& w, void* y, const Queue& queue) const {
+  gemm(x, w, y, w.rows, kTypeBf16, queue);
 }
 
 std::string Cublas::description() const {

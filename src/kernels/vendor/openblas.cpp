@@ -30,19 +30,22 @@ void OpenBlas::Close::operator()(void* library) const {
   dlclose(library);
 }
 
-OpenBlas::OpenBlas(int threads) : library_(dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL)) {
+// Its threads poll on after a call, so the library stays mapped when the last context that uses it goes.
+OpenBlas::OpenBlas(int threads) : library_(dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE)), threads_(threads) {
   if (library_ == nullptr)
-    fail(ErrorCode::kUnsupported, "{} cannot be loaded ({}); on Debian: apt install libopenblas0", kLibrary, dlerror());
-  find<SetThreads>(library_.get(), "openblas_set_num_threads")(threads);
+    fail(ErrorCode::kUnsupported, "{} cannot be loaded ({}); on Debian: apt install libopenblas0-pthread", kLibrary,
+         dlerror());
 }
 
 void OpenBlas::sgemm(ConstMatrix x, const float* w, Matrix y) const {
   const auto m = static_cast<int>(x.rows);
   const auto n = static_cast<int>(y.cols);
   const auto k = static_cast<int>(x.cols);
-  find<Sgemm>(library_.get(), "cblas_sgemm")(kRowMajor, kPlain, kTransposed, m, n, k, 1.0F, x.data,
-                                             static_cast<int>(x.stride), w, k, 0.0F, y.data,
-                                             static_cast<int>(y.stride));
+  const auto x_stride = static_cast<int>(m > 1 ? x.stride : x.cols);  // one row has no stride
+  const auto y_stride = static_cast<int>(m > 1 ? y.stride : y.cols);
+  find<SetThreads>(library_.get(), "openblas_set_num_threads")(threads_);
+  find<Sgemm>(library_.get(), "cblas_sgemm")(kRowMajor, kPlain, kTransposed, m, n, k, 1.0F, x.data, x_stride, w, k,
+                                             0.0F, y.data, y_stride);
 }
 
 std::string OpenBlas::description() const {

@@ -1,0 +1,21 @@
+// The options that say where and by which numerics to compute, for every command that runs a model.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "reprofuse/context.hpp"
+
+namespace reprofuse::cli {
+
+struct DeviceArguments {
+  std::string numerics{kDefaultNumerics};
+  std::string device = "cpu";
+  std::string isa;  // empty: the best there is
+  int threads = 0;
+};
+
+void add_device_options(CLI::App& command, DeviceArguments& arguments);
+Context make_context(const DeviceArguments& arguments);
+
+}  // namespace reprofuse::cli

@@ -1,0 +1,87 @@
+#include "cli/info_command.hpp"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "base/check.hpp"
+#include "base/thread_pool.hpp"
+#include "checkpoint/checkpoint.hpp"
+#include "checkpoint/digest.hpp"
+#include "cli/terminal.hpp"
+#include "cli/version.hpp"
+#include "engine/model_folder.hpp"
+#include "ops/contract.hpp"
+#include "reprofuse/context.hpp"
+
+namespace reprofuse::cli {
+namespace {
+
+std::string describe_cuda() {
+  try {
+    return Context::cuda().description();
+  } catch (const Error& error) {
+    return fmt::format("none: {}", error.what());
+  }
+}
+
+void print_machine() {
+  fmt::print("ReproFuse {}\n\nContracts, which pin every bit\n", kVersion);
+  for (const Contract& contract : contracts()) fmt::print("  {:<11} {}\n", contract.name, contract.summary);
+  fmt::print("\nBaselines, which pin none\n");
+  for (const Contract& baseline : baselines()) fmt::print("  {:<11} {}\n", baseline.name, baseline.summary);
+  fmt::print("\nCPU kernels this machine runs\n");
+  const Isa best = Context::cpu().isa();
+  for (const Isa isa : supported_isas()) fmt::print("  {}{}\n", isa_name(isa), isa == best ? " (default)" : "");
+  fmt::print("\nCUDA device\n  {}\n", describe_cuda());
+}
+
+std::string describe_dtypes(const checkpoint::Checkpoint& checkpoint) {
+  std::map<std::string_view, int> tensors;
+  for (const checkpoint::ExpectedTensor& tensor : checkpoint.tensors())
+    ++tensors[dtype_name(checkpoint.tensor(tensor.name).dtype)];
+  std::string list;
+  for (const auto& [name, count] : tensors)
+    list += fmt::format("{}{} ({} tensors)", list.empty() ? "" : ", ", name, count);
+  return list;
+}
+
+void print_model(const std::string& folder) {
+  const checkpoint::Checkpoint checkpoint = checkpoint::Checkpoint::open(folder);
+  const checkpoint::ModelConfig& config = checkpoint.config();
+  const auto line = [](std::string_view what, const std::string& value) { fmt::print("  {:<12} {}\n", what, value); };
+  fmt::print("\nModel {}\n", folder);
+  line("architecture", std::string(checkpoint::architecture_name(config.architecture)));
+  line("parameters", fmt::format("{:.1f} million, {:.1f} MB", static_cast<double>(parameter_count(config)) / 1e6,
+                                 static_cast<double>(checkpoint.tensor_bytes()) / 1e6));
+  line("weights", describe_dtypes(checkpoint));
+  line("layers",
+       fmt::format("{} of width {}, feed-forward {}", config.layers, config.hidden_size, config.intermediate_size));
+  line("attention", fmt::format("{} heads of {} over {} key-value heads{}", config.heads, config.head_dim,
+                                config.kv_heads, config.has_window() ? ", sliding window" : ""));
+  line("vocabulary", fmt::format("{}{}", config.vocab_size, config.tied_embeddings ? ", tied head" : ""));
+  line("context", fmt::format("{} tokens", config.max_positions));
+  const Terminal terminal;
+  ThreadPool pool(available_cores());
+  const std::string digest = checkpoint::model_digest(checkpoint, pool, [&](std::int64_t done, std::int64_t total) {
+    terminal.progress(fmt::format("hashing {} of {} MB ...", done / 1'000'000, total / 1'000'000));
+  });
+  terminal.clear_progress();
+  line("digest", digest);
+}
+
+}  // namespace
+
+void add_info_command(CLI::App& app) {
+  auto model = std::make_shared<std::string>();
+  CLI::App* command = app.add_subcommand("info", "Show numerics, CPU kernels, the CUDA device and a model's card");
+  command->add_option("--model", *model, "Checkpoint folder (default: the model that comes with ReproFuse)")
+      ->type_name("DIR");
+  command->callback([model] {
+    print_machine();
+    print_model(model->empty() ? engine::embedded_model_folder() : *model);
+  });
+}
+
+}  // namespace reprofuse::cli

@@ -1,0 +1,152 @@
+#include "checkpoint/checkpoint.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <set>
+
+#include "base/check.hpp"
+#include "checkpoint/json_reader.hpp"
+#include "checkpoint/shard_index.hpp"
+
+namespace reprofuse::checkpoint {
+namespace {
+
+constexpr std::size_t kMaxConfigBytes = 1 << 20;
+constexpr std::size_t kMaxIndexBytes = 16 << 20;
+
+std::string path_of(const std::string& folder, std::string_view file) {
+  return (std::filesystem::path(folder) / file).string();
+}
+
+bool exists(const std::string& folder, std::string_view file) {
+  std::error_code error;  // what cannot be looked at is not there
+  return std::filesystem::exists(path_of(folder, file), error);
+}
+
+std::string read_file(const std::string& folder, std::string_view file, std::size_t max_bytes) {
+  return read_text_file(path_of(folder, file), std::string(file), max_bytes);
+}
+
+}  // namespace
+
+Checkpoint Checkpoint::open(const std::string& folder) {
+  std::error_code error;
+  require(std::filesystem::is_directory(folder, error), "{}: is no folder", folder);
+  Checkpoint checkpoint;
+  checkpoint.folder_ = folder;
+  checkpoint.config_ = parse_config(read_file(folder, kConfigFile, kMaxConfigBytes), std::string(kConfigFile));
+  if (exists(folder, kGenerationConfigFile))
+    checkpoint.generation_config_ =
+        parse_generation_config(read_file(folder, kGenerationConfigFile, kMaxConfigBytes),
+                                std::string(kGenerationConfigFile), checkpoint.config_.vocab_size);
+  checkpoint.tensors_ = expected_tensors(checkpoint.config_);
+  checkpoint.open_files();
+  checkpoint.check_tensors();
+  return checkpoint;
+}
+
+void Checkpoint::open_files() {
+  const bool single = exists(folder_, kWeightsFile);
+  const bool sharded = exists(folder_, kShardIndexFile);
+  require(single || sharded, "{}: has neither {} nor {}; other formats are not supported", folder_, kWeightsFile,
+          kShardIndexFile);
+  require(!single || !sharded, "{}: has both {} and {}, so the weights are ambiguous", folder_, kWeightsFile,
+          kShardIndexFile);
+  weights_file_ = single ? kWeightsFile : kShardIndexFile;
+  if (single) {
+    files_.emplace_back(path_of(folder_, kWeightsFile), std::string(kWeightsFile));
+    place_tensors(nullptr);
+    return;
+  }
+  const WeightMap weight_map =
+      parse_shard_index(read_file(folder_, kShardIndexFile, kMaxIndexBytes), std::string(kShardIndexFile));
+  std::set<std::string> names;
+  for (const auto& [tensor, file] : weight_map) names.insert(file);
+  for (const std::string& name : names) {
+    require(exists(folder_, name), "{}: names {}, which is not in {}", kShardIndexFile, Shown{name}, folder_);
+    files_.emplace_back(path_of(folder_, name), name);
+  }
+  place_tensors(&weight_map);
+}
+
+// What a checkpoint may hold beside the model's tensors.
+bool Checkpoint::is_ignored(const TensorEntry& entry, const Safetensors& file) const {
+  if (entry.name.ends_with(".rotary_emb.inv_freq")) return true;  // old checkpoints stored what config.json implies
+  if (entry.name != kHeadName || !config_.tied_embeddings) return false;
+  check_tied_head(file, entry);
+  return true;
+}
+
+void Checkpoint::place_tensors(const WeightMap* weight_map) {
+  for (std::size_t file = 0; file < files_.size(); ++file)
+    for (const TensorEntry& entry : files_[file].header().tensors) {
+      if (weight_map != nullptr) {
+        const auto named = weight_map->find(entry.name);
+        require(named != weight_map->end() && named->second == files_[file].file(),
+                "{}: holds tensor {}, which {} does not place there", files_[file].file(), Shown{entry.name},
+                kShardIndexFile);
+      }
+      places_.emplace(entry.name, Place{file, &entry});
+    }
+  if (weight_map == nullptr) return;
+  for (const auto& [tensor, file] : *weight_map)
+    require(places_.contains(tensor), "{}: tensor {} is not in {}", kShardIndexFile, Shown{tensor}, file);
+}
+
+void Checkpoint::check_tensors() const {
+  std::set<std::string_view> expected_names;
+  for (const ExpectedTensor& expected : tensors_) {
+    expected_names.insert(expected.name);
+    const TensorView found = tensor(expected.name);
+    require(found.shape == expected.shape, "{}: tensor {} has shape [{}]; config.json makes it [{}]", found.file,
+            Shown{found.name}, fmt::join(found.shape, ", "), fmt::join(expected.shape, ", "));
+  }
+  for (const auto& [name, place] : places_)
+    require(expected_names.contains(name) || is_ignored(*place.entry, files_[place.file]),
+            "{}: tensor {} of dtype {} and shape [{}] has no place in the {} of config.json", files_[place.file].file(),
+            Shown{name}, place.entry->type->name, fmt::join(place.entry->shape, ", "),
+            architecture_name(config_.architecture));
+}
+
+// transformers 4 ignores such a head, transformers 5 uses it when it differs. Where it does not, both are right.
+void Checkpoint::check_tied_head(const Safetensors& file, const TensorEntry& head) const {
+  constexpr std::size_t kChunk = 16 << 20;
+  const TensorView stored = file.view(head);
+  const TensorView embedding = tensor(kEmbeddingName);
+  bool equal = stored.dtype == embedding.dtype && stored.shape == embedding.shape;
+  for (std::size_t at = 0; equal && at < stored.bytes.size(); at += kChunk) {
+    const std::size_t bytes = std::min(kChunk, stored.bytes.size() - at);
+    equal = std::memcmp(stored.bytes.data() + at, embedding.bytes.data() + at, bytes) == 0;
+  }
+  file.release(stored);
+  release(embedding);
+  require(equal, "{}: tensor '{}' differs from '{}', but config.json has tie_word_embeddings true", file.file(),
+          kHeadName, kEmbeddingName);
+}
+
+EosTokens Checkpoint::eos_tokens() const {
+  if (!generation_config_.eos_tokens.empty()) return {generation_config_.eos_tokens, kGenerationConfigFile};
+  return {config_.eos_tokens, kConfigFile};
+}
+
+std::int64_t Checkpoint::tensor_bytes() const {
+  std::int64_t bytes = 0;
+  for (const ExpectedTensor& expected : tensors_)
+    bytes += static_cast<std::int64_t>(tensor(expected.name).bytes.size());
+  return bytes;
+}
+
+TensorView Checkpoint::tensor(std::string_view name) const {
+  const auto at = places_.find(name);
+  require(at != places_.end(), "{}: tensor {} is missing", weights_file_, Shown{name});
+  return files_[at->second.file].view(*at->second.entry);
+}
+
+void Checkpoint::release(const TensorView& view) const {
+  const auto at = places_.find(view.name);
+  invariant(at != places_.end(), "a view of another checkpoint is released");
+  files_[at->second.file].release(view);
+}
+
+}  // namespace reprofuse::checkpoint

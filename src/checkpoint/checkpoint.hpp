@@ -1,0 +1,66 @@
+// A model on disk in the Hugging Face layout: config.json, generation_config.json, safetensors files.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "checkpoint/config.hpp"
+#include "checkpoint/expected_tensors.hpp"
+#include "checkpoint/generation_config.hpp"
+#include "checkpoint/safetensors.hpp"
+
+namespace reprofuse::checkpoint {
+
+inline constexpr std::string_view kConfigFile = "config.json";
+inline constexpr std::string_view kGenerationConfigFile = "generation_config.json";
+inline constexpr std::string_view kWeightsFile = "model.safetensors";
+inline constexpr std::string_view kShardIndexFile = "model.safetensors.index.json";
+
+struct EosTokens {
+  std::vector<std::int64_t> ids;  // any of them ends a text; empty when no file names one
+  std::string_view file;          // the one that named them
+};
+
+class Checkpoint {
+ public:
+  // Maps the files and checks that they hold exactly the tensors that config.json asks for, with the right shapes and
+  // supported dtypes, which may differ from tensor to tensor. Reads headers only, with one exception: a tied model that
+  // stores a head as well is compared with its embedding, since versions of transformers disagree on which one counts.
+  static Checkpoint open(const std::string& folder);
+
+  const std::string& folder() const { return folder_; }
+  const ModelConfig& config() const { return config_; }
+  const GenerationConfig& generation_config() const { return generation_config_; }  // empty without its file
+  EosTokens eos_tokens() const;  // generation_config.json's where it names any, else config.json's
+
+  const std::vector<ExpectedTensor>& tensors() const { return tensors_; }
+  std::int64_t tensor_bytes() const;  // of all of them, as stored
+
+  TensorView tensor(std::string_view name) const;  // throws for a name that tensors() does not have
+  void release(const TensorView& view) const;      // its pages leave this process's memory until they are touched again
+
+ private:
+  struct Place {
+    std::size_t file;  // in files_
+    const TensorEntry* entry;
+  };
+
+  Checkpoint() = default;
+  void open_files();
+  void place_tensors(const std::map<std::string, std::string>* weight_map);
+  bool is_ignored(const TensorEntry& entry, const Safetensors& file) const;
+  void check_tensors() const;
+  void check_tied_head(const Safetensors& file, const TensorEntry& head) const;
+
+  std::string folder_;
+  std::string_view weights_file_;  // the one that lists all tensors: kWeightsFile or kShardIndexFile
+  ModelConfig config_;
+  GenerationConfig generation_config_;
+  std::vector<ExpectedTensor> tensors_;
+  std::vector<Safetensors> files_;
+  std::map<std::string, Place, std::less<>> places_;
+};
+
+}  // namespace reprofuse::checkpoint

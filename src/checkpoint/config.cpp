@@ -1,0 +1,150 @@
+#include "checkpoint/config.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/check.hpp"
+#include "checkpoint/architecture.hpp"
+#include "checkpoint/config_keys.hpp"
+#include "checkpoint/config_rotary.hpp"
+#include "checkpoint/json_reader.hpp"
+
+namespace reprofuse::checkpoint {
+namespace {
+
+const ArchitectureTraits& read_architecture(JsonReader& reader) {
+  const auto names = reader.optional_strings("architectures");
+  if (!names) reader.fail_missing("architectures");
+  for (const ArchitectureTraits& traits : architectures()) {
+    if (*names != std::vector<std::string>{std::string(traits.name)}) continue;
+    const auto model_type = reader.optional_string("model_type");
+    if (model_type && *model_type != traits.model_type)
+      reader.fail_value("model_type", Json(*model_type),
+                        fmt::format("'{}', as {} has it", traits.model_type, traits.name));
+    return traits;
+  }
+  reader.fail_unsupported("architectures", *reader.find("architectures"));
+}
+
+void read_sizes(JsonReader& reader, const ArchitectureTraits& traits, ModelConfig& config) {
+  for (const SizeKey& size : kSizeKeys) config.*size.field = reader.integer(size.key, 1, size.max);
+
+  if (traits.needs_kv_heads && !reader.has(kKvHeadsKey.key)) reader.fail_missing(kKvHeadsKey.key);
+  config.kv_heads = reader.optional_integer(kKvHeadsKey.key, 1, kKvHeadsKey.max).value_or(config.heads);
+
+  const auto head_dim = reader.optional_integer(kHeadDimKey.key, 1, kHeadDimKey.max);
+  if (traits.needs_head_dim && !head_dim) reader.fail_missing(kHeadDimKey.key);
+  if (!head_dim)
+    require(config.hidden_size % config.heads == 0,
+            "{}: hidden_size {} is no multiple of num_attention_heads {}, and head_dim is not given", reader.file(),
+            config.hidden_size, config.heads);
+  config.head_dim = head_dim.value_or(config.hidden_size / config.heads);
+}
+
+std::optional<DType> read_dtype(JsonReader& reader, std::string_view key) {
+  const auto name = reader.optional_string(key);
+  if (!name) return std::nullopt;
+  if (*name == "bfloat16") return DType::kBF16;
+  if (*name == "float16") return DType::kF16;
+  if (*name == "float32") return DType::kF32;
+  reader.fail_unsupported(key, Json(*name));
+}
+
+std::optional<DType> read_dtype(JsonReader& reader) {
+  const auto dtype = read_dtype(reader, "dtype");
+  const auto torch_dtype = read_dtype(reader, "torch_dtype");
+  if (dtype && torch_dtype && *dtype != *torch_dtype)
+    reader.fail_value("torch_dtype", *reader.find("torch_dtype"), "what dtype says");
+  return dtype ? dtype : torch_dtype;
+}
+
+// A key that this family does not look at must not say anything else than what the family does.
+bool read_flag(JsonReader& reader, std::string_view key, bool counts) {
+  const bool value = reader.optional_boolean(key).value_or(false);
+  if (value && !counts) reader.fail_unsupported(key, Json(true));
+  return value;
+}
+
+void read_biases(JsonReader& reader, const ArchitectureTraits& traits, ModelConfig& config) {
+  config.mlp_bias = read_flag(reader, "mlp_bias", traits.mlp_bias_by_key);
+  if (traits.attention_bias == BiasRule::kQkvOnly) {
+    config.qkv_bias = true;  // and attention_bias is refused with the unknown keys: it would mean o as well
+    return;
+  }
+  config.qkv_bias = read_flag(reader, "attention_bias", traits.attention_bias == BiasRule::kByKey);
+  config.o_bias = config.qkv_bias;
+}
+
+// The layers that look through the window, by their names or by the first of them.
+std::vector<bool> read_sliding_layers(JsonReader& reader, const ModelConfig& config, bool use_window) {
+  const auto layers = static_cast<std::size_t>(config.layers);
+  const auto first = reader.optional_integer("max_window_layers", 0, INT32_MAX);
+  const auto types = reader.optional_strings("layer_types");
+  std::vector<bool> sliding(layers, false);
+  if (!types) {
+    if (use_window && !first) reader.fail_missing("max_window_layers");
+    for (std::size_t i = 0; use_window && i < layers; ++i) sliding[i] = static_cast<std::int64_t>(i) >= *first;
+    return sliding;
+  }
+  require(types->size() == layers, "{}: layer_types has {} entries for {} layers", reader.file(), types->size(),
+          layers);
+  for (std::size_t i = 0; i < layers; ++i) {
+    const std::string& type = (*types)[i];
+    if (type != "full_attention" && type != "sliding_attention") reader.fail_unsupported("layer_types", Json(type));
+    sliding[i] = type == "sliding_attention";
+    require(!sliding[i] || use_window, "{}: layer_types has 'sliding_attention', but no window is in use",
+            reader.file());
+  }
+  return sliding;
+}
+
+void read_windows(JsonReader& reader, const ArchitectureTraits& traits, ModelConfig& config) {
+  config.layer_windows.assign(static_cast<std::size_t>(config.layers), 0);
+  if (traits.window == WindowRule::kNever) {
+    if (const Json* window = reader.find("sliding_window")) reader.fail_unsupported("sliding_window", *window);
+    return;
+  }
+  if (traits.window == WindowRule::kEveryLayer) {
+    if (!reader.has("sliding_window")) reader.fail_missing("sliding_window");  // null says: none
+    const auto window = reader.optional_integer("sliding_window", 1, kMaxWindow);
+    std::fill(config.layer_windows.begin(), config.layer_windows.end(), window.value_or(0));
+    return;
+  }
+  const bool use_window = reader.optional_boolean("use_sliding_window").value_or(false);
+  const auto window = reader.optional_integer("sliding_window", 1, kMaxWindow);
+  if (use_window && !window) reader.fail_missing("sliding_window");
+  const std::vector<bool> sliding = read_sliding_layers(reader, config, use_window);
+  for (std::size_t i = 0; i < sliding.size(); ++i) config.layer_windows[i] = sliding[i] ? *window : 0;
+}
+
+}  // namespace
+
+bool ModelConfig::has_window() const {
+  return std::any_of(layer_windows.begin(), layer_windows.end(), [](std::int64_t window) { return window != 0; });
+}
+
+ModelConfig parse_config(std::string_view json, const std::string& file) {
+  const Json root = parse_json_object(json, file);
+  JsonReader reader(root, file);
+  const ArchitectureTraits& traits = read_architecture(reader);
+  ModelConfig config;
+  config.architecture = traits.architecture;
+  config.qk_norm = traits.qk_norm;
+  config.declared_dtype = read_dtype(reader);
+  read_sizes(reader, traits, config);
+  config.rms_norm_eps = reader.number("rms_norm_eps", 0, 1);
+  config.rotary = read_rotary(reader, config.max_positions);
+  config.tied_embeddings = reader.optional_boolean("tie_word_embeddings").value_or(false);  // of all four families
+  read_biases(reader, traits, config);
+  read_windows(reader, traits, config);
+  config.bos_token = reader.optional_integer("bos_token_id", 0, config.vocab_size - 1);
+  config.eos_tokens = reader.integers("eos_token_id", 0, config.vocab_size - 1);
+  if (reader.find("hidden_act") == nullptr) reader.fail_missing("hidden_act");
+  reader.ignore(kHarmlessModelKeys);
+  reader.allow_only(kFixedModelValues);
+  reader.refuse_the_rest();
+  check_config(config, file);
+  return config;
+}
+
+}  // namespace reprofuse::checkpoint

@@ -1,0 +1,71 @@
+// A model's shape and constants, read from config.json: resolved, checked, and free of the file's spellings.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "numerics/rotary_config.hpp"
+#include "reprofuse/types.hpp"
+
+namespace reprofuse::checkpoint {
+
+enum class Architecture : std::uint8_t { kLlama, kQwen2, kQwen3, kMistral };
+
+std::string_view architecture_name(Architecture architecture);  // "LlamaForCausalLM", as config.json spells it
+
+struct ModelConfig {
+  Architecture architecture = Architecture::kLlama;
+  std::optional<DType>
+      declared_dtype;  // what config.json says; each tensor has a dtype of its own, and that one counts
+
+  std::int64_t vocab_size = 0;
+  std::int64_t hidden_size = 0;
+  std::int64_t intermediate_size = 0;
+  std::int64_t layers = 0;
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;       // divides heads
+  std::int64_t head_dim = 0;       // even; heads * head_dim need not be hidden_size
+  std::int64_t max_positions = 0;  // the context length the model declares
+
+  double rms_norm_eps = 0;  // as written; kernels use rms_norm_eps_f32()
+  RotaryConfig rotary;
+
+  bool tied_embeddings = false;  // the head is the embedding matrix
+  bool qkv_bias = false;
+  bool o_bias = false;
+  bool mlp_bias = false;
+  bool qk_norm = false;  // RMSNorm over each head of q and k, before rotary (Qwen3)
+
+  // A query at position p of a layer with a window w sees positions p - w + 1 to p. One entry per layer; 0: no window.
+  std::vector<std::int64_t> layer_windows;
+
+  std::optional<std::int64_t> bos_token;
+  std::vector<std::int64_t> eos_tokens;  // any of them ends a text; may be empty
+
+  float rms_norm_eps_f32() const { return static_cast<float>(rms_norm_eps); }
+  std::int64_t q_size() const { return heads * head_dim; }
+  std::int64_t kv_size() const { return kv_heads * head_dim; }
+  bool has_window() const;  // some layer has one
+
+  bool operator==(const ModelConfig&) const = default;
+};
+
+// `file` appears in error messages: "config.json: key 'foo' with value 3 is not understood".
+// Throws kInvalidArgument for what is malformed, kUnsupported for what is well-formed and not implemented.
+ModelConfig parse_config(std::string_view json, const std::string& file);
+
+// Throws unless sizes are positive, fit each other, and make tensors that an int64 can count.
+void check_config(const ModelConfig& config, const std::string& file);
+
+enum class Spelling : std::uint8_t {
+  kOld,  // rope_theta, rope_scaling, torch_dtype: read by every version of transformers
+  kNew,  // rope_parameters, dtype: written by transformers 5
+};
+
+// The config as a config.json; parse_config gives an equal config back.
+std::string config_to_json(const ModelConfig& config, Spelling spelling = Spelling::kOld);
+
+}  // namespace reprofuse::checkpoint

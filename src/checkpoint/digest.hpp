@@ -1,0 +1,24 @@
+// A name for the bits of a model: the same for the same weights and constants, however they are cut into files.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "base/thread_pool.hpp"
+#include "checkpoint/checkpoint.hpp"
+
+namespace reprofuse::checkpoint {
+
+// Called from one thread at a time, though not always the same one.
+using Progress = std::function<void(std::int64_t done_bytes, std::int64_t total_bytes)>;
+
+// Everything that decides an answer's bits, as text: the constants of config.json that enter the arithmetic, then one
+// line per tensor, by ascending name, with dtype, shape and the SHA-256 of its bytes in file order. Two models differ
+// where their manifests differ. The tokenizer, file names, sharding and unused keys of config.json are not in it.
+std::string model_manifest(const Checkpoint& checkpoint, ThreadPool& pool, const Progress& progress = {});
+
+// The SHA-256 of the manifest, in hex.
+std::string model_digest(const Checkpoint& checkpoint, ThreadPool& pool, const Progress& progress = {});
+
+}  // namespace reprofuse::checkpoint

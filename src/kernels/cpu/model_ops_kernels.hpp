@@ -1,0 +1,99 @@
+// The kernels of the transformer operations for one instruction set, as a table. Which one runs is decided by the
+// caller alone. A kernel works on one row, one head or one tile; src/kernels/cpu/<op>.cpp shares them among threads.
+#pragma once
+
+#include <cstdint>
+
+#include "numerics/float_ops.hpp"
+#include "numerics/order.hpp"
+#include "reprofuse/context.hpp"
+#include "reprofuse/types.hpp"
+
+namespace reprofuse::cpu {
+
+struct NormRow {
+  float* x;            // [k], updated when there is a delta
+  const float* delta;  // [k], or null
+  const float* weight;
+  float eps;
+  std::int64_t k;
+  float* y;  // [k]; may be x
+};
+
+struct RotaryHead {
+  const float* head;    // [head_dim]
+  const float* weight;  // of its norm, or null
+  float eps;
+  std::int64_t head_dim;
+  const float* cos;  // [head_dim / 2]
+  const float* sin;
+  float* rotated;  // [head_dim]; may be head
+};
+
+struct SiluGateRow {
+  const float* gate;
+  const float* up;
+  std::int64_t k;
+  float* y;  // may be gate or up
+};
+
+// Keys in a group: the smallest page, so that a group never leaves its page.
+inline constexpr int kKeyGroup = 16;
+inline constexpr int kKeyGroups = fma1::kKeyBlock / kKeyGroup;
+
+// A block of keys and values of one head. A group that no line sees repeats the place of one that some line sees.
+struct KeyBlock {
+  const void* keys[kKeyGroups];    // [head_dim][page_size], from the group's first key on
+  const void* values[kKeyGroups];  // [kKeyGroup][head_dim]
+  std::int64_t page_size;
+  std::int64_t head_dim;
+};
+
+// A query head of one row, and the softmax over its keys so far, up to its division.
+struct QueryLine {
+  const float* query;  // [head_dim]
+  float* weighted;     // [head_dim]: sum of weight * value
+  float max;
+  float sum;  // of weights
+};
+
+inline constexpr int kMaxTileLines = 8;
+
+// Some lines that see the same keys of a block.
+struct AttentionTile {
+  const KeyBlock* block;
+  int first;  // keys [first, last) of the block
+  int last;
+  float scale;
+  QueryLine* lines;
+  int count;   // 1 to the table's tile_lines
+  bool start;  // these are the first keys of every line
+};
+
+// Returns the lines, as bits, with a score that is not finite.
+using AttentionKernel = unsigned (*)(const AttentionTile&);
+
+struct ModelOpsKernels {
+  bool (*norm_row)(const NormRow&);  // whether the mean of squares is finite
+  void (*rotary_head)(const RotaryHead&);
+  void (*silu_gate_row)(const SiluGateRow&);
+  int tile_lines;  // the most in an AttentionTile, at most kMaxTileLines
+  AttentionKernel attention_bf16;
+  AttentionKernel attention_f32;
+  void (*merge)(QueryLine& total, const QueryLine& next, std::int64_t head_dim);  // next's keys follow total's
+  void (*divide)(const QueryLine& line, std::int64_t head_dim);                   // weighted becomes the result
+
+  AttentionKernel attention(DType dtype) const { return dtype == DType::kBF16 ? attention_bf16 : attention_f32; }
+};
+
+// The table of an instruction set that the build has kernels for.
+const ModelOpsKernels& model_ops_kernels(Isa isa);
+
+const ModelOpsKernels& model_ops_scalar();       // a true fused multiply-add on every machine
+const ModelOpsKernels* model_ops_simd(Isa isa);  // null: not in this build
+
+inline float inverse_rms(float sum, std::int64_t k, float eps) {
+  return div_rn(1.0F, sqrt_rn(div_rn(sum, static_cast<float>(k)) + eps));
+}
+
+}  // namespace reprofuse::cpu

@@ -1,0 +1,180 @@
+#include "kernels/cuda/attention.hpp"
+
+#include <algorithm>
+
+#include "base/math.hpp"
+#include "kernels/cuda/attention_params.hpp"
+#include "kernels/cuda/kv_view_host.hpp"
+#include "kernels/cuda/ops_launch.hpp"
+
+namespace reprofuse::cuda {
+namespace {
+
+using namespace fma1::ops;  // NOLINT(google-build-using-namespace): the kernels of this operation
+
+constexpr int kMostDecodeChunk = 4;  // rows: a batch of chunks no longer than this is decoded row by row
+constexpr int kBlocksPerSm = 48;     // of decode, when the keys allow it: three at a time, sixteen rounds
+constexpr std::size_t kMaxPartialBytes = std::size_t{256} << 20;
+
+// Key blocks of one row, at most.
+int key_blocks_of(int max_keys, int window) {
+  const int all = ceil_div(max_keys, kKeyBlock);
+  return window > 0 ? std::min(all, window / kKeyBlock + 2) : all;
+}
+
+std::size_t partial_bytes(std::int64_t slots, int heads, int head_dim, int key_blocks) {
+  const auto bytes = checked_product(slots, heads, key_blocks, head_dim + 2, sizeof(float));
+  return bytes ? static_cast<std::size_t>(*bytes) : SIZE_MAX;
+}
+
+int device_attribute(int ordinal, cudaDeviceAttr which) {
+  int value = 0;
+  check(cudaDeviceGetAttribute(&value, which, ordinal), "cudaDeviceGetAttribute");
+  return value;
+}
+
+int element_bytes(const kernels::KvPages& kv) {
+  return static_cast<int>(dtype_bytes(kv.dtype));
+}
+
+int set_count(const kernels::AttentionCall& call) {
+  return ceil_div(call.heads / call.kv.kv_heads, kMostSetHeads);
+}
+
+std::int64_t slots_of(const kernels::AttentionCall& call, AttentionKernels kernels) {
+  return kernels == AttentionKernels::kDecode ? call.batch.rows : call.batch.chunk_count;
+}
+
+void check_call(const kernels::AttentionCall& call) {
+  const kernels::KvPages& kv = call.kv;
+  require(kv.head_dim % kHeadDimStep == 0 && kv.head_dim >= kHeadDimStep && kv.head_dim <= kMostHeadDim,
+          "attention: head_dim {}; the CUDA backend takes multiples of {} up to {}", kv.head_dim, kHeadDimStep,
+          kMostHeadDim);
+  require(kv.kv_heads > 0 && call.heads % kv.kv_heads == 0, "attention: {} heads are no multiple of {} key-value heads",
+          call.heads, kv.kv_heads);
+  require_rows("attention", call.q.rows);
+  require(call.batch.rows <= kMostGridYZ && call.batch.chunk_count <= kMostGridYZ &&
+              std::int64_t{kv.kv_heads} * set_count(call) <= kMostGridYZ,
+          "attention: {} rows in {} chunks and {} key-value heads; the CUDA backend takes at most {} of each",
+          call.batch.rows, call.batch.chunk_count, kv.kv_heads, kMostGridYZ);
+}
+
+AttentionParams params_of(const Launch& launch, const kernels::AttentionCall& call, const AttentionSchedule& schedule) {
+  AttentionParams p{};
+  p.q = call.q.data;
+  p.out = call.out.data;
+  p.q_stride = call.q.stride;
+  p.out_stride = call.out.stride;
+  p.chunks = call.batch.chunks;
+  p.positions = call.batch.positions;
+  p.sequences = call.batch.sequences;
+  p.kv = view_of("attention", call.kv, call.batch);
+  p.heads = call.heads;
+  p.group = call.heads / call.kv.kv_heads;
+  p.sets = set_count(call);
+  p.set_heads = ceil_div(p.group, p.sets);
+  p.scale = call.scale;
+  p.window = call.window;
+  p.q_aligned = reinterpret_cast<std::uintptr_t>(call.q.data) % 16 == 0 && call.q.stride % 4 == 0;
+  p.op = launch.op;
+  p.record = record_of(launch);
+  p.prefill_from = schedule.kernels == AttentionKernels::kPrefill ? 1 : 2;
+  p.slot_is_row = schedule.kernels == AttentionKernels::kDecode;
+  p.splits = schedule.splits;
+  p.key_blocks = key_blocks_of(call.batch.max_keys, call.window);
+  p.one_buffer = schedule.one_buffer;
+  const std::int64_t partials = slots_of(call, schedule.kernels) * p.heads * p.key_blocks;
+  p.max_and_sum = reinterpret_cast<float2*>(static_cast<unsigned char*>(launch.workspace) + kWorkspaceHead);
+  p.weighted = reinterpret_cast<float*>(p.max_and_sum + partials);
+  return p;
+}
+
+void launch_decode(const Launch& launch, const kernels::AttentionCall& call, const AttentionParams& p,
+                   std::int64_t slots) {
+  if (p.splits > 1) {
+    const std::size_t bytes = kWorkspaceHead + partial_bytes(slots, p.heads, p.kv.head_dim, p.key_blocks);
+    require(launch.workspace_bytes >= bytes, "attention: a workspace of {} bytes, but {} are needed",
+            launch.workspace_bytes, bytes);
+  }
+  const bool bf16 = call.kv.dtype == DType::kBF16;
+  const void* decode =
+      bf16 ? decode_kernel_bf16(p.kv.head_dim, p.set_heads) : decode_kernel_f32(p.kv.head_dim, p.set_heads);
+  const GridShape shape{
+      .grid = dim3(static_cast<unsigned>(p.splits), static_cast<unsigned>(p.kv.kv_heads * p.sets),
+                   static_cast<unsigned>(slots)),
+      .threads = kDecodeThreads,
+      .shared_bytes = decode_shared_bytes(p.kv.head_dim, p.set_heads, element_bytes(call.kv), p.one_buffer)};
+  check(launch_kernel(decode, shape, p, launch.stream), "attention_decode");
+  if (p.splits == 1) return;
+  const GridShape merge{.grid = dim3(static_cast<unsigned>(p.heads), static_cast<unsigned>(slots)),
+                        .threads = kMergeThreads};
+  check(launch_kernel(merge_kernel(), merge, p, launch.stream), "attention_merge");
+}
+
+void launch_prefill(const Launch& launch, const kernels::AttentionCall& call, const AttentionParams& p) {
+  const AttentionKernel kernel =
+      call.kv.dtype == DType::kBF16 ? prefill_kernel_bf16(p.kv.head_dim) : prefill_kernel_f32(p.kv.head_dim);
+  const int tiles = ceil_div(call.batch.max_chunk_rows, kPrefillQueries / p.set_heads);
+  const GridShape shape{.grid = dim3(static_cast<unsigned>(tiles), static_cast<unsigned>(p.kv.kv_heads * p.sets),
+                                     static_cast<unsigned>(call.batch.chunk_count)),
+                        .threads = kernel.threads,
+                        .shared_bytes = kernel.shared_bytes};
+  check(launch_kernel(kernel.function, shape, p, launch.stream), "attention_prefill");
+}
+
+}  // namespace
+
+namespace fma1::ops {
+
+// Keys and values, the queries, the weights and the maxima, as DecodeShared lays them out.
+int decode_shared_bytes(int head_dim, int set_heads, int element, bool one_buffer) {
+  const int heads = set_heads <= 2 ? 2 : set_heads <= 4 ? set_heads : kMostSetHeads;
+  return (one_buffer ? 1 : 2) * kKeyBlock * head_dim * element + heads * (head_dim + kKeyBlock + 1) * 4;
+}
+
+}  // namespace fma1::ops
+
+std::size_t attention_workspace_bytes(int heads, int /*kv_heads*/, int head_dim, int chunk_count, int rows,
+                                      int max_keys) {
+  const auto slots = std::max<std::int64_t>(chunk_count, std::min<std::int64_t>(rows, kMostDecodeChunk * chunk_count));
+  const std::size_t bytes = partial_bytes(slots, heads, head_dim, key_blocks_of(max_keys, 0));
+  return kWorkspaceHead + std::min(bytes, kMaxPartialBytes);
+}
+
+AttentionSchedule choose_attention_schedule(const Launch& launch, const kernels::AttentionCall& call) {
+  const kernels::Batch& batch = call.batch;
+  AttentionSchedule schedule{.kernels = AttentionKernels::kBoth, .splits = 1, .one_buffer = false};
+  if (batch.max_chunk_rows <= kMostDecodeChunk)
+    schedule.kernels = AttentionKernels::kDecode;
+  else if (batch.rows == batch.max_chunk_rows * batch.chunk_count)  // no chunk has a single row
+    schedule.kernels = AttentionKernels::kPrefill;
+  const int set_heads = ceil_div(call.heads / call.kv.kv_heads, set_count(call));
+  schedule.one_buffer = decode_shared_bytes(call.kv.head_dim, set_heads, element_bytes(call.kv), false) >
+                        device_attribute(launch.ordinal, cudaDevAttrMaxSharedMemoryPerBlockOptin);
+  const int key_blocks = key_blocks_of(batch.max_keys, call.window);
+  const std::int64_t slots = slots_of(call, schedule.kernels);
+  if (partial_bytes(slots, call.heads, call.kv.head_dim, key_blocks) > kMaxPartialBytes) return schedule;
+  const std::int64_t wanted =
+      std::int64_t{kBlocksPerSm} * device_attribute(launch.ordinal, cudaDevAttrMultiProcessorCount);
+  const std::int64_t shares = slots * call.kv.kv_heads * set_count(call);
+  schedule.splits = static_cast<int>(std::clamp<std::int64_t>(ceil_div(wanted, shares), 1, key_blocks));
+  return schedule;
+}
+
+void attention_with(const Launch& launch, const kernels::AttentionCall& call, const AttentionSchedule& schedule) {
+  if (call.q.rows == 0) return;
+  check_call(call);
+  const DeviceScope device(launch.ordinal);
+  const AttentionParams params = params_of(launch, call, schedule);
+  if (schedule.kernels != AttentionKernels::kPrefill)
+    launch_decode(launch, call, params, slots_of(call, schedule.kernels));
+  if (schedule.kernels != AttentionKernels::kDecode) launch_prefill(launch, call, params);
+}
+
+void attention(const Launch& launch, const kernels::AttentionCall& call) {
+  if (call.q.rows == 0) return;
+  check_call(call);
+  attention_with(launch, call, choose_attention_schedule(launch, call));
+}
+
+}  // namespace reprofuse::cuda

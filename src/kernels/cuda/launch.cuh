@@ -1,0 +1,21 @@
+// The device side of launch.hpp.
+#pragma once
+
+namespace reprofuse::cuda {
+
+// Returns when every kernel before this one has finished and its results can be seen. Each kernel calls it in every
+// block before it touches what others touch, and so before it ends: what has finished, has finished with all before it.
+__device__ inline void wait_for_previous_kernel() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// Lets the next kernel take its place on the device, where it waits for this one.
+__device__ inline void let_next_kernel_start() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+}  // namespace reprofuse::cuda

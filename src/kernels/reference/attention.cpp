@@ -1,0 +1,92 @@
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "kernels/reference/kv_element.hpp"
+#include "kernels/reference/model_ops.hpp"
+#include "numerics/exp.hpp"
+#include "numerics/order.hpp"
+
+namespace reprofuse::reference {
+namespace {
+
+// The softmax of some keys of one query and head, up to its division: weights are exp(score - max).
+struct Partial {
+  float max = 0.0F;
+  float sum = 0.0F;
+  std::vector<float> weighted;  // [head_dim]: sum of weight * value
+};
+
+// Keys [begin, end) of one block: maximum, then chains in ascending key order. Fails where a score is not finite.
+bool block_partial(const kernels::AttentionCall& call, const float* query, std::int64_t sequence, std::int64_t kv_head,
+                   std::int64_t begin, std::int64_t end, Partial* partial) {
+  const kernels::KvPages& kv = call.kv;
+  std::vector<float> scores;
+  bool finite = true;
+  for (std::int64_t j = begin; j < end; ++j) {
+    const KvPlace place = find_place(kv, call.batch, sequence, j, kv_head);
+    float dot = 0.0F;
+    for (std::int64_t d = 0; d < kv.head_dim; ++d)
+      dot = std::fma(query[d], load_element(kv.keys, kv.dtype, place.key(d)), dot);
+    scores.push_back(dot * call.scale);
+    finite = finite && is_finite_bits(scores.back());
+  }
+  partial->max = *std::max_element(scores.begin(), scores.end());
+  partial->sum = 0.0F;
+  partial->weighted.assign(static_cast<std::size_t>(kv.head_dim), 0.0F);
+  for (std::int64_t j = begin; j < end; ++j) {
+    const KvPlace place = find_place(kv, call.batch, sequence, j, kv_head);
+    const float weight = exp_f32(scores[static_cast<std::size_t>(j - begin)] - partial->max);
+    partial->sum = partial->sum + weight;
+    for (std::int64_t d = 0; d < kv.head_dim; ++d) {
+      float& weighted = partial->weighted[static_cast<std::size_t>(d)];
+      weighted = std::fma(weight, load_element(kv.values, kv.dtype, place.value(d)), weighted);
+    }
+  }
+  return finite;
+}
+
+// total, then next: both rescaled to the larger maximum.
+void merge(Partial* total, const Partial& next) {
+  const float max = std::max(total->max, next.max);
+  const float a = exp_f32(total->max - max);
+  const float b = exp_f32(next.max - max);
+  total->max = max;
+  total->sum = std::fma(total->sum, a, next.sum * b);
+  for (std::size_t d = 0; d < total->weighted.size(); ++d)
+    total->weighted[d] = std::fma(total->weighted[d], a, next.weighted[d] * b);
+}
+
+}  // namespace
+
+std::optional<kernels::Place> attention(const kernels::AttentionCall& call) {
+  const std::int64_t head_dim = call.kv.head_dim;
+  const std::int64_t group = call.heads / call.kv.kv_heads;
+  std::optional<kernels::Place> failure;
+  for (std::int64_t m = 0; m < call.q.rows; ++m) {
+    const std::int64_t end = call.batch.positions[m] + 1;
+    const std::int64_t begin = call.window > 0 ? std::max<std::int64_t>(0, end - call.window) : 0;
+    for (std::int64_t h = 0; h < call.heads; ++h) {
+      const float* query = call.q.data + m * call.q.stride + h * head_dim;
+      Partial total;
+      for (std::int64_t block = begin / fma1::kKeyBlock * fma1::kKeyBlock; block < end; block += fma1::kKeyBlock) {
+        const std::int64_t first = std::max(begin, block);
+        const std::int64_t last = std::min<std::int64_t>(end, block + fma1::kKeyBlock);
+        Partial next;
+        const bool finite = block_partial(call, query, call.batch.sequences[m], h / group, first, last, &next);
+        if (!finite && !failure) failure = {.row = m, .column = h};
+        if (first == begin)
+          total = std::move(next);
+        else
+          merge(&total, next);
+      }
+      float* out = call.out.data + m * call.out.stride + h * head_dim;
+      // Adding +0 turns a -0, which a masked key could have lost, into +0.
+      for (std::int64_t d = 0; d < head_dim; ++d)
+        out[d] = total.weighted[static_cast<std::size_t>(d)] / total.sum + 0.0F;
+    }
+  }
+  return failure;
+}
+
+}  // namespace reprofuse::reference

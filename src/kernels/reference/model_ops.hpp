@@ -1,0 +1,20 @@
+// The definition of every bit of a transformer beside its linear layers, as plain loops. NUMERICS.md says the same in
+// words. Each returns the first place where it fails, by row and then column, as kernels/model_ops.hpp defines failing.
+#pragma once
+
+#include <optional>
+
+#include "kernels/linear.hpp"
+#include "kernels/model_ops.hpp"
+
+namespace reprofuse::reference {
+
+void embedding(const kernels::EmbeddingCall& call);
+std::optional<kernels::Place> rms_norm(const kernels::RmsNormCall& call);  // column 0
+void rotary(const kernels::RotaryCall& call);
+std::optional<kernels::Place> attention(const kernels::AttentionCall& call);  // column: the head
+void silu_gate(const kernels::SiluGateCall& call);
+void gather_rows(const kernels::GatherRowsCall& call);
+void round_bf16(const kernels::RoundBf16Call& call);
+
+}  // namespace reprofuse::reference

@@ -1,0 +1,39 @@
+// One row of logits to one token: what every backend takes and gives, on host and device alike.
+#pragma once
+
+#include <cstdint>
+
+#include "numerics/sampling.hpp"
+
+namespace reprofuse::kernels {
+
+struct SampleRow {
+  const float* logits = nullptr;        // [vocabulary]
+  const std::uint32_t* seen = nullptr;  // [ceil(vocabulary / 32)]: bit v of the words says that id v is in the sequence
+  SamplingParams params;
+  std::uint64_t position = 0;  // of the token to be chosen
+  int logprobs = -1;           // how many of the most likely tokens to tell, 0 to 20; -1: not even the chosen one's
+};
+
+struct TokenLogprob {
+  std::int32_t id = -1;
+  float logprob = 0;
+};
+
+struct SampleResult {
+  std::int32_t token = -1;
+  std::int32_t not_finite = -1;  // the first id whose logit, or penalised logit, is not finite; then there is no token
+  float logprob = 0;             // of `token`, by the logits as they came: no penalty, no temperature
+  TokenLogprob top[sampling::kMaxLogprobs];  // SampleRow::logprobs of them, the most likely first
+};
+
+REPROFUSE_HOST_DEVICE inline bool is_seen(const std::uint32_t* seen, std::int64_t id) {
+  return seen != nullptr && (seen[id / 32] >> (id % 32) & 1U) != 0;
+}
+
+REPROFUSE_HOST_DEVICE inline float penalized_logit(const SampleRow& row, std::int64_t id) {
+  const float logit = row.logits[id];
+  return is_seen(row.seen, id) ? sampling::penalized(logit, row.params.repetition_penalty) : logit;
+}
+
+}  // namespace reprofuse::kernels

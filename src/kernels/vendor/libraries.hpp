@@ -1,0 +1,33 @@
+// The vendors' libraries of one context, each opened by the first layer that needs it.
+#pragma once
+
+#include <mutex>
+#include <optional>
+
+#include "kernels/vendor/cublas.hpp"
+#include "kernels/vendor/openblas.hpp"
+
+namespace reprofuse::vendor {
+
+template <typename Library>
+class OnDemand {
+ public:
+  // Arguments count the first time only. Throws what the library's constructor throws, and tries again next time.
+  template <typename... Arguments>
+  const Library& get(Arguments... arguments) const {
+    std::lock_guard lock(mutex_);
+    if (!library_) library_.emplace(arguments...);
+    return *library_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::optional<Library> library_;
+};
+
+struct Libraries {
+  OnDemand<OpenBlas> openblas;
+  OnDemand<Cublas> cublas;
+};
+
+}  // namespace reprofuse::vendor

@@ -1,0 +1,150 @@
+#include "kernels/vendor/linear_cublas.hpp"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "base/math.hpp"
+#include "kernels/cuda/backend.hpp"
+#include "kernels/cuda/cast.hpp"
+#include "kernels/cuda/check.hpp"
+#include "kernels/vendor/libraries.hpp"
+#include "kernels/vendor/limits.hpp"
+
+namespace reprofuse::vendor {
+namespace {
+
+using kernels::LinearCall;
+using kernels::Place;
+using DeviceMemory = std::unique_ptr<void, void (*)(void*) noexcept>;
+
+constexpr std::size_t kAlignment = 256;
+constexpr std::size_t kBf16Bytes = 2;
+
+DeviceMatrix matrix(const WeightView& weight) {
+  return {weight.data, weight.n, weight.k, weight.stride};
+}
+
+class CublasLinear final : public kernels::PreparedLinear {
+ public:
+  // kept: the format the weights are held in; bf16: so are x and y.
+  CublasLinear(const kernels::CudaBackend& backend, std::span<const WeightView> weights, DType kept, bool bf16)
+      : ordinal_(backend.ordinal), name_(backend.name), bf16_(bf16), k_(weights[0].k) {
+    invariant(backend.libraries != nullptr, "a baseline was prepared without the context's libraries");
+    require_int_sizes(weights, name_);
+    const cuda::DeviceScope device(ordinal_);
+    cublas_ = &backend.libraries->cublas.get();
+    for (const WeightView& weight : weights) {
+      weights_.push_back(weight.dtype == kept ? weight : converted(weight, kept));
+      most_columns_ = std::max(most_columns_, weight.n);
+      if (!bf16_ && kept != DType::kF32) most_cast_ = std::max(most_cast_, weight.n * weight.k);
+    }
+    cuda::check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");  // other streams do not wait for the default
+  }
+
+  std::size_t workspace_bytes(std::int64_t max_m) const override {
+    const auto x_bytes = checked_product(max_m, k_, sizeof(float));
+    const auto y_bytes = checked_product(max_m, most_columns_, sizeof(float));
+    require(x_bytes && y_bytes && *x_bytes < INT64_MAX / 4 && *y_bytes < INT64_MAX / 4,
+            "linear '{}': a workspace for {} rows is larger than any memory", name_, max_m);
+    return layout(max_m).bytes;
+  }
+
+  std::optional<Place> run(const LinearCall& call) const override {
+    require_int_sizes(call, name_);
+    const cuda::DeviceScope device(ordinal_);
+    const Layout at = layout(call.x.rows);
+    auto* workspace = static_cast<std::byte*>(call.workspace);
+    const Cublas::Queue queue{call.stream, workspace + at.scratch};
+    if (bf16_) {
+      run_bf16(call, queue, workspace + at.x, workspace + at.y);
+      return std::nullopt;
+    }
+    for (std::size_t i = 0; i < weights_.size(); ++i) {
+      const LinearOutput& output = call.outputs[i];
+      cublas_->sgemm(call.x, in_f32(weights_[i], workspace + at.transient, call.stream), output.y, queue);
+      if (output.bias != nullptr) cuda::enqueue_add_bias(ordinal_, output.bias, output.y, call.stream);
+    }
+    return std::nullopt;
+  }
+
+  std::string implementation() const override { return cublas_->description(); }
+
+ private:
+  // Offsets in the workspace, behind the record that every CUDA workspace begins with.
+  struct Layout {
+    std::size_t scratch;    // cuBLAS's own
+    std::size_t transient;  // one weight in binary32
+    std::size_t x, y;       // BF16
+    std::size_t bytes;
+  };
+
+  Layout layout(std::int64_t m) const {
+    const auto rows = static_cast<std::size_t>(bf16_ ? m : 0);
+    Layout at{};
+    at.scratch = cuda::kWorkspaceHead;
+    at.transient = at.scratch + Cublas::kScratchBytes;
+    at.x = at.transient + round_up(static_cast<std::size_t>(most_cast_) * sizeof(float), kAlignment);
+    at.y = at.x + round_up(rows * static_cast<std::size_t>(k_) * kBf16Bytes, kAlignment);
+    at.bytes = at.y + round_up(rows * static_cast<std::size_t>(most_columns_) * kBf16Bytes, kAlignment);
+    return at;
+  }
+
+  // A copy in another format that this layer owns.
+  WeightView converted(const WeightView& weight, DType kept) {
+    const auto values = static_cast<std::size_t>(weight.n * weight.k);
+    copies_.emplace_back(cuda::allocate(ordinal_, values * dtype_bytes(kept)), cuda::release);
+    void* copy = copies_.back().get();
+    if (kept == DType::kF32)
+      cuda::enqueue_widen(ordinal_, weight, static_cast<float*>(copy), nullptr);
+    else
+      cuda::enqueue_round_bf16(ordinal_, {static_cast<const float*>(weight.data), weight.n, weight.k, weight.stride},
+                               copy, nullptr);
+    return {copy, kept, weight.n, weight.k, weight.k};
+  }
+
+  DeviceMatrix in_f32(const WeightView& weight, void* transient, void* stream) const {
+    if (weight.dtype == DType::kF32) return matrix(weight);
+    cuda::enqueue_widen(ordinal_, weight, static_cast<float*>(transient), stream);
+    return {transient, weight.n, weight.k, weight.k};
+  }
+
+  void run_bf16(const LinearCall& call, const Cublas::Queue& queue, void* x, void* y) const {
+    cuda::enqueue_round_bf16(ordinal_, call.x, x, call.stream);
+    for (std::size_t i = 0; i < weights_.size(); ++i) {
+      const LinearOutput& output = call.outputs[i];
+      cublas_->bf16({x, call.x.rows, k_, k_}, matrix(weights_[i]), y, queue);
+      cuda::enqueue_widen_bf16_result(ordinal_, y, output.bias, output.y, call.stream);
+    }
+  }
+
+  int ordinal_;
+  std::string name_;
+  bool bf16_;
+  std::int64_t k_;
+  const Cublas* cublas_ = nullptr;
+  std::vector<WeightView> weights_;
+  std::vector<DeviceMemory> copies_;
+  std::int64_t most_columns_ = 0;
+  std::int64_t most_cast_ = 0;  // values of the largest weight that calls cast
+};
+
+}  // namespace
+
+std::unique_ptr<kernels::PreparedLinear> prepare_cublas_sgemm(const kernels::CudaBackend& backend,
+                                                              std::span<const WeightView> weights) {
+  return std::make_unique<CublasLinear>(backend, weights, DType::kF32, false);
+}
+
+std::unique_ptr<kernels::PreparedLinear> prepare_cublas_layercast(const kernels::CudaBackend& backend,
+                                                                  std::span<const WeightView> weights) {
+  return std::make_unique<CublasLinear>(backend, weights, weights[0].dtype, false);
+}
+
+std::unique_ptr<kernels::PreparedLinear> prepare_cublas_bf16(const kernels::CudaBackend& backend,
+                                                             std::span<const WeightView> weights) {
+  require_bf16_or_f32(weights, backend.name);
+  return std::make_unique<CublasLinear>(backend, weights, DType::kBF16, true);
+}
+
+}  // namespace reprofuse::vendor

@@ -1,0 +1,58 @@
+#include "model/kv_cache.hpp"
+
+#include <bit>
+
+#include "base/check.hpp"
+#include "ops/context_state.hpp"
+
+namespace reprofuse::model {
+namespace {
+
+std::int64_t page_elements(const checkpoint::ModelConfig& config, std::int32_t page_size) {
+  return config.kv_size() * page_size;
+}
+
+}  // namespace
+
+KvCache::KvCache(const Context& context, const checkpoint::ModelConfig& config, std::int64_t pages,
+                 std::int32_t page_size)
+    : kv_heads_(static_cast<std::int32_t>(config.kv_heads)),
+      head_dim_(static_cast<std::int32_t>(config.head_dim)),
+      page_size_(page_size),
+      dtype_(context.state().contract->kv_dtype) {
+  require(page_size >= 16 && std::has_single_bit(static_cast<std::uint32_t>(page_size)),
+          "a page of {} positions is not a power of two of at least 16", page_size);
+  require(pages >= 1 && pages <= INT32_MAX, "a cache of {} pages; it takes 1 to {}", pages, INT32_MAX);
+  layer_bytes_ = pages * page_elements(config, page_size) * static_cast<std::int64_t>(dtype_bytes(dtype_));
+  keys_ = Buffer(context, static_cast<std::size_t>(layer_bytes_ * config.layers));
+  values_ = Buffer(context, static_cast<std::size_t>(layer_bytes_ * config.layers));
+  for (std::int64_t page = pages; page-- > 0;) free_.push_back(static_cast<std::int32_t>(page));
+}
+
+std::int64_t KvCache::bytes_per_page(const Context& context, const checkpoint::ModelConfig& config,
+                                     std::int32_t page_size) {
+  const auto element = static_cast<std::int64_t>(dtype_bytes(context.state().contract->kv_dtype));
+  return 2 * config.layers * page_elements(config, page_size) * element;
+}
+
+kernels::KvPages KvCache::layer(std::int64_t index) const {
+  return {.keys = keys_.as<std::byte>() + index * layer_bytes_,
+          .values = values_.as<std::byte>() + index * layer_bytes_,
+          .dtype = dtype_,
+          .kv_heads = kv_heads_,
+          .head_dim = head_dim_,
+          .page_size = page_size_};
+}
+
+std::optional<std::int32_t> KvCache::take_page() {
+  if (free_.empty()) return std::nullopt;
+  const std::int32_t page = free_.back();
+  free_.pop_back();
+  return page;
+}
+
+void KvCache::give_back(std::int32_t page) {
+  free_.push_back(page);
+}
+
+}  // namespace reprofuse::model

@@ -1,0 +1,44 @@
+// Keys and values of all layers, in pages that sequences own. Which page holds what cannot move a bit.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "checkpoint/config.hpp"
+#include "kernels/model_ops.hpp"
+#include "ops/buffer.hpp"
+
+namespace reprofuse::model {
+
+inline constexpr std::int32_t kDefaultPageSize = 64;
+
+class KvCache {
+ public:
+  // page_size: a power of two, at least 16.
+  KvCache(const Context& context, const checkpoint::ModelConfig& config, std::int64_t pages,
+          std::int32_t page_size = kDefaultPageSize);
+
+  static std::int64_t bytes_per_page(const Context& context, const checkpoint::ModelConfig& config,
+                                     std::int32_t page_size);
+
+  kernels::KvPages layer(std::int64_t index) const;
+  std::int32_t page_size() const { return page_size_; }
+  std::int64_t pages_for(std::int64_t positions) const { return (positions + page_size_ - 1) / page_size_; }
+  std::int64_t free_pages() const { return static_cast<std::int64_t>(free_.size()); }
+
+  std::optional<std::int32_t> take_page();  // none: all pages are in use
+  void give_back(std::int32_t page);
+
+ private:
+  std::int64_t layer_bytes_;  // of keys, and of values
+  std::int32_t kv_heads_;
+  std::int32_t head_dim_;
+  std::int32_t page_size_;
+  DType dtype_;
+  Buffer keys_;    // [layers, pages, kv_heads, head_dim, page_size]
+  Buffer values_;  // [layers, pages, kv_heads, page_size, head_dim]
+  std::vector<std::int32_t> free_;
+};
+
+}  // namespace reprofuse::model

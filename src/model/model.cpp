@@ -1,0 +1,126 @@
+#include "model/model.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "base/check.hpp"
+#include "base/fp_environment.hpp"
+#include "numerics/rotary.hpp"
+#include "ops/context_state.hpp"
+
+namespace reprofuse::model {
+namespace {
+
+ConstMatrix read_only(Matrix m) {
+  return {.data = m.data, .rows = m.rows, .cols = m.cols, .stride = m.stride};
+}
+
+Buffer upload(const Context& context, const std::vector<float>& values) {
+  Buffer buffer(context, values.size() * sizeof(float));
+  copy_to_device(context, buffer.as<void>(), values.data(), buffer.bytes());
+  return buffer;
+}
+
+}  // namespace
+
+Model::Model(const Context& context, std::shared_ptr<const WeightSource> source, std::int64_t max_positions,
+             const LoadProgress& progress)
+    : context_(context),
+      config_(source->config()),
+      max_positions_(max_positions == 0 ? config_.max_positions : max_positions),
+      weights_(load_weights(context, std::move(source), progress)),
+      bf16_activations_(context.state().contract->bf16_activations) {
+  require(max_positions_ >= 1 && max_positions_ <= config_.max_positions,
+          "a context of {} tokens is outside 1 to {}, which the model declares", max_positions_, config_.max_positions);
+  const FpEnvironment pinned;
+  score_scale_ = static_cast<float>(1.0 / std::sqrt(static_cast<double>(config_.head_dim)));
+  const RotaryTables tables = make_rotary_tables(config_.rotary, config_.head_dim, max_positions_);
+  cos_ = upload(context, tables.cos);
+  sin_ = upload(context, tables.sin);
+}
+
+std::size_t Model::workspace_bytes(std::int64_t max_rows, std::int64_t max_chunks, std::int64_t max_logit_rows) const {
+  std::size_t most = attention_workspace_bytes(context_, config_.heads, config_.kv_heads, config_.head_dim, max_chunks,
+                                               max_rows, max_positions_);
+  for (const LayerWeights& layer : weights_.layers)
+    for (const Projection* projection : {&layer.qkv, &layer.o, &layer.gate_up, &layer.down})
+      most = std::max(most, projection->layer.workspace_bytes(max_rows));
+  return std::max(most, weights_.head.layer.workspace_bytes(max_logit_rows));
+}
+
+void Model::forward(const OpScope& scope, const kernels::Batch& batch, const std::int32_t* logit_rows,
+                    std::int64_t logit_row_count, const KvCache& cache, const Activations& a) const {
+  const std::int64_t rows = batch.rows;
+  embedding(scope, {.table = weights_.embedding, .tokens = batch.tokens, .x = a.residual(rows)});
+  ConstMatrix delta;  // of the sub-layer before: none yet
+  for (std::int64_t i = 0; i < config_.layers; ++i) {
+    const LayerWeights& layer = weights_.layers[static_cast<std::size_t>(i)];
+    norm(scope, layer.input_norm, a.residual(rows), delta, a.normed(rows));
+    attend(scope, i, batch, cache, a);
+    delta = read_only(a.delta(rows));
+    norm(scope, layer.post_attention_norm, a.residual(rows), delta, a.normed(rows));
+    feed_forward(scope, i, rows, a);
+  }
+  if (logit_row_count == 0) return;
+  norm(scope, weights_.final_norm, a.residual(rows), delta, a.normed(rows));
+  gather_rows(scope, {.x = read_only(a.normed(rows)), .rows = logit_rows, .y = a.last(logit_row_count)});
+  linear(scope, weights_.head, a.last(logit_row_count), {a.logits(logit_row_count)});
+}
+
+void Model::attend(const OpScope& scope, std::int64_t index, const kernels::Batch& batch, const KvCache& cache,
+                   const Activations& a) const {
+  const LayerWeights& layer = weights_.layers[static_cast<std::size_t>(index)];
+  const std::int64_t rows = batch.rows;
+  linear(scope, layer.qkv, a.normed(rows), {a.q(rows), a.k(rows), a.v(rows)});
+  rotary(scope, {.q = a.q(rows),
+                 .k = read_only(a.k(rows)),
+                 .v = read_only(a.v(rows)),
+                 .q_norm = layer.q_norm ? layer.q_norm->as<float>() : nullptr,
+                 .k_norm = layer.k_norm ? layer.k_norm->as<float>() : nullptr,
+                 .eps = config_.rms_norm_eps_f32(),
+                 .cos = cos_.as<float>(),
+                 .sin = sin_.as<float>(),
+                 .batch = batch,
+                 .kv = cache.layer(index)});
+  finish(scope, a.q(rows));
+  attention(scope, layer.attention,
+            {.q = read_only(a.q(rows)),
+             .kv = cache.layer(index),
+             .batch = batch,
+             .heads = static_cast<std::int32_t>(config_.heads),
+             .scale = score_scale_,
+             .window = static_cast<std::int32_t>(config_.layer_windows[static_cast<std::size_t>(index)]),
+             .out = a.attended(rows)});
+  finish(scope, a.attended(rows));
+  linear(scope, layer.o, a.attended(rows), {a.delta(rows)});
+}
+
+void Model::feed_forward(const OpScope& scope, std::int64_t index, std::int64_t rows, const Activations& a) const {
+  const LayerWeights& layer = weights_.layers[static_cast<std::size_t>(index)];
+  linear(scope, layer.gate_up, a.normed(rows), {a.gate(rows), a.up(rows)});
+  silu_gate(scope, {.gate = read_only(a.gate(rows)), .up = read_only(a.up(rows)), .y = a.gate(rows)});
+  finish(scope, a.gate(rows));
+  linear(scope, layer.down, a.gate(rows), {a.delta(rows)});
+}
+
+void Model::norm(const OpScope& scope, const Norm& norm, Matrix x, ConstMatrix delta, Matrix y) const {
+  rms_norm(scope, norm.op,
+           {.x = x, .delta = delta, .weight = norm.weight.as<float>(), .eps = config_.rms_norm_eps_f32(), .y = y});
+  if (delta.data != nullptr) finish(scope, x);
+  finish(scope, y);
+}
+
+void Model::linear(const OpScope& scope, const Projection& projection, Matrix x,
+                   std::initializer_list<Matrix> outputs) const {
+  std::vector<LinearOutput> with_bias;
+  for (const Matrix& y : outputs) with_bias.push_back({.y = y, .bias = projection.bias(with_bias.size())});
+  projection.layer.run(read_only(x), with_bias, scope.workspace, scope.workspace_bytes, scope.stream);
+}
+
+// The results of linear layers are BF16 values already where the numerics ask for that.
+void Model::finish(const OpScope& scope, Matrix result) const {
+  if (bf16_activations_) round_bf16(scope, {.x = result});
+}
+
+}  // namespace reprofuse::model

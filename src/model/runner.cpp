@@ -1,0 +1,177 @@
+#include "model/runner.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "base/check.hpp"
+#include "ops/context_state.hpp"
+
+namespace reprofuse::model {
+namespace {
+
+constexpr std::int64_t kChunkWords = sizeof(kernels::Chunk) / sizeof(std::int32_t);
+
+Workspace make_workspace(const Model& model, RunnerLimits limits) {
+  require(limits.rows >= 1 && limits.sequences >= 1 && limits.logit_rows >= 1,
+          "a pass needs room for a row, a sequence and a row of logits; got {}, {} and {}", limits.rows,
+          limits.sequences, limits.logit_rows);
+  return Workspace(model.context(), model.workspace_bytes(limits.rows, limits.sequences, limits.logit_rows));
+}
+
+// Where each array lies in the one block of words that is copied to the device.
+struct Layout {
+  std::int64_t tokens = 0;
+  std::int64_t positions, sequences, chunks, logit_rows, page_table, words;
+
+  Layout(RunnerLimits limits, std::int64_t page_table_stride)
+      : positions(tokens + limits.rows),
+        sequences(positions + limits.rows),
+        chunks(sequences + limits.rows),
+        logit_rows(chunks + limits.sequences * kChunkWords),
+        page_table(logit_rows + limits.logit_rows),
+        words(page_table + limits.sequences * page_table_stride) {}
+};
+
+}  // namespace
+
+struct Runner::HostBatch {
+  std::vector<std::int32_t> tokens, positions, sequences, logit_rows, page_table;
+  std::vector<kernels::Chunk> chunks;
+  std::int32_t max_chunk_rows = 0;
+  std::int32_t max_keys = 0;
+};
+
+Runner::Runner(const Model& model, KvCache& cache, RunnerLimits limits)
+    : model_(model),
+      cache_(cache),
+      limits_(limits),
+      activations_(model.context(), model.config(), limits.rows, limits.logit_rows),
+      workspace_(make_workspace(model, limits)),
+      page_table_stride_(cache.pages_for(model.max_positions())) {
+  const Layout layout(limits_, page_table_stride_);
+  const std::size_t bytes = static_cast<std::size_t>(layout.words) * sizeof(std::int32_t);
+  inputs_ = Buffer(model.context(), bytes);
+  staging_ = inputs_.as<std::int32_t>();
+  if (model.context().device() == DeviceKind::kCpu) return;
+  const int ordinal = model.context().state().ordinal;
+  stream_ = cuda::CudaStream(ordinal);
+  pinned_ = cuda::PinnedBuffer(ordinal, bytes);
+  staging_ = pinned_.as<std::int32_t>();
+}
+
+Runner::HostBatch Runner::build(std::span<const Part> parts) const {
+  HostBatch host;
+  require(static_cast<std::int64_t>(parts.size()) <= limits_.sequences, "a pass over {} sequences; the limit is {}",
+          parts.size(), limits_.sequences);
+  for (const Part& part : parts) {
+    const auto rows = static_cast<std::int32_t>(part.tokens.size());
+    const auto first_row = static_cast<std::int32_t>(host.tokens.size());
+    const auto first_position = static_cast<std::int32_t>(part.sequence->length());
+    require(rows >= 1, "a part of a pass has no tokens");
+    require(first_position + rows <= model_.max_positions(), "a sequence of {} tokens; the limit is {}",
+            first_position + rows, model_.max_positions());
+    invariant(static_cast<std::int64_t>(part.sequence->pages().size()) >= cache_.pages_for(first_position + rows),
+              "a sequence has no pages for its next tokens");
+    const auto table_row = static_cast<std::int32_t>(host.chunks.size());
+    host.chunks.push_back({first_row, rows, first_position, table_row});
+    for (std::int32_t i = 0; i < rows; ++i) {
+      const std::int32_t token = part.tokens[static_cast<std::size_t>(i)];
+      require(token >= 0 && token < model_.config().vocab_size,
+              "token {} at position {} is outside the vocabulary of {}", token, first_position + i,
+              model_.config().vocab_size);
+      host.tokens.push_back(token);
+      host.positions.push_back(first_position + i);
+      host.sequences.push_back(table_row);
+      const bool is_last = i + 1 == rows;
+      if (part.logits == Logits::kAll || (part.logits == Logits::kLast && is_last))
+        host.logit_rows.push_back(first_row + i);
+    }
+    host.page_table.insert(host.page_table.end(), part.sequence->pages().begin(), part.sequence->pages().end());
+    host.page_table.resize(host.chunks.size() * static_cast<std::size_t>(page_table_stride_));
+    host.max_chunk_rows = std::max(host.max_chunk_rows, rows);
+    host.max_keys = std::max(host.max_keys, first_position + rows);
+  }
+  require(static_cast<std::int64_t>(host.tokens.size()) <= limits_.rows, "a pass of {} tokens; the limit is {}",
+          host.tokens.size(), limits_.rows);
+  require(static_cast<std::int64_t>(host.logit_rows.size()) <= limits_.logit_rows,
+          "logits of {} rows in one pass; the limit is {}", host.logit_rows.size(), limits_.logit_rows);
+  return host;
+}
+
+kernels::Batch Runner::upload(const HostBatch& host) {
+  const Layout at(limits_, page_table_stride_);
+  const auto put = [&](std::int64_t offset, const auto& values) {
+    if (!values.empty()) std::memcpy(staging_ + offset, values.data(), values.size() * sizeof(values[0]));
+  };
+  put(at.tokens, host.tokens);
+  put(at.positions, host.positions);
+  put(at.sequences, host.sequences);
+  put(at.chunks, host.chunks);
+  put(at.logit_rows, host.logit_rows);
+  put(at.page_table, host.page_table);
+  auto* device = inputs_.as<std::int32_t>();
+  const std::size_t words = static_cast<std::size_t>(at.page_table) + host.page_table.size();
+  if (model_.context().device() == DeviceKind::kCuda)
+    cuda::copy_to_device_async(model_.context().state().ordinal, device, staging_, words * sizeof(std::int32_t),
+                               stream_.get());
+  return {.rows = static_cast<std::int32_t>(host.tokens.size()),
+          .chunk_count = static_cast<std::int32_t>(host.chunks.size()),
+          .max_chunk_rows = host.max_chunk_rows,
+          .max_keys = host.max_keys,
+          .tokens = device + at.tokens,
+          .positions = device + at.positions,
+          .sequences = device + at.sequences,
+          .chunks = reinterpret_cast<const kernels::Chunk*>(device + at.chunks),
+          .page_table = device + at.page_table,
+          .page_table_stride = static_cast<std::int32_t>(page_table_stride_)};
+}
+
+ConstMatrix Runner::run(std::span<const Part> parts) {
+  const HostBatch host = build(parts);
+  logit_rows_ = static_cast<std::int64_t>(host.logit_rows.size());
+  compute(upload(host), logit_rows_);
+  for (const Part& part : parts) part.sequence->advance(static_cast<std::int64_t>(part.tokens.size()));
+  return logits();
+}
+
+ConstMatrix Runner::logits() const {
+  const Matrix all = activations_.logits(logit_rows_);
+  return {.data = all.data, .rows = all.rows, .cols = all.cols, .stride = all.stride};
+}
+
+void Runner::compute(const kernels::Batch& batch, std::int64_t logit_rows) {
+  const Context& context = model_.context();
+  const std::int32_t* rows = inputs_.as<std::int32_t>() + Layout(limits_, page_table_stride_).logit_rows;
+  const auto enqueue = [&](const kernels::Batch& sized, void* stream) {
+    model_.forward({context, workspace_.data(), workspace_.bytes(), stream}, sized, rows, logit_rows, cache_,
+                   activations_);
+  };
+  if (context.device() == DeviceKind::kCpu) return enqueue(batch, nullptr);
+
+  const bool is_decode = batch.max_chunk_rows == 1 && logit_rows == batch.rows;
+  if (!is_decode) {
+    enqueue(batch, stream_.get());
+  } else {
+    // One graph serves every context up to its bound, so that a growing text needs few of them.
+    kernels::Batch sized = batch;
+    sized.max_keys = static_cast<std::int32_t>(std::min<std::int64_t>(
+        std::max<std::int64_t>(512,
+                               static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint32_t>(batch.max_keys)))),
+        model_.max_positions()));
+    cuda::CudaGraph& graph = decode_graphs_[{sized.rows, sized.max_keys}];
+    if (graph.empty())
+      graph = cuda::CudaGraph::capture(context.state().ordinal, [&](void* stream) { enqueue(sized, stream); });
+    graph.replay(stream_.get());
+  }
+  check_workspace(context, workspace_.data(), stream_.get());
+}
+
+std::vector<float> Runner::host_logits() const {
+  const ConstMatrix device = logits();
+  std::vector<float> host(static_cast<std::size_t>(device.rows * device.cols));
+  copy_to_host(model_.context(), host.data(), device.data, host.size() * sizeof(float));
+  return host;
+}
+
+}  // namespace reprofuse::model

@@ -1,0 +1,70 @@
+// Runs a model over any mix of sequences: builds the batch, keeps what a pass needs, and replays decode steps on CUDA.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "kernels/cuda/model_ops.hpp"
+#include "model/model.hpp"
+#include "model/sequence.hpp"
+
+namespace reprofuse::model {
+
+enum class Logits { kNone, kLast, kAll };
+
+// The next tokens of one sequence, to be computed in one pass.
+struct Part {
+  Sequence* sequence;
+  std::span<const std::int32_t> tokens;
+  Logits logits = Logits::kLast;
+};
+
+struct RunnerLimits {
+  std::int64_t rows = 512;      // tokens of one pass
+  std::int64_t sequences = 1;   // of one pass
+  std::int64_t logit_rows = 1;  // of one pass
+};
+
+class Runner {
+ public:
+  // The model and the cache must outlive the runner.
+  Runner(const Model& model, KvCache& cache, RunnerLimits limits);
+
+  // Appends each part's tokens to its sequence. Returns the logits asked for, [rows, vocab_size] on the device, in the
+  // order of the parts, valid until the next pass. Bits: a row's depend on the tokens of its own sequence alone, not on
+  // the other parts or on how the tokens were cut into passes.
+  ConstMatrix run(std::span<const Part> parts);
+
+  // The logits of the last pass, on the device and in host memory.
+  std::vector<float> host_logits() const;
+  ConstMatrix logits() const;
+  void* stream() const { return stream_.get(); }  // CUDA
+
+  const Model& model() const { return model_; }
+  const RunnerLimits& limits() const { return limits_; }
+
+ private:
+  struct HostBatch;
+  HostBatch build(std::span<const Part> parts) const;
+  kernels::Batch upload(const HostBatch& host);
+  void compute(const kernels::Batch& batch, std::int64_t logit_rows);
+
+  const Model& model_;
+  KvCache& cache_;
+  RunnerLimits limits_;
+  Activations activations_;
+  Workspace workspace_;
+  std::int64_t page_table_stride_;
+  Buffer inputs_;                // the arrays of kernels::Batch and the logit rows, back to back
+  std::int32_t* staging_;        // where the host writes them: the same block, or on CUDA pinned memory
+  cuda::PinnedBuffer pinned_;    // CUDA
+  std::int64_t logit_rows_ = 0;  // of the last pass
+  cuda::CudaStream stream_;      // CUDA
+  std::map<std::pair<std::int32_t, std::int32_t>, cuda::CudaGraph> decode_graphs_;  // by sequences and bound on keys
+};
+
+}  // namespace reprofuse::model

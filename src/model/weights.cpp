@@ -1,0 +1,132 @@
+#include "model/weights.hpp"
+
+#include <string_view>
+#include <utility>
+
+#include "base/check.hpp"
+#include "checkpoint/expected_tensors.hpp"
+#include "numerics/widen.hpp"
+
+namespace reprofuse::model {
+namespace {
+
+using checkpoint::HostTensor;
+using checkpoint::layer_tensor;
+using checkpoint::ModelConfig;
+using checkpoint::TensorView;
+
+class Loader {
+ public:
+  Loader(const Context& context, const WeightSource& source, const LoadProgress& progress)
+      : context_(context), source_(source), config_(source.config()), progress_(progress) {}
+
+  // Biases and norm weights are used in binary32.
+  Buffer vector(const std::string& name) {
+    const TensorView view = source_.tensor(name);
+    const HostTensor host(view);
+    std::vector<float> widened;
+    for (std::int64_t i = 0; i < view.elements(); ++i)
+      widened.push_back(widen(view.dtype, load_weight(host.data(), view.dtype, i)));
+    Buffer buffer(context_, widened.size() * sizeof(float));
+    copy_to_device(context_, buffer.as<void>(), widened.data(), buffer.bytes());
+    finish(view);
+    return buffer;
+  }
+
+  Norm norm(const std::string& name) { return {vector(name), NamedOp(context_, OpKind::kNorm, name)}; }
+
+  // A list of matrices that share their input. On CUDA they stay on the device, in `matrices`.
+  Projection projection(const std::string& name, const std::vector<std::string>& tensors, bool bias,
+                        std::vector<Buffer>* matrices) {
+    std::vector<TensorView> views;
+    std::vector<HostTensor> hosts;
+    std::vector<WeightView> weights;
+    for (const std::string& tensor : tensors) {
+      views.push_back(source_.tensor(tensor + ".weight"));
+      hosts.emplace_back(views.back());
+    }
+    for (std::size_t i = 0; i < tensors.size(); ++i) weights.push_back(place(views[i], hosts[i], matrices));
+    Projection projection{LinearLayer(context_, weights, name), {}, {}};
+    for (const TensorView& view : views) {
+      projection.columns.push_back(view.shape[0]);
+      finish(view);
+    }
+    if (bias)
+      for (const std::string& tensor : tensors) projection.biases.push_back(vector(tensor + ".bias"));
+    return projection;
+  }
+
+  // The matrix where the context's device can read it.
+  WeightView place(const TensorView& view, const HostTensor& host, std::vector<Buffer>* matrices) {
+    const void* data = host.data();
+    if (context_.device() == DeviceKind::kCuda) {
+      matrices->emplace_back(context_, view.bytes.size());
+      copy_to_device(context_, matrices->back().as<void>(), data, view.bytes.size());
+      data = matrices->back().as<void>();
+    }
+    return {.data = data, .dtype = view.dtype, .n = view.shape[0], .k = view.shape[1], .stride = view.shape[1]};
+  }
+
+  LayerWeights layer(std::int64_t index, std::vector<Buffer>* matrices) {
+    const auto name = [&](std::string_view part) { return layer_tensor(index, part); };
+    return {.input_norm = norm(name("input_layernorm.weight")),
+            .qkv = projection(name("self_attn.qkv"),
+                              {name("self_attn.q_proj"), name("self_attn.k_proj"), name("self_attn.v_proj")},
+                              config_.qkv_bias, matrices),
+            .q_norm = config_.qk_norm ? std::optional(vector(name("self_attn.q_norm.weight"))) : std::nullopt,
+            .k_norm = config_.qk_norm ? std::optional(vector(name("self_attn.k_norm.weight"))) : std::nullopt,
+            .attention = NamedOp(context_, OpKind::kAttention, name("self_attn")),
+            .o = projection(name("self_attn.o_proj"), {name("self_attn.o_proj")}, config_.o_bias, matrices),
+            .post_attention_norm = norm(name("post_attention_layernorm.weight")),
+            .gate_up = projection(name("mlp.gate_up"), {name("mlp.gate_proj"), name("mlp.up_proj")}, config_.mlp_bias,
+                                  matrices),
+            .down = projection(name("mlp.down_proj"), {name("mlp.down_proj")}, config_.mlp_bias, matrices)};
+  }
+
+  void finish(const TensorView& view) {
+    source_.release(view);
+    done_ += static_cast<std::int64_t>(view.bytes.size());
+    if (progress_) progress_(done_, source_.tensor_bytes());
+  }
+
+ private:
+  const Context& context_;
+  const WeightSource& source_;
+  const ModelConfig& config_;
+  const LoadProgress& progress_;
+  std::int64_t done_ = 0;
+};
+
+}  // namespace
+
+Weights load_weights(const Context& context, std::shared_ptr<const WeightSource> source, const LoadProgress& progress) {
+  const ModelConfig& config = source->config();
+  Loader loader(context, *source, progress);
+  std::vector<Buffer> matrices;
+
+  const TensorView embedding_view = source->tensor(checkpoint::kEmbeddingName);
+  HostTensor host_embedding(embedding_view);
+  const WeightView embedding = loader.place(embedding_view, host_embedding, &matrices);
+
+  std::vector<LayerWeights> layers;
+  for (std::int64_t i = 0; i < config.layers; ++i) layers.push_back(loader.layer(i, &matrices));
+  Norm final_norm = loader.norm(std::string(checkpoint::kFinalNormName));
+
+  const auto make_head = [&] {
+    if (!config.tied_embeddings) return loader.projection("lm_head", {"lm_head"}, false, &matrices);
+    Projection tied{LinearLayer(context, std::span(&embedding, 1), "lm_head"), {embedding.n}, {}};
+    return tied;
+  };
+  Projection head = make_head();
+  loader.finish(embedding_view);
+
+  return {.embedding = embedding,
+          .layers = std::move(layers),
+          .final_norm = std::move(final_norm),
+          .head = std::move(head),
+          .source = std::move(source),
+          .host_embedding = std::move(host_embedding),
+          .device_matrices = std::move(matrices)};
+}
+
+}  // namespace reprofuse::model

@@ -1,0 +1,63 @@
+// A model's weights, made ready for a context's device.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/weight_source.hpp"
+#include "ops/buffer.hpp"
+#include "ops/model_ops.hpp"
+#include "reprofuse/linear.hpp"
+
+namespace reprofuse::model {
+
+// Called after each tensor with the bytes read so far and in all.
+using LoadProgress = std::function<void(std::int64_t done, std::int64_t total)>;
+
+// A norm's weight [size], in binary32, and the name of the place where it is applied.
+struct Norm {
+  Buffer weight;
+  NamedOp op;
+};
+
+// One linear layer over one x, and the biases of its outputs.
+struct Projection {
+  LinearLayer layer;
+  std::vector<std::int64_t> columns;  // of each output
+  std::vector<Buffer> biases;         // empty, or one per output
+
+  const float* bias(std::size_t output) const { return biases.empty() ? nullptr : biases[output].as<float>(); }
+};
+
+struct LayerWeights {
+  Norm input_norm;
+  Projection qkv;
+  std::optional<Buffer> q_norm;  // [head_dim]
+  std::optional<Buffer> k_norm;
+  NamedOp attention;
+  Projection o;
+  Norm post_attention_norm;
+  Projection gate_up;
+  Projection down;
+};
+
+struct Weights {
+  WeightView embedding;  // [vocab_size, hidden_size] on the device
+  std::vector<LayerWeights> layers;
+  Norm final_norm;
+  Projection head;
+
+  // What the views and the CUDA layers point into.
+  std::shared_ptr<const WeightSource> source;
+  std::optional<checkpoint::HostTensor> host_embedding;
+  std::vector<Buffer> device_matrices;
+};
+
+// The CPU packs each matrix and lets its bytes in the source go; CUDA holds one copy of each in its own format.
+Weights load_weights(const Context& context, std::shared_ptr<const WeightSource> source, const LoadProgress& progress);
+
+}  // namespace reprofuse::model

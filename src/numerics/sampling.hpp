@@ -1,0 +1,100 @@
+// What the sampler computes per token and per row, for host and device. Weights are integers, so their sums are exact
+// and know no order. NUMERICS.md defines every bit.
+#pragma once
+
+#include <cstdint>
+
+#include "numerics/exp.hpp"
+#include "numerics/float_ops.hpp"
+#include "numerics/log.hpp"
+#include "numerics/philox.hpp"
+
+namespace reprofuse {
+
+struct SamplingParams {
+  float temperature = 0;         // 0: the most likely token
+  int top_k = 0;                 // 0: all
+  float top_p = 1;               // 1: all
+  float min_p = 0;               // 0: all
+  float repetition_penalty = 1;  // 1: none
+  std::uint64_t seed = 0;
+};
+
+namespace sampling {
+
+inline constexpr int kWeightBits = 40;
+inline constexpr int kIdBits = 22;
+inline constexpr std::int64_t kMaxVocabulary = std::int64_t{1} << kIdBits;  // so that no sum of weights reaches 2^63
+inline constexpr int kMaxLogprobs = 20;
+
+// Larger logits and, among equal ones, smaller ids rank higher. +0 and -0 are equal.
+REPROFUSE_HOST_DEVICE inline std::uint64_t rank_of(float logit, std::uint32_t id) {
+  const std::uint32_t bits = float_bits(logit + 0.0F);
+  const std::uint32_t ascending = (bits & 0x80000000U) != 0 ? ~bits : bits | 0x80000000U;
+  return std::uint64_t{ascending} << kIdBits | (kMaxVocabulary - 1 - id);
+}
+inline constexpr int kRankBits = 32 + kIdBits;
+
+REPROFUSE_HOST_DEVICE inline std::uint32_t id_of(std::uint64_t rank) {
+  return static_cast<std::uint32_t>(kMaxVocabulary - 1 - (rank & (kMaxVocabulary - 1)));
+}
+
+REPROFUSE_HOST_DEVICE inline float penalized(float logit, float penalty) {
+  return logit > 0.0F ? div_rn(logit, penalty) : logit * penalty;
+}
+
+// The likelihood relative to the most likely token, in [0, 1].
+REPROFUSE_HOST_DEVICE inline float likelihood(float logit, float greatest, float temperature) {
+  return exp_nonpositive_f32(div_rn(logit - greatest, temperature));
+}
+
+// In units of 2^-40, truncated. The product is exact.
+REPROFUSE_HOST_DEVICE inline std::uint64_t weight_of(float likelihood) {
+  return static_cast<std::uint64_t>(static_cast<std::int64_t>(likelihood * 0x1p+40F));
+}
+
+// floor(a b / 2^64)
+REPROFUSE_HOST_DEVICE constexpr std::uint64_t multiply_high(std::uint64_t a, std::uint64_t b) {
+  const std::uint64_t a0 = a & 0xffffffffU, a1 = a >> 32, b0 = b & 0xffffffffU, b1 = b >> 32;
+  const std::uint64_t low = a0 * b0;
+  const std::uint64_t middle1 = a1 * b0 + (low >> 32);
+  const std::uint64_t middle2 = a0 * b1 + (middle1 & 0xffffffffU);
+  return a1 * b1 + (middle1 >> 32) + (middle2 >> 32);
+}
+
+// The least integer that is at least top_p * total, and at least 1; 0 <= top_p <= 1, total < 2^63.
+REPROFUSE_HOST_DEVICE inline std::uint64_t nucleus_weight(float top_p, std::uint64_t total) {
+  // top_p = significand * 2^-shift. Below 2^-63 the product is less than 1.
+  if (!(top_p >= 0x1p-63F)) return 1;
+  const std::uint32_t bits = float_bits(top_p);
+  const std::uint64_t significand = (bits & 0x7fffffU) | 0x800000U;
+  const int shift = 150 - static_cast<int>(bits >> 23);  // 23 to 86
+  const std::uint64_t high = multiply_high(total, significand);
+  const std::uint64_t low = total * significand;
+  if (shift >= 64) {
+    const int more = shift - 64;
+    const std::uint64_t dropped = low | (high & ((std::uint64_t{1} << more) - 1));
+    const std::uint64_t quotient = (high >> more) + (dropped != 0 ? 1 : 0);
+    return quotient > 0 ? quotient : 1;
+  }
+  const std::uint64_t dropped = low & ((std::uint64_t{1} << shift) - 1);
+  const std::uint64_t quotient = (high << (64 - shift) | low >> shift) + (dropped != 0 ? 1 : 0);
+  return quotient > 0 ? quotient : 1;
+}
+
+// Uniform in [0, total).
+REPROFUSE_HOST_DEVICE inline std::uint64_t draw_below(std::uint64_t total, std::uint64_t seed, std::uint64_t position) {
+  return multiply_high(philox(seed, position, 0), total);
+}
+
+// log of the sum of likelihoods, from the sum of their weights: one rounding to binary32, then an exact product.
+REPROFUSE_HOST_DEVICE inline float log_total(std::uint64_t total) {
+  return log_f32(static_cast<float>(total) * 0x1p-40F);
+}
+
+REPROFUSE_HOST_DEVICE inline float logprob(float logit, float greatest, float log_total) {
+  return (logit - greatest) - log_total;
+}
+
+}  // namespace sampling
+}  // namespace reprofuse

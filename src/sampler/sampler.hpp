@@ -1,0 +1,50 @@
+// From logits to tokens. A token is a function of its row of logits and of its request, and of nothing else: not of
+// its place in a batch, the device or the number of threads.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "kernels/sample.hpp"
+#include "reprofuse/context.hpp"
+#include "reprofuse/types.hpp"
+
+namespace reprofuse {
+
+using kernels::SampleResult;
+using kernels::TokenLogprob;
+
+// Throws kInvalidArgument with the value and the allowed range.
+void check_sampling_params(const SamplingParams& params);
+
+struct SampleInput {
+  SamplingParams params;
+  std::span<const std::int32_t> history;  // ids in the sequence so far, in any order; read for a penalty only
+  std::uint64_t position = 0;             // of the token to be chosen
+  int logprobs = -1;                      // see kernels::SampleRow
+};
+
+// Rows of one vocabulary, up to `max_rows` at a time. run() may be called by one thread at a time.
+class Sampler {
+ public:
+  Sampler(const Context& context, std::int64_t vocabulary, std::int64_t max_rows);
+  ~Sampler();
+  Sampler(Sampler&&) noexcept;
+  Sampler& operator=(Sampler&&) noexcept;
+
+  // logits [inputs.size(), vocabulary], on the context's device. On CUDA waits for `stream`.
+  // Throws kNonFinite with the row and the id where a logit, after the penalty, is not finite.
+  std::vector<SampleResult> run(ConstMatrix logits, std::span<const SampleInput> inputs, void* stream = nullptr) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// One row.
+std::int32_t sample(const Context& context, std::span<const float> logits, const SamplingParams& params,
+                    std::span<const std::int32_t> history, std::uint64_t position);
+
+}  // namespace reprofuse

@@ -1,0 +1,38 @@
+// Checkpoints of any supported shape with seeded random weights. Every machine writes the same bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/thread_pool.hpp"
+#include "checkpoint/config.hpp"
+#include "checkpoint/expected_tensors.hpp"
+#include "checkpoint/safetensors.hpp"
+
+namespace reprofuse::study {
+
+struct RandomCheckpoint {
+  checkpoint::ModelConfig config;
+  DType dtype = DType::kBF16;
+  std::uint64_t seed = 1;
+  int shards = 1;  // 1: one model.safetensors; more: that many files and an index
+  checkpoint::Spelling spelling = checkpoint::Spelling::kOld;
+};
+
+// One tensor's elements in host order. They depend on seed, name, dtype, shape and role, not on the other tensors.
+// Matrices have a root mean square near 1 / sqrt(inputs), so that activations keep their size from layer to layer;
+// norm weights are near 1, and logits spread over a few units.
+std::vector<std::byte> random_tensor(const checkpoint::ExpectedTensor& tensor, DType dtype, std::uint64_t seed,
+                                     ThreadPool& pool);
+
+// Writes config.json and the weights into `folder`, which is made if it does not exist. Files of those names are
+// replaced. One tensor at a time is in memory.
+void write_random_checkpoint(const std::string& folder, const RandomCheckpoint& random, ThreadPool& pool);
+
+// A small valid config of the family, to vary: 3 layers, odd sizes, 6 heads of 16 over 2 key-value heads.
+checkpoint::ModelConfig small_config(checkpoint::Architecture architecture);
+
+}  // namespace reprofuse::study

@@ -1,0 +1,47 @@
+// A model's chat template: turns messages into the text that the model was trained to continue.
+// Jinja2 as Hugging Face sets it up, or an Error with the line and the thing that is not supported.
+#pragma once
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "text/chat_template_date.hpp"
+#include "text/jinja_limits.hpp"
+
+namespace reprofuse::text {
+
+struct ChatOptions {
+  bool add_generation_prompt = true;
+  nlohmann::ordered_json tools;                                              // functions the model may call; null: none
+  std::optional<bool> enable_thinking;                                       // undefined in the template unless given
+  DateTime date;                                                             // what strftime_now() tells
+  nlohmann::ordered_json special_tokens = nlohmann::ordered_json::object();  // {"bos_token": "<s>", ...}
+  nlohmann::ordered_json variables = nlohmann::ordered_json::object();       // others, by name
+};
+
+class ChatTemplate {
+ public:
+  // `name` begins every error message: "chat template of model X".
+  ChatTemplate(std::string_view source, std::string name, const jinja::Limits& limits = {});
+  ~ChatTemplate();
+  ChatTemplate(ChatTemplate&&) noexcept;
+  ChatTemplate& operator=(ChatTemplate&&) noexcept;
+
+  // `messages` is a list of {"role": ..., "content": ...}. A function of its arguments alone; any thread may call it.
+  std::string render(const nlohmann::ordered_json& messages, const ChatOptions& options = {}) const;
+
+  // With these variables and no others.
+  std::string render_variables(const nlohmann::ordered_json& variables, const DateTime& date = {}) const;
+
+ private:
+  struct Parsed;
+
+  std::unique_ptr<const Parsed> parsed_;
+  std::string name_;
+  jinja::Limits limits_;
+};
+
+}  // namespace reprofuse::text

@@ -1,0 +1,60 @@
+// Strict reading of tokenizer.json: every complaint names the file, the key and the value.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/check.hpp"
+
+namespace reprofuse::text {
+
+// A JSON value and where it stands. It refers to a document that must outlive it.
+class JsonNode {
+ public:
+  JsonNode(const nlohmann::json& value, std::string file, std::string key = "")
+      : value_(&value), file_(std::move(file)), key_(std::move(key)) {}
+
+  const nlohmann::json& value() const { return *value_; }
+  const std::string& file() const { return file_; }
+  std::string place() const { return fmt::format("{}: {}", file_, key_); }
+
+  // "tokenizer.json: model.type 'WordPiece' <reason>".
+  [[noreturn]] void reject(std::string_view reason) const;
+
+  // Nothing when the key is missing or null; node() fails then.
+  std::optional<JsonNode> find(std::string_view key) const;
+  JsonNode node(std::string_view key) const;
+  std::vector<JsonNode> elements() const;
+
+  // What a node of type "Sequence" has under this key, or the node itself when it is of another type. A sequence in a
+  // sequence stays as it is, and no reader takes it.
+  std::vector<JsonNode> steps(std::string_view key) const;
+
+  std::string string() const;
+  bool boolean() const;
+  std::int32_t token_id() const;
+  bool boolean_or(std::string_view key, bool fallback) const;
+
+  // Fails unless this is an object with no keys but these, so that no setting is passed over.
+  void require_keys_among(std::initializer_list<std::string_view> keys) const;
+
+ private:
+  JsonNode member(std::string_view key, const nlohmann::json& value) const;
+
+  const nlohmann::json* value_;
+  std::string file_;
+  std::string key_;  // "model.merges", or empty for the document itself
+};
+
+// Ids above this are refused: tables of all ids stay small however hostile the file.
+inline constexpr std::int32_t kMaxTokenId = (1 << 20) - 1;
+
+// A value for a message: short, and on one line.
+std::string shown(const nlohmann::json& value);
+
+}  // namespace reprofuse::text

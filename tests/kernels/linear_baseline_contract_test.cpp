@@ -1,0 +1,65 @@
+// The table of contracts and baselines.
+#include <gtest/gtest.h>
+
+#include "ops/context_state.hpp"
+#include "ops/contract.hpp"
+#include "reprofuse/reprofuse.hpp"
+
+namespace reprofuse {
+namespace {
+
+std::string error_of(const Contract& (*find)(std::string_view), std::string_view name) {
+  try {
+    find(name);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kUnsupported);
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Contracts, AreListedBeforeTheBaselines) {
+  EXPECT_EQ(numerics_names(), (std::vector<std::string_view>{"fma-1", "fma-1-kv16", "layercast", "bf16", "sgemm"}));
+  EXPECT_EQ(contracts().size() + baselines().size(), all_numerics().size());
+  for (const Contract& contract : contracts()) EXPECT_TRUE(contract.reproducible) << contract.name;
+  for (const Contract& baseline : baselines()) EXPECT_FALSE(baseline.reproducible) << baseline.name;
+}
+
+TEST(Contracts, AloneHaveAReferenceAndDigests) {
+  for (const Contract& row : all_numerics()) {
+    EXPECT_EQ(row.reference_linear != nullptr, row.reproducible) << row.name;
+    EXPECT_EQ(!row.golden.empty(), row.reproducible) << row.name;
+    EXPECT_EQ(!row.linear_contract.empty(), row.reproducible) << row.name;
+    EXPECT_NE(row.prepare_cpu, nullptr) << row.name;
+    EXPECT_NE(row.prepare_cuda, nullptr) << row.name;
+  }
+}
+
+TEST(Contracts, WithBf16KeysAndValuesShareTheLinearLayer) {
+  const Contract& fma1 = find_contract("fma-1");
+  const Contract& kv16 = find_contract("fma-1-kv16");
+  EXPECT_EQ(fma1.kv_dtype, DType::kF32);
+  EXPECT_EQ(kv16.kv_dtype, DType::kBF16);
+  EXPECT_EQ(kv16.linear_contract, "fma-1");
+  EXPECT_EQ(kv16.golden, fma1.golden);
+  EXPECT_EQ(kv16.prepare_cpu, fma1.prepare_cpu);
+}
+
+TEST(Contracts, OnlyBf16RoundsActivations) {
+  for (const Contract& row : all_numerics()) EXPECT_EQ(row.bf16_activations, row.name == "bf16") << row.name;
+}
+
+TEST(Contracts, ErrorsListWhatThereIs) {
+  EXPECT_EQ(error_of(find_numerics, "fma-0"),
+            "numerics 'fma-0' does not exist; there are fma-1, fma-1-kv16, layercast, bf16, sgemm");
+  EXPECT_EQ(error_of(find_contract, "fma-0"), error_of(find_numerics, "fma-0"));
+  EXPECT_EQ(error_of(find_contract, "bf16"), "numerics 'bf16' pins no bits; this needs a contract: fma-1, fma-1-kv16");
+  EXPECT_EQ(error_of(find_numerics, "bf16"), "");
+}
+
+TEST(Contracts, AndBaselinesAreAllNamesOfContexts) {
+  for (const std::string_view name : numerics_names()) EXPECT_EQ(Context::cpu(name, std::nullopt, 1).numerics(), name);
+}
+
+}  // namespace
+}  // namespace reprofuse

@@ -1,0 +1,54 @@
+// A whole model on CUDA has the bits it has on the CPU, however it is computed. Skipped without a device.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include "reprofuse/error.hpp"
+#include "study/model_cases.hpp"
+
+namespace reprofuse::study {
+namespace {
+
+class ModelCuda : public testing::TestWithParam<ModelCase> {
+ protected:
+  void SetUp() override {
+    try {
+      context_ = Context::cuda();
+    } catch (const Error& error) {
+      GTEST_SKIP() << error.what();
+    }
+  }
+  std::optional<Context> context_;
+};
+
+TEST_P(ModelCuda, LogitsHaveTheBitsOfTheCpu) {
+  const ModelCase& spec = GetParam();
+  const std::string expected = logits_digest(*make_model(Context::cpu(), spec), spec, {});
+  const auto model = make_model(*context_, spec);
+  for (const std::int64_t chunk : {512, 1, 7, 64, 65})
+    EXPECT_EQ(logits_digest(*model, spec, {.chunk = chunk}), expected) << "chunks of " << chunk;
+  for (const std::int32_t page_size : {16, 256})
+    EXPECT_EQ(logits_digest(*model, spec, {.chunk = 33, .page_size = page_size}), expected) << "pages of " << page_size;
+  for (const int companions : {1, 2, 7, 32})
+    EXPECT_EQ(logits_digest(*model, spec, {.chunk = 9, .page_size = 32, .companions = companions}), expected)
+        << companions << " other texts";
+  EXPECT_EQ(logits_digest(*model, spec, {.chunk = 1, .companions = 32}), expected) << "decode beside 32 other texts";
+}
+
+TEST_P(ModelCuda, SixteenBitCachesAgreeToo) {
+  const ModelCase& spec = GetParam();
+  const std::string expected = logits_digest(*make_model(Context::cpu("fma-1-kv16"), spec), spec, {});
+  const auto model = make_model(Context::cuda("fma-1-kv16"), spec);
+  for (const std::int64_t chunk : {512, 1, 65}) EXPECT_EQ(logits_digest(*model, spec, {.chunk = chunk}), expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, ModelCuda, testing::ValuesIn(model_cases()), [](const auto& param_info) {
+  std::string name = param_info.param.name;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
+
+}  // namespace
+}  // namespace reprofuse::study

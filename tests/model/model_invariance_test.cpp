@@ -1,0 +1,57 @@
+// A whole model's logits have the same bits however they are computed.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "study/model_cases.hpp"
+
+namespace reprofuse::study {
+namespace {
+
+class ModelInvariance : public testing::TestWithParam<ModelCase> {};
+
+std::string digest_on(const Context& context, const ModelCase& spec, const PassPlan& plan = {}) {
+  return logits_digest(*make_model(context, spec), spec, plan);
+}
+
+TEST_P(ModelInvariance, EveryInstructionSetAndThreadCountGivesTheSameBits) {
+  const std::string expected = digest_on(Context::cpu("fma-1", Isa::kScalar, 1), GetParam());
+  for (const Isa isa : supported_isas())
+    for (const int threads : {1, 2, 3, 5})
+      EXPECT_EQ(digest_on(Context::cpu("fma-1", isa, threads), GetParam()), expected)
+          << isa_name(isa) << " with " << threads << " threads";
+}
+
+TEST_P(ModelInvariance, ChunksPagesAndCompanionsMoveNoBit) {
+  const auto model = make_model(Context::cpu(), GetParam());
+  const std::string expected = logits_digest(*model, GetParam(), {});
+  for (const std::int64_t chunk : {1, 7, 64, 65})
+    EXPECT_EQ(logits_digest(*model, GetParam(), {.chunk = chunk}), expected);
+  for (const std::int32_t page_size : {16, 256})
+    EXPECT_EQ(logits_digest(*model, GetParam(), {.chunk = 33, .page_size = page_size}), expected);
+  for (const int companions : {1, 2, 32})
+    EXPECT_EQ(logits_digest(*model, GetParam(), {.chunk = 9, .page_size = 32, .companions = companions}), expected);
+}
+
+// The digest sees everything: another token, another cache format or another weight changes it.
+TEST_P(ModelInvariance, AnotherModelTextOrContractHasAnotherDigest) {
+  const std::string expected = digest_on(Context::cpu(), GetParam());
+  ModelCase shorter = GetParam();
+  --shorter.tokens;
+  EXPECT_NE(digest_on(Context::cpu(), shorter), expected);
+  ModelCase other_weights = GetParam();
+  other_weights.seed += 1;
+  EXPECT_NE(digest_on(Context::cpu(), other_weights), expected);
+  EXPECT_NE(digest_on(Context::cpu("fma-1-kv16"), GetParam()), expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, ModelInvariance, testing::ValuesIn(model_cases()), [](const auto& param_info) {
+  std::string name = param_info.param.name;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
+
+}  // namespace
+}  // namespace reprofuse::study

@@ -1,0 +1,282 @@
+// Attention on the GPU: every kernel and every cut of the work gives the reference's bits.
+#include "kernels/cuda/attention.hpp"
+#include "numerics/exp.hpp"
+#include "ops/attention_case.hpp"
+#include "ops/model_ops_cuda_case.hpp"
+
+namespace reprofuse {
+namespace {
+
+using cuda::AttentionKernels;
+using cuda::AttentionSchedule;
+
+constexpr DType kKvTypes[] = {DType::kF32, DType::kBF16};
+constexpr AttentionSchedule kSchedules[] = {
+    {AttentionKernels::kPrefill, 1, false},   {AttentionKernels::kDecode, 1, false},
+    {AttentionKernels::kDecode, 1, true},     {AttentionKernels::kDecode, 2, false},
+    {AttentionKernels::kDecode, 1000, false}, {AttentionKernels::kDecode, 3, true},
+    {AttentionKernels::kBoth, 1, false},      {AttentionKernels::kBoth, 2, false}};
+
+std::string name_of(const AttentionSchedule& schedule) {
+  constexpr const char* kNames[] = {"decode", "prefill", "both"};
+  return std::string(kNames[static_cast<int>(schedule.kernels)]) + " splits " + std::to_string(schedule.splits) +
+         (schedule.one_buffer ? " one buffer" : "");
+}
+
+class AttentionCuda : public ModelOpsCuda {
+ protected:
+  static kernels::AttentionCall on_device(const kernels::AttentionCall& host, const DeviceKv& kv, const DeviceRows& q,
+                                          const DeviceRows& out) {
+    kernels::AttentionCall call = host;
+    call.q = q.const_view();
+    call.out = out.view();
+    call.batch = kv.batch();
+    call.kv = kv.pages();
+    return call;
+  }
+
+  // By the kernels of its own choice, and by every schedule there is.
+  void expect_reference_bits(AttentionCase& data) {
+    Rows expected = data.expected(), out = data.empty_result();
+    const DeviceKv kv(data.kv());
+    const DeviceRows q(data.queries());
+    const auto compare = [&](const auto& run, const std::string& what) {
+      Rows got = data.empty_result();
+      const DeviceRows device_out(got);
+      run(on_device(data.call(out), kv, q, device_out));
+      ASSERT_EQ(describe(failure()), "none") << what;
+      device_out.fetch(got);
+      ASSERT_TRUE(same_bits(got, expected)) << what;
+      ++runs_;
+    };
+    compare([&](const kernels::AttentionCall& call) { cuda::attention(launch(), call); }, "chosen");
+    for (const AttentionSchedule& schedule : kSchedules)
+      compare([&](const kernels::AttentionCall& call) { cuda::attention_with(launch(), call, schedule); },
+              name_of(schedule));
+  }
+
+  int runs_ = 0;
+};
+
+TEST_F(AttentionCuda, EveryHeadSizeHasTheReferenceBits) {
+  for (const DType dtype : kKvTypes)
+    for (std::int32_t head_dim = 16; head_dim <= 256; head_dim += 16) {
+      SCOPED_TRACE("head_dim " + std::to_string(head_dim));
+      const KvSpec kv{.kv_heads = 2, .head_dim = head_dim, .page_size = 32, .dtype = dtype};
+      AttentionCase data({.kv = kv, .group = 3}, {{0, 60, 30}, {1, 130, 1}});
+      expect_reference_bits(data);
+    }
+}
+
+TEST_F(AttentionCuda, EveryGroupOfHeadsHasTheReferenceBits) {
+  for (const DType dtype : kKvTypes)
+    for (const std::int32_t head_dim : {64, 128})
+      for (const std::int32_t group : {1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 32}) {
+        SCOPED_TRACE("group " + std::to_string(group));
+        const KvSpec kv{.kv_heads = 2, .head_dim = head_dim, .page_size = 16, .dtype = dtype};
+        AttentionCase data({.kv = kv, .group = group, .padding = 3}, {{0, 0, 3}, {2, 100, 1}, {1, 57, 12}});
+        expect_reference_bits(data);
+      }
+}
+
+TEST_F(AttentionCuda, TheEdgesOfBlocksHaveTheReferenceBits) {
+  for (const std::int32_t first : {0, 1, 15, 62, 63, 64, 65, 126, 127, 128, 129, 200})
+    for (const std::int32_t rows : {1, 2, 5, 66, 130}) {
+      SCOPED_TRACE("first position " + std::to_string(first) + ", rows " + std::to_string(rows));
+      AttentionCase data({.kv = {.kv_heads = 1, .head_dim = 64}, .group = 2}, {{0, first, rows}});
+      expect_reference_bits(data);
+    }
+}
+
+TEST_F(AttentionCuda, AWindowHasTheReferenceBits) {
+  for (const std::int32_t window : {1, 2, 16, 63, 64, 65, 100, 128, 1000})
+    for (const std::int32_t first : {0, 63, 64, 128, 190}) {
+      SCOPED_TRACE("window " + std::to_string(window) + ", first position " + std::to_string(first));
+      const KvSpec kv{.kv_heads = 1, .head_dim = 64, .page_size = 16};
+      AttentionCase data({.kv = kv, .group = 2, .window = window}, {{0, first, 70}, {1, first, 1}});
+      expect_reference_bits(data);
+    }
+}
+
+TEST_F(AttentionCuda, EveryPageSizeAndLayoutHasTheReferenceBits) {
+  for (const DType dtype : kKvTypes)
+    for (const std::int32_t page_size : {16, 32, 64, 128, 256})
+      for (const std::uint64_t page_seed : {2, 3}) {
+        SCOPED_TRACE("page size " + std::to_string(page_size));
+        const KvSpec kv{.kv_heads = 3, .head_dim = 128, .page_size = page_size, .dtype = dtype, .page_seed = page_seed};
+        AttentionCase data({.kv = kv}, {{0, 250, 20}, {1, 300, 1}});
+        expect_reference_bits(data);
+      }
+}
+
+// Decode rows and prefill chunks of many lengths in one batch.
+TEST_F(AttentionCuda, MixedBatchesHaveTheReferenceBits) {
+  const std::vector<ChunkSpec> chunks = {{0, 500, 1},  {3, 0, 77}, {1, 63, 1}, {2, 64, 2},  {6, 0, 1},
+                                         {5, 128, 33}, {4, 7, 4},  {8, 0, 64}, {7, 300, 1}, {9, 65, 65}};
+  for (const DType dtype : kKvTypes)
+    for (const std::int32_t head_dim : {64, 80, 128, 256}) {
+      SCOPED_TRACE("head_dim " + std::to_string(head_dim));
+      AttentionCase data({.kv = {.kv_heads = 2, .head_dim = head_dim, .dtype = dtype}, .group = 3}, chunks);
+      expect_reference_bits(data);
+    }
+}
+
+// Scores far apart, so that weights underflow and the maximum moves from block to block.
+TEST_F(AttentionCuda, SteepScoresHaveTheReferenceBits) {
+  for (const float scale : {1e-20F, 30.0F, 1000.0F}) {
+    AttentionCase data({.kv = {.kv_heads = 2, .head_dim = 64}, .group = 4, .query_scale = scale},
+                       {{0, 400, 1}, {1, 100, 90}});
+    expect_reference_bits(data);
+  }
+}
+
+TEST_F(AttentionCuda, LongContextsHaveTheReferenceBits) {
+  AttentionCase data({.kv = {.kv_heads = 1, .head_dim = 32, .page_size = 256}, .group = 2},
+                     {{0, 5000, 1}, {1, 2100, 7}});
+  expect_reference_bits(data);
+  EXPECT_EQ(runs_, static_cast<int>(std::size(kSchedules)) + 1);
+}
+
+TEST_F(AttentionCuda, ANonFiniteScoreIsRecordedWithItsRowAndHead) {
+  const KvSpec kv{.kv_heads = 2, .head_dim = 64};
+  for (const AttentionSchedule& schedule : kSchedules) {
+    AttentionCase data({.kv = kv, .group = 2}, {{0, 90, 6}, {1, 100, 1}});
+    data.kv().set_key(0, 93, 1, 5, std::numeric_limits<float>::infinity());  // rows 3 on, heads 2 and 3
+    data.kv().set_key(1, 2, 0, 0, std::numeric_limits<float>::quiet_NaN());
+    Rows out = data.empty_result();
+    const DeviceKv pages(data.kv());
+    const DeviceRows q(data.queries()), device_out(out);
+    cuda::attention_with(launch(), on_device(data.call(out), pages, q, device_out), schedule);
+    EXPECT_EQ(describe(failure()), "3:2") << name_of(schedule);
+    EXPECT_EQ(describe(reference::attention(data.call(out))), "3:2");
+  }
+}
+
+// One captured graph serves a context that grows up to the bound it was captured with.
+TEST_F(AttentionCuda, ACapturedGraphFollowsAGrowingContext) {
+  constexpr std::int32_t kMaxKeys = 520;
+  const AttentionSpec spec{.kv = {.kv_heads = 2, .head_dim = 128, .page_size = 64}, .group = 3};
+  AttentionCase longest(spec, {{0, kMaxKeys - 1, 1}, {1, 300, 1}});
+  const DeviceKv kv(longest.kv());
+  const DeviceRows q(longest.queries());
+  Rows out = longest.empty_result();
+  const DeviceRows device_out(out);
+  const kernels::AttentionCall call = on_device(longest.call(out), kv, q, device_out);
+  const cuda::CudaGraph graph = cuda::CudaGraph::capture(0, [&](void* stream) {
+    cuda::Launch on = launch();
+    on.stream = stream;
+    cuda::attention(on, call);
+  });
+  for (const std::int32_t position : {0, 1, 63, 64, 200, kMaxKeys - 1}) {
+    const std::int32_t positions[] = {position, 300};
+    cuda::copy_to_device(const_cast<std::int32_t*>(call.batch.positions), positions, sizeof(positions));
+    graph.replay(launch().stream);
+    EXPECT_EQ(describe(failure()), "none");
+    device_out.fetch(out);
+    Rows expected = longest.empty_result();
+    kernels::AttentionCall host = longest.call(expected);
+    host.batch.positions = positions;
+    reference::attention(host);
+    EXPECT_TRUE(same_bits(out, expected)) << "position " << position;
+  }
+}
+
+TEST_F(AttentionCuda, HeadsAndWorkspacesThatDoNotFitAreRefused) {
+  AttentionCase odd({.kv = {.head_dim = 40}}, {{0, 200, 1}}), good({.kv = {.head_dim = 64}}, {{0, 200, 1}});
+  const auto error_of = [&](AttentionCase& data, std::size_t workspace_bytes) -> std::string {
+    Rows out = data.empty_result();
+    const DeviceKv kv(data.kv());
+    const DeviceRows q(data.queries()), device_out(out);
+    cuda::Launch small = launch();
+    small.workspace_bytes = workspace_bytes;
+    try {
+      cuda::attention(small, on_device(data.call(out), kv, q, device_out));
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "none";
+  };
+  EXPECT_EQ(error_of(odd, kWorkspaceBytes), "attention: head_dim 40; the CUDA backend takes multiples of 16 up to 256");
+  const std::size_t enough = cuda::attention_workspace_bytes(4, 2, 64, 1, 1, 201);
+  EXPECT_EQ(error_of(good, enough), "none");
+  EXPECT_EQ(error_of(good, enough - 4), "attention: a workspace of " + std::to_string(enough - 4) + " bytes, but " +
+                                            std::to_string(enough) + " are needed");
+  synchronize();
+}
+
+// Controls: one maximum for all keys instead of one per block, and blocks of another length, must show in the
+// comparison used above.
+class AlteredAttention {
+ public:
+  AlteredAttention(const kernels::AttentionCall& call, std::int64_t block) : call_(call), block_(block) {}
+
+  void run(Rows& out) const {
+    for (std::int64_t m = 0; m < call_.q.rows; ++m)
+      for (std::int64_t h = 0; h < call_.heads; ++h) run_head(m, h, out);
+  }
+
+ private:
+  float score(const float* query, const reference::KvPlace& place) const {
+    float dot = 0.0F;
+    for (std::int64_t d = 0; d < call_.kv.head_dim; ++d)
+      dot = std::fma(query[d], reference::load_element(call_.kv.keys, call_.kv.dtype, place.key(d)), dot);
+    return dot * call_.scale;
+  }
+
+  void run_head(std::int64_t m, std::int64_t h, Rows& out) const {
+    const std::int64_t head_dim = call_.kv.head_dim, kv_head = h / (call_.heads / call_.kv.kv_heads);
+    const float* query = call_.q.data + m * call_.q.stride + h * head_dim;
+    float total_max = -std::numeric_limits<float>::infinity(), total_sum = 0.0F;
+    std::vector<float> total(static_cast<std::size_t>(head_dim), 0.0F);
+    for (std::int64_t first = 0; first <= call_.batch.positions[m]; first += block_) {
+      const std::int64_t last = std::min<std::int64_t>(first + block_, call_.batch.positions[m] + 1);
+      std::vector<float> scores, weighted(total.size(), 0.0F);
+      float max = -std::numeric_limits<float>::infinity(), sum = 0.0F;
+      for (std::int64_t j = first; j < last; ++j) {
+        scores.push_back(score(query, place_of(m, j, kv_head)));
+        max = std::max(max, scores.back());
+      }
+      for (std::int64_t j = first; j < last; ++j) {
+        const float weight = exp_f32(scores[static_cast<std::size_t>(j - first)] - max);
+        sum += weight;
+        for (std::int64_t d = 0; d < head_dim; ++d) {
+          float& element = weighted[static_cast<std::size_t>(d)];
+          const auto at = place_of(m, j, kv_head).value(d);
+          element = std::fma(weight, reference::load_element(call_.kv.values, call_.kv.dtype, at), element);
+        }
+      }
+      const float both = std::max(total_max, max);
+      const float a = exp_f32(total_max - both), b = exp_f32(max - both);
+      total_max = both;
+      total_sum = std::fma(total_sum, a, sum * b);
+      for (std::size_t d = 0; d < total.size(); ++d) total[d] = std::fma(total[d], a, weighted[d] * b);
+    }
+    for (std::int64_t d = 0; d < head_dim; ++d)
+      out.at(m, h * head_dim + d) = total[static_cast<std::size_t>(d)] / total_sum + 0.0F;
+  }
+
+  reference::KvPlace place_of(std::int64_t m, std::int64_t position, std::int64_t kv_head) const {
+    return reference::find_place(call_.kv, call_.batch, call_.batch.sequences[m], position, kv_head);
+  }
+
+  kernels::AttentionCall call_;
+  std::int64_t block_;
+};
+
+TEST_F(AttentionCuda, OtherBlocksWouldBeCaught) {
+  AttentionCase data({.kv = {.kv_heads = 2, .head_dim = 64}, .group = 2}, {{0, 300, 1}, {1, 100, 50}});
+  Rows out = data.empty_result();
+  const DeviceKv kv(data.kv());
+  const DeviceRows q(data.queries()), device_out(out);
+  cuda::attention(launch(), on_device(data.call(out), kv, q, device_out));
+  synchronize();
+  device_out.fetch(out);
+  for (const std::int64_t block : {64, 32, 128, 100000}) {
+    Rows altered = data.empty_result();
+    AlteredAttention(data.call(altered), block).run(altered);
+    EXPECT_EQ(static_cast<bool>(same_bits(out, altered)), block == 64) << "blocks of " << block;
+  }
+}
+
+}  // namespace
+}  // namespace reprofuse

@@ -1,0 +1,62 @@
+// Rows of logits and requests for tests of the sampler.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/sample.hpp"
+#include "numerics/philox.hpp"
+
+namespace reprofuse::testing {
+
+// Multiples of 1/64 from about -16 to 16, denser in the middle: few enough for ties to be common.
+inline std::vector<float> seeded_logits(std::uint64_t seed, std::int64_t vocabulary) {
+  std::vector<float> logits;
+  for (std::int64_t id = 0; id < vocabulary; ++id) {
+    const std::uint64_t word = philox(seed, static_cast<std::uint64_t>(id), 1);
+    const auto sum = static_cast<int>((word & 511) + (word >> 16 & 511) + (word >> 32 & 511) + (word >> 48 & 511));
+    logits.push_back(static_cast<float>(sum - 1022) * 0x1p-6F);
+  }
+  return logits;
+}
+
+// Full mantissas, so that every operation rounds.
+inline std::vector<float> rough_logits(std::uint64_t seed, std::int64_t vocabulary) {
+  std::vector<float> logits = seeded_logits(seed, vocabulary);
+  for (std::size_t id = 0; id < logits.size(); ++id)
+    logits[id] += static_cast<float>(philox(seed, id, 2) >> 40) * 0x1p-28F;
+  return logits;
+}
+
+inline std::vector<std::uint32_t> seeded_seen(std::uint64_t seed, std::int64_t vocabulary) {
+  std::vector<std::uint32_t> words;
+  for (std::int64_t i = 0; i < (vocabulary + 31) / 32; ++i)
+    words.push_back(static_cast<std::uint32_t>(philox(seed, static_cast<std::uint64_t>(i), 3)));
+  return words;
+}
+
+// Every filter alone, all together, and the ends of their ranges.
+inline std::vector<SamplingParams> all_params() {
+  std::vector<SamplingParams> params;
+  const auto add = [&](float temperature, int top_k, float top_p, float min_p, float penalty) {
+    params.push_back({temperature, top_k, top_p, min_p, penalty, 1234 + params.size()});
+  };
+  add(0, 0, 1, 0, 1);
+  add(0, 0, 1, 0, 1.3F);
+  for (const float temperature : {0x1p-149F, 0.3F, 0.8F, 1.0F, 5.0F, 1e30F}) add(temperature, 0, 1, 0, 1);
+  for (const int top_k : {1, 2, 50, 1'000'000}) add(1.5F, top_k, 1, 0, 1);
+  for (const float top_p : {0.0F, 0x1p-149F, 0.1F, 0.9F, 0.99999F}) add(1.5F, 0, top_p, 0, 1);
+  for (const float min_p : {0x1p-30F, 0.05F, 1.0F}) add(1.5F, 0, 1, min_p, 1);
+  add(2, 40, 0.95F, 0.01F, 1.1F);
+  add(3, 700, 0.8F, 0.001F, 0.7F);
+  return params;
+}
+
+inline bool equal(const kernels::SampleResult& a, const kernels::SampleResult& b) {
+  bool same = a.token == b.token && a.not_finite == b.not_finite && float_bits(a.logprob) == float_bits(b.logprob);
+  for (int i = 0; i < sampling::kMaxLogprobs; ++i)
+    same = same && a.top[i].id == b.top[i].id && float_bits(a.top[i].logprob) == float_bits(b.top[i].logprob);
+  return same;
+}
+
+}  // namespace reprofuse::testing

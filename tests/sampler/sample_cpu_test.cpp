@@ -1,0 +1,120 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "kernels/cpu/sample.hpp"
+#include "kernels/cpu/sample_kernels.hpp"
+#include "kernels/reference/sample.hpp"
+#include "sampler/sample_case.hpp"
+
+namespace reprofuse {
+namespace {
+
+using kernels::SampleResult;
+using kernels::SampleRow;
+using testing::equal;
+
+// One vocabulary with its logits, and every kind of request on it.
+struct Rows {
+  explicit Rows(std::int64_t size)
+      : vocabulary(size),
+        logits{testing::seeded_logits(1, size), testing::rough_logits(2, size)},
+        seen(testing::seeded_seen(3, size)) {
+    for (const std::vector<float>& row : logits)
+      for (const SamplingParams& params : testing::all_params()) {
+        const bool with_logprobs = rows.size() % 2 == 0;
+        rows.push_back({.logits = row.data(),
+                        .seen = params.repetition_penalty != 1 ? seen.data() : nullptr,
+                        .params = params,
+                        .position = rows.size(),
+                        .logprobs = with_logprobs ? static_cast<int>(std::min<std::int64_t>(size, 20)) : -1});
+      }
+    for (const SampleRow& row : rows) expected.push_back(reference::sample(row, vocabulary));
+  }
+  std::int64_t vocabulary;
+  std::vector<float> logits[2];
+  std::vector<std::uint32_t> seen;
+  std::vector<SampleRow> rows;
+  std::vector<SampleResult> expected;
+};
+
+std::vector<SampleResult> run(const std::vector<SampleRow>& rows, std::int64_t vocabulary, Isa isa, int threads) {
+  ThreadPool pool(threads);
+  std::vector<SampleResult> results(rows.size());
+  cpu::sample(rows, vocabulary, isa, pool, results);
+  return results;
+}
+
+TEST(SampleCpu, EveryInstructionSetAndThreadCountGivesTheReference) {
+  for (const std::int64_t vocabulary : {1, 2, 31, 33, 1000, 8192, 20'011}) {
+    const Rows cases(vocabulary);
+    for (const Isa isa : supported_isas())
+      for (const int threads : {1, 3}) {
+        const std::vector<SampleResult> results = run(cases.rows, vocabulary, isa, threads);
+        for (std::size_t i = 0; i < results.size(); ++i)
+          ASSERT_TRUE(equal(results[i], cases.expected[i]))
+              << isa_name(isa) << " vocabulary " << vocabulary << " threads " << threads << " case " << i;
+      }
+  }
+}
+
+// With fewer rows than threads the threads share each row.
+TEST(SampleCpu, ARowIsTheSameAloneSharedByThreadsAndInABatch) {
+  const Rows cases(20'011);
+  for (const std::size_t i : {std::size_t{3}, std::size_t{13}, cases.rows.size() - 1})
+    for (const int threads : {1, 2, 5, 16}) {
+      const std::vector<SampleResult> alone = run({cases.rows[i]}, cases.vocabulary, supported_isas().back(), threads);
+      EXPECT_TRUE(equal(alone[0], cases.expected[i])) << i << " " << threads;
+    }
+}
+
+TEST(SampleCpu, TheForcedInstructionSetIsTheOneThatRuns) {
+  for (const Isa isa : supported_isas()) EXPECT_EQ(cpu::sample_kernels(isa).target, isa_name(isa));
+}
+
+TEST(SampleCpu, TheFirstLogitThatIsNotFiniteIsNamed) {
+  for (const std::int64_t place : {0, 17, 8191, 8192, 20'010})
+    for (const float bad : {INFINITY, -INFINITY, NAN}) {
+      std::vector<float> logits = testing::rough_logits(5, 20'011);
+      logits[static_cast<std::size_t>(place)] = bad;
+      logits.back() = bad;
+      SampleRow row;
+      row.logits = logits.data();
+      for (const Isa isa : supported_isas())
+        for (const int threads : {1, 2}) EXPECT_EQ(run({row}, 20'011, isa, threads)[0].not_finite, place);
+    }
+}
+
+// What a sampler with binary32 weights would do: the token depends on the order in which it adds them up.
+std::size_t draw_by_float_sums(const std::vector<float>& likelihoods, bool ascending, float uniform) {
+  float total = 0;
+  const std::size_t count = likelihoods.size();
+  for (std::size_t i = 0; i < count; ++i) total += likelihoods[ascending ? i : count - 1 - i];
+  const float target = uniform * total;
+  float sum = 0;
+  for (std::size_t id = 0; id < count; ++id)
+    if ((sum += likelihoods[id]) > target) return id;
+  return count - 1;
+}
+
+TEST(SampleCpu, AFloatSumInAnotherOrderChangesATokenAndIntegerWeightsDoNot) {
+  std::vector<float> likelihoods;
+  for (const float logit : testing::rough_logits(6, 4001)) likelihoods.push_back(sampling::likelihood(logit, 16, 4));
+  int changed = 0;
+  for (std::uint64_t i = 0; i < 2000; ++i) {
+    const float uniform = static_cast<float>(philox(8, i, 0) >> 40) * 0x1p-24F;
+    changed += draw_by_float_sums(likelihoods, true, uniform) != draw_by_float_sums(likelihoods, false, uniform);
+  }
+  EXPECT_GT(changed, 0);
+
+  std::uint64_t ascending = 0, descending = 0;
+  for (std::size_t i = 0; i < likelihoods.size(); ++i) {
+    ascending += sampling::weight_of(likelihoods[i]);
+    descending += sampling::weight_of(likelihoods[likelihoods.size() - 1 - i]);
+  }
+  EXPECT_EQ(ascending, descending);
+}
+
+}  // namespace
+}  // namespace reprofuse
