@@ -60,7 +60,9 @@ class Problem {
     positions_ = upload(positions);
     owners_ = upload(owners);
     bytes_ = table.size() * static_cast<std::size_t>(shape.kv_heads * shape.head_dim * kPageSize) * dtype_bytes(dtype);
-    const std::vector<float> noise = study::make_activations(1, 1, static_cast<std::int64_t>(bytes_ / 4));
+    ThreadPool pool(available_cores());
+    const auto elements = static_cast<std::int64_t>(bytes_ / dtype_bytes(dtype));
+    const std::vector<std::byte> noise = study::make_weights(1, dtype, 1, elements, pool).storage;
     for (std::size_t total = 0; total == 0 || total < kPastL2; total += 2 * bytes_) {
       keys_.push_back(upload(noise));
       values_.push_back(upload(noise));

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "numerics/float_ops.hpp"
+#include "numerics/inverse_rms.hpp"
 #include "numerics/order.hpp"
 #include "reprofuse/context.hpp"
 #include "reprofuse/types.hpp"
@@ -91,9 +91,5 @@ const ModelOpsKernels& model_ops_kernels(Isa isa);
 
 const ModelOpsKernels& model_ops_scalar();       // a true fused multiply-add on every machine
 const ModelOpsKernels* model_ops_simd(Isa isa);  // null: not in this build
-
-inline float inverse_rms(float sum, std::int64_t k, float eps) {
-  return div_rn(1.0F, sqrt_rn(div_rn(sum, static_cast<float>(k)) + eps));
-}
 
 }  // namespace reprofuse::cpu

@@ -128,7 +128,7 @@ namespace fma1::ops {
 
 // Keys and values, the queries, the weights and the maxima, as DecodeShared lays them out.
 int decode_shared_bytes(int head_dim, int set_heads, int element, bool one_buffer) {
-  const int heads = set_heads <= 2 ? 2 : set_heads <= 4 ? set_heads : kMostSetHeads;
+  const int heads = set_heads <= 2 ? 2 : set_heads <= 4 ? 4 : kMostSetHeads;
   return (one_buffer ? 1 : 2) * kKeyBlock * head_dim * element + heads * (head_dim + kKeyBlock + 1) * 4;
 }
 

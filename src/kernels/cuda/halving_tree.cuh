@@ -24,9 +24,4 @@ __device__ inline float halving_tree(const float* lanes) {
   return __shfl_sync(~0u, sum, 0);
 }
 
-// 1 / sqrt(sum / k + eps), as reference::inverse_rms.
-__device__ inline float inverse_rms(float sum, int k, float eps) {
-  return div_rn(1.0f, sqrt_rn(__fadd_rn(div_rn(sum, static_cast<float>(k)), eps)));
-}
-
 }  // namespace reprofuse::cuda

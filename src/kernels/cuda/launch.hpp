@@ -6,31 +6,39 @@
 
 namespace reprofuse::cuda {
 
+enum class Start {
+  kEarly,   // as soon as there is room beside the kernel before it: for kernels that wait for memory
+  kInTurn,  // on an empty device: a kernel of few heavy blocks would find room on some multiprocessors and not on
+            // others
+};
+
 struct GridShape {
   dim3 grid;
   int threads;
   int shared_bytes = 0;  // dynamic
+  Start start = Start::kEarly;
 };
 
-// Code made from PTX older than 9.0 has no instruction to wait with, whatever the device: it starts in turn.
-inline cudaError_t waits_by_itself(const void* function, bool* waits) {
-  cudaFuncAttributes attributes{};
-  const cudaError_t status = cudaFuncGetAttributes(&attributes, function);
-  *waits = attributes.ptxVersion >= 90;
-  return status;
+// The most dynamic shared memory that a block of this kernel can have. The same for every launch, so that threads which
+// launch side by side cannot lower each other's limit.
+inline cudaError_t allow_shared_bytes(const void* function, const cudaFuncAttributes& attributes) {
+  int device = 0, most = 0;
+  cudaError_t status = cudaGetDevice(&device);
+  if (status == cudaSuccess) status = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+  if (status != cudaSuccess) return status;
+  return cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                              most - static_cast<int>(attributes.sharedSizeBytes));
 }
 
 template <typename Params>
 cudaError_t launch_kernel(const void* function, const GridShape& shape, const Params& params, void* stream) {
+  cudaFuncAttributes attributes{};
+  cudaError_t status = cudaFuncGetAttributes(&attributes, function);
   constexpr int kWithoutAsking = 48 << 10;
-  if (shape.shared_bytes > kWithoutAsking) {
-    const cudaError_t status =
-        cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, shape.shared_bytes);
-    if (status != cudaSuccess) return status;
-  }
-  bool waits = false;
-  const cudaError_t status = waits_by_itself(function, &waits);
+  if (status == cudaSuccess && shape.shared_bytes > kWithoutAsking) status = allow_shared_bytes(function, attributes);
   if (status != cudaSuccess) return status;
+  // Code made from PTX older than 9.0 has no instruction to wait with, whatever the device: it starts in turn.
+  const bool waits_by_itself = attributes.ptxVersion >= 90;
   cudaLaunchAttribute early{};
   early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   early.val.programmaticStreamSerializationAllowed = 1;
@@ -40,7 +48,7 @@ cudaError_t launch_kernel(const void* function, const GridShape& shape, const Pa
   config.dynamicSmemBytes = static_cast<std::size_t>(shape.shared_bytes);
   config.stream = static_cast<cudaStream_t>(stream);
   config.attrs = &early;
-  config.numAttrs = waits ? 1 : 0;
+  config.numAttrs = waits_by_itself && shape.start == Start::kEarly ? 1 : 0;
   Params copy = params;
   void* arguments[] = {&copy};
   return cudaLaunchKernelExC(&config, function, arguments);

@@ -126,7 +126,7 @@ void CudaLinear::launch(const kernels::LinearCall& call, const Group& group, Sch
   const int segments = static_cast<int>(segment_count(p.k));
   const dim3 grid(ceil_div(p.m, kernel.tile_m), tiles, p.split ? segments : 1);
   const int shared = kernel.shared_bytes + (p.split || segments == 1 ? 0 : kernel.fold_bytes);
-  check(launch_kernel(kernel.function, {grid, kernel.threads, shared}, p, stream), kernel.name);
+  check(launch_kernel(kernel.function, {grid, kernel.threads, shared, kernel.start}, p, stream), kernel.name);
   if (p.split) check(launch_fold_ascending(p, stream), "fold_ascending");
 }
 

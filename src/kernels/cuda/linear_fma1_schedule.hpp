@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/cuda/launch.hpp"
 #include "reprofuse/types.hpp"
 
 namespace reprofuse::cuda::fma1 {
@@ -26,6 +27,7 @@ struct Kernel {
   int tile_m;
   int tile_n;
   int threads;
+  Start start;
   bool vector_loads;  // needs 16-byte aligned rows and k a multiple of 16 bytes
   int shared_bytes;
   int fold_bytes;  // more shared memory, when a block folds several segments itself

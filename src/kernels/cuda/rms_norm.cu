@@ -2,6 +2,7 @@
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/record.cuh"
 #include "kernels/cuda/rms_norm_params.hpp"
+#include "numerics/inverse_rms.hpp"
 
 namespace reprofuse::cuda::fma1::ops {
 namespace {

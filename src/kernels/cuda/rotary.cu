@@ -2,6 +2,7 @@
 #include "kernels/cuda/kv_types.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/rotary_params.hpp"
+#include "numerics/inverse_rms.hpp"
 
 namespace reprofuse::cuda::fma1::ops {
 namespace {

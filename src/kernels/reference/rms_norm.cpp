@@ -4,6 +4,7 @@
 
 #include "kernels/reference/model_ops.hpp"
 #include "kernels/reference/sum_of_squares.hpp"
+#include "numerics/inverse_rms.hpp"
 #include "numerics/order.hpp"
 #include "numerics/widen.hpp"
 
@@ -19,10 +20,6 @@ float sum_of_squares(const float* x, std::int64_t k) {
   for (std::size_t half = fma1::kNormLanes / 2; half >= 1; half /= 2)
     for (std::size_t j = 0; j < half; ++j) lanes[j] = lanes[j] + lanes[j + half];
   return lanes[0];
-}
-
-float inverse_rms(float sum, std::int64_t k, float eps) {
-  return 1.0F / std::sqrt(sum / static_cast<float>(k) + eps);
 }
 
 std::optional<kernels::Place> rms_norm(const kernels::RmsNormCall& call) {

@@ -6,6 +6,5 @@
 namespace reprofuse::reference {
 
 float sum_of_squares(const float* x, std::int64_t k);
-float inverse_rms(float sum, std::int64_t k, float eps);  // 1 / sqrt(sum / k + eps)
 
 }  // namespace reprofuse::reference
