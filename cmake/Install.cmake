@@ -1,10 +1,11 @@
-# cmake --install: the tool, the shared library, the headers, find_package(ReproFuse) and reprofuse.pc.
+# cmake --install: the tool and its model, the shared library, the headers, find_package(ReproFuse) and reprofuse.pc.
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/ReproFuse)
 set(generated_dir ${PROJECT_BINARY_DIR}/generated/install)
 
 install(TARGETS reprofuse)
 install(TARGETS reprofuse_shared EXPORT ReproFuseTargets)
+install(DIRECTORY models/arithmetic-7m DESTINATION ${CMAKE_INSTALL_DATADIR}/reprofuse/models)
 install(DIRECTORY include/reprofuse DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(EXPORT ReproFuseTargets NAMESPACE ReproFuse:: DESTINATION ${package_dir})
 

@@ -1,11 +1,10 @@
 #include "kernels/cpu/linear_fma1.hpp"
 
 #include <algorithm>
-#include <mutex>
-#include <tuple>
 
 #include "base/check.hpp"
 #include "base/math.hpp"
+#include "kernels/cpu/first_place.hpp"
 #include "kernels/cpu/linear_fma1_kernels.hpp"
 #include "kernels/cpu/panels.hpp"
 #include "numerics/order.hpp"
@@ -46,20 +45,6 @@ Schedule make_schedule(const LinearFma1Kernels& kernels, std::int64_t m, std::in
           .chunks = ceil_div(blocks, blocks_per_chunk),
           .groups = groups};
 }
-
-// The first non-finite result that any task found.
-class FirstPlace {
- public:
-  void add(Place place) {
-    std::lock_guard lock(mutex_);
-    if (!first_ || std::tie(place.row, place.column) < std::tie(first_->row, first_->column)) first_ = place;
-  }
-  std::optional<Place> get() const { return first_; }
-
- private:
-  std::mutex mutex_;
-  std::optional<Place> first_;
-};
 
 // Block b of rows as [k][rows of the block], starting at element row(b) * k: a single row is its own block.
 void pack_rows(ConstMatrix x, const Schedule& schedule, float* packed, ThreadPool& pool) {
