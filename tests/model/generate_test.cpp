@@ -1,0 +1,147 @@
+// An answer's tokens and the digest of its logits are a function of the model, the prompt and the sampling alone.
+#include "model/generate.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "model/embedded_model.hpp"
+
+namespace reprofuse::model {
+namespace {
+
+constexpr std::int64_t kShortAnswer = 24;
+
+GenerateOptions asking_for(std::int64_t max_tokens, const SamplingParams& sampling = {}) {
+  return {.max_tokens = max_tokens, .sampling = sampling, .digest = true};
+}
+
+// Settings whose answers differ from each other, so that a test over all of them sees every part of the sampler.
+struct NamedSampling {
+  const char* name;
+  SamplingParams params;
+};
+
+std::vector<NamedSampling> samplings() {
+  return {{"greedy", {}},
+          {"temperature 0.8", {.temperature = 0.8F, .seed = 7}},
+          {"temperature 4", {.temperature = 4.0F, .seed = 1}},
+          {"temperature 4, another seed", {.temperature = 4.0F, .seed = 2}},
+          {"temperature 4 with limits", {.temperature = 4.0F, .top_k = 40, .top_p = 0.9F, .min_p = 0.01F, .seed = 1}},
+          {"penalty", {.repetition_penalty = 1.7F}}};
+}
+
+TEST(Generate, TheGoldenAnswerComesOutOfEveryInstructionSet) {
+  const GoldenAnswer golden = golden_answer();
+  for (const Isa isa : supported_isas()) {
+    const auto model = embedded_model(Context::cpu("fma-1", isa));
+    GenerateOptions options = asking_for(200);
+    options.stop_tokens = golden.stop_tokens;
+    const GenerateResult result = answer(*model, golden.prompt, options);
+    EXPECT_EQ(result.tokens, golden.tokens) << isa_name(isa);
+    EXPECT_EQ(result.digest, golden.digest) << isa_name(isa);
+    EXPECT_EQ(result.finish, FinishReason::kStop) << isa_name(isa);
+    EXPECT_EQ(result.steps, static_cast<std::int64_t>(golden.tokens.size()) + 1) << "the stop token had logits, too";
+  }
+}
+
+TEST(Generate, ThreadsMoveNoBit) {
+  const GoldenAnswer golden = golden_answer();
+  const GenerateResult expected =
+      answer(*embedded_model(Context::cpu("fma-1", std::nullopt, 1)), golden.prompt, asking_for(kShortAnswer));
+  for (const int threads : {2, 3, 4, 7, 8, 16}) {
+    const auto model = embedded_model(Context::cpu("fma-1", std::nullopt, threads));
+    const GenerateResult result = answer(*model, golden.prompt, asking_for(kShortAnswer));
+    EXPECT_EQ(result.tokens, expected.tokens) << threads << " threads";
+    EXPECT_EQ(result.digest, expected.digest) << threads << " threads";
+  }
+}
+
+TEST(Generate, ChunksAndPagesMoveNoBitUnderAnySampling) {
+  const std::vector<std::int32_t> prompt = read_json(REPROFUSE_TRANSFORMERS_DATA).at("greedy")[0].at("prompt");
+  const auto model = embedded_model(Context::cpu());
+  for (const NamedSampling& sampling : samplings()) {
+    const GenerateOptions options = asking_for(kShortAnswer, sampling.params);
+    const GenerateResult expected = answer(*model, prompt, options);
+    for (const std::int64_t chunk : {1, 7, 64, 65})
+      EXPECT_EQ(answer(*model, prompt, options, {.prefill_chunk = chunk}).digest, expected.digest)
+          << sampling.name << ", chunks of " << chunk;
+    for (const std::int32_t page_size : {16, 32, 256}) {
+      const GenerateResult result = answer(*model, prompt, options, {.prefill_chunk = 33, .page_size = page_size});
+      EXPECT_EQ(result.digest, expected.digest) << sampling.name << ", pages of " << page_size;
+      EXPECT_EQ(result.tokens, expected.tokens) << sampling.name << ", pages of " << page_size;
+    }
+  }
+}
+
+// A prompt longer than the largest chunk, so that every chunk size really cuts it.
+TEST(Generate, ALongPromptMayBeCutAnywhere) {
+  const GoldenAnswer golden = golden_answer();
+  std::vector<std::int32_t> prompt;
+  while (prompt.size() < 600) prompt.insert(prompt.end(), golden.prompt.begin(), golden.prompt.end());
+  const auto model = embedded_model(Context::cpu(), 1024);
+  const GenerateResult expected = answer(*model, prompt, asking_for(4), {.prefill_chunk = 1000});
+  for (const std::int64_t chunk : {1, 7, 64, 65, 512})
+    EXPECT_EQ(answer(*model, prompt, asking_for(4), {.prefill_chunk = chunk}).digest, expected.digest)
+        << "chunks of " << chunk;
+}
+
+// The negative control of the three tests above: what may change an answer does change it, and its digest.
+TEST(Generate, AnotherSamplingPromptOrContractHasAnotherDigest) {
+  const GoldenAnswer golden = golden_answer();
+  const auto model = embedded_model(Context::cpu());
+  std::vector<std::string> digests;
+  std::vector<std::vector<std::int32_t>> answers;
+  for (const NamedSampling& sampling : samplings()) {
+    if (std::string(sampling.name) == "temperature 0.8") continue;  // this model is so sure that it may stay greedy
+    const GenerateResult result = answer(*model, golden.prompt, asking_for(kShortAnswer, sampling.params));
+    digests.push_back(result.digest);
+    answers.push_back(result.tokens);
+  }
+  std::vector<std::int32_t> other_prompt = golden.prompt;
+  other_prompt.erase(other_prompt.begin() + 5);
+  digests.push_back(answer(*model, other_prompt, asking_for(kShortAnswer)).digest);
+  digests.push_back(answer(*model, golden.prompt, asking_for(kShortAnswer - 1)).digest);
+  digests.push_back(
+      answer(*embedded_model(Context::cpu("fma-1-kv16")), golden.prompt, asking_for(kShortAnswer)).digest);
+  std::sort(digests.begin(), digests.end());
+  EXPECT_EQ(std::adjacent_find(digests.begin(), digests.end()), digests.end());
+  std::sort(answers.begin(), answers.end());
+  EXPECT_EQ(std::adjacent_find(answers.begin(), answers.end()), answers.end());
+}
+
+TEST(Generate, NoDigestUnlessAskedFor) {
+  const GoldenAnswer golden = golden_answer();
+  const auto model = embedded_model(Context::cpu());
+  const GenerateResult result = answer(*model, golden.prompt, {.max_tokens = 3});
+  EXPECT_EQ(result.digest, "");
+  EXPECT_EQ(result.tokens, std::vector(golden.tokens.begin(), golden.tokens.begin() + 3));
+}
+
+// Made with Python: chain = bytes(32); for row in ([1.0, -2.5, 0.15625], [-0.0, 3.0e-39, 1e38]):
+//   chain = hashlib.sha256(chain + struct.pack("<3f", *row)).digest()
+TEST(LogitsDigest, IsTheDocumentedChain) {
+  LogitsDigest digest;
+  EXPECT_EQ(digest.hex(), std::string(64, '0'));
+  digest.add(std::vector<float>{1.0F, -2.5F, 0.15625F});
+  EXPECT_EQ(digest.hex(), "53fbd539af1c3294b362e51cf4998611f25f176c289e156c623fced81f2c90e9");
+  digest.add(std::vector<float>{-0.0F, 3.0e-39F, 1e38F});
+  EXPECT_EQ(digest.hex(), "80f1932468b5c745c0f76fcd0a6339a4902507fd6df9ff990d3f0a38090b6cb7");
+}
+
+TEST(LogitsDigest, SeesTheSignOfZeroAndTheOrderOfRows) {
+  const std::vector<float> zero = {0.0F};
+  const std::vector<float> minus_zero = {-0.0F};
+  LogitsDigest first;
+  first.add(zero);
+  first.add(minus_zero);
+  LogitsDigest second;
+  second.add(minus_zero);
+  second.add(zero);
+  EXPECT_NE(first.hex(), second.hex());
+}
+
+}  // namespace
+}  // namespace reprofuse::model
