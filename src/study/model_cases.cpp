@@ -61,6 +61,12 @@ ModelCase qwen2() {
   return {"qwen2-bias", with_heads(small_config(Architecture::kQwen2), 14, 2, 64), DType::kBF16, 140, 140};
 }
 
+ModelCase qwen2_tied() {
+  ModelConfig config = with_heads(small_config(Architecture::kQwen2), 8, 2, 32);
+  config.tied_embeddings = true;
+  return {"qwen2-tied-f16", config, DType::kF16, 170, 75};
+}
+
 ModelCase qwen3() {
   ModelConfig config = with_heads(small_config(Architecture::kQwen3), 4, 2, 80);
   config.tied_embeddings = true;
@@ -100,7 +106,7 @@ model::Part next_part(model::Sequence& sequence, std::span<const std::int32_t> t
 }  // namespace
 
 std::vector<ModelCase> model_cases() {
-  return {llama_tied(), llama3_scaled(), llama_wide(), llama_f32(), qwen2(), qwen3(), mistral()};
+  return {llama_tied(), llama3_scaled(), llama_wide(), llama_f32(), qwen2(), qwen2_tied(), qwen3(), mistral()};
 }
 
 std::vector<std::int32_t> case_tokens(const ModelCase& spec) {

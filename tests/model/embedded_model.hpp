@@ -39,6 +39,13 @@ inline GoldenAnswer golden_answer() {
   return {json.at("prompt_tokens"), json.at("tokens"), json.at("digest"), {eos.ids.begin(), eos.ids.end()}};
 }
 
+inline GenerateOptions at_most(std::int64_t tokens, const std::vector<std::int32_t>& stop_tokens = {}) {
+  GenerateOptions options;
+  options.max_tokens = tokens;
+  options.stop_tokens = stop_tokens;
+  return options;
+}
+
 // How an answer is computed, apart from what is asked. No bit may depend on it.
 struct AnswerPlan {
   std::int64_t prefill_chunk = 512;

@@ -1,11 +1,13 @@
 // Where an answer ends, and what generate() refuses.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "checkpoint/support.hpp"
 #include "model/embedded_model.hpp"
-#include "reprofuse/error.hpp"
 
 namespace reprofuse::model {
 namespace {
@@ -15,13 +17,7 @@ using Tokens = std::vector<std::int32_t>;
 class GenerateLimits : public testing::Test {
  protected:
   std::string error_of(const Tokens& prompt, const GenerateOptions& options) {
-    try {
-      answer(*model_, prompt, options);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument) << error.what();
-      return error.what();
-    }
-    return "no error";
+    return checkpoint::error_of([&] { answer(*model_, prompt, options); });
   }
 
   static constexpr std::int64_t kContext = 64;
@@ -30,8 +26,7 @@ class GenerateLimits : public testing::Test {
 };
 
 TEST_F(GenerateLimits, AStopTokenEndsTheAnswerAndIsNoPartOfIt) {
-  const GenerateResult result =
-      answer(*model_, golden_.prompt, {.max_tokens = 20, .stop_tokens = {9999, golden_.tokens[7]}});
+  const GenerateResult result = answer(*model_, golden_.prompt, at_most(20, {9999, golden_.tokens[7]}));
   EXPECT_EQ(result.finish, FinishReason::kStop);
   EXPECT_EQ(finish_reason_name(result.finish), "stop");
   const auto end = std::find(golden_.tokens.begin(), golden_.tokens.end(), golden_.tokens[7]);
@@ -41,7 +36,7 @@ TEST_F(GenerateLimits, AStopTokenEndsTheAnswerAndIsNoPartOfIt) {
 
 TEST_F(GenerateLimits, TheLongestAnswerIsMaxTokens) {
   for (const std::int64_t most : {1, 2, 20}) {
-    const GenerateResult result = answer(*model_, golden_.prompt, {.max_tokens = most});
+    const GenerateResult result = answer(*model_, golden_.prompt, at_most(most));
     EXPECT_EQ(result.tokens, Tokens(golden_.tokens.begin(), golden_.tokens.begin() + most));
     EXPECT_EQ(finish_reason_name(result.finish), "length");
     EXPECT_EQ(result.steps, most);
@@ -49,7 +44,7 @@ TEST_F(GenerateLimits, TheLongestAnswerIsMaxTokens) {
 }
 
 TEST_F(GenerateLimits, AFullContextEndsTheAnswer) {
-  const GenerateResult result = answer(*model_, golden_.prompt, {.max_tokens = 1000});
+  const GenerateResult result = answer(*model_, golden_.prompt, at_most(1000));
   EXPECT_EQ(result.finish, FinishReason::kLength);
   EXPECT_EQ(static_cast<std::int64_t>(golden_.prompt.size() + result.tokens.size()), kContext);
 }
@@ -58,7 +53,7 @@ TEST_F(GenerateLimits, TheCallerCanStopAnAnswerAndSeesEveryToken) {
   KvCache cache(model_->context(), model_->config(), 1);
   Runner runner(*model_, cache, {.rows = 64, .sequences = 1, .logit_rows = 1});
   Tokens seen;
-  const GenerateResult result = generate(runner, cache, golden_.prompt, {.max_tokens = 20}, [&](std::int32_t token) {
+  const GenerateResult result = generate(runner, cache, golden_.prompt, at_most(20), [&](std::int32_t token) {
     seen.push_back(token);
     return seen.size() < 5;
   });
@@ -72,21 +67,18 @@ TEST_F(GenerateLimits, BadRequestsAreErrorsWithTheValue) {
   EXPECT_EQ(error_of(Tokens(64, 5), {}), "a prompt of 64 tokens leaves no room in a context of 64");
   EXPECT_EQ(error_of({5, 5, 1024}, {}), "token 1024 at position 2 is outside the vocabulary of 1024");
   EXPECT_EQ(error_of({5, -1}, {}), "token -1 at position 1 is outside the vocabulary of 1024");
-  EXPECT_EQ(error_of({5}, {.max_tokens = 0}), "max_tokens = 0 is less than 1");
-  EXPECT_EQ(error_of({5}, {.sampling = {.temperature = -1.0F}}),
-            "temperature = -1 is not a finite number of at least 0");
+  EXPECT_EQ(error_of({5}, at_most(0)), "max_tokens = 0 is less than 1");
+  GenerateOptions cold;
+  cold.sampling.temperature = -1.0F;
+  EXPECT_EQ(error_of({5}, cold), "temperature = -1 is not a finite number of at least 0");
 }
 
 TEST_F(GenerateLimits, ACacheThatIsTooSmallIsAnErrorAndGivesItsPagesBack) {
   const auto roomy = embedded_model(Context::cpu(), 512);
   KvCache cache(roomy->context(), roomy->config(), 1);
   Runner runner(*roomy, cache, {.rows = 64, .sequences = 1, .logit_rows = 1});
-  try {
-    generate(runner, cache, golden_.prompt, {.max_tokens = 100});
-    ADD_FAILURE() << "143 tokens went into a cache of 64";
-  } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "the cache is full: 64 tokens are in it, 0 pages of 64 are free");
-  }
+  EXPECT_EQ(checkpoint::error_of([&] { generate(runner, cache, golden_.prompt, at_most(100)); }),
+            "the cache is full: 64 tokens are in it, 0 pages of 64 are free");
   EXPECT_EQ(cache.free_pages(), 1);
 }
 

@@ -15,7 +15,10 @@ namespace {
 constexpr std::int64_t kShortAnswer = 24;
 
 GenerateOptions asking_for(std::int64_t max_tokens, const SamplingParams& sampling = {}) {
-  return {.max_tokens = max_tokens, .sampling = sampling, .digest = true};
+  GenerateOptions options = at_most(max_tokens);
+  options.sampling = sampling;
+  options.digest = true;
+  return options;
 }
 
 // Settings whose answers differ from each other, so that a test over all of them sees every part of the sampler.
@@ -115,7 +118,7 @@ TEST(Generate, AnotherSamplingPromptOrContractHasAnotherDigest) {
 TEST(Generate, NoDigestUnlessAskedFor) {
   const GoldenAnswer golden = golden_answer();
   const auto model = embedded_model(Context::cpu());
-  const GenerateResult result = answer(*model, golden.prompt, {.max_tokens = 3});
+  const GenerateResult result = answer(*model, golden.prompt, at_most(3));
   EXPECT_EQ(result.digest, "");
   EXPECT_EQ(result.tokens, std::vector(golden.tokens.begin(), golden.tokens.begin() + 3));
 }

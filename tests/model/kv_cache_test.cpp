@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "checkpoint/support.hpp"
 #include "model/sequence.hpp"
-#include "reprofuse/error.hpp"
 #include "study/random_checkpoint.hpp"
 
 namespace reprofuse::model {
@@ -18,12 +18,7 @@ namespace {
 const checkpoint::ModelConfig kConfig = study::small_config(checkpoint::Architecture::kLlama);
 
 std::string error_of(std::int64_t pages, std::int32_t page_size) {
-  try {
-    const KvCache cache(Context::cpu(), kConfig, pages, page_size);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+  return checkpoint::error_of([&] { const KvCache cache(Context::cpu(), kConfig, pages, page_size); });
 }
 
 TEST(KvCache, EveryPageIsHandedOutOnceAndComesBack) {

@@ -94,11 +94,12 @@ TEST_P(AgainstTransformers, AWindowOfOneMoreOrLessIsFound) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, AgainstTransformers, testing::ValuesIn(study::model_cases()), [](const auto& info) {
-  std::string name = info.param.name;
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Cases, AgainstTransformers, testing::ValuesIn(study::model_cases()),
+                         [](const auto& param_info) {
+                           std::string name = param_info.param.name;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
 
 TEST(AgainstTransformersGreedy, TwoHundredTokensAreTheSame) {
   const auto model = embedded_model(Context::cpu());
@@ -108,7 +109,7 @@ TEST(AgainstTransformersGreedy, TwoHundredTokensAreTheSame) {
     ASSERT_EQ(tokens.size(), 200U);
     std::printf("smallest lead of the likeliest token over the next: %.2e\n",
                 expected.at("smallest_lead").get<double>());
-    EXPECT_EQ(answer(*model, expected.at("prompt"), {.max_tokens = 200}).tokens, tokens);
+    EXPECT_EQ(answer(*model, expected.at("prompt"), at_most(200)).tokens, tokens);
   }
 }
 
