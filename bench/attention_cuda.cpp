@@ -69,8 +69,7 @@ class Problem {
     }
     q_ = upload(study::make_activations(2, m, shape.heads * shape.head_dim));
     out_ = DeviceBuffer(0, static_cast<std::size_t>(m) * static_cast<std::size_t>(shape.heads * shape.head_dim) * 4);
-    workspace_bytes_ =
-        cuda::attention_workspace_bytes(shape.heads, shape.kv_heads, shape.head_dim, sequences, m, context);
+    workspace_bytes_ = cuda::attention_workspace_bytes(shape.heads, shape.head_dim, sequences, m, context);
     workspace_ = DeviceBuffer(0, workspace_bytes_);
   }
 

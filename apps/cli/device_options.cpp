@@ -3,18 +3,11 @@
 #include "base/check.hpp"
 
 namespace reprofuse::cli {
-namespace {
-
-std::string list_numerics() {
-  std::string list;
-  for (const std::string_view name : numerics_names()) list += fmt::format("{}{}", list.empty() ? "" : ", ", name);
-  return list;
-}
-
-}  // namespace
-
 void add_device_options(CLI::App& command, DeviceArguments& arguments) {
-  command.add_option("--numerics", arguments.numerics, fmt::format("How to compute: {}", list_numerics()))
+  command
+      .add_option("--numerics", arguments.numerics,
+                  fmt::format("How to compute: {}", fmt::join(numerics_names(), ", ")))
+      ->check(CLI::IsMember(numerics_names()))
       ->type_name("NAME")
       ->capture_default_str();
   command.add_option("--device", arguments.device, "Where to compute")
@@ -29,8 +22,8 @@ void add_device_options(CLI::App& command, DeviceArguments& arguments) {
 }
 
 Context make_context(const DeviceArguments& arguments) {
-  require(arguments.isa.empty() || arguments.device == "cpu", "--isa {} goes with --device cpu, not {}", arguments.isa,
-          arguments.device);
+  if (arguments.device != "cpu" && !(arguments.isa.empty() && arguments.threads == 0))
+    throw CLI::ValidationError(fmt::format("--isa and --threads go with --device cpu, not {}", arguments.device));
   if (arguments.device == "cuda") return Context::cuda(arguments.numerics);
   return Context::cpu(arguments.numerics, parse_isa(arguments.isa), arguments.threads);
 }

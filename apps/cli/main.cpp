@@ -7,6 +7,7 @@
 #include <exception>
 #include <string>
 
+#include "base/check.hpp"
 #include "cli/bench_command.hpp"
 #include "cli/generate_command.hpp"
 #include "cli/info_command.hpp"
@@ -42,6 +43,7 @@ int run(int argc, char** argv) {
       throw CLI::ParseError(fmt::format("there is no command '{}'; there are generate, probe, bench and info", argv[1]),
                             2);
     app.parse(argc, argv);
+    require(std::fflush(stdout) == 0 && std::ferror(stdout) == 0, "stdout cannot be written");
   } catch (const CLI::Success& help_or_version) {
     return app.exit(help_or_version);
   } catch (const CLI::ParseError& error) {

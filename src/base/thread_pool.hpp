@@ -15,6 +15,9 @@ namespace reprofuse {
 // Cores this process may use (its affinity mask, not the machine's core count).
 int available_cores();
 
+// What a loop is cut into, so that a thread which loses its core holds up little.
+inline constexpr std::int64_t kTasksPerThread = 4;
+
 class ThreadPool {
  public:
   // The calling thread takes part, so `threads` = 1 starts none. Throws std::system_error when the system refuses one.

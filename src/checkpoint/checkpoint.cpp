@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/check.hpp"
+#include "base/fp_environment.hpp"
 #include "checkpoint/json_reader.hpp"
 #include "checkpoint/shard_index.hpp"
 
@@ -20,8 +21,8 @@ std::string path_of(const std::string& folder, std::string_view file) {
 }
 
 bool exists(const std::string& folder, std::string_view file) {
-  std::error_code error;  // what cannot be looked at is not there
-  return std::filesystem::exists(path_of(folder, file), error);
+  std::error_code error;  // a link to nothing counts as there: reading it then fails and says so
+  return std::filesystem::symlink_status(path_of(folder, file), error).type() != std::filesystem::file_type::not_found;
 }
 
 std::string read_file(const std::string& folder, std::string_view file, std::size_t max_bytes) {
@@ -31,7 +32,9 @@ std::string read_file(const std::string& folder, std::string_view file, std::siz
 }  // namespace
 
 Checkpoint Checkpoint::open(const std::string& folder) {
+  const FpEnvironment pinned;  // numbers in JSON are rounded as they are read
   std::error_code error;
+  require(std::filesystem::exists(folder, error), "{}: there is no such folder", folder);
   require(std::filesystem::is_directory(folder, error), "{}: is no folder", folder);
   Checkpoint checkpoint;
   checkpoint.folder_ = folder;

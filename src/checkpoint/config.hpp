@@ -30,7 +30,7 @@ struct ModelConfig {
   std::int64_t head_dim = 0;       // even; heads * head_dim need not be hidden_size
   std::int64_t max_positions = 0;  // the context length the model declares
 
-  double rms_norm_eps = 0;  // as written; kernels use rms_norm_eps_f32()
+  double rms_norm_eps = 0;  // as written; the arithmetic uses rms_norm_eps_f32()
   RotaryConfig rotary;
 
   bool tied_embeddings = false;  // the head is the embedding matrix

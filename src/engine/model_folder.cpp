@@ -25,8 +25,8 @@ std::string embedded_model_folder() {
     std::error_code ignored;
     if (fs::exists(folder / "config.json", ignored)) return folder.lexically_normal().string();
   }
-  fail(ErrorCode::kInvalidArgument, "the model {} is neither in {} nor in {}; name a model folder with --model",
-       kEmbeddedModel, installed.lexically_normal().string(), source.string());
+  fail(ErrorCode::kInvalidArgument, "the model {} is not in {}, {} or {}; name a model folder with --model",
+       kEmbeddedModel, installed.lexically_normal().string(), source.string(), moved.lexically_normal().string());
 }
 
 }  // namespace reprofuse::engine

@@ -39,7 +39,12 @@ void prefill(Runner& runner, KvCache& cache, Sequence& sequence, std::span<const
 }  // namespace
 
 std::string_view finish_reason_name(FinishReason reason) {
-  return reason == FinishReason::kStop ? "stop" : "length";
+  switch (reason) {
+    case FinishReason::kStop: return "stop";
+    case FinishReason::kLength: return "length";
+    case FinishReason::kCancelled: break;
+  }
+  return "cancelled";
 }
 
 void LogitsDigest::add(std::span<const float> row) {
@@ -87,8 +92,11 @@ GenerateResult generate(Runner& runner, KvCache& cache, std::span<const std::int
     }
     text.push_back(token);
     result.tokens.push_back(token);
-    const bool goes_on = !on_token || on_token(token);
-    if (!goes_on || static_cast<std::int64_t>(result.tokens.size()) == most) break;
+    if (on_token && !on_token(token)) {
+      result.finish = FinishReason::kCancelled;
+      break;
+    }
+    if (static_cast<std::int64_t>(result.tokens.size()) == most) break;
     reserve(sequence, 1, cache);
     const Part next{&sequence, std::span(&text.back(), 1), Logits::kLast};
     runner.run(std::span(&next, 1));

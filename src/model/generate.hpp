@@ -22,8 +22,8 @@ struct GenerateOptions {
   std::vector<std::int32_t> stop_tokens;  // any of them ends the answer and is not part of it
 };
 
-enum class FinishReason { kStop, kLength };
-std::string_view finish_reason_name(FinishReason reason);  // "stop", "length", as the OpenAI API calls them
+enum class FinishReason { kStop, kLength, kCancelled };
+std::string_view finish_reason_name(FinishReason reason);  // "stop", "length", "cancelled"
 
 struct GenerateResult {
   std::vector<std::int32_t> tokens;  // without the stop token

@@ -23,7 +23,9 @@ KvCache::KvCache(const Context& context, const checkpoint::ModelConfig& config, 
   require(page_size >= 16 && std::has_single_bit(static_cast<std::uint32_t>(page_size)),
           "a page of {} positions is not a power of two of at least 16", page_size);
   require(pages >= 1 && pages <= INT32_MAX, "a cache of {} pages; it takes 1 to {}", pages, INT32_MAX);
-  layer_bytes_ = pages * page_elements(config, page_size) * static_cast<std::int64_t>(dtype_bytes(dtype_));
+  const auto all_bytes = checked_product(pages, config.kv_size(), page_size, dtype_bytes(dtype_), config.layers, 2);
+  require(all_bytes.has_value(), "a cache of {} pages of {} positions is larger than any memory", pages, page_size);
+  layer_bytes_ = *all_bytes / (2 * config.layers);
   keys_ = Buffer(context, static_cast<std::size_t>(layer_bytes_ * config.layers));
   values_ = Buffer(context, static_cast<std::size_t>(layer_bytes_ * config.layers));
   for (std::int64_t page = pages; page-- > 0;) free_.push_back(static_cast<std::int32_t>(page));

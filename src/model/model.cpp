@@ -22,6 +22,16 @@ Buffer upload(const Context& context, const std::vector<float>& values) {
   return buffer;
 }
 
+// Before any weight is read. Returns true, so that it can stand among the initialisers.
+bool check_sizes(const Context& context, const checkpoint::ModelConfig& config, std::int64_t max_positions) {
+  require(max_positions >= 1 && max_positions <= config.max_positions,
+          "a context of {} tokens is outside 1 to {}, which the model declares", max_positions, config.max_positions);
+  require(max_positions <= kMaxRotaryPositions, "a context of {} tokens; at most {} are possible", max_positions,
+          kMaxRotaryPositions);
+  if (context.device() == DeviceKind::kCuda) require_attention_shape(config.heads, config.kv_heads, config.head_dim);
+  return true;
+}
+
 }  // namespace
 
 Model::Model(const Context& context, std::shared_ptr<const WeightSource> source, std::int64_t max_positions,
@@ -29,11 +39,11 @@ Model::Model(const Context& context, std::shared_ptr<const WeightSource> source,
     : context_(context),
       config_(source->config()),
       max_positions_(max_positions == 0 ? config_.max_positions : max_positions),
+      checked_(check_sizes(context, config_, max_positions_)),
       weights_(load_weights(context, std::move(source), progress)),
       bf16_activations_(context.state().contract->bf16_activations) {
-  require(max_positions_ >= 1 && max_positions_ <= config_.max_positions,
-          "a context of {} tokens is outside 1 to {}, which the model declares", max_positions_, config_.max_positions);
   const FpEnvironment pinned;
+  eps_ = config_.rms_norm_eps_f32();
   score_scale_ = static_cast<float>(1.0 / std::sqrt(static_cast<double>(config_.head_dim)));
   const RotaryTables tables = make_rotary_tables(config_.rotary, config_.head_dim, max_positions_);
   cos_ = upload(context, tables.cos);
@@ -53,6 +63,7 @@ void Model::forward(const OpScope& scope, const kernels::Batch& batch, const std
                     std::int64_t logit_row_count, const KvCache& cache, const Activations& a) const {
   const std::int64_t rows = batch.rows;
   embedding(scope, {.table = weights_.embedding, .tokens = batch.tokens, .x = a.residual(rows)});
+  finish(scope, a.residual(rows));
   ConstMatrix delta;  // of the sub-layer before: none yet
   for (std::int64_t i = 0; i < config_.layers; ++i) {
     const LayerWeights& layer = weights_.layers[static_cast<std::size_t>(i)];
@@ -78,7 +89,7 @@ void Model::attend(const OpScope& scope, std::int64_t index, const kernels::Batc
                  .v = read_only(a.v(rows)),
                  .q_norm = layer.q_norm ? layer.q_norm->as<float>() : nullptr,
                  .k_norm = layer.k_norm ? layer.k_norm->as<float>() : nullptr,
-                 .eps = config_.rms_norm_eps_f32(),
+                 .eps = eps_,
                  .cos = cos_.as<float>(),
                  .sin = sin_.as<float>(),
                  .batch = batch,
@@ -105,8 +116,7 @@ void Model::feed_forward(const OpScope& scope, std::int64_t index, std::int64_t 
 }
 
 void Model::norm(const OpScope& scope, const Norm& norm, Matrix x, ConstMatrix delta, Matrix y) const {
-  rms_norm(scope, norm.op,
-           {.x = x, .delta = delta, .weight = norm.weight.as<float>(), .eps = config_.rms_norm_eps_f32(), .y = y});
+  rms_norm(scope, norm.op, {.x = x, .delta = delta, .weight = norm.weight.as<float>(), .eps = eps_, .y = y});
   if (delta.data != nullptr) finish(scope, x);
   finish(scope, y);
 }

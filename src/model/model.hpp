@@ -42,8 +42,10 @@ class Model {
   Context context_;
   checkpoint::ModelConfig config_;
   std::int64_t max_positions_;
+  bool checked_;  // that the sizes can be served; before the weights, so that nothing is read for naught
   Weights weights_;
   Buffer cos_, sin_;          // [max_positions, head_dim / 2]
+  float eps_ = 0.0F;          // of the norms
   float score_scale_ = 0.0F;  // 1 / sqrt(head_dim)
   bool bf16_activations_;
 };

@@ -12,11 +12,11 @@ namespace {
 
 constexpr std::int64_t kChunkWords = sizeof(kernels::Chunk) / sizeof(std::int32_t);
 
-Workspace make_workspace(const Model& model, RunnerLimits limits) {
+RunnerLimits checked(RunnerLimits limits) {
   require(limits.rows >= 1 && limits.sequences >= 1 && limits.logit_rows >= 1,
           "a pass needs room for a row, a sequence and a row of logits; got {}, {} and {}", limits.rows,
           limits.sequences, limits.logit_rows);
-  return Workspace(model.context(), model.workspace_bytes(limits.rows, limits.sequences, limits.logit_rows));
+  return limits;
 }
 
 // Where each array lies in the one block of words that is copied to the device.
@@ -45,9 +45,9 @@ struct Runner::HostBatch {
 Runner::Runner(const Model& model, KvCache& cache, RunnerLimits limits)
     : model_(model),
       cache_(cache),
-      limits_(limits),
+      limits_(checked(limits)),
       activations_(model.context(), model.config(), limits.rows, limits.logit_rows),
-      workspace_(make_workspace(model, limits)),
+      workspace_(model.context(), model.workspace_bytes(limits.rows, limits.sequences, limits.logit_rows)),
       page_table_stride_(cache.pages_for(model.max_positions())) {
   const Layout layout(limits_, page_table_stride_);
   const std::size_t bytes = static_cast<std::size_t>(layout.words) * sizeof(std::int32_t);
@@ -69,6 +69,9 @@ Runner::HostBatch Runner::build(std::span<const Part> parts) const {
     const auto first_row = static_cast<std::int32_t>(host.tokens.size());
     const auto first_position = static_cast<std::int32_t>(part.sequence->length());
     require(rows >= 1, "a part of a pass has no tokens");
+    require(part.sequence->is_in(cache_), "a sequence of a pass lives in another cache");
+    for (const Part& other : parts)
+      require(&other == &part || other.sequence != part.sequence, "a sequence is in a pass twice");
     require(first_position + rows <= model_.max_positions(), "a sequence of {} tokens; the limit is {}",
             first_position + rows, model_.max_positions());
     invariant(static_cast<std::int64_t>(part.sequence->pages().size()) >= cache_.pages_for(first_position + rows),
@@ -100,6 +103,7 @@ Runner::HostBatch Runner::build(std::span<const Part> parts) const {
 }
 
 kernels::Batch Runner::upload(const HostBatch& host) {
+  if (model_.context().device() == DeviceKind::kCuda) stream_.synchronize();  // a copy may be under way after an error
   const Layout at(limits_, page_table_stride_);
   const auto put = [&](std::int64_t offset, const auto& values) {
     if (!values.empty()) std::memcpy(staging_ + offset, values.data(), values.size() * sizeof(values[0]));

@@ -17,6 +17,7 @@ class Sequence {
       : cache_(other.cache_), length_(std::exchange(other.length_, 0)), pages_(std::exchange(other.pages_, {})) {}
   Sequence& operator=(Sequence&&) = delete;
 
+  bool is_in(const KvCache& cache) const { return cache_ == &cache; }
   std::int64_t length() const { return length_; }
   const std::vector<std::int32_t>& pages() const { return pages_; }
 

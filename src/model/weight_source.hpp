@@ -14,7 +14,8 @@ class WeightSource {
   virtual ~WeightSource() = default;
   virtual const checkpoint::ModelConfig& config() const = 0;
   virtual std::int64_t tensor_bytes() const = 0;  // of all tensors
-  // Shaped as checkpoint::expected_tensors() says. Valid as long as the source.
+  // Shaped as checkpoint::expected_tensors() says. Valid until it is released; that of the embedding, as long as the
+  // source.
   virtual checkpoint::TensorView tensor(std::string_view name) const = 0;
   // Its bytes are not needed soon; they may leave memory and come back when touched.
   virtual void release(const checkpoint::TensorView& tensor) const = 0;

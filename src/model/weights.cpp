@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.hpp"
+#include "base/fp_environment.hpp"
 #include "checkpoint/expected_tensors.hpp"
 #include "numerics/widen.hpp"
 
@@ -18,7 +19,11 @@ using checkpoint::TensorView;
 class Loader {
  public:
   Loader(const Context& context, const WeightSource& source, const LoadProgress& progress)
-      : context_(context), source_(source), config_(source.config()), progress_(progress) {}
+      : context_(context),
+        source_(source),
+        config_(source.config()),
+        progress_(progress),
+        total_(source.tensor_bytes()) {}
 
   // Biases and norm weights are used in binary32.
   Buffer vector(const std::string& name) {
@@ -86,7 +91,7 @@ class Loader {
   void finish(const TensorView& view) {
     source_.release(view);
     done_ += static_cast<std::int64_t>(view.bytes.size());
-    if (progress_) progress_(done_, source_.tensor_bytes());
+    if (progress_) progress_(done_, total_);
   }
 
  private:
@@ -94,19 +99,22 @@ class Loader {
   const WeightSource& source_;
   const ModelConfig& config_;
   const LoadProgress& progress_;
+  std::int64_t total_;
   std::int64_t done_ = 0;
 };
 
 }  // namespace
 
 Weights load_weights(const Context& context, std::shared_ptr<const WeightSource> source, const LoadProgress& progress) {
+  const FpEnvironment pinned;
   const ModelConfig& config = source->config();
   Loader loader(context, *source, progress);
   std::vector<Buffer> matrices;
 
   const TensorView embedding_view = source->tensor(checkpoint::kEmbeddingName);
-  HostTensor host_embedding(embedding_view);
-  const WeightView embedding = loader.place(embedding_view, host_embedding, &matrices);
+  std::optional<HostTensor> host_embedding(embedding_view);
+  const WeightView embedding = loader.place(embedding_view, *host_embedding, &matrices);
+  if (context.device() == DeviceKind::kCuda) host_embedding.reset();
 
   std::vector<LayerWeights> layers;
   for (std::int64_t i = 0; i < config.layers; ++i) layers.push_back(loader.layer(i, &matrices));

@@ -53,7 +53,7 @@ struct Weights {
 
   // What the views and the CUDA layers point into.
   std::shared_ptr<const WeightSource> source;
-  std::optional<checkpoint::HostTensor> host_embedding;
+  std::optional<checkpoint::HostTensor> host_embedding;  // CPU: rows are widened as tokens ask for them
   std::vector<Buffer> device_matrices;
 };
 

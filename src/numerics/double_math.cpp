@@ -7,11 +7,6 @@
 
 #include "base/check.hpp"
 
-#if defined(__FAST_MATH__)
-#error "ReproFuse must not be compiled with -ffast-math: it would change the bits"
-#endif
-static_assert(FLT_EVAL_METHOD == 0, "double expressions must be evaluated in double");
-
 // All constants come from tools/sollya/double_math.sollya.
 namespace reprofuse {
 namespace {

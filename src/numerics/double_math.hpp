@@ -3,6 +3,13 @@
 // argument may be a NaN.
 #pragma once
 
+#include <cfloat>
+
+#if defined(__FAST_MATH__)
+#error "ReproFuse must not be compiled with -ffast-math: it would change the bits"
+#endif
+static_assert(FLT_EVAL_METHOD == 0, "double expressions must be evaluated in double");
+
 namespace reprofuse {
 
 inline constexpr double kSinCosLimit = 0x1p+20;

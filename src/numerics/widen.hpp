@@ -61,6 +61,15 @@ inline std::uint32_t round_bf16(float value) {
   return (bits + 0x7fffU + (bits >> 16 & 1U)) >> 16;
 }
 
+// For a cache: a finite value stays finite, at the largest BF16, so that a masked key cannot bring an infinity into
+// play.
+inline std::uint32_t round_bf16_finite(float value) {
+  const std::uint32_t rounded = round_bf16(value);
+  const bool overflowed =
+      (rounded & 0x7fffU) == 0x7f80U && (std::bit_cast<std::uint32_t>(value) & 0x7fffffffU) < 0x7f800000U;
+  return overflowed ? rounded - 1 : rounded;
+}
+
 inline bool is_finite_bits(float value) {
   return (std::bit_cast<std::uint32_t>(value) & 0x7f800000U) != 0x7f800000U;
 }

@@ -132,21 +132,19 @@ void check_workspace(const Context& context, void* workspace, void* stream) {
 
 unsigned OpNames::add(std::string name, std::vector<std::int64_t> columns, OpKind kind) {
   std::lock_guard lock(mutex_);
-  if (first_free_ != kMost) {
-    const unsigned op = first_free_;
-    first_free_ = ops_[op].next_free;
-    ops_[op] = {std::move(name), std::move(columns), kind, kMost};
-    return op;
+  if (free_.empty()) {
+    require(ops_.size() < kMost, "a CUDA context holds at most {} layers at a time", kMost);
+    free_.insert(static_cast<unsigned>(ops_.size()));
+    ops_.emplace_back();
   }
-  require(ops_.size() < kMost, "a CUDA context holds at most {} layers at a time", kMost);
-  ops_.push_back({std::move(name), std::move(columns), kind, kMost});
-  return static_cast<unsigned>(ops_.size() - 1);
+  const unsigned op = free_.extract(free_.begin()).value();
+  ops_[op] = {std::move(name), std::move(columns), kind};
+  return op;
 }
 
 void OpNames::remove(unsigned op) {
   std::lock_guard lock(mutex_);
-  ops_[op].next_free = first_free_;
-  first_free_ = op;
+  free_.insert(op);
 }
 
 void OpNames::fail_non_finite(unsigned op, kernels::Place place) const {

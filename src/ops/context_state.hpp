@@ -4,6 +4,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,7 +26,7 @@ enum class OpKind { kLinear, kNorm, kAttention };
 // Names the ops of a context, so that a record made on a device can be told to a person.
 class OpNames {
  public:
-  // Takes the index removed last, or else a new one.
+  // Takes the smallest index that is free, so that ops made in order have indices in order.
   unsigned add(std::string name, std::vector<std::int64_t> columns, OpKind kind);
   // The name stays until the index is taken again, for a record that outlives its layer.
   void remove(unsigned op);
@@ -35,14 +36,13 @@ class OpNames {
   struct Op {
     std::string name;
     std::vector<std::int64_t> columns;  // of each output
-    OpKind kind;
-    unsigned next_free;                 // when this one is free
+    OpKind kind = OpKind::kLinear;
   };
   static constexpr unsigned kMost = 0xffff;  // a device's record has 16 bits for the index
 
   mutable std::mutex mutex_;
   std::vector<Op> ops_;
-  unsigned first_free_ = kMost;  // kMost: none
+  std::set<unsigned> free_;
 };
 
 struct ContextState {

@@ -82,13 +82,17 @@ void round_bf16(const OpScope& scope, const kernels::RoundBf16Call& call) {
       [&](const auto& launch) { cuda::round_bf16(launch, call); });
 }
 
+void require_attention_shape(std::int64_t heads, std::int64_t kv_heads, std::int64_t head_dim) {
+  cuda::require_attention_shape(heads, kv_heads, head_dim);
+}
+
 std::size_t attention_workspace_bytes(const Context& context, std::int64_t heads, std::int64_t kv_heads,
                                       std::int64_t head_dim, std::int64_t chunks, std::int64_t rows,
                                       std::int64_t max_keys) {
   const auto as_int = [](std::int64_t size) { return static_cast<std::int32_t>(size); };
   if (context.device() == DeviceKind::kCuda)
-    return cuda::attention_workspace_bytes(as_int(heads), as_int(kv_heads), as_int(head_dim), as_int(chunks),
-                                           as_int(rows), as_int(max_keys));
+    return cuda::attention_workspace_bytes(as_int(heads), as_int(head_dim), as_int(chunks), as_int(rows),
+                                           as_int(max_keys));
   kernels::AttentionCall call;
   call.heads = as_int(heads);
   call.kv.kv_heads = as_int(kv_heads);

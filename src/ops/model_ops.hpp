@@ -1,5 +1,5 @@
 // The operations of a transformer beside its linear layers, on a context's device: dispatch, the floating-point state,
-// and errors with names. Sizes are checked once, where a model is built; calls are made by the model alone.
+// and errors with names. Calls are made by the model alone, which has checked its sizes.
 #pragma once
 
 #include <cstddef>
@@ -43,6 +43,9 @@ void attention(const OpScope& scope, const NamedOp& op, kernels::AttentionCall c
 void silu_gate(const OpScope& scope, const kernels::SiluGateCall& call);
 void gather_rows(const OpScope& scope, const kernels::GatherRowsCall& call);
 void round_bf16(const OpScope& scope, const kernels::RoundBf16Call& call);
+
+// Throws kUnsupported for heads that attention on CUDA does not take.
+void require_attention_shape(std::int64_t heads, std::int64_t kv_heads, std::int64_t head_dim);
 
 // Scratch that attention() needs for any batch within these sizes.
 std::size_t attention_workspace_bytes(const Context& context, std::int64_t heads, std::int64_t kv_heads,

@@ -24,6 +24,8 @@ struct BenchShape {
   int per_forward = 0;             // how often one forward pass of the model runs it
 };
 
+inline constexpr std::uint64_t kBenchSeed = 1;  // of weights and activations
+
 // A list of models, which stand for their projections, and shapes: "llama-3.2-3b" or "5120x3072,3072x8192".
 std::vector<BenchShape> parse_bench_shapes(std::string_view text);
 std::vector<std::string_view> bench_models();

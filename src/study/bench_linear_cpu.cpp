@@ -18,7 +18,6 @@ namespace {
 constexpr double kSecondsPerRow = 1.5;
 constexpr int kFewestRounds = 5;
 constexpr int kMostRounds = 101;
-constexpr std::uint64_t kSeed = 1;
 // OpenBLAS's threads go on polling for some 20 ms after a call, on the cores that the next work would need; and a
 // virtual core that has slept that long takes milliseconds to come back.
 constexpr auto kOpenBlasSettles = std::chrono::milliseconds(40);
@@ -117,7 +116,7 @@ class CpuLinearTimer final : public LinearTimer {
                const std::function<void(const BenchRow&)>& report) override {
     std::vector<RotatedLayers> layers;  // the contract's, then each baseline's
     {
-      const Weights weights = make_weights(kSeed, target_.weights, shape.n, shape.k, pool_);
+      const Weights weights = make_weights(kBenchSeed, target_.weights, shape.n, shape.k, pool_);
       layers.emplace_back(context_, weights);
       for (const Context& baseline : baselines_) layers.emplace_back(baseline, weights);
     }
@@ -127,7 +126,7 @@ class CpuLinearTimer final : public LinearTimer {
 
  private:
   BenchRow measure_row(const BenchShape& shape, std::int64_t m, std::span<RotatedLayers> layers) {
-    const std::vector<float> activations = make_activations(kSeed + 1, m, shape.k);
+    const std::vector<float> activations = make_activations(kBenchSeed + 1, m, shape.k);
     std::vector<float> results(static_cast<std::size_t>(m * shape.n));
     const ConstMatrix x{activations.data(), m, shape.k, shape.k};
     const LinearOutput output{.y = {results.data(), m, shape.n, shape.n}};

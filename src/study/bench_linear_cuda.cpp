@@ -17,7 +17,6 @@ namespace {
 constexpr int kRepeats = 21;
 constexpr std::size_t kPastTheCaches = std::size_t{256} << 20;  // several times the L2 of any GPU there is
 constexpr std::size_t kMostCopies = 1024;
-constexpr std::uint64_t kSeed = 1;
 constexpr int kDevice = 0;
 
 DeviceBuffer upload(const void* data, std::size_t bytes) {
@@ -60,7 +59,7 @@ class CudaLinearTimer final : public LinearTimer {
 
   void measure(const BenchShape& shape, std::span<const std::int64_t> ms,
                const std::function<void(const BenchRow&)>& report) override {
-    const Weights weights = make_weights(kSeed, target_.weights, shape.n, shape.k, pool_);
+    const Weights weights = make_weights(kBenchSeed, target_.weights, shape.n, shape.k, pool_);
     const auto copies = upload_copies(weights.storage.data(), weights.storage.size());
     for (const std::int64_t m : ms)
       if (m <= shape.max_m) report(measure_row(shape, m, copies));
@@ -75,7 +74,7 @@ class CudaLinearTimer final : public LinearTimer {
   };
 
   BenchRow measure_row(const BenchShape& shape, std::int64_t m, const std::vector<DeviceBuffer>& copies) {
-    const std::vector<float> activations = make_activations(kSeed + 1, m, shape.k);
+    const std::vector<float> activations = make_activations(kBenchSeed + 1, m, shape.k);
     const DeviceBuffer device_x = upload(activations.data(), activations.size() * sizeof(float));
     const DeviceBuffer device_y(kDevice, static_cast<std::size_t>(m * shape.n) * sizeof(float));
     const Operands operands{.x = {device_x.as<float>(), m, shape.k, shape.k},
@@ -122,7 +121,7 @@ class CudaLinearTimer final : public LinearTimer {
   // no conversion, so neither does the baseline.
   Measured time_bf16_product(const Context& context, const BenchShape& shape, const Operands& operands) {
     const std::int64_t m = operands.x.rows;
-    const Weights x = make_weights(kSeed + 2, DType::kBF16, m, shape.k, pool_);
+    const Weights x = make_weights(kBenchSeed + 2, DType::kBF16, m, shape.k, pool_);
     const DeviceBuffer device_x = upload(x.storage.data(), x.storage.size());
     const DeviceBuffer scratch(kDevice, vendor::Cublas::kScratchBytes);
     const vendor::Cublas& cublas = context.state().libraries.cublas.get();

@@ -1,5 +1,6 @@
 #include "study/bench_model.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 
@@ -8,7 +9,7 @@
 #include "kernels/cuda/timing.hpp"
 #include "model/runner.hpp"
 #include "ops/context_state.hpp"
-#include "study/random_bits.hpp"
+#include "study/model_cases.hpp"
 #include "study/random_source.hpp"
 #include "study/streaming_read.hpp"
 
@@ -40,14 +41,6 @@ double seconds_of(const std::function<void()>& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-std::vector<std::int32_t> random_text(std::uint64_t seed, std::int64_t count, std::int64_t vocabulary) {
-  std::vector<std::int32_t> tokens;
-  for (std::int64_t i = 0; i < count; ++i)
-    tokens.push_back(static_cast<std::int32_t>(random_word(seed, static_cast<std::uint64_t>(i)) %
-                                               static_cast<std::uint64_t>(vocabulary)));
-  return tokens;
-}
-
 void reserve(model::Sequence& sequence, std::int64_t tokens) {
   require(sequence.reserve(tokens), "the cache of the benchmark is too small");
 }
@@ -57,7 +50,7 @@ double prefill(model::Runner& runner, std::vector<model::Sequence>& texts, std::
   const std::int64_t vocabulary = runner.model().config().vocab_size;
   const double seconds = seconds_of([&] {
     for (std::size_t i = 0; i < texts.size(); ++i) {
-      const std::vector<std::int32_t> tokens = random_text(i, context, vocabulary);
+      const std::vector<std::int32_t> tokens = random_tokens(i, context, vocabulary);
       for (std::int64_t begin = 0; begin < context; begin += kPrefillRows) {
         const auto count = static_cast<std::size_t>(std::min(kPrefillRows, context - begin));
         reserve(texts[i], static_cast<std::int64_t>(count));

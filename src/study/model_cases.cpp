@@ -87,14 +87,6 @@ struct Companion {
   std::size_t chunk;
 };
 
-std::vector<std::int32_t> random_tokens(std::uint64_t seed, std::int64_t count, std::int64_t vocabulary) {
-  std::vector<std::int32_t> tokens;
-  for (std::int64_t i = 0; i < count; ++i)
-    tokens.push_back(static_cast<std::int32_t>(random_word(seed, static_cast<std::uint64_t>(i)) %
-                                               static_cast<std::uint64_t>(vocabulary)));
-  return tokens;
-}
-
 model::Part next_part(model::Sequence& sequence, std::span<const std::int32_t> tokens, std::size_t chunk,
                       model::Logits logits) {
   const auto done = static_cast<std::size_t>(sequence.length());
@@ -104,6 +96,14 @@ model::Part next_part(model::Sequence& sequence, std::span<const std::int32_t> t
 }
 
 }  // namespace
+
+std::vector<std::int32_t> random_tokens(std::uint64_t seed, std::int64_t count, std::int64_t vocabulary) {
+  std::vector<std::int32_t> tokens;
+  for (std::int64_t i = 0; i < count; ++i)
+    tokens.push_back(static_cast<std::int32_t>(random_word(seed, static_cast<std::uint64_t>(i)) %
+                                               static_cast<std::uint64_t>(vocabulary)));
+  return tokens;
+}
 
 std::vector<ModelCase> model_cases() {
   return {llama_tied(), llama3_scaled(), llama_wide(), llama_f32(), qwen2(), qwen2_tied(), qwen3(), mistral()};

@@ -23,6 +23,7 @@ struct ModelCase {
 
 std::vector<ModelCase> model_cases();
 
+std::vector<std::int32_t> random_tokens(std::uint64_t seed, std::int64_t count, std::int64_t vocabulary);
 std::vector<std::int32_t> case_tokens(const ModelCase& spec);
 std::unique_ptr<model::Model> make_model(const Context& context, const ModelCase& spec);
 

@@ -13,7 +13,7 @@ constexpr std::int64_t kN = 80;
 // Three segments of fma-1, the last one short: rows of 16-bit weights that 16-byte loads can read, and rows they
 // cannot.
 constexpr std::int64_t kK[] = {1104, 1100};
-constexpr std::uint64_t kSeed = 0x10000;
+constexpr std::uint64_t kRowsSeed = 0x10000;
 
 }  // namespace
 
@@ -54,8 +54,8 @@ std::optional<RowDifference> probe_rows(const PrepareLinear& prepare, std::int64
   for (const DType weights : {DType::kBF16, DType::kF16, DType::kF32}) {
     if (on_start) on_start(weights);
     for (const std::int64_t k : kK) {
-      const std::vector<float> x = make_activations(kSeed, largest, k);
-      const Weights weight = make_weights(kSeed + 1, weights, kN, k, pool);
+      const std::vector<float> x = make_activations(kRowsSeed, largest, k);
+      const Weights weight = make_weights(kRowsSeed + 1, weights, kN, k, pool);
       const auto layer = prepare(weight.view(), largest);
       if (auto found = find_row_difference(*layer, weights, kN, {x.data(), largest, k, k}, batch_sizes(largest)))
         return found;

@@ -26,7 +26,7 @@ class RandomSource final : public model::WeightSource {
   DType dtype_;
   std::uint64_t seed_;
   mutable ThreadPool pool_;
-  mutable std::map<std::string, std::vector<std::byte>, std::less<>> made_;  // in host order
+  mutable std::map<std::string, std::vector<std::byte>, std::less<>> made_;  // in file order
 };
 
 }  // namespace reprofuse::study

@@ -15,7 +15,8 @@ class StreamDetokenizer {
   explicit StreamDetokenizer(Tokenizer tokenizer, bool skip_special_tokens = true)
       : tokenizer_(std::move(tokenizer)), skip_special_tokens_(skip_special_tokens) {}
 
-  // The text that this token completes: well-formed UTF-8, perhaps empty.
+  // The text that this token completes: well-formed UTF-8, perhaps empty. Models pad their vocabularies, so an id may
+  // have no token: it stands for no text.
   std::string push(std::int32_t id);
 
   // U+FFFD when the last character was never finished, else nothing. The next push() starts a new text.

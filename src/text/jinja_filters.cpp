@@ -86,7 +86,7 @@ std::optional<Number> parse_number(std::string_view text) {
   return number;
 }
 
-std::optional<double> as_float(const Value& value) {
+std::optional<double> converted_to_float(const Value& value) {
   if (const bool* boolean = value.get_if<bool>()) return *boolean ? 1 : 0;
   if (const auto* integer = value.get_if<std::int64_t>()) return static_cast<double>(*integer);
   if (const auto* number = value.get_if<double>()) return *number;
@@ -96,7 +96,7 @@ std::optional<double> as_float(const Value& value) {
 
 Value to_float(const FilterInput& input) {
   const Parameters parameters(input.user, input.arguments, {"default"});
-  if (const auto number = as_float(input.value)) return Value(*number);
+  if (const auto number = converted_to_float(input.value)) return Value(*number);
   return parameters.has(0) ? parameters[0] : Value(0.0);
 }
 
@@ -106,7 +106,7 @@ Value to_int(const FilterInput& input) {
   if (const std::string* text = input.value.string()) {
     if (const auto integer = parse_number<std::int64_t>(*text)) return Value(*integer);
   }
-  if (const auto number = as_float(input.value)) {
+  if (const auto number = converted_to_float(input.value)) {
     constexpr double kLimit = 0x1p63;
     if (*number >= kLimit || *number < -kLimit) template_error("{}: {} does not fit 64 bits", input.user, *number);
     return Value(static_cast<std::int64_t>(*number));  // towards zero, as Python's int()

@@ -8,6 +8,7 @@
 
 #include "text/jinja_error.hpp"
 #include "text/jinja_string_literal.hpp"
+#include "text/jinja_text.hpp"
 #include "text/jinja_unicode.hpp"
 #include "text/unicode.hpp"
 
@@ -16,11 +17,8 @@ namespace {
 
 constexpr std::string_view kNothing;
 
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
 bool is_name_start(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+  return is_letter(c) || c == '_';
 }
 bool is_name_part(char c) {
   return is_name_start(c) || is_digit(c);

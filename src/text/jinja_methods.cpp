@@ -132,13 +132,6 @@ Value all_characters(const MethodInput& input) {
   return Value(!input.text.empty() && std::all_of(input.text.begin(), input.text.end(), kHolds));
 }
 
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
-bool is_letter(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
 Value isspace_method(const MethodInput& input) {
   const Parameters none(input.user, input.arguments, {});
   return Value(!input.text.empty() && strip_space(input.text).empty());

@@ -11,6 +11,14 @@
 
 namespace reprofuse::text::jinja {
 
+// ASCII's.
+constexpr bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+constexpr bool is_letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
 // Of ASCII text. The case of other letters needs Unicode's tables, which are not here: an error.
 std::string upper(std::string_view text, std::string_view user);
 std::string lower(std::string_view text, std::string_view user);

@@ -27,9 +27,12 @@ void encode_between(const TokenizerParts& parts, std::string_view text, std::vec
   }
 }
 
+bool has_token_in(const TokenizerParts& parts, std::int32_t id) {
+  return id >= 0 && static_cast<std::size_t>(id) < parts.tokens.size() && !parts.tokens[id].bytes.empty();
+}
+
 const Token& token_of(const TokenizerParts& parts, std::int32_t id) {
-  require(id >= 0 && static_cast<std::size_t>(id) < parts.tokens.size() && !parts.tokens[id].bytes.empty(),
-          "{}: no token has the id {}", parts.name, id);
+  require(has_token_in(parts, id), "{}: no token has the id {}", parts.name, id);
   return parts.tokens[id];
 }
 
@@ -44,12 +47,17 @@ Tokenizer Tokenizer::from_json(std::string_view json, const std::string& name) {
 Tokenizer Tokenizer::load(const std::filesystem::path& tokenizer_json) {
   const std::string name = tokenizer_json.string();
   std::error_code error;
-  require(std::filesystem::is_regular_file(tokenizer_json, error), "{}: there is no such file", name);
+  require(std::filesystem::exists(tokenizer_json, error), "{}: there is no such file", name);
+  require(std::filesystem::is_regular_file(tokenizer_json, error), "{}: is not a regular file", name);
   std::string json(std::filesystem::file_size(tokenizer_json, error), '\0');
   std::ifstream file(tokenizer_json, std::ios::binary);
   file.read(json.data(), static_cast<std::streamsize>(json.size()));
   require(!error && file.good(), "{}: cannot be read", name);
   return from_json(json, name);
+}
+
+bool Tokenizer::has_token(std::int32_t id) const {
+  return has_token_in(*parts_, id);
 }
 
 std::vector<std::int32_t> Tokenizer::encode(std::string_view utf8, bool add_special_tokens) const {

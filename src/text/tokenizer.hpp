@@ -41,6 +41,8 @@ class Tokenizer {
   // One more than the largest id: how many rows an embedding needs at least. There may be ids below it without a token.
   std::size_t vocab_size() const;
 
+  bool has_token(std::int32_t id) const;
+
   // By the spelling of tokenizer.json: "<|eot_id|>" for an added token, "\u0120the" for " the".
   std::optional<std::int32_t> token_id(std::string_view spelling) const;
 

@@ -23,6 +23,9 @@ std::vector<std::int32_t> Tokenizer::encode(std::string_view, bool) const {
 std::string Tokenizer::decode(std::span<const std::int32_t>, bool) const {
   missing();
 }
+bool Tokenizer::has_token(std::int32_t) const {
+  missing();
+}
 std::size_t Tokenizer::vocab_size() const {
   missing();
 }

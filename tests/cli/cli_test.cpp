@@ -1,15 +1,13 @@
 // The command line as a user meets it: the real binary, its output and its exit status.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string>
 #include <vector>
 
+#include "cli/run_cli.hpp"
 #include "reprofuse/context.hpp"
 #include "reprofuse/error.hpp"
 
@@ -17,36 +15,6 @@ namespace reprofuse {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::string read_text(const std::string& path) {
-  std::stringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
-
-// A path of this test's own: ctest runs the tests of this file side by side.
-std::string temp_path(const std::string& name) {
-  const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-  return testing::TempDir() + "/reprofuse_cli_" + test->name() + "_" + name;
-}
-
-struct Finished {
-  int status;
-  std::string out;
-  std::string err;
-};
-
-Finished reprofuse(const std::string& arguments) {
-  const std::string out = temp_path("stdout");
-  const std::string err = temp_path("stderr");
-  const std::string command = std::string("'") + REPROFUSE_CLI + "' " + arguments + " >'" + out + "' 2>'" + err + "'";
-  const int status = std::system(command.c_str());
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_text(out), read_text(err)};
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 std::vector<std::string> keys_of(const Json& object) {
   std::vector<std::string> keys;
@@ -69,6 +37,7 @@ TEST(ProbeCommand, QuickCheckPasses) {
   EXPECT_EQ(run.status, 0) << run.err;
   EXPECT_TRUE(contains(run.out, "Contract fma-1 on cpu ")) << run.out;
   EXPECT_TRUE(contains(run.out, "Rows: invariant.")) << run.out;
+  EXPECT_TRUE(contains(run.out, "Models: the same.")) << run.out;
   EXPECT_TRUE(contains(run.out, "Digests: the same. All 7 ")) << run.out;
 }
 
@@ -79,9 +48,9 @@ TEST(ProbeCommand, JsonHasTheDocumentedKeysAndTheForcedIsaReallyRan) {
     ASSERT_EQ(run.status, 0) << run.err;
     const Json json = Json::parse(run.out);
     std::vector<std::string> keys = keys_of(json);
-    keys.resize(6);  // what follows the documented six may grow
-    EXPECT_EQ(keys,
-              (std::vector<std::string>{"contract", "device", "isa", "cases", "row_invariant", "matches_golden"}));
+    keys.resize(7);  // what follows the documented ones may grow
+    EXPECT_EQ(keys, (std::vector<std::string>{"contract", "device", "isa", "cases", "models", "row_invariant",
+                                              "matches_golden"}));
     EXPECT_EQ(json["contract"], "fma-1");
     EXPECT_EQ(json["device"], "cpu");
     EXPECT_EQ(json["isa"], name);
@@ -95,6 +64,15 @@ TEST(ProbeCommand, JsonHasTheDocumentedKeysAndTheForcedIsaReallyRan) {
     EXPECT_EQ(ragged["weights"], "bf16");
     EXPECT_EQ(ragged["sha256"].get<std::string>().size(), 64U);
   }
+}
+
+TEST(ProbeCommand, JsonListsTheModelsUnlessCasesAreSelected) {
+  const Finished run = reprofuse("probe --quick --json --check");
+  ASSERT_EQ(run.status, 0) << run.err;
+  const Json models = Json::parse(run.out)["models"];
+  EXPECT_GE(models.size(), 8U);
+  for (const Json& model : models) EXPECT_EQ(model["sha256"].get<std::string>().size(), 64U) << model;
+  EXPECT_TRUE(Json::parse(reprofuse("probe --quick --json --cases ragged-bf16").out)["models"].empty());
 }
 
 TEST(ProbeCommand, AnIsaTheMachineLacksIsAnError) {

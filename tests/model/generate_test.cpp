@@ -33,7 +33,7 @@ std::vector<NamedSampling> samplings() {
           {"temperature 4", {.temperature = 4.0F, .seed = 1}},
           {"temperature 4, another seed", {.temperature = 4.0F, .seed = 2}},
           {"temperature 4 with limits", {.temperature = 4.0F, .top_k = 40, .top_p = 0.9F, .min_p = 0.01F, .seed = 1}},
-          {"penalty", {.repetition_penalty = 1.7F}}};
+          {"penalty", {.repetition_penalty = 4.0F}}};
 }
 
 TEST(Generate, TheGoldenAnswerComesOutOfEveryInstructionSet) {
@@ -52,11 +52,12 @@ TEST(Generate, TheGoldenAnswerComesOutOfEveryInstructionSet) {
 
 TEST(Generate, ThreadsMoveNoBit) {
   const GoldenAnswer golden = golden_answer();
+  const GenerateOptions options = asking_for(8);
   const GenerateResult expected =
-      answer(*embedded_model(Context::cpu("fma-1", std::nullopt, 1)), golden.prompt, asking_for(kShortAnswer));
-  for (const int threads : {2, 3, 4, 7, 8, 16}) {
+      answer(*embedded_model(Context::cpu("fma-1", std::nullopt, 1)), golden.prompt, options);
+  for (const int threads : {2, 3, 8, 16}) {
     const auto model = embedded_model(Context::cpu("fma-1", std::nullopt, threads));
-    const GenerateResult result = answer(*model, golden.prompt, asking_for(kShortAnswer));
+    const GenerateResult result = answer(*model, golden.prompt, options);
     EXPECT_EQ(result.tokens, expected.tokens) << threads << " threads";
     EXPECT_EQ(result.digest, expected.digest) << threads << " threads";
   }

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -60,11 +61,36 @@ double worst_difference(const Model& model, const ModelCase& spec) {
   return worst;
 }
 
+// The cases that transformers computed.
+std::vector<ModelCase> recorded_cases() {
+  std::vector<ModelCase> cases = study::model_cases();
+  std::erase_if(cases, [](const ModelCase& spec) { return !reference().at("cases").contains(spec.name); });
+  return cases;
+}
+
+std::vector<ModelCase> recorded_cases_with_a_window() {
+  std::vector<ModelCase> cases = recorded_cases();
+  std::erase_if(cases, [](const ModelCase& spec) { return !spec.config.has_window(); });
+  return cases;
+}
+
+std::string test_name(const testing::TestParamInfo<ModelCase>& info) {
+  std::string name = info.param.name;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+TEST(TransformersData, HasEveryArchitectureAndNoCaseThatIsGone) {
+  std::set<checkpoint::Architecture> architectures;
+  for (const ModelCase& spec : recorded_cases()) architectures.insert(spec.config.architecture);
+  EXPECT_EQ(architectures.size(), 4U);
+  EXPECT_EQ(recorded_cases().size(), reference().at("cases").size());
+}
+
 class AgainstTransformers : public testing::TestWithParam<ModelCase> {};
 
 TEST_P(AgainstTransformers, LogitsAgreeWithinTheTolerance) {
   const double worst = worst_difference(*study::make_model(Context::cpu(), GetParam()), GetParam());
-  RecordProperty("largest_difference_of_scale", std::to_string(worst));
   std::printf("%s: largest difference %.2e of the row's largest logit\n", GetParam().name.c_str(), worst);
   EXPECT_LE(worst, kTolerance);
 }
@@ -85,21 +111,20 @@ TEST_P(AgainstTransformers, NormsOfTwoLayersExchangedAreFound) {
   EXPECT_GT(worst_difference(altered, spec), 10 * kTolerance);
 }
 
-TEST_P(AgainstTransformers, AWindowOfOneMoreOrLessIsFound) {
-  ModelCase altered = GetParam();
-  if (!altered.config.has_window()) GTEST_SKIP() << "this model has no sliding window";
+INSTANTIATE_TEST_SUITE_P(Cases, AgainstTransformers, testing::ValuesIn(recorded_cases()), test_name);
+
+class WindowAgainstTransformers : public testing::TestWithParam<ModelCase> {};
+
+TEST_P(WindowAgainstTransformers, OnePositionMoreOrLessIsFound) {
   for (const std::int64_t more : {-1, 1}) {
-    altered.config.layer_windows.assign(altered.config.layer_windows.size(), GetParam().config.layer_windows[0] + more);
+    ModelCase altered = GetParam();
+    for (std::int64_t& window : altered.config.layer_windows) window += more;
     EXPECT_GT(worst_difference(*study::make_model(Context::cpu(), altered), altered), 10 * kTolerance);
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, AgainstTransformers, testing::ValuesIn(study::model_cases()),
-                         [](const auto& param_info) {
-                           std::string name = param_info.param.name;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(Cases, WindowAgainstTransformers, testing::ValuesIn(recorded_cases_with_a_window()),
+                         test_name);
 
 TEST(AgainstTransformersGreedy, TwoHundredTokensAreTheSame) {
   const auto model = embedded_model(Context::cpu());

@@ -67,6 +67,15 @@ TEST_F(RunnerLimitsTest, TokensWithoutPagesAreABugOfTheCaller) {
   EXPECT_EQ(error_of_pass({{&a_, Tokens{1, 2}}}), "internal error: a sequence has no pages for its next tokens");
 }
 
+TEST_F(RunnerLimitsTest, ASequenceIsInAPassOnceAndInTheCacheOfTheRunner) {
+  const Tokens one = {1};
+  EXPECT_EQ(error_of_pass({{&a_, one}, {&a_, one}}), "a sequence is in a pass twice");
+  KvCache other_cache(model_->context(), spec_.config, 1, 16);
+  Sequence elsewhere(other_cache);
+  ASSERT_TRUE(elsewhere.reserve(1));
+  EXPECT_EQ(error_of_pass({{&elsewhere, one}}), "a sequence of a pass lives in another cache");
+}
+
 TEST_F(RunnerLimitsTest, LogitsComeInTheOrderOfThePartsAndOnlyWhereAskedFor) {
   const std::vector<Part> parts = {{&b_, five_, Logits::kNone}, {&a_, {five_.data(), 3}, Logits::kAll}};
   const ConstMatrix logits = runner_.run(parts);

@@ -197,7 +197,7 @@ TEST_F(AttentionCuda, HeadsAndWorkspacesThatDoNotFitAreRefused) {
     return "none";
   };
   EXPECT_EQ(error_of(odd, kWorkspaceBytes), "attention: head_dim 40; the CUDA backend takes multiples of 16 up to 256");
-  const std::size_t enough = cuda::attention_workspace_bytes(4, 2, 64, 1, 1, 201);
+  const std::size_t enough = cuda::attention_workspace_bytes(4, 64, 1, 1, 201);
   EXPECT_EQ(error_of(good, enough), "none");
   EXPECT_EQ(error_of(good, enough - 4), "attention: a workspace of " + std::to_string(enough - 4) + " bytes, but " +
                                             std::to_string(enough) + " are needed");

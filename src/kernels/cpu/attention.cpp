@@ -17,11 +17,9 @@ using fma1::kKeyBlock;
 using kernels::AttentionCall;
 using kernels::Chunk;
 
-constexpr std::int64_t kTaskLines = 48;      // a block of keys and values stays in cache while this many pass over it
-constexpr std::int64_t kSplitRows = 4;       // with more, there are heads enough for every thread
-constexpr std::int64_t kSplitBlocks = 4;     // fewer are not worth a task of their own
-constexpr std::int64_t kTasksPerThread = 4;  // so that a thread which loses its core holds up little
-
+constexpr std::int64_t kTaskLines = 48;   // a block of keys and values stays in cache while this many pass over it
+constexpr std::int64_t kSplitRows = 4;    // with more, there are heads enough for every thread
+constexpr std::int64_t kSplitBlocks = 4;  // fewer are not worth a task of their own
 constexpr std::int64_t kSerialProducts = 1 << 17;  // fewer are done before another thread is awake
 
 // Some of the lines of a chunk and a KV head. Line i is row i / group of the chunk and head i % group of the KV head's.

@@ -33,7 +33,6 @@ constexpr std::int64_t kTotals = 8192;  // running totals of a task: 32 KiB on i
 static_assert(kMaxTileRows * kGroupWidth <= kTotals);
 
 Schedule make_schedule(const LinearFma1Kernels& kernels, std::int64_t m, std::int64_t panels, int threads) {
-  constexpr std::int64_t kTasksPerThread = 4;  // so that a thread which loses its core holds up little
   const std::int64_t groups = ceil_div<std::int64_t>(panels, kGroupPanels);
   const std::int64_t blocks = ceil_div<std::int64_t>(m, kernels.rows);
   const std::int64_t most = kTotals / (kGroupWidth * kernels.rows);

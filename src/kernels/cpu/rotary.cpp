@@ -17,7 +17,7 @@ void store_elements(const float* values, std::int64_t count, DType dtype, void* 
   if (dtype == DType::kBF16) {
     auto* halves = static_cast<std::uint16_t*>(to);
     for (std::int64_t i = 0; i < count; ++i)
-      halves[i * stride] = static_cast<std::uint16_t>(reprofuse::round_bf16(values[i]));
+      halves[i * stride] = static_cast<std::uint16_t>(round_bf16_finite(values[i]));
   } else {
     auto* floats = static_cast<float*>(to);
     for (std::int64_t i = 0; i < count; ++i) floats[i * stride] = values[i];

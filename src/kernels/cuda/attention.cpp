@@ -47,11 +47,7 @@ std::int64_t slots_of(const kernels::AttentionCall& call, AttentionKernels kerne
 
 void check_call(const kernels::AttentionCall& call) {
   const kernels::KvPages& kv = call.kv;
-  require(kv.head_dim % kHeadDimStep == 0 && kv.head_dim >= kHeadDimStep && kv.head_dim <= kMostHeadDim,
-          "attention: head_dim {}; the CUDA backend takes multiples of {} up to {}", kv.head_dim, kHeadDimStep,
-          kMostHeadDim);
-  require(kv.kv_heads > 0 && call.heads % kv.kv_heads == 0, "attention: {} heads are no multiple of {} key-value heads",
-          call.heads, kv.kv_heads);
+  require_attention_shape(call.heads, kv.kv_heads, kv.head_dim);
   require_rows("attention", call.q.rows);
   require(call.batch.rows <= kMostGridYZ && call.batch.chunk_count <= kMostGridYZ &&
               std::int64_t{kv.kv_heads} * set_count(call) <= kMostGridYZ,
@@ -134,8 +130,15 @@ int decode_shared_bytes(int head_dim, int set_heads, int element, bool one_buffe
 
 }  // namespace fma1::ops
 
-std::size_t attention_workspace_bytes(int heads, int /*kv_heads*/, int head_dim, int chunk_count, int rows,
-                                      int max_keys) {
+void require_attention_shape(std::int64_t heads, std::int64_t kv_heads, std::int64_t head_dim) {
+  if (head_dim % kHeadDimStep != 0 || head_dim < kHeadDimStep || head_dim > kMostHeadDim)
+    fail(ErrorCode::kUnsupported, "attention: head_dim {}; the CUDA backend takes multiples of {} up to {}", head_dim,
+         kHeadDimStep, kMostHeadDim);
+  require(kv_heads > 0 && heads % kv_heads == 0, "attention: {} heads are no multiple of {} key-value heads", heads,
+          kv_heads);
+}
+
+std::size_t attention_workspace_bytes(int heads, int head_dim, int chunk_count, int rows, int max_keys) {
   const auto slots = std::max<std::int64_t>(chunk_count, std::min<std::int64_t>(rows, kMostDecodeChunk * chunk_count));
   const std::size_t bytes = partial_bytes(slots, heads, head_dim, key_blocks_of(max_keys, 0));
   return kWorkspaceHead + std::min(bytes, kMaxPartialBytes);
@@ -173,7 +176,6 @@ void attention_with(const Launch& launch, const kernels::AttentionCall& call, co
 
 void attention(const Launch& launch, const kernels::AttentionCall& call) {
   if (call.q.rows == 0) return;
-  check_call(call);
   attention_with(launch, call, choose_attention_schedule(launch, call));
 }
 

@@ -5,32 +5,10 @@
 #include "kernels/cuda/model_ops.hpp"
 
 namespace reprofuse::cuda {
-namespace {
-
-void copy_async(int ordinal, void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, void* stream) {
-  const DeviceScope device(ordinal);
-  check(cudaMemcpyAsync(to, from, bytes, kind, static_cast<cudaStream_t>(stream)), "cudaMemcpyAsync");
-}
-
-}  // namespace
-
-MemoryInfo memory_info(int ordinal) {
-  const DeviceScope device(ordinal);
-  MemoryInfo info{};
-  check(cudaMemGetInfo(&info.free, &info.total), "cudaMemGetInfo");
-  return info;
-}
 
 void copy_to_device_async(int ordinal, void* to, const void* from, std::size_t bytes, void* stream) {
-  copy_async(ordinal, to, from, bytes, cudaMemcpyHostToDevice, stream);
-}
-
-void copy_to_host_async(int ordinal, void* to, const void* from, std::size_t bytes, void* stream) {
-  copy_async(ordinal, to, from, bytes, cudaMemcpyDeviceToHost, stream);
-}
-
-void copy_on_device_async(int ordinal, void* to, const void* from, std::size_t bytes, void* stream) {
-  copy_async(ordinal, to, from, bytes, cudaMemcpyDeviceToDevice, stream);
+  const DeviceScope device(ordinal);
+  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, static_cast<cudaStream_t>(stream)), "cudaMemcpyAsync");
 }
 
 CudaStream::CudaStream(int ordinal) {

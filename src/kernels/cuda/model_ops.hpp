@@ -29,18 +29,13 @@ void gather_rows(const Launch& launch, const kernels::GatherRowsCall& call);
 void round_bf16(const Launch& launch, const kernels::RoundBf16Call& call);
 
 // The workspace that attention() needs, head included, for at most so many chunks, rows and keys.
-std::size_t attention_workspace_bytes(int heads, int kv_heads, int head_dim, int chunk_count, int rows, int max_keys);
+std::size_t attention_workspace_bytes(int heads, int head_dim, int chunk_count, int rows, int max_keys);
 
-struct MemoryInfo {
-  std::size_t free;
-  std::size_t total;
-};
-MemoryInfo memory_info(int ordinal);
+// Throws kUnsupported for heads that attention() does not take.
+void require_attention_shape(std::int64_t heads, std::int64_t kv_heads, std::int64_t head_dim);
 
 // Enqueued; the host memory of a copy must be pinned for the call to return at once, and must live until it is done.
 void copy_to_device_async(int ordinal, void* to, const void* from, std::size_t bytes, void* stream);
-void copy_to_host_async(int ordinal, void* to, const void* from, std::size_t bytes, void* stream);
-void copy_on_device_async(int ordinal, void* to, const void* from, std::size_t bytes, void* stream);
 
 // A stream that does not wait for the default one.
 class CudaStream {

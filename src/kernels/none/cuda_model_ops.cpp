@@ -35,19 +35,13 @@ void gather_rows(const Launch&, const kernels::GatherRowsCall&) {
 void round_bf16(const Launch&, const kernels::RoundBf16Call&) {
   missing();
 }
-std::size_t attention_workspace_bytes(int, int, int, int, int, int) {
+std::size_t attention_workspace_bytes(int, int, int, int, int) {
   missing();
 }
-MemoryInfo memory_info(int) {
+void require_attention_shape(std::int64_t, std::int64_t, std::int64_t) {
   missing();
 }
 void copy_to_device_async(int, void*, const void*, std::size_t, void*) {
-  missing();
-}
-void copy_to_host_async(int, void*, const void*, std::size_t, void*) {
-  missing();
-}
-void copy_on_device_async(int, void*, const void*, std::size_t, void*) {
   missing();
 }
 

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include "base/check.hpp"
+#include "kernels/vendor/find_symbol.hpp"
 
 namespace reprofuse::vendor {
 namespace {
@@ -10,11 +11,11 @@ namespace {
 constexpr const char* kLibraries[] = {"libcublas.so.13", "libcublas.so.12"};
 
 // The C interface, as cublas_api.h and library_types.h declare it.
-constexpr int kPlain = 0, kTransposed = 1;         // cublasOperation_t
-constexpr int kTypeF32 = 0, kTypeBf16 = 14;        // cudaDataType_t
-constexpr int kComputeF32 = 68;                    // CUBLAS_COMPUTE_32F
-constexpr int kDefaultAlgorithm = -1;              // CUBLAS_GEMM_DEFAULT
-constexpr int kMajor = 0, kMinor = 1, kPatch = 2;  // libraryPropertyType_t
+constexpr int kCublasPlain = 0, kCublasTransposed = 1;  // cublasOperation_t
+constexpr int kTypeF32 = 0, kTypeBf16 = 14;             // cudaDataType_t
+constexpr int kComputeF32 = 68;                         // CUBLAS_COMPUTE_32F
+constexpr int kDefaultAlgorithm = -1;                   // CUBLAS_GEMM_DEFAULT
+constexpr int kMajor = 0, kMinor = 1, kPatch = 2;       // libraryPropertyType_t
 using Create = int(void** handle);
 using Destroy = int(void* handle);
 using SetStream = int(void* handle, void* stream);
@@ -23,13 +24,6 @@ using GetProperty = int(int which, int* value);
 using GemmEx = int(void* handle, int transpose_a, int transpose_b, int m, int n, int k, const void* alpha,
                    const void* a, int type_a, int lda, const void* b, int type_b, int ldb, const void* beta, void* c,
                    int type_c, int ldc, int compute, int algorithm);
-
-template <typename Function>
-Function* find(void* library, const char* name) {
-  void* symbol = dlsym(library, name);
-  if (symbol == nullptr) fail(ErrorCode::kUnsupported, "cuBLAS has no {}", name);
-  return reinterpret_cast<Function*>(symbol);
-}
 
 void check(int status, const char* call) {
   if (status != 0) fail(ErrorCode::kDevice, "{} failed with cuBLAS status {}", call, status);
@@ -49,12 +43,12 @@ void Cublas::CloseLibrary::operator()(void* library) const {
 }
 
 void Cublas::DestroyHandle::operator()(void* handle) const {
-  find<Destroy>(library, "cublasDestroy_v2")(handle);
+  find_symbol<Destroy>("cuBLAS", library, "cublasDestroy_v2")(handle);
 }
 
 Cublas::Cublas() : library_(open_library()), handle_(nullptr, {library_.get()}) {
   void* handle = nullptr;
-  check(find<Create>(library_.get(), "cublasCreate_v2")(&handle), "cublasCreate");
+  check(find_symbol<Create>("cuBLAS", library_.get(), "cublasCreate_v2")(&handle), "cublasCreate");
   handle_.reset(handle);
 }
 
@@ -68,12 +62,14 @@ void Cublas::gemm(const DeviceMatrix& x, const DeviceMatrix& w, void* y, std::in
   const auto x_step = static_cast<int>(m > 1 ? x.stride : x.cols);
   const auto y_step = static_cast<int>(m > 1 ? y_stride : w.rows);
   std::lock_guard lock(mutex_);
-  check(find<SetStream>(library_.get(), "cublasSetStream_v2")(handle_.get(), queue.stream), "cublasSetStream");
-  check(find<SetWorkspace>(library_.get(), "cublasSetWorkspace_v2")(handle_.get(), queue.scratch, kScratchBytes),
+  check(find_symbol<SetStream>("cuBLAS", library_.get(), "cublasSetStream_v2")(handle_.get(), queue.stream),
+        "cublasSetStream");
+  check(find_symbol<SetWorkspace>("cuBLAS", library_.get(), "cublasSetWorkspace_v2")(handle_.get(), queue.scratch,
+                                                                                     kScratchBytes),
         "cublasSetWorkspace");
-  check(find<GemmEx>(library_.get(), "cublasGemmEx")(handle_.get(), kTransposed, kPlain, n, m, k, &one, w.data, type,
-                                                     w_step, x.data, type, x_step, &zero, y, type, y_step, kComputeF32,
-                                                     kDefaultAlgorithm),
+  check(find_symbol<GemmEx>("cuBLAS", library_.get(), "cublasGemmEx")(
+            handle_.get(), kCublasTransposed, kCublasPlain, n, m, k, &one, w.data, type, w_step, x.data, type, x_step,
+            &zero, y, type, y_step, kComputeF32, kDefaultAlgorithm),
         "cublasGemmEx");
 }
 
@@ -88,7 +84,8 @@ void Cublas::bf16(const DeviceMatrix& x, const DeviceMatrix& w, void* y, const Q
 std::string Cublas::description() const {
   int version[3] = {};
   for (const int which : {kMajor, kMinor, kPatch})
-    check(find<GetProperty>(library_.get(), "cublasGetProperty")(which, &version[which]), "cublasGetProperty");
+    check(find_symbol<GetProperty>("cuBLAS", library_.get(), "cublasGetProperty")(which, &version[which]),
+          "cublasGetProperty");
   return fmt::format("cuBLAS {}.{}.{}", version[0], version[1], version[2]);
 }
 

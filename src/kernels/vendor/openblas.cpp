@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include "base/check.hpp"
+#include "kernels/vendor/find_symbol.hpp"
 
 namespace reprofuse::vendor {
 namespace {
@@ -11,18 +12,11 @@ constexpr const char* kLibrary = "libopenblas.so.0";
 
 // The C interface, as cblas.h declares it with 32-bit indices.
 enum CblasOrder { kRowMajor = 101 };
-enum CblasTranspose { kPlain = 111, kTransposed = 112 };
+enum CblasTranspose { kCblasPlain = 111, kCblasTransposed = 112 };
 using Sgemm = void(CblasOrder, CblasTranspose, CblasTranspose, int m, int n, int k, float alpha, const float* a,
                    int lda, const float* b, int ldb, float beta, float* c, int ldc);
 using SetThreads = void(int);
 using GetText = char*();
-
-template <typename Function>
-Function* find(void* library, const char* name) {
-  void* symbol = dlsym(library, name);
-  if (symbol == nullptr) fail(ErrorCode::kUnsupported, "{} has no {}", kLibrary, name);
-  return reinterpret_cast<Function*>(symbol);
-}
 
 }  // namespace
 
@@ -43,14 +37,14 @@ void OpenBlas::sgemm(ConstMatrix x, const float* w, Matrix y) const {
   const auto k = static_cast<int>(x.cols);
   const auto x_stride = static_cast<int>(m > 1 ? x.stride : x.cols);  // one row has no stride
   const auto y_stride = static_cast<int>(m > 1 ? y.stride : y.cols);
-  find<SetThreads>(library_.get(), "openblas_set_num_threads")(threads_);
-  find<Sgemm>(library_.get(), "cblas_sgemm")(kRowMajor, kPlain, kTransposed, m, n, k, 1.0F, x.data, x_stride, w, k,
-                                             0.0F, y.data, y_stride);
+  find_symbol<SetThreads>(kLibrary, library_.get(), "openblas_set_num_threads")(threads_);
+  find_symbol<Sgemm>(kLibrary, library_.get(), "cblas_sgemm")(kRowMajor, kCblasPlain, kCblasTransposed, m, n, k, 1.0F,
+                                                              x.data, x_stride, w, k, 0.0F, y.data, y_stride);
 }
 
 std::string OpenBlas::description() const {
-  return fmt::format("{}, {} kernels", find<GetText>(library_.get(), "openblas_get_config")(),
-                     find<GetText>(library_.get(), "openblas_get_corename")());
+  return fmt::format("{}, {} kernels", find_symbol<GetText>(kLibrary, library_.get(), "openblas_get_config")(),
+                     find_symbol<GetText>(kLibrary, library_.get(), "openblas_get_corename")());
 }
 
 }  // namespace reprofuse::vendor

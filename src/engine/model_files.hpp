@@ -1,0 +1,35 @@
+// What a checkpoint folder says, known before any weight is read.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "checkpoint/checkpoint.hpp"
+#include "engine/text_format.hpp"
+#include "model/checkpoint_source.hpp"
+#include "sampler/sampler.hpp"
+
+namespace reprofuse::engine {
+
+class ModelFiles {
+ public:
+  explicit ModelFiles(const std::string& folder);
+
+  const std::string& path() const { return checkpoint().folder(); }
+  const TextFormat& text() const { return text_; }
+  const checkpoint::Checkpoint& checkpoint() const { return source_->checkpoint(); }
+  const std::shared_ptr<const model::CheckpointSource>& source() const { return source_; }
+  const std::vector<std::int32_t>& stop_tokens() const { return stop_tokens_; }
+
+  // The sampling that generation_config.json asks for: greedy unless it says do_sample.
+  SamplingParams suggested_sampling() const;
+
+ private:
+  std::shared_ptr<const model::CheckpointSource> source_;
+  TextFormat text_;
+  std::vector<std::int32_t> stop_tokens_;
+};
+
+}  // namespace reprofuse::engine

@@ -1,0 +1,48 @@
+// The text side of a checkpoint folder: tokenizer.json, tokenizer_config.json and the chat template.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/chat_template.hpp"
+#include "text/tokenizer.hpp"
+
+namespace reprofuse::engine {
+
+// A folder whose tokenizer or template is missing or not supported still takes and gives token ids; asking for what is
+// not there fails with the reason.
+class TextFormat {
+ public:
+  explicit TextFormat(const std::string& folder);
+
+  bool has_tokenizer() const { return tokenizer_.has_value(); }
+  bool has_chat_template() const { return chat_template_.has_value(); }
+  const std::string& why_no_tokenizer() const { return why_no_tokenizer_; }
+  const std::string& why_no_chat_template() const { return why_no_chat_template_; }
+  const text::Tokenizer& tokenizer() const;
+
+  // A prompt as it is, with the special tokens that the tokenizer puts around a text.
+  std::vector<std::int32_t> encode_prompt(std::string_view prompt) const;
+  // Messages through the chat template. The date is what the template sees as today.
+  std::string render_chat(const nlohmann::ordered_json& messages, const text::DateTime& date) const;
+  std::vector<std::int32_t> encode_chat(const nlohmann::ordered_json& messages, const text::DateTime& date) const;
+  // Whether the template can ask for the date at all.
+  bool template_uses_date() const { return template_uses_date_; }
+
+ private:
+  void load_tokenizer(const std::string& folder);
+  void load_template(const std::string& folder);
+
+  std::string why_no_tokenizer_;
+  std::string why_no_chat_template_;
+  bool template_uses_date_ = false;
+  std::optional<text::Tokenizer> tokenizer_;
+  std::optional<text::ChatTemplate> chat_template_;
+  nlohmann::ordered_json special_tokens_ = nlohmann::ordered_json::object();
+};
+
+}  // namespace reprofuse::engine

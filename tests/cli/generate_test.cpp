@@ -1,0 +1,222 @@
+// `reprofuse generate` and `reprofuse info` as a user meets them.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "cli/run_cli.hpp"
+#include "reprofuse/context.hpp"
+
+namespace reprofuse {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+std::string quoted(const std::string& text) {
+  return "'" + text + "'";
+}
+
+std::string joined(const Json& numbers) {
+  std::string list;
+  for (const Json& number : numbers) list += (list.empty() ? "" : ",") + number.dump();
+  return list;
+}
+
+// The embedded model in a folder of this test's own, without the file `missing`.
+std::string model_without(const std::string& missing) {
+  const std::string folder = temp_path("model");
+  fs::remove_all(folder);
+  fs::create_directories(folder);
+  for (const auto& entry : fs::directory_iterator(REPROFUSE_EMBEDDED_MODEL))
+    if (entry.path().filename() != missing) fs::create_symlink(entry.path(), folder / entry.path().filename());
+  return folder;
+}
+
+// Prompts as text need a tokenizer; where the build has none, tests of ids remain.
+class GenerateText : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (REPROFUSE_HAVE_TEXT == 0) GTEST_SKIP() << "this build has no tokenizer";
+  }
+  Json golden_ = Json::parse(read_text(REPROFUSE_GOLDEN_ANSWERS));
+  std::string question_ = "--chat --prompt " + quoted(golden_["question"]);
+};
+
+TEST_F(GenerateText, AnswersFromAnyWorkingDirectoryWithTheGoldenDigest) {
+  const Finished run = reprofuse("generate --digest " + question_, "cd / && ");
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(run.out, golden_["text"].get<std::string>() + "\ndigest " + golden_["digest"].get<std::string>() + "\n");
+  EXPECT_TRUE(contains(run.err, "the chat template sees the date 2024-07-26\n")) << run.err;
+  EXPECT_TRUE(contains(run.err, "fma-1 on cpu ")) << run.err;
+  EXPECT_TRUE(contains(run.err, " per second\n")) << run.err;
+  EXPECT_FALSE(contains(run.err, "\x1b")) << "no progress bar into a file";
+}
+
+TEST_F(GenerateText, WithoutDigestStdoutIsTheAnswerAlone) {
+  const Finished run = reprofuse("generate " + question_);
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(run.out, golden_["text"].get<std::string>() + "\n");
+}
+
+TEST_F(GenerateText, JsonIsOneObjectWithTheDocumentedKeys) {
+  const Finished run = reprofuse("generate --json --digest " + question_);
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(run.err, "");
+  const Json json = Json::parse(run.out);
+  for (const char* key : {"text", "tokens", "prompt_tokens", "digest", "numerics"})
+    EXPECT_EQ(json.at(key), golden_.at(key)) << key;
+  EXPECT_EQ(json.at("finish_reason"), "stop");
+  EXPECT_EQ(json.at("device"), Context::cpu().description());
+  EXPECT_GT(json.at("prefill_seconds"), 0.0);
+  EXPECT_GT(json.at("decode_seconds"), 0.0);
+  EXPECT_FALSE(Json::parse(reprofuse("generate --json --max-tokens 1 " + question_).out).contains("digest"))
+      << "none unless asked for";
+}
+
+TEST_F(GenerateText, HowItIsComputedMovesNoBit) {
+  for (const Isa isa : supported_isas()) {
+    const std::string forced = " --isa " + std::string(isa_name(isa)) + " --threads 1 --prefill-chunk 7";
+    const Finished run = reprofuse("generate --json --digest " + question_ + forced);
+    ASSERT_EQ(run.status, 0) << run.err;
+    const Json json = Json::parse(run.out);
+    EXPECT_EQ(json.at("digest"), golden_["digest"]) << isa_name(isa);
+    EXPECT_EQ(json.at("device"), "cpu " + std::string(isa_name(isa)) + ", 1 thread");
+  }
+}
+
+TEST_F(GenerateText, APromptComesFromStdinToo) {
+  const std::string piped = "printf %s " + quoted(golden_["question"]) + " | ";
+  const Finished run = reprofuse("generate --chat --prompt -", piped);
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(run.out, golden_["text"].get<std::string>() + "\n");
+}
+
+TEST_F(GenerateText, SeedsAndTemperatureReachTheSampler) {
+  const auto sampled = [&](const std::string& options) {
+    return reprofuse("generate --max-tokens 24 --digest " + question_ + " --temperature 4 " + options).out;
+  };
+  EXPECT_EQ(sampled("--seed 1"), sampled("--seed 1 --threads 3"));
+  EXPECT_NE(sampled("--seed 1"), sampled("--seed 2"));
+  EXPECT_EQ(sampled("--seed 1 --top-k 1"), reprofuse("generate --max-tokens 24 --digest " + question_).out)
+      << "the best of one token is the greedy one";
+}
+
+TEST_F(GenerateText, IgnoreStopGoesOnToMaxTokens) {
+  const Finished run = reprofuse("generate --json --ignore-stop --max-tokens 80 " + question_);
+  ASSERT_EQ(run.status, 0) << run.err;
+  const Json json = Json::parse(run.out);
+  EXPECT_EQ(json.at("tokens").size(), 80U);
+  EXPECT_EQ(json.at("finish_reason"), "length");
+}
+
+// The vendor's library decides the bits of these; the forward pass and the answer to an easy question are the same.
+TEST_F(GenerateText, BaselinesRunTheSameModel) {
+  for (const char* numerics : {"layercast", "bf16"}) {
+    const Finished run = reprofuse("generate --json --digest " + question_ + " --numerics " + numerics);
+    if (contains(run.err, "libopenblas")) GTEST_SKIP() << run.err;
+    ASSERT_EQ(run.status, 0) << run.err;
+    const Json json = Json::parse(run.out);
+    EXPECT_EQ(json.at("text"), golden_["text"]) << numerics;
+    EXPECT_EQ(json.at("numerics"), numerics);
+    EXPECT_NE(json.at("digest"), golden_["digest"]) << numerics;
+  }
+}
+
+TEST_F(GenerateText, AFolderWithoutATokenizerTakesIdsOnly) {
+  const std::string folder = model_without("tokenizer.json");
+  const Finished text = reprofuse("generate --prompt hello --model " + quoted(folder));
+  EXPECT_EQ(text.status, 1);
+  EXPECT_EQ(text.err,
+            "reprofuse: there is no tokenizer, only token ids: " + folder + "/tokenizer.json does not exist\n");
+  const Finished ids = reprofuse("generate --max-tokens 3 --model " + quoted(folder) + " --prompt-tokens " +
+                                 joined(golden_["prompt_tokens"]));
+  EXPECT_EQ(ids.status, 0) << ids.err;
+  EXPECT_EQ(ids.out, "80 911 311\n");
+}
+
+TEST_F(GenerateText, AFolderWithoutAChatTemplateIsAnErrorOfChatAlone) {
+  const std::string folder = model_without("chat_template.jinja");
+  const Finished chat = reprofuse("generate --max-tokens 1 --model " + quoted(folder) + " " + question_);
+  EXPECT_EQ(chat.status, 1);
+  EXPECT_TRUE(contains(chat.err, folder + " has no chat template")) << chat.err;
+  const Finished plain = reprofuse("generate --max-tokens 1 --prompt hello --model " + quoted(folder));
+  EXPECT_EQ(plain.status, 0) << plain.err;
+}
+
+TEST(Generate, TokenIdsAreAPromptToo) {
+  const Json golden = Json::parse(read_text(REPROFUSE_GOLDEN_ANSWERS));
+  const Finished run = reprofuse("generate --json --digest --prompt-tokens " + joined(golden["prompt_tokens"]));
+  ASSERT_EQ(run.status, 0) << run.err;
+  const Json json = Json::parse(run.out);
+  EXPECT_EQ(json.at("tokens"), golden["tokens"]);
+  EXPECT_EQ(json.at("digest"), golden["digest"]);
+}
+
+TEST(Generate, MistakesAreOneLineThatSaysWhatIsWrong) {
+  const struct {
+    const char* arguments;
+    const char* message;
+  } cases[] = {
+      {"", "give the prompt with either --prompt or --prompt-tokens"},
+      {"--prompt x --prompt-tokens 1", "give the prompt with either --prompt or --prompt-tokens"},
+      {"--chat --prompt-tokens 1", "--chat goes with --prompt"},
+      {"--system x --prompt y", "--system goes with --chat"},
+      {"--model /nowhere --prompt-tokens 1", "/nowhere: there is no such folder"},
+      {"--numerics fma-0 --prompt-tokens 1", "numerics 'fma-0' does not exist; there are fma-1"},
+      {"--isa scalar --device cuda --prompt-tokens 1", "--isa scalar goes with --device cpu, not cuda"},
+      {"--temperature -1 --prompt-tokens 1", "temperature = -1 is not a finite number of at least 0"},
+      {"--top-p 2 --prompt-tokens 1", "top_p = 2 is outside 0 to 1"},
+      {"--prompt-tokens 1,5000", "token 5000 at position 1 is outside the vocabulary of 1024"},
+      {"--max-tokens 0 --prompt-tokens 1", "max_tokens = 0 is less than 1"},
+      {"--context 4096 --prompt-tokens 1", "a context of 4096 tokens is outside 1 to 1024"},
+      {"--context 2 --prompt-tokens 1,2", "a prompt of 2 tokens leaves no room in a context of 2"},
+  };
+  for (const auto& [arguments, message] : cases) {
+    const Finished run = reprofuse(std::string("generate ") + arguments);
+    EXPECT_EQ(run.status, 1) << arguments;
+    EXPECT_EQ(run.out, "") << arguments;
+    EXPECT_EQ(run.err.find(std::string("reprofuse: ") + message), 0U) << arguments << ": " << run.err;
+    EXPECT_EQ(std::count(run.err.begin(), run.err.end(), '\n'), 1) << run.err;
+  }
+}
+
+TEST(Generate, WhatTheCommandLineCannotReadExits2WithAHint) {
+  for (const char* arguments : {"--prompt-tokens 1,a", "--prefill-chunk 0 --prompt-tokens 1", "--isa mmx", "--frob"}) {
+    const Finished run = reprofuse(std::string("generate ") + arguments);
+    EXPECT_EQ(run.status, 2) << arguments;
+    EXPECT_EQ(run.out, "") << arguments;
+    EXPECT_TRUE(contains(run.err, "Try 'reprofuse generate --help'.")) << run.err;
+  }
+}
+
+TEST(Info, ShowsTheCardOfTheEmbeddedModelWithItsDigest) {
+  const Finished run = reprofuse("info", "cd / && ");
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(run.err, "");
+  for (const char* part : {"Model ", "/models/arithmetic-7m\n", "LlamaForCausalLM", "7.3 million, 14.7 MB",
+                           "bf16 (83 tensors)", "8 heads of 32 over 4 key-value heads", "1024, tied head",
+                           "447e901bd6b4c4e47cbc76bdca09afff547bb424313e0351b8db1438f9de7930"})
+    EXPECT_TRUE(contains(run.out, part)) << part << " is not in\n" << run.out;
+}
+
+TEST(Info, AnotherModelHasAnotherDigestAndAFolderThatIsNoneAnError) {
+  const std::string folder = model_without("model.safetensors");
+  std::string weights = read_text(std::string(REPROFUSE_EMBEDDED_MODEL) + "/model.safetensors");
+  weights.back() = static_cast<char>(weights.back() ^ 1);
+  std::ofstream(folder + "/model.safetensors", std::ios::binary) << weights;
+  const Finished changed = reprofuse("info --model " + quoted(folder));
+  ASSERT_EQ(changed.status, 0) << changed.err;
+  EXPECT_FALSE(contains(changed.out, "447e901bd6b4c4e47cbc76bdca09afff547bb424313e0351b8db1438f9de7930"));
+
+  const Finished missing = reprofuse("info --model /nowhere");
+  EXPECT_EQ(missing.status, 1);
+  EXPECT_EQ(missing.err, "reprofuse: /nowhere: there is no such folder\n");
+}
+
+}  // namespace
+}  // namespace reprofuse

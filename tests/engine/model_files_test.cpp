@@ -1,0 +1,130 @@
+// What a checkpoint folder says of its text, its ends and its sampling, and what happens when a part of it is missing.
+#include "engine/model_files.hpp"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "checkpoint/support.hpp"
+#include "engine/model_folder.hpp"
+
+namespace reprofuse::engine {
+namespace {
+
+namespace fs = std::filesystem;
+using checkpoint::edited;
+using checkpoint::error_of;
+using checkpoint::read_whole_file;
+using checkpoint::write_file;
+using nlohmann::ordered_json;
+
+const std::string kModel = REPROFUSE_EMBEDDED_MODEL;
+
+// The embedded model in a folder of its own, whose files a test may remove or rewrite.
+class ModelFilesTest : public testing::Test {
+ protected:
+  ModelFilesTest() {
+    for (const auto& entry : fs::directory_iterator(kModel))
+      fs::create_symlink(entry.path(), folder_.file(entry.path().filename().string()));
+  }
+  void remove(const std::string& file) { fs::remove(folder_.file(file)); }
+  void rewrite(const std::string& file, const std::string& contents) {
+    remove(file);
+    write_file(folder_.file(file), contents);
+  }
+  void edit(const std::string& file, const std::string& changes) {
+    rewrite(file, edited(read_whole_file(kModel + "/" + file), changes));
+  }
+  std::string chat_error() const {
+    return error_of([&] { ModelFiles(folder_.path()).text().render_chat(messages_, {}); });
+  }
+
+  checkpoint::TemporaryFolder folder_;
+  ordered_json golden_ = ordered_json::parse(read_whole_file(REPROFUSE_GOLDEN_ANSWERS));
+  ordered_json messages_ = {{{"role", "user"}, {"content", golden_["question"]}}};
+};
+
+TEST_F(ModelFilesTest, TheEmbeddedModelIsFoundAndComplete) {
+  EXPECT_TRUE(fs::equivalent(embedded_model_folder(), kModel));
+  const ModelFiles files(kModel);
+  EXPECT_TRUE(files.text().has_chat_template()) << files.text().why_no_chat_template();
+  EXPECT_EQ(files.text().has_tokenizer(), REPROFUSE_HAVE_TEXT == 1) << files.text().why_no_tokenizer();
+  EXPECT_EQ(files.stop_tokens(), (std::vector<std::int32_t>{1020, 1023}));
+  EXPECT_EQ(files.suggested_sampling().temperature, 0.0F);
+  EXPECT_FALSE(files.text().template_uses_date());
+}
+
+TEST_F(ModelFilesTest, AQuestionBecomesTheGoldenPrompt) {
+  if (REPROFUSE_HAVE_TEXT == 0) GTEST_SKIP() << "this build has no tokenizer";
+  const ModelFiles files(kModel);
+  EXPECT_EQ(files.text().encode_chat(messages_, {}), golden_["prompt_tokens"].get<std::vector<std::int32_t>>());
+  EXPECT_EQ(files.text().tokenizer().decode(golden_["tokens"].get<std::vector<std::int32_t>>()), golden_["text"]);
+}
+
+TEST_F(ModelFilesTest, TheTemplateMayAlsoLieInTheTokenizerConfig) {
+  const std::string expected = ModelFiles(kModel).text().render_chat(messages_, {});
+  const std::string source = read_whole_file(kModel + "/chat_template.jinja");
+  remove("chat_template.jinja");
+  EXPECT_EQ(chat_error(),
+            folder_.path() + " has no chat template, neither chat_template.jinja nor in tokenizer_config.json");
+  edit("tokenizer_config.json", nlohmann::json{{"chat_template", source}}.dump());
+  EXPECT_EQ(ModelFiles(folder_.path()).text().render_chat(messages_, {}), expected);
+  const nlohmann::json named = {{{"name", "tools"}, {"template", "other"}},
+                                {{"name", "default"}, {"template", source}}};
+  edit("tokenizer_config.json", nlohmann::json{{"chat_template", named}}.dump());
+  EXPECT_EQ(ModelFiles(folder_.path()).text().render_chat(messages_, {}), expected);
+  edit("tokenizer_config.json", R"({"chat_template": [{"name": "tools", "template": "other"}]})");
+  EXPECT_EQ(chat_error(), folder_.file("tokenizer_config.json") + ": chat_template has no entry named 'default'");
+  edit("tokenizer_config.json", R"({"chat_template": 7})");
+  EXPECT_EQ(chat_error(), folder_.file("tokenizer_config.json") + ": chat_template is 7, neither a string nor a list");
+}
+
+TEST_F(ModelFilesTest, ATemplateThatAsksForTheDateIsKnownToDoSo) {
+  rewrite("chat_template.jinja", "{{ strftime_now('%d %B %Y') }}");
+  const ModelFiles files(folder_.path());
+  EXPECT_TRUE(files.text().template_uses_date());
+  EXPECT_EQ(files.text().render_chat(messages_, text::parse_date("2025-02-03")), "03 February 2025");
+}
+
+TEST_F(ModelFilesTest, WithoutATokenizerTheReasonIsTold) {
+  remove("tokenizer.json");
+  const ModelFiles files(folder_.path());
+  EXPECT_FALSE(files.text().has_tokenizer());
+  const std::string message = error_of([&] { files.text().encode_prompt("hello"); });
+  EXPECT_EQ(message.find("there is no tokenizer, only token ids: "), 0U) << message;
+  if (REPROFUSE_HAVE_TEXT == 1) {
+    EXPECT_NE(message.find(folder_.file("tokenizer.json")), std::string::npos) << message;
+  }
+}
+
+TEST_F(ModelFilesTest, ATokenizerLargerThanTheModelIsAnError) {
+  if (REPROFUSE_HAVE_TEXT == 0) GTEST_SKIP() << "this build has no tokenizer";
+  auto tokenizer = nlohmann::json::parse(read_whole_file(kModel + "/tokenizer.json"));
+  auto added = tokenizer["added_tokens"].back();
+  added["id"] = 1024;
+  added["content"] = "<|one too many|>";
+  tokenizer["added_tokens"].push_back(added);
+  rewrite("tokenizer.json", tokenizer.dump());
+  EXPECT_EQ(error_of([&] { ModelFiles(folder_.path()); }),
+            folder_.path() + ": tokenizer.json has ids up to 1024, config.json a vocab_size of 1024");
+}
+
+TEST_F(ModelFilesTest, SamplingComesFromTheGenerationConfigOnlyIfItSamples) {
+  edit("generation_config.json", R"({"do_sample": false, "temperature": 0.6, "top_p": 0.95})");
+  EXPECT_EQ(ModelFiles(folder_.path()).suggested_sampling().temperature, 0.0F);
+  edit(
+      "generation_config.json",
+      R"({"do_sample": true, "temperature": 0.6, "top_k": 20, "top_p": 0.95, "min_p": 0.05, "repetition_penalty": 1.1})");
+  const SamplingParams params = ModelFiles(folder_.path()).suggested_sampling();
+  EXPECT_EQ(params.temperature, 0.6F);
+  EXPECT_EQ(params.top_k, 20);
+  EXPECT_EQ(params.top_p, 0.95F);
+  EXPECT_EQ(params.min_p, 0.05F);
+  EXPECT_EQ(params.repetition_penalty, 1.1F);
+}
+
+}  // namespace
+}  // namespace reprofuse::engine
