@@ -31,6 +31,7 @@ Outcome try_input(std::span<const std::uint8_t> input, Sabotage sabotage = Sabot
 
 std::vector<Bytes> valid_inputs();               // to mutate; try_input accepts each
 std::vector<std::string_view> telling_tokens();  // to insert into them
+bool takes_every_input();                        // any bytes make a case; else mutations must be refused too
 void repair(Bytes& input);                       // redoes what most mutations break, such as a length field
 
 // Calls read() and turns whatever it throws into an outcome. read() returns a violation, or none.

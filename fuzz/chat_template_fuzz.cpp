@@ -115,6 +115,10 @@ std::vector<std::string_view> telling_tokens() {
           "[[[[["};
 }
 
+bool takes_every_input() {
+  return false;
+}
+
 void repair(Bytes&) {}  // a template has no length fields
 
 }  // namespace reprofuse::fuzz

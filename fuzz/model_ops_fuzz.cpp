@@ -301,6 +301,10 @@ std::vector<std::string_view> telling_tokens() {
   return {std::string_view("\0\0", 2), "\x12\x34"};
 }
 
+bool takes_every_input() {
+  return true;
+}
+
 void repair(Bytes&) {}
 
 }  // namespace reprofuse::fuzz

@@ -104,6 +104,10 @@ std::vector<std::string_view> telling_tokens() {
           "        "};
 }
 
+bool takes_every_input() {
+  return false;
+}
+
 // The length again, so that the header ends at its last brace.
 void repair(Bytes& input) {
   if (input.size() < kLengthBytes) return;

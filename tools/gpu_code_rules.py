@@ -87,10 +87,21 @@ FMA1_OPS = Contract(
     ),
     sass=InstructionSet(
         forbidden=SASS_NEVER_IN_OPS,
+        # I2F, MUFU.RCP and F2I.FTZ.U32 are how an integer index is divided.
         allowed_float=r"U?(?:FFMA2?|FADD2?|FMUL2?|FMNMX3?|FSETP|FSET|FSEL|FCHK|I2FP?)\b|MUFU\.(?:RCP|RSQ)\b"
+                      r"|F2I\.FTZ\.U32\.TRUNC\.NTZ\b"
                       r"|HADD2\.F32 \w+, -RZ,|HFMA2\S* \w+, -RZ, RZ,",
         fma=r"U?FFMA",
     ),
+)
+
+# The sampler rounds likelihoods to integers, whose sums have no order, and turns a sum back into a float once.
+FMA1_SAMPLER = Contract(
+    name="fma-1 sampler",
+    kernels=r"^_ZN9reprofuse4cuda4fma1\d+_GLOBAL__N_\w*11sample_rows",
+    ptx=dataclasses.replace(
+        FMA1_OPS.ptx, allowed_float=FMA1_OPS.ptx.allowed_float + r"|(?:cvt\.rzi\.s64\.f32|cvt\.rn\.f32\.u64)(?=\s)"),
+    sass=dataclasses.replace(FMA1_OPS.sass, allowed_float=FMA1_OPS.sass.allowed_float + r"|F2I\.S64\.TRUNC\b"),
 )
 
 FMA1 = Contract(
@@ -129,14 +140,16 @@ BASELINE_CASTS = Contract(
         fma=r"fma\.",
     ),
     sass=InstructionSet(
-        forbidden=SASS_NEVER_IN_FP32,
-        allowed_float=r"U?FADD\b|F2FP\.BF16\.(?:F32\.)?PACK_AB|HADD2\.F32 \w+, -RZ,|HFMA2\S* \w+, -RZ, RZ,",
+        forbidden=FMA1_OPS.sass.forbidden,
+        # The first three divide an integer index by the length of a row.
+        allowed_float=r"I2F\.U(?:32|64)\.RP\b|MUFU\.RCP\b|F2I\.(?:FTZ\.)?U(?:32|64)\.TRUNC\b|F2F\.BF16\.F32\b"
+                      r"|U?FADD\b|F2FP\.BF16\.(?:F32\.)?PACK_AB|HADD2\.F32 \w+, -RZ,|HFMA2\S* \w+, -RZ, RZ,",
         fma=r"U?FFMA",
     ),
 )
 
 # A new contract adds its row here: exact-1, for one, will allow integer matrix instructions and forbid the others.
-CONTRACTS = (FMA1_OPS, FMA1, NO_ARITHMETIC, BASELINE_CASTS)
+CONTRACTS = (FMA1_OPS, FMA1_SAMPLER, FMA1, NO_ARITHMETIC, BASELINE_CASTS)
 
 
 def contract_of(kernel):

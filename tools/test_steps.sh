@@ -3,6 +3,7 @@
 
 TEST_PACKAGES=(
   libgtest-dev python3 pkg-config binutils util-linux            # unit tests, install test, symbol check
+  libmpfr-dev python3-jinja2                                     # what elementary functions and templates are held against
   libopenblas0-pthread                                           # the baseline of `reprofuse bench linear`
   g++-aarch64-linux-gnu g++-s390x-linux-gnu g++-riscv64-linux-gnu qemu-user # other machines
   clang-format clang-tidy                                        # style
@@ -13,12 +14,12 @@ RESULTS=$LOGS/results.tsv
 declare -A ABOUT=(
   [format]="clang-format agrees with every source"
   [float-flags]="floating-point flags are set in one file"
-  [release]="build with warnings as errors, all tests, 15 s of fuzzing"
-  [asan]="all tests under AddressSanitizer and UndefinedBehaviorSanitizer"
-  [tsan]="all tests under ThreadSanitizer"
-  [aarch64]="the probe on AArch64 under qemu: scalar and NEON"
-  [s390x]="the probe on s390x under qemu: big-endian"
-  [riscv64]="the probe on RISC-V under qemu"
+  [release]="build with warnings as errors, all tests, each fuzz target for some seconds"
+  [asan]="the tests and the fuzz targets under AddressSanitizer and UndefinedBehaviorSanitizer"
+  [tsan]="the tests with threads under ThreadSanitizer"
+  [aarch64]="the probe and a model's answer on AArch64 under qemu: scalar and NEON"
+  [s390x]="the probe and a model's answer on s390x under qemu: big-endian"
+  [riscv64]="the probe and a model's answer on RISC-V under qemu"
   [gpu-audit]="every instruction of the CUDA kernels, for every architecture"
   [tidy]="clang-tidy"
 )
@@ -37,8 +38,15 @@ check() {
   fi
 }
 
+# Chat templates of published models may stand beside the repository; the tests that need them are skipped without.
+if [[ -z ${REPROFUSE_CHAT_TEMPLATES-} && -d ../shared/data/chat_templates ]]; then
+  REPROFUSE_CHAT_TEMPLATES=$(cd ../shared/data/chat_templates && pwd)
+  export REPROFUSE_CHAT_TEMPLATES
+fi
+
 step_format() {
-  mapfile -t files < <(find apps bench fuzz include src tests -regex '.*\.\(cpp\|hpp\|h\|c\|cu\|cuh\)')
+  mapfile -t files < <(find apps bench fuzz include src tests -name node_modules -prune -o \
+    -regex '.*\.\(cpp\|hpp\|h\|c\|cu\|cuh\)' -print)
   check format clang-format --dry-run --Werror "${files[@]}"
 }
 
@@ -57,31 +65,44 @@ without_aslr() {
 run_ctest() {
   local preset=$1
   shift
-  quietly "$LOGS/$preset-configure.log" cmake --preset "$preset" -DREPROFUSE_TESTS=ON -DREPROFUSE_FUZZ=ON
+  quietly "$LOGS/$preset-configure.log" cmake --preset "$preset"
   quietly "$LOGS/$preset-build.log" "$@" cmake --build --preset "$preset" --parallel "$(cores)"
   rm -f "$LOGS/$preset.xml"
   "$@" ctest --preset "$preset" --parallel "$(cores)" --output-junit "$LOGS/$preset.xml" >"$LOGS/$preset.log" 2>&1 || true
   python3 tools/ctest_results.py "$preset" "$LOGS/$preset.xml" >>"$RESULTS"
 }
 
-step_release() { run_ctest release; }
+# The implementations that text is compared with. Without them their comparisons are skipped, and say so; what they gave
+# once is committed and always compared.
+install_npm_packages() {
+  command -v npm >/dev/null || (ensure_packages "comparisons of text" nodejs npm) || return 0
+  quietly "$LOGS/npm.log" timeout 180 npm ci --ignore-scripts --no-audit --no-fund --prefix tests/text/npm ||
+    say "the npm packages could not be installed, so the comparisons with them are skipped"
+}
+
+step_release() {
+  install_npm_packages
+  run_ctest release
+}
 step_asan() { run_ctest asan without_aslr; }
 step_tsan() { run_ctest tsan without_aslr; }
 
-# run_probe ARCH ISA...: builds the tool for another machine and compares its digests with golden/ under qemu.
-run_probe() {
+# run_elsewhere ARCH ISA...: builds the tool for another machine and compares what it computes under qemu with golden/.
+run_elsewhere() {
   local arch=$1 isa
   shift
   quietly "$LOGS/$arch-configure.log" cmake --preset "$arch"
   quietly "$LOGS/$arch-build.log" cmake --build --preset "$arch" --parallel "$(cores)"
   for isa in "$@"; do
     check "$arch $isa" "qemu-$arch" "build-$arch/bin/reprofuse" probe --quick --check --isa "$isa"
+    check "$arch $isa answer" python3 tools/check_answer.py golden/answers.json \
+      "qemu-$arch" "build-$arch/bin/reprofuse" generate --isa "$isa"
   done
 }
 
-step_aarch64() { run_probe aarch64 scalar neon; }
-step_s390x() { run_probe s390x scalar; }
-step_riscv64() { run_probe riscv64 scalar; }
+step_aarch64() { run_elsewhere aarch64 scalar neon; }
+step_s390x() { run_elsewhere s390x scalar; }
+step_riscv64() { run_elsewhere riscv64 scalar; }
 
 step_gpu-audit() {
   [[ -f build/compile_commands.json ]] || quietly "$LOGS/release-configure.log" cmake --preset release
@@ -100,4 +121,7 @@ step_gpu-audit() {
   fi
 }
 
-step_tidy() { check tidy tools/run_clang_tidy.sh build; }
+step_tidy() {
+  quietly "$LOGS/tidy-configure.log" cmake --preset tidy
+  check tidy tools/run_clang_tidy.sh build-tidy
+}

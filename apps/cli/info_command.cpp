@@ -11,6 +11,7 @@
 #include "checkpoint/digest.hpp"
 #include "cli/terminal.hpp"
 #include "cli/version.hpp"
+#include "engine/model_files.hpp"
 #include "engine/model_folder.hpp"
 #include "ops/contract.hpp"
 #include "reprofuse/context.hpp"
@@ -47,8 +48,24 @@ std::string describe_dtypes(const checkpoint::Checkpoint& checkpoint) {
   return list;
 }
 
+std::string window_of(const checkpoint::ModelConfig& config) {
+  const auto widest = *std::max_element(config.layer_windows.begin(), config.layer_windows.end());
+  return widest == 0 ? "" : fmt::format(", window of {}", widest);
+}
+
+std::string_view rotary_name(RotaryKind kind) {
+  switch (kind) {
+    case RotaryKind::kPlain: return "";
+    case RotaryKind::kLinear: return ", linear scaling";
+    case RotaryKind::kLlama3: return ", Llama 3 scaling";
+    case RotaryKind::kYarn: return ", YaRN";
+  }
+  return "";
+}
+
 void print_model(const std::string& folder) {
-  const checkpoint::Checkpoint checkpoint = checkpoint::Checkpoint::open(folder);
+  const engine::ModelFiles files(folder);
+  const checkpoint::Checkpoint& checkpoint = files.checkpoint();
   const checkpoint::ModelConfig& config = checkpoint.config();
   const auto line = [](std::string_view what, const std::string& value) { fmt::print("  {:<12} {}\n", what, value); };
   fmt::print("\nModel {}\n", folder);
@@ -59,9 +76,20 @@ void print_model(const std::string& folder) {
   line("layers",
        fmt::format("{} of width {}, feed-forward {}", config.layers, config.hidden_size, config.intermediate_size));
   line("attention", fmt::format("{} heads of {} over {} key-value heads{}", config.heads, config.head_dim,
-                                config.kv_heads, config.has_window() ? ", sliding window" : ""));
+                                config.kv_heads, window_of(config)));
   line("vocabulary", fmt::format("{}{}", config.vocab_size, config.tied_embeddings ? ", tied head" : ""));
-  line("context", fmt::format("{} tokens", config.max_positions));
+  line("context", fmt::format("{} tokens, rotary theta {}{}", config.max_positions, config.rotary.theta,
+                              rotary_name(config.rotary.kind)));
+  const checkpoint::EosTokens stops = checkpoint.eos_tokens();
+  line("stops at", stops.ids.empty() ? "no token" : fmt::format("{} ({})", fmt::join(stops.ids, ", "), stops.file));
+  const SamplingParams sampling = files.suggested_sampling();
+  line("sampling", sampling.temperature == 0 ? "greedy"
+                                             : fmt::format("temperature {}, top-k {}, top-p {}", sampling.temperature,
+                                                           sampling.top_k, sampling.top_p));
+  const engine::TextFormat& text = files.text();
+  line("tokenizer", text.has_tokenizer() ? fmt::format("{} tokens", text.tokenizer().vocab_size())
+                                         : fmt::format("none: {}", text.why_no_tokenizer()));
+  line("chat", text.has_chat_template() ? "has a template" : fmt::format("none: {}", text.why_no_chat_template()));
   const Terminal terminal;
   ThreadPool pool(available_cores());
   const std::string digest = checkpoint::model_digest(checkpoint, pool, [&](std::int64_t done, std::int64_t total) {

@@ -19,7 +19,10 @@ Terminal::Terminal() : progress_(isatty(STDERR_FILENO) == 1) {
 
 void Terminal::progress(std::string_view line) const {
   if (!progress_) return;
-  fmt::print(stderr, "\r{}\x1b[K", line);
+  winsize size = {};
+  const bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
+  const std::size_t width = known ? size.ws_col - 1U : 79U;  // a line that wraps could not be overwritten
+  fmt::print(stderr, "\r{}\x1b[K", line.substr(0, width));
   std::fflush(stderr);
 }
 

@@ -16,7 +16,8 @@ from evaluate import MAX_NEW_TOKENS, print_table, read_lines, score
 
 
 def answer(reprofuse, question, options):
-    command = [reprofuse, "generate", "--chat", "--prompt", "-", "--max-tokens", str(MAX_NEW_TOKENS), "--json", "--digest"]
+    command = [reprofuse, "generate", "--chat", "--prompt", "-", "--json", "--digest", "--temperature", "0",
+               "--max-tokens", str(MAX_NEW_TOKENS)]
     done = subprocess.run(command + options, input=question, capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"{question!r}: {done.stderr.strip()}")

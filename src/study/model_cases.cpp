@@ -13,6 +13,8 @@
 namespace reprofuse::study {
 namespace {
 
+constexpr std::int64_t kCasePositions = 2048;
+
 using checkpoint::Architecture;
 using checkpoint::ModelConfig;
 
@@ -115,7 +117,7 @@ std::vector<std::int32_t> case_tokens(const ModelCase& spec) {
 
 std::unique_ptr<model::Model> make_model(const Context& context, const ModelCase& spec) {
   return std::make_unique<model::Model>(context, std::make_shared<RandomSource>(spec.config, spec.dtype, spec.seed),
-                                        512);
+                                        kCasePositions);
 }
 
 std::string logits_digest(const model::Model& model, const ModelCase& spec, const PassPlan& plan) {
@@ -139,7 +141,7 @@ std::string logits_digest(const model::Model& model, const ModelCase& spec, cons
     companions.push_back(
         {model::Sequence(cache),
          random_tokens(spec.seed + 1000 + static_cast<std::uint64_t>(i), length, spec.config.vocab_size),
-         1 + static_cast<std::size_t>(i) % kCompanionChunks});
+         plan.companions_decode ? 1 : 1 + static_cast<std::size_t>(i) % kCompanionChunks});
   }
 
   model::LogitsDigest digest;

@@ -29,9 +29,10 @@ std::unique_ptr<model::Model> make_model(const Context& context, const ModelCase
 
 // How a text is computed. No bit may depend on any of it.
 struct PassPlan {
-  std::int64_t chunk = 512;     // tokens per pass
-  std::int32_t page_size = 64;  // of the cache
-  int companions = 0;           // other texts in the same passes, of other lengths and chunks
+  std::int64_t chunk = 512;        // tokens per pass
+  std::int32_t page_size = 64;     // of the cache
+  int companions = 0;              // other texts in the same passes, of other lengths
+  bool companions_decode = false;  // they too take one token per pass, not one to five
 };
 
 // SHA-256 chain over the logits of every position.

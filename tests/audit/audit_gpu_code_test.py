@@ -100,6 +100,27 @@ PLANTED_IN_OPS = {
     ),
 }
 
+# The sampler's own conversions, where they belong and where they do not. clean.* stands in a namespace of this name.
+OPS, SAMPLER = "4fma13ops", "4fma141_GLOBAL__N__1a1404c9_9_sample_cu_532067f011sample_rows"
+SAMPLER_CASES = {
+    ".ptx": (
+        ("cvt.rzi.s64.f32 %rd1, %f1;", SAMPLER, ""),
+        ("cvt.rn.f32.u64 %f1, %rd1;", SAMPLER, ""),
+        ("div.rn.f32 %f1, %f2, %f3;", SAMPLER, ""),
+        ("cvt.rni.s64.f32 %rd1, %f1;", SAMPLER, "not among"),
+        ("cvt.rz.f32.u64 %f1, %rd1;", SAMPLER, "not among"),
+        ("lg2.approx.f32 %f1, %f2;", SAMPLER, "approximation"),
+        ("red.global.add.f32 [%rd1], %f2;", SAMPLER, "atomic"),
+        ("cvt.rzi.s64.f32 %rd1, %f1;", OPS, "not among"),
+    ),
+    ".sass": (
+        ("F2I.S64.TRUNC R2, R1", SAMPLER, ""),
+        ("MUFU.LG2 R1, R2", SAMPLER, "special function unit"),
+        ("F2I.S64 R2, R1", SAMPLER, "not among"),
+        ("F2I.S64.TRUNC R2, R1", OPS, "not among"),
+    ),
+}
+
 
 def audit(*arguments):
     done = subprocess.run([sys.executable, AUDIT, *map(str, arguments)], capture_output=True, text=True, check=False)
@@ -136,15 +157,20 @@ def planted_violations_are_caught(_):
                 if code != 1 or reason not in output or "   1 violations" not in output:
                     yield f"{instruction}: exit status {code}, expected 1 and '{reason}'\n{output}"
             for instruction in ALLOWED_IN_OPS[suffix]:
-                path.write_text(planted_text(suffix, instruction, "4fma13ops"))
+                path.write_text(planted_text(suffix, instruction, OPS))
                 code, output = audit("text", path)
                 if code != 0:
                     yield f"{instruction} in an operation: exit status {code}\n{output}"
             for instruction, reason in PLANTED_IN_OPS[suffix]:
-                path.write_text(planted_text(suffix, instruction, "4fma13ops"))
+                path.write_text(planted_text(suffix, instruction, OPS))
                 code, output = audit("text", path)
                 if code != 1 or reason not in output or "   1 violations" not in output:
                     yield f"{instruction} in an operation: exit status {code}, expected 1 and '{reason}'\n{output}"
+            for instruction, place, reason in SAMPLER_CASES[suffix]:
+                path.write_text(planted_text(suffix, instruction, place))
+                code, output = audit("text", path)
+                if code != (1 if reason else 0) or reason not in output:
+                    yield f"{instruction} in {place}: exit status {code}, expected '{reason}'\n{output}"
             path.write_text((HERE / f"clean{suffix}").read_text().replace("4fma1", "4fma2"))
             code, output = audit("text", path)
             if code != 1 or "belongs to no contract" not in output:

@@ -52,7 +52,7 @@ TEST_F(ModelFilesTest, TheEmbeddedModelIsFoundAndComplete) {
   const ModelFiles files(kModel);
   EXPECT_TRUE(files.text().has_chat_template()) << files.text().why_no_chat_template();
   EXPECT_EQ(files.text().has_tokenizer(), REPROFUSE_HAVE_TEXT == 1) << files.text().why_no_tokenizer();
-  EXPECT_EQ(files.stop_tokens(), (std::vector<std::int32_t>{1020, 1023}));
+  EXPECT_EQ(files.stop_tokens(), (std::vector<std::int32_t>{1023, 1020}));
   EXPECT_EQ(files.suggested_sampling().temperature, 0.0F);
   EXPECT_FALSE(files.text().template_uses_date());
 }
@@ -115,9 +115,9 @@ TEST_F(ModelFilesTest, ATokenizerLargerThanTheModelIsAnError) {
 TEST_F(ModelFilesTest, SamplingComesFromTheGenerationConfigOnlyIfItSamples) {
   edit("generation_config.json", R"({"do_sample": false, "temperature": 0.6, "top_p": 0.95})");
   EXPECT_EQ(ModelFiles(folder_.path()).suggested_sampling().temperature, 0.0F);
-  edit(
-      "generation_config.json",
-      R"({"do_sample": true, "temperature": 0.6, "top_k": 20, "top_p": 0.95, "min_p": 0.05, "repetition_penalty": 1.1})");
+  edit("generation_config.json",
+       R"({"do_sample": true, "temperature": 0.6, "top_k": 20, "top_p": 0.95, "min_p": 0.05,
+           "repetition_penalty": 1.1})");
   const SamplingParams params = ModelFiles(folder_.path()).suggested_sampling();
   EXPECT_EQ(params.temperature, 0.6F);
   EXPECT_EQ(params.top_k, 20);

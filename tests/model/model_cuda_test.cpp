@@ -34,7 +34,17 @@ TEST_P(ModelCuda, LogitsHaveTheBitsOfTheCpu) {
   for (const int companions : {1, 2, 7, 32})
     EXPECT_EQ(logits_digest(*model, spec, {.chunk = 9, .page_size = 32, .companions = companions}), expected)
         << companions << " other texts";
-  EXPECT_EQ(logits_digest(*model, spec, {.chunk = 1, .companions = 32}), expected) << "decode beside 32 other texts";
+  for (const int companions : {1, 7, 32})
+    EXPECT_EQ(logits_digest(*model, spec, {.chunk = 1, .companions = companions, .companions_decode = true}), expected)
+        << "decode graphs beside " << companions << " other texts";
+}
+
+// A text that outgrows the bounds of two decode graphs.
+TEST_P(ModelCuda, ALongTextCrossesTheBoundsOfItsGraphs) {
+  ModelCase spec = GetParam();
+  spec.tokens = 1100;
+  const std::string expected = logits_digest(*make_model(Context::cpu(), spec), spec, {});
+  EXPECT_EQ(logits_digest(*make_model(*context_, spec), spec, {.chunk = 1}), expected);
 }
 
 TEST_P(ModelCuda, SixteenBitCachesAgreeToo) {

@@ -68,7 +68,7 @@ __global__ __launch_bounds__(kElementThreads) void round_bf16_rows(const __grid_
 #pragma unroll
   for (int i = 0; i < kElements; ++i) {
     const int column = spread_column(i);
-    if (column < p.cols) x[column] = Bf16Kv::widen(Bf16Kv::narrow(x[column]));
+    if (column < p.cols) x[column] = Bf16Kv::widen(Bf16Kv::round(x[column]));
   }
 }
 
