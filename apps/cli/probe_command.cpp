@@ -47,6 +47,12 @@ Subject make_subject(const ProbeArguments& arguments, const Contract& contract, 
   return {study::kernels_of(context), context.description()};
 }
 
+// All of a digest, or its start where a terminal has no room beside `other` columns.
+std::size_t digest_width(const Terminal& terminal, std::size_t other) {
+  constexpr std::size_t kWhole = 64, kShort = 16;
+  return terminal.columns() == 0 || terminal.columns() >= other + kWhole ? kWhole : kShort;
+}
+
 // Whole models are probed with all linear cases, not with a selection or with the reference loops.
 bool wants_models(const ProbeArguments& arguments) {
   return arguments.cases.empty() && !arguments.reference && arguments.golden.empty();
@@ -57,8 +63,10 @@ std::vector<study::ModelProbeResult> probe_models(const ProbeArguments& argument
                               ? Context::cuda(arguments.numerics)
                               : Context::cpu(arguments.numerics, parse_isa(arguments.isa), arguments.threads);
   const study::ModelGolden golden = study::parse_model_golden({}, arguments.numerics);
+  const std::size_t width = digest_width(terminal, 51);
   if (!arguments.json)
-    fmt::print("\n{:<20}  {:<16}  {:<6}  {:<12}  {:>7}\n", "model", "sha256 of logits", "golden", "passes", "time");
+    fmt::print("\n{:<20}  {:<{}}  {:<6}  {:<12}  {:>7}\n", "model", "sha256 of logits", width, "golden", "passes",
+               "time");
   std::vector<study::ModelProbeResult> results;
   for (const study::ModelCase& spec : study::model_cases()) {
     terminal.progress(fmt::format("probe model {} ...", spec.name));
@@ -66,7 +74,7 @@ std::vector<study::ModelProbeResult> probe_models(const ProbeArguments& argument
     terminal.clear_progress();
     const study::ModelProbeResult& result = results.back();
     if (arguments.json) continue;
-    fmt::print("{:<20}  {:<16}  {}  {}  {:>6.2f}s\n", result.name, result.digest.substr(0, 16),
+    fmt::print("{:<20}  {}  {}  {}  {:>6.2f}s\n", result.name, result.digest.substr(0, width),
                result.golden ? terminal.green("same  ") : terminal.red("DIFFER"),
                result.difference.empty() ? terminal.green("invariant   ") : terminal.red("NOT THE SAME"),
                result.seconds);
@@ -114,24 +122,24 @@ void print_json(const ProbeArguments& arguments, const study::ProbeReport& repor
                            {"sha256", model.digest},
                            {"matches_golden", model.golden},
                            {"invariant", model.difference.empty()}});
-  const nlohmann::ordered_json root = {{"contract", arguments.numerics},
-                                       {"device", arguments.device},
-                                       {"isa", isa_of(report.implementation())},
-                                       {"cases", cases},
-                                       {"models", models_json},
-                                       {"row_invariant", report.row_invariant()},
-                                       {"matches_golden", report.matches_golden()},
-                                       {"implementation", report.implementation()},
-                                       {"threads", threads},
-                                       {"version", kVersion}};
+  const nlohmann::ordered_json root = {
+      {"contract", arguments.numerics},
+      {"device", arguments.device},
+      {"isa", isa_of(report.implementation())},
+      {"cases", cases},
+      {"models", models_json},
+      {"row_invariant", report.row_invariant()},
+      {"matches_golden", report.matches_golden() && first_model_failure(models).empty()},
+      {"implementation", report.implementation()},
+      {"threads", threads},
+      {"version", kVersion}};
   fmt::print("{}\n", root.dump(2));
 }
 
 class ProbeTable {
  public:
   explicit ProbeTable(const Terminal& terminal) : terminal_(terminal) {
-    const bool whole = terminal.columns() == 0 || terminal.columns() >= kFixedWidth + kWholeDigest;
-    digest_width_ = whole ? kWholeDigest : kShortDigest;
+    digest_width_ = digest_width(terminal, kFixedWidth);
   }
 
   void print_header() const {
@@ -148,8 +156,6 @@ class ProbeTable {
   }
 
  private:
-  static constexpr std::size_t kWholeDigest = 64;
-  static constexpr std::size_t kShortDigest = 16;
   static constexpr std::size_t kFixedWidth = 62;  // of all other columns
 
   std::string mark(study::GoldenVerdict verdict) const {
