@@ -17,7 +17,7 @@ declare -A ABOUT=(
   [release]="build with warnings as errors, all tests, each fuzz target for some seconds"
   [asan]="the tests and the fuzz targets under AddressSanitizer and UndefinedBehaviorSanitizer"
   [tsan]="the tests with threads under ThreadSanitizer"
-  [aarch64]="the probe and a model's answer on AArch64 under qemu: scalar and NEON"
+  [aarch64]="the probe and a model's answer on AArch64 under qemu: scalar and NEON; what the kernels are made of"
   [s390x]="the probe and a model's answer on s390x under qemu: big-endian"
   [riscv64]="the probe and a model's answer on RISC-V under qemu"
   [gpu-audit]="every instruction of the CUDA kernels, for every architecture"
@@ -100,7 +100,11 @@ run_elsewhere() {
   done
 }
 
-step_aarch64() { run_elsewhere aarch64 scalar neon; }
+step_aarch64() {
+  run_elsewhere aarch64 scalar neon
+  check "aarch64 instructions" python3 tests/kernels/cpu_instructions_test.py aarch64-linux-gnu-objdump \
+    build-aarch64/src/libreprofuse_core.a
+}
 step_s390x() { run_elsewhere s390x scalar; }
 step_riscv64() { run_elsewhere riscv64 scalar; }
 

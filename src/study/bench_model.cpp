@@ -145,8 +145,8 @@ double streaming_bandwidth(const Context& context) {
     ThreadPool& pool = *context.state().pool;
     StreamingRead read(kBytes, pool);
     std::size_t bytes = 0;
-    std::vector<double> seconds;
-    for (int i = 0; i < 9; ++i) seconds.push_back(seconds_of([&] { bytes = read.run(kBytes / 4); }));
+    std::vector<double> seconds(9);
+    for (double& taken : seconds) taken = seconds_of([&] { bytes = read.run(kBytes / 4); });
     return static_cast<double>(bytes) / summarise(std::move(seconds)).median;
   }
   const Buffer memory(context, kBytes);

@@ -137,7 +137,7 @@ std::string logits_digest(const model::Model& model, const ModelCase& spec, cons
   model::Sequence text(cache);
   std::vector<Companion> companions;
   for (int i = 0; i < plan.companions; ++i) {
-    const auto length = kCompanionTokens - i * 7 % kCompanionTokens;
+    const auto length = kCompanionTokens - std::int64_t{i} * 7 % kCompanionTokens;
     companions.push_back(
         {model::Sequence(cache),
          random_tokens(spec.seed + 1000 + static_cast<std::uint64_t>(i), length, spec.config.vocab_size),

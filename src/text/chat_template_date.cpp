@@ -88,7 +88,7 @@ DateTime parse_date(std::string_view text) {
 }
 
 std::string to_string(const DateTime& date) {
-  const std::string day = fmt::format("{:04}-{:02}-{:02}", date.year, date.month, date.day);
+  std::string day = fmt::format("{:04}-{:02}-{:02}", date.year, date.month, date.day);
   if (date.hour == 0 && date.minute == 0 && date.second == 0) return day;
   return fmt::format("{}T{:02}:{:02}:{:02}", day, date.hour, date.minute, date.second);
 }

@@ -96,10 +96,11 @@ Value Evaluator::compute(const MappingLiteral& node) {
 }
 
 Value Evaluator::compute(const Unary& node) {
-  const Value operand = evaluate(*node.operand);
+  Value operand = evaluate(*node.operand);
   if (node.operation == UnaryOperator::kNot) return Value(!operand.truthy());
-  Value negated = negate(operand);
-  return node.operation == UnaryOperator::kMinus ? std::move(negated) : operand;
+  Value negated = negate(operand);  // for a plus too: it asks for a number
+  if (node.operation == UnaryOperator::kMinus) return negated;
+  return operand;
 }
 
 Value Evaluator::compute(const Binary& node) {

@@ -100,7 +100,8 @@ Value map(const FilterInput& input) {
     const std::string& path = require_string(parameters[0], input.user);
     for (const Value& item : walk_input(input)) {
       Value value = follow_path(item, path, input);
-      results.push_back(value.is_undefined() && parameters.has(1) ? parameters[1] : std::move(value));
+      if (value.is_undefined() && parameters.has(1)) value = parameters[1];
+      results.push_back(std::move(value));
     }
     return iterator(std::move(results));
   }
@@ -165,6 +166,7 @@ Value sort(const FilterInput& input) {
     return descending ? less(b.first, a.first, input.runtime.budget) : less(a.first, b.first, input.runtime.budget);
   });
   std::vector<Value> items;
+  items.reserve(keyed.size());
   for (auto& [key, item] : keyed) items.push_back(std::move(item));
   return Value::sequence(std::move(items));
 }

@@ -70,8 +70,8 @@ Value from_json_at_depth(const nlohmann::ordered_json& json, std::string_view pl
 
 }  // namespace
 
-Mapping::Mapping(MappingItems given) {
-  items.reserve(given.size());  // no key may move once it is viewed
+Mapping::Mapping(MappingItems given) {  // NOLINT(performance-unnecessary-value-param): its values are moved from
+  items.reserve(given.size());          // no key may move once it is viewed
   for (auto& [key, value] : given) {
     raise_height(height, value);
     if (const auto place = places_.find(key); place != places_.end()) {

@@ -139,7 +139,8 @@ void require_attention_shape(std::int64_t heads, std::int64_t kv_heads, std::int
 }
 
 std::size_t attention_workspace_bytes(int heads, int head_dim, int chunk_count, int rows, int max_keys) {
-  const auto slots = std::max<std::int64_t>(chunk_count, std::min<std::int64_t>(rows, kMostDecodeChunk * chunk_count));
+  const auto slots =
+      std::max<std::int64_t>(chunk_count, std::min<std::int64_t>(rows, std::int64_t{kMostDecodeChunk} * chunk_count));
   const std::size_t bytes = partial_bytes(slots, heads, head_dim, key_blocks_of(max_keys, 0));
   return kWorkspaceHead + std::min(bytes, kMaxPartialBytes);
 }

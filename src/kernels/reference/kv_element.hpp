@@ -33,7 +33,8 @@ inline float load_element(const void* elements, DType dtype, std::int64_t i) {
 }
 
 inline void store_element(void* elements, DType dtype, std::int64_t i, float value) {
-  store_weight(elements, dtype, i, dtype == DType::kBF16 ? round_bf16_finite(value) : std::bit_cast<std::uint32_t>(value));
+  store_weight(elements, dtype, i,
+               dtype == DType::kBF16 ? round_bf16_finite(value) : std::bit_cast<std::uint32_t>(value));
 }
 
 }  // namespace reprofuse::reference
