@@ -38,12 +38,6 @@ check() {
   fi
 }
 
-# Chat templates of published models may stand beside the repository; the tests that need them are skipped without.
-if [[ -z ${REPROFUSE_CHAT_TEMPLATES-} && -d ../shared/data/chat_templates ]]; then
-  REPROFUSE_CHAT_TEMPLATES=$(cd ../shared/data/chat_templates && pwd)
-  export REPROFUSE_CHAT_TEMPLATES
-fi
-
 step_format() {
   mapfile -t files < <(find apps bench fuzz include src tests -name node_modules -prune -o \
     -regex '.*\.\(cpp\|hpp\|h\|c\|cu\|cuh\)' -print)
