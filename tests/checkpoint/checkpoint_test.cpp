@@ -108,7 +108,8 @@ TEST_F(CheckpointTest, EosTokensComeFromGenerationConfigWhereItNamesAny) {
 }
 
 TEST_F(CheckpointTest, MissingFilesAreNamed) {
-  EXPECT_EQ(error_of([] { Checkpoint::open("/nowhere"); }), "/nowhere: is no folder");
+  EXPECT_EQ(error_of([] { Checkpoint::open("/nowhere"); }), "/nowhere: there is no such folder");
+  EXPECT_EQ(error_of([] { Checkpoint::open("/dev/null"); }), "/dev/null: is no folder");
   EXPECT_EQ(open_error(), path("config.json") + ": cannot be opened: No such file or directory");
   write(llama_);
   write_file(path(kShardIndexFile), "{}");

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <utility>
 
 #include "reprofuse/error.hpp"
 #include "tokenizer_small.hpp"
@@ -153,12 +154,14 @@ TEST(TokenizerErrors, SurviveDeepNesting) {
 }
 
 TEST(TokenizerErrors, NameAFileThatIsNotThere) {
-  for (const char* path : {"/nonexistent/tokenizer.json", "/"}) {
+  const std::pair<std::string, std::string> cases[] = {{"/nonexistent/tokenizer.json", ": there is no such file"},
+                                                       {"/", ": is not a regular file"}};
+  for (const auto& [path, reason] : cases) {
     try {
       Tokenizer::load(path);
       FAIL() << path;
     } catch (const Error& error) {
-      EXPECT_EQ(error.what(), std::string(path) + ": there is no such file");
+      EXPECT_EQ(error.what(), path + reason);
     }
   }
 }
