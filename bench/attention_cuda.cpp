@@ -4,8 +4,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <numeric>
+#include <optional>
+#include <string_view>
 #include <vector>
 
+#include "base/check.hpp"
 #include "base/math.hpp"
 #include "kernels/cuda/attention.hpp"
 #include "kernels/cuda/backend.hpp"
@@ -29,6 +32,24 @@ constexpr Shape kShapes[] = {{"llama-3.2-3b", 24, 8, 128}, {"llama-3.1-8b", 32, 
 constexpr std::int32_t kPageSize = 64;
 constexpr std::size_t kPastL2 = std::size_t{256} << 20;
 constexpr int kRepeats = 21;
+
+// What is not left to the library.
+struct Forced {
+  int splits = 0;  // 0: chosen
+  std::optional<bool> prefetch;
+};
+
+// attention_cuda [SPLITS [prefetch|plain]]
+Forced forced_by(int argc, char** argv) {
+  Forced forced;
+  if (argc > 1) forced.splits = std::atoi(argv[1]);
+  if (argc > 2) {
+    const std::string_view way = argv[2];
+    require(way == "prefetch" || way == "plain", "'{}' is neither prefetch nor plain", way);
+    forced.prefetch = way == "prefetch";
+  }
+  return forced;
+}
 
 template <typename T>
 DeviceBuffer upload(const std::vector<T>& values) {
@@ -80,7 +101,7 @@ class Problem {
   }
 
   // Seconds of one layer.
-  double attention_seconds(int splits) const {
+  double attention_seconds(const Forced& forced) const {
     return seconds([&](std::size_t layer, void* stream) {
       const std::int32_t m = sequences_ * rows_, cols = shape_.heads * shape_.head_dim;
       const kernels::AttentionCall call{
@@ -96,7 +117,8 @@ class Problem {
           .workspace = nullptr};
       const cuda::Launch launch{0, 0, workspace_.as<void>(), workspace_bytes_, stream};
       cuda::AttentionSchedule schedule = cuda::choose_attention_schedule(launch, call);
-      if (splits > 0) schedule.splits = splits;
+      if (forced.splits > 0) schedule.splits = forced.splits;
+      if (forced.prefetch) schedule.prefetch = *forced.prefetch;
       cuda::attention_with(launch, call, schedule);
     });
   }
@@ -125,9 +147,9 @@ class Problem {
   DeviceBuffer table_, chunks_, positions_, owners_, q_, out_, workspace_;
 };
 
-void bench_decode(const Shape& shape, DType dtype, std::int32_t batch, std::int32_t context, int splits) {
+void bench_decode(const Shape& shape, DType dtype, std::int32_t batch, std::int32_t context, const Forced& forced) {
   const Problem problem(shape, dtype, batch, context, 1);
-  const double time = problem.attention_seconds(splits), read = problem.read_seconds();
+  const double time = problem.attention_seconds(forced), read = problem.read_seconds();
   std::printf("decode  %-13s kv %-4s batch %3d context %6d: %8.1f us, %5.2f TB/s; read %8.1f us; %.2f x the read\n",
               shape.name, std::string(dtype_name(dtype)).c_str(), batch, context, time * 1e6,
               problem.kv_bytes() / time * 1e-12, read * 1e6, time / read);
@@ -136,7 +158,7 @@ void bench_decode(const Shape& shape, DType dtype, std::int32_t batch, std::int3
 
 void bench_prefill(const Shape& shape, DType dtype, std::int32_t context, std::int32_t rows) {
   const Problem problem(shape, dtype, 1, context, rows);
-  const double time = problem.attention_seconds(0), gigaflops = problem.flops() / time * 1e-9;
+  const double time = problem.attention_seconds({}), gigaflops = problem.flops() / time * 1e-9;
   std::printf("prefill %-13s kv %-4s rows %5d context %6d: %8.1f us, %6.1f TFLOP/s, %.2f of the peak\n", shape.name,
               std::string(dtype_name(dtype)).c_str(), rows, context, time * 1e6, gigaflops * 1e-3,
               gigaflops / cuda::peak_fma_gigaflops(0));
@@ -147,12 +169,12 @@ void bench_prefill(const Shape& shape, DType dtype, std::int32_t context, std::i
 
 int main(int argc, char** argv) {
   try {
-    const int splits = argc > 1 ? std::atoi(argv[1]) : 0;  // 0: as the library chooses
+    const Forced forced = forced_by(argc, argv);
     std::printf("%s: one layer, graph replay, layers rotated past the L2\n", Context::cuda().description().c_str());
     for (const Shape& shape : kShapes)
       for (const DType dtype : {DType::kF32, DType::kBF16}) {
-        for (const std::int32_t batch : {1, 4, 32, 128}) bench_decode(shape, dtype, batch, 1024, splits);
-        bench_decode(shape, dtype, 1, 16384, splits);
+        for (const std::int32_t batch : {1, 4, 32, 128}) bench_decode(shape, dtype, batch, 1024, forced);
+        bench_decode(shape, dtype, 1, 16384, forced);
         bench_prefill(shape, dtype, 2048, 2048);
         bench_prefill(shape, dtype, 4096, 512);
       }

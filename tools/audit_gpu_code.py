@@ -27,20 +27,24 @@ class CannotCheck(Exception):
     """The code could not be looked at; the message says why."""
 
 
+PTX_FUNCTION = r"\s*(?:\.\w+\s+)*\.(?:entry|func)\s+(?:\([^)]*\)\s*)?([\w$]+)"
+# What may stand before an instruction: braces, labels, a predicate, which inline assembly may have named itself.
+PTX_STATEMENT = r"[\s{}]*(?:[\w$]+:(?!:)[\s{}]*)*(?:@!?%?\w+\s+)?([a-z][a-z0-9_]*(?:[.:]+\w+)*(?:\s.*)?)$"
+
+
 def read_ptx(text, target):
-    """Yields the instructions of every function, kernels and called ones alike."""
-    kernel = None
+    """Yields the instructions of every function, kernels and called ones alike. Blocks within one may end anywhere."""
+    kernel, depth = None, 0
     for number, line in enumerate(text.splitlines(), 1):
         line = line.split("//")[0]
-        head = re.match(r"\s*(?:\.\w+\s+)*\.(?:entry|func)\s+(?:\([^)]*\)\s*)?([\w$]+)", line)
-        if head:
+        if depth == 0 and (head := re.match(PTX_FUNCTION, line)):
             kernel = head.group(1)
         elif kernel:
             for statement in line.split(";"):
-                match = re.match(r"[\s{]*(?:@!?%\w+\s+)?([a-z][a-z0-9_]*(?:[.:]+\w+)*(?:\s.*)?)$", statement.rstrip())
-                if match:
+                if match := re.match(PTX_STATEMENT, statement.rstrip()):
                     yield Instruction(target, kernel, number, match.group(1))
-        if line.startswith("}"):
+        depth += line.count("{") - line.count("}")
+        if depth == 0 and "}" in line:
             kernel = None
 
 
@@ -65,10 +69,17 @@ def readable(kernel):
     return re.sub(r"^void |\(.*$", "", re.sub(r"\(anonymous namespace\)::", "", name))
 
 
+def exempt(kernels):
+    """How many of the kernels may break any rule, for the report; nothing where there are none."""
+    count = sum(rules.contract_of(kernel) is rules.ABLATIONS for kernel in kernels)
+    return f" ({count} of the kernels are ablations, which keep no rule)" if count else ""
+
+
 def report(instructions, kind):
     """Prints what was seen per target and every violation; returns the number of violations."""
     float_pattern = rules.PTX_FLOAT if kind == "ptx" else rules.SASS_FLOAT
-    kernels, fmas, violations = collections.defaultdict(set), collections.Counter(), []
+    integer_product = rules.PTX_INTEGER_PRODUCT if kind == "ptx" else rules.SASS_INTEGER_PRODUCT
+    kernels, fmas, products, violations = collections.defaultdict(set), collections.Counter(), collections.Counter(), []
     for found in instructions:
         new = found.kernel not in kernels[found.target]
         kernels[found.target].add(found.kernel)
@@ -79,13 +90,15 @@ def report(instructions, kind):
             continue
         allowed = getattr(contract, kind)
         fmas[found.target] += re.match(allowed.fma, found.text) is not None
+        products[found.target] += re.match(integer_product, found.text) is not None
         if reason := rules.violation(allowed, float_pattern, found.text):
             violations.append((found, reason))
     if not kernels:
         raise CannotCheck("no GPU code was found")
     for target in sorted(kernels, key=lambda name: int(re.sub(r"\D", "", name) or 0)):
         bad = sum(found.target == target for found, _ in violations)
-        print(f"{target:12} {len(kernels[target]):4} kernels {fmas[target]:7} fused multiply-adds {bad:4} violations")
+        print(f"{target:12} {len(kernels[target]):4} kernels {fmas[target]:7} fused multiply-adds "
+              f"{products[target]:6} integer matrix products {bad:4} violations{exempt(kernels[target])}")
     for found, reason in violations:
         print(f"{found.target} {readable(found.kernel)} line {found.line}: {found.text}\n    {reason}")
     return len(violations)
@@ -118,7 +131,9 @@ def kept_ptx(build):
         include_folders = [pathlib.Path(folder) for folder in re.findall(r"(?:-I|-isystem[= ])(\S+)", command)]
         newest = max(with_includes(source, include_folders), key=lambda path: path.stat().st_mtime)
         for architecture in architectures:
-            path = pathlib.Path(entry["directory"]) / folder.group(1) / f"{source.stem}.{architecture}.ptx"
+            # nvcc names the architecture in the file only where there are several.
+            infix = f".{architecture}" if len(architectures) > 1 else ""
+            path = pathlib.Path(entry["directory"]) / folder.group(1) / f"{source.stem}{infix}.ptx"
             if not path.exists() or path.stat().st_mtime < newest.stat().st_mtime:
                 raise CannotCheck(f"{path} is missing or older than {newest}; build first")
             yield path, architecture
@@ -159,14 +174,14 @@ def audit_text(files):
     return violations
 
 
-def main():
+def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     modes = parser.add_subparsers(dest="mode", required=True)
     ptx = modes.add_parser("ptx")
     ptx.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build"))
     modes.add_parser("sass").add_argument("binaries", nargs="+")
     modes.add_parser("text").add_argument("files", nargs="+")
-    args = parser.parse_args()
+    args = parser.parse_args(arguments)
     try:
         if args.mode == "ptx":
             violations = audit_ptx(args.build)

@@ -39,37 +39,55 @@ class Contract:
 PTX_FLOAT = r"\S*\.(?:b?f16(?:x2)?|tf32|f32(?:x2)?|f64|e\dm\d\w*|ue\dm\d\w*)\b"
 SASS_FLOAT = r"U?(?:[FDH](?:ADD|FMA|MUL|MNMX|SEL|SET|CHK|SWZADD|CMP)|F2F|F2I|F2FP|I2F|FRND|MUFU)"
 
-PTX_NEVER_IN_OPS = (
-    Rule(r"(?:mma|wmma|wgmma|tcgen05)\b", "tensor cores round in unspecified ways"),
+# Matrix products of 8-bit integers whose 32-bit sums wrap, and what a warp group orders its own products with.
+PTX_INTEGER_PRODUCT = (r"(?:wgmma\.mma_async\.sync\.aligned\.m64n\d+k32\.s32\.[us]8\.[us]8"
+                       r"|mma\.sync\.aligned\.m\d+n\d+k\d+\.row\.col\.s32\.[us]8\.[us]8\.s32)(?=\s)")
+PTX_PRODUCT_ORDER = r"wgmma\.(?:fence|commit_group|wait_group)\.sync\.aligned(?=\s|$)"
+SASS_INTEGER_PRODUCT = r"IG?MMA\b"
+
+PTX_TENSOR_CORES = r"(?:mma|wmma|wgmma|tcgen05)\b"
+TENSOR_CORES_ROUND = "tensor cores round in unspecified ways"
+INTEGERS_ELSEWHERE = "an integer matrix product outside exact-1"
+CLAMPS_SUMS = "an integer matrix product that clamps its sums"
+
+PTX_ROUNDS_ANOTHER_WAY = (
     Rule(r"\S*\.ftz\b", "flushes subnormals to zero"),
     Rule(r"\S*\.approx\b|div\.full\b", "an approximation, not a correctly rounded result"),
     Rule(r"(?:atom|red|multimem|cp\.reduce)\.\S*(?<=\.)(?:b?f16(?:x2)?|f32|f64)\b",
          "a floating-point atomic: its order is left to the hardware"),
+)
+PTX_NEVER_IN_OPS = (
+    Rule(PTX_INTEGER_PRODUCT, INTEGERS_ELSEWHERE),
+    Rule(PTX_TENSOR_CORES, TENSOR_CORES_ROUND),
+    *PTX_ROUNDS_ANOTHER_WAY,
 )
 PTX_NEVER_IN_FP32 = (
     *PTX_NEVER_IN_OPS,
     Rule(r"(?:mul|mad)\.(?:\w+\.)*(?:b?f16(?:x2)?|f32(?:x2)?|f64)\b", "a product outside a fused multiply-add"),
 )
 
-SASS_TENSOR_CORES = Rule(r"(?:UTC)?[A-Z]G?MMA\b", "tensor cores round in unspecified ways")
+SASS_TENSOR_CORES = r"(?:UTC)?[A-Z]{1,3}MMA\b"
+SASS_NO_TENSOR_CORES = (Rule(SASS_INTEGER_PRODUCT, INTEGERS_ELSEWHERE), Rule(SASS_TENSOR_CORES, TENSOR_CORES_ROUND))
 SASS_FLOAT_ATOMICS = Rule(r"(?:RED|REDG|ATOM|ATOMS|ATOMG|UBLKRED|UREDGR)\.\S*(?:F16|BF16|F32|F64)",
                           "a floating-point atomic: its order is left to the hardware")
 SASS_CLAMPS = Rule(r"U?F(?:FMA|ADD|MUL)2?\.(?:\w+\.)*SAT\b", "clamps its result")
 
+SASS_OTHER_ROUNDING = Rule(r"U?F(?:FMA|ADD|MUL)2?\.(?:\w+\.)*R[ZMP]\b", "does not round to nearest")
+
 SASS_NEVER_IN_FP32 = (
-    SASS_TENSOR_CORES,
+    *SASS_NO_TENSOR_CORES,
     Rule(r"\S*\.FTZ\b", "flushes subnormals to zero"),
     Rule(r"MUFU\b", "the special function unit approximates"),
     SASS_FLOAT_ATOMICS,
     Rule(r"U?(?:FMUL|DMUL|HMUL2)", "a product outside a fused multiply-add"),
-    Rule(r"U?F(?:FMA|ADD)2?\.(?:\w+\.)*R[ZMP]\b", "does not round to nearest"),
+    SASS_OTHER_ROUNDING,
     SASS_CLAMPS,
 )
 
 # A correctly rounded quotient or root is expanded into an estimate of the special function unit and steps that correct
 # it, some of which flush or round another way. PTX has no such steps, so the audit of PTX keeps others out.
 SASS_NEVER_IN_OPS = (
-    SASS_TENSOR_CORES,
+    *SASS_NO_TENSOR_CORES,
     Rule(r"MUFU\.(?!(?:RCP|RSQ)\b)", "the special function unit approximates"),
     SASS_FLOAT_ATOMICS,
     SASS_CLAMPS,
@@ -122,6 +140,39 @@ FMA1 = Contract(
     ),
 )
 
+# Integers do the summing. Floats are snapped to them by one product or one fused multiply-add, and a sum becomes a float
+# once, is scaled and gets its bias.
+EXACT1 = Contract(
+    name="exact-1",
+    kernels=r"^_ZN9reprofuse4cuda6exact1",
+    ptx=InstructionSet(
+        forbidden=(
+            Rule(PTX_TENSOR_CORES + r"\S*\.satfinite\b", CLAMPS_SUMS),
+            Rule(rf"(?!{PTX_INTEGER_PRODUCT}|{PTX_PRODUCT_ORDER}){PTX_TENSOR_CORES}", TENSOR_CORES_ROUND),
+            *PTX_ROUNDS_ANOTHER_WAY,
+        ),
+        allowed_float=r"(?:(?:fma|mul|add)\.rn\.f32|cvt\.f32\.b?f16|cvt\.rni\.s32\.f32|cvt\.rn\.f32\.s64)(?=\s)"
+                      r"|(?:mov|ld|st|selp|setp|testp|abs|neg)\.",
+        fma=r"fma\.",
+    ),
+    sass=InstructionSet(
+        forbidden=(
+            Rule(r"IG?MMA\S*\.SAT\b", CLAMPS_SUMS),
+            Rule(rf"(?!{SASS_INTEGER_PRODUCT}){SASS_TENSOR_CORES}", TENSOR_CORES_ROUND),
+            Rule(r"MUFU\.(?!RCP\b)", "the special function unit approximates"),
+            Rule(r"(?!F2I\.FTZ\.U32\b)\S*\.FTZ\b", "flushes subnormals to zero"),
+            SASS_FLOAT_ATOMICS,
+            SASS_OTHER_ROUNDING,
+            SASS_CLAMPS,
+        ),
+        # I2F.RP, MUFU.RCP and F2I.TRUNC of unsigned integers are how an index is divided; the PTX has none of them.
+        allowed_float=r"U?(?:FFMA|FADD|FMUL|FSETP|FSET|FSEL)\b|F2I(?:\.(?:S32|NTZ))*(?=\s)|I2F\.S64(?=\s)"
+                      r"|I2F\.(?:U32\.|U64\.)?RP\b|MUFU\.RCP\b|F2I\.(?:FTZ\.)?U(?:32|64)\.TRUNC\b"
+                      r"|HADD2\.F32 \w+, -RZ,|HFMA2\S* \w+, -RZ, RZ,",
+        fma=r"U?FFMA",
+    ),
+)
+
 # Kernels that compute no results, such as the streaming read that benchmarks compare with: no arithmetic at all.
 NO_ARITHMETIC = Contract(
     name="no arithmetic",
@@ -148,8 +199,17 @@ BASELINE_CASTS = Contract(
     ),
 )
 
-# A new contract adds its row here: exact-1, for one, will allow integer matrix instructions and forbid the others.
-CONTRACTS = (FMA1_OPS, FMA1_SAMPLER, FMA1, NO_ARITHMETIC, BASELINE_CASTS)
+# Kernels that break one rule each on purpose, to measure what it is for. They are in the command line tool, and no layer
+# can be made of them.
+ABLATIONS = Contract(
+    name="ablations",
+    kernels=r"^_ZN9reprofuse4cuda8ablation",
+    ptx=InstructionSet(forbidden=(), allowed_float=r"", fma=r"fma\."),
+    sass=InstructionSet(forbidden=(), allowed_float=r"", fma=r"U?FFMA"),
+)
+
+# A new contract adds its row here.
+CONTRACTS = (FMA1_OPS, FMA1_SAMPLER, FMA1, EXACT1, NO_ARITHMETIC, BASELINE_CASTS, ABLATIONS)
 
 
 def contract_of(kernel):

@@ -2,20 +2,21 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/check.hpp"
+#include "cli/bench_error_command.hpp"
 #include "cli/bench_model_command.hpp"
+#include "cli/output_file.hpp"
 #include "cli/terminal.hpp"
 #include "cli/version.hpp"
 #include "ops/contract.hpp"
 #include "study/bench_linear.hpp"
+#include "study/bench_linear_plot.hpp"
 
 namespace reprofuse::cli {
 namespace {
@@ -29,6 +30,7 @@ struct BenchArguments {
   std::string isa;  // empty: the best there is
   int threads = 0;
   std::string json;  // empty: no file
+  std::string plot;  // likewise
 };
 
 // What is measured, and what each is compared with in the same run.
@@ -106,11 +108,11 @@ void print_forwards(std::span<const study::ForwardSum> sums, const std::string& 
                     const std::vector<std::string>& baselines) {
   if (sums.empty()) return;
   fmt::print("\nAs one forward: the medians of every layer's projections and, where measured, the head's, in ms\n");
-  fmt::print("{:<12} {:>6} {:>4} {:>5} {:>10}", "", "layers", "head", "M", numerics);
+  fmt::print("{:<12} {:>6} {:>4} {:>5} {:>12}", "", "layers", "head", "M", numerics);
   for (const std::string& baseline : baselines) fmt::print(" {:>10} {:>6}", baseline, "vs");
   fmt::print("\n");
   for (const study::ForwardSum& sum : sums) {
-    fmt::print("{:<12} {:>6} {:>4} {:>5} {:>10.3f}", sum.model, sum.layers, sum.with_head ? "yes" : "no", sum.m,
+    fmt::print("{:<12} {:>6} {:>4} {:>5} {:>12.3f}", sum.model, sum.layers, sum.with_head ? "yes" : "no", sum.m,
                sum.linear * kMilliseconds);
     for (const double seconds : sum.baselines)
       fmt::print(" {:>10.3f} {:>6.2f}", seconds * kMilliseconds, seconds / sum.linear);
@@ -158,24 +160,6 @@ nlohmann::ordered_json to_json(const study::ForwardSum& sum, const std::vector<s
   return json;
 }
 
-// Opened before anything is measured, so that a wrong path costs no time.
-class JsonFile {
- public:
-  explicit JsonFile(const std::string& path) : path_(path), file_(path) {
-    require(file_.is_open(), "{}: cannot be written", path_);
-  }
-
-  void write(const nlohmann::ordered_json& json) {
-    file_ << json.dump(2) << "\n";
-    file_.close();
-    require(!file_.fail(), "{}: cannot be written", path_);
-  }
-
- private:
-  std::string path_;
-  std::ofstream file_;
-};
-
 std::vector<study::BenchRow> measure_and_print(study::LinearTimer& timer, const std::vector<study::BenchShape>& shapes,
                                                const std::vector<std::int64_t>& ms) {
   const Terminal terminal;
@@ -201,8 +185,9 @@ void run_bench_linear(const BenchArguments& arguments) {
           arguments.device);
   const auto shapes = study::parse_bench_shapes(arguments.shapes);
   const Selection selection = select(arguments);
-  std::optional<JsonFile> json_file;
-  if (!arguments.json.empty()) json_file.emplace(arguments.json);
+  OutputFile json_file(arguments.json), plot_file(arguments.plot);
+  std::vector<study::BenchRow> all_rows;
+  std::string device;
   nlohmann::ordered_json runs = nlohmann::ordered_json::array();
   for (const std::string& numerics : selection.subjects) {
     const auto timer = make_timer(arguments, numerics, selection.baselines);
@@ -210,6 +195,8 @@ void run_bench_linear(const BenchArguments& arguments) {
     print_header(*timer, numerics, arguments, !selection.baselines.empty());
     const std::vector<study::BenchRow> rows = measure_and_print(*timer, shapes, arguments.m);
     const std::vector<study::ForwardSum> forwards = study::sum_forwards(rows);
+    all_rows.insert(all_rows.end(), rows.begin(), rows.end());
+    device = timer->description();
     print_forwards(forwards, numerics, timer->baselines());
     nlohmann::ordered_json run = {{"contract", numerics},
                                   {"device", timer->description()},
@@ -221,14 +208,15 @@ void run_bench_linear(const BenchArguments& arguments) {
     for (const study::ForwardSum& sum : forwards) run["forwards"].push_back(to_json(sum, timer->baselines()));
     runs.push_back(std::move(run));
   }
-  if (json_file) json_file->write({{"version", kVersion}, {"runs", runs}});
+  json_file.write(nlohmann::ordered_json({{"version", kVersion}, {"runs", runs}}).dump(2) + "\n");
+  if (plot_file.is_wanted()) plot_file.write(study::to_svg(study::plot_linear(all_rows, device)));
 }
 
 }  // namespace
 
 void add_bench_command(CLI::App& app) {
   auto arguments = std::make_shared<BenchArguments>();
-  CLI::App* bench = app.add_subcommand("bench", "Measure speed beside its baselines, in one run");
+  CLI::App* bench = app.add_subcommand("bench", "Measure speed or error beside the baselines, in one run");
   bench->require_subcommand(1);
   CLI::App* linear = bench->add_subcommand("linear", "The linear layer beside a streaming read and the baselines");
   linear->add_option("--device", arguments->device, "Where to compute")
@@ -255,8 +243,10 @@ void add_bench_command(CLI::App& app) {
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
   linear->add_option("--json", arguments->json, "Also write the results to this file");
+  linear->add_option("--plot", arguments->plot, "Also draw time over M, with both floors, into this file (SVG)");
   linear->callback([arguments] { run_bench_linear(*arguments); });
   add_bench_model_command(*bench);
+  add_bench_error_command(*bench);
 }
 
 }  // namespace reprofuse::cli

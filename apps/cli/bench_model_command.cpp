@@ -26,7 +26,7 @@ struct BenchModelArguments {
 };
 
 void print_row(const study::ModelBenchRow& row, double bandwidth) {
-  fmt::print("{:<10} {:>5} {:>8} {:>9.3f} {:>9.3f} {:>9.1f} {:>7.2f} {:>9.0f}\n", row.numerics, row.batch, row.context,
+  fmt::print("{:<12} {:>5} {:>8} {:>9.3f} {:>9.3f} {:>9.1f} {:>7.2f} {:>9.0f}\n", row.numerics, row.batch, row.context,
              row.step.median * 1e3, row.step.p90 * 1e3, row.tokens_per_second(), row.bytes_per_second() / bandwidth,
              row.prefill_per_second);
   std::fflush(stdout);
@@ -59,7 +59,7 @@ void run_bench_model(BenchModelArguments arguments) {
       bandwidth = study::streaming_bandwidth(context);
       fmt::print("{} with random weights on {}; a streaming read takes {:.0f} GB/s\n\n", arguments.shape,
                  context.description(), bandwidth / 1e9);
-      fmt::print("{:<10} {:>5} {:>8} {:>9} {:>9} {:>9} {:>7} {:>9}\n", "numerics", "batch", "context", "step ms", "p90",
+      fmt::print("{:<12} {:>5} {:>8} {:>9} {:>9} {:>9} {:>7} {:>9}\n", "numerics", "batch", "context", "step ms", "p90",
                  "tokens/s", "of read", "prefill/s");
     }
     terminal.progress(fmt::format("{}: making {} ...", numerics, arguments.shape));

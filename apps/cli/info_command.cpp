@@ -29,9 +29,9 @@ std::string describe_cuda() {
 
 void print_machine() {
   fmt::print("ReproFuse {}\n\nContracts, which pin every bit\n", kVersion);
-  for (const Contract& contract : contracts()) fmt::print("  {:<11} {}\n", contract.name, contract.summary);
+  for (const Contract& contract : contracts()) fmt::print("  {:<12} {}\n", contract.name, contract.summary);
   fmt::print("\nBaselines, which pin none\n");
-  for (const Contract& baseline : baselines()) fmt::print("  {:<11} {}\n", baseline.name, baseline.summary);
+  for (const Contract& baseline : baselines()) fmt::print("  {:<12} {}\n", baseline.name, baseline.summary);
   fmt::print("\nCPU kernels this machine runs\n");
   const Isa best = Context::cpu().isa();
   for (const Isa isa : supported_isas()) fmt::print("  {}{}\n", isa_name(isa), isa == best ? " (default)" : "");

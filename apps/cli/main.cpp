@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/check.hpp"
+#include "cli/ablate_command.hpp"
 #include "cli/bench_command.hpp"
 #include "cli/generate_command.hpp"
 #include "cli/info_command.hpp"
@@ -36,12 +37,13 @@ int run(int argc, char** argv) {
   add_generate_command(app);
   add_probe_command(app);
   add_bench_command(app);
+  add_ablate_command(app);
   add_info_command(app);
   try {
     const auto is_named = [&](const CLI::App* command) { return command->get_name() == argv[1]; };
     if (argc > 1 && argv[1][0] != '-' && app.get_subcommands(is_named).empty())
-      throw CLI::ParseError(fmt::format("there is no command '{}'; there are generate, probe, bench and info", argv[1]),
-                            2);
+      throw CLI::ParseError(
+          fmt::format("there is no command '{}'; there are generate, probe, bench, ablate and info", argv[1]), 2);
     app.parse(argc, argv);
     require(std::fflush(stdout) == 0 && std::ferror(stdout) == 0, "stdout cannot be written");
   } catch (const CLI::Success& help_or_version) {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/check.hpp"
@@ -100,10 +101,11 @@ study::ProbeOptions make_options(const ProbeArguments& arguments) {
   return options;
 }
 
-// "cuda sm_90" without its device: "sm_90".
+// "cuda sm_90" without its device: "sm_90"; "avx512 vnni" without the extension: "avx512".
 std::string isa_of(const std::string& implementation) {
-  const auto space = implementation.rfind(' ');
-  return space == std::string::npos ? implementation : implementation.substr(space + 1);
+  constexpr std::string_view kDevice = "cuda ";
+  const std::size_t begin = implementation.starts_with(kDevice) ? kDevice.size() : 0;
+  return implementation.substr(begin, implementation.find(' ', begin) - begin);
 }
 
 void print_json(const ProbeArguments& arguments, const study::ProbeReport& report,
@@ -231,7 +233,7 @@ void run_probe_command(const ProbeArguments& arguments) {
   }
   const study::ProbeReport report = study::run_probe(contract, golden, subject.prepare, options, pool, observer);
   terminal.clear_progress();
-  invariant(arguments.isa.empty() || report.implementation() == arguments.isa,
+  invariant(arguments.isa.empty() || isa_of(report.implementation()) == arguments.isa,
             "other kernels ran than --isa asked for");
 
   std::vector<study::ModelProbeResult> models;
@@ -251,7 +253,11 @@ void run_probe_command(const ProbeArguments& arguments) {
 void add_probe_command(CLI::App& app) {
   auto arguments = std::make_shared<ProbeArguments>();
   CLI::App* probe = app.add_subcommand("probe", "Compute fixed cases and show the SHA-256 of the bits of each");
-  probe->add_option("--numerics", arguments->numerics, "Contract that defines the bits")->capture_default_str();
+  probe
+      ->add_option("--numerics", arguments->numerics,
+                   fmt::format("Contract that defines the bits: {}", contract_names()))
+      ->type_name("NAME")
+      ->capture_default_str();
   auto* device = probe->add_option("--device", arguments->device, "Where to compute")
                      ->check(CLI::IsMember({"cpu", "cuda"}))
                      ->capture_default_str();

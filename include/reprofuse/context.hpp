@@ -18,9 +18,9 @@ REPROFUSE_API std::string_view isa_name(Isa isa);              // "scalar", "avx
 REPROFUSE_API std::optional<Isa> parse_isa(std::string_view);  // nullopt: no such name
 REPROFUSE_API std::vector<Isa> supported_isas();               // on this machine, slowest first
 
-// What a context can compute by. Contracts pin every bit: "fma-1", and "fma-1-kv16", which is the same with a model's
-// keys and values kept in BF16. Baselines pin none and look for no NaN; they run a vendor's library, found at run time:
-// "layercast", "bf16" and "sgemm".
+// What a context can compute by. Contracts pin every bit: "fma-1", chains of fused multiply-adds in a fixed order, and
+// "exact-1", integer sums that have no order; "fma-1-kv16" and "exact-1-kv16" keep a model's keys and values in BF16.
+// Baselines pin none and look for no NaN; they run a vendor's library, found at run time: "layercast", "bf16", "sgemm".
 REPROFUSE_API std::vector<std::string_view> numerics_names();
 
 inline constexpr std::string_view kDefaultNumerics = "fma-1";

@@ -23,13 +23,13 @@ class REPROFUSE_API LinearLayer {
  public:
   // CPU: packs the weights into panels; the views may be freed afterwards.
   // CUDA: keeps the device pointers, copies nothing; the weights must outlive the layer.
-  // All weights share k and dtype. `name` appears in error messages.
+  // All weights share k and dtype; exact-1 takes k up to 131072. `name` appears in error messages.
   LinearLayer(const Context& context, std::span<const WeightView> weights, std::string name = "linear");
   ~LinearLayer();
   LinearLayer(LinearLayer&&) noexcept;
   LinearLayer& operator=(LinearLayer&&) noexcept;
 
-  // Which kernels run() takes: "avx512", "cuda sm_90".
+  // Which kernels run() takes: "avx512", "avx512 vnni", "cuda sm_90".
   std::string implementation() const;
 
   // Scratch that run() needs for any batch of up to max_m rows.

@@ -43,8 +43,9 @@ typedef enum reprofuse_status {
  * next failing call of the same thread. */
 REPROFUSE_C_API const char* reprofuse_last_error(void);
 
-/* The numerical contracts of this build ("fma-1") and the instruction sets that it can use on this machine ("scalar",
- * "avx2", "avx512", "neon"; slowest first), one by one: NULL when index is past the end. */
+/* What this build can compute by, contracts first ("fma-1", "fma-1-kv16", "exact-1", "exact-1-kv16"), then baselines,
+ * which pin no bits; and the instruction sets that it can use on this machine ("scalar", "avx2", "avx512", "neon";
+ * slowest first). One by one: NULL when index is past the end. */
 REPROFUSE_C_API const char* reprofuse_numerics_name(size_t index);
 REPROFUSE_C_API const char* reprofuse_isa_name(size_t index);
 
@@ -52,7 +53,7 @@ REPROFUSE_C_API const char* reprofuse_isa_name(size_t index);
  * layers that were made with it. */
 typedef struct reprofuse_context reprofuse_context;
 
-/* numerics: a contract's name, or NULL for "fma-1". isa: forced, or NULL for the best this machine has.
+/* numerics: one of the names above, or NULL for "fma-1". isa: forced, or NULL for the best this machine has.
  * threads: 0 takes every core available to the process. */
 REPROFUSE_C_API reprofuse_status reprofuse_context_create_cpu(const char* numerics, const char* isa, int threads,
                                                               reprofuse_context** context);
@@ -73,7 +74,7 @@ typedef struct reprofuse_weight {
   const void* data; /* [n, k] of dtype, aligned to its element */
   int32_t dtype;    /* a reprofuse_dtype, the same for every weight of a layer */
   int64_t n;
-  int64_t k;      /* the same for every weight of a layer */
+  int64_t k;      /* the same for every weight of a layer; exact-1 takes up to 131072 */
   int64_t stride; /* elements between the starts of two rows, >= k */
 } reprofuse_weight;
 
@@ -97,7 +98,7 @@ REPROFUSE_C_API reprofuse_status reprofuse_linear_create(const reprofuse_context
 /* NULL is allowed. On CUDA no launch of the layer may be pending. */
 REPROFUSE_C_API void reprofuse_linear_destroy(reprofuse_linear* linear);
 
-/* Which kernels run: "avx512", "cuda sm_90"; valid as long as the layer. NULL for a NULL layer. */
+/* Which kernels run: "avx512", "avx512 vnni", "cuda sm_90"; valid as long as the layer. NULL for a NULL layer. */
 REPROFUSE_C_API const char* reprofuse_linear_implementation(const reprofuse_linear* linear);
 
 /* The scratch memory that reprofuse_linear_run() needs for any batch of up to max_m rows. */

@@ -18,6 +18,7 @@ struct Chunk {
 
 // The tokens of one forward pass, one per row; rows of a chunk are adjacent and chunks cover all rows in order.
 // The sizes are known to the host, which sizes launches by them. A captured graph keeps them and re-reads the arrays.
+// On CUDA the arrays are written by copies, never by a kernel: a kernel may read them before its turn.
 struct Batch {
   std::int32_t rows = 0;
   std::int32_t chunk_count = 0;

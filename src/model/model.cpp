@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "base/check.hpp"
@@ -48,6 +49,12 @@ Model::Model(const Context& context, std::shared_ptr<const WeightSource> source,
   const RotaryTables tables = make_rotary_tables(config_.rotary, config_.head_dim, max_positions_);
   cos_ = upload(context, tables.cos);
   sin_ = upload(context, tables.sin);
+}
+
+void Model::observe_linear(LinearObserver observer) {
+  require(context_.device() == DeviceKind::kCpu, "the linear layers of a model on {} cannot be observed",
+          context_.description());
+  linear_observer_ = std::move(observer);
 }
 
 std::size_t Model::workspace_bytes(std::int64_t max_rows, std::int64_t max_chunks, std::int64_t max_logit_rows) const {
@@ -123,6 +130,7 @@ void Model::norm(const OpScope& scope, const Norm& norm, Matrix x, ConstMatrix d
 
 void Model::linear(const OpScope& scope, const Projection& projection, Matrix x,
                    std::initializer_list<Matrix> outputs) const {
+  if (linear_observer_) linear_observer_(projection, read_only(x));
   std::vector<LinearOutput> with_bias;
   for (const Matrix& y : outputs) with_bias.push_back({.y = y, .bias = projection.bias(with_bias.size())});
   projection.layer.run(read_only(x), with_bias, scope.workspace, scope.workspace_bytes, scope.stream);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "kernels/model_ops.hpp"
@@ -10,6 +11,9 @@
 #include "model/weights.hpp"
 
 namespace reprofuse::model {
+
+// Told of every linear layer, with its input, before the layer runs.
+using LinearObserver = std::function<void(const Projection& projection, ConstMatrix x)>;
 
 class Model {
  public:
@@ -20,6 +24,9 @@ class Model {
   const Context& context() const { return context_; }
   const checkpoint::ModelConfig& config() const { return config_; }
   std::int64_t max_positions() const { return max_positions_; }
+
+  // For studies of real activations. CPU only: the observer reads x on the thread that runs the pass.
+  void observe_linear(LinearObserver observer);
 
   // Scratch that forward() needs for any pass within these sizes.
   std::size_t workspace_bytes(std::int64_t max_rows, std::int64_t max_chunks, std::int64_t max_logit_rows) const;
@@ -48,6 +55,7 @@ class Model {
   float eps_ = 0.0F;          // of the norms
   float score_scale_ = 0.0F;  // 1 / sqrt(head_dim)
   bool bf16_activations_;
+  LinearObserver linear_observer_;
 };
 
 }  // namespace reprofuse::model

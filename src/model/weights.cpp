@@ -53,7 +53,7 @@ class Loader {
     for (std::size_t i = 0; i < tensors.size(); ++i) weights.push_back(place(views[i], hosts[i], matrices));
     Projection projection{LinearLayer(context_, weights, name), {}, {}};
     for (const TensorView& view : views) {
-      projection.columns.push_back(view.shape[0]);
+      projection.tensors.push_back(view.name);
       finish(view);
     }
     if (bias)
@@ -122,7 +122,7 @@ Weights load_weights(const Context& context, std::shared_ptr<const WeightSource>
 
   const auto make_head = [&] {
     if (!config.tied_embeddings) return loader.projection("lm_head", {"lm_head"}, false, &matrices);
-    Projection tied{LinearLayer(context, std::span(&embedding, 1), "lm_head"), {embedding.n}, {}};
+    Projection tied{LinearLayer(context, std::span(&embedding, 1), "lm_head"), {embedding_view.name}, {}};
     return tied;
   };
   Projection head = make_head();

@@ -27,8 +27,8 @@ struct Norm {
 // One linear layer over one x, and the biases of its outputs.
 struct Projection {
   LinearLayer layer;
-  std::vector<std::int64_t> columns;  // of each output
-  std::vector<Buffer> biases;         // empty, or one per output
+  std::vector<std::string> tensors;  // the weight of each output, as the source names it
+  std::vector<Buffer> biases;        // empty, or one per output
 
   const float* bias(std::size_t output) const { return biases.empty() ? nullptr : biases[output].as<float>(); }
 };

@@ -4,9 +4,11 @@
 #include <iterator>
 
 #include "base/check.hpp"
+#include "kernels/cpu/linear_exact1.hpp"
 #include "kernels/cpu/linear_fma1.hpp"
 #include "kernels/cuda/backend.hpp"
 #include "kernels/reference/linear.hpp"
+#include "kernels/reference/linear_exact1.hpp"
 #include "kernels/vendor/linear_cublas.hpp"
 #include "kernels/vendor/linear_openblas.hpp"
 #include "ops/golden.hpp"
@@ -32,6 +34,23 @@ constexpr Contract kNumerics[] = {
      .prepare_cpu = cpu::prepare_linear_fma1,
      .prepare_cuda = cuda::prepare_linear_fma1,
      .golden = golden::kFma1},
+    {.name = "exact-1",
+     .summary = "operands snapped to fixed point, exact integer sums in any order, one rounding",
+     .reproducible = true,
+     .linear_contract = "exact-1",
+     .reference_linear = reference::linear_exact1,
+     .prepare_cpu = cpu::prepare_linear_exact1,
+     .prepare_cuda = cuda::prepare_linear_exact1,
+     .golden = golden::kExact1},
+    {.name = "exact-1-kv16",
+     .summary = "exact-1 with keys and values rounded to BF16 in the cache",
+     .reproducible = true,
+     .kv_dtype = DType::kBF16,
+     .linear_contract = "exact-1",
+     .reference_linear = reference::linear_exact1,
+     .prepare_cpu = cpu::prepare_linear_exact1,
+     .prepare_cuda = cuda::prepare_linear_exact1,
+     .golden = golden::kExact1},
     {.name = "layercast",
      .summary = "16-bit weights cast to binary32 at each call, then the vendor's SGEMM",
      .reproducible = false,
@@ -76,6 +95,10 @@ std::span<const Contract> baselines() {
   return all_numerics().subspan(kFirstBaseline);
 }
 
+std::string contract_names() {
+  return listed(contracts());
+}
+
 const Contract& find_numerics(std::string_view name) {
   for (const Contract& row : all_numerics())
     if (row.name == name) return row;
@@ -85,7 +108,7 @@ const Contract& find_numerics(std::string_view name) {
 const Contract& find_contract(std::string_view name) {
   const Contract& found = find_numerics(name);
   if (!found.reproducible)
-    fail(ErrorCode::kUnsupported, "numerics '{}' pins no bits; this needs a contract: {}", name, listed(contracts()));
+    fail(ErrorCode::kUnsupported, "numerics '{}' pins no bits; this needs a contract: {}", name, contract_names());
   return found;
 }
 

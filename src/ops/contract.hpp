@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "kernels/linear.hpp"
@@ -30,6 +31,9 @@ std::span<const Contract> all_numerics();
 std::span<const Contract> contracts();
 // The others.
 std::span<const Contract> baselines();
+
+// "fma-1, fma-1-kv16, ...": the contracts, for a sentence.
+std::string contract_names();
 
 // Throws kUnsupported, listing the names there are.
 const Contract& find_numerics(std::string_view name);

@@ -1,5 +1,7 @@
 #include "study/probe_linear.hpp"
 
+#include <algorithm>
+
 #include "base/check.hpp"
 #include "base/fp_environment.hpp"
 #include "kernels/cuda/backend.hpp"
@@ -93,9 +95,12 @@ class ReferenceLinear final : public HostLinear {
 
   void run(ConstMatrix x, const float* bias, Matrix y) override {
     const FpEnvironment pinned;
-    pool_.parallel_for(x.rows, [&](std::int64_t row, int) {
-      contract_.reference_linear({x.data + row * x.stride, 1, x.cols, x.stride}, weight_, bias,
-                                 {y.data + row * y.stride, 1, y.cols, y.stride});
+    const std::int64_t parts = std::min<std::int64_t>(x.rows, pool_.threads());
+    pool_.parallel_for(parts, [&](std::int64_t part, int) {
+      const std::int64_t row = part * x.rows / parts;
+      const std::int64_t rows = (part + 1) * x.rows / parts - row;
+      contract_.reference_linear({x.data + row * x.stride, rows, x.cols, x.stride}, weight_, bias,
+                                 {y.data + row * y.stride, rows, y.cols, y.stride});
     });
   }
 

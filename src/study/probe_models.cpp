@@ -23,10 +23,6 @@ ModelGolden parse_model_golden(std::string_view json, std::string_view contract)
   return golden;
 }
 
-std::string write_model_golden(const std::map<std::string, ModelGolden>& by_contract) {
-  return nlohmann::ordered_json(by_contract).dump(2) + "\n";
-}
-
 std::vector<PassPlan> probe_plans(bool quick) {
   if (quick) return {{.chunk = 512}, {.chunk = 65, .page_size = 16, .companions = 1}};
   return {{.chunk = 512},

@@ -18,7 +18,6 @@ using ModelGolden = std::map<std::string, std::string, std::less<>>;
 // Of one contract, from golden/models.json; empty text: the digests built in. Throws kInvalidArgument where the text is
 // not such a file.
 ModelGolden parse_model_golden(std::string_view json, std::string_view contract);
-std::string write_model_golden(const std::map<std::string, ModelGolden>& by_contract);
 
 struct ModelProbeResult {
   std::string name;

@@ -32,6 +32,12 @@ __global__ void planted_tensor_core(float* y, const half* x) {
   store_matrix_sync(y, c, 16, mem_row_major);
 }
 
+__global__ void planted_integer_tensor_core(int* y, const unsigned* x) {
+  asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+r"(y[0]), "+r"(y[1]), "+r"(y[2]), "+r"(y[3])
+      : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(x[4]), "r"(x[5]));
+}
+
 __global__ void allowed(float* y, const float* x) {
   y[0] = fmaf(x[0], x[1], x[2]) + x[3];
 }

@@ -169,6 +169,7 @@ TEST(CApiErrors, CudaContextWorksOrSaysWhyNot) {
 
 TEST(CApiNames, ListsEndWithNull) {
   EXPECT_STREQ(reprofuse_numerics_name(0), "fma-1");
+  EXPECT_STREQ(reprofuse_numerics_name(2), "exact-1");
   EXPECT_EQ(reprofuse_numerics_name(reprofuse::numerics_names().size()), nullptr);
   EXPECT_STREQ(reprofuse_isa_name(0), "scalar");
   EXPECT_EQ(reprofuse_isa_name(reprofuse::supported_isas().size()), nullptr);

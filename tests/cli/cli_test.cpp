@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli/run_cli.hpp"
+#include "ops/contract.hpp"
 #include "reprofuse/context.hpp"
 #include "reprofuse/error.hpp"
 
@@ -33,12 +34,14 @@ std::string altered_golden(Change change) {
 }
 
 TEST(ProbeCommand, QuickCheckPasses) {
-  const Finished run = reprofuse("probe --quick --check");
-  EXPECT_EQ(run.status, 0) << run.err;
-  EXPECT_TRUE(contains(run.out, "Contract fma-1 on cpu ")) << run.out;
-  EXPECT_TRUE(contains(run.out, "Rows: invariant.")) << run.out;
-  EXPECT_TRUE(contains(run.out, "Models: the same.")) << run.out;
-  EXPECT_TRUE(contains(run.out, "Digests: the same. All 7 ")) << run.out;
+  for (const std::string numerics : {"fma-1", "exact-1"}) {
+    const Finished run = reprofuse("probe --quick --check --numerics " + numerics);
+    EXPECT_EQ(run.status, 0) << run.err;
+    EXPECT_TRUE(contains(run.out, "Contract " + numerics + " on cpu ")) << run.out;
+    EXPECT_TRUE(contains(run.out, "Rows: invariant.")) << run.out;
+    EXPECT_TRUE(contains(run.out, "Models: the same.")) << run.out;
+    EXPECT_TRUE(contains(run.out, "Digests: the same. All 7 ")) << run.out;
+  }
 }
 
 TEST(ProbeCommand, JsonHasTheDocumentedKeysAndTheForcedIsaReallyRan) {
@@ -243,7 +246,13 @@ TEST(CommandLine, VersionHelpAndInfo) {
   EXPECT_TRUE(contains(help.out, "--check")) << help.out;
   const Finished info = reprofuse("info");
   EXPECT_EQ(info.status, 0);
-  EXPECT_TRUE(contains(info.out, "fma-1")) << info.out;
+  for (const std::string_view name : numerics_names()) {
+    EXPECT_TRUE(contains(info.out, "\n  " + std::string(name) + " ")) << info.out;
+    for (const char* command : {"generate", "bench linear", "bench model"})
+      EXPECT_TRUE(contains(reprofuse(std::string(command) + " --help").out, std::string(name)))
+          << command << " " << name;
+  }
+  for (const Contract& contract : contracts()) EXPECT_TRUE(contains(help.out, std::string(contract.name))) << help.out;
   for (const Isa isa : supported_isas()) EXPECT_TRUE(contains(info.out, std::string(isa_name(isa)))) << info.out;
 }
 

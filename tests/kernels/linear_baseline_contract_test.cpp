@@ -19,7 +19,8 @@ std::string error_of(const Contract& (*find)(std::string_view), std::string_view
 }
 
 TEST(Contracts, AreListedBeforeTheBaselines) {
-  EXPECT_EQ(numerics_names(), (std::vector<std::string_view>{"fma-1", "fma-1-kv16", "layercast", "bf16", "sgemm"}));
+  EXPECT_EQ(numerics_names(), (std::vector<std::string_view>{"fma-1", "fma-1-kv16", "exact-1", "exact-1-kv16",
+                                                             "layercast", "bf16", "sgemm"}));
   EXPECT_EQ(contracts().size() + baselines().size(), all_numerics().size());
   for (const Contract& contract : contracts()) EXPECT_TRUE(contract.reproducible) << contract.name;
   for (const Contract& baseline : baselines()) EXPECT_FALSE(baseline.reproducible) << baseline.name;
@@ -36,13 +37,18 @@ TEST(Contracts, AloneHaveAReferenceAndDigests) {
 }
 
 TEST(Contracts, WithBf16KeysAndValuesShareTheLinearLayer) {
-  const Contract& fma1 = find_contract("fma-1");
-  const Contract& kv16 = find_contract("fma-1-kv16");
-  EXPECT_EQ(fma1.kv_dtype, DType::kF32);
-  EXPECT_EQ(kv16.kv_dtype, DType::kBF16);
-  EXPECT_EQ(kv16.linear_contract, "fma-1");
-  EXPECT_EQ(kv16.golden, fma1.golden);
-  EXPECT_EQ(kv16.prepare_cpu, fma1.prepare_cpu);
+  for (const std::string name : {"fma-1", "exact-1"}) {
+    const Contract& plain = find_contract(name);
+    const Contract& kv16 = find_contract(name + "-kv16");
+    EXPECT_EQ(plain.kv_dtype, DType::kF32);
+    EXPECT_EQ(kv16.kv_dtype, DType::kBF16);
+    EXPECT_EQ(plain.linear_contract, name);
+    EXPECT_EQ(kv16.linear_contract, name);
+    EXPECT_EQ(kv16.golden, plain.golden);
+    EXPECT_EQ(kv16.reference_linear, plain.reference_linear);
+    EXPECT_EQ(kv16.prepare_cpu, plain.prepare_cpu);
+    EXPECT_EQ(kv16.prepare_cuda, plain.prepare_cuda);
+  }
 }
 
 TEST(Contracts, OnlyBf16RoundsActivations) {
@@ -51,9 +57,11 @@ TEST(Contracts, OnlyBf16RoundsActivations) {
 
 TEST(Contracts, ErrorsListWhatThereIs) {
   EXPECT_EQ(error_of(find_numerics, "fma-0"),
-            "numerics 'fma-0' does not exist; there are fma-1, fma-1-kv16, layercast, bf16, sgemm");
+            "numerics 'fma-0' does not exist; there are fma-1, fma-1-kv16, exact-1, exact-1-kv16, "
+            "layercast, bf16, sgemm");
   EXPECT_EQ(error_of(find_contract, "fma-0"), error_of(find_numerics, "fma-0"));
-  EXPECT_EQ(error_of(find_contract, "bf16"), "numerics 'bf16' pins no bits; this needs a contract: fma-1, fma-1-kv16");
+  EXPECT_EQ(error_of(find_contract, "bf16"),
+            "numerics 'bf16' pins no bits; this needs a contract: fma-1, fma-1-kv16, exact-1, exact-1-kv16");
   EXPECT_EQ(error_of(find_numerics, "bf16"), "");
 }
 

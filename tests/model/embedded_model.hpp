@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/checkpoint_source.hpp"
@@ -33,10 +34,13 @@ struct GoldenAnswer {
   std::vector<std::int32_t> stop_tokens;
 };
 
-inline GoldenAnswer golden_answer() {
+inline GoldenAnswer golden_answer(std::string_view numerics = kDefaultNumerics) {
   const nlohmann::json json = read_json(REPROFUSE_GOLDEN_ANSWERS);
   const auto eos = checkpoint::Checkpoint::open(REPROFUSE_EMBEDDED_MODEL).eos_tokens();
-  return {json.at("prompt_tokens"), json.at("tokens"), json.at("digest"), {eos.ids.begin(), eos.ids.end()}};
+  return {json.at("prompt_tokens"),
+          json.at("tokens"),
+          json.at("digests").at(std::string(numerics)),
+          {eos.ids.begin(), eos.ids.end()}};
 }
 
 inline GenerateOptions at_most(std::int64_t tokens, const std::vector<std::int32_t>& stop_tokens = {}) {

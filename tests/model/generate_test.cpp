@@ -37,17 +37,19 @@ std::vector<NamedSampling> samplings() {
 }
 
 TEST(Generate, TheGoldenAnswerComesOutOfEveryInstructionSet) {
-  const GoldenAnswer golden = golden_answer();
-  for (const Isa isa : supported_isas()) {
-    const auto model = embedded_model(Context::cpu("fma-1", isa));
-    GenerateOptions options = asking_for(200);
-    options.stop_tokens = golden.stop_tokens;
-    const GenerateResult result = answer(*model, golden.prompt, options);
-    EXPECT_EQ(result.tokens, golden.tokens) << isa_name(isa);
-    EXPECT_EQ(result.digest, golden.digest) << isa_name(isa);
-    EXPECT_EQ(result.finish, FinishReason::kStop) << isa_name(isa);
-    EXPECT_EQ(result.steps, static_cast<std::int64_t>(golden.tokens.size()) + 1) << "the stop token had logits, too";
-  }
+  for (const char* numerics : {"fma-1", "exact-1"})
+    for (const Isa isa : supported_isas()) {
+      SCOPED_TRACE(std::string(numerics) + " on " + std::string(isa_name(isa)));
+      const GoldenAnswer golden = golden_answer(numerics);
+      const auto model = embedded_model(Context::cpu(numerics, isa));
+      GenerateOptions options = asking_for(200);
+      options.stop_tokens = golden.stop_tokens;
+      const GenerateResult result = answer(*model, golden.prompt, options);
+      EXPECT_EQ(result.tokens, golden.tokens);
+      EXPECT_EQ(result.digest, golden.digest);
+      EXPECT_EQ(result.finish, FinishReason::kStop);
+      EXPECT_EQ(result.steps, static_cast<std::int64_t>(golden.tokens.size()) + 1) << "the stop token had logits, too";
+    }
 }
 
 TEST(Generate, ThreadsMoveNoBit) {
@@ -108,8 +110,8 @@ TEST(Generate, AnotherSamplingPromptOrContractHasAnotherDigest) {
   other_prompt.erase(other_prompt.begin() + 5);
   digests.push_back(answer(*model, other_prompt, asking_for(kShortAnswer)).digest);
   digests.push_back(answer(*model, golden.prompt, asking_for(kShortAnswer - 1)).digest);
-  digests.push_back(
-      answer(*embedded_model(Context::cpu("fma-1-kv16")), golden.prompt, asking_for(kShortAnswer)).digest);
+  for (const char* numerics : {"fma-1-kv16", "exact-1", "exact-1-kv16"})
+    digests.push_back(answer(*embedded_model(Context::cpu(numerics)), golden.prompt, asking_for(kShortAnswer)).digest);
   std::sort(digests.begin(), digests.end());
   EXPECT_EQ(std::adjacent_find(digests.begin(), digests.end()), digests.end());
   std::sort(answers.begin(), answers.end());

@@ -5,8 +5,10 @@
 #include <optional>
 #include <string>
 
+#include "ops/contract.hpp"
 #include "reprofuse/error.hpp"
 #include "study/model_cases.hpp"
+#include "study/probe_models.hpp"
 
 namespace reprofuse::study {
 namespace {
@@ -47,11 +49,15 @@ TEST_P(ModelCuda, ALongTextCrossesTheBoundsOfItsGraphs) {
   EXPECT_EQ(logits_digest(*make_model(*context_, spec), spec, {.chunk = 1}), expected);
 }
 
-TEST_P(ModelCuda, SixteenBitCachesAgreeToo) {
+TEST_P(ModelCuda, EveryContractGivesItsCommittedDigest) {
   const ModelCase& spec = GetParam();
-  const std::string expected = logits_digest(*make_model(Context::cpu("fma-1-kv16"), spec), spec, {});
-  const auto model = make_model(Context::cuda("fma-1-kv16"), spec);
-  for (const std::int64_t chunk : {512, 1, 65}) EXPECT_EQ(logits_digest(*model, spec, {.chunk = chunk}), expected);
+  for (const Contract& contract : contracts()) {
+    const std::string expected = parse_model_golden({}, contract.name).at(spec.name);
+    const auto model = make_model(Context::cuda(contract.name), spec);
+    for (const std::int64_t chunk : {512, 1, 65})
+      EXPECT_EQ(logits_digest(*model, spec, {.chunk = chunk}), expected) << contract.name << ", chunks of " << chunk;
+    EXPECT_EQ(logits_digest(*model, spec, {.chunk = 9, .page_size = 32, .companions = 7}), expected) << contract.name;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, ModelCuda, testing::ValuesIn(model_cases()), [](const auto& param_info) {

@@ -1,5 +1,5 @@
-// The committed logits of every model case are those of the reference loops alone, put together here as NUMERICS.md
-// says: no kernel, no cache of the library's, no batch.
+// The committed logits of every model case, under every contract, are those of the reference loops alone, put together
+// here as NUMERICS.md says: no kernel, no cache of the library's, no batch.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "checkpoint/expected_tensors.hpp"
-#include "kernels/reference/linear.hpp"
 #include "kernels/reference/model_ops.hpp"
 #include "model/generate.hpp"
 #include "numerics/rotary.hpp"
 #include "numerics/widen.hpp"
+#include "ops/contract.hpp"
 #include "study/model_cases.hpp"
 #include "study/probe_models.hpp"
 #include "study/random_source.hpp"
@@ -33,8 +33,11 @@ struct Dense {
 
 class ReferenceModel {
  public:
-  explicit ReferenceModel(const ModelCase& spec)
-      : config_(spec.config), source_(spec.config, spec.dtype, spec.seed), tokens_(case_tokens(spec)) {
+  ReferenceModel(const Contract& contract, const ModelCase& spec)
+      : contract_(contract),
+        config_(spec.config),
+        source_(spec.config, spec.dtype, spec.seed),
+        tokens_(case_tokens(spec)) {
     tables_ = make_rotary_tables(config_.rotary, config_.head_dim, rows());
     for (std::int32_t i = 0; i < static_cast<std::int32_t>(rows()); ++i) positions_.push_back(i);
     sequences_.assign(tokens_.size(), 0);
@@ -78,7 +81,7 @@ class ReferenceModel {
     const HostTensor host(view);
     const std::vector<float> bias = with_bias ? vector(name + ".bias") : std::vector<float>{};
     Dense y{x.rows, view.shape[0]};
-    reference::linear_fma1(x.read(), weight_of(view, host), with_bias ? bias.data() : nullptr, y.view());
+    contract_.reference_linear(x.read(), weight_of(view, host), with_bias ? bias.data() : nullptr, y.view());
     return y;
   }
 
@@ -101,10 +104,11 @@ class ReferenceModel {
     const Dense v = linear(h, name("self_attn.v_proj"), config_.qkv_bias);
     const auto q_norm = config_.qk_norm ? vector(name("self_attn.q_norm.weight")) : std::vector<float>{};
     const auto k_norm = config_.qk_norm ? vector(name("self_attn.k_norm.weight")) : std::vector<float>{};
-    std::vector<float> keys(static_cast<std::size_t>(config_.kv_size() * kOnePage)), values(keys.size());
+    const auto cache_bytes = static_cast<std::size_t>(config_.kv_size() * kOnePage) * dtype_bytes(contract_.kv_dtype);
+    std::vector<std::byte> keys(cache_bytes), values(cache_bytes);
     const kernels::KvPages kv{.keys = keys.data(),
                               .values = values.data(),
-                              .dtype = DType::kF32,
+                              .dtype = contract_.kv_dtype,
                               .kv_heads = static_cast<std::int32_t>(config_.kv_heads),
                               .head_dim = static_cast<std::int32_t>(config_.head_dim),
                               .page_size = kOnePage};
@@ -147,16 +151,26 @@ class ReferenceModel {
 
   static constexpr std::int32_t kOnePage = 512;  // holds every case's text
 
+  const Contract& contract_;
   checkpoint::ModelConfig config_;
   RandomSource source_;
   std::vector<std::int32_t> tokens_, positions_, sequences_, page_table_;
   RotaryTables tables_;
 };
 
-TEST(ModelReference, CommittedDigestsAreThoseOfTheReferenceLoops) {
-  const ModelGolden golden = parse_model_golden({}, "fma-1");
+std::vector<std::string> names_of_contracts() {
+  std::vector<std::string> names;
+  for (const Contract& contract : contracts()) names.emplace_back(contract.name);
+  return names;
+}
+
+class ModelReference : public testing::TestWithParam<std::string> {};
+
+TEST_P(ModelReference, CommittedDigestsAreThoseOfTheReferenceLoops) {
+  const ModelGolden golden = parse_model_golden({}, GetParam());
+  EXPECT_EQ(golden.size(), model_cases().size());
   for (const ModelCase& spec : model_cases()) {
-    const Dense logits = ReferenceModel(spec).logits();
+    const Dense logits = ReferenceModel(find_contract(GetParam()), spec).logits();
     model::LogitsDigest digest;
     for (std::int64_t row = 0; row < logits.rows; ++row)
       digest.add(std::span(logits.values)
@@ -164,6 +178,13 @@ TEST(ModelReference, CommittedDigestsAreThoseOfTheReferenceLoops) {
     EXPECT_EQ(digest.hex(), golden.at(spec.name)) << spec.name;
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Contracts, ModelReference, testing::ValuesIn(names_of_contracts()),
+                         [](const auto& param_info) {
+                           std::string name = param_info.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
 
 }  // namespace
 }  // namespace reprofuse::study

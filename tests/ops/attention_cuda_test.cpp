@@ -1,62 +1,11 @@
 // Attention on the GPU: every kernel and every cut of the work gives the reference's bits.
-#include "kernels/cuda/attention.hpp"
 #include "numerics/exp.hpp"
-#include "ops/attention_case.hpp"
-#include "ops/model_ops_cuda_case.hpp"
+#include "ops/attention_cuda_case.hpp"
 
 namespace reprofuse {
 namespace {
 
-using cuda::AttentionKernels;
-using cuda::AttentionSchedule;
-
 constexpr DType kKvTypes[] = {DType::kF32, DType::kBF16};
-constexpr AttentionSchedule kSchedules[] = {
-    {AttentionKernels::kPrefill, 1, false},   {AttentionKernels::kDecode, 1, false},
-    {AttentionKernels::kDecode, 1, true},     {AttentionKernels::kDecode, 2, false},
-    {AttentionKernels::kDecode, 1000, false}, {AttentionKernels::kDecode, 3, true},
-    {AttentionKernels::kBoth, 1, false},      {AttentionKernels::kBoth, 2, false}};
-
-std::string name_of(const AttentionSchedule& schedule) {
-  constexpr const char* kNames[] = {"decode", "prefill", "both"};
-  return std::string(kNames[static_cast<int>(schedule.kernels)]) + " splits " + std::to_string(schedule.splits) +
-         (schedule.one_buffer ? " one buffer" : "");
-}
-
-class AttentionCuda : public ModelOpsCuda {
- protected:
-  static kernels::AttentionCall on_device(const kernels::AttentionCall& host, const DeviceKv& kv, const DeviceRows& q,
-                                          const DeviceRows& out) {
-    kernels::AttentionCall call = host;
-    call.q = q.const_view();
-    call.out = out.view();
-    call.batch = kv.batch();
-    call.kv = kv.pages();
-    return call;
-  }
-
-  // By the kernels of its own choice, and by every schedule there is.
-  void expect_reference_bits(AttentionCase& data) {
-    Rows expected = data.expected(), out = data.empty_result();
-    const DeviceKv kv(data.kv());
-    const DeviceRows q(data.queries());
-    const auto compare = [&](const auto& run, const std::string& what) {
-      Rows got = data.empty_result();
-      const DeviceRows device_out(got);
-      run(on_device(data.call(out), kv, q, device_out));
-      ASSERT_EQ(describe(failure()), "none") << what;
-      device_out.fetch(got);
-      ASSERT_TRUE(same_bits(got, expected)) << what;
-      ++runs_;
-    };
-    compare([&](const kernels::AttentionCall& call) { cuda::attention(launch(), call); }, "chosen");
-    for (const AttentionSchedule& schedule : kSchedules)
-      compare([&](const kernels::AttentionCall& call) { cuda::attention_with(launch(), call, schedule); },
-              name_of(schedule));
-  }
-
-  int runs_ = 0;
-};
 
 TEST_F(AttentionCuda, EveryHeadSizeHasTheReferenceBits) {
   for (const DType dtype : kKvTypes)
@@ -149,35 +98,6 @@ TEST_F(AttentionCuda, ANonFiniteScoreIsRecordedWithItsRowAndHead) {
     cuda::attention_with(launch(), on_device(data.call(out), pages, q, device_out), schedule);
     EXPECT_EQ(describe(failure()), "3:2") << name_of(schedule);
     EXPECT_EQ(describe(reference::attention(data.call(out))), "3:2");
-  }
-}
-
-// One captured graph serves a context that grows up to the bound it was captured with.
-TEST_F(AttentionCuda, ACapturedGraphFollowsAGrowingContext) {
-  constexpr std::int32_t kMaxKeys = 520;
-  const AttentionSpec spec{.kv = {.kv_heads = 2, .head_dim = 128, .page_size = 64}, .group = 3};
-  AttentionCase longest(spec, {{0, kMaxKeys - 1, 1}, {1, 300, 1}});
-  const DeviceKv kv(longest.kv());
-  const DeviceRows q(longest.queries());
-  Rows out = longest.empty_result();
-  const DeviceRows device_out(out);
-  const kernels::AttentionCall call = on_device(longest.call(out), kv, q, device_out);
-  const cuda::CudaGraph graph = cuda::CudaGraph::capture(0, [&](void* stream) {
-    cuda::Launch on = launch();
-    on.stream = stream;
-    cuda::attention(on, call);
-  });
-  for (const std::int32_t position : {0, 1, 63, 64, 200, kMaxKeys - 1}) {
-    const std::int32_t positions[] = {position, 300};
-    cuda::copy_to_device(const_cast<std::int32_t*>(call.batch.positions), positions, sizeof(positions));
-    graph.replay(launch().stream);
-    EXPECT_EQ(describe(failure()), "none");
-    device_out.fetch(out);
-    Rows expected = longest.empty_result();
-    kernels::AttentionCall host = longest.call(expected);
-    host.batch.positions = positions;
-    reference::attention(host);
-    EXPECT_TRUE(same_bits(out, expected)) << "position " << position;
   }
 }
 

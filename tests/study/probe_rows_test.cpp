@@ -22,10 +22,11 @@ TEST(ProbeRows, BatchSizesAreOneToNineAndAroundPowersOfTwo) {
 
 TEST(ProbeRows, RowBitsDoNotDependOnBatchSizeOnAnyIsa) {
   ThreadPool pool(2);
-  for (const Isa isa : supported_isas()) {
-    const auto found = probe_rows(kernels_of(Context::cpu("fma-1", isa, 2)), 257, pool);
-    EXPECT_FALSE(found.has_value()) << isa_name(isa) << ": " << found->description();
-  }
+  for (const char* numerics : {"fma-1", "exact-1"})
+    for (const Isa isa : supported_isas()) {
+      const auto found = probe_rows(kernels_of(Context::cpu(numerics, isa, 2)), 257, pool);
+      EXPECT_FALSE(found.has_value()) << numerics << " on " << isa_name(isa) << ": " << found->description();
+    }
 }
 
 TEST(ProbeRows, AnOrderThatDependsOnTheBatchIsCaughtWithItsPlace) {

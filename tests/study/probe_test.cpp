@@ -6,6 +6,7 @@
 #include <set>
 
 #include "reprofuse/error.hpp"
+#include "study/altered_exact.hpp"
 #include "study/altered_linear.hpp"
 
 namespace reprofuse::study {
@@ -18,8 +19,12 @@ const Contract& fma1() {
   return find_contract("fma-1");
 }
 
-Golden built_in() {
-  return parse_golden(fma1().golden, "built-in");
+const Contract& exact() {
+  return find_contract("exact-1");
+}
+
+Golden built_in(const Contract& contract = fma1()) {
+  return parse_golden(contract.golden, "built-in");
 }
 
 Golden golden_of(const ProbeCase& spec, ThreadPool& pool) {
@@ -31,45 +36,51 @@ const ProbeCase& find_case(const std::vector<ProbeCase>& cases, std::string_view
   return *std::find_if(cases.begin(), cases.end(), [&](const ProbeCase& spec) { return spec.name == name; });
 }
 
-TEST(Probe, EveryCaseHasItsOwnNameSeedAndGoldenDigest) {
-  const Golden golden = built_in();
+TEST(Probe, EveryCaseHasItsOwnNameSeedAndGoldenDigests) {
   std::set<std::string> names;
   std::set<std::uint64_t> seeds;
   std::set<std::string> digests;
-  for (const ProbeCase& spec : all_probe_cases()) {
-    const GoldenCase* known = golden.find(spec.name);
-    ASSERT_NE(known, nullptr) << spec.name;
-    EXPECT_EQ(known->spec, spec) << spec.name;
-    EXPECT_EQ(known->sha256.size(), 64U) << spec.name;
-    names.insert(spec.name);
-    seeds.insert(spec.seed);
-    digests.insert(known->sha256);
+  for (const Contract* contract : {&fma1(), &exact()}) {
+    const Golden golden = built_in(*contract);
+    EXPECT_EQ(golden.contract, contract->name);
+    EXPECT_EQ(golden.cases.size(), 16U);
+    for (const ProbeCase& spec : all_probe_cases()) {
+      const GoldenCase* known = golden.find(spec.name);
+      ASSERT_NE(known, nullptr) << spec.name;
+      EXPECT_EQ(known->spec, spec) << spec.name;
+      EXPECT_EQ(known->sha256.size(), 64U) << spec.name;
+      names.insert(spec.name);
+      seeds.insert(spec.seed);
+      digests.insert(known->sha256);
+    }
   }
   EXPECT_EQ(names.size(), 16U);
   EXPECT_EQ(seeds.size(), 16U);
-  EXPECT_EQ(digests.size(), 16U);
-  EXPECT_EQ(golden.cases.size(), 16U);
+  EXPECT_EQ(digests.size(), 32U) << "two contracts share a digest";
 }
 
 TEST(Probe, TheReferenceGivesTheGoldenDigests) {
   ThreadPool pool(2);
   const auto cases = all_probe_cases();
-  for (const char* name : {"decode-bf16", "decode-f16", "decode-f32", "ragged-bf16", "ragged-probe"}) {
-    const auto result = probe_case(fma1(), built_in(), reference_of(fma1(), pool), find_case(cases, name), false, pool);
-    EXPECT_EQ(result.verdict, GoldenVerdict::kMatches) << name << ": " << result.explanation;
-  }
+  for (const Contract* contract : {&fma1(), &exact()})
+    for (const char* name : {"decode-bf16", "decode-f16", "decode-f32", "ragged-bf16", "ragged-probe"}) {
+      const auto result = probe_case(*contract, built_in(*contract), reference_of(*contract, pool),
+                                     find_case(cases, name), false, pool);
+      EXPECT_EQ(result.verdict, GoldenVerdict::kMatches) << contract->name << " " << name << ": " << result.explanation;
+    }
 }
 
 TEST(Probe, EveryIsaGivesTheGoldenDigestsAtAnyThreadCount) {
   ThreadPool pool(2);
-  for (const Isa isa : supported_isas())
-    for (const int threads : {1, 3})
-      for (const ProbeCase& spec : quick_probe_cases()) {
-        const Context context = Context::cpu("fma-1", isa, threads);
-        const auto result = probe_case(fma1(), built_in(), kernels_of(context), spec, true, pool);
-        EXPECT_EQ(result.verdict, GoldenVerdict::kMatches) << spec.name << ": " << result.explanation;
-        EXPECT_EQ(result.implementation, isa_name(isa));
-      }
+  for (const Contract* contract : {&fma1(), &exact()})
+    for (const Isa isa : supported_isas())
+      for (const int threads : {1, 3})
+        for (const ProbeCase& spec : quick_probe_cases()) {
+          const Context context = Context::cpu(contract->name, isa, threads);
+          const auto result = probe_case(*contract, built_in(*contract), kernels_of(context), spec, true, pool);
+          EXPECT_EQ(result.verdict, GoldenVerdict::kMatches) << spec.name << ": " << result.explanation;
+          EXPECT_TRUE(result.implementation.starts_with(isa_name(isa))) << result.implementation;
+        }
 }
 
 class ProbeNegativeControl : public testing::TestWithParam<Alteration> {};
@@ -88,11 +99,27 @@ TEST_P(ProbeNegativeControl, AnAlteredOrderMissesTheGoldenDigest) {
 INSTANTIATE_TEST_SUITE_P(Orders, ProbeNegativeControl,
                          testing::Values(Alteration::kFoldDescending, Alteration::kUnfused, Alteration::kHalfSegments));
 
+class ProbeExactNegativeControl : public testing::TestWithParam<ExactAlteration> {};
+
+TEST_P(ProbeExactNegativeControl, AnAlteredContractMissesTheGoldenDigest) {
+  ThreadPool pool(2);
+  const ProbeCase ragged = find_case(all_probe_cases(), "ragged-bf16");
+  const auto result = probe_case(exact(), built_in(exact()), altered(GetParam()), ragged, true, pool);
+  EXPECT_EQ(result.verdict, GoldenVerdict::kDiffers);
+  EXPECT_NE(result.explanation.find("values differ, the first at row "), std::string::npos) << result.explanation;
+}
+
+INSTANTIATE_TEST_SUITE_P(Contracts, ProbeExactNegativeControl,
+                         testing::Values(ExactAlteration::kNineProducts, ExactAlteration::kNegativeBytes,
+                                         ExactAlteration::kTwoParts));
+
 // Without this the controls above would also pass on loops that are wrong in some other way.
 TEST(Probe, TheUnalteredControlMatches) {
   ThreadPool pool(2);
   const ProbeCase ragged = find_case(all_probe_cases(), "ragged-bf16");
   EXPECT_EQ(probe_case(fma1(), built_in(), altered(Alteration::kNone), ragged, false, pool).verdict,
+            GoldenVerdict::kMatches);
+  EXPECT_EQ(probe_case(exact(), built_in(exact()), altered(ExactAlteration::kNone), ragged, false, pool).verdict,
             GoldenVerdict::kMatches);
   EXPECT_EQ(
       probe_case(fma1(), golden_of(kSmallDecode, pool), altered(Alteration::kNone), kSmallDecode, false, pool).verdict,

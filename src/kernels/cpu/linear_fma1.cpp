@@ -6,9 +6,10 @@
 #include "base/math.hpp"
 #include "kernels/cpu/first_place.hpp"
 #include "kernels/cpu/linear_fma1_kernels.hpp"
+#include "kernels/cpu/linear_schedule.hpp"
+#include "kernels/cpu/panel_output.hpp"
 #include "kernels/cpu/panels.hpp"
 #include "numerics/order.hpp"
-#include "numerics/widen.hpp"
 
 namespace reprofuse::cpu {
 namespace {
@@ -16,37 +17,12 @@ namespace {
 using kernels::LinearCall;
 using kernels::Place;
 
-// How the rows and panels of one call are cut into tasks. No bit depends on it.
-struct Schedule {
-  std::int64_t m;
-  std::int64_t blocks;            // of rows, sized as evenly as possible
-  std::int64_t blocks_per_chunk;  // a task computes a chunk of blocks for a group of panels
-  std::int64_t chunks;
-  std::int64_t groups;
-
-  std::int64_t row(std::int64_t block) const { return block * (m / blocks) + std::min(block, m % blocks); }
-  int rows(std::int64_t block) const { return static_cast<int>(row(block + 1) - row(block)); }
-};
-
 constexpr std::int64_t kGroupWidth = std::int64_t{kGroupPanels} * kPanel;
 constexpr std::int64_t kTotals = 8192;  // running totals of a task: 32 KiB on its thread's stack
 static_assert(kMaxTileRows * kGroupWidth <= kTotals);
 
-Schedule make_schedule(const LinearFma1Kernels& kernels, std::int64_t m, std::int64_t panels, int threads) {
-  const std::int64_t groups = ceil_div<std::int64_t>(panels, kGroupPanels);
-  const std::int64_t blocks = ceil_div<std::int64_t>(m, kernels.rows);
-  const std::int64_t most = kTotals / (kGroupWidth * kernels.rows);
-  const std::int64_t fair = blocks * groups / (threads * kTasksPerThread);
-  const std::int64_t blocks_per_chunk = std::clamp<std::int64_t>(fair, 1, most);
-  return {.m = m,
-          .blocks = blocks,
-          .blocks_per_chunk = blocks_per_chunk,
-          .chunks = ceil_div(blocks, blocks_per_chunk),
-          .groups = groups};
-}
-
 // Block b of rows as [k][rows of the block], starting at element row(b) * k: a single row is its own block.
-void pack_rows(ConstMatrix x, const Schedule& schedule, float* packed, ThreadPool& pool) {
+void pack_rows(ConstMatrix x, const LinearSchedule& schedule, float* packed, ThreadPool& pool) {
   const std::int64_t segments = fma1::segment_count(x.cols);
   pool.parallel_for(schedule.blocks * segments, [&](std::int64_t index, int) {
     const std::int64_t block = index / segments;
@@ -76,10 +52,8 @@ class LinearFma1 final : public kernels::PreparedLinear {
   std::string implementation() const override { return std::string(kernels_.target); }
 
  private:
-  void run_task(const LinearCall& call, const Schedule& schedule, const float* x, std::int64_t task,
+  void run_task(const LinearCall& call, const LinearSchedule& schedule, const float* x, std::int64_t task,
                 FirstPlace& non_finite) const;
-  void store_row(const LinearCall& call, const float* totals, std::int64_t row, std::int64_t panel,
-                 FirstPlace& non_finite) const;
 
   const LinearFma1Kernels& kernels_;
   ThreadPool& pool_;
@@ -88,28 +62,26 @@ class LinearFma1 final : public kernels::PreparedLinear {
 
 std::optional<Place> LinearFma1::run(const LinearCall& call) const {
   const auto panels = static_cast<std::int64_t>(panels_.columns().size());
-  const Schedule schedule = make_schedule(kernels_, call.x.rows, panels, pool_.threads());
+  const LinearSchedule schedule =
+      make_linear_schedule(call.x.rows, kernels_.rows, kTotals / kGroupWidth, panels, pool_.threads());
   const float* x = call.x.data;
   if (call.x.rows > 1) {
     pack_rows(call.x, schedule, static_cast<float*>(call.workspace), pool_);
     x = static_cast<const float*>(call.workspace);
   }
   FirstPlace non_finite;
-  pool_.parallel_for(schedule.groups * schedule.chunks,
-                     [&](std::int64_t task, int) { run_task(call, schedule, x, task, non_finite); });
+  pool_.parallel_for(schedule.tasks(), [&](std::int64_t task, int) { run_task(call, schedule, x, task, non_finite); });
   return non_finite.get();
 }
 
 // Segments outermost: the group's weights of one segment stay in cache while every block of rows passes over them.
-// Neighbouring tasks share their rows, which are the larger operand to keep near.
-void LinearFma1::run_task(const LinearCall& call, const Schedule& schedule, const float* x, std::int64_t task,
+void LinearFma1::run_task(const LinearCall& call, const LinearSchedule& schedule, const float* x, std::int64_t task,
                           FirstPlace& non_finite) const {
   alignas(64) float totals[kTotals];
-  const std::int64_t block_begin = task / schedule.groups * schedule.blocks_per_chunk;
-  const std::int64_t block_end = std::min(schedule.blocks, block_begin + schedule.blocks_per_chunk);
-  const std::int64_t panel_begin = task % schedule.groups * kGroupPanels;
-  const auto all_panels = static_cast<std::int64_t>(panels_.columns().size());
-  const std::int64_t panel_end = std::min<std::int64_t>(all_panels, panel_begin + kGroupPanels);
+  const std::int64_t block_begin = schedule.block_begin(task);
+  const std::int64_t block_end = schedule.block_end(task);
+  const std::int64_t panel_begin = schedule.panel_begin(task);
+  const std::int64_t panel_end = schedule.panel_end(task);
   const std::int64_t first_row = schedule.row(block_begin);
   const SegmentKernel kernel = kernels_.kernel(panels_.dtype());
 
@@ -129,27 +101,8 @@ void LinearFma1::run_task(const LinearCall& call, const Schedule& schedule, cons
   }
   for (std::int64_t row = first_row; row < schedule.row(block_end); ++row)
     for (std::int64_t panel = panel_begin; panel < panel_end; ++panel)
-      store_row(call, totals + (row - first_row) * kGroupWidth + (panel - panel_begin) * kPanel, row, panel,
-                non_finite);
-}
-
-// Bias, check, store. An infinity or a NaN on the way to a total stays one, so looking at results misses nothing.
-void LinearFma1::store_row(const LinearCall& call, const float* totals, std::int64_t row, std::int64_t panel,
-                           FirstPlace& non_finite) const {
-  const PanelColumns& columns = panels_.columns()[static_cast<std::size_t>(panel)];
-  const LinearOutput& output = call.outputs[columns.output];
-  const float* bias = output.bias == nullptr ? nullptr : output.bias + columns.column;
-  float* y = output.y.data + row * output.y.stride + columns.column;
-  bool finite = true;
-  for (std::int64_t c = 0; c < columns.columns; ++c) {
-    const float value = bias == nullptr ? totals[c] : totals[c] + bias[c];
-    finite &= is_finite_bits(value);
-    y[c] = value;
-  }
-  if (finite) [[likely]]
-    return;
-  const float* first = std::find_if_not(y, y + columns.columns, is_finite_bits);
-  non_finite.add({row, columns.concatenated + (first - y)});
+      store_panel_row(call, panels_.columns()[static_cast<std::size_t>(panel)],
+                      totals + (row - first_row) * kGroupWidth + (panel - panel_begin) * kPanel, row, non_finite);
 }
 
 }  // namespace

@@ -5,18 +5,16 @@
 #include <cstdint>
 #include <string_view>
 
+#include "kernels/cpu/linear_schedule.hpp"
+#include "kernels/cpu/panels.hpp"
 #include "reprofuse/context.hpp"
 #include "reprofuse/types.hpp"
 
 namespace reprofuse::cpu {
 
-// Output columns in a panel of packed weights: the same for every register width, so packing knows no ISA.
-inline constexpr int kPanel = 16;
-
-// The most a kernel takes at once. Rows are read once per group of panels, so a group may be wider than a register
+// The most rows a kernel takes at once. Rows are read once per group of panels, so a group may be wider than a register
 // tile.
 inline constexpr int kMaxTileRows = 12;
-inline constexpr int kGroupPanels = 4;
 
 // One segment of K for `rows` rows and `panels` panels.
 struct SegmentTile {

@@ -1,17 +1,10 @@
 // The micro-kernels of one target. Only linear_fma1_simd.cpp includes this, once per target: hence no guard.
+#include "kernels/cpu/weight_words-inl.hpp"
 
 static_assert(HWY_NATIVE_FMA, "a multiply and an add would round twice");
 
 HWY_BEFORE_NAMESPACE();
 namespace reprofuse::cpu::HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
-
-using Floats = hn::ScalableTag<float>;
-using Words = hn::ScalableTag<std::uint32_t>;
-using Vector = hn::Vec<Floats>;
-using WordVector = hn::Vec<Words>;
-constexpr int kLanes = HWY_LANES(float);
-static_assert(kPanel % kLanes == 0);
 
 // Tiles: as many accumulators as leave room for a row of weights, an activation and a constant without a spill.
 #if HWY_TARGET == HWY_AVX3
@@ -27,36 +20,6 @@ constexpr int kTileRows = 6, kTilePanels = 1;  // 24 of 32 registers
 // One row: enough chains to hide the latency of a fused multiply-add, and few enough streams for the prefetchers.
 constexpr int kDecodePanels = 4;
 static_assert(kTileRows <= kMaxTileRows && kTilePanels <= kGroupPanels && kDecodePanels <= kGroupPanels);
-
-// How a packed word becomes weights. A pair holds term k in its low and term k + 1 in its high half.
-struct Bf16Pair {
-  static constexpr int kTerms = 2;
-  static HWY_INLINE Vector term(WordVector words, hwy::SizeTag<0>) {
-    return hn::BitCast(Floats(), hn::ShiftLeft<16>(words));
-  }
-  static HWY_INLINE Vector term(WordVector words, hwy::SizeTag<1>) {
-    return hn::BitCast(Floats(), hn::And(words, hn::Set(Words(), 0xffff0000U)));
-  }
-};
-
-// Sign and fields move down three places together; the product corrects the exponent and is exact.
-struct F16Pair {
-  static constexpr int kTerms = 2;
-  static HWY_INLINE Vector term(WordVector words, hwy::SizeTag<0>) {
-    return term(hn::ShiftLeft<16>(words), hwy::SizeTag<1>());
-  }
-  static HWY_INLINE Vector term(WordVector words, hwy::SizeTag<1>) {
-    const hn::RebindToSigned<Words> ints;
-    const auto moved = hn::ShiftRight<3>(hn::BitCast(ints, words));
-    const auto fields = hn::And(hn::BitCast(Words(), moved), hn::Set(Words(), 0x8fffe000U));
-    return hn::Mul(hn::BitCast(Floats(), fields), hn::Set(Floats(), 0x1p112F));
-  }
-};
-
-struct F32Word {
-  static constexpr int kTerms = 1;
-  static HWY_INLINE Vector term(WordVector words, hwy::SizeTag<0>) { return hn::BitCast(Floats(), words); }
-};
 
 // One word's worth of terms starts at `words` in the first panel and at `x` in the block of rows.
 template <class Weight, int kRows, int kPanels, std::size_t kTerm>

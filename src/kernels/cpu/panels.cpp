@@ -10,13 +10,11 @@
 
 #include "base/check.hpp"
 #include "base/math.hpp"
-#include "kernels/cpu/linear_fma1_kernels.hpp"
 #include "numerics/widen.hpp"
 
 namespace reprofuse::cpu {
 namespace {
 
-constexpr std::size_t kCacheLine = 64;
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
 // Large blocks start on a huge page and ask for more: streaming weights then misses the TLB 512 times less often. What

@@ -6,6 +6,7 @@
 // Columns past the end of a matrix are zero; their results are never stored.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -16,6 +17,11 @@
 #include "reprofuse/types.hpp"
 
 namespace reprofuse::cpu {
+
+// Output columns in a panel: the same for every register width, so packing knows no ISA.
+inline constexpr int kPanel = 16;
+
+inline constexpr std::size_t kCacheLine = 64;
 
 // Which outputs a panel computes.
 struct PanelColumns {

@@ -13,7 +13,7 @@ namespace {
 using namespace fma1::ops;  // NOLINT(google-build-using-namespace): the kernels of this operation
 
 constexpr int kMostDecodeChunk = 4;  // rows: a batch of chunks no longer than this is decoded row by row
-constexpr int kBlocksPerSm = 48;     // of decode, when the keys allow it: three at a time, sixteen rounds
+constexpr int kDecodeRounds = 16;    // of blocks that run at once, when the keys allow it
 constexpr std::size_t kMaxPartialBytes = std::size_t{256} << 20;
 
 // Key blocks of one row, at most.
@@ -79,9 +79,10 @@ AttentionParams params_of(const Launch& launch, const kernels::AttentionCall& ca
   p.splits = schedule.splits;
   p.key_blocks = key_blocks_of(call.batch.max_keys, call.window);
   p.one_buffer = schedule.one_buffer;
+  p.prefetch = schedule.prefetch;
   const std::int64_t partials = slots_of(call, schedule.kernels) * p.heads * p.key_blocks;
-  p.max_and_sum = reinterpret_cast<float2*>(static_cast<unsigned char*>(launch.workspace) + kWorkspaceHead);
-  p.weighted = reinterpret_cast<float*>(p.max_and_sum + partials);
+  p.weighted = reinterpret_cast<float*>(static_cast<unsigned char*>(launch.workspace) + kWorkspaceHead);
+  p.max_and_sum = reinterpret_cast<float2*>(p.weighted + partials * p.kv.head_dim);
   return p;
 }
 
@@ -102,9 +103,10 @@ void launch_decode(const Launch& launch, const kernels::AttentionCall& call, con
       .shared_bytes = decode_shared_bytes(p.kv.head_dim, p.set_heads, element_bytes(call.kv), p.one_buffer)};
   check(launch_kernel(decode, shape, p, launch.stream), "attention_decode");
   if (p.splits == 1) return;
-  const GridShape merge{.grid = dim3(static_cast<unsigned>(p.heads), static_cast<unsigned>(slots)),
-                        .threads = kMergeThreads};
-  check(launch_kernel(merge_kernel(), merge, p, launch.stream), "attention_merge");
+  const GridShape merge{
+      .grid = dim3(static_cast<unsigned>(ceil_div(p.heads, kMergeHeads)), static_cast<unsigned>(slots)),
+      .threads = kMergeThreads};
+  check(launch_kernel(merge_kernel(p.kv.head_dim), merge, p, launch.stream), "attention_merge");
 }
 
 void launch_prefill(const Launch& launch, const kernels::AttentionCall& call, const AttentionParams& p) {
@@ -147,7 +149,7 @@ std::size_t attention_workspace_bytes(int heads, int head_dim, int chunk_count, 
 
 AttentionSchedule choose_attention_schedule(const Launch& launch, const kernels::AttentionCall& call) {
   const kernels::Batch& batch = call.batch;
-  AttentionSchedule schedule{.kernels = AttentionKernels::kBoth, .splits = 1, .one_buffer = false};
+  AttentionSchedule schedule{.kernels = AttentionKernels::kBoth, .splits = 1, .one_buffer = false, .prefetch = false};
   if (batch.max_chunk_rows <= kMostDecodeChunk)
     schedule.kernels = AttentionKernels::kDecode;
   else if (batch.rows == batch.max_chunk_rows * batch.chunk_count)  // no chunk has a single row
@@ -158,10 +160,11 @@ AttentionSchedule choose_attention_schedule(const Launch& launch, const kernels:
   const int key_blocks = key_blocks_of(batch.max_keys, call.window);
   const std::int64_t slots = slots_of(call, schedule.kernels);
   if (partial_bytes(slots, call.heads, call.kv.head_dim, key_blocks) > kMaxPartialBytes) return schedule;
-  const std::int64_t wanted =
-      std::int64_t{kBlocksPerSm} * device_attribute(launch.ordinal, cudaDevAttrMultiProcessorCount);
+  const std::int64_t round =
+      std::int64_t{kDecodeBlocksAtOnce} * device_attribute(launch.ordinal, cudaDevAttrMultiProcessorCount);
   const std::int64_t shares = slots * call.kv.kv_heads * set_count(call);
-  schedule.splits = static_cast<int>(std::clamp<std::int64_t>(ceil_div(wanted, shares), 1, key_blocks));
+  schedule.splits = static_cast<int>(std::clamp<std::int64_t>(ceil_div(kDecodeRounds * round, shares), 1, key_blocks));
+  schedule.prefetch = shares * schedule.splits <= round;  // later rounds do not start early
   return schedule;
 }
 

@@ -45,6 +45,22 @@ __device__ inline int row_of_slot(const AttentionParams& p, int slot) {
   return chunk.rows < p.prefill_from ? chunk.first_row : -1;
 }
 
+// What a slot of the decode kernels stands for. The arrays of a batch are written by copies, for which every kernel
+// waits before it starts: they may be read before wait_for_previous_kernel().
+struct DecodeRow {
+  int slot, row, sequence;
+  KeyRange range;
+  int first_block, key_blocks;  // those of the keys that it sees; 0: the slot stands for no row
+
+  __device__ DecodeRow(const AttentionParams& p, int slot_)
+      : slot(slot_),
+        row(row_of_slot(p, slot)),
+        sequence(row < 0 ? 0 : p.sequences[row]),
+        range(p, row < 0 ? -1 : p.positions[row]),
+        first_block(range.first_block()),
+        key_blocks(min(range.blocks(), p.key_blocks)) {}
+};
+
 // The pages of one key block, spread over the lanes of a warp. Those without a key in the range are not looked up: they
 // may not exist.
 struct BlockPages {
@@ -54,6 +70,7 @@ struct BlockPages {
     const int first = block * kKeyBlock + threadIdx.x % (kKeyBlock / kLeastPage) * kLeastPage;
     pages = first < range.end && first + kLeastPage > range.begin ? p.kv.page_of(sequence, first) : 0;
   }
+  __device__ int own() const { return pages; }
   // Whole warps must ask together.
   __device__ int of(int key_in_block) const { return __shfl_sync(~0u, pages, key_in_block / kLeastPage); }
 };

@@ -10,7 +10,7 @@ namespace reprofuse::cuda::fma1::ops {
 
 // Scores of the block's keys: one chain over d each.
 template <typename S>
-__device__ inline void score_keys(const AttentionParams& p, const DecodeRow<S>& at, const DecodeShared<S>& shared,
+__device__ inline void score_keys(const AttentionParams& p, const DecodeShare& at, const DecodeShared<S>& shared,
                                   int block) {
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
   const int key = warp % 2 * kWarp + lane, first_head = warp / 2;
@@ -45,7 +45,7 @@ __device__ inline void score_keys(const AttentionParams& p, const DecodeRow<S>& 
 
 // Scores become weights; a warp takes every fourth head.
 template <typename S>
-__device__ inline void weigh_keys(const DecodeRow<S>& at, const DecodeShared<S>& shared) {
+__device__ inline void weigh_keys(const DecodeShare& at, const DecodeShared<S>& shared) {
   const int lane = threadIdx.x % kWarp;
   for (int head = threadIdx.x / kWarp; head < at.heads.count; head += kDecodeThreads / kWarp) {
     float* weights = shared.weights + head * kKeyBlock;
@@ -138,7 +138,7 @@ struct DecodeSums {
     }
   }
 
-  __device__ void store_partial(const AttentionParams& p, const DecodeRow<S>& at, int block) const {
+  __device__ void store_partial(const AttentionParams& p, const DecodeShare& at, int block) const {
     for_each(p, at.heads, [&](int head, int i, int d, int j) {
       const std::int64_t partial = (static_cast<std::int64_t>(at.slot) * p.heads + head) * p.key_blocks + block;
       p.weighted[partial * S::head_dim(p) + d] = weighted[i][j];
@@ -146,7 +146,7 @@ struct DecodeSums {
     });
   }
 
-  __device__ void store_result(const AttentionParams& p, const DecodeRow<S>& at) const {
+  __device__ void store_result(const AttentionParams& p, const DecodeShare& at) const {
     for_each(p, at.heads, [&](int head, int i, int d, int j) {
       p.out[at.row * p.out_stride + head * S::head_dim(p) + d] = finished(weighted[i][j], sum[i]);
     });
@@ -154,7 +154,7 @@ struct DecodeSums {
 };
 
 template <typename S>
-__device__ inline void load_query(const AttentionParams& p, const DecodeRow<S>& at, float* to) {
+__device__ inline void load_query(const AttentionParams& p, const DecodeShare& at, float* to) {
   const float* from = p.q + at.row * p.q_stride + at.heads.first * S::head_dim(p);
   for (int i = threadIdx.x; i < S::kHeads * S::head_dim(p); i += kDecodeThreads)
     to[i] = i < at.heads.count * S::head_dim(p) ? from[i] : 0.0f;  // the heads of a set lie side by side
@@ -165,26 +165,25 @@ template <typename S>
 __global__ __launch_bounds__(kDecodeThreads) void attention_decode(const __grid_constant__ AttentionParams p) {
   extern __shared__ __align__(128) unsigned char memory[];
   let_next_kernel_start();
-  wait_for_previous_kernel();
-  const int row = row_of_slot(p, blockIdx.z);
-  if (row < 0) return;
-  const DecodeRow<S> at{static_cast<int>(blockIdx.z), row, p.sequences[row], KeyRange(p, p.positions[row]), HeadSet(p)};
-  const int first = at.range.first_block(), count = min(at.range.blocks(), p.key_blocks);
-  if (blockIdx.x >= count) return;
-  const DecodeShared<S> shared(memory, p);
+  const DecodeShare at(p);
+  const bool has_work = blockIdx.x < at.key_blocks;
   BlockPages pages;
-  pages.load(p, at.sequence, first + blockIdx.x, at.range);
-  fetch_keys<S>(p, at, pages, first + blockIdx.x, shared.keys);
+  if (has_work) pages.load(p, at.sequence, at.first_block + blockIdx.x, at.range);
+  if (has_work && p.prefetch) prefetch_block<S>(p, at, pages, at.first_block + blockIdx.x);
+  wait_for_previous_kernel();
+  if (!has_work) return;
+  const DecodeShared<S> shared(memory, p);
+  fetch_keys<S>(p, at, pages, at.first_block + blockIdx.x, shared.keys);
   commit_copies();
-  if (!p.one_buffer) fetch_values<S>(p, at, pages, first + blockIdx.x, shared.values);
+  if (!p.one_buffer) fetch_values<S>(p, at, pages, at.first_block + blockIdx.x, shared.values);
   commit_copies();
   load_query<S>(p, at, shared.query);
 
   DecodeSums<S> total, next;
   total.clear();
-  for (int i = blockIdx.x; i < count; i += p.splits) {
-    const int block = first + i;
-    const bool more = i + p.splits < count;
+  for (int i = blockIdx.x; i < at.key_blocks; i += p.splits) {
+    const int block = at.first_block + i;
+    const bool more = i + p.splits < at.key_blocks;
     wait_for_copies<1>();  // for the keys
     __syncthreads();
     score_keys<S>(p, at, shared, block);

@@ -43,16 +43,34 @@ struct DecodeShared {
   }
 };
 
-template <typename S>
-struct DecodeRow {
-  int slot, row, sequence;
-  KeyRange range;
+// What a block owns: a row, a set of heads, and every p.splits-th key block from blockIdx.x on.
+struct DecodeShare : DecodeRow {
   HeadSet heads;
+
+  __device__ explicit DecodeShare(const AttentionParams& p) : DecodeRow(p, blockIdx.z), heads(p) {}
 };
+
+// Brings the keys and values of a block into the L2, where the kernels that still run write the newest of them: nothing
+// is read yet. For pages of one key block at most, which lie in one piece.
+template <typename S>
+__device__ inline void prefetch_block(const AttentionParams& p, const DecodeShare& at, const BlockPages& pages,
+                                      int block) {
+#if __CUDA_ARCH__ >= 900
+  const int key = threadIdx.x * kLeastPage, position = block * kKeyBlock + key;
+  if (p.kv.page_size() > kKeyBlock || key >= kKeyBlock || key % p.kv.page_size() != 0) return;
+  if (position >= at.range.end || position + kLeastPage <= at.range.begin) return;  // its page was not looked up
+  const std::int64_t first = p.kv.head_offset(pages.own(), at.heads.kv_head);
+  const unsigned bytes = static_cast<unsigned>(S::head_dim(p) * sizeof(typename S::Bits)) << p.kv.page_shift;
+  for (const void* cache : {p.kv.keys, p.kv.values}) {
+    const auto* from = static_cast<const typename S::Bits*>(cache) + first;
+    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes));
+  }
+#endif
+}
 
 // Keys of the block that the row does not see stay what they were; their scores are masked.
 template <typename S>
-__device__ inline void fetch_keys(const AttentionParams& p, const DecodeRow<S>& at, const BlockPages& pages, int block,
+__device__ inline void fetch_keys(const AttentionParams& p, const DecodeShare& at, const BlockPages& pages, int block,
                                   typename S::Bits* to) {
   const int key = threadIdx.x % S::kKeyVectors * S::kPerVector;
   const int position = block * kKeyBlock + key;
@@ -67,8 +85,8 @@ __device__ inline void fetch_keys(const AttentionParams& p, const DecodeRow<S>& 
 
 // Values that the row does not see become 0: their weight is 0, and 0 times what lies there might be a NaN.
 template <typename S>
-__device__ inline void fetch_values(const AttentionParams& p, const DecodeRow<S>& at, const BlockPages& pages,
-                                    int block, typename S::Bits* to) {
+__device__ inline void fetch_values(const AttentionParams& p, const DecodeShare& at, const BlockPages& pages, int block,
+                                    typename S::Bits* to) {
   const int vectors = S::head_dim(p) / S::kPerVector;
   const auto* values = static_cast<const typename S::Bits*>(p.kv.values);
   // A head has an even number of vectors, so the threads come out even.

@@ -38,6 +38,7 @@ struct AttentionParams {
   int splits;           // blocks that share a row's key blocks in turn; 1: the block folds them itself
   int key_blocks;       // bound on those of one row
   bool one_buffer;      // keys and values take turns in shared memory, for a device with little of it
+  bool prefetch;        // into the L2, before the kernels ahead have finished
   float* weighted;      // [slots, heads, key_blocks, head_dim]
   float2* max_and_sum;  // [slots, heads, key_blocks]
 };
@@ -53,13 +54,14 @@ struct AttentionKernel {
 };
 
 inline constexpr int kDecodeThreads = 128;
+inline constexpr int kDecodeBlocksAtOnce = 3;  // on one multiprocessor, with heads of 128 elements in FP32
 // Grid: splits, kv_heads * sets, slots.
 const void* decode_kernel_f32(int head_dim, int set_heads);
 const void* decode_kernel_bf16(int head_dim, int set_heads);
 int decode_shared_bytes(int head_dim, int set_heads, int element_bytes, bool one_buffer);
 
-inline constexpr int kMergeThreads = 128;
-const void* merge_kernel();  // grid: heads, slots
+inline constexpr int kMergeThreads = 128, kMergeHeads = 4;  // of a block: a warp has a head
+const void* merge_kernel(int head_dim);                     // grid: heads / kMergeHeads, slots
 
 inline constexpr int kPrefillQueries = 64;  // rows of a tile times set_heads, at most
 // Grid: tiles of the longest chunk, kv_heads * sets, chunks.

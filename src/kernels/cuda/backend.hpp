@@ -28,12 +28,16 @@ struct OpPlace {
   unsigned op;
   kernels::Place place;
 };
-inline constexpr std::size_t kWorkspaceHead = 256;  // bytes at the start of a workspace that hold the record
+
+inline constexpr std::size_t kWorkspaceAlignment = 256;
+inline constexpr std::size_t kWorkspaceHead = kWorkspaceAlignment;  // bytes at the start that hold the record
 
 void reset_record(int ordinal, void* workspace, void* stream);
 std::optional<OpPlace> take_record(int ordinal, void* workspace, void* stream);  // waits for the stream
 
 std::unique_ptr<kernels::PreparedLinear> prepare_linear_fma1(const kernels::CudaBackend& backend,
                                                              std::span<const WeightView> weights);
+std::unique_ptr<kernels::PreparedLinear> prepare_linear_exact1(const kernels::CudaBackend& backend,
+                                                               std::span<const WeightView> weights);
 
 }  // namespace reprofuse::cuda

@@ -17,6 +17,7 @@ struct GridShape {
   int threads;
   int shared_bytes = 0;  // dynamic
   Start start = Start::kEarly;
+  int cluster = 1;  // blocks along x that can read each other's shared memory
 };
 
 // The most dynamic shared memory that a block of this kernel can have. The same for every launch, so that threads which
@@ -39,16 +40,23 @@ cudaError_t launch_kernel(const void* function, const GridShape& shape, const Pa
   if (status != cudaSuccess) return status;
   // Code made from PTX older than 9.0 has no instruction to wait with, whatever the device: it starts in turn.
   const bool waits_by_itself = attributes.ptxVersion >= 90;
-  cudaLaunchAttribute early{};
-  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchAttribute attributes_of_launch[2] = {};
+  unsigned count = 0;
+  if (waits_by_itself && shape.start == Start::kEarly) {
+    attributes_of_launch[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes_of_launch[count++].val.programmaticStreamSerializationAllowed = 1;
+  }
+  if (shape.cluster > 1) {
+    attributes_of_launch[count].id = cudaLaunchAttributeClusterDimension;
+    attributes_of_launch[count++].val.clusterDim = {static_cast<unsigned>(shape.cluster), 1, 1};
+  }
   cudaLaunchConfig_t config{};
   config.gridDim = shape.grid;
   config.blockDim = dim3(static_cast<unsigned>(shape.threads));
   config.dynamicSmemBytes = static_cast<std::size_t>(shape.shared_bytes);
   config.stream = static_cast<cudaStream_t>(stream);
-  config.attrs = &early;
-  config.numAttrs = waits_by_itself && shape.start == Start::kEarly ? 1 : 0;
+  config.attrs = attributes_of_launch;
+  config.numAttrs = count;
   Params copy = params;
   void* arguments[] = {&copy};
   return cudaLaunchKernelExC(&config, function, arguments);

@@ -7,26 +7,14 @@
 #include "kernels/cuda/check.hpp"
 #include "kernels/cuda/launch.hpp"
 #include "kernels/cuda/linear_fma1_params.hpp"
+#include "kernels/cuda/operands.hpp"
 
 namespace reprofuse::cuda::fma1 {
 namespace {
 
 using reprofuse::fma1::segment_count;
 
-constexpr std::int64_t kMaxRows = std::int64_t{1} << kPlaceBits;
-constexpr std::int64_t kMaxColumns = 4'000'000;  // so that the narrowest tile stays within a grid
 constexpr std::int64_t kMaxK = std::int64_t{1} << 30;
-static_assert(kMaxColumns / 64 + kMaxOutputs <= kMaxGridYZ && kMaxColumns < kMaxRows);
-
-bool is_aligned(const void* data, std::int64_t stride_bytes) {
-  return reinterpret_cast<std::uintptr_t>(data) % 16 == 0 && stride_bytes % 16 == 0;
-}
-
-bool is_device_memory(const void* pointer) {
-  cudaPointerAttributes attributes{};
-  check(cudaPointerGetAttributes(&attributes, pointer), "cudaPointerGetAttributes");
-  return attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged;
-}
 
 }  // namespace
 
@@ -42,17 +30,13 @@ CudaLinear::CudaLinear(const kernels::CudaBackend& backend, std::span<const Weig
     groups_.push_back({begin, count, columns});
     for (std::size_t i = begin; i < begin + count; ++i) columns += weights[i].n;
   }
-  require(columns <= kMaxColumns, "linear '{}': {} output columns; the CUDA backend takes at most {} in one layer",
-          name_, columns, kMaxColumns);
+  require_columns(name_, columns);
   require(weights[0].k <= kMaxK, "linear '{}': k = {}; the CUDA backend takes at most {}", name_, weights[0].k, kMaxK);
-  for (std::size_t i = 0; i < weights.size(); ++i)
-    require(is_device_memory(weights[i].data), "linear '{}' weight {}: the data pointer is not CUDA device memory",
-            name_, i);
+  for (std::size_t i = 0; i < weights.size(); ++i) require_device_memory(name_, i, weights[i].data);
 }
 
 std::size_t CudaLinear::workspace_bytes(std::int64_t max_m) const {
-  require(max_m < kMaxRows, "linear '{}': {} rows; the CUDA backend takes fewer than {} in one call", name_, max_m,
-          kMaxRows);
+  require_rows(name_, max_m);
   std::size_t most = 0;
   for (const Group& group : groups_) {
     Problem p{.m = max_m, .k = weights_[0].k, .n = {}, .vector_loads = true};
@@ -69,10 +53,11 @@ std::string CudaLinear::implementation() const {
 Problem CudaLinear::problem(const kernels::LinearCall& call, const Group& group) const {
   Problem p{.m = call.x.rows, .k = weights_[0].k, .n = {}, .vector_loads = true};
   const std::int64_t bytes = static_cast<std::int64_t>(dtype_bytes(weights_[0].dtype));
-  p.vector_loads = p.k * bytes % 16 == 0 && p.k % 4 == 0 && is_aligned(call.x.data, p.m > 1 ? call.x.stride * 4 : 0);
+  p.vector_loads =
+      p.k * bytes % 16 == 0 && p.k % 4 == 0 && is_vector_aligned(call.x.data, p.m > 1 ? call.x.stride * 4 : 0);
   for (std::size_t i = group.begin; i < group.begin + group.count; ++i) {
     p.n.push_back(weights_[i].n);
-    p.vector_loads = p.vector_loads && is_aligned(weights_[i].data, weights_[i].stride * bytes);
+    p.vector_loads = p.vector_loads && is_vector_aligned(weights_[i].data, weights_[i].stride * bytes);
   }
   return p;
 }
@@ -86,8 +71,8 @@ Schedule CudaLinear::chosen_schedule(const kernels::LinearCall& call) const {
 }
 
 std::optional<kernels::Place> CudaLinear::run(const kernels::LinearCall& call) const {
-  require(reinterpret_cast<std::uintptr_t>(call.workspace) % kWorkspaceHead == 0,
-          "linear '{}': the workspace at {} is not aligned to {} bytes", name_, call.workspace, kWorkspaceHead);
+  require(reinterpret_cast<std::uintptr_t>(call.workspace) % kWorkspaceAlignment == 0,
+          "linear '{}': the workspace at {} is not aligned to {} bytes", name_, call.workspace, kWorkspaceAlignment);
   const DeviceScope device(device_.ordinal);
   for (const Group& group : groups_) launch(call, group, choose_schedule(device_, kernels_, problem(call, group)));
   return std::nullopt;

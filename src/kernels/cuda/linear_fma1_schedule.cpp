@@ -7,24 +7,12 @@
 #include "base/math.hpp"
 #include "kernels/cuda/check.hpp"
 #include "kernels/cuda/linear_fma1_params.hpp"
+#include "kernels/cuda/operands.hpp"
 #include "numerics/order.hpp"
 
 namespace reprofuse::cuda::fma1 {
 
 using reprofuse::fma1::segment_count;
-
-Device read_device(int ordinal) {
-  const auto attribute = [&](cudaDeviceAttr which) {
-    int value = 0;
-    check(cudaDeviceGetAttribute(&value, which, ordinal), "cudaDeviceGetAttribute");
-    return value;
-  };
-  return {.ordinal = ordinal,
-          .sm_count = attribute(cudaDevAttrMultiProcessorCount),
-          .shared_bytes_per_block = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin),
-          .architecture = fmt::format("sm_{}{}", attribute(cudaDevAttrComputeCapabilityMajor),
-                                      attribute(cudaDevAttrComputeCapabilityMinor))};
-}
 
 std::vector<Kernel> load_kernels(const Device& device, DType dtype) {
   const DeviceScope scope(device.ordinal);

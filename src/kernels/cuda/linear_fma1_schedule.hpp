@@ -4,15 +4,14 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <vector>
 
+#include "kernels/cuda/device.hpp"
 #include "kernels/cuda/launch.hpp"
 #include "reprofuse/types.hpp"
 
 namespace reprofuse::cuda::fma1 {
 
-inline constexpr std::int64_t kMaxGridYZ = 65535;  // blocks, in the second or third dimension of a grid
 inline constexpr std::size_t kMaxPartialBytes = std::size_t{64} << 20;
 
 // How fast a kernel goes on one multiprocessor, in multiply-adds of its tile per clock.
@@ -39,15 +38,6 @@ struct Kernel {
 std::vector<Kernel> kernels_bf16();
 std::vector<Kernel> kernels_f16();
 std::vector<Kernel> kernels_f32();
-
-struct Device {
-  int ordinal;
-  int sm_count;
-  int shared_bytes_per_block;  // the most a block can have
-  std::string architecture;    // "sm_90"
-};
-
-Device read_device(int ordinal);
 
 // The kernels of a weight format with their occupancy on the device; ready to launch with all the shared memory they
 // ask.

@@ -55,6 +55,10 @@ double peak_fma_gigaflops(int) {
 std::unique_ptr<kernels::PreparedLinear> prepare_linear_fma1(const kernels::CudaBackend&, std::span<const WeightView>) {
   missing();
 }
+std::unique_ptr<kernels::PreparedLinear> prepare_linear_exact1(const kernels::CudaBackend&,
+                                                               std::span<const WeightView>) {
+  missing();
+}
 
 }  // namespace reprofuse::cuda
 

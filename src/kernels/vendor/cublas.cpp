@@ -13,7 +13,7 @@ constexpr const char* kLibraries[] = {"libcublas.so.13", "libcublas.so.12"};
 // The C interface, as cublas_api.h and library_types.h declare it.
 constexpr int kCublasPlain = 0, kCublasTransposed = 1;  // cublasOperation_t
 constexpr int kTypeF32 = 0, kTypeBf16 = 14;             // cudaDataType_t
-constexpr int kComputeF32 = 68;                         // CUBLAS_COMPUTE_32F
+constexpr int kComputeF32 = 68, kComputeTf32 = 77;      // CUBLAS_COMPUTE_32F, CUBLAS_COMPUTE_32F_FAST_TF32
 constexpr int kDefaultAlgorithm = -1;                   // CUBLAS_GEMM_DEFAULT
 constexpr int kMajor = 0, kMinor = 1, kPatch = 2;       // libraryPropertyType_t
 using Create = int(void** handle);
@@ -54,7 +54,7 @@ Cublas::Cublas() : library_(open_library()), handle_(nullptr, {library_.get()}) 
 
 // Row-major y = x · wᵀ is column-major yᵀ = w · xᵀ, with w stored transposed. A new stream takes the scratch away,
 // so both are set for each product. One row has no stride, but cuBLAS wants one that holds it.
-void Cublas::gemm(const DeviceMatrix& x, const DeviceMatrix& w, void* y, std::int64_t y_stride, int type,
+void Cublas::gemm(const DeviceMatrix& x, const DeviceMatrix& w, void* y, std::int64_t y_stride, int type, int compute,
                   const Queue& queue) const {
   const float one = 1.0F, zero = 0.0F;
   const auto m = static_cast<int>(x.rows), n = static_cast<int>(w.rows), k = static_cast<int>(x.cols);
@@ -69,16 +69,20 @@ void Cublas::gemm(const DeviceMatrix& x, const DeviceMatrix& w, void* y, std::in
         "cublasSetWorkspace");
   check(find_symbol<GemmEx>("cuBLAS", library_.get(), "cublasGemmEx")(
             handle_.get(), kCublasTransposed, kCublasPlain, n, m, k, &one, w.data, type, w_step, x.data, type, x_step,
-            &zero, y, type, y_step, kComputeF32, kDefaultAlgorithm),
+            &zero, y, type, y_step, compute, kDefaultAlgorithm),
         "cublasGemmEx");
 }
 
 void Cublas::sgemm(ConstMatrix x, const DeviceMatrix& w, Matrix y, const Queue& queue) const {
-  gemm({x.data, x.rows, x.cols, x.stride}, w, y.data, y.stride, kTypeF32, queue);
+  gemm({x.data, x.rows, x.cols, x.stride}, w, y.data, y.stride, kTypeF32, kComputeF32, queue);
+}
+
+void Cublas::tf32(ConstMatrix x, const DeviceMatrix& w, Matrix y, const Queue& queue) const {
+  gemm({x.data, x.rows, x.cols, x.stride}, w, y.data, y.stride, kTypeF32, kComputeTf32, queue);
 }
 
 void Cublas::bf16(const DeviceMatrix& x, const DeviceMatrix& w, void* y, const Queue& queue) const {
-  gemm(x, w, y, w.rows, kTypeBf16, queue);
+  gemm(x, w, y, w.rows, kTypeBf16, kComputeF32, queue);
 }
 
 std::string Cublas::description() const {

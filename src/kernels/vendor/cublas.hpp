@@ -35,6 +35,8 @@ class Cublas {
 
   // y = x · wᵀ in binary32, TF32 off. Bits: whatever the library gives.
   void sgemm(ConstMatrix x, const DeviceMatrix& w, Matrix y, const Queue& queue) const;
+  // The same with operands that the library may round to TF32 for its tensor cores.
+  void tf32(ConstMatrix x, const DeviceMatrix& w, Matrix y, const Queue& queue) const;
   // The same with x, w and y in BF16, accumulated in binary32: what inference engines run by default. y is dense.
   void bf16(const DeviceMatrix& x, const DeviceMatrix& w, void* y, const Queue& queue) const;
 
@@ -48,7 +50,7 @@ class Cublas {
     void* library;
     void operator()(void* handle) const;
   };
-  void gemm(const DeviceMatrix& x, const DeviceMatrix& w, void* y, std::int64_t y_stride, int type,
+  void gemm(const DeviceMatrix& x, const DeviceMatrix& w, void* y, std::int64_t y_stride, int type, int compute,
             const Queue& queue) const;
 
   std::unique_ptr<void, CloseLibrary> library_;

@@ -1,0 +1,18 @@
+// What schedules need to know of a GPU.
+#pragma once
+
+#include <string>
+
+namespace reprofuse::cuda {
+
+struct Device {
+  int ordinal;
+  int sm_count;
+  int shared_bytes_per_block;  // the most a block can have
+  int major, minor;            // compute capability
+  std::string architecture;    // "sm_90"
+};
+
+Device read_device(int ordinal);
+
+}  // namespace reprofuse::cuda

@@ -1,0 +1,91 @@
+#include "kernels/cuda/linear_exact1_schedule.hpp"
+
+#include <algorithm>
+
+#include "base/math.hpp"
+#include "kernels/cuda/check.hpp"
+#include "kernels/cuda/linear_exact1_params.hpp"
+
+namespace reprofuse::cuda::exact1 {
+namespace {
+
+constexpr int kSplits[] = {1, 2, 4, kMostSplits};  // a cluster can have eight blocks on every device that has clusters
+static_assert(kMaxTerms <= std::int64_t{kMostSplits} * kMaxChunks * kChunk, "enough for the largest k");
+
+std::int64_t chunks_of(const Problem& problem) {
+  return ceil_div<std::int64_t>(problem.k, kChunk);
+}
+
+std::int64_t tiles_of(const Kernel& kernel, const Problem& problem) {
+  std::int64_t columns = 0;
+  for (const std::int64_t n : problem.n) columns += ceil_div<std::int64_t>(n, kernel.tile_n);
+  return columns * ceil_div<std::int64_t>(problem.m, kernel.tile_m);
+}
+
+bool can_split(const Kernel& kernel, const Problem& problem, int splits) {
+  if (splits > chunks_of(problem) || ceil_div<std::int64_t>(chunks_of(problem), splits) > kMaxChunks) return false;
+  if (splits == 1 || kernel.exchange == Exchange::kCluster) return true;
+  return kernel.exchange == Exchange::kPartials && partial_bytes(problem, splits) <= kMaxPartialBytes;
+}
+
+}  // namespace
+
+std::vector<Kernel> load_kernels(const Device& device, DType dtype) {
+  const DeviceScope scope(device.ordinal);
+  check(load_snap_kernels(), "loading the kernels of exact-1");  // now, so that no run has to
+  std::vector<Kernel> kernels = mma_kernels(dtype);
+  if (device.major == 9)
+    for (const Kernel& kernel : wgmma_kernels(dtype)) kernels.push_back(kernel);
+  for (Kernel& kernel : kernels) {
+    check(cudaFuncSetAttribute(kernel.function, cudaFuncAttributeMaxDynamicSharedMemorySize, kernel.shared_bytes),
+          "cudaFuncSetAttribute");
+    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&kernel.blocks_per_sm, kernel.function, kernel.threads,
+                                                        static_cast<std::size_t>(kernel.shared_bytes)),
+          "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
+  }
+  return kernels;
+}
+
+std::size_t partial_bytes(const Problem& problem, int splits) {
+  std::int64_t columns = 0;
+  for (const std::int64_t n : problem.n) columns += n;
+  const auto bytes = checked_product(splits, problem.m, columns, sizeof(long long));
+  return bytes ? static_cast<std::size_t>(*bytes) : SIZE_MAX;
+}
+
+std::vector<Schedule> possible_schedules(const std::vector<Kernel>& kernels, const Problem& problem) {
+  std::vector<Schedule> possible;
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
+    if (kernels[i].blocks_per_sm == 0 || (kernels[i].vector_loads && !problem.vector_loads)) continue;
+    for (const int splits : kSplits)
+      if (can_split(kernels[i], problem, splits)) possible.push_back({static_cast<int>(i), splits});
+  }
+  invariant(!possible.empty(), "no exact-1 kernel can run this linear layer");
+  return possible;
+}
+
+namespace {
+
+constexpr double kClusterOfEight = 1.4;  // few of them fit on a device at a time
+
+double expected_time(const Device& device, const Kernel& kernel, const Problem& problem, int splits) {
+  const auto slots = std::int64_t{device.sm_count} * kernel.blocks_per_sm;
+  const auto rounds = static_cast<double>(ceil_div<std::int64_t>(tiles_of(kernel, problem) * splits, slots));
+  const auto chunks = static_cast<double>(ceil_div<std::int64_t>(chunks_of(problem), splits));
+  if (kernel.exchange == Exchange::kNone) return (rounds * chunks + kernel.cost.start) * kernel.cost.chunk;
+  const double time = rounds * (chunks + kernel.cost.start) * kernel.cost.chunk;
+  return kernel.exchange == Exchange::kCluster && splits == 8 ? time * kClusterOfEight : time;
+}
+
+}  // namespace
+
+Schedule choose_schedule(const Device& device, const std::vector<Kernel>& kernels, const Problem& problem) {
+  const std::vector<Schedule> possible = possible_schedules(kernels, problem);
+  const auto time = [&](const Schedule& schedule) {
+    return expected_time(device, kernels[static_cast<std::size_t>(schedule.kernel)], problem, schedule.splits);
+  };
+  return *std::min_element(possible.begin(), possible.end(),
+                           [&](const Schedule& a, const Schedule& b) { return time(a) < time(b); });
+}
+
+}  // namespace reprofuse::cuda::exact1

@@ -1,0 +1,42 @@
+// Built for sm_90a alone: the instructions exist nowhere else.
+#include "kernels/cuda/linear_exact1_schedule.hpp"
+#include "kernels/cuda/linear_exact1_wgmma.cuh"
+
+namespace reprofuse::cuda::exact1 {
+namespace {
+
+template <typename W, int kTileM, int kGroups, int kStages, int kBlocks, bool kManyTiles = false>
+Kernel kernel(const char* name, Cost cost) {
+  using S = WgmmaShape<W, kTileM, kGroups, kStages, kBlocks, kManyTiles>;
+  return {.name = name,
+          .function = reinterpret_cast<const void*>(&linear_wgmma<S>),
+          .tile_m = kTileM,
+          .tile_n = S::kTileN,
+          .threads = S::kThreads,
+          .shared_bytes = S::kSharedBytes,
+          .vector_loads = true,
+          .exchange = kManyTiles ? Exchange::kNone : Exchange::kCluster,
+          .cost = cost};
+}
+
+// Costs as an H200 showed them.
+template <typename W>
+std::vector<Kernel> table() {
+  return {kernel<W, 8, 1, 4, 2>("wgmma 8x64, two blocks", {.chunk = 1.03, .start = 4}),
+          kernel<W, 8, 1, 3, 3>("wgmma 8x64, three blocks", {.chunk = 1.4, .start = 4}),
+          kernel<W, 16, 1, 4, 2>("wgmma 16x64", {.chunk = 1.12, .start = 4}),
+          kernel<W, 32, 2, 5, 1>("wgmma 32x128", {.chunk = 1.23, .start = 5.7}),
+          kernel<W, 32, 2, 5, 1, true>("wgmma 32x128, many tiles", {.chunk = 1.13, .start = 5.7}),
+          kernel<W, 64, 2, 4, 1>("wgmma 64x128", {.chunk = 1.48, .start = 6.6}),
+          kernel<W, 64, 2, 4, 1, true>("wgmma 64x128, many tiles", {.chunk = 1.42, .start = 6.6})};
+}
+
+}  // namespace
+
+std::vector<Kernel> wgmma_kernels(DType dtype) {
+  if (dtype == DType::kBF16) return table<Bf16Weight>();
+  if (dtype == DType::kF16) return table<F16Weight>();
+  return {};
+}
+
+}  // namespace reprofuse::cuda::exact1

@@ -1,0 +1,61 @@
+// Attention on the GPU for tests: the ways in which it can be cut, each against the reference.
+#pragma once
+
+#include "kernels/cuda/attention.hpp"
+#include "ops/attention_case.hpp"
+#include "ops/model_ops_cuda_case.hpp"
+
+namespace reprofuse {
+
+using cuda::AttentionKernels;
+using cuda::AttentionSchedule;
+
+inline constexpr AttentionSchedule kSchedules[] = {
+    {AttentionKernels::kPrefill, 1, false, false},   {AttentionKernels::kDecode, 1, false, false},
+    {AttentionKernels::kDecode, 1, true, true},      {AttentionKernels::kDecode, 2, false, true},
+    {AttentionKernels::kDecode, 1000, false, false}, {AttentionKernels::kDecode, 1000, false, true},
+    {AttentionKernels::kDecode, 3, true, false},     {AttentionKernels::kBoth, 1, false, false},
+    {AttentionKernels::kBoth, 2, false, false},      {AttentionKernels::kBoth, 2, false, true}};
+
+inline std::string name_of(const AttentionSchedule& schedule) {
+  constexpr const char* kNames[] = {"decode", "prefill", "both"};
+  return std::string(kNames[static_cast<int>(schedule.kernels)]) + " splits " + std::to_string(schedule.splits) +
+         (schedule.one_buffer ? " one buffer" : "") + (schedule.prefetch ? " prefetch" : "");
+}
+
+class AttentionCuda : public ModelOpsCuda {
+ protected:
+  static kernels::AttentionCall on_device(const kernels::AttentionCall& host, const DeviceKv& kv, const DeviceRows& q,
+                                          const DeviceRows& out) {
+    kernels::AttentionCall call = host;
+    call.q = q.const_view();
+    call.out = out.view();
+    call.batch = kv.batch();
+    call.kv = kv.pages();
+    return call;
+  }
+
+  // By the kernels of its own choice, and by every schedule there is.
+  void expect_reference_bits(AttentionCase& data) {
+    Rows expected = data.expected(), out = data.empty_result();
+    const DeviceKv kv(data.kv());
+    const DeviceRows q(data.queries());
+    const auto compare = [&](const auto& run, const std::string& what) {
+      Rows got = data.empty_result();
+      const DeviceRows device_out(got);
+      run(on_device(data.call(out), kv, q, device_out));
+      ASSERT_EQ(describe(failure()), "none") << what;
+      device_out.fetch(got);
+      ASSERT_TRUE(same_bits(got, expected)) << what;
+      ++runs_;
+    };
+    compare([&](const kernels::AttentionCall& call) { cuda::attention(launch(), call); }, "chosen");
+    for (const AttentionSchedule& schedule : kSchedules)
+      compare([&](const kernels::AttentionCall& call) { cuda::attention_with(launch(), call, schedule); },
+              name_of(schedule));
+  }
+
+  int runs_ = 0;
+};
+
+}  // namespace reprofuse

@@ -1,0 +1,127 @@
+// Decode attention whose rows are cut over blocks: the partials are folded into the reference's bits, launch after
+// launch, whether or not keys and values were prefetched.
+#include "ops/attention_cuda_case.hpp"
+
+namespace reprofuse {
+namespace {
+
+class AttentionCudaMerge : public AttentionCuda {
+ protected:
+  static constexpr std::uint32_t kPoison = 0xffffffff;  // a NaN
+
+  // Makes NaNs of the partials that earlier launches left, so that folding one before it is stored would show.
+  void poison_partials() const {
+    const std::vector<std::uint32_t> poison(kPoisonedBytes / sizeof(kPoison), kPoison);
+    cuda::copy_to_device(partials(), poison.data(), kPoisonedBytes);
+  }
+  // Partials lie without gaps from the first on, so that the poison lies where they are stored.
+  std::uint32_t first_partial() const {
+    std::uint32_t word = 0;
+    cuda::copy_to_host(&word, partials(), sizeof(word));
+    return word;
+  }
+
+ private:
+  static constexpr std::size_t kPoisonedBytes = std::size_t{16} << 20;
+
+  std::byte* partials() const { return static_cast<std::byte*>(launch().workspace) + cuda::kWorkspaceHead; }
+};
+
+// Rows of as many lengths as there are slots: some have fewer key blocks than blocks that could share them, and some
+// slots stand for no row of the decode kernel.
+TEST_F(AttentionCudaMerge, PartialsAreFoldedOnceAllAreStored) {
+  constexpr std::int32_t kSlots = 70;
+  std::vector<ChunkSpec> chunks;
+  chunks.reserve(kSlots);
+  for (std::int32_t s = 0; s < kSlots; ++s) chunks.push_back({s, s * 37 % 900, s % 9 == 4 ? 3 : 1});
+  AttentionCase data({.kv = {.kv_heads = 2, .head_dim = 128, .page_size = 64}, .group = 3}, chunks);
+  Rows expected = data.expected();
+  const DeviceKv kv(data.kv());
+  const DeviceRows q(data.queries());
+  for (const AttentionKernels kernels : {AttentionKernels::kDecode, AttentionKernels::kBoth})
+    for (const bool prefetch : {false, true})
+      for (const int splits : {2, 5, 15}) {
+        const AttentionSchedule schedule{kernels, splits, false, prefetch};
+        SCOPED_TRACE(name_of(schedule));
+        poison_partials();
+        ASSERT_EQ(first_partial(), kPoison);
+        Rows got = data.empty_result(), unused = data.empty_result();
+        const DeviceRows out(got);
+        cuda::attention_with(launch(), on_device(data.call(unused), kv, q, out), schedule);
+        EXPECT_EQ(describe(failure()), "none");
+        out.fetch(got);
+        EXPECT_TRUE(same_bits(got, expected));
+        EXPECT_NE(first_partial(), kPoison);
+      }
+}
+
+// Launches that follow each other at once, as they do in a model, use the same workspace.
+TEST_F(AttentionCudaMerge, LaunchesInARowHaveTheReferenceBits) {
+  constexpr std::size_t kLaunches = 100;
+  const AttentionSpec spec{.kv = {.kv_heads = 8, .head_dim = 128, .page_size = 64}, .group = 3};
+  AttentionCase longer(spec, {{0, 1023, 1}}), shorter(spec, {{0, 700, 1}});
+  AttentionCase* cases[] = {&longer, &shorter};
+  const DeviceKv kvs[] = {DeviceKv(longer.kv()), DeviceKv(shorter.kv())};
+  const DeviceRows queries[] = {DeviceRows(longer.queries()), DeviceRows(shorter.queries())};
+  Rows got = longer.empty_result();
+  std::vector<DeviceRows> outs;
+  outs.reserve(kLaunches);
+  for (std::size_t i = 0; i < kLaunches; ++i) outs.emplace_back(got);
+  for (std::size_t i = 0; i < outs.size(); ++i) {
+    const std::size_t which = i % 2;
+    const AttentionSchedule schedule{AttentionKernels::kDecode, i % 3 == 0 ? 7 : 16, false, i % 5 < 3};
+    cuda::attention_with(launch(), on_device(cases[which]->call(got), kvs[which], queries[which], outs[i]), schedule);
+  }
+  EXPECT_EQ(describe(failure()), "none");
+  Rows expected[] = {longer.expected(), shorter.expected()};
+  ASSERT_FALSE(same_bits(expected[0], expected[1]));
+  for (std::size_t i = 0; i < outs.size(); ++i) {
+    outs[i].fetch(got);
+    ASSERT_TRUE(same_bits(got, expected[i % 2])) << "launch " << i;
+  }
+}
+
+// One captured graph serves a context that grows up to the bound it was captured with.
+TEST_F(AttentionCudaMerge, ACapturedGraphFollowsAGrowingContext) {
+  constexpr std::int32_t kMaxKeys = 520;
+  const AttentionSpec spec{.kv = {.kv_heads = 2, .head_dim = 128, .page_size = 64}, .group = 3};
+  AttentionCase longest(spec, {{0, kMaxKeys - 1, 1}, {1, 300, 1}});
+  const DeviceKv kv(longest.kv());
+  const DeviceRows q(longest.queries());
+  Rows out = longest.empty_result();
+  const DeviceRows device_out(out);
+  const kernels::AttentionCall call = on_device(longest.call(out), kv, q, device_out);
+  ASSERT_TRUE(cuda::choose_attention_schedule(launch(), call).prefetch);
+  const cuda::CudaGraph graph = cuda::CudaGraph::capture(0, [&](void* stream) {
+    cuda::Launch on = launch();
+    on.stream = stream;
+    cuda::attention(on, call);
+  });
+  for (const std::int32_t position : {0, 1, 63, 64, 200, kMaxKeys - 1}) {
+    const std::int32_t positions[] = {position, 300};
+    cuda::copy_to_device(const_cast<std::int32_t*>(call.batch.positions), positions, sizeof(positions));
+    graph.replay(launch().stream);
+    EXPECT_EQ(describe(failure()), "none");
+    device_out.fetch(out);
+    Rows expected = longest.empty_result();
+    kernels::AttentionCall host = longest.call(expected);
+    host.batch.positions = positions;
+    reference::attention(host);
+    EXPECT_TRUE(same_bits(out, expected)) << "position " << position;
+  }
+}
+
+// Blocks of a second round start when the first has waited: what they prefetch they could as well fetch.
+TEST_F(AttentionCudaMerge, OnlyALaunchOfOneRoundPrefetches) {
+  AttentionCase data({.kv = {.kv_heads = 8, .head_dim = 128}, .group = 3}, {{0, 200, 1}});
+  Rows out = data.empty_result();
+  kernels::AttentionCall call = data.call(out);  // chosen by its sizes, never launched
+  call.batch.max_keys = 256;
+  EXPECT_EQ(cuda::choose_attention_schedule(launch(), call).splits, 4);
+  EXPECT_TRUE(cuda::choose_attention_schedule(launch(), call).prefetch);
+  call.batch.rows = 1000;  // 8,000 blocks
+  EXPECT_FALSE(cuda::choose_attention_schedule(launch(), call).prefetch);
+}
+
+}  // namespace
+}  // namespace reprofuse
