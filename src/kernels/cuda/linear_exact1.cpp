@@ -25,7 +25,8 @@ std::size_t digits_bytes(std::int64_t m, std::int64_t k, std::int64_t tile_m) {
   return bytes ? static_cast<std::size_t>(*bytes) : SIZE_MAX;
 }
 
-// How the copy engine reads a weight matrix: boxes of 64 rows and 64 terms. All zero where it cannot.
+// How the copy engine of 9.0 reads a weight matrix: boxes of 64 rows and 64 terms. All zero where alignment or format
+// leave it to other kernels.
 CUtensorMap map_of(const WeightView& weight) {
   CUtensorMap map{};
   if (weight.dtype == DType::kF32 || !is_vector_aligned(weight.data, weight.stride * 2)) return map;
@@ -33,7 +34,8 @@ CUtensorMap map_of(const WeightView& weight) {
   cudaDriverEntryPointQueryResult found{};
   check(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &entry, 12000, cudaEnableDefault, &found),
         "cudaGetDriverEntryPointByVersion");
-  if (entry == nullptr || found != cudaDriverEntryPointSuccess) return map;
+  if (entry == nullptr || found != cudaDriverEntryPointSuccess)
+    fail(ErrorCode::kDevice, "the CUDA driver has no cuTensorMapEncodeTiled");
   const cuuint64_t sizes[] = {static_cast<cuuint64_t>(weight.k), static_cast<cuuint64_t>(weight.n)};
   const cuuint64_t strides[] = {static_cast<cuuint64_t>(weight.stride) * 2};
   const cuuint32_t box[] = {64, 64}, steps[] = {1, 1};
@@ -68,7 +70,7 @@ CudaLinear::CudaLinear(const kernels::CudaBackend& backend, std::span<const Weig
   require_columns(name_, columns);
   for (std::size_t i = 0; i < weights.size(); ++i) require_device_memory(name_, i, weights[i].data);
   find_exponents();
-  for (const WeightView& weight : weights_) maps_.push_back(map_of(weight));
+  for (const WeightView& weight : weights_) maps_.push_back(device_.major == 9 ? map_of(weight) : CUtensorMap{});
 }
 
 void CudaLinear::find_exponents() {
