@@ -89,7 +89,7 @@ run_elsewhere() {
   quietly "$LOGS/$arch-build.log" cmake --build --preset "$arch" --parallel "$(cores)"
   local tool=("qemu-$arch" "build-$arch/bin/reprofuse")
   for isa in "$@"; do
-    # All that `exact-1` shares with `fma-1` is probed once: the models, and that is most of the time.
+    # `exact-1` differs in its linear layers alone; what surrounds them in a model is probed under `fma-1`.
     check "$arch $isa" "${tool[@]}" probe --quick --check --isa "$isa"
     check "$arch $isa exact-1" "${tool[@]}" probe --quick --check --isa "$isa" --numerics exact-1 --cases 'decode-*,ragged-*'
     for numerics in fma-1 exact-1; do

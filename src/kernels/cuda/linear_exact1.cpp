@@ -95,7 +95,8 @@ void CudaLinear::find_exponents() {
 }
 
 std::size_t CudaLinear::workspace_bytes(std::int64_t max_m) const {
-  require_rows(name_, max_m);
+  require(max_m <= kMaxGridYZ * kMostTileM, "linear '{}': {} rows; exact-1 on CUDA takes at most {} in one call", name_,
+          max_m, kMaxGridYZ * kMostTileM);
   std::size_t most = 0;
   for (const Group& group : groups_) {
     Problem p{.m = max_m, .k = weights_[0].k, .n = {}, .vector_loads = true};

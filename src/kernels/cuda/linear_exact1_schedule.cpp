@@ -1,10 +1,12 @@
 #include "kernels/cuda/linear_exact1_schedule.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/math.hpp"
 #include "kernels/cuda/check.hpp"
 #include "kernels/cuda/linear_exact1_params.hpp"
+#include "kernels/cuda/operands.hpp"
 
 namespace reprofuse::cuda::exact1 {
 namespace {
@@ -24,8 +26,10 @@ std::int64_t tiles_of(const Kernel& kernel, const Problem& problem) {
 
 bool can_split(const Kernel& kernel, const Problem& problem, int splits) {
   if (splits > chunks_of(problem) || ceil_div<std::int64_t>(chunks_of(problem), splits) > kMaxChunks) return false;
+  if (kernel.exchange == Exchange::kNone) return splits == 1;
+  if (ceil_div<std::int64_t>(problem.m, kernel.tile_m) > kMaxGridYZ) return false;
   if (splits == 1 || kernel.exchange == Exchange::kCluster) return true;
-  return kernel.exchange == Exchange::kPartials && partial_bytes(problem, splits) <= kMaxPartialBytes;
+  return problem.m <= kMaxGridYZ && partial_bytes(problem, splits) <= kMaxPartialBytes;
 }
 
 }  // namespace
@@ -69,11 +73,12 @@ namespace {
 constexpr double kClusterOfEight = 1.4;  // few of them fit on a device at a time
 
 double expected_time(const Device& device, const Kernel& kernel, const Problem& problem, int splits) {
-  const auto slots = std::int64_t{device.sm_count} * kernel.blocks_per_sm;
-  const auto rounds = static_cast<double>(ceil_div<std::int64_t>(tiles_of(kernel, problem) * splits, slots));
+  const auto slots = static_cast<double>(device.sm_count) * kernel.blocks_per_sm;
+  const double rounds = static_cast<double>(tiles_of(kernel, problem) * splits) / slots;
   const auto chunks = static_cast<double>(ceil_div<std::int64_t>(chunks_of(problem), splits));
-  if (kernel.exchange == Exchange::kNone) return (rounds * chunks + kernel.cost.start) * kernel.cost.chunk;
-  const double time = rounds * (chunks + kernel.cost.start) * kernel.cost.chunk;
+  if (kernel.exchange == Exchange::kNone) return (std::ceil(rounds) * chunks + kernel.cost.start) * kernel.cost.chunk;
+  // Few rounds: the last counts as a whole one. Many: blocks that end early make room for others.
+  const double time = (rounds <= 2 ? std::ceil(rounds) : rounds) * (chunks + kernel.cost.start) * kernel.cost.chunk;
   return kernel.exchange == Exchange::kCluster && splits == 8 ? time * kClusterOfEight : time;
 }
 
