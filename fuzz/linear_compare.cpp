@@ -2,11 +2,18 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
+#include <iterator>
+#include <optional>
 #include <vector>
 
+#include "base/fp_environment.hpp"
+#include "base/thread_pool.hpp"
+#include "kernels/cpu/linear_exact1_kernels.hpp"
 #include "kernels/cuda/backend.hpp"
 #include "numerics/widen.hpp"
+#include "ops/context_state.hpp"
 #include "ops/contract.hpp"
 #include "reprofuse/reprofuse.hpp"
 #include "study/bit_difference.hpp"
@@ -84,18 +91,42 @@ void catch_non_finite(Outcome& outcome, Compute compute) {
   }
 }
 
+std::vector<WeightView> host_weights(const LinearCase& drawn) {
+  std::vector<WeightView> weights;
+  for (const FuzzOutput& output : drawn.outputs) weights.push_back(weight_view(drawn, output, output.weight.data()));
+  return weights;
+}
+
+std::vector<LinearOutput> host_outputs(const LinearCase& drawn, Outcome& outcome) {
+  std::vector<LinearOutput> outputs;
+  for (std::size_t i = 0; i < drawn.outputs.size(); ++i)
+    outputs.push_back({y_view(drawn, drawn.outputs[i], outcome.y[i].data()), bias_of(drawn.outputs[i])});
+  return outputs;
+}
+
 Outcome run_cpu(const LinearCase& drawn, const Context& context) {
   Outcome outcome = untouched(drawn);
-  std::vector<WeightView> weights;
-  std::vector<LinearOutput> outputs;
-  for (std::size_t i = 0; i < drawn.outputs.size(); ++i) {
-    const FuzzOutput& output = drawn.outputs[i];
-    weights.push_back(weight_view(drawn, output, output.weight.data()));
-    outputs.push_back({y_view(drawn, output, outcome.y[i].data()), bias_of(output)});
-  }
-  const LinearLayer layer(context, weights, "fuzz");
+  const std::vector<LinearOutput> outputs = host_outputs(drawn, outcome);
+  const LinearLayer layer(context, host_weights(drawn), "fuzz");
   const Workspace workspace(context, layer.workspace_bytes(drawn.m));
   catch_non_finite(outcome, [&] { layer.run(x_view(drawn, drawn.x.data()), outputs, workspace); });
+  return outcome;
+}
+
+// One table of kernels, whatever a context would choose.
+Outcome run_exact1_kernels(const LinearCase& drawn, const cpu::LinearExact1Kernels& kernels) {
+  Outcome outcome = untouched(drawn);
+  const FpEnvironment pinned;
+  const std::vector<LinearOutput> outputs = host_outputs(drawn, outcome);
+  ThreadPool pool(drawn.threads);
+  const auto layer =
+      cpu::prepare_linear_exact1(kernels, {.isa = Isa::kScalar, .pool = &pool, .name = "fuzz"}, host_weights(drawn));
+  std::vector<std::byte> workspace(layer->workspace_bytes(drawn.m));
+  std::vector<std::int64_t> n;
+  for (const FuzzOutput& output : drawn.outputs) n.push_back(output.n);
+  const auto non_finite =
+      layer->run({.x = x_view(drawn, drawn.x.data()), .outputs = outputs, .workspace = workspace.data()});
+  if (non_finite) catch_non_finite(outcome, [&] { fail_non_finite("fuzz", n, *non_finite); });
   return outcome;
 }
 
@@ -166,33 +197,59 @@ bool has_cuda() {
   }
 }
 
+struct Result {
+  std::string implementation;
+  Outcome outcome;
+};
+
 // Each input draws its number of threads, so each gets its own contexts.
-std::vector<Context> every_context(const Contract& contract, int threads) {
+std::vector<Result> run_contexts(const LinearCase& drawn, const Contract& contract) {
   static const bool cuda_is_here = has_cuda();
-  std::vector<Context> contexts;
-  for (const Isa isa : supported_isas()) contexts.push_back(Context::cpu(contract.name, isa, threads));
-  if (cuda_is_here) contexts.push_back(Context::cuda(contract.name));
-  return contexts;
+  std::vector<Result> results;
+  for (const Isa isa : supported_isas()) {
+    const Context context = Context::cpu(contract.name, isa, drawn.threads);
+    results.push_back({context.description(), run_cpu(drawn, context)});
+  }
+  if (cuda_is_here) {
+    const Context context = Context::cuda(contract.name);
+    results.push_back({context.description(), run_cuda(drawn, context)});
+  }
+  return results;
+}
+
+// Kernels of exact-1 that a context passes over because the machine has better ones: AVX-512 without VNNI.
+std::vector<Result> run_passed_over(const LinearCase& drawn) {
+  std::vector<Result> results;
+  for (const Isa isa : supported_isas()) {
+    if (isa == Isa::kScalar) continue;
+    const cpu::LinearExact1Kernels* plain = cpu::linear_exact1_simd(isa);
+    if (plain == &cpu::best_linear_exact1(isa)) continue;
+    results.push_back({fmt::format("{} kernels by name", plain->target), run_exact1_kernels(drawn, *plain)});
+  }
+  return results;
+}
+
+void compare_contract(const LinearCase& drawn, const Contract& contract, Sabotage sabotage, Comparison& comparison) {
+  const Outcome expected = run_reference(drawn, contract);
+  comparison.non_finite |= !expected.non_finite.empty();
+  std::vector<Result> results = run_contexts(drawn, contract);
+  if (contract.name == "exact-1") std::ranges::move(run_passed_over(drawn), std::back_inserter(results));
+  for (Result& result : results) {
+    ++comparison.implementations;
+    if (sabotage == Sabotage::kFlipBit) flip_bit(drawn, result.outcome);
+    if (const auto difference = difference_between(drawn, result.outcome, expected))
+      comparison.differences.push_back(fmt::format("{} on {} differs from the reference: {}\n  {}", contract.name,
+                                                   result.implementation, *difference, drawn.description()));
+  }
 }
 
 }  // namespace
 
 Comparison compare_implementations(const LinearCase& drawn, Sabotage sabotage) {
-  Comparison comparison{.non_finite = false, .difference = std::nullopt};
-  for (const Contract& contract : contracts()) {
-    if (contract.linear_contract != contract.name) continue;  // its linear layer is another's
-    const Outcome expected = run_reference(drawn, contract);
-    comparison.non_finite = !expected.non_finite.empty();
-    for (const Context& context : every_context(contract, drawn.threads)) {
-      Outcome got = context.device() == DeviceKind::kCuda ? run_cuda(drawn, context) : run_cpu(drawn, context);
-      if (sabotage == Sabotage::kFlipBit) flip_bit(drawn, got);
-      const auto difference = difference_between(drawn, got, expected);
-      if (!difference) continue;
-      comparison.difference = fmt::format("{} on {} differs from the reference: {}\n  {}", contract.name,
-                                          context.description(), *difference, drawn.description());
-      return comparison;
-    }
-  }
+  Comparison comparison;
+  for (const Contract& contract : contracts())
+    if (contract.linear_contract == contract.name)  // otherwise its linear layer is another's
+      compare_contract(drawn, contract, sabotage, comparison);
   return comparison;
 }
 

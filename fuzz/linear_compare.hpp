@@ -1,8 +1,10 @@
-// Computes a drawn case with every implementation there is and compares each with the reference bit for bit.
+// Computes a drawn case by every contract of a linear layer, with every implementation there is of each, and compares
+// them with that contract's reference bit for bit.
 #pragma once
 
-#include <optional>
+#include <cstddef>
 #include <string>
+#include <vector>
 
 #include "linear_case.hpp"
 
@@ -14,8 +16,9 @@ enum class Sabotage {
 };
 
 struct Comparison {
-  bool non_finite;                        // the reference overflows, so every implementation must refuse
-  std::optional<std::string> difference;  // which implementation, how many, where, both words, all parameters
+  bool non_finite = false;               // a reference overflows, so every implementation of its contract must refuse
+  std::size_t implementations = 0;       // compared, over all contracts
+  std::vector<std::string> differences;  // at most one each: which, how many, where, both words, all parameters
 };
 
 Comparison compare_implementations(const LinearCase& drawn, Sabotage sabotage = Sabotage::kNone);

@@ -22,6 +22,19 @@ ordered_json to_json(const SamplingParams& params) {
           {"seed", params.seed}};
 }
 
+// A line for each key, a list on the line of its key: dump() would give every token a line of its own.
+std::string to_lines(const ordered_json& value, std::size_t indent = 0) {
+  if (!value.is_structured()) return value.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+  std::vector<std::string> parts;
+  for (const auto& [key, part] : value.items()) {
+    const std::string text = to_lines(part, indent + 2);
+    parts.push_back(value.is_array() ? text
+                                     : fmt::format("{:{}}{}: {}", "", indent + 2, ordered_json(key).dump(), text));
+  }
+  if (value.is_array()) return fmt::format("[{}]", fmt::join(parts, ", "));
+  return fmt::format("{{\n{}\n{:{}}}}", fmt::join(parts, ",\n"), "", indent);
+}
+
 std::string counted(std::size_t count, std::string_view what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
@@ -99,7 +112,7 @@ void GenerateOutput::print_json(const std::optional<std::string>& text, const mo
   }
   root["prefill_seconds"] = result.prefill_seconds;
   root["decode_seconds"] = result.decode_seconds;
-  fmt::print("{}\n", root.dump(2, ' ', false, ordered_json::error_handler_t::replace));
+  fmt::print("{}\n", to_lines(root));
 }
 
 }  // namespace reprofuse::cli

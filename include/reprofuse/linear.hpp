@@ -22,7 +22,8 @@ struct LinearOutput {
 class REPROFUSE_API LinearLayer {
  public:
   // CPU: packs the weights into panels; the views may be freed afterwards.
-  // CUDA: keeps the device pointers, copies nothing; the weights must outlive the layer.
+  // CUDA: keeps the device pointers, copies nothing; the weights must be complete when the layer is built, must not
+  // change and must outlive it. exact-1 reads them then, and takes a byte for each weight row.
   // All weights share k and dtype; exact-1 takes k up to 131072. `name` appears in error messages.
   LinearLayer(const Context& context, std::span<const WeightView> weights, std::string name = "linear");
   ~LinearLayer();

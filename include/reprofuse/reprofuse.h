@@ -89,8 +89,8 @@ typedef struct reprofuse_output {
  * its own. */
 typedef struct reprofuse_linear reprofuse_linear;
 
-/* CPU: the weights are packed, and may be freed afterwards. CUDA: they are used in place and must outlive the layer.
- * name appears in error messages; NULL is "linear". */
+/* CPU: the weights are packed, and may be freed afterwards. CUDA: they are used in place, must not change and must
+ * outlive the layer. name appears in error messages; NULL is "linear". */
 REPROFUSE_C_API reprofuse_status reprofuse_linear_create(const reprofuse_context* context,
                                                          const reprofuse_weight* weights, size_t count,
                                                          const char* name, reprofuse_linear** linear);

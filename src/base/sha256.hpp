@@ -1,5 +1,5 @@
-// SHA-256 (FIPS 180-4). Our own eighty lines, because a digest is needed on every architecture the bits are proved on,
-// and a cross build under an emulator should need no library of the foreign architecture.
+// SHA-256 (FIPS 180-4). Our own, because a digest is needed on every architecture the bits are proved on, and a cross
+// build under an emulator should need no library of the foreign architecture.
 #pragma once
 
 #include <array>

@@ -10,7 +10,6 @@ namespace reprofuse::checkpoint {
 namespace {
 
 constexpr int kMaxDepth = 16;
-constexpr std::size_t kShown = 80;
 
 std::int64_t checked_integer(const JsonReader& reader, std::string_view key, const Json& value, std::int64_t min,
                              std::int64_t max) {
@@ -37,29 +36,13 @@ std::string read_text_file(const std::string& path, const std::string& file, std
 }
 
 Json parse_json_object(std::string_view text, const std::string& file) {
-  std::vector<std::set<std::string>> keys;  // of each object that is open
-  const auto check = [&](int depth, Json::parse_event_t event, Json& parsed) {
-    require(depth <= kMaxDepth, "{}: nested deeper than {} levels", file, kMaxDepth);
-    if (event == Json::parse_event_t::object_start) keys.emplace_back();
-    if (event == Json::parse_event_t::object_end) keys.pop_back();
-    if (event == Json::parse_event_t::key)
-      require(keys.back().insert(parsed.get<std::string>()).second, "{}: key {} is given twice", file, shown(parsed));
-    return true;
-  };
   try {
-    Json root = Json::parse(text, check);
+    Json root = parse_json(text, file, kMaxDepth);
     require(root.is_object(), "{}: holds {} where an object is expected", file, shown(root));
     return root;
   } catch (const Json::exception& error) {
     fail(ErrorCode::kInvalidArgument, "{}: is not valid JSON: {}", file, error.what());
   }
-}
-
-std::string shown(const Json& value) {
-  std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
-  if (value.is_string()) text.front() = text.back() = '\'';
-  if (text.size() > kShown) text.replace(kShown, std::string::npos, "...");
-  return text;
 }
 
 std::string Shown::text() const {

@@ -12,6 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/json.hpp"
+
 namespace reprofuse::checkpoint {
 
 using Json = nlohmann::json;
@@ -22,10 +24,9 @@ std::string read_text_file(const std::string& path, const std::string& file, std
 // The object that `text` holds. Throws for malformed JSON, a key given twice, and nesting that no such file has.
 Json parse_json_object(std::string_view text, const std::string& file);
 
-// The value as an error message shows it: strings in single quotes, long values cut.
-std::string shown(const Json& value);
+using reprofuse::shown;
 
-// A name that a file holds, likewise, worked out only when a message is made: fmt::format("{}", Shown{name}).
+// A name that a file holds as shown() shows it, worked out only when a message is made: fmt::format("{}", Shown{name}).
 struct Shown {
   std::string_view name;
   std::string text() const;

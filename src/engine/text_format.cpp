@@ -1,6 +1,7 @@
 #include "engine/text_format.hpp"
 
 #include <filesystem>
+#include <utility>
 
 #include "base/check.hpp"
 #include "checkpoint/json_reader.hpp"
@@ -13,6 +14,7 @@ using checkpoint::JsonReader;
 using nlohmann::ordered_json;
 
 constexpr std::size_t kMaxTextBytes = 16 << 20;
+constexpr const char* kConfigFile = "tokenizer_config.json";
 constexpr std::string_view kSpecialTokens[] = {"bos_token", "eos_token", "unk_token", "pad_token"};
 
 // A link to nothing counts as there: reading it then fails and says so.
@@ -23,18 +25,47 @@ std::optional<std::string> read_if_there(const std::string& folder, const std::s
   return checkpoint::read_text_file(path.string(), path.string(), kMaxTextBytes);
 }
 
+std::string config_path(const std::string& folder) {
+  return (std::filesystem::path(folder) / kConfigFile).string();
+}
+
+// Without a file: an object without keys.
+Json read_config(const std::string& folder) {
+  const auto text = read_if_there(folder, kConfigFile);
+  return text ? checkpoint::parse_json_object(*text, config_path(folder)) : Json::object();
+}
+
 // A special token is written as its text, or as an object with its "content".
+std::optional<std::string> read_special_token(JsonReader& reader, std::string_view key) {
+  const Json* value = reader.find(key);
+  if (value == nullptr) return std::nullopt;
+  const Json& content = value->is_object() && value->contains("content") ? (*value)["content"] : *value;
+  require(content.is_string(), "{}: {} is {}, neither a string nor an object with a string 'content'", reader.file(),
+          key, checkpoint::shown(*value));
+  return content.get<std::string>();
+}
+
 ordered_json read_special_tokens(JsonReader& reader) {
   ordered_json tokens = ordered_json::object();
   for (const std::string_view key : kSpecialTokens) {
-    const Json* value = reader.find(key);
-    if (value == nullptr) continue;
-    const Json& content = value->is_object() && value->contains("content") ? (*value)["content"] : *value;
-    require(content.is_string(), "{}: {} is {}, neither a string nor an object with a string 'content'", reader.file(),
-            key, checkpoint::shown(*value));
-    tokens[std::string(key)] = content.get<std::string>();
+    if (const auto token = read_special_token(reader, key)) tokens[std::string(key)] = *token;
   }
   return tokens;
+}
+
+// The token that goes around a prompt if `add_key` is true: one, or none.
+std::vector<std::int32_t> read_added_token(JsonReader& reader, std::string_view add_key, std::string_view token_key,
+                                           const text::Tokenizer& tokenizer) {
+  // Where tokenizer.json has a template it counts, whatever this key says: transformers 5 has it so. Without one,
+  // transformers 5 passes over this key; here it counts, as it did for the Llama tokenizer of transformers 4.
+  const bool add = reader.optional_boolean(add_key).value_or(false);
+  if (!add || tokenizer.has_template()) return {};
+  const auto token = read_special_token(reader, token_key);
+  require(token.has_value(), "{}: {} is true, but there is no {}", reader.file(), add_key, token_key);
+  const auto id = tokenizer.token_id(*token);
+  require(id.has_value(), "{}: {} is true, but tokenizer.json has no {} {}", reader.file(), add_key, token_key,
+          checkpoint::Shown{*token});
+  return {*id};
 }
 
 // One template, or a list of named ones of which "default" counts.
@@ -72,18 +103,20 @@ TextFormat::TextFormat(const std::string& folder) {
 }
 
 void TextFormat::load_tokenizer(const std::string& folder) {
-  tokenizer_ = text::Tokenizer::load(std::filesystem::path(folder) / "tokenizer.json");
+  text::Tokenizer tokenizer = text::Tokenizer::load(std::filesystem::path(folder) / "tokenizer.json");
+  const Json config = read_config(folder);
+  JsonReader reader(config, config_path(folder));
+  before_prompt_ = read_added_token(reader, "add_bos_token", "bos_token", tokenizer);
+  after_prompt_ = read_added_token(reader, "add_eos_token", "eos_token", tokenizer);
+  tokenizer_ = std::move(tokenizer);
 }
 
 void TextFormat::load_template(const std::string& folder) {
   std::optional<std::string> source = read_if_there(folder, "chat_template.jinja");
-  const std::string file = (std::filesystem::path(folder) / "tokenizer_config.json").string();
-  if (const auto text = read_if_there(folder, "tokenizer_config.json")) {
-    const Json config = checkpoint::parse_json_object(*text, file);
-    JsonReader reader(config, file);
-    special_tokens_ = read_special_tokens(reader);
-    if (!source) source = read_template(reader);
-  }
+  const Json config = read_config(folder);
+  JsonReader reader(config, config_path(folder));
+  special_tokens_ = read_special_tokens(reader);
+  if (!source) source = read_template(reader);
   require(source.has_value(), "{} has no chat template, neither chat_template.jinja nor in tokenizer_config.json",
           folder);
   for (const std::string_view token : {kSpecialTokens[0], kSpecialTokens[1]})
@@ -99,7 +132,11 @@ const text::Tokenizer& TextFormat::tokenizer() const {
 }
 
 std::vector<std::int32_t> TextFormat::encode_prompt(std::string_view prompt) const {
-  return tokenizer().encode(prompt, true);
+  std::vector<std::int32_t> ids = before_prompt_;
+  const std::vector<std::int32_t> text = tokenizer().encode(prompt, true);
+  ids.insert(ids.end(), text.begin(), text.end());
+  ids.insert(ids.end(), after_prompt_.begin(), after_prompt_.end());
+  return ids;
 }
 
 std::string TextFormat::render_chat(const ordered_json& messages, const text::DateTime& date) const {

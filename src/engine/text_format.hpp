@@ -25,7 +25,7 @@ class TextFormat {
   const std::string& why_no_chat_template() const { return why_no_chat_template_; }
   const text::Tokenizer& tokenizer() const;
 
-  // A prompt as it is, with the special tokens that the tokenizer puts around a text.
+  // A prompt as it is, with the special tokens that the folder's files put around a text.
   std::vector<std::int32_t> encode_prompt(std::string_view prompt) const;
   // Messages through the chat template. The date is what the template sees as today.
   std::string render_chat(const nlohmann::ordered_json& messages, const text::DateTime& date) const;
@@ -41,6 +41,8 @@ class TextFormat {
   std::string why_no_chat_template_;
   bool template_uses_date_ = false;
   std::optional<text::Tokenizer> tokenizer_;
+  std::vector<std::int32_t> before_prompt_;  // besides what the tokenizer itself puts there,
+  std::vector<std::int32_t> after_prompt_;   // and there
   std::optional<text::ChatTemplate> chat_template_;
   nlohmann::ordered_json special_tokens_ = nlohmann::ordered_json::object();
 };

@@ -163,9 +163,10 @@ void Runner::compute(const kernels::Batch& batch, std::int64_t logit_rows) {
         std::max<std::int64_t>(512,
                                static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint32_t>(batch.max_keys)))),
         model_.max_positions()));
-    cuda::CudaGraph& graph = decode_graphs_[{sized.rows, sized.max_keys}];
-    if (graph.empty())
-      graph = cuda::CudaGraph::capture(context.state().ordinal, [&](void* stream) { enqueue(sized, stream); });
+    // upload() has waited for the last pass, so that no graph dropped here is still running.
+    const cuda::CudaGraph& graph = decode_graphs_.get({sized.rows, sized.max_keys}, [&] {
+      return cuda::CudaGraph::capture(context.state().ordinal, [&](void* stream) { enqueue(sized, stream); });
+    });
     graph.replay(stream_.get());
   }
   check_workspace(context, workspace_.data(), stream_.get());

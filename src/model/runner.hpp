@@ -1,13 +1,14 @@
 // Runs a model over any mix of sequences: builds the batch, keeps what a pass needs, and replays decode steps on CUDA.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "base/bounded_cache.hpp"
 #include "kernels/cuda/model_ops.hpp"
 #include "model/model.hpp"
 #include "model/sequence.hpp"
@@ -64,7 +65,11 @@ class Runner {
   cuda::PinnedBuffer pinned_;    // CUDA
   std::int64_t logit_rows_ = 0;  // of the last pass
   cuda::CudaStream stream_;      // CUDA
-  std::map<std::pair<std::int32_t, std::int32_t>, cuda::CudaGraph> decode_graphs_;  // by sequences and bound on keys
+  // By sequences and bound on keys. A graph holds device memory, and there are as many pairs as sequences times
+  // doublings of the context, so only those used last are kept. A dropped one is captured again: the same kernels, the
+  // same bits.
+  static constexpr std::size_t kDecodeGraphs = 64;
+  BoundedCache<std::pair<std::int32_t, std::int32_t>, cuda::CudaGraph> decode_graphs_{kDecodeGraphs};
 };
 
 }  // namespace reprofuse::model

@@ -76,7 +76,7 @@ REPROFUSE_HOST_DEVICE inline std::int32_t weight_low(std::int32_t w) {
 }
 
 // What one term adds to the sum: the product, but for that of the lowest digits. It is at most 2^15 where rounding
-// moves the product by up to 2^22, and costs one multiplication of digits in nine.
+// moves the product by up to 1.5 * 2^22, and costs one multiplication of digits in nine.
 REPROFUSE_HOST_DEVICE inline std::int64_t term(std::int32_t x, std::int32_t w) {
   return std::int64_t{x} * w - std::int64_t{activation_low(x)} * weight_low(w);
 }

@@ -11,9 +11,9 @@ namespace {
 
 // Fails where a setting of the model would change what encoding means in a way that is not implemented.
 void require_byte_level_settings(const JsonNode& model) {
+  model.require_type("BPE");
   model.require_keys_among({"type", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix",
                             "fuse_unk", "byte_fallback", "ignore_merges", "vocab", "merges"});
-  if (const JsonNode type = model.node("type"); type.string() != "BPE") type.reject("is not supported; only 'BPE' is");
   if (const auto dropout = model.find("dropout"); dropout && dropout->value() != 0) {
     dropout->reject("is not supported: encoding must not be random");
   }

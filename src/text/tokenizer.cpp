@@ -104,4 +104,8 @@ bool Tokenizer::is_special(std::int32_t id) const {
   return token_of(*parts_, id).special;
 }
 
+bool Tokenizer::has_template() const {
+  return parts_->has_template;
+}
+
 }  // namespace reprofuse::text

@@ -52,6 +52,9 @@ class Tokenizer {
   // Whether decoding with skip_special_tokens leaves it out. An id that the vocabulary lacks is an error.
   bool is_special(std::int32_t id) const;
 
+  // Whether "post_processor" has a template. Without one, encode() puts nothing around a text.
+  bool has_template() const;
+
  private:
   explicit Tokenizer(std::shared_ptr<const TokenizerParts> parts);
 

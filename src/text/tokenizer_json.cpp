@@ -74,6 +74,11 @@ bool JsonNode::boolean_or(std::string_view key, bool fallback) const {
   return found ? found->boolean() : fallback;
 }
 
+void JsonNode::require_type(std::string_view supported) const {
+  const JsonNode type = node("type");
+  if (type.string() != supported) type.reject(fmt::format("is not supported; only '{}' is", supported));
+}
+
 void JsonNode::require_keys_among(std::initializer_list<std::string_view> keys) const {
   if (!value_->is_object()) reject("must be an object");
   for (const auto& [key, value] : value_->items()) {

@@ -40,6 +40,9 @@ class JsonNode {
   std::int32_t token_id() const;
   bool boolean_or(std::string_view key, bool fallback) const;
 
+  // Fails unless "type" is this one. Comes before any other key: those of another type would take the blame.
+  void require_type(std::string_view supported) const;
+
   // Fails unless this is an object with no keys but these, so that no setting is passed over.
   void require_keys_among(std::initializer_list<std::string_view> keys) const;
 

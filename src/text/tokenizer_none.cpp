@@ -38,5 +38,8 @@ const std::string& Tokenizer::token_bytes(std::int32_t) const {
 bool Tokenizer::is_special(std::int32_t) const {
   missing();
 }
+bool Tokenizer::has_template() const {
+  missing();
+}
 
 }  // namespace reprofuse::text

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "text/bpe_alphabet.hpp"
 #include "text/tokenizer_parts.hpp"
 #include "text/unicode.hpp"
@@ -8,22 +9,29 @@
 namespace reprofuse::text {
 namespace {
 
+nlohmann::json parse_document(std::string_view json, const std::string& name) {
+  try {
+    return parse_json(json, name);
+  } catch (const nlohmann::json::exception&) {
+    fail(ErrorCode::kInvalidArgument, "{}: not a JSON document", name);
+  }
+}
+
 bool reads_nfc(const JsonNode& document) {
   const auto normalizer = document.find("normalizer");
   if (!normalizer) return false;
   bool nfc = false;
   for (const JsonNode& step : normalizer->steps("normalizers")) {
+    step.require_type("NFC");
     step.require_keys_among({"type"});
-    if (const JsonNode type = step.node("type"); type.string() != "NFC") type.reject("is not supported; only 'NFC' is");
     nfc = true;
   }
   return nfc;
 }
 
 void require_byte_level(const JsonNode& step) {
+  step.require_type("ByteLevel");
   step.require_keys_among({"type", "add_prefix_space", "trim_offsets", "use_regex"});
-  const JsonNode type = step.node("type");
-  if (type.string() != "ByteLevel") type.reject("is not supported; only 'ByteLevel' is");
 }
 
 void require_byte_level_decoder(const JsonNode& document) {
@@ -66,6 +74,7 @@ void read_template(const JsonNode& processor, TokenizerParts& parts) {
     }
   }
   if (!text_seen) single.reject("has no place for the text");
+  parts.has_template = true;
   parts.before.insert(parts.before.begin(), before.begin(), before.end());
   parts.after.insert(parts.after.end(), after.begin(), after.end());
 }
@@ -74,10 +83,13 @@ void read_post_processor(const JsonNode& document, TokenizerParts& parts) {
   const auto post_processor = document.find("post_processor");
   if (!post_processor) return;
   for (const JsonNode& step : post_processor->steps("processors")) {
-    if (step.node("type").string() == "TemplateProcessing") {
+    const JsonNode type = step.node("type");
+    if (type.string() == "TemplateProcessing") {
       read_template(step, parts);
-    } else {
+    } else if (type.string() == "ByteLevel") {
       require_byte_level(step);  // concerns offsets alone
+    } else {
+      type.reject("is not supported; 'TemplateProcessing', 'ByteLevel' and 'Sequence' are");
     }
   }
 }
@@ -119,8 +131,7 @@ void require_ids_known(const TokenizerParts& parts, const std::vector<std::int32
 }  // namespace
 
 TokenizerParts read_tokenizer(std::string_view json, const std::string& name) {
-  const nlohmann::json value = nlohmann::json::parse(json, nullptr, /*allow_exceptions=*/false);
-  require(!value.is_discarded(), "{}: not a JSON document", name);
+  const nlohmann::json value = parse_document(json, name);
   const JsonNode document(value, name);
   // "truncation" and "padding" are read by nothing: transformers sets them anew for every call.
   document.require_keys_among({"version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer",
@@ -128,6 +139,7 @@ TokenizerParts read_tokenizer(std::string_view json, const std::string& name) {
   if (const auto version = document.find("version"); version && version->string() != "1.0") {
     version->reject("is not supported; only '1.0' is");
   }
+  document.node("model").require_type("BPE");  // first: the other parts of another model differ too
   require_byte_level_decoder(document);
   TokenizerParts parts{.name = name,
                        .normalize_nfc = reads_nfc(document),

@@ -84,6 +84,19 @@ TEST_F(GenerateText, JsonIsOneObjectWithTheDocumentedKeys) {
       << "none unless asked for";
 }
 
+TEST_F(GenerateText, JsonHasALineForEachKeyAndListsOnTheirOwn) {
+  const Finished run = reprofuse("generate --json " + question_);
+  const Json json = Json::parse(run.out);
+  for (const char* key : {"tokens", "prompt_tokens"}) {
+    std::string ids;
+    for (const int id : json.at(key)) ids += (ids.empty() ? "" : ", ") + std::to_string(id);
+    EXPECT_TRUE(contains(run.out, "\n  \"" + std::string(key) + "\": [" + ids + "],\n")) << run.out;
+  }
+  EXPECT_TRUE(contains(run.out, ",\n  \"sampling\": {\n    \"temperature\": 0.0,\n    \"top_k\": 0,\n")) << run.out;
+  const auto lines = static_cast<std::size_t>(std::count(run.out.begin(), run.out.end(), '\n'));
+  EXPECT_EQ(lines, 2 + json.size() + json.at("sampling").size() + 1) << run.out;  // and the brackets
+}
+
 TEST_F(GenerateText, HowItIsComputedMovesNoBit) {
   for (const Isa isa : supported_isas()) {
     const std::string forced = " --isa " + std::string(isa_name(isa)) + " --threads 1 --prefill-chunk 7";

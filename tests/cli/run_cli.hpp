@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <fstream>
@@ -20,7 +21,8 @@ inline std::string read_text(const std::string& path) {
 // A path of this test's own: ctest runs the tests of a file side by side.
 inline std::string temp_path(const std::string& name) {
   const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-  return testing::TempDir() + "/reprofuse_cli_" + test->test_suite_name() + "_" + test->name() + "_" + name;
+  return testing::TempDir() + "/reprofuse_cli_" + test->test_suite_name() + "_" + test->name() + "_" +
+         std::to_string(getpid()) + "_" + name;
 }
 
 struct Finished {

@@ -38,6 +38,10 @@ class ModelFilesTest : public testing::Test {
   void edit(const std::string& file, const std::string& changes) {
     rewrite(file, edited(read_whole_file(kModel + "/" + file), changes));
   }
+  std::vector<std::int32_t> prompt_ids() const { return ModelFiles(folder_.path()).text().encode_prompt("12"); }
+  std::string prompt_error() const {
+    return error_of([&] { prompt_ids(); });
+  }
   std::string chat_error() const {
     return error_of([&] { ModelFiles(folder_.path()).text().render_chat(messages_, {}); });
   }
@@ -98,6 +102,67 @@ TEST_F(ModelFilesTest, WithoutATokenizerTheReasonIsTold) {
   if (REPROFUSE_HAVE_TEXT == 1) {
     EXPECT_NE(message.find(folder_.file("tokenizer.json")), std::string::npos) << message;
   }
+}
+
+TEST_F(ModelFilesTest, WithoutATemplateTheTokenizerConfigSaysWhatGoesAroundAPrompt) {
+  if (REPROFUSE_HAVE_TEXT == 0) GTEST_SKIP() << "this build has no tokenizer";
+  using Ids = std::vector<std::int32_t>;
+  constexpr std::int32_t kBegin = 1019, kEnd = 1023;
+  Ids bare = prompt_ids();
+  ASSERT_EQ(bare.front(), kBegin);
+  bare.erase(bare.begin());
+  const auto between = [&](Ids ids, const Ids& after) {
+    ids.insert(ids.end(), bare.begin(), bare.end());
+    ids.insert(ids.end(), after.begin(), after.end());
+    return ids;
+  };
+  const char* processors[] = {R"({"post_processor": null})", R"({"post_processor": {"type": "ByteLevel"}})"};
+  for (const char* processor : processors) {
+    edit("tokenizer.json", processor);
+    edit("tokenizer_config.json", "{}");
+    EXPECT_EQ(prompt_ids(), bare) << processor;
+    edit("tokenizer_config.json", R"({"add_bos_token": false, "add_eos_token": null})");
+    EXPECT_EQ(prompt_ids(), bare) << processor;
+    edit("tokenizer_config.json", R"({"add_bos_token": true})");
+    EXPECT_EQ(prompt_ids(), between({kBegin}, {})) << processor;
+    edit("tokenizer_config.json", R"({"add_eos_token": true, "eos_token": {"content": "<|eot_id|>"}})");
+    EXPECT_EQ(prompt_ids(), between({}, {kEnd})) << processor;
+    edit("tokenizer_config.json", R"({"add_bos_token": true, "add_eos_token": true})");
+    EXPECT_EQ(prompt_ids(), between({kBegin}, {kEnd})) << processor;
+  }
+  const ModelFiles files(folder_.path());
+  EXPECT_EQ(files.text().encode_chat(messages_, {}), golden_["prompt_tokens"].get<Ids>()) << "a chat is not a prompt";
+  remove("tokenizer_config.json");
+  EXPECT_EQ(prompt_ids(), bare);
+}
+
+TEST_F(ModelFilesTest, TheTemplateOfTheTokenizerCountsMoreThanTheTokenizerConfig) {
+  if (REPROFUSE_HAVE_TEXT == 0) GTEST_SKIP() << "this build has no tokenizer";
+  const std::vector<std::int32_t> expected = prompt_ids();
+  for (const char* settings :
+       {R"({"add_bos_token": true})", R"({"add_bos_token": false, "add_eos_token": true})",
+        R"({"add_bos_token": true, "bos_token": null})", R"({"add_bos_token": true, "bos_token": "<s>"})"}) {
+    edit("tokenizer_config.json", settings);
+    EXPECT_EQ(prompt_ids(), expected) << settings;
+  }
+}
+
+TEST_F(ModelFilesTest, ATokenToAddThatIsNotThereIsAnError) {
+  if (REPROFUSE_HAVE_TEXT == 0) GTEST_SKIP() << "this build has no tokenizer";
+  const std::string begin = "there is no tokenizer, only token ids: " + folder_.file("tokenizer_config.json") + ": ";
+  edit("tokenizer_config.json", R"({"add_bos_token": "yes"})");
+  EXPECT_EQ(prompt_error(), begin + "add_bos_token is 'yes', not true or false") << "with a template as well";
+  edit("tokenizer.json", R"({"post_processor": null})");
+  edit("tokenizer_config.json", R"({"add_eos_token": 1})");
+  EXPECT_EQ(prompt_error(), begin + "add_eos_token is 1, not true or false");
+  edit("tokenizer_config.json", R"({"add_bos_token": true, "bos_token": null})");
+  EXPECT_EQ(prompt_error(), begin + "add_bos_token is true, but there is no bos_token");
+  edit("tokenizer_config.json", R"({"add_bos_token": true, "bos_token": "<s>"})");
+  EXPECT_EQ(prompt_error(), begin + "add_bos_token is true, but tokenizer.json has no bos_token '<s>'");
+  edit("tokenizer_config.json", R"({"add_eos_token": true, "eos_token": 7})");
+  EXPECT_EQ(prompt_error(), begin + "eos_token is 7, neither a string nor an object with a string 'content'");
+  rewrite("tokenizer_config.json", "{");
+  EXPECT_EQ(prompt_error().find(begin + "is not valid JSON"), 0U) << prompt_error();
 }
 
 TEST_F(ModelFilesTest, ATokenizerLargerThanTheModelIsAnError) {

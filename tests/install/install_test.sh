@@ -33,4 +33,4 @@ echo "== the installed tool"
 "$prefix/bin/reprofuse" --version
 cd / # the installed tool finds its model by itself
 "$prefix/bin/reprofuse" info | grep -qF "Model $prefix/share/reprofuse/models/arithmetic-7m"
-"$prefix/bin/reprofuse" generate --chat --prompt "What is 12 plus 30?" --max-tokens 40
+"$prefix/bin/reprofuse" generate --chat --prompt "What is 12 + 30?" --max-tokens 40

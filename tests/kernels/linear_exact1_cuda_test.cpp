@@ -21,6 +21,27 @@ using cuda::exact1::Schedule;
 using test::Case;
 using test::kDTypes;
 
+// Where K must be split and the partials of all rows would be too many, rows go in parts. No GPU is needed to know.
+TEST(LinearExact1Schedule, LongRowsAreTakenInParts) {
+  const std::vector<cuda::exact1::Kernel> kernels = {{.name = "test",
+                                                      .function = nullptr,
+                                                      .tile_m = 64,
+                                                      .tile_n = 64,
+                                                      .threads = 128,
+                                                      .shared_bytes = 0,
+                                                      .vector_loads = false,
+                                                      .exchange = cuda::exact1::Exchange::kPartials,
+                                                      .cost = {.chunk = 1, .start = 1},
+                                                      .blocks_per_sm = 1}};
+  cuda::exact1::Problem problem{.m = 4000, .k = 28672, .n = {8192}, .vector_loads = false};
+  const std::int64_t rows = cuda::exact1::rows_at_once(kernels, problem);
+  EXPECT_EQ(rows, 500);
+  problem.m = rows;
+  EXPECT_FALSE(cuda::exact1::possible_schedules(kernels, problem).empty());
+  problem = {.m = 4000, .k = 24576, .n = {8192}, .vector_loads = false};
+  EXPECT_EQ(cuda::exact1::rows_at_once(kernels, problem), 4000);  // one block holds that many terms
+}
+
 class LinearExact1Cuda : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -91,6 +112,11 @@ TEST_F(LinearExact1Cuda, StridedAndUnalignedRowsHaveTheReferenceBits) {
     }
 }
 
+// More tiles than blocks: each block takes several, with fewer chunks in a tile than stages, and with more.
+TEST_F(LinearExact1Cuda, BlocksThatTakeSeveralTilesHaveTheReferenceBits) {
+  for (const std::int64_t k : {136, 1088}) expect_matches_when_made({.m = 300, .n = 2200, .k = k});
+}
+
 // Rows of zeros, of subnormals, near the largest number, with one element that dwarfs the others.
 TEST_F(LinearExact1Cuda, ExtremeRowsHaveTheReferenceBits) {
   Case c{.m = 6, .n = 66, .k = 264};
@@ -133,6 +159,23 @@ TEST_F(LinearExact1Cuda, TheLongestRowsOfExtremeDigitsDoNotOverflow) {
   const test::DeviceBuffer memory(0, static_cast<std::size_t>(exact1::kMaxTerms + 1) * 2);
   const WeightView beyond{memory.as<void>(), DType::kBF16, 1, exact1::kMaxTerms + 1, exact1::kMaxTerms + 1};
   EXPECT_THROW(LinearLayer(*context_, {&beyond, 1}), Error);
+}
+
+// The same for the products of a warp group, which take 16-bit weights: a largest weight of 1 makes -2^-22 the integer
+// -1, whose two lower digits are 255 once the offset is added.
+TEST_F(LinearExact1Cuda, TheLongestRowsOfExtremeDigitsDoNotOverflowWithShortWeights) {
+  for (const std::int64_t k : {std::int64_t{24576}, exact1::kMaxTerms}) {
+    Case c{.m = 2, .n = 2, .k = k};
+    c.make(pool_);
+    for (std::int64_t i = 0; i < k; ++i) {
+      c.x[static_cast<std::size_t>(i)] = 8355711.0F;
+      c.x[static_cast<std::size_t>(k + i)] = -8355711.0F;
+      store_weight(c.w.storage.data(), c.dtype, i, i == 0 ? 0x3f80 : 0xb480);      // 1, then -2^-22
+      store_weight(c.w.storage.data(), c.dtype, k + i, i == 0 ? 0xbf80 : 0xbf7f);  // -1, then what is next to it
+    }
+    c.send();
+    expect_every_schedule_matches(c);
+  }
 }
 
 // Ten outputs are two launches; each output has its own size, bias and place.

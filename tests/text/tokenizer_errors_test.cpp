@@ -58,7 +58,9 @@ const Change kChanges[] = {
     {"/decoder", nullptr, "dir/tokenizer.json: decoder is missing"},
     {"/decoder/type", "Metaspace",
      "dir/tokenizer.json: decoder.type 'Metaspace' is not supported; only 'ByteLevel' is"},
-    {"/post_processor", {{"type", "BertProcessing"}}, "post_processor.type 'BertProcessing' is not supported"},
+    {"/post_processor",
+     {{"type", "BertProcessing"}},
+     "dir/tokenizer.json: post_processor.type 'BertProcessing' is not supported; 'TemplateProcessing'"},
     {"/added_tokens/0", added_token("", 256), "dir/tokenizer.json: added_tokens[0].content '' must not be empty"},
     {"/added_tokens/0", added_token("<x>", 65), "the token id 65 of '<x>' is taken by another token"},
     {"/added_tokens/0", added_token("a", 300), "added_tokens gives 'a' the id 300, model.vocab gives it 97"},
@@ -77,6 +79,52 @@ TEST(TokenizerErrors, NameFileKeyAndValue) {
     EXPECT_NE(error_of(document.dump()).find(change.message), std::string::npos)
         << change.pointer << " gave: " << error_of(document.dump());
   }
+}
+
+// As such parts are written: with keys that the supported types lack, which must not take the blame.
+const Change kOtherTypes[] = {
+    {"/model",
+     {{"type", "Unigram"},
+      {"unk_id", 2},
+      {"vocab", json::array({json::array({"<pad>", 0.0})})},
+      {"byte_fallback", false}},
+     "dir/tokenizer.json: model.type 'Unigram' is not supported; only 'BPE' is"},
+    {"/normalizer",
+     {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", "_"}},
+     "dir/tokenizer.json: normalizer.type 'Replace' is not supported; only 'NFC' is"},
+    {"/normalizer",
+     {{"type", "Sequence"}, {"normalizers", json::array({{{"type", "Prepend"}, {"prepend", "_"}}})}},
+     "dir/tokenizer.json: normalizer.normalizers[0].type 'Prepend' is not supported; only 'NFC' is"},
+    {"/pre_tokenizer",
+     {{"type", "Metaspace"}, {"replacement", "_"}, {"prepend_scheme", "always"}},
+     "dir/tokenizer.json: pre_tokenizer.type 'Metaspace' is not supported; 'Split', 'Digits', 'ByteLevel' and "
+     "'Sequence' are"},
+    {"/decoder",
+     {{"type", "Sequence"}, {"decoders", json::array({{{"type", "Replace"}, {"content", " "}}})}},
+     "dir/tokenizer.json: decoder.decoders[0].type 'Replace' is not supported; only 'ByteLevel' is"},
+    {"/post_processor",
+     {{"type", "RobertaProcessing"},
+      {"sep", json::array({"</s>", 2})},
+      {"cls", json::array({"<s>", 0})},
+      {"trim_offsets", true}},
+     "dir/tokenizer.json: post_processor.type 'RobertaProcessing' is not supported; 'TemplateProcessing', 'ByteLevel' "
+     "and 'Sequence' are"},
+};
+
+TEST(TokenizerErrors, NameTheTypeOfAPartThatIsNotSupported) {
+  const json good = small_tokenizer({{"a", "b"}});
+  for (const Change& change : kOtherTypes) {
+    json document = good;
+    document[json::json_pointer(change.pointer)] = change.value;
+    EXPECT_EQ(error_of(document.dump()), change.message);
+  }
+}
+
+// Not its decoder or its normalizer, which are other ones as well.
+TEST(TokenizerErrors, NameTheModelFirst) {
+  json document = small_tokenizer();
+  for (const Change& change : kOtherTypes) document[json::json_pointer(change.pointer)] = change.value;
+  EXPECT_EQ(error_of(document.dump()), kOtherTypes[0].message);
 }
 
 // An unknown token has no use where no byte is unknown, and would be needed where one is.
@@ -137,11 +185,22 @@ TEST(TokenizerErrors, NameWhatATemplateDoesNotSupport) {
 }
 
 TEST(TokenizerErrors, RefuseWhatIsNoJson) {
-  for (const std::string_view text : {"", "{", "null,", "{\"version\": \"\xFF\"}", "\"\\ud800\""}) {
+  for (const std::string_view text :
+       {"", "{", "null,", "{\"version\": \"\xFF\"}", "\"\\ud800\"", "{\"version\": 1e999}"}) {
     EXPECT_EQ(error_of(text), "dir/tokenizer.json: not a JSON document") << text;
   }
   EXPECT_EQ(error_of("[]"), "dir/tokenizer.json: (an array of 0) must be an object");
   EXPECT_EQ(error_of("3"), "dir/tokenizer.json: 3 must be an object");
+}
+
+// One of the two would be passed over.
+TEST(TokenizerErrors, NameAKeyThatIsGivenTwice) {
+  std::string document = small_tokenizer().dump();
+  EXPECT_EQ(error_of(document), "no error");
+  const std::string vocab = "\"vocab\":{";
+  document.insert(document.find(vocab) + vocab.size(), "\"a\":97,");
+  EXPECT_EQ(error_of(document), "dir/tokenizer.json: key 'a' is given twice");
+  EXPECT_EQ(error_of(R"({"model": {}, "model": {}})"), "dir/tokenizer.json: key 'model' is given twice");
 }
 
 // Neither parsing nor the message may go one level deeper on the stack for each bracket.
@@ -149,7 +208,7 @@ TEST(TokenizerErrors, SurviveDeepNesting) {
   std::string deep = "{\"normalizer\": ";
   for (int i = 0; i < 200'000; ++i) deep += '[';
   for (int i = 0; i < 200'000; ++i) deep += ']';
-  EXPECT_NE(error_of(deep + "}").find("decoder is missing"), std::string::npos);
+  EXPECT_NE(error_of(deep + "}").find("model is missing"), std::string::npos);
   EXPECT_NE(error_of("{\"extra\": " + deep.substr(15) + "}").find("extra (an array of 1) is a key"), std::string::npos);
 }
 

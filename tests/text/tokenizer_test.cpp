@@ -97,6 +97,8 @@ TEST(Tokenizer, PutsTemplateTokensAroundTheText) {
   EXPECT_EQ(tokenizer.encode("a", false), (Ids{'a'}));
   EXPECT_EQ(tokenizer.decode(tokenizer.encode("a", true)), "a");
   EXPECT_EQ(tokenizer.decode(tokenizer.encode("a", true), false), "<s>a</s></s>");
+  EXPECT_TRUE(tokenizer.has_template());
+  EXPECT_FALSE(make(small_tokenizer()).has_template());
 }
 
 TEST(Tokenizer, KnowsItsTokens) {

@@ -79,6 +79,7 @@ __device__ inline void sync_consumers() {
 
 // Every thread of every block of the cluster; what they wrote to shared memory before can be read after.
 __device__ inline void sync_cluster() {
+  __syncwarp();
   asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 

@@ -12,6 +12,7 @@
 namespace reprofuse::cuda::exact1 {
 namespace {
 
+// A row of digits of every kernel is a multiple of this.
 constexpr std::int64_t kMostTileM = 64;
 
 // The workspace: record, rows, digits, partials.
@@ -20,14 +21,13 @@ std::size_t rows_bytes(std::int64_t m) {
 }
 
 std::size_t digits_bytes(std::int64_t m, std::int64_t k, std::int64_t tile_m) {
-  const auto bytes =
-      checked_product(kDigits, round_up<std::int64_t>(m, tile_m), round_up<std::int64_t>(k, kChunk), std::int64_t{1});
-  return bytes ? static_cast<std::size_t>(*bytes) : SIZE_MAX;
+  static_assert(kDigits * kMaxRows * kMaxTerms < std::int64_t{1} << 62);
+  return static_cast<std::size_t>(kDigits * round_up<std::int64_t>(m, tile_m) * round_up<std::int64_t>(k, kChunk));
 }
 
 // How the copy engine of 9.0 reads a weight matrix: boxes of 64 rows and 64 terms. All zero where alignment or format
 // leave it to other kernels.
-CUtensorMap map_of(const WeightView& weight) {
+CUtensorMap map_of(const WeightView& weight, const std::string& name) {
   CUtensorMap map{};
   if (weight.dtype == DType::kF32 || !is_vector_aligned(weight.data, weight.stride * 2)) return map;
   void* entry = nullptr;
@@ -35,7 +35,7 @@ CUtensorMap map_of(const WeightView& weight) {
   check(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &entry, 12000, cudaEnableDefault, &found),
         "cudaGetDriverEntryPointByVersion");
   if (entry == nullptr || found != cudaDriverEntryPointSuccess)
-    fail(ErrorCode::kDevice, "the CUDA driver has no cuTensorMapEncodeTiled");
+    fail(ErrorCode::kDevice, "linear '{}': the CUDA driver has no cuTensorMapEncodeTiled", name);
   const cuuint64_t sizes[] = {static_cast<cuuint64_t>(weight.k), static_cast<cuuint64_t>(weight.n)};
   const cuuint64_t strides[] = {static_cast<cuuint64_t>(weight.stride) * 2};
   const cuuint32_t box[] = {64, 64}, steps[] = {1, 1};
@@ -43,7 +43,9 @@ CUtensorMap map_of(const WeightView& weight) {
       &map, CU_TENSOR_MAP_DATA_TYPE_UINT16, 2, const_cast<void*>(weight.data), sizes, strides, box, steps,
       CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
       CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  invariant(status == CUDA_SUCCESS, "a weight matrix has no tensor map");
+  if (status != CUDA_SUCCESS)
+    fail(ErrorCode::kDevice, "linear '{}': no tensor map for {} x {} weights with row stride {}: CUDA status {}", name,
+         weight.n, weight.k, weight.stride, static_cast<int>(status));
   return map;
 }
 
@@ -69,12 +71,15 @@ CudaLinear::CudaLinear(const kernels::CudaBackend& backend, std::span<const Weig
   }
   require_columns(name_, columns);
   for (std::size_t i = 0; i < weights.size(); ++i) require_device_memory(name_, i, weights[i].data);
+  for (const Kernel& kernel : kernels_) invariant(kMostTileM % kernel.tile_m == 0, "a tile of unforeseen height");
+  const DeviceScope scope(device_.ordinal);
   find_exponents();
-  for (const WeightView& weight : weights_) maps_.push_back(device_.major == 9 ? map_of(weight) : CUtensorMap{});
+  for (const WeightView& weight : weights_) maps_.push_back(device_.major == 9 ? map_of(weight, name_) : CUtensorMap{});
 }
 
+// Reads the weights, so it waits for whatever may still be writing them.
 void CudaLinear::find_exponents() {
-  const DeviceScope scope(device_.ordinal);
+  check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   std::int64_t rows = 0;
   for (const WeightView& weight : weights_) {
     first_exponent_.push_back(rows);
@@ -131,22 +136,30 @@ Schedule CudaLinear::chosen_schedule(const kernels::LinearCall& call) const {
 std::optional<kernels::Place> CudaLinear::run(const kernels::LinearCall& call) const {
   require_workspace_alignment(name_, call.workspace);
   const DeviceScope device(device_.ordinal);
-  for (const Group& group : groups_) launch(call, group, choose_schedule(device_, kernels_, problem(call, group)));
+  for (const Group& group : groups_) {
+    Problem part = problem(call, group);
+    part.m = rows_at_once(kernels_, part);
+    for (std::int64_t row = 0; row < call.x.rows; row += part.m) {
+      part.m = std::min(part.m, call.x.rows - row);
+      launch(call, group, {row, part.m}, choose_schedule(device_, kernels_, part));
+    }
+  }
   return std::nullopt;
 }
 
 void CudaLinear::run_with(const kernels::LinearCall& call, Schedule schedule) const {
   invariant(groups_.size() == 1, "run_with() takes one launch");
-  launch(call, groups_[0], schedule);
+  launch(call, groups_[0], {0, call.x.rows}, schedule);
 }
 
-Params CudaLinear::params(const kernels::LinearCall& call, const Group& group, Schedule schedule) const {
+Params CudaLinear::params(const kernels::LinearCall& call, const Group& group, Rows rows, Schedule schedule) const {
   const Kernel& kernel = kernels_[static_cast<std::size_t>(schedule.kernel)];
   Params p{};
-  p.x = call.x.data;
+  p.x = call.x.data + rows.first * call.x.stride;
   p.x_stride = call.x.stride;
-  p.x_aligned = is_vector_aligned(call.x.data, call.x.rows > 1 ? call.x.stride * 4 : 0);
-  p.m = static_cast<int>(call.x.rows);
+  p.x_aligned = is_vector_aligned(p.x, rows.count > 1 ? call.x.stride * 4 : 0);
+  p.m = static_cast<int>(rows.count);
+  p.record_row = static_cast<int>(rows.first);
   p.k = static_cast<int>(call.x.cols);
   p.chunks = ceil_div(p.k, kChunk);
   p.tile_m = kernel.tile_m;
@@ -154,7 +167,7 @@ Params CudaLinear::params(const kernels::LinearCall& call, const Group& group, S
   p.count = static_cast<int>(group.count);
   p.record_column = static_cast<int>(group.first_column);
   p.op = op_;
-  add_outputs(call, group, kernel.tile_n, p);
+  add_outputs(call, group, rows, kernel.tile_n, p);
 
   auto* memory = static_cast<unsigned char*>(call.workspace);
   p.record = static_cast<Record*>(call.workspace);
@@ -166,7 +179,8 @@ Params CudaLinear::params(const kernels::LinearCall& call, const Group& group, S
   return p;
 }
 
-void CudaLinear::add_outputs(const kernels::LinearCall& call, const Group& group, int tile_n, Params& p) const {
+void CudaLinear::add_outputs(const kernels::LinearCall& call, const Group& group, Rows rows, int tile_n,
+                             Params& p) const {
   for (std::size_t i = 0; i < group.count; ++i) {
     const WeightView& weight = weights_[group.begin + i];
     const LinearOutput& output = call.outputs[group.begin + i];
@@ -175,7 +189,7 @@ void CudaLinear::add_outputs(const kernels::LinearCall& call, const Group& group
                     .w = weight.data,
                     .exponents = exponents_.get() + first_exponent_[group.begin + i],
                     .bias = output.bias,
-                    .y = output.y.data,
+                    .y = output.y.data + rows.first * output.y.stride,
                     .w_stride = weight.stride,
                     .y_stride = output.y.stride,
                     .n = n,
@@ -186,9 +200,9 @@ void CudaLinear::add_outputs(const kernels::LinearCall& call, const Group& group
   }
 }
 
-void CudaLinear::launch(const kernels::LinearCall& call, const Group& group, Schedule schedule) const {
+void CudaLinear::launch(const kernels::LinearCall& call, const Group& group, Rows rows, Schedule schedule) const {
   const Kernel& kernel = kernels_[static_cast<std::size_t>(schedule.kernel)];
-  const Params p = params(call, group, schedule);
+  const Params p = params(call, group, rows, schedule);
   const auto stream = static_cast<cudaStream_t>(call.stream);
   check(launch_snap_activations(p, stream), "snap_activations");
   GridShape shape{.grid = dim3(p.splits, p.row_tiles, p.column_tiles),

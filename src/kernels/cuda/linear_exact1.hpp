@@ -32,11 +32,16 @@ class CudaLinear : public kernels::PreparedLinear {
     std::int64_t first_column;
   };
 
+  struct Rows {  // of x, that one launch takes
+    std::int64_t first;
+    std::int64_t count;
+  };
+
   void find_exponents();
   Problem problem(const kernels::LinearCall& call, const Group& group) const;
-  Params params(const kernels::LinearCall& call, const Group& group, Schedule schedule) const;
-  void add_outputs(const kernels::LinearCall& call, const Group& group, int tile_n, Params& p) const;
-  void launch(const kernels::LinearCall& call, const Group& group, Schedule schedule) const;
+  Params params(const kernels::LinearCall& call, const Group& group, Rows rows, Schedule schedule) const;
+  void add_outputs(const kernels::LinearCall& call, const Group& group, Rows rows, int tile_n, Params& p) const;
+  void launch(const kernels::LinearCall& call, const Group& group, Rows rows, Schedule schedule) const;
 
   unsigned op_;
   std::string name_;

@@ -80,7 +80,7 @@ __device__ inline void store_result(const Params& p, const Output& out, int m, i
                                     long long sum) {
   float y = row.finite ? result(sum - row.offset, row.exponent, exponent) : __uint_as_float(0x7fffffffu);
   if (out.bias != nullptr) y = __fadd_rn(y, out.bias[n]);
-  record_if_not_finite(p.record, p.op, m, p.record_column + out.first_column + n, y);
+  record_if_not_finite(p.record, p.op, p.record_row + m, p.record_column + out.first_column + n, y);
   asm volatile("st.global.f32 [%0], %1;" ::"l"(out.y + m * out.y_stride + n), "f"(y) : "memory");  // in its turn
 }
 

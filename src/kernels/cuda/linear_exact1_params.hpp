@@ -60,6 +60,7 @@ struct Params {
   long long* partials;  // [splits, m, columns], of kernels whose blocks cannot reach each other
   int count;            // outputs
   int columns;          // of all outputs of this launch
+  int record_row;       // of x's first row, over the whole call
   int record_column;    // of the first output, over the whole op
   unsigned op;
   Record* record;

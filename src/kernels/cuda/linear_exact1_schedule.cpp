@@ -57,20 +57,36 @@ std::size_t partial_bytes(const Problem& problem, int splits) {
   return bytes ? static_cast<std::size_t>(*bytes) : SIZE_MAX;
 }
 
-std::vector<Schedule> possible_schedules(const std::vector<Kernel>& kernels, const Problem& problem) {
+namespace {
+
+std::vector<Schedule> find_schedules(const std::vector<Kernel>& kernels, const Problem& problem) {
   std::vector<Schedule> possible;
   for (std::size_t i = 0; i < kernels.size(); ++i) {
     if (kernels[i].blocks_per_sm == 0 || (kernels[i].vector_loads && !problem.vector_loads)) continue;
     for (const int splits : kSplits)
       if (can_split(kernels[i], problem, splits)) possible.push_back({static_cast<int>(i), splits});
   }
+  return possible;
+}
+
+}  // namespace
+
+// A k that 32-bit sums of one block cannot hold has to be split, and partials of many rows can be too many.
+std::int64_t rows_at_once(const std::vector<Kernel>& kernels, const Problem& problem) {
+  Problem part = problem;
+  while (part.m > 1 && find_schedules(kernels, part).empty()) part.m = ceil_div<std::int64_t>(part.m, 2);
+  return part.m;
+}
+
+std::vector<Schedule> possible_schedules(const std::vector<Kernel>& kernels, const Problem& problem) {
+  std::vector<Schedule> possible = find_schedules(kernels, problem);
   invariant(!possible.empty(), "no exact-1 kernel can run this linear layer");
   return possible;
 }
 
 namespace {
 
-constexpr double kClusterOfEight = 1.4;  // few of them fit on a device at a time
+constexpr double kLargestCluster = 1.4;  // few of them fit on a device at a time
 
 double expected_time(const Device& device, const Kernel& kernel, const Problem& problem, int splits) {
   const auto slots = static_cast<double>(device.sm_count) * kernel.blocks_per_sm;
@@ -79,7 +95,7 @@ double expected_time(const Device& device, const Kernel& kernel, const Problem& 
   if (kernel.exchange == Exchange::kNone) return (std::ceil(rounds) * chunks + kernel.cost.start) * kernel.cost.chunk;
   // Few rounds: the last counts as a whole one. Many: blocks that end early make room for others.
   const double time = (rounds <= 2 ? std::ceil(rounds) : rounds) * (chunks + kernel.cost.start) * kernel.cost.chunk;
-  return kernel.exchange == Exchange::kCluster && splits == 8 ? time * kClusterOfEight : time;
+  return kernel.exchange == Exchange::kCluster && splits == kMostSplits ? time * kLargestCluster : time;
 }
 
 }  // namespace

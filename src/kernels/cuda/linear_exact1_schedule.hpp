@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "kernels/cuda/device.hpp"
-#include "kernels/cuda/launch.hpp"
 #include "reprofuse/types.hpp"
 
 namespace reprofuse::cuda::exact1 {
@@ -57,6 +56,9 @@ struct Schedule {
   int kernel;  // index into the table
   int splits;  // blocks that share K
 };
+
+// The most rows, up to problem.m, that some schedule can run at once.
+std::int64_t rows_at_once(const std::vector<Kernel>& kernels, const Problem& problem);
 
 // Every schedule that can run the problem on the device.
 std::vector<Schedule> possible_schedules(const std::vector<Kernel>& kernels, const Problem& problem);

@@ -70,7 +70,7 @@ __device__ std::uint32_t max_magnitude(const float4& x) {
 }
 
 // The digits of four terms go to their places in the three planes; returns the sum of the integers.
-__device__ int store_digits(const float4& x, float scale, std::uint8_t* to, int plane) {
+__device__ long long store_digits(const float4& x, float scale, std::uint8_t* to, int plane) {
   const std::int32_t snapped[4] = {snap_activation(x.x, scale), snap_activation(x.y, scale),
                                    snap_activation(x.z, scale), snap_activation(x.w, scale)};
   std::uint32_t balanced[4];
@@ -79,7 +79,7 @@ __device__ int store_digits(const float4& x, float scale, std::uint8_t* to, int 
   *reinterpret_cast<std::uint32_t*>(to) = digit_of(balanced, 16);
   *reinterpret_cast<std::uint32_t*>(to + plane) = digit_of(balanced, 8);
   *reinterpret_cast<std::uint32_t*>(to + 2 * plane) = digit_of(balanced, 0);
-  return snapped[0] + snapped[1] + snapped[2] + snapped[3];
+  return 0ll + snapped[0] + snapped[1] + snapped[2] + snapped[3];
 }
 
 // One block per row, padding included.

@@ -35,6 +35,7 @@ struct WgmmaShape {
   static constexpr int kStageBytes = kWeightBytes + kDigits * kPlaneBytes;
   static constexpr int kSharedBytes = kStages * kStageBytes + 2 * kStages * 8;
   static constexpr int kSumPitch = kTileN + 4;  // of the sums that a block shows its cluster
+  static_assert(kStageBytes % 1024 == 0, "pieces are swapped by address");
   static_assert(kTileM * kSumPitch * 8 <= kStages * kStageBytes, "they take the place of the stages");
 };
 

@@ -71,8 +71,7 @@ Schedule CudaLinear::chosen_schedule(const kernels::LinearCall& call) const {
 }
 
 std::optional<kernels::Place> CudaLinear::run(const kernels::LinearCall& call) const {
-  require(reinterpret_cast<std::uintptr_t>(call.workspace) % kWorkspaceAlignment == 0,
-          "linear '{}': the workspace at {} is not aligned to {} bytes", name_, call.workspace, kWorkspaceAlignment);
+  require_workspace_alignment(name_, call.workspace);
   const DeviceScope device(device_.ordinal);
   for (const Group& group : groups_) launch(call, group, choose_schedule(device_, kernels_, problem(call, group)));
   return std::nullopt;
