@@ -1,4 +1,4 @@
-# All from Debian, and all but the thread library header-only.
+# All from Debian. The server apart, a binary needs none of them where it runs.
 find_package(Threads REQUIRED)
 
 add_library(reprofuse_deps INTERFACE)
@@ -45,4 +45,26 @@ if(NOT CMAKE_CROSSCOMPILING)
   target_include_directories(reprofuse_text_deps SYSTEM INTERFACE ${REPROFUSE_PCRE2_INCLUDE} ${REPROFUSE_UTF8PROC_INCLUDE})
   target_compile_definitions(reprofuse_text_deps INTERFACE PCRE2_CODE_UNIT_WIDTH=8 PCRE2_STATIC UTF8PROC_STATIC)
   target_link_libraries(reprofuse_text_deps INTERFACE ${REPROFUSE_PCRE2} ${REPROFUSE_UTF8PROC})
+endif()
+
+# The server alone needs these two, as shared libraries, so a binary that travels has no server. httplib.h must be compiled
+# with the definitions that its library was compiled with: its classes have other sizes without them.
+option(REPROFUSE_SERVER "Build `reprofuse serve`, for which cpp-httplib and prometheus-cpp are needed" ON)
+set(REPROFUSE_HAVE_SERVER OFF)
+if(REPROFUSE_SERVER AND REPROFUSE_HAVE_TEXT AND NOT REPROFUSE_STATIC_RUNTIME)
+  find_path(REPROFUSE_HTTPLIB_INCLUDE httplib.h)
+  find_library(REPROFUSE_HTTPLIB cpp-httplib)
+  find_path(REPROFUSE_PROMETHEUS_INCLUDE prometheus/text_serializer.h)
+  find_library(REPROFUSE_PROMETHEUS prometheus-cpp-core)
+  if(NOT REPROFUSE_HTTPLIB_INCLUDE OR NOT REPROFUSE_HTTPLIB OR NOT REPROFUSE_PROMETHEUS_INCLUDE OR NOT REPROFUSE_PROMETHEUS)
+    message(FATAL_ERROR "cpp-httplib or prometheus-cpp was not found. On Debian: "
+                        "apt install libcpp-httplib-dev prometheus-cpp-dev (./quickstart does it), "
+                        "or build without `reprofuse serve`: -DREPROFUSE_SERVER=OFF")
+  endif()
+  set(REPROFUSE_HAVE_SERVER ON)
+  add_library(reprofuse_http_deps INTERFACE)
+  target_include_directories(reprofuse_http_deps SYSTEM INTERFACE ${REPROFUSE_HTTPLIB_INCLUDE} ${REPROFUSE_PROMETHEUS_INCLUDE})
+  target_compile_definitions(reprofuse_http_deps INTERFACE CPPHTTPLIB_OPENSSL_SUPPORT CPPHTTPLIB_ZLIB_SUPPORT
+                                                           CPPHTTPLIB_BROTLI_SUPPORT)
+  target_link_libraries(reprofuse_http_deps INTERFACE ${REPROFUSE_HTTPLIB} ${REPROFUSE_PROMETHEUS})
 endif()

@@ -1,7 +1,10 @@
 # Sourced by ./quickstart and ./run-tests: packages, builds and messages.
 # shellcheck shell=bash disable=SC2034
 
-BUILD_PACKAGES=(g++ cmake ninja-build libhwy-dev libfmt-dev nlohmann-json3-dev libcli11-dev libpcre2-dev libutf8proc-dev)
+BUILD_PACKAGES=(
+  g++ cmake ninja-build libhwy-dev libfmt-dev nlohmann-json3-dev libcli11-dev libpcre2-dev libutf8proc-dev
+  libcpp-httplib-dev prometheus-cpp-dev # `reprofuse serve`
+)
 
 if [[ -t 1 && -z ${NO_COLOR-} ]]; then
   BOLD=$'\e[1m' RED=$'\e[31m' PLAIN=$'\e[0m'

@@ -1,5 +1,6 @@
 #include "cli/bench_error_command.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -9,12 +10,13 @@
 #include <vector>
 
 #include "base/thread_pool.hpp"
-#include "cli/device_options.hpp"
+#include "cli/bench_options.hpp"
 #include "cli/output_file.hpp"
 #include "cli/terminal.hpp"
 #include "cli/version.hpp"
 #include "engine/model_files.hpp"
 #include "engine/model_folder.hpp"
+#include "numerics/exact.hpp"
 #include "ops/contract.hpp"
 #include "reprofuse/error.hpp"
 #include "study/bench_error.hpp"
@@ -57,12 +59,24 @@ Context context_for(const BenchErrorArguments& arguments, std::string_view numer
   return make_context(device);
 }
 
+// exact-1 has no longer sums; found out before anything is printed.
+void check_lengths(const BenchErrorArguments& arguments, const Contract& numerics) {
+  const std::int64_t longest = *std::max_element(arguments.k.begin(), arguments.k.end());
+  if (numerics.linear_contract == "exact-1" && longest > exact1::kMaxTerms)
+    throw CLI::ValidationError(
+        "--k", fmt::format("{} is above {}, the longest sum of {}", longest, exact1::kMaxTerms, numerics.name));
+}
+
 Subjects select(const BenchErrorArguments& arguments) {
   Subjects subjects;
-  for (const std::string& name : arguments.numerics) subjects.add(context_for(arguments, name));
+  for (const std::string& name : arguments.numerics) {
+    check_lengths(arguments, find_numerics(name));
+    subjects.add(context_for(arguments, name));
+  }
   if (!subjects.names.empty()) return subjects;
   for (const Contract& numerics : all_numerics()) {
     if (!has_errors_of_its_own(numerics)) continue;
+    check_lengths(arguments, numerics);
     const Context context = context_for(arguments, numerics.name);
     try {
       study::require_runs(context);
@@ -158,20 +172,13 @@ void add_bench_error_command(CLI::App& bench) {
   auto arguments = std::make_shared<BenchErrorArguments>();
   CLI::App* command = bench.add_subcommand("error", "How far each numerics is from exact sums");
   add_device_options(*command, arguments->device);
-  command->remove_option(command->get_option("--numerics"));
-  command
-      ->add_option("--numerics", arguments->numerics,
-                   fmt::format("Of {} (default: each that runs here and has errors of its own)",
-                               fmt::join(numerics_names(), ", ")))
-      ->delimiter(',');
-  command->add_option("--k", arguments->k, "Lengths of the seeded sums")
-      ->delimiter(',')
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20))
-      ->capture_default_str();
+  add_numerics_list(*command, arguments->numerics, "Any of", "each that runs here and has errors of its own");
+  add_number_list(*command, "--k", arguments->k, std::int64_t{1} << 20, "Lengths of the seeded sums");
   command->add_option("--model", arguments->model, "Folder of the model whose own operands are measured, too")
       ->type_name("DIR")
       ->default_str(std::string(engine::kEmbeddedModel));
-  command->add_option("--json", arguments->json, "Also write the results to this file")->type_name("FILE");
+  add_output_file(*command, "--json", arguments->json, "Also write the results to this file");
+  refuse_unknown(*command);
   command->callback([arguments] { run_bench_error(*arguments); });
 }
 

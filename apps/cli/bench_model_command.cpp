@@ -1,13 +1,16 @@
 #include "cli/bench_model_command.hpp"
 
-#include <fstream>
+#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "base/check.hpp"
-#include "cli/device_options.hpp"
+#include "cli/bench_options.hpp"
+#include "cli/bench_weather.hpp"
+#include "cli/numbers.hpp"
+#include "cli/output_file.hpp"
 #include "cli/terminal.hpp"
 #include "cli/version.hpp"
 #include "study/bench_model.hpp"
@@ -44,40 +47,35 @@ nlohmann::ordered_json to_json(const study::ModelBenchRow& row) {
           {"prefill_tokens_per_second", row.prefill_per_second}};
 }
 
-void run_bench_model(BenchModelArguments arguments) {
+void run_bench_model(const BenchModelArguments& arguments) {
   const study::ModelBenchOptions options{.config = study::published_shape(arguments.shape),
                                          .batches = arguments.batches,
                                          .context = arguments.context,
                                          .steps = arguments.steps};
+  OutputFile json(arguments.json);
+  const std::vector<Context> contexts = make_contexts(arguments.device, arguments.numerics);
   const Terminal terminal;
+  const double bandwidth = study::streaming_bandwidth(contexts.front());
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
-  double bandwidth = 0;
-  for (const std::string& numerics : arguments.numerics) {
-    arguments.device.numerics = numerics;
-    const Context context = make_context(arguments.device);
-    if (rows.empty()) {
-      bandwidth = study::streaming_bandwidth(context);
-      fmt::print("{} with random weights on {}; a streaming read takes {:.0f} GB/s\n\n", arguments.shape,
-                 context.description(), bandwidth / 1e9);
-      fmt::print("{:<12} {:>5} {:>8} {:>9} {:>9} {:>9} {:>7} {:>9}\n", "numerics", "batch", "context", "step ms", "p90",
-                 "tokens/s", "of read", "prefill/s");
-    }
-    terminal.progress(fmt::format("{}: making {} ...", numerics, arguments.shape));
+  fmt::print("{} with random weights on {}; a streaming read takes {:.0f} GB/s\n\n", arguments.shape,
+             contexts.front().description(), bandwidth / 1e9);
+  fmt::print("{:<12} {:>5} {:>8} {:>9} {:>9} {:>9} {:>7} {:>9}\n", "numerics", "batch", "context", "step ms", "p90",
+             "tokens/s", "of read", "prefill/s");
+  const Weather weather(arguments.device.device);
+  for (const Context& context : contexts) {
+    terminal.progress(fmt::format("{}: making {} ...", context.numerics(), arguments.shape));
     study::bench_model(context, options, [&](const study::ModelBenchRow& row) {
       terminal.clear_progress();
       print_row(row, bandwidth);
       rows.push_back(to_json(row));
-      terminal.progress(fmt::format("{} ...", numerics));
+      terminal.progress(fmt::format("{} ...", context.numerics()));
     });
     terminal.clear_progress();
   }
-  if (arguments.json.empty()) return;
-  std::ofstream file(arguments.json);
-  file << nlohmann::ordered_json{{"version", kVersion}, {"shape", arguments.shape}, {"read", bandwidth}, {"rows", rows}}
-              .dump(2)
-       << '\n';
-  file.close();
-  require(file.good(), "{} cannot be written", arguments.json);
+  weather.warn();
+  const nlohmann::ordered_json root = {
+      {"version", kVersion}, {"shape", arguments.shape}, {"read", bandwidth}, {"rows", rows}};
+  json.write(root.dump(2) + "\n");
 }
 
 }  // namespace
@@ -85,22 +83,19 @@ void run_bench_model(BenchModelArguments arguments) {
 void add_bench_model_command(CLI::App& bench) {
   auto arguments = std::make_shared<BenchModelArguments>();
   CLI::App* command = bench.add_subcommand("model", "One decode step of a whole model with random weights");
-  command->add_option("--shape", arguments->shape, fmt::format("One of {}", fmt::join(study::published_shapes(), ", ")))
+  command->add_option("--shape", arguments->shape, "Random weights of a published shape")
+      ->check(CLI::IsMember(study::published_shapes()))
+      ->type_name("NAME")
       ->capture_default_str();
-  command->add_option("--batch", arguments->batches, "Texts that go on side by side")
-      ->delimiter(',')
-      ->check(CLI::Range(1, 4096))
-      ->capture_default_str();
+  add_number_list(*command, "--batch", arguments->batches, 4096, "Texts that go on side by side");
   command->add_option("--context", arguments->context, "Tokens of each text before the steps that are timed")
-      ->check(CLI::Range(1, 100000))
+      ->check(whole_number<std::int64_t>(1, 100000))
       ->capture_default_str();
-  command->add_option("--steps", arguments->steps, "Steps timed")->check(CLI::Range(1, 10000))->capture_default_str();
+  command->add_option("--steps", arguments->steps, "Steps timed")->check(whole_number(1, 10000))->capture_default_str();
   add_device_options(*command, arguments->device);
-  command->remove_option(command->get_option("--numerics"));
-  command->add_option("--numerics", arguments->numerics, fmt::format("Of {}", fmt::join(numerics_names(), ", ")))
-      ->delimiter(',')
-      ->capture_default_str();
-  command->add_option("--json", arguments->json, "Also write the results to this file");
+  add_numerics_list(*command, arguments->numerics, "Any of");
+  add_output_file(*command, "--json", arguments->json, "Also write the results to this file");
+  refuse_unknown(*command);
   command->callback([arguments] { run_bench_model(*arguments); });
 }
 

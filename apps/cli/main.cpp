@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <exception>
 #include <string>
+#include <vector>
 
 #include "base/check.hpp"
 #include "cli/ablate_command.hpp"
@@ -13,6 +14,8 @@
 #include "cli/generate_command.hpp"
 #include "cli/info_command.hpp"
 #include "cli/probe_command.hpp"
+#include "cli/serve_command.hpp"
+#include "cli/stress_command.hpp"
 #include "cli/version.hpp"
 #include "reprofuse/error.hpp"
 
@@ -30,20 +33,29 @@ std::string typed_command(const CLI::App& app) {
   return command;
 }
 
+std::vector<std::string> command_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(command->get_name());
+  return names;
+}
+
 int run(int argc, char** argv) {
   CLI::App app("LLM inference whose bits depend on the model and the tokens and on nothing else", "reprofuse");
   app.set_version_flag("--version", fmt::format("reprofuse {}", kVersion));
   app.require_subcommand(1);
   add_generate_command(app);
+  add_serve_command(app);
   add_probe_command(app);
   add_bench_command(app);
   add_ablate_command(app);
+  add_stress_command(app);
   add_info_command(app);
   try {
     const auto is_named = [&](const CLI::App* command) { return command->get_name() == argv[1]; };
     if (argc > 1 && argv[1][0] != '-' && app.get_subcommands(is_named).empty())
       throw CLI::ParseError(
-          fmt::format("there is no command '{}'; there are generate, probe, bench, ablate and info", argv[1]), 2);
+          fmt::format("there is no command '{}'; there are {}", argv[1], fmt::join(command_names(app), ", ")), 2);
     app.parse(argc, argv);
     require(std::fflush(stdout) == 0 && std::ferror(stdout) == 0, "stdout cannot be written");
   } catch (const CLI::Success& help_or_version) {

@@ -123,6 +123,7 @@ void TextFormat::load_template(const std::string& folder) {
     require(special_tokens_.contains(token) || source->find(token) == std::string::npos,
             "the chat template of {} uses {}, which tokenizer_config.json does not define", folder, token);
   template_uses_date_ = source->find("strftime_now") != std::string::npos;
+  template_uses_tools_ = source->find("tools") != std::string::npos;
   chat_template_.emplace(*source, fmt::format("chat template of {}", folder));
 }
 
@@ -139,16 +140,22 @@ std::vector<std::int32_t> TextFormat::encode_prompt(std::string_view prompt) con
   return ids;
 }
 
-std::string TextFormat::render_chat(const ordered_json& messages, const text::DateTime& date) const {
+std::string TextFormat::render_chat(const ordered_json& messages, const text::DateTime& date,
+                                    const ChatExtras& extras) const {
   if (!chat_template_) fail(ErrorCode::kUnsupported, "{}", why_no_chat_template_);
   text::ChatOptions options;
+  options.add_generation_prompt = extras.add_generation_prompt;
+  options.tools = extras.tools;
   options.date = date;
   options.special_tokens = special_tokens_;
+  options.variables = extras.variables;
   return chat_template_->render(messages, options);
 }
 
-std::vector<std::int32_t> TextFormat::encode_chat(const ordered_json& messages, const text::DateTime& date) const {
-  return tokenizer().encode(render_chat(messages, date), false);  // the template writes the special tokens itself
+std::vector<std::int32_t> TextFormat::encode_chat(const ordered_json& messages, const text::DateTime& date,
+                                                  const ChatExtras& extras) const {
+  // The template writes the special tokens itself.
+  return tokenizer().encode(render_chat(messages, date, extras), false);
 }
 
 }  // namespace reprofuse::engine

@@ -13,6 +13,13 @@
 
 namespace reprofuse::engine {
 
+// What a chat may say beside its messages.
+struct ChatExtras {
+  bool add_generation_prompt = true;
+  nlohmann::ordered_json tools;                                         // null: none
+  nlohmann::ordered_json variables = nlohmann::ordered_json::object();  // others that the template reads
+};
+
 // A folder whose tokenizer or template is missing or not supported still takes and gives token ids; asking for what is
 // not there fails with the reason.
 class TextFormat {
@@ -28,10 +35,13 @@ class TextFormat {
   // A prompt as it is, with the special tokens that the folder's files put around a text.
   std::vector<std::int32_t> encode_prompt(std::string_view prompt) const;
   // Messages through the chat template. The date is what the template sees as today.
-  std::string render_chat(const nlohmann::ordered_json& messages, const text::DateTime& date) const;
-  std::vector<std::int32_t> encode_chat(const nlohmann::ordered_json& messages, const text::DateTime& date) const;
-  // Whether the template can ask for the date at all.
+  std::string render_chat(const nlohmann::ordered_json& messages, const text::DateTime& date,
+                          const ChatExtras& extras = {}) const;
+  std::vector<std::int32_t> encode_chat(const nlohmann::ordered_json& messages, const text::DateTime& date,
+                                        const ChatExtras& extras = {}) const;
+  // Whether the template can ask for the date, or for tools, at all.
   bool template_uses_date() const { return template_uses_date_; }
+  bool template_uses_tools() const { return template_uses_tools_; }
 
  private:
   void load_tokenizer(const std::string& folder);
@@ -40,6 +50,7 @@ class TextFormat {
   std::string why_no_tokenizer_;
   std::string why_no_chat_template_;
   bool template_uses_date_ = false;
+  bool template_uses_tools_ = false;
   std::optional<text::Tokenizer> tokenizer_;
   std::vector<std::int32_t> before_prompt_;  // besides what the tokenizer itself puts there,
   std::vector<std::int32_t> after_prompt_;   // and there

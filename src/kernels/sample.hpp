@@ -12,6 +12,7 @@ struct SampleRow {
   const std::uint32_t* seen = nullptr;  // [ceil(vocabulary / 32)]: bit v of the words says that id v is in the sequence
   SamplingParams params;
   std::uint64_t position = 0;  // of the token to be chosen
+  std::int32_t given = -1;     // a token that is chosen already; only its likelihood is asked for
   int logprobs = -1;           // how many of the most likely tokens to tell, 0 to 20; -1: not even the chosen one's
 };
 
@@ -24,6 +25,7 @@ struct SampleResult {
   std::int32_t token = -1;
   std::int32_t not_finite = -1;  // the first id whose logit, or penalised logit, is not finite; then there is no token
   float logprob = 0;             // of `token`, by the logits as they came: no penalty, no temperature
+  std::int32_t rank = 0;         // of `token` by the same logits; 1: the most likely. With logprobs only
   TokenLogprob top[sampling::kMaxLogprobs];  // SampleRow::logprobs of them, the most likely first
 };
 

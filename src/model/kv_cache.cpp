@@ -28,6 +28,7 @@ KvCache::KvCache(const Context& context, const checkpoint::ModelConfig& config, 
   layer_bytes_ = *all_bytes / (2 * config.layers);
   keys_ = Buffer(context, static_cast<std::size_t>(layer_bytes_ * config.layers));
   values_ = Buffer(context, static_cast<std::size_t>(layer_bytes_ * config.layers));
+  uses_.resize(static_cast<std::size_t>(pages));
   for (std::int64_t page = pages; page-- > 0;) free_.push_back(static_cast<std::int32_t>(page));
 }
 
@@ -50,10 +51,37 @@ std::optional<std::int32_t> KvCache::take_page() {
   if (free_.empty()) return std::nullopt;
   const std::int32_t page = free_.back();
   free_.pop_back();
+  uses_[static_cast<std::size_t>(page)].users = 1;
   return page;
 }
 
+void KvCache::share(std::int32_t page) {
+  Use& use = uses_[static_cast<std::size_t>(page)];
+  invariant(use.users > 0 || use.kept, "a free page is shared");
+  if (use.users++ == 0) --kept_unused_;
+}
+
 void KvCache::give_back(std::int32_t page) {
+  Use& use = uses_[static_cast<std::size_t>(page)];
+  if (--use.users > 0) return;
+  if (use.kept)
+    ++kept_unused_;
+  else
+    free_.push_back(page);
+}
+
+void KvCache::keep(std::int32_t page) {
+  Use& use = uses_[static_cast<std::size_t>(page)];
+  invariant(use.users > 0 && !use.kept, "only a page in use can be kept, and once");
+  use.kept = true;
+}
+
+void KvCache::drop(std::int32_t page) {
+  Use& use = uses_[static_cast<std::size_t>(page)];
+  invariant(use.kept, "a page is dropped that was not kept");
+  use.kept = false;
+  if (use.users > 0) return;
+  --kept_unused_;
   free_.push_back(page);
 }
 

@@ -1,4 +1,4 @@
-// Keys and values of all layers, in pages that sequences own. Which page holds what cannot move a bit.
+// Keys and values of all layers, in pages that sequences use, alone or together. Which page holds what cannot move a bit.
 #pragma once
 
 #include <cstdint>
@@ -25,12 +25,25 @@ class KvCache {
   kernels::KvPages layer(std::int64_t index) const;
   std::int32_t page_size() const { return page_size_; }
   std::int64_t pages_for(std::int64_t positions) const { return (positions + page_size_ - 1) / page_size_; }
+  std::int64_t pages() const { return static_cast<std::int64_t>(uses_.size()); }
   std::int64_t free_pages() const { return static_cast<std::int64_t>(free_.size()); }
+  std::int64_t pages_in_use() const { return pages() - free_pages() - kept_unused_; }
 
-  std::optional<std::int32_t> take_page();  // none: all pages are in use
-  void give_back(std::int32_t page);
+  std::optional<std::int32_t> take_page();  // none: no page is free
+  void share(std::int32_t page);            // one more user of a page that is full: nobody writes to it any more
+  void give_back(std::int32_t page);        // one user less
+
+  // A page that is kept does not become free when its last user gives it back, until it is dropped.
+  void keep(std::int32_t page);
+  void drop(std::int32_t page);
+  bool is_used(std::int32_t page) const { return uses_[static_cast<std::size_t>(page)].users > 0; }
 
  private:
+  struct Use {
+    std::int32_t users = 0;
+    bool kept = false;
+  };
+
   std::int64_t layer_bytes_;  // of keys, and of values
   std::int32_t kv_heads_;
   std::int32_t head_dim_;
@@ -38,6 +51,8 @@ class KvCache {
   DType dtype_;
   Buffer keys_;    // [layers, pages, kv_heads, head_dim, page_size]
   Buffer values_;  // [layers, pages, kv_heads, page_size, head_dim]
+  std::vector<Use> uses_;  // by page
+  std::int64_t kept_unused_ = 0;
   std::vector<std::int32_t> free_;
 };
 

@@ -24,13 +24,13 @@ struct Layout {
   std::int64_t tokens = 0;
   std::int64_t positions, sequences, chunks, logit_rows, page_table, words;
 
-  Layout(RunnerLimits limits, std::int64_t page_table_stride)
+  Layout(RunnerLimits limits, std::int64_t most_pages)
       : positions(tokens + limits.rows),
         sequences(positions + limits.rows),
         chunks(sequences + limits.rows),
         logit_rows(chunks + limits.sequences * kChunkWords),
         page_table(logit_rows + limits.logit_rows),
-        words(page_table + limits.sequences * page_table_stride) {}
+        words(page_table + limits.sequences * most_pages) {}
 };
 
 }  // namespace
@@ -40,6 +40,9 @@ struct Runner::HostBatch {
   std::vector<kernels::Chunk> chunks;
   std::int32_t max_chunk_rows = 0;
   std::int32_t max_keys = 0;
+  std::int64_t page_table_stride = 0;  // entries per sequence
+
+  bool is_decode() const { return max_chunk_rows == 1 && logit_rows.size() == tokens.size(); }
 };
 
 Runner::Runner(const Model& model, KvCache& cache, RunnerLimits limits)
@@ -48,8 +51,8 @@ Runner::Runner(const Model& model, KvCache& cache, RunnerLimits limits)
       limits_(checked(limits)),
       activations_(model.context(), model.config(), limits.rows, limits.logit_rows),
       workspace_(model.context(), model.workspace_bytes(limits.rows, limits.sequences, limits.logit_rows)),
-      page_table_stride_(cache.pages_for(model.max_positions())) {
-  const Layout layout(limits_, page_table_stride_);
+      most_pages_(cache.pages_for(model.max_positions())) {
+  const Layout layout(limits_, most_pages_);
   const std::size_t bytes = static_cast<std::size_t>(layout.words) * sizeof(std::int32_t);
   inputs_ = Buffer(model.context(), bytes);
   staging_ = inputs_.as<std::int32_t>();
@@ -58,6 +61,14 @@ Runner::Runner(const Model& model, KvCache& cache, RunnerLimits limits)
   stream_ = cuda::CudaStream(ordinal);
   pinned_ = cuda::PinnedBuffer(ordinal, bytes);
   staging_ = pinned_.as<std::int32_t>();
+}
+
+// One graph serves every context up to its bound, so that a growing text needs few of them.
+std::int32_t Runner::key_bound(std::int64_t keys) const {
+  if (model_.context().device() == DeviceKind::kCpu) return static_cast<std::int32_t>(keys);
+  constexpr std::int64_t kLeast = 512;
+  const auto bound = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max(keys, kLeast))));
+  return static_cast<std::int32_t>(std::min(bound, model_.max_positions()));
 }
 
 Runner::HostBatch Runner::build(std::span<const Part> parts) const {
@@ -90,10 +101,16 @@ Runner::HostBatch Runner::build(std::span<const Part> parts) const {
       if (part.logits == Logits::kAll || (part.logits == Logits::kLast && is_last))
         host.logit_rows.push_back(first_row + i);
     }
-    host.page_table.insert(host.page_table.end(), part.sequence->pages().begin(), part.sequence->pages().end());
-    host.page_table.resize(host.chunks.size() * static_cast<std::size_t>(page_table_stride_));
     host.max_chunk_rows = std::max(host.max_chunk_rows, rows);
     host.max_keys = std::max(host.max_keys, first_position + rows);
+  }
+  if (host.is_decode()) host.max_keys = key_bound(host.max_keys);
+  host.page_table_stride = cache_.pages_for(host.max_keys);
+  for (const Part& part : parts) {
+    const std::vector<std::int32_t>& pages = part.sequence->pages();
+    const auto used = std::min(static_cast<std::int64_t>(pages.size()), host.page_table_stride);
+    host.page_table.insert(host.page_table.end(), pages.begin(), pages.begin() + used);
+    host.page_table.resize(host.page_table.size() + static_cast<std::size_t>(host.page_table_stride - used));
   }
   require(static_cast<std::int64_t>(host.tokens.size()) <= limits_.rows, "a pass of {} tokens; the limit is {}",
           host.tokens.size(), limits_.rows);
@@ -104,7 +121,7 @@ Runner::HostBatch Runner::build(std::span<const Part> parts) const {
 
 kernels::Batch Runner::upload(const HostBatch& host) {
   if (model_.context().device() == DeviceKind::kCuda) stream_.synchronize();  // a copy may be under way after an error
-  const Layout at(limits_, page_table_stride_);
+  const Layout at(limits_, most_pages_);
   const auto put = [&](std::int64_t offset, const auto& values) {
     if (!values.empty()) std::memcpy(staging_ + offset, values.data(), values.size() * sizeof(values[0]));
   };
@@ -128,13 +145,13 @@ kernels::Batch Runner::upload(const HostBatch& host) {
           .sequences = device + at.sequences,
           .chunks = reinterpret_cast<const kernels::Chunk*>(device + at.chunks),
           .page_table = device + at.page_table,
-          .page_table_stride = static_cast<std::int32_t>(page_table_stride_)};
+          .page_table_stride = static_cast<std::int32_t>(host.page_table_stride)};
 }
 
 ConstMatrix Runner::run(std::span<const Part> parts) {
   const HostBatch host = build(parts);
   logit_rows_ = static_cast<std::int64_t>(host.logit_rows.size());
-  compute(upload(host), logit_rows_);
+  compute(upload(host), logit_rows_, host.is_decode());
   for (const Part& part : parts) part.sequence->advance(static_cast<std::int64_t>(part.tokens.size()));
   return logits();
 }
@@ -144,29 +161,21 @@ ConstMatrix Runner::logits() const {
   return {.data = all.data, .rows = all.rows, .cols = all.cols, .stride = all.stride};
 }
 
-void Runner::compute(const kernels::Batch& batch, std::int64_t logit_rows) {
+void Runner::compute(const kernels::Batch& batch, std::int64_t logit_rows, bool is_decode) {
   const Context& context = model_.context();
-  const std::int32_t* rows = inputs_.as<std::int32_t>() + Layout(limits_, page_table_stride_).logit_rows;
-  const auto enqueue = [&](const kernels::Batch& sized, void* stream) {
-    model_.forward({context, workspace_.data(), workspace_.bytes(), stream}, sized, rows, logit_rows, cache_,
+  const std::int32_t* rows = inputs_.as<std::int32_t>() + Layout(limits_, most_pages_).logit_rows;
+  const auto enqueue = [&](void* stream) {
+    model_.forward({context, workspace_.data(), workspace_.bytes(), stream}, batch, rows, logit_rows, cache_,
                    activations_);
   };
-  if (context.device() == DeviceKind::kCpu) return enqueue(batch, nullptr);
+  if (context.device() == DeviceKind::kCpu) return enqueue(nullptr);
 
-  const bool is_decode = batch.max_chunk_rows == 1 && logit_rows == batch.rows;
   if (!is_decode) {
-    enqueue(batch, stream_.get());
+    enqueue(stream_.get());
   } else {
-    // One graph serves every context up to its bound, so that a growing text needs few of them.
-    kernels::Batch sized = batch;
-    sized.max_keys = static_cast<std::int32_t>(std::min<std::int64_t>(
-        std::max<std::int64_t>(512,
-                               static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint32_t>(batch.max_keys)))),
-        model_.max_positions()));
     // upload() has waited for the last pass, so that no graph dropped here is still running.
-    const cuda::CudaGraph& graph = decode_graphs_.get({sized.rows, sized.max_keys}, [&] {
-      return cuda::CudaGraph::capture(context.state().ordinal, [&](void* stream) { enqueue(sized, stream); });
-    });
+    const cuda::CudaGraph& graph = decode_graphs_.get(
+        {batch.rows, batch.max_keys}, [&] { return cuda::CudaGraph::capture(context.state().ordinal, enqueue); });
     graph.replay(stream_.get());
   }
   check_workspace(context, workspace_.data(), stream_.get());

@@ -50,16 +50,17 @@ class Runner {
 
  private:
   struct HostBatch;
+  std::int32_t key_bound(std::int64_t keys) const;
   HostBatch build(std::span<const Part> parts) const;
   kernels::Batch upload(const HostBatch& host);
-  void compute(const kernels::Batch& batch, std::int64_t logit_rows);
+  void compute(const kernels::Batch& batch, std::int64_t logit_rows, bool is_decode);
 
   const Model& model_;
   KvCache& cache_;
   RunnerLimits limits_;
   Activations activations_;
   Workspace workspace_;
-  std::int64_t page_table_stride_;
+  std::int64_t most_pages_;      // of one sequence
   Buffer inputs_;                // the arrays of kernels::Batch and the logit rows, back to back
   std::int32_t* staging_;        // where the host writes them: the same block, or on CUDA pinned memory
   cuda::PinnedBuffer pinned_;    // CUDA

@@ -1,6 +1,7 @@
 // What the cache holds of one text: how many of its tokens, and in which pages.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -29,6 +30,15 @@ class Sequence {
     return true;
   }
   void advance(std::int64_t tokens) { length_ += tokens; }
+  // Forgets the tokens from `length` on. Their pages stay, for those that come instead.
+  void truncate(std::int64_t length) { length_ = std::min(length_, length); }
+
+  // Starts an empty sequence with a full page that holds its next tokens already.
+  void adopt(std::int32_t page) {
+    cache_->share(page);
+    pages_.push_back(page);
+    length_ += cache_->page_size();
+  }
 
   void clear() {
     for (const std::int32_t page : pages_) cache_->give_back(page);

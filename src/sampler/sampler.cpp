@@ -37,6 +37,8 @@ void check_call(ConstMatrix logits, std::span<const SampleInput> inputs, std::in
     check_sampling_params(input.params);
     require(input.logprobs >= -1 && input.logprobs <= most, "sampler: logprobs = {} is outside -1 to {}",
             input.logprobs, most);
+    require(input.given >= -1 && input.given < vocabulary, "sampler: the given token {} is outside 0 to {}",
+            input.given, vocabulary - 1);
   }
 }
 
@@ -83,6 +85,7 @@ std::vector<SampleResult> Sampler::run(ConstMatrix logits, std::span<const Sampl
                     .seen = seen[i].empty() ? nullptr : seen[i].data(),
                     .params = input.params,
                     .position = input.position,
+                    .given = input.given,
                     .logprobs = input.logprobs});
   }
   std::vector<SampleResult> results(rows.size());

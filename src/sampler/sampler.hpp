@@ -23,6 +23,7 @@ struct SampleInput {
   SamplingParams params;
   std::span<const std::int32_t> history;  // ids in the sequence so far, in any order; read for a penalty only
   std::uint64_t position = 0;             // of the token to be chosen
+  std::int32_t given = -1;                // see kernels::SampleRow
   int logprobs = -1;                      // see kernels::SampleRow
 };
 

@@ -49,10 +49,21 @@ TEST(BenchErrorCommand, TheTableOfContractsIsTheSameForEveryIsa) {
 
 TEST(BenchErrorCommand, WhatMakesNoSenseIsRefused) {
   EXPECT_EQ(reprofuse("bench error --k 0").status, 2);
-  EXPECT_EQ(reprofuse("bench error --k 64 --numerics fma-9").status, 1);
+  EXPECT_EQ(reprofuse("bench error --k 64 --numerics fma-9").status, 2);
   const Finished run = reprofuse("bench error --k 64 --json /nowhere/error.json");
   EXPECT_EQ(run.status, 1);
   EXPECT_EQ(run.err, "reprofuse: /nowhere/error.json: cannot be written\n");
+}
+
+TEST(BenchErrorCommand, SumsTooLongForOneOfTheNumericsAreRefusedBeforeAnythingIsPrinted) {
+  for (const char* numerics : {"", " --numerics fma-1,exact-1"}) {
+    const Finished run = reprofuse(std::string("bench error --k 64,200000") + numerics);
+    EXPECT_EQ(run.status, 2);
+    EXPECT_EQ(run.out, "");
+    EXPECT_TRUE(contains(run.err, "--k: 200000 is above 131072, the longest sum of exact-1")) << run.err;
+  }
+  const Finished without = reprofuse("bench error --k 131073 --numerics fma-1");
+  EXPECT_EQ(without.status, 0) << without.err;
 }
 
 }  // namespace

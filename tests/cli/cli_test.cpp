@@ -155,42 +155,6 @@ TEST(ProbeCommand, APipeGetsWholeDigestsAndNoEscapes) {
     }
 }
 
-TEST(BenchCommand, MeasuresEveryBatchSizeAndWritesThemAsJson) {
-  const std::string path = temp_path("bench.json");
-  const Finished run =
-      reprofuse("bench linear --shapes 256x512 --m 1,3 --isa scalar --threads 1 --json '" + path + "'");
-  ASSERT_EQ(run.status, 0) << run.err;
-  EXPECT_TRUE(contains(run.out, "Contract fma-1 on cpu scalar")) << run.out;
-  EXPECT_FALSE(contains(run.out, "vs bf16")) << "the CPU has no BF16 baseline, hence no such column: " << run.out;
-  const Json json = Json::parse(read_text(path));
-  EXPECT_EQ(json["version"], REPROFUSE_VERSION);
-  ASSERT_EQ(json["runs"].size(), 1U);
-  const Json& bench = json["runs"][0];
-  EXPECT_EQ(keys_of(bench),
-            (std::vector<std::string>{"contract", "device", "baselines", "vendor", "rows", "forwards"}));
-  EXPECT_EQ(bench["contract"], "fma-1");
-  ASSERT_EQ(bench["rows"].size(), 2U);
-  const std::int64_t expected[][3] = {{1, 256, 512}, {3, 256, 512}};
-  for (std::size_t i = 0; i < bench["rows"].size(); ++i) {
-    const Json& row = bench["rows"][i];
-    auto keys = std::vector<std::string>({"name", "m", "n", "k", "weights", "contract", "implementation", "linear",
-                                          "workspace_bytes", "gigabytes_per_second", "gigaflops", "read", "read_bytes",
-                                          "read_fraction", "fma_fraction"});
-    for (const std::string baseline : bench["baselines"]) keys.insert(keys.end(), {baseline, baseline + "_ratio"});
-    EXPECT_EQ(keys_of(row), keys);
-    EXPECT_EQ(row["m"], expected[i][0]);
-    EXPECT_EQ(row["n"], expected[i][1]);
-    EXPECT_EQ(row["k"], expected[i][2]);
-    EXPECT_EQ(row["weights"], "bf16");
-    EXPECT_EQ(row["implementation"], "scalar");
-    EXPECT_EQ(keys_of(row["linear"]), (std::vector<std::string>{"median_s", "fastest_s", "p90_s"}));
-    EXPECT_GT(row["linear"]["fastest_s"].get<double>(), 0.0);
-    EXPECT_LE(row["linear"]["fastest_s"].get<double>(), row["linear"]["median_s"].get<double>());
-    EXPECT_LE(row["linear"]["median_s"].get<double>(), row["linear"]["p90_s"].get<double>());
-    EXPECT_GT(row["gigaflops"].get<double>(), 0.0);
-  }
-}
-
 TEST(CommandLine, AnUnknownCommandIsNamed) {
   const Finished run = reprofuse("frobnicate");
   EXPECT_EQ(run.status, 2);
@@ -202,20 +166,6 @@ TEST(ProbeCommand, GoldenDigestsThatCannotBeWrittenAreAnErrorBeforeAnythingIsCom
   EXPECT_EQ(run.status, 1);
   EXPECT_EQ(run.out, "");
   EXPECT_TRUE(contains(run.err, "/nowhere/golden.json: cannot be written")) << run.err;
-}
-
-TEST(BenchCommand, ABadShapeIsAnErrorThatNamesIt) {
-  const Finished run = reprofuse("bench linear --shapes 64x64,64by64");
-  EXPECT_EQ(run.status, 1);
-  EXPECT_EQ(run.out, "");
-  EXPECT_TRUE(contains(run.err, "'64by64' is neither NxK nor one of the models")) << run.err;
-}
-
-TEST(BenchCommand, AFileThatCannotBeWrittenIsAnErrorBeforeAnythingIsMeasured) {
-  const Finished run = reprofuse("bench linear --shapes 64x64 --m 1 --json /nowhere/bench.json");
-  EXPECT_EQ(run.status, 1);
-  EXPECT_EQ(run.out, "");
-  EXPECT_EQ(run.err, "reprofuse: /nowhere/bench.json: cannot be written\n");
 }
 
 TEST(CommandLine, UsageErrorsExit2WithAHint) {
@@ -248,7 +198,7 @@ TEST(CommandLine, VersionHelpAndInfo) {
   EXPECT_EQ(info.status, 0);
   for (const std::string_view name : numerics_names()) {
     EXPECT_TRUE(contains(info.out, "\n  " + std::string(name) + " ")) << info.out;
-    for (const char* command : {"generate", "bench linear", "bench model"})
+    for (const char* command : {"generate", "bench linear", "bench model", "bench engine"})
       EXPECT_TRUE(contains(reprofuse(std::string(command) + " --help").out, std::string(name)))
           << command << " " << name;
   }

@@ -53,7 +53,8 @@ inline std::vector<SamplingParams> all_params() {
 }
 
 inline bool equal(const kernels::SampleResult& a, const kernels::SampleResult& b) {
-  bool same = a.token == b.token && a.not_finite == b.not_finite && float_bits(a.logprob) == float_bits(b.logprob);
+  bool same = a.token == b.token && a.not_finite == b.not_finite && a.rank == b.rank &&
+              float_bits(a.logprob) == float_bits(b.logprob);
   for (int i = 0; i < sampling::kMaxLogprobs; ++i)
     same = same && a.top[i].id == b.top[i].id && float_bits(a.top[i].logprob) == float_bits(b.top[i].logprob);
   return same;

@@ -21,6 +21,7 @@ struct Rows {
       : vocabulary(size),
         logits{testing::seeded_logits(1, size), testing::rough_logits(2, size)},
         seen(testing::seeded_seen(3, size)) {
+    const auto size32 = static_cast<std::int32_t>(size);
     for (const std::vector<float>& row : logits)
       for (const SamplingParams& params : testing::all_params()) {
         const bool with_logprobs = rows.size() % 2 == 0;
@@ -28,6 +29,7 @@ struct Rows {
                         .seen = params.repetition_penalty != 1 ? seen.data() : nullptr,
                         .params = params,
                         .position = rows.size(),
+                        .given = rows.size() % 5 == 4 ? static_cast<std::int32_t>(rows.size()) % size32 : -1,
                         .logprobs = with_logprobs ? static_cast<int>(std::min<std::int64_t>(size, 20)) : -1});
       }
     for (const SampleRow& row : rows) expected.push_back(reference::sample(row, vocabulary));

@@ -57,6 +57,7 @@ struct Batch {
                      .seen = params[i].repetition_penalty != 1 ? seen.data() : nullptr,
                      .params = params[i],
                      .position = i,
+                     .given = i % 5 == 4 ? static_cast<std::int32_t>(static_cast<std::int64_t>(i) % vocabulary) : -1,
                      .logprobs = counts[i]});
     return all;
   }

@@ -44,6 +44,19 @@ TEST(SampleReference, PenaltyAppliesToSeenIdsOnly) {
   EXPECT_EQ(sample({1, 3, 2, 0}, params).token, 1);
 }
 
+TEST(SampleReference, AGivenTokenIsNotChosenButToldOf) {
+  const std::vector<float> logits = {1, 3, 2, 3};
+  for (const std::int32_t given : {0, 1, 2, 3}) {
+    const SampleRow row{.logits = logits.data(), .params = {.temperature = 1}, .given = given, .logprobs = 4};
+    const SampleResult result = reference::sample(row, 4);
+    const std::int32_t ranks[] = {4, 1, 3, 2};  // of equal logits, the lowest id first
+    EXPECT_EQ(result.token, given);
+    EXPECT_EQ(result.rank, ranks[given]);
+    EXPECT_EQ(result.top[ranks[given] - 1].id, given);
+    EXPECT_EQ(float_bits(result.top[ranks[given] - 1].logprob), float_bits(result.logprob));
+  }
+}
+
 TEST(SampleReference, TopKKeepsTheLargestAndOfEqualOnesTheLowestIds) {
   EXPECT_EQ(support({1, 2, 2, 2, 0}, {.temperature = 10, .top_k = 2}), (std::set<std::int32_t>{1, 2}));
   EXPECT_EQ(support({1, 2, 2, 2, 0}, {.temperature = 10, .top_k = 4}), (std::set<std::int32_t>{0, 1, 2, 3}));

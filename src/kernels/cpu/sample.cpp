@@ -93,6 +93,9 @@ void fill_logprobs(const Logits& raw, int count, SampleResult& result) {
       raw.chunks(), [&](std::int64_t id) { return sampling::weight_of(likelihoods[static_cast<std::size_t>(id)]); }));
   const auto logprob = [&](std::int32_t id) { return sampling::logprob(raw[id], raw.greatest(), log_total); };
   result.logprob = logprob(result.token);
+  const std::uint64_t own = raw.rank(result.token);
+  result.rank = static_cast<std::int32_t>(
+      total_weight(raw.chunks(), [&](std::int64_t id) { return raw.rank(id) >= own ? std::uint64_t{1} : 0; }));
   if (count == 0) return;
   const std::uint64_t last = raw.last_rank_of_top(count);
   std::vector<std::uint64_t> ranks;
@@ -119,7 +122,10 @@ SampleResult sample_row(const SampleRow& row, const Chunks& chunks, const Sample
     result.not_finite = logits.first_not_finite();
     return result;
   }
-  result.token = row.params.temperature > 0.0F ? draw(logits, row.params, row.position) : logits.first_greatest();
+  if (row.given >= 0)
+    result.token = row.given;
+  else
+    result.token = row.params.temperature > 0.0F ? draw(logits, row.params, row.position) : logits.first_greatest();
   if (row.logprobs >= 0)
     fill_logprobs(row.seen != nullptr ? Logits(row.logits, chunks, kernels) : logits, row.logprobs, result);
   return result;

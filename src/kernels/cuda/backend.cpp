@@ -36,6 +36,14 @@ std::string device_description(int ordinal) {
   return fmt::format("{} (sm_{}{})", device.name, device.major, device.minor);
 }
 
+std::int64_t free_bytes(int ordinal) {
+  const DeviceScope device(ordinal);
+  std::size_t free = 0;
+  std::size_t total = 0;
+  check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  return static_cast<std::int64_t>(free);
+}
+
 void* allocate(int ordinal, std::size_t bytes) {
   const DeviceScope device(ordinal);
   void* pointer = nullptr;

@@ -16,6 +16,7 @@ namespace reprofuse::cuda {
 // Throws kUnsupported, with the reason, unless device `ordinal` exists and has compute capability 8.0 or higher.
 void require_device(int ordinal);
 std::string device_description(int ordinal);  // "NVIDIA H200 (sm_90)"
+std::int64_t free_bytes(int ordinal);
 
 void* allocate(int ordinal, std::size_t bytes);
 void* allocate_workspace(int ordinal, std::size_t bytes);  // with its record reset

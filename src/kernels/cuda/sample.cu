@@ -69,7 +69,13 @@ __device__ void fill_logprobs(const SampleRow& row, int vocabulary, int token, S
   const float log_total = sampling::log_total(total_weight(
       vocabulary, [&](int id) -> Word { return sampling::weight_of(exp_nonpositive_f32(row.logits[id] - greatest)); },
       shared));
-  if (threadIdx.x == 0) result.logprob = sampling::logprob(row.logits[token], greatest, log_total);
+  const Word own = rank(token);
+  const Word above_or_own = total_weight(
+      vocabulary, [&](int id) -> Word { return rank(id) >= own ? 1 : 0; }, shared);
+  if (threadIdx.x == 0) {
+    result.logprob = sampling::logprob(row.logits[token], greatest, log_total);
+    result.rank = static_cast<int>(above_or_own);
+  }
   if (row.logprobs == 0) return;
 
   const Word last = last_rank_of_top(row.logprobs, vocabulary, rank, shared);
@@ -96,7 +102,9 @@ __global__ void __launch_bounds__(kSampleThreads)
   const Summary summary = summarize(
       vocabulary, [&](int id) { return penalized_logit(row, id); }, shared);
   int token = -1;
-  if (summary.not_finite < 0) {
+  if (summary.not_finite < 0 && row.given >= 0) {
+    token = row.given;
+  } else if (summary.not_finite < 0) {
     token = row.params.temperature > 0.0F ? draw(row, vocabulary, logit_of(summary.highest), shared)
                                           : static_cast<int>(sampling::id_of(summary.highest));
   }
@@ -105,6 +113,7 @@ __global__ void __launch_bounds__(kSampleThreads)
     result.token = token;
     result.not_finite = summary.not_finite;
     result.logprob = 0.0F;
+    result.rank = 0;
   }
   if (token >= 0 && row.logprobs >= 0) fill_logprobs(row, vocabulary, token, result, shared);
 }

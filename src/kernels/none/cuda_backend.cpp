@@ -24,6 +24,9 @@ void require_device(int) {
 std::string device_description(int) {
   missing();
 }
+std::int64_t free_bytes(int) {
+  missing();
+}
 void* allocate(int, std::size_t) {
   missing();
 }

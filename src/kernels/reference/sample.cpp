@@ -69,6 +69,7 @@ void fill_logprobs(const SampleRow& row, const Values& raw, SampleResult& result
   };
   result.logprob = logprob(result.token);
   const Ids ids = ids_by_rank(raw);
+  result.rank = static_cast<std::int32_t>(std::find(ids.begin(), ids.end(), result.token) - ids.begin()) + 1;
   for (std::size_t i = 0; i < static_cast<std::size_t>(row.logprobs); ++i) result.top[i] = {ids[i], logprob(ids[i])};
 }
 
@@ -83,7 +84,10 @@ SampleResult sample(const SampleRow& row, std::int64_t vocabulary) {
     result.not_finite = static_cast<std::int32_t>(id);
     return result;
   }
-  result.token = row.params.temperature > 0.0F ? draw(logits, row.params, row.position) : ids_by_rank(logits).front();
+  if (row.given >= 0)
+    result.token = row.given;
+  else
+    result.token = row.params.temperature > 0.0F ? draw(logits, row.params, row.position) : ids_by_rank(logits).front();
   if (row.logprobs >= 0) fill_logprobs(row, Values(row.logits, row.logits + vocabulary), result);
   return result;
 }

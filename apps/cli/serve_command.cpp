@@ -1,0 +1,262 @@
+#include "cli/serve_command.hpp"
+
+#include <pthread.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <future>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/check.hpp"
+#include "cli/device_options.hpp"
+#include "cli/numbers.hpp"
+#include "cli/terminal.hpp"
+#include "cli/version.hpp"
+#include "engine/model_folder.hpp"
+#include "server/server.hpp"
+
+namespace reprofuse::cli {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr std::int64_t kMost = std::int64_t{1} << 20;
+constexpr milliseconds kBetweenLooks{50};
+
+struct ServeArguments {
+  std::optional<std::string> model;  // none: the one that comes with ReproFuse
+  std::optional<double> kv_gibibytes;
+  std::optional<std::string> date;
+  std::int64_t max_body_mebibytes = 16;
+  std::int64_t drain_seconds = 30;
+  bool no_prefix_cache = false;
+  bool quiet = false;
+  server::ServerOptions server;
+  server::ServedModelOptions served;
+  DeviceArguments device;
+};
+
+// SIGINT and SIGTERM, taken where they are asked for and nowhere else. Made before any thread is, since threads inherit
+// it.
+class StopSignals {
+ public:
+  StopSignals() {
+    sigemptyset(&signals_);
+    sigaddset(&signals_, SIGINT);
+    sigaddset(&signals_, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
+  }
+
+  // The number of one that came in time, or 0.
+  int wait(milliseconds patience) const {
+    const timespec time = {.tv_sec = patience.count() / 1000, .tv_nsec = patience.count() % 1000 * 1'000'000};
+    const int number = sigtimedwait(&signals_, nullptr, &time);
+    return number > 0 ? number : 0;
+  }
+
+ private:
+  sigset_t signals_;
+};
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts = {};
+  gmtime_r(&now, &parts);
+  char text[32] = {};
+  return {text, std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts)};
+}
+
+void log_request(const server::RequestRecord& record) {
+  std::string line =
+      fmt::format("{} {} {} {} {} ms", utc_now(), record.status, record.method.empty() ? "-" : record.method,
+                  record.path.empty() ? "-" : record.path, record.time.count());
+  if (record.prompt_tokens > 0) line += fmt::format(", {} + {} tokens", record.prompt_tokens, record.answer_tokens);
+  if (!record.id.empty()) line += ", " + record.id;
+  if (!record.note.empty()) line += ", " + record.note;
+  fmt::print(stderr, "{}\n", line);
+}
+
+// A model that is loaded on a thread of its own, so that the server can say so and signals are heard.
+class Loading {
+ public:
+  Loading(const DeviceArguments& device, const server::ServedModelOptions& options)
+      : model_(std::async(std::launch::async, [this, context = make_context(device), options] {
+          const Terminal terminal;
+          auto model =
+              std::make_shared<server::ServedModel>(context, options, [&](std::int64_t done, std::int64_t total) {
+                require(!stop_, "loading was stopped");
+                terminal.progress(fmt::format("reading {} of {} MB", done / 1'000'000, total / 1'000'000));
+              });
+          terminal.clear_progress();
+          return model;
+        })) {}
+
+  bool is_done(milliseconds patience) const { return model_.wait_for(patience) == std::future_status::ready; }
+  std::shared_ptr<server::ServedModel> take() { return model_.get(); }
+
+  void stop() {
+    stop_ = true;
+    model_.wait();
+  }
+
+ private:
+  std::atomic<bool> stop_ = false;
+  std::future<std::shared_ptr<server::ServedModel>> model_;
+};
+
+void print_model(const server::ServedModel& model, const std::string& folder) {
+  const Context& context = model.service().engine().model().context();
+  const server::ModelFacts& facts = model.facts();
+  const std::string date = text::to_string(facts.date);
+  fmt::print(stderr,
+             "model        {} in {}\ncomputes     {} on {}\nfingerprint  {}\ncontext      {} tokens\nKV cache     {}\n",
+             facts.id, folder, context.numerics(), context.description(), facts.fingerprint, facts.max_positions,
+             model.kv_summary());
+  fmt::print(stderr, "date         {}{}\nready\n", date,
+             facts.files->text().template_uses_date() ? ", which the chat template shows the model"
+                                                      : ", for which the chat template does not ask");
+}
+
+// False: a signal came first.
+bool load(server::Server& server, const ServeArguments& arguments, const StopSignals& signals) {
+  Loading loading(arguments.device, arguments.served);
+  while (!loading.is_done(milliseconds(0)))
+    if (signals.wait(kBetweenLooks) != 0) {
+      loading.stop();
+      return false;
+    }
+  std::shared_ptr<server::ServedModel> model = loading.take();
+  print_model(*model, arguments.served.folder);
+  server.serve_model(std::move(model));
+  return true;
+}
+
+void wait_for_signal(const server::Server& server, const StopSignals& signals) {
+  bool told_of_failure = false;
+  while (signals.wait(kBetweenLooks) == 0)
+    if (!told_of_failure && server.failed()) {
+      told_of_failure = true;
+      fmt::print(stderr, "the engine has failed; every request is refused from now on\n");
+    }
+}
+
+void drain(server::Server& server, std::chrono::seconds patience, const StopSignals& signals) {
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  fmt::print(stderr, "stopping: no new requests; those under way have {} s; a second signal breaks them off\n",
+             patience.count());
+  while (!server.drain(kBetweenLooks)) {
+    if (const int number = signals.wait(milliseconds(0)); number != 0) std::_Exit(128 + number);
+    require(std::chrono::steady_clock::now() < deadline, "{} connections were broken off after {} s",
+            server.connections(), patience.count());
+  }
+}
+
+void complete(ServeArguments& arguments) {
+  if (const char* key = std::getenv("REPROFUSE_API_KEY"); key != nullptr && *key != '\0')
+    arguments.server.api_keys.emplace_back(key);
+  arguments.server.limits.body_bytes = static_cast<std::size_t>(arguments.max_body_mebibytes) << 20;
+  arguments.server.version = kVersion;
+  arguments.served.version = kVersion;
+  arguments.served.folder = arguments.model ? *arguments.model : engine::embedded_model_folder();
+  arguments.served.engine.prefix_cache = !arguments.no_prefix_cache;
+  if (arguments.kv_gibibytes)
+    arguments.served.kv_bytes = static_cast<std::int64_t>(*arguments.kv_gibibytes * static_cast<double>(1 << 30));
+  if (arguments.date) arguments.served.date = text::parse_date(*arguments.date);
+}
+
+void run_serve_command(ServeArguments arguments) {
+  complete(arguments);
+  const StopSignals signals;
+  server::Server server(arguments.server, arguments.quiet ? server::RequestLog() : log_request);
+  fmt::print("listening on http://{}\n", server.address().to_string());
+  std::fflush(stdout);
+  if (!load(server, arguments, signals)) return;
+  wait_for_signal(server, signals);
+  drain(server, std::chrono::seconds(arguments.drain_seconds), signals);
+}
+
+template <typename Int>
+void add_number(CLI::App& command, const char* name, Int& value, Int least, Int most, const char* help) {
+  command.add_option(name, value, help)->check(whole_number<Int>(least, most))->type_name("N")->capture_default_str();
+}
+
+void add_network_options(CLI::App& command, ServeArguments& arguments) {
+  server::ServerOptions& server = arguments.server;
+  command.add_option("--host", server.host, "Address to listen on")->type_name("HOST")->capture_default_str();
+  command.add_option("--port", server.port, "Port to listen on; 0: any free one, which is printed")
+      ->check(whole_number<int>(0, 65535))
+      ->type_name("N")
+      ->capture_default_str();
+  command
+      .add_option("--api-key", server.api_keys,
+                  "A key that clients must send; may be given more than once. REPROFUSE_API_KEY in the environment is "
+                  "one, too, and does not show in the list of processes")
+      ->type_name("KEY")
+      ->expected(1);
+  command.add_flag("--allow-public-without-key", server.public_without_key,
+                   "Listen on an address that other machines can reach, and let everyone ask");
+  command
+      .add_option("--allowed-origin", server.allowed_origins,
+                  "A site whose pages may ask from a browser, as https://example.org; may be given more than once")
+      ->type_name("ORIGIN")
+      ->expected(1);
+  add_number<std::size_t>(command, "--max-connections", server.max_connections, 1, 65536,
+                          "Open connections; one more is refused");
+  add_number<std::int64_t>(command, "--max-body", arguments.max_body_mebibytes, 1, 1024, "Largest request in MiB");
+  add_number<std::int64_t>(command, "--drain-seconds", arguments.drain_seconds, 0, 86400,
+                           "Time for what is under way when a signal stops the server");
+  command.add_flag("--quiet", arguments.quiet, "No line for each request");
+}
+
+void add_engine_options(CLI::App& command, ServeArguments& arguments) {
+  server::ServedModelOptions& served = arguments.served;
+  add_number<std::int64_t>(command, "--max-queue", served.service.max_queue, 1, kMost,
+                           "Answers that may wait or run; one more is refused");
+  add_number<std::int64_t>(command, "--max-batch", served.engine.max_batch, 1, 4096, "Answers in one pass");
+  add_number<std::int64_t>(command, "--max-rows", served.engine.max_rows, 1, 65536, "Tokens in one pass");
+  command.add_option("--context", served.context, "The longest text (default: as the model declares)")
+      ->check(whole_number<std::int64_t>(1, kMost))
+      ->type_name("N");
+  command
+      .add_option("--kv-memory", arguments.kv_gibibytes,
+                  "Memory for keys and values (default: what --max-batch answers of full length need, but on a CPU at "
+                  "most a quarter of the memory available, on a GPU nine tenths of what the weights leave free)")
+      ->check(CLI::Range(1e-6, 1e6))
+      ->type_name("GIB");
+  add_number<std::int32_t>(command, "--page-size", served.engine.page_size, 16, 65536,
+                           "Tokens in a page of keys and values, a power of two");
+  command.add_flag("--no-prefix-cache", arguments.no_prefix_cache, "Compute the beginning of every prompt anew");
+  add_number<int>(command, "--speculate", served.engine.speculation, 0, 64,
+                  "Tokens to guess ahead from the text itself and check in one pass");
+  command.footer(
+      "None of --max-queue, --max-batch, --max-rows, --kv-memory, --page-size, --no-prefix-cache, --speculate,\n"
+      "--threads, --isa and --device moves a bit of an answer.");
+}
+
+}  // namespace
+
+void add_serve_command(CLI::App& app) {
+  auto arguments = std::make_shared<ServeArguments>();
+  CLI::App* command = app.add_subcommand("serve", "Answer over HTTP, by the OpenAI API, and show a page to chat");
+  command->add_option("--model", arguments->model, "Checkpoint folder (default: the one of ReproFuse)")
+      ->type_name("DIR");
+  command
+      ->add_option("--served-model-name", arguments->served.name, "What clients call it (default: the folder's name)")
+      ->type_name("NAME");
+  command
+      ->add_option("--date", arguments->date,
+                   fmt::format("What a chat template sees as today (default: {})", text::to_string(text::DateTime{})))
+      ->type_name("DATE");
+  add_network_options(*command, *arguments);
+  add_engine_options(*command, *arguments);
+  add_device_options(*command, arguments->device);
+  command->callback([arguments] { run_serve_command(*arguments); });
+}
+
+}  // namespace reprofuse::cli

@@ -1,0 +1,177 @@
+#include "cli/stress_command.hpp"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/check.hpp"
+#include "cli/device_options.hpp"
+#include "cli/numbers.hpp"
+#include "cli/output_file.hpp"
+#include "cli/terminal.hpp"
+#include "cli/version.hpp"
+#include "engine/model_files.hpp"
+#include "engine/model_folder.hpp"
+#include "model/model.hpp"
+#include "study/stress.hpp"
+
+namespace reprofuse::cli {
+namespace {
+
+constexpr std::int64_t kContext = 512;  // longer than any text of the study
+
+struct StressArguments {
+  std::optional<std::string> model;  // none: the one that comes with ReproFuse
+  std::int64_t requests = 200;
+  std::int64_t schedules = 30;
+  std::uint64_t seed = 1;
+  DeviceArguments device;
+  std::string json;
+};
+
+// The model once per number of threads, since a model belongs to a context. A GPU knows no threads.
+class Models {
+ public:
+  Models(const DeviceArguments& device, const engine::ModelFiles& files) : device_(device), files_(files) {}
+
+  const model::Model& with_threads(int threads) {
+    DeviceArguments device = device_;
+    if (device.device == "cpu" && device.threads == 0) device.threads = threads;
+    std::unique_ptr<model::Model>& made = models_[device.threads];
+    if (!made) made = std::make_unique<model::Model>(make_context(device), files_.source(), kContext);
+    return *made;
+  }
+
+ private:
+  DeviceArguments device_;
+  const engine::ModelFiles& files_;
+  std::map<int, std::unique_ptr<model::Model>> models_;
+};
+
+// The requests whose digests are not those that they have alone.
+std::vector<std::size_t> moved(const study::StressOutcome& alone, const study::StressOutcome& together) {
+  std::vector<std::size_t> requests;
+  for (std::size_t i = 0; i < alone.digests.size(); ++i)
+    if (alone.digests[i] != together.digests[i]) requests.push_back(i);
+  return requests;
+}
+
+nlohmann::ordered_json to_json(const study::StressOutcome& outcome, const std::vector<std::size_t>& moved) {
+  const engine::EngineOptions& engine = outcome.schedule.engine;
+  return {{"max_batch", engine.max_batch},
+          {"max_rows", engine.max_rows},
+          {"kv_pages", engine.kv_pages},
+          {"page_size", engine.page_size},
+          {"prefix_cache", engine.prefix_cache},
+          {"speculation", engine.speculation},
+          {"threads", outcome.schedule.threads},
+          {"passes", outcome.stats.passes},
+          {"preemptions", outcome.stats.preemptions},
+          {"cached_prompt_tokens", outcome.stats.cached_prompt_tokens},
+          {"guessed_tokens", outcome.stats.guessed_tokens},
+          {"accepted_tokens", outcome.stats.accepted_tokens},
+          {"seconds", outcome.seconds},
+          {"moved_requests", moved}};
+}
+
+void print_outcome(std::int64_t index, const study::StressOutcome& outcome, std::size_t moved,
+                   const Terminal& terminal) {
+  const engine::EngineOptions& engine = outcome.schedule.engine;
+  fmt::print("{:>3} {:>5} {:>5} {:>6} {:>5} {:>8} {:>7} {:>7} {:>7} {:>9} {:>9} {:>8} {:>7.2f}s  {}\n", index,
+             engine.max_batch, engine.max_rows, engine.kv_pages, engine.page_size, engine.prefix_cache ? "on" : "off",
+             engine.speculation, outcome.schedule.threads, outcome.stats.passes, outcome.stats.preemptions,
+             outcome.stats.cached_prompt_tokens, outcome.stats.accepted_tokens, outcome.seconds,
+             moved == 0 ? terminal.green("none") : terminal.red(fmt::format("{}", moved)));
+  std::fflush(stdout);
+}
+
+std::string golden_verdict(const StressArguments& arguments, std::string_view numerics, const std::string& digest,
+                           const Terminal& terminal) {
+  const std::optional<std::string> golden =
+      arguments.model ? std::nullopt : study::golden_stress_digest(numerics, arguments.seed, arguments.requests);
+  if (!golden) return "no digest is committed for these requests";
+  return *golden == digest ? terminal.green("the committed one: every device gives it")
+                           : terminal.red("NOT the committed " + *golden);
+}
+
+void run_stress_command(const StressArguments& arguments) {
+  OutputFile json(arguments.json);
+  const engine::ModelFiles files(arguments.model ? *arguments.model : engine::embedded_model_folder());
+  const engine::TextFormat& text = files.text();
+  const std::optional<text::Tokenizer> tokenizer =
+      text.has_tokenizer() ? std::optional(text.tokenizer()) : std::nullopt;
+  Models models(arguments.device, files);
+  const Context& context = models.with_threads(1).context();
+  const auto requests = study::stress_requests(arguments.seed, arguments.requests,
+                                               files.checkpoint().config().vocab_size, tokenizer.has_value());
+  const Terminal terminal;
+  fmt::print("{} requests on {}, {}\n\n", requests.size(), context.description(), context.numerics());
+  fmt::print("{:>3} {:>5} {:>5} {:>6} {:>5} {:>8} {:>7} {:>7} {:>7} {:>9} {:>9} {:>8} {:>8}  {}\n", "", "batch", "rows",
+             "pages", "of", "prefixes", "guesses", "threads", "passes", "preempted", "cached", "accepted", "time",
+             "requests moved");
+
+  std::optional<study::StressOutcome> alone;
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  std::size_t moved_in_all = 0;
+  for (std::int64_t index = 0; index <= arguments.schedules; ++index) {
+    terminal.progress(fmt::format("schedule {} of {} ...", index, arguments.schedules));
+    const study::StressSchedule schedule = study::stress_schedule(arguments.seed, index);
+    study::StressOutcome outcome =
+        study::run_stress(models.with_threads(schedule.threads), requests, schedule, tokenizer);
+    terminal.clear_progress();
+    if (!alone) alone = outcome;
+    const std::vector<std::size_t> changed = moved(*alone, outcome);
+    moved_in_all += changed.size();
+    print_outcome(index, outcome, changed.size(), terminal);
+    rows.push_back(to_json(outcome, changed));
+  }
+  const std::string digest = study::combined_digest(alone->digests);
+  const std::string verdict = golden_verdict(arguments, context.numerics(), digest, terminal);
+  fmt::print("\ndigest of all answers, each computed alone: {}\n{}\n", digest, verdict);
+  json.write(nlohmann::ordered_json{{"version", kVersion},
+                                    {"context", context.description()},
+                                    {"numerics", context.numerics()},
+                                    {"seed", arguments.seed},
+                                    {"requests", arguments.requests},
+                                    {"digest", digest},
+                                    {"schedules", rows}}
+                 .dump(2) +
+             "\n");
+  require(moved_in_all == 0, "{} answers depend on what was computed beside them or how", moved_in_all);
+  require(verdict.find("NOT the committed") == std::string::npos, "the digest is not the committed one");
+}
+
+}  // namespace
+
+void add_stress_command(CLI::App& app) {
+  auto arguments = std::make_shared<StressArguments>();
+  CLI::App* command =
+      app.add_subcommand("stress", "Answer many requests under random schedules and check that no bit moves");
+  command->add_option("--model", arguments->model, "Checkpoint folder (default: the one of ReproFuse)")
+      ->type_name("DIR");
+  command->add_option("--requests", arguments->requests, "How many, of mixed kinds")
+      ->check(whole_number<std::int64_t>(1, 100'000))
+      ->type_name("N")
+      ->capture_default_str();
+  command->add_option("--schedules", arguments->schedules, "How many, besides one at a time")
+      ->check(whole_number<std::int64_t>(0, 100'000))
+      ->type_name("N")
+      ->capture_default_str();
+  command->add_option("--seed", arguments->seed, "Of requests and schedules")
+      ->check(whole_number<std::uint64_t>(0, UINT64_MAX))
+      ->type_name("S")
+      ->capture_default_str();
+  add_device_options(*command, arguments->device);
+  command->add_option("--json", arguments->json, "Also write the results to this file")->type_name("FILE");
+  command->footer(
+      "Schedule 0 computes each request alone. The others differ in arrival order, batch, chunk and page\n"
+      "size, in memory (so small that answers are thrown out and computed again), in caching of prefixes,\n"
+      "in guessing ahead and in threads. With a baseline, such as --numerics bf16, answers do move.");
+  command->callback([arguments] { run_stress_command(*arguments); });
+}
+
+}  // namespace reprofuse::cli

@@ -1,0 +1,169 @@
+#include "engine/engine.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.hpp"
+#include "engine/engine_pass.hpp"
+
+namespace reprofuse::engine {
+namespace {
+
+constexpr std::int64_t kMostChoices = 128;
+constexpr std::int64_t kPromptLogitRows = 128;  // rows of logits that likelihoods of prompts may take of a pass
+
+EngineOptions checked(const EngineOptions& options) {
+  require(options.kv_pages >= 1, "a KV cache of {} pages; an engine needs at least one", options.kv_pages);
+  require(options.max_batch >= 1, "max_batch = {} is below 1", options.max_batch);
+  require(options.max_rows >= options.max_batch, "max_rows = {} is below max_batch = {}: each answer needs a row",
+          options.max_rows, options.max_batch);
+  require(options.speculation >= 0 && options.speculation <= 64, "speculation = {} is outside 0 to 64",
+          options.speculation);
+  return options;
+}
+
+model::RunnerLimits limits_of(const EngineOptions& options) {
+  const std::int64_t for_answers = options.max_batch * (1 + options.speculation);
+  return {.rows = options.max_rows,
+          .sequences = options.max_batch,
+          .logit_rows = std::min(options.max_rows, std::max(for_answers, kPromptLogitRows))};
+}
+
+}  // namespace
+
+std::int64_t kv_pages_within(const model::Model& model, std::int64_t bytes, std::int32_t page_size) {
+  return bytes / model::KvCache::bytes_per_page(model.context(), model.config(), page_size);
+}
+
+Engine::Engine(const model::Model& model, const EngineOptions& options, std::optional<text::Tokenizer> tokenizer)
+    : model_(model),
+      options_(checked(options)),
+      tokenizer_(std::move(tokenizer)),
+      cache_(model.context(), model.config(), options.kv_pages, options.page_size),
+      prefix_cache_(cache_),
+      runner_(model, cache_, limits_of(options)),
+      sampler_(model.context(), model.config().vocab_size, runner_.limits().logit_rows),
+      max_positions_(std::min(model.max_positions(), options.kv_pages * options.page_size)) {}
+
+void Engine::check(const Request& request) const {
+  const auto prompt = static_cast<std::int64_t>(request.prompt.size());
+  const std::int64_t vocabulary = model_.config().vocab_size;
+  const auto most_logprobs = static_cast<int>(std::min<std::int64_t>(sampling::kMaxLogprobs, vocabulary));
+  require(prompt >= 1, "the prompt has no tokens");
+  for (std::size_t i = 0; i < request.prompt.size(); ++i)
+    require(request.prompt[i] >= 0 && request.prompt[i] < vocabulary,
+            "token {} at position {} of the prompt is outside the vocabulary of {}", request.prompt[i], i, vocabulary);
+  require(request.max_tokens >= 0, "max_tokens = {} is below 0", request.max_tokens);
+  require(prompt <= max_positions_ && request.max_tokens <= max_positions_ - prompt,
+          "a prompt of {} tokens and an answer of {} do not fit into a context of {}", prompt, request.max_tokens,
+          max_positions_);
+  require(request.choices >= 1 && request.choices <= kMostChoices, "{} choices are outside 1 to {}", request.choices,
+          kMostChoices);
+  require(request.logprobs >= -1 && request.logprobs <= most_logprobs, "logprobs = {} is outside 0 to {}",
+          request.logprobs, most_logprobs);
+  require(request.prompt_logprobs >= -1 && request.prompt_logprobs <= most_logprobs,
+          "prompt_logprobs = {} is outside 0 to {}", request.prompt_logprobs, most_logprobs);
+  for (const std::string& stop : request.stop_strings) require(!stop.empty(), "a stop string is empty");
+  require(request.stop_strings.empty() || tokenizer_, "stop strings need a tokenizer, and this model has none");
+  check_sampling_params(request.sampling);
+}
+
+void Engine::add(RequestId id, Request request) {
+  check(request);
+  const auto asked = std::make_shared<const Request>(std::move(request));
+  ++arrivals_;
+  const auto make_job = [&](int choice) {
+    return std::make_unique<Job>(id, choice, asked, arrivals_, cache_, tokenizer_);
+  };
+  std::unique_ptr<Job> first = make_job(0);
+  for (int choice = 1; choice < asked->choices; ++choice) first->siblings.push_back(make_job(choice));
+  waiting_.insert(std::move(first));
+}
+
+void Engine::cancel(RequestId id) {
+  const auto is_of_request = [&](const Job& job) { return job.id() == id; };
+  waiting_.erase_if(is_of_request);
+  running_.erase_if([&](Job& job) {
+    if (is_of_request(job)) release(job);
+    return is_of_request(job);
+  });
+}
+
+std::vector<RequestUpdate> Engine::step() {
+  start_waiting_jobs();
+  std::vector<Share> pass = plan_pass();
+  if (!pass.empty()) compute(pass);
+  for (Share& share : pass) accept(share);
+  return collect_news();
+}
+
+void Engine::start_waiting_jobs() {
+  while (!waiting_.empty()) {
+    const bool has_room =
+        static_cast<std::int64_t>(running_.size()) < options_.max_batch && can_start(waiting_.front());
+    if (has_room)
+      start(waiting_.take_front());
+    else if (!running_.empty() && waiting_.front().is_more_urgent_than(running_.back()))
+      preempt_last();
+    else
+      return;
+  }
+}
+
+// All of its text and the first token of its answer must fit beside the others, or it would soon be thrown out again.
+// A job alone always fits: check() has seen to that.
+bool Engine::can_start(const Job& job) {
+  const auto text = static_cast<std::int64_t>(job.text().size());
+  return running_.empty() || cache_.pages() - cache_.pages_in_use() >= cache_.pages_for(text + 1);
+}
+
+void Engine::start(std::unique_ptr<Job> job) {
+  // The last token is computed in any case: its logits choose the next.
+  const std::int64_t reusable_pages = (static_cast<std::int64_t>(job->text().size()) - 1) / cache_.page_size();
+  if (options_.prefix_cache && job->may_start_from_cache())
+    job->kept_pages = prefix_cache_.start(job->cached, job->page_keys(reusable_pages));
+  if (!job->was_started) {
+    job->was_started = true;
+    job->cached_prompt_tokens = job->cached.length();
+    counts_.prompt_tokens += job->prompt_size();
+    counts_.cached_prompt_tokens += job->cached_prompt_tokens;
+  }
+  running_.insert(std::move(job));
+}
+
+// The one that is served last gives its pages to others. What it has said stays said; it will compute the keys and
+// values of its text again, and they will be the same.
+void Engine::preempt_last() {
+  std::unique_ptr<Job> job = running_.take_back();
+  release(*job);
+  ++counts_.preemptions;
+  waiting_.insert(std::move(job));
+}
+
+void Engine::release(Job& job) {
+  prefix_cache_.touch(job.page_keys(job.kept_pages));
+  job.kept_pages = 0;
+  job.cached.clear();
+}
+
+std::vector<RequestUpdate> Engine::collect_news() {
+  std::vector<RequestUpdate> all;
+  running_.erase_if([&](Job& job) {
+    const bool has_ended = job.has_ended();
+    if (std::optional<Update> update = job.news()) all.push_back({job.id(), std::move(*update)});
+    if (has_ended) release(job);
+    return has_ended;
+  });
+  return all;
+}
+
+EngineStats Engine::stats() const {
+  EngineStats stats = counts_;
+  stats.running = static_cast<std::int64_t>(running_.size());
+  stats.waiting = static_cast<std::int64_t>(waiting_.size());
+  stats.pages = cache_.pages();
+  stats.pages_in_use = cache_.pages_in_use();
+  return stats;
+}
+
+}  // namespace reprofuse::engine

@@ -1,0 +1,107 @@
+// Many requests at once over one model. Which of them share a pass, how prompts are cut, what is cached, guessed, or
+// thrown out and computed again: none of it can move a bit of an answer, so all of it is free.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "engine/job.hpp"
+#include "engine/prefix_cache.hpp"
+#include "engine/request.hpp"
+#include "model/runner.hpp"
+#include "sampler/sampler.hpp"
+#include "text/tokenizer.hpp"
+
+namespace reprofuse::engine {
+
+struct EngineOptions {
+  std::int64_t kv_pages = 0;  // kv_pages_within() tells how many a budget gives
+  std::int32_t page_size = model::kDefaultPageSize;
+  std::int64_t max_batch = 64;  // answers in one pass
+  std::int64_t max_rows = 512;  // tokens in one pass; longer prompts take several
+  bool prefix_cache = true;     // keep the keys and values of texts that may come again
+  int speculation = 0;          // tokens guessed ahead by prompt lookup and checked in one pass
+};
+
+// Pages that fit into so many bytes.
+std::int64_t kv_pages_within(const model::Model& model, std::int64_t bytes,
+                             std::int32_t page_size = model::kDefaultPageSize);
+
+struct EngineStats {
+  std::int64_t running = 0;  // answers in the KV cache
+  std::int64_t waiting = 0;
+  std::int64_t pages = 0;
+  std::int64_t pages_in_use = 0;
+  // Since the start:
+  std::int64_t passes = 0;
+  std::int64_t prompt_tokens = 0;
+  std::int64_t cached_prompt_tokens = 0;  // of these, those found in the prefix cache
+  std::int64_t generated_tokens = 0;
+  std::int64_t preemptions = 0;
+  std::int64_t guessed_tokens = 0;
+  std::int64_t accepted_tokens = 0;  // of these
+};
+
+struct RequestUpdate {
+  RequestId request;
+  Update update;
+};
+
+// For one thread; service.hpp puts it behind a queue.
+class Engine {
+ public:
+  // The model must outlive the engine. Without a tokenizer answers have no text.
+  Engine(const model::Model& model, const EngineOptions& options, std::optional<text::Tokenizer> tokenizer);
+
+  // Throws kInvalidArgument with what is wrong with the request. Any thread may call it.
+  void check(const Request& request) const;
+  void add(RequestId id, Request request);  // an id that is not in use
+  void cancel(RequestId id);                // nothing more is told of it; of one that is not there neither
+
+  bool idle() const { return waiting_.empty() && running_.empty(); }
+
+  // One pass over the model for as many answers as fit, and what came of it.
+  std::vector<RequestUpdate> step();
+
+  EngineStats stats() const;
+  const model::Model& model() const { return model_; }
+  const EngineOptions& options() const { return options_; }
+  // The longest text, prompt and answer together: what the model allows and the cache can hold.
+  std::int64_t max_positions() const { return max_positions_; }
+
+ private:
+  struct Share;  // of a pass: the tokens of one job
+
+  void start_waiting_jobs();
+  bool can_start(const Job& job);
+  void start(std::unique_ptr<Job> job);
+  void preempt_last();
+  void release(Job& job);
+  std::vector<Share> plan_pass();
+  Share next_tokens(Job& job, std::int64_t rows, std::int64_t logit_rows);
+  void add_guesses(Share& share, std::int64_t most);
+  bool reserve(Share& share);
+  void compute(std::span<Share> pass);
+  void run_and_sample(std::span<Share> pass);
+  void accept(Share& share);
+  void keep_full_pages(Job& job);
+  std::vector<RequestUpdate> collect_news();
+
+  const model::Model& model_;
+  EngineOptions options_;
+  std::optional<text::Tokenizer> tokenizer_;
+  model::KvCache cache_;
+  PrefixCache prefix_cache_;
+  model::Runner runner_;
+  Sampler sampler_;
+  std::int64_t max_positions_;
+  JobList waiting_;
+  JobList running_;
+  std::uint64_t arrivals_ = 0;
+  EngineStats counts_;
+};
+
+}  // namespace reprofuse::engine

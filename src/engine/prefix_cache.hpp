@@ -1,0 +1,58 @@
+// Pages of the KV cache whose tokens may come again, found by a hash of all tokens up to their end. Keys and values are
+// a function of these tokens alone, so a page found is a page computed.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <list>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "model/sequence.hpp"
+
+namespace reprofuse::engine {
+
+// SHA-256 over the key of the page before and the tokens of this one: no two texts share a key.
+using PageKey = std::array<std::uint8_t, 32>;
+
+// The keys of a text's full pages, computed as it grows.
+class PageKeys {
+ public:
+  explicit PageKeys(std::int32_t page_size) : page_size_(page_size) {}
+
+  // Of the first `pages` pages of the text, which only grows between calls.
+  std::span<const PageKey> first(std::int64_t pages, std::span<const std::int32_t> text);
+
+ private:
+  std::int32_t page_size_;
+  std::vector<PageKey> keys_;
+};
+
+class PrefixCache {
+ public:
+  // The cache must outlive this.
+  explicit PrefixCache(model::KvCache& cache) : cache_(cache) {}
+
+  // Gives an empty sequence the pages that hold the longest known start of these, and tells how many.
+  std::int64_t start(model::Sequence& sequence, std::span<const PageKey> keys);
+  // Keeps the pages of a sequence that have these keys, from page `first` on.
+  void remember(const model::Sequence& sequence, std::span<const PageKey> keys, std::int64_t first);
+  // Says that these pages were used last now, the first of them most of all: without it the others are of no use.
+  void touch(std::span<const PageKey> keys);
+  // Drops pages that nobody uses, those used longest ago first, until so many are free. False when there are not
+  // enough.
+  bool make_free(std::int64_t pages);
+
+ private:
+  struct Entry {
+    std::int32_t page;
+    std::list<PageKey>::iterator age;
+  };
+
+  model::KvCache& cache_;
+  std::map<PageKey, Entry> entries_;
+  std::list<PageKey> by_age_;  // the one used longest ago first
+};
+
+}  // namespace reprofuse::engine

@@ -1,0 +1,179 @@
+#include "engine/service.hpp"
+
+#include <deque>
+#include <utility>
+
+#include "base/check.hpp"
+
+namespace reprofuse::engine {
+
+struct Answers::Inbox {
+  std::mutex mutex;
+  std::condition_variable arrived;
+  std::deque<Update> updates;
+  int unread_ends;  // choices whose end has not been read
+
+  explicit Inbox(int choices) : unread_ends(choices) {}
+
+  void put(Update update) {
+    const std::lock_guard lock(mutex);
+    updates.push_back(std::move(update));
+    arrived.notify_one();
+  }
+};
+
+Answers::Answers(Service& service, RequestId request, std::shared_ptr<Inbox> inbox)
+    : service_(service), request_(request), inbox_(std::move(inbox)) {}
+
+Answers::~Answers() {
+  if (!finished()) service_.cancel(request_);
+}
+
+std::optional<Update> Answers::next(std::chrono::milliseconds patience) {
+  std::unique_lock lock(inbox_->mutex);
+  const auto has_news = [&] { return !inbox_->updates.empty() || inbox_->unread_ends == 0; };
+  if (!inbox_->arrived.wait_for(lock, patience, has_news) || inbox_->updates.empty()) return std::nullopt;
+  Update update = std::move(inbox_->updates.front());
+  inbox_->updates.pop_front();
+  if (update.end) --inbox_->unread_ends;
+  return update;
+}
+
+bool Answers::finished() const {
+  const std::lock_guard lock(inbox_->mutex);
+  return inbox_->unread_ends == 0;
+}
+
+Service::Service(std::unique_ptr<Engine> engine, ServiceOptions options)
+    : engine_(std::move(engine)), options_(options), stats_(engine_->stats()), thread_([this] { run(); }) {}
+
+Service::~Service() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    takes_requests_ = false;
+  }
+  work_.notify_all();
+  thread_.join();
+}
+
+std::unique_ptr<Answers> Service::submit(Request request) {
+  engine_->check(request);
+  const std::lock_guard lock(mutex_);
+  if (failed_ || stopping_) throw Refused(Refusal::kStopped, "the engine has stopped");
+  if (!takes_requests_) throw Refused(Refusal::kDraining, "the server is shutting down and takes no new requests");
+  if (unfinished_ + request.choices > options_.max_queue)
+    throw Refused(Refusal::kFull, fmt::format("{} answers are under way and at most {} may be; try again later",
+                                              unfinished_, options_.max_queue));
+  const RequestId id = next_id_++;
+  auto inbox = std::make_shared<Answers::Inbox>(request.choices);
+  std::unique_ptr<Answers> answers(new Answers(*this, id, inbox));
+  Open& open = open_[id];
+  open.inbox = std::move(inbox);
+  for (int choice = 0; choice < request.choices; ++choice) open.unfinished.insert(choice);
+  unfinished_ += request.choices;
+  submitted_.push_back({id, std::move(request)});
+  work_.notify_one();
+  return answers;
+}
+
+void Service::cancel(RequestId id) {
+  const std::lock_guard lock(mutex_);
+  const auto found = open_.find(id);
+  if (found == open_.end()) return;
+  close(found);
+  cancelled_.push_back(id);
+  work_.notify_one();
+}
+
+void Service::close(std::map<RequestId, Open>::iterator entry) {
+  unfinished_ -= static_cast<std::int64_t>(entry->second.unfinished.size());
+  open_.erase(entry);
+  if (open_.empty()) idle_.notify_all();
+}
+
+void Service::stop_taking() {
+  const std::lock_guard lock(mutex_);
+  takes_requests_ = false;
+}
+
+bool Service::wait_until_idle(std::chrono::milliseconds patience) {
+  std::unique_lock lock(mutex_);
+  return idle_.wait_for(lock, patience, [&] { return open_.empty(); });
+}
+
+bool Service::failed() const {
+  const std::lock_guard lock(mutex_);
+  return failed_;
+}
+
+EngineStats Service::stats() const {
+  const std::lock_guard lock(mutex_);
+  EngineStats stats = stats_;
+  stats.waiting += static_cast<std::int64_t>(submitted_.size());
+  return stats;
+}
+
+void Service::run() {
+  try {
+    while (true) {
+      {
+        std::unique_lock lock(mutex_);
+        work_.wait(lock, [&] { return stopping_ || !engine_->idle() || !submitted_.empty() || !cancelled_.empty(); });
+        if (stopping_) break;
+      }
+      take_requests();
+      deliver(engine_->step());
+    }
+    end_all("the server has stopped");
+  } catch (const std::exception& error) {
+    {
+      const std::lock_guard lock(mutex_);
+      failed_ = true;
+    }
+    end_all(error.what());
+  }
+}
+
+void Service::take_requests() {
+  std::vector<Submitted> submitted;
+  std::vector<RequestId> cancelled;
+  {
+    const std::lock_guard lock(mutex_);
+    submitted.swap(submitted_);
+    cancelled.swap(cancelled_);
+  }
+  for (Submitted& entry : submitted) engine_->add(entry.id, std::move(entry.request));
+  for (const RequestId id : cancelled) engine_->cancel(id);
+}
+
+void Service::deliver(std::vector<RequestUpdate> updates) {
+  const std::lock_guard lock(mutex_);
+  stats_ = engine_->stats();
+  for (RequestUpdate& news : updates) {
+    const auto found = open_.find(news.request);
+    if (found == open_.end()) continue;  // cancelled meanwhile
+    if (news.update.end) unfinished_ -= static_cast<std::int64_t>(found->second.unfinished.erase(news.update.choice));
+    found->second.inbox->put(std::move(news.update));
+    if (found->second.unfinished.empty()) close(found);
+  }
+}
+
+void Service::end_all(const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  while (!open_.empty()) {
+    const auto entry = open_.begin();
+    for (const int choice : entry->second.unfinished) {
+      Update update;
+      update.choice = choice;
+      update.end.emplace();
+      update.end->ending = Ending::kError;
+      update.end->error = why;
+      update.at = std::chrono::steady_clock::now();
+      entry->second.inbox->put(std::move(update));
+    }
+    close(entry);
+  }
+}
+
+}  // namespace reprofuse::engine

@@ -1,0 +1,113 @@
+// An engine on a thread of its own: requests from any thread, answers as streams.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine/engine.hpp"
+#include "reprofuse/error.hpp"
+
+namespace reprofuse::engine {
+
+struct ServiceOptions {
+  std::int64_t max_queue = 1024;  // answers that may wait or run at the same time
+};
+
+// Why a request was not taken, for a server to turn into a status.
+enum class Refusal { kFull, kDraining, kStopped };
+
+class Refused : public Error {
+ public:
+  Refused(Refusal why, const std::string& message) : Error(ErrorCode::kUnsupported, message), why_(why) {}
+  Refusal why() const { return why_; }
+
+ private:
+  Refusal why_;
+};
+
+class Service;
+
+// The answers to one request. Dropping them before the end cancels the request.
+class Answers {
+ public:
+  ~Answers();
+  Answers(const Answers&) = delete;
+  Answers& operator=(const Answers&) = delete;
+
+  // The next news; nothing when none came in time, or when every choice has ended.
+  std::optional<Update> next(std::chrono::milliseconds patience);
+  bool finished() const;  // every choice has ended, and next() has told of it
+
+ private:
+  friend class Service;
+  struct Inbox;
+  Answers(Service& service, RequestId request, std::shared_ptr<Inbox> inbox);
+
+  Service& service_;
+  RequestId request_;
+  std::shared_ptr<Inbox> inbox_;
+};
+
+class Service {
+ public:
+  Service(std::unique_ptr<Engine> engine, ServiceOptions options);
+  ~Service();  // stops after the pass that runs; answers under way end in an error
+
+  // Throws kInvalidArgument for a request that makes no sense, and Refused when it cannot be taken now. The service
+  // must outlive the answers.
+  std::unique_ptr<Answers> submit(Request request);
+
+  void stop_taking();  // refuses new requests from now on; those under way go on
+  bool wait_until_idle(std::chrono::milliseconds patience);
+
+  bool failed() const;  // a pass failed in a way that no request caused; nothing runs any more
+  EngineStats stats() const;
+  const Engine& engine() const { return *engine_; }  // what never changes: model, options, max_positions, check
+
+ private:
+  friend class Answers;
+  struct Submitted {
+    RequestId id;
+    Request request;
+  };
+  struct Open {  // a request whose answers are awaited
+    std::shared_ptr<Answers::Inbox> inbox;
+    std::set<int> unfinished;  // choices
+  };
+
+  void run();
+  void take_requests();
+  void deliver(std::vector<RequestUpdate> updates);
+  void cancel(RequestId id);
+  void end_all(const std::string& why);
+  void close(std::map<RequestId, Open>::iterator entry);
+
+  std::unique_ptr<Engine> engine_;
+  ServiceOptions options_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable work_;  // there are requests or cancellations, or it is time to stop
+  std::condition_variable idle_;
+  RequestId next_id_ = 0;
+  std::vector<Submitted> submitted_;
+  std::vector<RequestId> cancelled_;
+  std::map<RequestId, Open> open_;
+  std::int64_t unfinished_ = 0;  // answers of all open requests
+  EngineStats stats_;
+  bool takes_requests_ = true;
+  bool stopping_ = false;
+  bool failed_ = false;
+
+  std::thread thread_;
+};
+
+}  // namespace reprofuse::engine

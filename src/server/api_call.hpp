@@ -1,0 +1,50 @@
+// What completions and chats have in common: requests for the engine, and how the reply is to look.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/request.hpp"
+#include "server/api_error.hpp"
+#include "server/api_facts.hpp"
+#include "server/api_fields.hpp"
+
+namespace reprofuse::server {
+
+inline constexpr int kMaxChoices = 128;            // n
+inline constexpr std::int64_t kMaxAnswers = 4096;  // prompts times n
+
+struct Call {
+  std::vector<engine::Request> requests;  // one for each prompt; prompt i of a reply is requests[i]
+  bool stream = false;
+  bool include_usage = false;     // a last chunk with the usage
+  bool continuous_usage = false;  // the usage so far in every chunk
+  bool return_token_ids = false;
+  bool tokens_as_ids = false;  // tokens of log-probabilities as "token_id:7"
+  int logprobs = -1;           // as the client asked; a request's may be more
+  int prompt_logprobs = -1;
+  std::vector<std::int32_t> stop_token_ids;  // the client's, which a reply names; not the model's
+};
+
+// Fields that both kinds have, into `call`; returns the request that each prompt's is made from.
+engine::Request read_common_fields(Fields& fields, const ModelFacts& facts, Call& call);
+
+// `request` for this prompt. Its max_tokens are those `given`, for which there must be room, or else `preferred` or
+// what room there is. Throws the 400 of a prompt that is empty or too long; `param` is the field that holds it.
+engine::Request request_for(std::vector<std::int32_t> prompt, const engine::Request& request,
+                            std::optional<std::int64_t> given, std::int64_t preferred, const ModelFacts& facts,
+                            const std::string& param);
+
+// Calls read(); what the library throws becomes an ApiError about `param`.
+template <typename Read>
+auto reading(const std::string& param, Read read) {
+  try {
+    return read();
+  } catch (const Error& error) {
+    throw from_library_error(error, param);
+  }
+}
+
+}  // namespace reprofuse::server

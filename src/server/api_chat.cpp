@@ -1,0 +1,56 @@
+#include "server/api_chat.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "server/api_messages.hpp"
+
+namespace reprofuse::server {
+namespace {
+
+constexpr AllowedValue kFixedForChats[] = {
+    {"modalities", R"(["text"])"}, {"audio", "null"},         {"prediction", "null"},
+    {"reasoning_effort", "null"},  {"verbosity", "null"},     {"web_search_options", "null"},
+    {"functions", "null"},         {"function_call", "null"}, {"echo", "false"}};
+
+// Two names for one thing.
+std::optional<std::int64_t> read_max_tokens(Fields& fields) {
+  const auto old_name = fields.integer("max_tokens", 1, INT64_MAX);
+  const auto new_name = fields.integer("max_completion_tokens", 1, INT64_MAX);
+  if (old_name && new_name && *old_name != *new_name)
+    throw bad_request(
+        fmt::format("max_tokens is {} and max_completion_tokens, which means the same, {}", *old_name, *new_name),
+        "max_completion_tokens", "invalid_value");
+  return new_name ? new_name : old_name;
+}
+
+int read_chat_logprobs(Fields& fields) {
+  const bool wanted = fields.boolean("logprobs").value_or(false);
+  const auto most_likely = static_cast<int>(fields.integer("top_logprobs", 0, sampling::kMaxLogprobs).value_or(0));
+  if (most_likely > 0 && !wanted)
+    throw bad_request(fmt::format("top_logprobs is {}, but logprobs is not true", most_likely), "top_logprobs",
+                      "invalid_value");
+  return wanted ? most_likely : -1;
+}
+
+}  // namespace
+
+ChatCall parse_chat(std::string_view body, const ModelFacts& facts) {
+  const Json root = parse_object(body);
+  Fields fields(root);
+  ChatCall call;
+  engine::Request common = read_common_fields(fields, facts, call);
+  call.logprobs = read_chat_logprobs(fields);
+  common.logprobs = call.logprobs;
+  const auto max_tokens = read_max_tokens(fields);
+  fields.allow_only(kFixedForChats);
+  std::vector<std::int32_t> prompt = read_chat_prompt(fields, facts);
+  fields.refuse_the_rest();
+  const std::int64_t preferred =
+      facts.files->checkpoint().generation_config().max_new_tokens.value_or(facts.max_positions);
+  call.requests.push_back(request_for(std::move(prompt), common, max_tokens, preferred, facts, "messages"));
+  return call;
+}
+
+}  // namespace reprofuse::server

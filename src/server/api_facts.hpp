@@ -1,0 +1,32 @@
+// What every reply says of the model that is served, and the replies that say nothing else.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "engine/model_files.hpp"
+#include "text/chat_template_date.hpp"
+
+namespace reprofuse::server {
+
+// Set before the first request and constant from then on.
+struct ModelFacts {
+  std::string id;                             // the name that requests give
+  const engine::ModelFiles* files = nullptr;  // outlives every call
+  std::string fingerprint;                    // see system_fingerprint()
+  std::int64_t max_positions = 0;             // the longest prompt and answer together
+  std::int64_t created = 0;                   // when the server started, in seconds since 1970
+  text::DateTime date;                        // what a chat template sees as today
+};
+
+// "fma-1-0123456789abcdef-0.1.0". Equal fingerprints mean equal bits.
+std::string system_fingerprint(std::string_view contract, std::string_view model_digest, std::string_view version);
+
+// Throws the 404 that a wrong model name gets.
+void check_model_name(std::string_view name, const ModelFacts& facts);
+
+std::string model_list(const ModelFacts& facts);                         // GET /v1/models
+std::string model_card(std::string_view name, const ModelFacts& facts);  // GET /v1/models/NAME; throws a 404
+
+}  // namespace reprofuse::server

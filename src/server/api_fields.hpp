@@ -1,0 +1,64 @@
+// The body of a request, read strictly: a field is asked for, known to be harmless, or refused. Nothing that a client
+// sends is passed over in silence, since it may have been meant to change the answer.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace reprofuse::server {
+
+using Json = nlohmann::ordered_json;  // what a chat template prints keeps the client's order
+
+// The object that a body, or a string in it, holds; `name` is what errors call the text. Throws a 400 for malformed
+// JSON, a key given twice, and more keys or levels than any request has.
+Json parse_object(std::string_view text, const std::string& name = "the body");
+
+// The value as a message shows it: long ones cut.
+std::string shown_value(const Json& value);
+
+struct AllowedValue {
+  std::string_view key;
+  std::string_view json;  // the only value that is supported; null says the same
+};
+
+class Fields {
+ public:
+  // `path` stands before each key in messages: "stream_options." The object must outlive the fields.
+  explicit Fields(const Json& object, std::string path = "") : object_(object), path_(std::move(path)) {}
+
+  // The value, or none when the key is absent or null. From here on the key counts as known.
+  const Json* find(std::string_view key);
+
+  // None when absent; a 400 for a value of another type or outside [min, max].
+  std::optional<bool> boolean(std::string_view key);
+  std::optional<std::int64_t> integer(std::string_view key, std::int64_t min, std::int64_t max);
+  std::optional<float> number(std::string_view key, float min, float max);
+  std::optional<std::string> string(std::string_view key);
+  std::optional<Fields> object(std::string_view key);
+  // A list of integers, at most `most` of them; empty when absent.
+  std::vector<std::int32_t> ids(std::string_view key, std::int64_t vocabulary, std::size_t most);
+
+  void accept(std::span<const std::string_view> keys);  // whatever their values
+  void allow_only(std::span<const AllowedValue> values);
+  void refuse_the_rest() const;  // call last: a 400 for the first key that nobody asked for
+
+  std::string name(std::string_view key) const { return path_ + std::string(key); }
+  [[noreturn]] void fail_value(std::string_view key, const Json& value, std::string_view wanted) const;
+  [[noreturn]] void fail_missing(std::string_view key) const;
+
+ private:
+  const Json& object_;
+  std::string path_;
+  std::set<std::string, std::less<>> known_;
+};
+
+// Token ids in [0, vocabulary), from a list in the body; `name` is what errors call it.
+std::vector<std::int32_t> read_token_ids(const Json& list, std::int64_t vocabulary, const std::string& name);
+
+}  // namespace reprofuse::server

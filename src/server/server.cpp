@@ -1,0 +1,133 @@
+#include "server/server.hpp"
+
+#include <exception>
+#include <utility>
+
+#include "base/check.hpp"
+#include "server/http_connection.hpp"
+#include "server/http_host.hpp"
+#include "server/server_routes.hpp"
+#include "server/web_assets.hpp"
+
+namespace reprofuse::server {
+namespace {
+
+void check_public(const std::vector<SocketAddress>& addresses, const ServerOptions& options) {
+  if (!options.api_keys.empty() || options.public_without_key) return;
+  for (const SocketAddress& address : addresses)
+    require(address.is_loopback(),
+            "other machines can reach {}, and there is no key: give one with --api-key, or say "
+            "--allow-public-without-key to let everyone ask",
+            address.to_string());
+}
+
+HttpResponse unavailable(const std::string& message, const std::string& code) {
+  HttpResponse response = http_error(503, message, code);
+  response.headers.emplace_back("Retry-After", "1");
+  return response;
+}
+
+}  // namespace
+
+Server::Server(ServerOptions options, RequestLog log)
+    : options_(std::move(options)), log_(std::move(log)), keys_(options_.api_keys), cors_(options_.allowed_origins) {
+  const std::vector<SocketAddress> addresses = resolve_address(options_.host, options_.port);
+  check_public(addresses, options_);
+  const std::string full = fmt::format("there are {} connections, and no more are served", options_.max_connections);
+  listener_ = std::make_unique<ConnectionListener>(
+      ConnectionListener::Options{.addresses = addresses,
+                                  .max_connections = options_.max_connections,
+                                  .limits = options_.limits,
+                                  .full_response = raw_response(unavailable(full, "too_many_connections"))},
+      [this](ConnectionStream& stream, const Flag& stop) {
+        HttpConnection(stream, *this, options_.limits).serve(stop);
+      });
+  listener_->start_accepting();  // not before listener_ is there, since routes ask it
+}
+
+Server::~Server() = default;
+
+void Server::serve_model(std::shared_ptr<ServedModel> model) {
+  const std::lock_guard lock(mutex_);
+  model_ = std::move(model);
+}
+
+std::shared_ptr<ServedModel> Server::model() const {
+  const std::lock_guard lock(mutex_);
+  return model_;
+}
+
+Server::State Server::state() const {
+  const std::shared_ptr<ServedModel> served = model();
+  if (served && served->service().failed()) return State::kFailed;
+  if (draining_) return State::kDraining;
+  return served ? State::kServing : State::kLoading;
+}
+
+bool Server::failed() const {
+  return state() == State::kFailed;
+}
+
+bool Server::drain(std::chrono::milliseconds patience) {
+  draining_ = true;
+  if (const auto served = model()) served->service().stop_taking();
+  listener_->stop_accepting();
+  return listener_->wait_until_closed(patience);
+}
+
+std::optional<HttpResponse> Server::refuse(const HttpRequest& request) {
+  if (keys_.empty() && address().is_loopback() && !is_local_name(request.header("host").value_or("")))
+    return http_error(403, "without an API key this server is called localhost, or by its address", "wrong_host");
+  if (auto preflight = cors_.preflight(request)) return preflight;
+  if (auto unknown = refuse_unknown(request)) return unknown;
+  const Route* route = find_route(request.method, request.path);
+  if (route == nullptr) return std::nullopt;  // a file of the page
+  if (route->needs_key && !keys_.accept(request.header("authorization"))) {
+    HttpResponse response =
+        http_error(401, "Authorization must be 'Bearer ' and one of this server's API keys", "invalid_api_key");
+    response.headers.emplace_back("WWW-Authenticate", "Bearer");
+    return response;
+  }
+  return route->needs_model ? refuse_now() : std::nullopt;
+}
+
+std::string Server::allowed_methods(const std::string& path) {
+  if (find_route("POST", path) != nullptr) return "POST";
+  return find_route("GET", path) != nullptr || web_asset(path) ? "GET, HEAD" : "";
+}
+
+std::optional<HttpResponse> Server::refuse_unknown(const HttpRequest& request) {
+  const std::string allowed = allowed_methods(request.path);
+  if (allowed.empty()) return http_error(404, "there is nothing at this address", "not_found");
+  if (request.method == allowed.substr(0, allowed.find(','))) return std::nullopt;
+  HttpResponse response =
+      http_error(405, fmt::format("this address takes {}, not {}", allowed, request.method), "method_not_allowed");
+  response.headers.emplace_back("Allow", allowed);
+  return response;
+}
+
+std::optional<HttpResponse> Server::refuse_now() const {
+  switch (state()) {
+    case State::kServing: return std::nullopt;
+    case State::kLoading: return unavailable("the model is being loaded; /health tells when it is there", "loading");
+    case State::kDraining: return unavailable("the server is shutting down and takes no new requests", "draining");
+    case State::kFailed: break;
+  }
+  return http_error(503, "the engine has failed, and only a new server will answer", "engine_failed");
+}
+
+void Server::decorate(const HttpRequest& request, HttpResponse& response) {
+  response.headers.emplace_back("X-Request-Id", request.id);
+  response.headers.emplace_back("X-Content-Type-Options", "nosniff");
+  cors_.decorate(request, response);
+}
+
+void Server::finished(const RequestRecord& record) {
+  if (!log_) return;
+  try {
+    log_(record);
+  } catch (const std::exception&) {  // a log that cannot be written is no reason to fail whoever asks
+  }
+}
+
+}  // namespace reprofuse::server

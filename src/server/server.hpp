@@ -1,0 +1,95 @@
+// The OpenAI API over HTTP: routes, keys and the life of a server.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "server/connection_listener.hpp"
+#include "server/http_cors.hpp"
+#include "server/http_keys.hpp"
+#include "server/http_message.hpp"
+#include "server/metrics.hpp"
+#include "server/server_model.hpp"
+
+namespace reprofuse::server {
+
+struct ServerOptions {
+  std::string host = "127.0.0.1";
+  int port = 8000;  // 0: any free one
+  std::vector<std::string> api_keys;
+  bool public_without_key = false;
+  std::vector<std::string> allowed_origins;  // of pages of other sites that may ask
+  std::size_t max_connections = 256;
+  ConnectionLimits limits;
+  std::string version;
+};
+
+using RequestLog = std::function<void(const RequestRecord&)>;  // called from any thread
+
+class Server final : private HttpHandler {
+ public:
+  // Listens at once, so that whoever asks is told that the model is being loaded. Throws for an address that other
+  // machines can reach when there is no key, unless that is what the options ask for.
+  Server(ServerOptions options, RequestLog log);
+  ~Server() override;  // breaks off what is under way
+
+  const SocketAddress& address() const { return listener_->address(); }
+  std::size_t connections() const { return listener_->connections(); }
+
+  void serve_model(std::shared_ptr<ServedModel> model);  // from now on
+  bool failed() const;                                   // the engine has; nothing is answered any more
+
+  // Accepts no connection and takes no request any more. False: some were not answered in time.
+  bool drain(std::chrono::milliseconds patience);
+
+ private:
+  struct Route;
+  enum class State { kLoading, kServing, kDraining, kFailed };
+
+  static const std::vector<Route>& routes();
+  static const Route* find_route(const std::string& method, const std::string& path);
+  static std::string allowed_methods(const std::string& path);  // as the header Allow has them; empty: it is not there
+
+  std::optional<HttpResponse> refuse(const HttpRequest& request) override;
+  HttpResponse answer(const HttpRequest& request, const Client& client, RequestRecord& record) override;
+  void decorate(const HttpRequest& request, HttpResponse& response) override;
+  bool keeps_connections() const override { return !draining_; }
+  void finished(const RequestRecord& record) override;
+
+  static std::optional<HttpResponse> refuse_unknown(const HttpRequest& request);
+  std::optional<HttpResponse> refuse_now() const;  // while no request can be answered
+
+  State state() const;
+  std::shared_ptr<ServedModel> model() const;  // null while there is none
+
+  struct Visit;  // a request, who made it, and what the log will say of it
+  HttpResponse page(const Visit& visit);
+  HttpResponse models(const Visit& visit);
+  HttpResponse model_by_name(const Visit& visit);
+  HttpResponse completions(const Visit& visit);
+  HttpResponse chat_completions(const Visit& visit);
+  HttpResponse tokenize_text(const Visit& visit);
+  HttpResponse detokenize_ids(const Visit& visit);
+  HttpResponse health(const Visit& visit);
+  HttpResponse version(const Visit& visit);
+  HttpResponse metrics(const Visit& visit);
+
+  const ServerOptions options_;
+  const RequestLog log_;
+  const ApiKeys keys_;
+  const Cors cors_;
+  Metrics metrics_;
+  std::atomic<bool> draining_ = false;
+  mutable std::mutex mutex_;
+  std::shared_ptr<ServedModel> model_;
+  std::unique_ptr<ConnectionListener> listener_;  // last: its threads use all the rest
+};
+
+}  // namespace reprofuse::server

@@ -1,0 +1,78 @@
+#include "server/server_model.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <utility>
+
+#include "base/check.hpp"
+#include "base/thread_pool.hpp"
+#include "checkpoint/digest.hpp"
+#include "ops/contract.hpp"
+#include "server/server_memory.hpp"
+
+namespace reprofuse::server {
+namespace {
+
+std::string name_of(const ServedModelOptions& options, const engine::ModelFiles& files) {
+  return options.name.empty() ? std::filesystem::canonical(files.path()).filename().string() : options.name;
+}
+
+std::string fingerprint_of(const Context& context, const engine::ModelFiles& files, const std::string& version,
+                           const model::LoadProgress& progress) {
+  ThreadPool pool(available_cores());
+  const std::string digest = checkpoint::model_digest(files.checkpoint(), pool, progress);
+  // Equal fingerprints mean equal bits, so that of a baseline must not look like one of a contract.
+  const std::string promise = find_numerics(context.numerics()).reproducible ? "" : "unpinned-";
+  return promise + system_fingerprint(context.numerics(), digest, version);
+}
+
+std::unique_ptr<engine::Engine> make_engine(const model::Model& model, const ServedModelOptions& options,
+                                            const engine::TextFormat& text) {
+  engine::EngineOptions engine = options.engine;
+  const std::int64_t bytes = options.kv_bytes ? *options.kv_bytes : default_kv_bytes(model, engine);
+  engine.kv_pages = engine::kv_pages_within(model, bytes, engine.page_size);
+  require(engine.kv_pages > 0, "{} bytes of KV cache hold not one page of {} tokens, which takes {} bytes", bytes,
+          engine.page_size, model::KvCache::bytes_per_page(model.context(), model.config(), engine.page_size));
+  return std::make_unique<engine::Engine>(model, engine,
+                                          text.has_tokenizer() ? std::optional(text.tokenizer()) : std::nullopt);
+}
+
+}  // namespace
+
+std::int64_t seconds_since_1970() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::seconds>(now).count();
+}
+
+std::int64_t default_kv_bytes(const model::Model& model, const engine::EngineOptions& options) {
+  const std::int64_t page = model::KvCache::bytes_per_page(model.context(), model.config(), options.page_size);
+  const std::int64_t pages_of_text = (model.max_positions() + options.page_size - 1) / options.page_size;
+  const auto enough = checked_product(options.max_batch, pages_of_text, page);
+  const bool is_cuda = model.context().device() == DeviceKind::kCuda;
+  const std::int64_t available = available_bytes(model.context());
+  const std::int64_t share = is_cuda ? available / 10 * 9 : available / 4;
+  return enough ? std::min(*enough, share) : share;
+}
+
+ServedModel::ServedModel(const Context& context, const ServedModelOptions& options, const model::LoadProgress& progress)
+    : files_(options.folder), model_(context, files_.source(), options.context, progress) {
+  facts_.id = name_of(options, files_);
+  facts_.files = &files_;
+  facts_.fingerprint = fingerprint_of(context, files_, options.version, progress);
+  facts_.created = seconds_since_1970();
+  facts_.date = options.date;
+  auto engine = make_engine(model_, options, files_.text());
+  facts_.max_positions = engine->max_positions();
+  service_ = std::make_unique<engine::Service>(std::move(engine), options.service);
+}
+
+std::string ServedModel::kv_summary() const {
+  const engine::EngineOptions& options = service_->engine().options();
+  const std::int64_t page = model::KvCache::bytes_per_page(model_.context(), model_.config(), options.page_size);
+  return fmt::format("{} pages of {} tokens: {} tokens in {:.2f} GiB", options.kv_pages, options.page_size,
+                     options.kv_pages * options.page_size,
+                     static_cast<double>(options.kv_pages * page) / static_cast<double>(1 << 30));
+}
+
+}  // namespace reprofuse::server

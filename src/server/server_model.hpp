@@ -1,0 +1,50 @@
+// The model that a server has: its files, its weights and the engine that answers with them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "engine/model_files.hpp"
+#include "engine/service.hpp"
+#include "model/model.hpp"
+#include "server/api_facts.hpp"
+
+namespace reprofuse::server {
+
+struct ServedModelOptions {
+  std::string folder;
+  std::string name;                      // empty: the folder's
+  std::int64_t context = 0;              // the longest text; 0: as the model declares
+  std::optional<std::int64_t> kv_bytes;  // none: see default_kv_bytes()
+  engine::EngineOptions engine;          // but for kv_pages, which kv_bytes gives
+  engine::ServiceOptions service;
+  text::DateTime date;
+  std::string version;
+};
+
+// Memory for keys and values when nobody says how much: enough for max_batch answers of full length, but on a CPU at
+// most a quarter of the memory that is available, and on a GPU at most nine tenths of what the weights leave free.
+std::int64_t default_kv_bytes(const model::Model& model, const engine::EngineOptions& options);
+
+std::int64_t seconds_since_1970();  // what the API calls "created"
+
+class ServedModel {
+ public:
+  // Reads the weights twice, to load them and to name them.
+  ServedModel(const Context& context, const ServedModelOptions& options, const model::LoadProgress& progress);
+
+  const ModelFacts& facts() const { return facts_; }
+  engine::Service& service() { return *service_; }
+  const engine::Service& service() const { return *service_; }
+  std::string kv_summary() const;  // "512 pages of 64 tokens, 32768 tokens, 1.0 GiB"
+
+ private:
+  engine::ModelFiles files_;
+  model::Model model_;
+  ModelFacts facts_;
+  std::unique_ptr<engine::Service> service_;
+};
+
+}  // namespace reprofuse::server

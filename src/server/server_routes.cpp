@@ -1,0 +1,138 @@
+#include "server/server_routes.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "server/api_chat.hpp"
+#include "server/api_completion.hpp"
+#include "server/api_error.hpp"
+#include "server/api_reply.hpp"
+#include "server/api_tokenize.hpp"
+#include "server/stream_answer.hpp"
+#include "server/web_assets.hpp"
+
+namespace reprofuse::server {
+namespace {
+
+HttpResponse json_body(std::string body) {
+  HttpResponse response;
+  response.body = std::move(body);
+  return response;
+}
+
+HttpResponse error_response(const ApiError& error) {
+  HttpResponse response;
+  response.status = error.status();
+  response.body = error_body(error);
+  if (error.status() == 429 || error.status() == 503) response.headers.emplace_back("Retry-After", "1");
+  return response;
+}
+
+}  // namespace
+
+const std::vector<Server::Route>& Server::routes() {
+  static const std::vector<Route> kRoutes = {
+      {"GET", "/v1/models", true, true, &Server::models},
+      {"GET", "/v1/models/", true, true, &Server::model_by_name},
+      {"POST", "/v1/completions", true, true, &Server::completions},
+      {"POST", "/v1/chat/completions", true, true, &Server::chat_completions},
+      {"POST", "/tokenize", true, true, &Server::tokenize_text},
+      {"POST", "/detokenize", true, true, &Server::detokenize_ids},
+      {"GET", "/health", false, false, &Server::health},
+      {"GET", "/version", false, false, &Server::version},
+      {"GET", "/metrics", false, false, &Server::metrics},
+  };
+  return kRoutes;
+}
+
+const Server::Route* Server::find_route(const std::string& method, const std::string& path) {
+  const auto serves = [&](const Route& route) {
+    const bool is_prefix = route.path.back() == '/' && path.size() > route.path.size();
+    return route.method == method && (is_prefix ? path.substr(0, route.path.size()) : path) == route.path;
+  };
+  const auto found = std::find_if(routes().begin(), routes().end(), serves);
+  return found == routes().end() ? nullptr : &*found;
+}
+
+HttpResponse Server::answer(const HttpRequest& request, const Client& client, RequestRecord& record) {
+  const Visit visit{request, client, record};
+  const Route* route = find_route(request.method, request.path);
+  try {
+    return route == nullptr ? page(visit) : (this->*route->answer)(visit);
+  } catch (const ApiError& error) {
+    record.note = error.code().value_or(error.type());  // its message may hold what the client sent
+    return error_response(error);
+  } catch (const Error& error) {
+    const ApiError as_told = from_library_error(error);
+    record.note = as_told.code().value_or(as_told.type());
+    return error_response(as_told);
+  }
+}
+
+HttpResponse Server::page(const Visit& visit) {
+  const std::optional<Asset> asset = web_asset(visit.request.path);
+  HttpResponse response;
+  response.body = asset->body;
+  response.content_type = asset->content_type;
+  response.headers = {
+      {"Cache-Control", "no-cache"},  // another version of the server has another page
+      {"Content-Security-Policy", "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
+      {"Referrer-Policy", "no-referrer"}};
+  return response;
+}
+
+HttpResponse Server::models(const Visit&) {
+  return json_body(model_list(model()->facts()));
+}
+
+HttpResponse Server::model_by_name(const Visit& visit) {
+  return json_body(model_card(visit.request.path.substr(std::string_view("/v1/models/").size()), model()->facts()));
+}
+
+HttpResponse Server::completions(const Visit& visit) {
+  const std::shared_ptr<ServedModel> served = model();
+  CompletionCall call = parse_completion(visit.request.body, served->facts());
+  auto reply = make_reply(call, served->facts(), "cmpl-" + visit.request.id, seconds_since_1970());
+  return answer_call(call, std::move(reply), {served, metrics_, visit.client, visit.record});
+}
+
+HttpResponse Server::chat_completions(const Visit& visit) {
+  const std::shared_ptr<ServedModel> served = model();
+  ChatCall call = parse_chat(visit.request.body, served->facts());
+  auto reply = make_reply(call, served->facts(), "chatcmpl-" + visit.request.id, seconds_since_1970());
+  return answer_call(call, std::move(reply), {served, metrics_, visit.client, visit.record});
+}
+
+HttpResponse Server::tokenize_text(const Visit& visit) {
+  return json_body(tokenize(visit.request.body, model()->facts()));
+}
+
+HttpResponse Server::detokenize_ids(const Visit& visit) {
+  return json_body(detokenize(visit.request.body, model()->facts()));
+}
+
+HttpResponse Server::health(const Visit&) {
+  if (auto unavailable = refuse_now()) return *unavailable;
+  return json_body(R"({"status":"ok"})");
+}
+
+HttpResponse Server::version(const Visit&) {
+  return json_body(nlohmann::json{{"version", options_.version}}.dump());
+}
+
+HttpResponse Server::metrics(const Visit&) {
+  Metrics::Gauges gauges;
+  if (const std::shared_ptr<ServedModel> served = model()) {
+    gauges.model = served->facts().id;
+    gauges.engine = served->service().stats();
+  }
+  gauges.connections = listener_->connections();
+  gauges.refused_connections = listener_->refused();
+  HttpResponse response;
+  response.body = metrics_.text(gauges);
+  response.content_type = kMetricsContentType;
+  return response;
+}
+
+}  // namespace reprofuse::server

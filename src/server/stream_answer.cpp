@@ -1,0 +1,91 @@
+#include "server/stream_answer.hpp"
+
+#include <string>
+#include <utility>
+
+#include "server/api_error.hpp"
+#include "server/stream_feed.hpp"
+
+namespace reprofuse::server {
+namespace {
+
+constexpr std::chrono::milliseconds kBetweenLooks{50};  // at whether the client is still there
+constexpr int kClientClosedRequest = 499;               // nginx's number for what HTTP has none for
+constexpr const char* kClientLeft = "the client left";
+
+// An answer under way.
+struct Running {
+  AnswerScene scene;
+  std::unique_ptr<Reply> reply;
+  AnswerFeed feed;
+
+  Running(const AnswerScene& of, std::unique_ptr<Reply> into, std::vector<engine::Request> requests)
+      : scene(of),
+        reply(std::move(into)),
+        feed(of.model->service(), std::move(requests), of.metrics, of.record.begin) {}
+
+  // The next news of the engine; none when the client has gone.
+  std::optional<News> next() {
+    while (!scene.client.gone())
+      if (std::optional<News> news = feed.next(kBetweenLooks)) {
+        scene.record.answer_tokens += static_cast<std::int64_t>(news->update.tokens.size());
+        return news;
+      }
+    scene.record.note = kClientLeft;
+    return std::nullopt;
+  }
+};
+
+std::string event(const std::string& data) {
+  return "data: " + data + "\n\n";
+}
+
+HttpResponse gather(Running& running) {
+  while (!running.reply->finished()) {
+    const std::optional<News> news = running.next();
+    if (!news) return http_error(kClientClosedRequest, kClientLeft, "client_closed_request");
+    running.reply->add(news->prompt, news->update);
+  }
+  HttpResponse response;
+  response.body = running.reply->body();
+  return response;
+}
+
+// An answer that failed ends without [DONE], so that nobody takes it for a whole one.
+bool send_events(Running& running, EventSink& sink) {
+  bool failed = false;
+  while (!running.reply->finished()) {
+    const std::optional<News> news = running.next();
+    if (!news) return false;
+    failed = failed || (news->update.end && news->update.end->ending == engine::Ending::kError);
+    std::string events;
+    for (const std::string& chunk : running.reply->chunks(news->prompt, news->update)) events += event(chunk);
+    if (!events.empty() && !sink.send(events)) {
+      running.scene.record.note = kClientLeft;
+      return false;
+    }
+  }
+  std::string events;
+  for (const std::string& chunk : running.reply->last_chunks()) events += event(chunk);
+  if (failed)
+    running.scene.record.note = "an answer failed";
+  else
+    events += event("[DONE]");
+  return sink.send(events);
+}
+
+}  // namespace
+
+HttpResponse answer_call(Call& call, std::unique_ptr<Reply> reply, const AnswerScene& scene) {
+  for (const engine::Request& request : call.requests)
+    scene.record.prompt_tokens += static_cast<std::int64_t>(request.prompt.size());
+  const auto running = std::make_shared<Running>(scene, std::move(reply), std::move(call.requests));
+  if (!call.stream) return gather(*running);
+  HttpResponse response;
+  response.content_type = "text/event-stream; charset=utf-8";
+  response.headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}};
+  response.stream = [running](EventSink& sink) { return send_events(*running, sink); };
+  return response;
+}
+
+}  // namespace reprofuse::server

@@ -1,0 +1,89 @@
+// An engine over the embedded model, and the answers that come out of it.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/engine.hpp"
+#include "engine/model_files.hpp"
+#include "model/embedded_model.hpp"
+
+namespace reprofuse::engine {
+
+inline const ModelFiles& embedded_files() {
+  static const ModelFiles files(REPROFUSE_EMBEDDED_MODEL);
+  return files;
+}
+
+inline std::optional<text::Tokenizer> embedded_tokenizer() {
+  const TextFormat& text = embedded_files().text();
+  return text.has_tokenizer() ? std::optional(text.tokenizer()) : std::nullopt;
+}
+
+// All that was told of one choice.
+struct Told {
+  std::vector<std::int32_t> tokens;
+  std::string text;
+  std::vector<AnswerToken> details;
+  std::vector<PromptToken> prompt;
+  std::int64_t cached_prompt_tokens = 0;
+  std::optional<End> end;
+
+  void add(const Update& update) {
+    for (const AnswerToken& token : update.tokens) {
+      tokens.push_back(token.id);
+      text += token.text;
+      details.push_back(token);
+    }
+    prompt.insert(prompt.end(), update.prompt.begin(), update.prompt.end());
+    cached_prompt_tokens = update.cached_prompt_tokens;
+    if (!update.end) return;
+    end = update.end;
+    text += update.end->text;
+  }
+};
+
+using Answered = std::map<std::pair<RequestId, int>, Told>;
+
+inline void step(Engine& engine, Answered& answered) {
+  for (const RequestUpdate& news : engine.step()) answered[{news.request, news.update.choice}].add(news.update);
+}
+
+inline Answered run_until_idle(Engine& engine) {
+  Answered answered;
+  while (!engine.idle()) step(engine, answered);
+  return answered;
+}
+
+inline Told answer_alone(const model::Model& model, Request request, EngineOptions options = {.kv_pages = 8}) {
+  Engine engine(model, options, embedded_tokenizer());
+  engine.add(0, std::move(request));
+  return run_until_idle(engine)[{0, 0}];
+}
+
+inline Request golden_request() {
+  const model::GoldenAnswer golden = model::golden_answer();
+  Request request;
+  request.prompt = golden.prompt;
+  request.max_tokens = 200;
+  request.stop_tokens = golden.stop_tokens;
+  request.digest = true;
+  return request;
+}
+
+inline Request sampled_request(std::int64_t prompt_tokens, std::int64_t max_tokens, std::uint64_t seed) {
+  Request request;
+  for (std::int64_t i = 0; i < prompt_tokens; ++i)
+    request.prompt.push_back(static_cast<std::int32_t>((i * 37 + static_cast<std::int64_t>(seed) * 11) % 1000));
+  request.max_tokens = max_tokens;
+  request.sampling.temperature = 0.9F;
+  request.sampling.seed = seed;
+  request.digest = true;
+  return request;
+}
+
+}  // namespace reprofuse::engine

@@ -1,0 +1,254 @@
+// What an engine answers, request by request: the answers of model::generate, with all that may be asked beside them.
+#include "engine/engine.hpp"
+
+#include <gtest/gtest.h>
+
+#include "checkpoint/support.hpp"
+#include "engine/engine_case.hpp"
+#include "model/altered_source.hpp"
+
+namespace reprofuse::engine {
+namespace {
+
+using checkpoint::error_of;
+
+class EngineTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { model_ = model::embedded_model(Context::cpu()).release(); }
+  static void TearDownTestSuite() {
+    delete model_;
+    model_ = nullptr;
+  }
+  static const model::Model* model_;
+};
+const model::Model* EngineTest::model_ = nullptr;
+
+TEST_F(EngineTest, GivesTheGoldenAnswer) {
+  const model::GoldenAnswer golden = model::golden_answer();
+  const Told told = answer_alone(*model_, golden_request());
+  EXPECT_EQ(told.tokens, golden.tokens);
+  EXPECT_EQ(told.end->digest, golden.digest);
+  EXPECT_EQ(told.end->ending, Ending::kStop);
+  EXPECT_EQ(told.end->stop_token, golden.stop_tokens[0]);
+  EXPECT_EQ(told.text, embedded_tokenizer() ? embedded_tokenizer()->decode(golden.tokens) : "");
+}
+
+TEST_F(EngineTest, RunningDigestsEndInTheLast) {
+  Request request = golden_request();
+  request.stop_tokens.clear();
+  request.max_tokens = 5;
+  const Told told = answer_alone(*model_, request);
+  ASSERT_EQ(told.details.size(), 5U);
+  EXPECT_EQ(told.end->ending, Ending::kLength);
+  EXPECT_EQ(told.details.back().digest, told.end->digest);
+  EXPECT_NE(told.details.front().digest, told.end->digest);
+  request.max_tokens = 1;
+  EXPECT_EQ(answer_alone(*model_, request).end->digest, told.details.front().digest);
+}
+
+TEST_F(EngineTest, ChoiceNumberIIsTheAnswerOfSeedPlusI) {
+  Request request = sampled_request(90, 12, 5);
+  request.choices = 4;
+  Engine engine(*model_, {.kv_pages = 32}, embedded_tokenizer());
+  engine.add(7, request);
+  Answered answered = run_until_idle(engine);
+  ASSERT_EQ(answered.size(), 4U);
+  for (int choice = 0; choice < 4; ++choice) {
+    Request single = sampled_request(90, 12, 5);
+    single.sampling.seed = 5 + static_cast<std::uint64_t>(choice);
+    EXPECT_EQ((answered[{7, choice}].end->digest), answer_alone(*model_, single).end->digest) << choice;
+    EXPECT_EQ((answered[{7, choice}].cached_prompt_tokens), choice == 0 ? 0 : 64) << "the first page of the prompt";
+  }
+  EXPECT_NE((answered[{7, 0}].tokens), (answered[{7, 1}].tokens));
+}
+
+TEST_F(EngineTest, LikelihoodsOfAPromptAreThoseOfAnswering) {
+  // An answer with likelihoods, then the same text as a prompt.
+  Request request = golden_request();
+  request.logprobs = 3;
+  const Told answer = answer_alone(*model_, request);
+  Request scored;
+  scored.prompt = request.prompt;
+  scored.prompt.insert(scored.prompt.end(), answer.tokens.begin(), answer.tokens.end());
+  scored.max_tokens = 0;
+  scored.prompt_logprobs = 3;
+  for (const std::int64_t rows : {1, 3, 512}) {
+    const Told told =
+        answer_alone(*model_, scored, {.kv_pages = 8, .max_batch = 1, .max_rows = rows, .prefix_cache = true});
+    ASSERT_EQ(told.prompt.size(), scored.prompt.size());
+    EXPECT_FALSE(told.prompt[0].likelihood.has_value());
+    EXPECT_TRUE(told.tokens.empty());
+    EXPECT_EQ(told.end->ending, Ending::kLength);
+    for (std::size_t i = 0; i < answer.tokens.size(); ++i) {
+      const Likelihood& expected = *answer.details[i].likelihood;
+      const Likelihood& given = *told.prompt[request.prompt.size() + i].likelihood;
+      EXPECT_EQ(float_bits(given.logprob), float_bits(expected.logprob)) << i;
+      EXPECT_EQ(given.rank, 1) << "it was greedy";
+      ASSERT_EQ(given.top.size(), 3U);
+      for (std::size_t k = 0; k < 3; ++k) {
+        EXPECT_EQ(given.top[k].id, expected.top[k].id);
+        EXPECT_EQ(float_bits(given.top[k].logprob), float_bits(expected.top[k].logprob));
+      }
+    }
+  }
+}
+
+TEST_F(EngineTest, AStopStringEndsTheTextWhereverItLies) {
+  if (!embedded_tokenizer()) GTEST_SKIP() << "this build has no tokenizer";
+  const Told whole = answer_alone(*model_, golden_request());
+  for (std::size_t at = 1; at + 3 < whole.text.size(); at += 4) {
+    Request request = golden_request();
+    request.stop_strings = {"never in the text", whole.text.substr(at, 3)};
+    const std::size_t expected = whole.text.find(request.stop_strings[1]);
+    Told told = answer_alone(*model_, request);
+    EXPECT_EQ(told.text, whole.text.substr(0, expected));
+    EXPECT_EQ(told.end->ending, Ending::kStop);
+    EXPECT_EQ(told.end->stop_string, request.stop_strings[1]);
+    request.keep_stop_string = true;
+    EXPECT_EQ(answer_alone(*model_, request).text, whole.text.substr(0, expected + 3));
+  }
+}
+
+TEST_F(EngineTest, ACancelledRequestIsNotHeardOfAndItsPagesComeBack) {
+  Engine engine(*model_, {.kv_pages = 16, .prefix_cache = false}, embedded_tokenizer());
+  Request many = sampled_request(100, 50, 1);
+  many.choices = 3;
+  engine.add(1, many);
+  engine.add(2, sampled_request(100, 50, 2));
+  Answered answered;
+  for (int i = 0; i < 4; ++i) step(engine, answered);
+  engine.cancel(1);
+  engine.cancel(99);
+  EXPECT_EQ(engine.stats().running, 1);
+  answered.clear();
+  const Answered rest = run_until_idle(engine);
+  EXPECT_EQ(rest.size(), 1U);
+  EXPECT_EQ(rest.begin()->first.first, 2U);
+  EXPECT_EQ(engine.stats().pages_in_use, 0);
+}
+
+TEST_F(EngineTest, WithoutRoomForAllTheLastComersStartAgainAndSayTheSame) {
+  Engine engine(*model_, {.kv_pages = 5, .max_batch = 4, .max_rows = 64, .prefix_cache = false}, embedded_tokenizer());
+  for (RequestId id = 0; id < 4; ++id) engine.add(id, sampled_request(60, 60, id));
+  Answered answered = run_until_idle(engine);
+  EXPECT_GT(engine.stats().preemptions, 0);
+  EXPECT_EQ(engine.stats().pages_in_use, 0);
+  for (RequestId id = 0; id < 4; ++id)
+    EXPECT_EQ((answered[{id, 0}].end->digest), answer_alone(*model_, sampled_request(60, 60, id)).end->digest) << id;
+}
+
+TEST_F(EngineTest, TheMoreUrgentGoesFirstAndThrowsOutTheLessUrgent) {
+  Engine engine(*model_, {.kv_pages = 16, .max_batch = 1}, embedded_tokenizer());
+  engine.add(0, sampled_request(20, 30, 0));
+  Answered answered;
+  step(engine, answered);
+  Request urgent = sampled_request(20, 3, 1);
+  urgent.priority = -1;
+  engine.add(1, sampled_request(20, 3, 2));
+  engine.add(2, urgent);
+  while (!answered[{2, 0}].end) step(engine, answered);
+  EXPECT_EQ(engine.stats().preemptions, 1);
+  EXPECT_FALSE((answered[{0, 0}].end.has_value()));
+  EXPECT_TRUE((answered[{1, 0}].tokens.empty()));
+  while (!engine.idle()) step(engine, answered);
+  EXPECT_EQ((answered[{0, 0}].end->digest), answer_alone(*model_, sampled_request(20, 30, 0)).end->digest);
+}
+
+TEST_F(EngineTest, ALongPromptDoesNotHoldUpTheOthers) {
+  Engine engine(*model_, {.kv_pages = 32, .max_batch = 3, .max_rows = 16}, embedded_tokenizer());
+  engine.add(0, sampled_request(8, 40, 0));
+  Answered answered;
+  step(engine, answered);
+  engine.add(1, sampled_request(400, 1, 1));
+  for (int i = 0; i < 10; ++i) step(engine, answered);
+  EXPECT_EQ((answered[{0, 0}].tokens.size()), 11U) << "one token with every pass";
+  EXPECT_TRUE((answered[{1, 0}].tokens.empty()));
+}
+
+TEST_F(EngineTest, AStartThatWasComputedBeforeIsNotComputedAgain) {
+  Engine engine(*model_, {.kv_pages = 16, .page_size = 16}, embedded_tokenizer());
+  engine.add(0, sampled_request(100, 4, 3));
+  Answered first = run_until_idle(engine);
+  const std::int64_t passes = engine.stats().passes;
+  engine.add(1, sampled_request(100, 4, 3));
+  Answered second = run_until_idle(engine);
+  EXPECT_EQ((second[{1, 0}].cached_prompt_tokens), 96);
+  EXPECT_EQ((second[{1, 0}].end->digest), (first[{0, 0}].end->digest));
+  EXPECT_EQ(engine.stats().passes, passes + 4);
+  // One token earlier, and all pages after it are others.
+  Request other = sampled_request(100, 4, 3);
+  other.prompt[20] += 1;
+  engine.add(2, other);
+  EXPECT_EQ((run_until_idle(engine)[{2, 0}].cached_prompt_tokens), 16);
+}
+
+TEST_F(EngineTest, GuessesSavePassesAndChangeNothing) {
+  Request request = golden_request();
+  request.prompt.insert(request.prompt.end(), request.prompt.begin(), request.prompt.end());
+  const Told alone = answer_alone(*model_, request);
+  Engine engine(*model_, {.kv_pages = 8, .speculation = 6}, embedded_tokenizer());
+  engine.add(0, request);
+  Answered answered = run_until_idle(engine);
+  EXPECT_EQ((answered[{0, 0}].end->digest), alone.end->digest);
+  EXPECT_EQ((answered[{0, 0}].text), alone.text);
+  EXPECT_GT(engine.stats().accepted_tokens, 0);
+  EXPECT_EQ(engine.stats().passes + engine.stats().accepted_tokens, static_cast<std::int64_t>(alone.tokens.size()) + 1);
+}
+
+TEST_F(EngineTest, AValueThatIsNotFiniteFailsItsOwnRequestAlone) {
+  constexpr std::int32_t kPoison = 900;
+  auto source = std::make_shared<model::AlteredSource>(embedded_files().source());
+  const std::int64_t hidden = source->config().hidden_size;
+  source->change("model.embed_tokens.weight", [&](std::span<float> values) {
+    for (std::int64_t i = 0; i < hidden; ++i) values[static_cast<std::size_t>(kPoison * hidden + i)] = 3e38F;
+  });
+  const model::Model poisoned(Context::cpu(), source, 512);
+  Engine engine(poisoned, {.kv_pages = 32}, embedded_tokenizer());
+  const auto clean = [](RequestId id) {
+    Request request = sampled_request(30, 6, id);
+    request.sampling.temperature = 0;
+    for (std::int32_t& token : request.prompt) token %= kPoison;
+    return request;
+  };
+  Request bad = clean(1);
+  bad.prompt[3] = kPoison;
+  engine.add(0, clean(0));
+  engine.add(1, bad);
+  engine.add(2, clean(2));
+  Answered answered = run_until_idle(engine);
+  EXPECT_EQ((answered[{1, 0}].end->ending), Ending::kError);
+  EXPECT_NE((answered[{1, 0}].end->error.find("not finite")), std::string::npos) << answered[{1, 0}].end->error;
+  for (const RequestId id : {0, 2})
+    EXPECT_EQ((answered[{id, 0}].end->digest), answer_alone(poisoned, clean(id)).end->digest) << id;
+}
+
+TEST_F(EngineTest, RequestsThatMakeNoSenseAreRefusedWithTheReason) {
+  Engine engine(*model_, {.kv_pages = 2}, std::nullopt);
+  const auto refusal = [&](auto change) {
+    Request request = sampled_request(10, 10, 0);
+    change(request);
+    return error_of([&] { engine.add(0, request); });
+  };
+  EXPECT_EQ(refusal([](Request& r) { r.prompt.clear(); }), "the prompt has no tokens");
+  EXPECT_EQ(refusal([](Request& r) { r.prompt[4] = 1024; }),
+            "token 1024 at position 4 of the prompt is outside the vocabulary of 1024");
+  EXPECT_EQ(refusal([](Request& r) { r.max_tokens = 119; }),
+            "a prompt of 10 tokens and an answer of 119 do not fit into a context of 128");
+  EXPECT_EQ(refusal([](Request& r) { r.max_tokens = INT64_MAX; }),
+            "a prompt of 10 tokens and an answer of 9223372036854775807 do not fit into a context of 128");
+  EXPECT_EQ(refusal([](Request& r) { r.max_tokens = -1; }), "max_tokens = -1 is below 0");
+  EXPECT_EQ(refusal([](Request& r) { r.choices = 0; }), "0 choices are outside 1 to 128");
+  EXPECT_EQ(refusal([](Request& r) { r.logprobs = 21; }), "logprobs = 21 is outside 0 to 20");
+  EXPECT_EQ(refusal([](Request& r) { r.prompt_logprobs = -2; }), "prompt_logprobs = -2 is outside 0 to 20");
+  EXPECT_EQ(refusal([](Request& r) { r.stop_strings = {"a"}; }),
+            "stop strings need a tokenizer, and this model has none");
+  EXPECT_EQ(refusal([](Request& r) { r.sampling.top_p = 2; }), "top_p = 2 is outside 0 to 1");
+  EXPECT_TRUE(engine.idle());
+  EXPECT_EQ(error_of([&] { const Engine none(*model_, {}, std::nullopt); }),
+            "a KV cache of 0 pages; an engine needs at least one");
+  EXPECT_EQ(error_of([&] { const Engine few(*model_, {.kv_pages = 1, .max_batch = 4, .max_rows = 3}, std::nullopt); }),
+            "max_rows = 3 is below max_batch = 4: each answer needs a row");
+}
+
+}  // namespace
+}  // namespace reprofuse::engine

@@ -1,0 +1,71 @@
+// Shared by the tests of replies: news as an engine would tell them.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "server/api_reply.hpp"
+#include "server/api_support.hpp"
+
+namespace reprofuse::server {
+
+inline constexpr std::int64_t kCreated = 1700000001;
+
+inline engine::Likelihood likely(float logprob, std::int64_t rank, std::vector<TokenLogprob> top) {
+  return {.logprob = logprob, .rank = rank, .top = std::move(top)};
+}
+
+inline engine::AnswerToken token(std::int32_t id, std::string text, std::optional<engine::Likelihood> likelihood = {},
+                                 std::string digest = "") {
+  return {.id = id, .text = std::move(text), .likelihood = std::move(likelihood), .digest = std::move(digest)};
+}
+
+inline engine::Update tokens_of(int choice, std::vector<engine::AnswerToken> tokens) {
+  engine::Update update;
+  update.choice = choice;
+  update.tokens = std::move(tokens);
+  return update;
+}
+
+inline engine::Update end_of(int choice, engine::Ending ending, std::string text = "") {
+  engine::Update update;
+  update.choice = choice;
+  update.end.emplace();
+  update.end->ending = ending;
+  update.end->text = std::move(text);
+  return update;
+}
+
+inline engine::Update prompt_of(std::vector<engine::PromptToken> tokens) {
+  engine::Update update;
+  update.prompt = std::move(tokens);
+  return update;
+}
+
+inline std::unique_ptr<Reply> completion_reply(const std::string& body) {
+  return make_reply(parse_completion(body, served()), served(), "cmpl-1", kCreated);
+}
+
+inline std::unique_ptr<Reply> chat_reply(const std::string& fields) {
+  const std::string body = with(R"({"messages":[{"role":"user","content":"12"}]})", fields);
+  return make_reply(parse_chat(body, served()), served(), "chatcmpl-1", kCreated);
+}
+
+// What every reply and chunk begins with.
+inline Json reply_head(const std::string& id, const std::string& object) {
+  return {{"id", id},
+          {"object", object},
+          {"created", kCreated},
+          {"model", "arithmetic-7m"},
+          {"system_fingerprint", "fma-1-0123456789abcdef-0.1.0"}};
+}
+
+inline Json usage_of(int prompt, int completion, int cached = 0) {
+  return {{"prompt_tokens", prompt},
+          {"completion_tokens", completion},
+          {"total_tokens", prompt + completion},
+          {"prompt_tokens_details", {{"cached_tokens", cached}}}};
+}
+
+}  // namespace reprofuse::server

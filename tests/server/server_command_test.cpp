@@ -1,0 +1,151 @@
+// `reprofuse serve` as the one who starts it meets it: what it prints, signals, and being started again.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <spawn.h>
+#include <sys/wait.h>
+
+#include <csignal>
+#include <string>
+#include <vector>
+
+#include "checkpoint/support.hpp"
+#include "server/server_test_support.hpp"
+
+namespace reprofuse::server {
+namespace {
+
+// The real binary, and what it writes.
+class ServeProcess {
+ public:
+  explicit ServeProcess(std::vector<std::string> arguments, const char* key = nullptr) {
+    arguments.insert(arguments.begin(), {REPROFUSE_CLI, "serve", "--model", REPROFUSE_EMBEDDED_MODEL});
+    std::vector<char*> argv;
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    std::string environment = key == nullptr ? "NO_KEY=1" : std::string("REPROFUSE_API_KEY=") + key;
+    char* envp[] = {environment.data(), nullptr};
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    const int flags = O_CREAT | O_WRONLY | O_TRUNC;
+    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, out_.c_str(), flags, 0600);
+    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, err_.c_str(), flags, 0600);
+    EXPECT_EQ(posix_spawn(&process_, REPROFUSE_CLI, &actions, nullptr, argv.data(), envp), 0);
+    posix_spawn_file_actions_destroy(&actions);
+  }
+  ~ServeProcess() {
+    if (process_ > 0) end(SIGKILL);
+  }
+  ServeProcess(const ServeProcess&) = delete;
+  ServeProcess& operator=(const ServeProcess&) = delete;
+
+  std::string out() const { return checkpoint::read_whole_file(out_); }
+  std::string err() const { return checkpoint::read_whole_file(err_); }
+
+  int port() const {
+    EXPECT_TRUE(soon([&] { return contains(err(), "ready\n"); }, milliseconds(60'000))) << out() << err();
+    const std::string line = out();
+    return std::stoi(line.substr(line.rfind(':') + 1));
+  }
+
+  void send(int signal) const { kill(process_, signal); }
+
+  // The exit status, or the signal that ended it, negative.
+  int wait() {
+    int status = 0;
+    waitpid(std::exchange(process_, 0), &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  }
+
+  int end(int signal) {
+    send(signal);
+    return wait();
+  }
+
+ private:
+  checkpoint::TemporaryFolder folder_;
+  std::string out_ = folder_.file("out");
+  std::string err_ = folder_.file("err");
+  pid_t process_ = 0;
+};
+
+httplib::Client client_of(int port) {
+  httplib::Client client("127.0.0.1", port);
+  client.set_read_timeout(20);
+  return client;
+}
+
+TEST(ServeCommand, PrintsWhereItIsAnswersAndEndsWithStatus0) {
+  for (const int signal : {SIGTERM, SIGINT}) {
+    ServeProcess server({"--port", "0", "--api-key", "on-the-command-line"}, "in-the-environment");
+    auto client = client_of(server.port());
+    EXPECT_EQ(server.out().find("listening on http://127.0.0.1:"), 0U);
+    for (const char* line :
+         {"fingerprint  fma-1-", "KV cache     ", " pages of 64 tokens: ", "date         2024-07-26"})
+      EXPECT_TRUE(contains(server.err(), line)) << line << server.err();
+    for (const char* key : {"on-the-command-line", "in-the-environment"}) {
+      client.set_bearer_token_auth(key);
+      const auto result = post(client, "/v1/completions", {{"prompt", "a secret"}, {"max_tokens", 2}});
+      ASSERT_TRUE(result);
+      EXPECT_EQ(result->status, 200) << result->body;
+    }
+    EXPECT_EQ(server.end(signal), 0) << server.err();
+    EXPECT_TRUE(contains(server.err(), " 200 POST /v1/completions ")) << server.err();
+    for (const char* hidden : {"secret", "command-line", "environment"})
+      EXPECT_FALSE(contains(server.err(), hidden)) << server.err();
+  }
+}
+
+TEST(ServeCommand, ASecondSignalDoesNotWaitForWhatIsUnderWay) {
+  ServeProcess server({"--port", "0", "--quiet"});
+  RawClient client(server.port());
+  client.send(post_text("/v1/completions", endless_completion(true).dump()));
+  EXPECT_TRUE(contains(client.read("data: "), "200 OK"));
+  server.send(SIGTERM);
+  EXPECT_TRUE(soon([&] { return contains(server.err(), "a second signal breaks them off"); }));
+  EXPECT_EQ(server.end(SIGTERM), 128 + SIGTERM);
+  EXPECT_FALSE(contains(client.read(), "[DONE]"));
+}
+
+TEST(ServeCommand, WhatIsUnderWayHasItsTimeAndNoMore) {
+  ServeProcess server({"--port", "0", "--drain-seconds", "0"});
+  RawClient client(server.port());
+  client.send(post_text("/v1/completions", endless_completion(true).dump()));
+  EXPECT_TRUE(contains(client.read("data: "), "200 OK"));
+  EXPECT_EQ(server.end(SIGTERM), 1);
+  EXPECT_TRUE(contains(server.err(), "1 connections were broken off after 0 s")) << server.err();
+}
+
+TEST(ServeCommand, AfterAKillTheSamePortGivesTheSameAnswers) {
+  const Json question = {
+      {"prompt", "Tom has 3 boxes"}, {"temperature", 1}, {"seed", 7}, {"max_tokens", 8}, {"digest", true}};
+  const auto choices_from = [&](int port) {
+    auto client = client_of(port);
+    return Json::parse(post(client, "/v1/completions", question)->body)["choices"];
+  };
+  ServeProcess first({"--port", "0"});
+  const int port = first.port();
+  const Json before = choices_from(port);
+  RawClient open(port);
+  open.send(post_text("/v1/completions", endless_completion(true).dump()));
+  EXPECT_TRUE(contains(open.read("data: "), "200 OK"));
+  EXPECT_EQ(first.end(SIGKILL), -SIGKILL);
+  const ServeProcess second({"--port", std::to_string(port), "--max-batch", "2", "--speculate", "3"});
+  EXPECT_EQ(choices_from(second.port()), before);
+  ServeProcess third({"--port", std::to_string(port)});
+  EXPECT_EQ(third.wait(), 1);
+  EXPECT_TRUE(contains(third.err(), "another program listens there")) << third.err();
+}
+
+TEST(ServeCommand, MistakesAreToldBeforeAnythingIsLoaded) {
+  ServeProcess open_to_all({"--port", "0", "--host", "0.0.0.0"});
+  EXPECT_EQ(open_to_all.wait(), 1);
+  EXPECT_TRUE(contains(open_to_all.err(), "there is no key")) << open_to_all.err();
+  ServeProcess port({"--port", "70000"});
+  EXPECT_EQ(port.wait(), 2);
+  ServeProcess rows({"--port", "0", "--max-rows", "1"});
+  EXPECT_EQ(rows.wait(), 1);
+  EXPECT_TRUE(contains(rows.err(), "max_rows = 1 is below max_batch = 64")) << rows.err();
+}
+
+}  // namespace
+}  // namespace reprofuse::server

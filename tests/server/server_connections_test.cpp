@@ -1,0 +1,229 @@
+// The server as clients meet it that leave, dawdle, send nonsense or come in crowds.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "server/server_test_support.hpp"
+
+namespace reprofuse::server {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr milliseconds kShort{400};
+
+class ServerConnections : public testing::Test {
+ protected:
+  ServerConnections() { server_->serve_model(model_); }
+
+  std::int64_t under_way() const {
+    const engine::EngineStats stats = model_->service().stats();
+    return stats.running + stats.waiting;
+  }
+
+  // Sends the endless request by `send`, waits until the engine has it, lets the client do `leave`, and expects the
+  // engine to be idle soon after.
+  void expect_given_up(bool stream, const std::function<void(RawClient&)>& leave) {
+    RawClient client(server_.port());
+    client.send(post_text("/v1/completions", endless_completion(stream).dump()));
+    ASSERT_TRUE(soon([&] { return under_way() == 64; }));
+    const std::int64_t before = model_->service().stats().generated_tokens;
+    leave(client);
+    EXPECT_TRUE(soon([&] { return under_way() == 0; })) << under_way() << " are still under way";
+    EXPECT_LT(model_->service().stats().generated_tokens - before, 64 * 300) << "they ended by themselves";
+    ASSERT_TRUE(soon([&] { return !server_.records().empty(); }));
+    EXPECT_EQ(server_.records().back().note, "the client left");
+  }
+
+  std::string answer_to(const std::string& request) const {
+    RawClient client(server_.port());
+    client.send(request);
+    return client.read();
+  }
+
+  std::shared_ptr<ServedModel> model_ = load_model();
+  TestServer server_{[](ServerOptions& options) {
+    options.max_connections = 4;
+    options.limits.body_bytes = 10'000;
+  }};
+};
+
+class ImpatientServer : public testing::Test {
+ protected:
+  TestServer server_{[](ServerOptions& options) {
+    options.limits.header = kShort;
+    options.limits.body = kShort;
+  }};
+};
+
+TEST_F(ServerConnections, AClientThatLeavesIsGivenUp) {
+  expect_given_up(false, [](RawClient& client) { client.close(); });
+}
+
+TEST_F(ServerConnections, AClientThatLeavesItsStreamIsGivenUp) {
+  expect_given_up(true, [](RawClient& client) {
+    EXPECT_TRUE(contains(client.read("data: "), "200 OK"));
+    client.close();
+  });
+}
+
+TEST_F(ServerConnections, AClientThatClosesItsSideIsGivenUp) {
+  expect_given_up(false, [](RawClient& client) { client.end_sending(); });
+  expect_given_up(true, [](RawClient& client) { client.end_sending(); });
+}
+
+TEST_F(ImpatientServer, ASlowRequestHoldsUpNobodyAndIsEnded) {
+  server_->serve_model(load_model());
+  RawClient header(server_.port());
+  header.send("GET /health HTTP/1.1\r\nHost: ");
+  RawClient first_line(server_.port());
+  first_line.send("GET /heal");
+  RawClient body(server_.port());
+  body.send("POST /v1/completions HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{");
+  auto client = server_.client();
+  EXPECT_EQ(client.Get("/health")->status, 200);
+  for (const RawClient* slow : {&header, &first_line, &body}) {
+    const std::string answer = slow->read();
+    EXPECT_EQ(answer.find("HTTP/1.1 408"), 0U) << answer;
+    EXPECT_TRUE(contains(answer, "Connection: close")) << answer;
+  }
+}
+
+TEST_F(ImpatientServer, OneByteNowAndThenIsSlow) {
+  RawClient client(server_.port());
+  const auto begin = Clock::now();
+  for (const char letter :
+       std::string("GET /health HTTP/1.1\r\nX-Long: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa")) {
+    if (Clock::now() > begin + 2 * kShort) break;
+    client.send(std::string(1, letter));
+    std::this_thread::sleep_for(milliseconds(8));
+  }
+  EXPECT_TRUE(contains(client.read(), "408"));
+}
+
+TEST_F(ServerConnections, OneConnectionTooManyIsToldSoAndAPlaceThatBecomesFreeIsUsed) {
+  std::vector<std::unique_ptr<RawClient>> clients;
+  for (int i = 0; i < 4; ++i) {
+    clients.push_back(std::make_unique<RawClient>(server_.port()));
+    clients.back()->send("GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    EXPECT_TRUE(contains(clients.back()->read("\"ok\"}"), "200 OK"));
+  }
+  const std::string answer = answer_to("GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  EXPECT_EQ(answer.find("HTTP/1.1 503 "), 0U) << answer;
+  EXPECT_TRUE(contains(answer, "Retry-After: 1\r\n")) << answer;
+  EXPECT_TRUE(contains(answer, "too_many_connections")) << answer;
+  clients[0]->close();
+  EXPECT_TRUE(soon([&] { return server_->connections() == 3; }));
+  EXPECT_TRUE(contains(answer_to("GET /health HTTP/1.0\r\n\r\n"), "200 OK"));
+}
+
+TEST_F(ServerConnections, NonsenseIsAClearErrorAndTheServerLives) {
+  const std::string long_line(40'000, 'a');
+  const std::string json = "Content-Type: application/json\r\n";
+  const std::string post = "POST /v1/completions HTTP/1.1\r\n" + json;
+  std::string ranges = "0-0";
+  while (ranges.size() < 8'000) ranges += ",0-0";
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"\r\n\r\n", "HTTP/1.1 400"},
+      {"hello\r\n\r\n", "HTTP/1.1 400"},
+      {std::string("\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", 11), "HTTP/1.1 400"},  // TLS
+      {"GET / HTTP/2.0\r\n\r\n", "HTTP/1.1 400"},
+      {"BREW /pot HTTP/1.1\r\n\r\n", "HTTP/1.1 400"},
+      {"TRACE /health HTTP/1.1\r\nConnection: close\r\n\r\n", "HTTP/1.1 405"},
+      {"GET /" + std::string(9'000, 'a') + " HTTP/1.1\r\n\r\n", "HTTP/1.1 414"},
+      {"GET /health HTTP/1.1\r\nX: " + long_line + "\r\n\r\n", "HTTP/1.1 431"},
+      {"GET /" + long_line, "HTTP/1.1 431"},
+      {"GET /health HTTP/1.1\r\nConnection: close\r\nRange: bytes=" + ranges + "\r\n\r\n", "HTTP/1.1 200"},
+      {post + "\r\n", "HTTP/1.1 411"},
+      {post + "Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}", "HTTP/1.1 400"},
+      {post + "Content-Length: -1\r\n\r\n{}", "HTTP/1.1 400"},
+      {post + "Content-Length: 0x2\r\n\r\n{}", "HTTP/1.1 400"},
+      {post + "Content-Length: 99999999999999999999\r\n\r\n{}", "HTTP/1.1 400"},
+      {post + "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n{}", "HTTP/1.1 400"},
+      {post + "Transfer-Encoding: gzip, chunked\r\n\r\n{}", "HTTP/1.1 501"},
+      {post + "Transfer-Encoding: chunked\r\n\r\nx\r\n{}\r\n0\r\n\r\n", "HTTP/1.1 400"},
+      {post + "Content-Length: 2\r\nContent-Encoding: gzip\r\n\r\n{}", "HTTP/1.1 415"},
+      {post + "Content-Length: 10001\r\n\r\n", "HTTP/1.1 413"},
+  };
+  for (const auto& [request, expected] : cases) {
+    const std::string answer = answer_to(request);
+    EXPECT_EQ(answer.find(expected), 0U) << request.substr(0, 200) << "\n--\n" << answer;
+    EXPECT_FALSE(contains(answer, RawClient::kNothingMore)) << "left open after " << request.substr(0, 200);
+  }
+  auto client = server_.client();
+  EXPECT_EQ(client.Get("/health")->status, 200);
+}
+
+TEST_F(ServerConnections, ABodyMayComeInChunksButNotEndlessly) {
+  const std::string header =
+      "POST /tokenize HTTP/1.1\r\nConnection: close\r\nContent-Type: application/json\r\nTransfer-Encoding: "
+      "chunked\r\n\r\n";
+  const std::string answer = answer_to(header + "4\r\n{\"pr\r\n0d\r\nompt\": \"one\"}\r\n0\r\n\r\n");
+  EXPECT_TRUE(contains(answer, "200 OK") && contains(answer, "\"tokens\"")) << answer;
+  std::string chunks;
+  for (int i = 0; i < 11; ++i) chunks += "3e8\r\n" + std::string(1000, ' ') + "\r\n";
+  EXPECT_TRUE(contains(answer_to(header + chunks), "HTTP/1.1 413"));
+  EXPECT_TRUE(contains(answer_to(header + std::string(60'000, '0')), "HTTP/1.1 413"));
+}
+
+TEST_F(ServerConnections, ABodyThatWasNotReadIsNotTheNextRequest) {
+  const std::string hidden = "GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  for (const std::string& request :
+       {post_text("/nothing", hidden), post_text("/health", hidden),
+        "GET /health HTTP/1.1\r\nContent-Length: " + std::to_string(hidden.size()) + "\r\n\r\n" + hidden}) {
+    const std::string answer = answer_to(request);
+    EXPECT_TRUE(contains(answer, "Connection: close")) << answer;
+    EXPECT_EQ(answer.rfind("HTTP/1.1"), 0U) << "a second answer: " << answer;
+  }
+}
+
+TEST_F(ServerConnections, AConnectionServesOneRequestAfterTheOther) {
+  RawClient client(server_.port());
+  const std::string request = "GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  client.send(request + request + post_text("/tokenize", R"({"prompt": "x"})") +
+              "GET /version HTTP/1.1\r\nConnection: close\r\n\r\n");
+  const std::string answers = client.read();
+  std::size_t count = 0;
+  for (std::size_t at = answers.find("HTTP/1.1 200"); at != std::string::npos;
+       at = answers.find("HTTP/1.1 200", at + 1))
+    ++count;
+  EXPECT_EQ(count, 4U) << answers;
+}
+
+TEST_F(ServerConnections, AnOlderClientGetsItsStreamWithoutChunks) {
+  std::string request = post_text("/v1/completions", R"({"prompt": "Tom", "max_tokens": 2, "stream": true})");
+  request.replace(request.find("HTTP/1.1"), 8, "HTTP/1.0");
+  const std::string answer = answer_to(request);
+  EXPECT_FALSE(contains(answer, "chunked")) << answer;
+  EXPECT_EQ(answer.substr(answer.size() - 14), "data: [DONE]\n\n") << answer;
+}
+
+TEST_F(ServerConnections, WhoeverExpectsToBeToldIsToldBeforeTheBody) {
+  RawClient welcome(server_.port());
+  welcome.send(
+      "POST /tokenize HTTP/1.1\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n"
+      "Content-Length: 15\r\n\r\n");
+  EXPECT_EQ(welcome.read("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
+  welcome.send(R"({"prompt": "x"})");
+  EXPECT_TRUE(contains(welcome.read("}"), "200 OK"));
+  const std::string refused = answer_to(
+      "POST /tokenize HTTP/1.1\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n"
+      "Content-Length: 20000\r\n\r\n");
+  EXPECT_EQ(refused.find("HTTP/1.1 413"), 0U) << refused;
+}
+
+TEST_F(ServerConnections, AServerThatIsDestroyedBreaksOffWhatIsUnderWay) {
+  auto server = std::make_unique<TestServer>();
+  (*server)->serve_model(model_);
+  RawClient client(server->port());
+  client.send(post_text("/v1/completions", endless_completion(true).dump()));
+  EXPECT_TRUE(contains(client.read("data: "), "200 OK"));
+  server.reset();
+  EXPECT_FALSE(contains(client.read(), "[DONE]"));
+  EXPECT_TRUE(soon([&] { return under_way() == 0; }));
+}
+
+}  // namespace
+}  // namespace reprofuse::server

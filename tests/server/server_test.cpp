@@ -1,0 +1,227 @@
+// The server as clients that behave meet it: routes, answers, streams, errors, metrics.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <string>
+
+#include "server/server_test_support.hpp"
+
+namespace reprofuse::server {
+namespace {
+
+class ServerTest : public testing::Test {
+ protected:
+  ServerTest() { server_->serve_model(model_); }
+
+  // The data of all events of a stream.
+  std::vector<std::string> events_of(const std::string& path, Json body) {
+    body["stream"] = true;
+    auto client = server_.client();
+    const auto result = post(client, path, body);
+    EXPECT_TRUE(result) << httplib::to_string(result.error());
+    EXPECT_EQ(result->get_header_value("Content-Type"), "text/event-stream; charset=utf-8");
+    std::vector<std::string> events;
+    std::string_view rest = result->body;
+    for (std::size_t end = rest.find("\n\n"); end != std::string_view::npos; end = rest.find("\n\n")) {
+      EXPECT_EQ(rest.substr(0, 6), "data: ");
+      events.emplace_back(rest.substr(6, end - 6));
+      rest.remove_prefix(end + 2);
+    }
+    EXPECT_EQ(rest, "");
+    return events;
+  }
+
+  std::shared_ptr<ServedModel> model_ = load_model();
+  Json golden_ = Json::parse(std::ifstream(REPROFUSE_GOLDEN_ANSWERS));
+  Json question_ = {{"messages", {{{"role", "user"}, {"content", golden_["question"]}}}}, {"digest", true}};
+  TestServer server_;
+};
+
+TEST_F(ServerTest, ToldOfBeforeAndAfterTheModelIsLoaded) {
+  TestServer loading;
+  auto client = loading.client();
+  const auto before = client.Get("/health");
+  ASSERT_TRUE(before);
+  EXPECT_EQ(before->status, 503);
+  EXPECT_EQ(before->get_header_value("Retry-After"), "1");
+  EXPECT_EQ(error_code(before), "\"loading\"");
+  EXPECT_EQ(error_code(client.Get("/v1/models")), "\"loading\"");
+  EXPECT_EQ(client.Get("/version")->body, R"({"version":"0.0.0"})");
+  EXPECT_EQ(client.Get("/metrics")->status, 200);
+  loading->serve_model(model_);
+  const auto after = client.Get("/health");
+  EXPECT_EQ(after->status, 200);
+  EXPECT_EQ(after->body, R"({"status":"ok"})");
+}
+
+TEST_F(ServerTest, ListsItsModelWithItsFingerprint) {
+  auto client = server_.client();
+  const auto result = client.Get("/v1/models");
+  ASSERT_TRUE(result);
+  EXPECT_EQ(result->get_header_value("Content-Type"), "application/json");
+  const Json list = Json::parse(result->body);
+  EXPECT_EQ(list["data"][0]["id"], "arithmetic-7m");
+  EXPECT_EQ(list["data"][0]["system_fingerprint"], model_->facts().fingerprint);
+  EXPECT_EQ(model_->facts().fingerprint.find("fma-1-"), 0U);
+  EXPECT_EQ(Json::parse(client.Get("/v1/models/arithmetic-7m")->body), list["data"][0]);
+  EXPECT_EQ(client.Get("/v1/models/another")->status, 404);
+}
+
+TEST_F(ServerTest, AChatHasTheGoldenTextAndDigest) {
+  auto client = server_.client();
+  const auto result = post(client, "/v1/chat/completions", question_, {{"X-Request-Id", "from-the-test"}});
+  ASSERT_TRUE(result);
+  ASSERT_EQ(result->status, 200) << result->body;
+  const Json answer = Json::parse(result->body);
+  EXPECT_EQ(answer["choices"][0]["message"]["content"], golden_["text"]);
+  EXPECT_EQ(answer["choices"][0]["digest"], golden_["digests"]["fma-1"]);
+  EXPECT_EQ(answer["system_fingerprint"], model_->facts().fingerprint);
+  EXPECT_EQ(answer["id"], "chatcmpl-from-the-test");
+  EXPECT_EQ(result->get_header_value("X-Request-Id"), "from-the-test");
+  ASSERT_TRUE(soon([&] { return !server_.records().empty(); }));
+  const RequestRecord record = server_.records()[0];
+  EXPECT_EQ(record.prompt_tokens, static_cast<std::int64_t>(golden_["prompt_tokens"].size()));
+  EXPECT_EQ(record.path, "/v1/chat/completions");
+  EXPECT_EQ(record.status, 200);
+}
+
+TEST_F(ServerTest, AStreamCarriesTheSameTextAndDigestAndEndsWithUsageAndDone) {
+  question_["stream_options"] = {{"include_usage", true}};
+  const std::vector<std::string> events = events_of("/v1/chat/completions", question_);
+  ASSERT_GT(events.size(), 3U);
+  EXPECT_EQ(events.back(), "[DONE]");
+  std::string text;
+  std::string digest;
+  for (std::size_t i = 0; i + 2 < events.size(); ++i) {
+    const Json choice = Json::parse(events[i])["choices"][0];
+    if (choice["delta"].contains("content")) text += choice["delta"]["content"].get<std::string>();
+    if (choice.contains("digest")) digest = choice["digest"];
+  }
+  EXPECT_EQ(text, golden_["text"]);
+  EXPECT_EQ(digest, golden_["digests"]["fma-1"]);
+  const Json usage = Json::parse(events[events.size() - 2]);
+  EXPECT_EQ(usage["usage"]["prompt_tokens"], golden_["prompt_tokens"].size());
+}
+
+TEST_F(ServerTest, PromptsOfABatchAreAnsweredInTheirOrderAndAsTheyAreAlone) {
+  auto client = server_.client();
+  const Json prompts = {"1 + 1", "Tom has 3 boxes", "2", "How many"};
+  const auto ask = [&](const Json& prompt) {
+    const auto result = post(client, "/v1/completions", {{"prompt", prompt}, {"max_tokens", 8}, {"digest", true}});
+    return Json::parse(result->body)["choices"];
+  };
+  const Json together = ask(prompts);
+  ASSERT_EQ(together.size(), prompts.size());
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    Json alone = ask(prompts[i])[0];
+    alone["index"] = i;
+    EXPECT_EQ(together[i], alone) << prompts[i];
+  }
+  const auto events = events_of("/v1/completions", {{"prompt", prompts}, {"max_tokens", 8}});
+  std::vector<std::string> texts(prompts.size());
+  for (const std::string& event : events) {
+    const Json chunk = Json::parse(event == "[DONE]" ? R"({"choices": []})" : event);
+    for (const Json& choice : chunk["choices"]) texts.at(choice["index"]) += choice["text"].get<std::string>();
+  }
+  for (std::size_t i = 0; i < prompts.size(); ++i) EXPECT_EQ(texts[i], together[i]["text"]);
+}
+
+TEST_F(ServerTest, TokenizesAndDetokenizes) {
+  auto client = server_.client();
+  const auto tokens = Json::parse(post(client, "/tokenize", {{"prompt", "Tom has 3"}})->body)["tokens"];
+  ASSERT_FALSE(tokens.empty());
+  const auto text = Json::parse(post(client, "/detokenize", {{"tokens", tokens}})->body)["prompt"];
+  EXPECT_TRUE(contains(text, "Tom has 3")) << text;
+}
+
+TEST_F(ServerTest, ErrorsAreOpenAisObjectsWithTheirStatus) {
+  auto client = server_.client();
+  const auto wrong = post(client, "/v1/completions", {{"prompt", "x"}, {"temperature", "hot"}});
+  EXPECT_EQ(wrong->status, 400);
+  EXPECT_EQ(Json::parse(wrong->body)["error"]["param"], "temperature");
+  const auto unknown = client.Get("/v2/models");
+  EXPECT_EQ(unknown->status, 404);
+  EXPECT_EQ(error_code(unknown), "\"not_found\"");
+  const auto method = client.Get("/v1/completions");
+  EXPECT_EQ(method->status, 405);
+  EXPECT_EQ(method->get_header_value("Allow"), "POST");
+  EXPECT_EQ(error_code(method), "\"method_not_allowed\"");
+  EXPECT_EQ(client.Delete("/v1/models")->get_header_value("Allow"), "GET, HEAD");
+  EXPECT_EQ(client.Post("/", "{}", "application/json")->status, 405);
+  EXPECT_EQ(client.Options("/v1/models")->status, 405);
+  for (const char* type : {"text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"})
+    EXPECT_EQ(client.Post("/v1/completions", R"({"prompt": "x"})", type)->status, 415) << type;
+  EXPECT_EQ(client.Post("/v1/completions", R"({"prompt": "x"})", "Application/JSON; charset=utf-8")->status, 200);
+  EXPECT_EQ(client.Post("/v1/completions", "{", "application/json")->status, 400);
+}
+
+TEST_F(ServerTest, AFullQueueIs429) {
+  TestServer small;
+  small->serve_model(load_model([](ServedModelOptions& options) { options.service.max_queue = 2; }));
+  auto client = small.client();
+  const auto result = post(client, "/v1/completions", {{"prompt", "x"}, {"n", 3}});
+  EXPECT_EQ(result->status, 429);
+  EXPECT_EQ(result->get_header_value("Retry-After"), "1");
+  EXPECT_EQ(post(client, "/v1/completions", {{"prompt", "x"}, {"n", 2}})->status, 200);
+}
+
+TEST_F(ServerTest, ThePageIsServedAndMayLoadNothingFromElsewhere) {
+  auto client = server_.client();
+  const auto page = client.Get("/");
+  EXPECT_EQ(page->status, 200);
+  EXPECT_EQ(page->get_header_value("Content-Type"), "text/html; charset=utf-8");
+  EXPECT_TRUE(contains(page->get_header_value("Content-Security-Policy"), "default-src 'self'"));
+  EXPECT_EQ(client.Get("/index.html")->body, page->body);
+  const auto head = client.Head("/");
+  EXPECT_EQ(head->body, "");
+  EXPECT_EQ(head->get_header_value("Content-Length"), std::to_string(page->body.size()));
+}
+
+TEST_F(ServerTest, MetricsCountWhatWasAsked) {
+  auto client = server_.client();
+  ASSERT_EQ(post(client, "/v1/completions", {{"prompt", {5, 6, 7}}, {"max_tokens", 4}, {"n", 2}, {"ignore_eos", true}})
+                ->status,
+            200);
+  const auto result = client.Get("/metrics");
+  EXPECT_EQ(result->get_header_value("Content-Type"), "text/plain; version=0.0.4; charset=utf-8");
+  const std::string& text = result->body;
+  for (const char* line : {
+           "# TYPE reprofuse:num_requests_running gauge\n",
+           "reprofuse:num_requests_running{model_name=\"arithmetic-7m\"} 0\n",
+           "reprofuse:num_requests_waiting{model_name=\"arithmetic-7m\"} 0\n",
+           "# TYPE reprofuse:kv_cache_usage_perc gauge\n",
+           "reprofuse:generation_tokens_total{model_name=\"arithmetic-7m\"} 8\n",
+           "reprofuse:num_preemptions_total{model_name=\"arithmetic-7m\"} 0\n",
+           "reprofuse:prefix_cache_hits_total{model_name=\"arithmetic-7m\"} 0\n",
+           "reprofuse:request_success_total{model_name=\"arithmetic-7m\",finished_reason=\"length\"} 2\n",
+           "reprofuse:request_success_total{model_name=\"arithmetic-7m\",finished_reason=\"abort\"} 0\n",
+           "reprofuse:time_to_first_token_seconds_count{model_name=\"arithmetic-7m\"} 2\n",
+           "reprofuse:inter_token_latency_seconds_count{model_name=\"arithmetic-7m\"} 6\n",
+           "reprofuse:e2e_request_latency_seconds_count{model_name=\"arithmetic-7m\"} 1\n",
+           "reprofuse:num_connections{model_name=\"arithmetic-7m\"} 1\n",
+       })
+    EXPECT_TRUE(contains(text, line)) << line << "is not in\n" << text;
+}
+
+TEST_F(ServerTest, WhatIsUnderWayIsFinishedAndNothingNewIsTaken) {
+  TestServer server;
+  server->serve_model(load_model());
+  RawClient idle(server.port());
+  idle.send("GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  EXPECT_TRUE(contains(idle.read("\"ok\"}"), "200 OK"));
+  RawClient streaming(server.port());
+  streaming.send(post_text(
+      "/v1/completions", Json{{"prompt", "Tom"}, {"max_tokens", 300}, {"ignore_eos", true}, {"stream", true}}.dump()));
+  EXPECT_TRUE(contains(streaming.read("data: "), "200 OK"));
+  bool drained = false;
+  std::thread drainer([&] { drained = server->drain(milliseconds(10'000)); });
+  EXPECT_EQ(idle.read(), "") << "a connection without a request is closed";
+  const std::string rest = streaming.read();
+  EXPECT_TRUE(contains(rest, "data: [DONE]\n\n")) << rest;
+  drainer.join();
+  EXPECT_TRUE(drained);
+  EXPECT_FALSE(RawClient(server.port()).connected());
+}
+
+}  // namespace
+}  // namespace reprofuse::server

@@ -1,0 +1,84 @@
+// `reprofuse serve` as a process that tests start, ask, kill and look into; and what `reprofuse generate` says of the same
+// question.
+import { execFileSync, spawn } from "node:child_process";
+import fs from "node:fs";
+import { request } from "./http.mjs";
+
+const START_MS = 60_000;
+const BETWEEN_LOOKS_MS = 20;
+
+const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+async function until_healthy(url, deadline) {
+  while ((await request(url, "/health")).status !== 200) {
+    if (Date.now() > deadline) throw new Error(`${url} was not ready within ${START_MS} ms`);
+    await sleep(BETWEEN_LOOKS_MS);
+  }
+}
+
+// Where it listens, which is the first thing it says.
+function address_told_by(child, ended, told) {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => reject(new Error(`no address within ${START_MS} ms:\n${told()}`)), START_MS);
+    child.stdout.on("data", () => {
+      const found = /^listening on (http:\S+)\n/.exec(told());
+      if (found) resolve(found[1]);
+    });
+    child.on("error", reject);
+    ended.then(({ status }) => reject(new Error(`the server ended with status ${status}:\n${told()}`)));
+    ended.then(() => clearTimeout(timer));
+    child.stdout.once("data", () => clearTimeout(timer));
+  });
+}
+
+// Starts a server, on a free port unless told otherwise, and waits until it answers.
+export async function start_server(tool, options = [], port = 0) {
+  const child = spawn(tool, ["serve", "--quiet", "--port", String(port), ...options], { stdio: ["ignore", "pipe", "pipe"] });
+  const ended = new Promise((resolve) => child.on("exit", (status, signal) => resolve({ status, signal })));
+  let [stdout, stderr] = ["", ""];
+  child.stdout.on("data", (text) => { stdout += text; });
+  child.stderr.on("data", (text) => { stderr += text; });
+  const kill = (signal) => child.kill(signal);
+  process.on("exit", () => kill("SIGKILL"));  // a test that fails leaves no server behind
+  const url = await address_told_by(child, ended, () => stdout + stderr);
+  await until_healthy(url, Date.now() + START_MS);
+  return {
+    url,
+    port: Number(new URL(url).port),
+    pid: child.pid,
+    told: () => stderr,
+    ended,  // { status, signal }
+    kill,
+    async stop() {
+      kill("SIGTERM");
+      return ended;
+    },
+  };
+}
+
+// What the command line answers: text, tokens, digest.
+export function generate(tool, options) {
+  return JSON.parse(execFileSync(tool, ["generate", "--digest", "--json", ...options], { encoding: "utf8" }));
+}
+
+// Memory of a process that is not on disk, in MiB.
+export function resident_mebibytes(pid) {
+  return Number(/^VmRSS:\s+(\d+) kB$/m.exec(fs.readFileSync(`/proc/${pid}/status`, "utf8"))[1]) / 1024;
+}
+
+// The value of one of the server's metrics, all labels together.
+export async function metric(url, name) {
+  const { text } = await request(url, "/metrics");
+  const values = text.split("\n").filter((line) => line.startsWith(`reprofuse:${name}{`) || line.startsWith(`reprofuse:${name} `));
+  if (values.length === 0) throw new Error(`there is no metric ${name}`);
+  return values.map((line) => Number(line.slice(line.lastIndexOf(" ") + 1))).reduce((sum, value) => sum + value, 0);
+}
+
+// Waits until no answer is being computed: whoever left has been given up.
+export async function until_idle(url, patience_ms = 10_000) {
+  const deadline = Date.now() + patience_ms;
+  while ((await metric(url, "num_requests_running")) + (await metric(url, "num_requests_waiting")) > 0) {
+    if (Date.now() > deadline) throw new Error(`answers are still being computed after ${patience_ms} ms`);
+    await sleep(BETWEEN_LOOKS_MS);
+  }
+}

@@ -1,0 +1,80 @@
+// The server's HTTP interface. What goes wrong is a ServerError, in words.
+
+export class ServerError extends Error {
+  // `status` is HTTP's, or 0 where there was no answer at all.
+  constructor(message, status) {
+    super(message);
+    this.status = status;
+  }
+}
+
+// For this tab alone, and forgotten with it.
+export const saved_key = () => sessionStorage.getItem("api-key") ?? "";
+export const save_key = (key) => sessionStorage.setItem("api-key", key);
+
+const BROKEN_OFF = "The answer broke off.";
+const HINTS = {
+  0: "Is it still running?",
+  401: "Enter the API key in the settings.",
+  429: "Try again in a moment.",
+  503: "Try again in a moment.",
+};
+
+async function error_of(response) {
+  const text = await response.text();
+  let message = text.trim() || `The server answered with status ${response.status}.`;
+  try {
+    message = JSON.parse(text).error.message;
+  } catch {
+    // A proxy's error page is no JSON; its text says what it can.
+  }
+  return new ServerError([message, HINTS[response.status]].filter(Boolean).join(" "), response.status);
+}
+
+const unreachable = (words) => new ServerError(`${words} ${HINTS[0]}`, 0);
+
+// What the network refuses is told in `words`; what the reader stopped stays an AbortError.
+async function reach(promise, words) {
+  try {
+    return await promise;
+  } catch (error) {
+    throw error.name === "AbortError" ? error : unreachable(words);
+  }
+}
+
+async function request(path, options = {}) {
+  const key = saved_key();
+  const headers = { ...options.headers, ...(key && { Authorization: `Bearer ${key}` }) };
+  const response = await reach(fetch(path, { ...options, headers, cache: "no-store" }), "The server cannot be reached.");
+  if (!response.ok) throw await error_of(response);
+  return response;
+}
+
+export const check_health = () => request("health");
+
+export async function served_model() {
+  const models = await (await request("v1/models")).json();
+  return models.data[0];
+}
+
+// The events of a streamed answer as objects, up to [DONE].
+export async function* events({ path, body }, signal) {
+  const headers = { "Content-Type": "application/json" };
+  const response = await request(path, { method: "POST", headers, body: JSON.stringify(body), signal });
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reach(reader.read(), BROKEN_OFF);
+    if (done) throw unreachable(BROKEN_OFF);
+    const lines = (rest + value).split("\n");
+    rest = lines.pop();
+    for (const line of lines) {
+      if (!line.startsWith("data:")) continue;
+      const data = line.slice("data:".length).trim();
+      if (data === "[DONE]") return;
+      const event = JSON.parse(data);
+      if (event.error) throw new ServerError(event.error.message, response.status);
+      yield event;
+    }
+  }
+}
