@@ -100,7 +100,7 @@ template <typename Call>
 Violation check_call(Call call, Sabotage sabotage) {
   if (sabotage == Sabotage::kAlterResult) call.requests.back().prompt.push_back(-1);
   for (const engine::Request& request : call.requests)
-    if (const Violation violation = check_request(request)) return violation;
+    if (Violation violation = check_request(request)) return violation;
   return check_reply(call);
 }
 
@@ -150,8 +150,8 @@ Outcome try_input(std::span<const std::uint8_t> input, Sabotage sabotage) {
 std::vector<Bytes> valid_inputs() {
   constexpr std::string_view kBodies[] = {
       R"({"model":"arithmetic-7m","prompt":"1 + 2 =","max_tokens":8,"temperature":0.7,"top_p":0.9,"top_k":40,
-          "min_p":0.1,"repetition_penalty":1.1,"seed":-7,"n":2,"best_of":2,"stop":["\n","\u20ac"],"stop_token_ids":[5],"echo":true,
-          "logprobs":3,"prompt_logprobs":2,"user":"u","logit_bias":{},"presence_penalty":0,"digest":true})",
+          "min_p":0.1,"repetition_penalty":1.1,"seed":-7,"n":2,"best_of":2,"stop":["\n","\u20ac"],"stop_token_ids":[5],
+          "echo":true,"logprobs":3,"prompt_logprobs":2,"user":"u","logit_bias":{},"presence_penalty":0,"digest":true})",
       R"({"prompt":[[1019,49],[50]],"stream":true,"stream_options":{"include_usage":true,"continuous_usage_stats":true},
           "echo":true,"logprobs":1,"max_tokens":0,"return_token_ids":true,"return_tokens_as_token_ids":true})",
       R"({"prompt":[1019,49,50],"ignore_eos":true,"skip_special_tokens":false,"include_stop_str_in_output":true})",

@@ -116,12 +116,13 @@ step_gpu-audit() {
     return 0
   fi
   quietly "$LOGS/release-build.log" cmake --build --preset release --parallel "$(cores)"
-  check "gpu-audit ptx" python3 tools/audit_gpu_code.py ptx --build build
+  check "gpu-audit ptx" python3 tools/audit_gpu_code.py ptx --build build &  # each has one thread
   if command -v cuobjdump >/dev/null || [[ -x /usr/local/cuda/bin/cuobjdump ]]; then
     check "gpu-audit sass" python3 tools/audit_gpu_code.py sass build/bin/reprofuse
   else
     record skipped "gpu-audit sass" "cuobjdump was not found"
   fi
+  wait
 }
 
 step_tidy() {

@@ -1,4 +1,4 @@
-// The server's HTTP interface. What goes wrong is a ServerError, in words.
+// The server's HTTP interface. What fails is a ServerError, in words.
 
 export class ServerError extends Error {
   // `status` is HTTP's, or 0 where there was no answer at all.
@@ -8,7 +8,7 @@ export class ServerError extends Error {
   }
 }
 
-// For this tab alone, and forgotten with it.
+// For this tab alone.
 export const saved_key = () => sessionStorage.getItem("api-key") ?? "";
 export const save_key = (key) => sessionStorage.setItem("api-key", key);
 
@@ -45,14 +45,15 @@ async function reach(promise, words) {
 async function request(path, options = {}) {
   const key = saved_key();
   const headers = { ...options.headers, ...(key && { Authorization: `Bearer ${key}` }) };
-  const response = await reach(fetch(path, { ...options, headers, cache: "no-store" }), "The server cannot be reached.");
+  const reply = fetch(path, { ...options, headers, cache: "no-store" });
+  const response = await reach(reply, "The server cannot be reached.");
   if (!response.ok) throw await error_of(response);
   return response;
 }
 
-export const check_health = () => request("health");
-
+// The model's card, once the server has loaded it.
 export async function served_model() {
+  await request("health");
   const models = await (await request("v1/models")).json();
   return models.data[0];
 }

@@ -1,5 +1,5 @@
 // The page: wires the server's state, the settings and the conversation to what is on it.
-import { check_health, saved_key, served_model } from "./api.js";
+import { saved_key, served_model } from "./api.js";
 import { Conversation } from "./conversation.js";
 import { Settings } from "./settings.js";
 import { TokenCard } from "./token_card.js";
@@ -81,7 +81,6 @@ async function find_server() {
   clearTimeout(served.timer);
   serve_with(null);
   try {
-    await check_health();
     const model = await served_model();
     serve_with(model.id);
     show_proof("fingerprint", model.system_fingerprint);

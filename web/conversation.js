@@ -17,9 +17,9 @@ export class Conversation {
     this.#listeners = listeners;
   }
 
-  // What the model is told of the conversation so far: not what failed.
+  // What the model is told of the conversation so far: neither what failed nor plain text.
   get answered() {
-    return this.#turns.filter(({ answer, failed }) => answer.text !== "" && !failed);
+    return this.#turns.filter(({ answer, failed, request }) => answer.text && !failed && request.body.messages);
   }
 
   get busy() {
@@ -74,7 +74,10 @@ export class Conversation {
     this.#running = control;
     this.#listeners.busy(true);
     try {
-      for await (const event of events(request, control.signal)) take(event);
+      for await (const event of events(request, control.signal)) {
+        control.signal.throwIfAborted(); // more may be in hand
+        take(event);
+      }
       return {};
     } catch (error) {
       if (error.name === "AbortError") return { stopped: true };

@@ -7,7 +7,7 @@ function first_difference(recorded, replayed) {
 }
 
 function why(recorded, replayed) {
-  if (recorded.fingerprint === replayed.fingerprint) return "The fingerprint is the same, so this is an error: please report it.";
+  if (recorded.fingerprint === replayed.fingerprint) return "The fingerprint is the same: please report this.";
   return `The server is another one now: ${replayed.fingerprint}.`;
 }
 
@@ -17,7 +17,8 @@ export function compare(recorded, replayed, complete) {
   const at = first_difference(recorded, replayed);
   if (at !== -1) return different(`Different from token ${at} on.`);
   const count = recorded.tokens.length;
-  if (!complete) return { state: "running", words: `Replaying: ${replayed.tokens.length} of ${count} tokens, equal so far` };
+  const came = replayed.tokens.length;
+  if (!complete) return { state: "running", words: `Replaying: ${came} of ${count} tokens, equal so far` };
   if (recorded.stopped) return { state: "equal", words: `Equal bit for bit as far as it went: ${count} tokens` };
   if (replayed.digest !== recorded.digest) return different("Different at the end.");
   return { state: "equal", words: `Equal bit for bit: ${count} tokens, the same digest` };

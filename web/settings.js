@@ -2,7 +2,7 @@
 import { save_key, saved_key } from "./api.js";
 
 const ALTERNATIVES = 5;
-const COMPLETION_TOKENS = 128;  // the interface's own default for plain text is 16, too few to see anything
+const COMPLETION_TOKENS = 128; // the interface's own default for plain text is 16, too few to see anything
 const WIDE = matchMedia("(min-width: 64rem)");
 
 export class Settings {
@@ -71,12 +71,13 @@ export class Settings {
       return_token_ids: true,
       digest: true,
     };
-    if (this.mode === "completion") return { path: "v1/completions", body: { ...body, prompt: question, logprobs: ALTERNATIVES } };
-    const messages = turns.filter((turn) => turn.request.body.messages).flatMap((turn) => [
-      { role: "user", content: turn.question },
-      { role: "assistant", content: turn.answer.text },
-    ]);
-    if (system.value) messages.unshift({ role: "system", content: system.value });
+    if (this.mode === "completion") {
+      return { path: "v1/completions", body: { ...body, prompt: question, logprobs: ALTERNATIVES } };
+    }
+    const messages = system.value ? [{ role: "system", content: system.value }] : [];
+    for (const turn of turns) {
+      messages.push({ role: "user", content: turn.question }, { role: "assistant", content: turn.answer.text });
+    }
     messages.push({ role: "user", content: question });
     return { path: "v1/chat/completions", body: { ...body, messages, logprobs: true, top_logprobs: ALTERNATIVES } };
   }

@@ -83,7 +83,8 @@ export class TokenCard {
     this.hide();
     this.#shown = target;
     target.dataset.shown = "";
-    this.#card.replaceChildren(element("p", visible(token.name)), facts_of(token, target.dataset.level), alternatives_of(token));
+    const facts = facts_of(token, target.dataset.level);
+    this.#card.replaceChildren(element("p", visible(token.name)), facts, alternatives_of(token));
     this.#card.hidden = false;
     place(this.#card, target);
   }

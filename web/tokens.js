@@ -46,7 +46,7 @@ export class Answer {
   digest = "";
   fingerprint = "";
   ending = "";
-  stopped = false;  // before its end
+  stopped = false; // before its end
   usage = null;
   #decoder = new TextDecoder();
 
@@ -72,6 +72,8 @@ export class Answer {
 
   // The place of the token whose second choice came closest; -1 when no margin is known.
   get weakest() {
-    return this.tokens.reduce((best, { margin }, i) => (margin < (this.tokens[best]?.margin ?? Infinity) ? i : best), -1);
+    const margins = this.tokens.map(({ margin }) => margin);
+    const least = Math.min(...margins);
+    return Number.isFinite(least) ? margins.indexOf(least) : -1;
   }
 }

@@ -64,7 +64,6 @@ export class Turn {
     return this.#part("replay");
   }
 
-  // Takes in an event of the stream.
   add(event) {
     for (const token of this.answer.add(event)) {
       this.#tokens.append(token_element(token, !this.#tokens.hasChildNodes()));

@@ -157,6 +157,9 @@ void run_bench_engine(const BenchEngineArguments& arguments) {
   OutputFile json(arguments.json);
   const std::vector<Context> contexts = make_contexts(arguments.device, arguments.numerics);
   const std::shared_ptr<const model::WeightSource> source = make_source(arguments);
+  require(arguments.options.prompt + arguments.options.tokens <= source->config().max_positions,
+          "a prompt of {} tokens and an answer of {} do not fit into the {} of the model", arguments.options.prompt,
+          arguments.options.tokens, source->config().max_positions);
   const std::string device = contexts.front().description();
   const Terminal terminal;
   Rows rows;

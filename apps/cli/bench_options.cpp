@@ -28,7 +28,7 @@ std::vector<std::string> split_list(const std::string& option, const std::string
 }
 
 // Letters to be put in, left out or replaced to get from one to the other.
-std::size_t distance(const std::string& from, const std::string& to) {
+std::size_t edit_distance(const std::string& from, const std::string& to) {
   std::vector<std::size_t> row(to.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
   for (std::size_t i = 0; i < from.size(); ++i) {
@@ -49,7 +49,7 @@ std::string nearest_option(const CLI::App& command, const std::string& typed) {
   std::string nearest;
   for (const CLI::Option* option : command.get_options())
     for (const std::string& name : option->get_lnames())
-      if (const std::size_t far = distance(typed, "--" + name); far < least) {
+      if (const std::size_t far = edit_distance(typed, "--" + name); far < least) {
         least = far;
         nearest = fmt::format("; did you mean '--{}'?", name);
       }

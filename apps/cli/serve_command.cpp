@@ -227,7 +227,7 @@ void add_engine_options(CLI::App& command, ServeArguments& arguments) {
       .add_option("--kv-memory", arguments.kv_gibibytes,
                   "Memory for keys and values (default: what --max-batch answers of full length need, but on a CPU at "
                   "most a quarter of the memory available, on a GPU nine tenths of what the weights leave free)")
-      ->check(CLI::Range(1e-6, 1e6))
+      ->check(CLI::Range(1e-6, 1e6).description(""))
       ->type_name("GIB");
   add_number<std::int32_t>(command, "--page-size", served.engine.page_size, 16, 65536,
                            "Tokens in a page of keys and values, a power of two");

@@ -144,7 +144,7 @@ Round run_rounds(const model::Model& model, const EngineBenchOptions& options, s
   // Kept pages of the warm-up's prompts would spare the round that counts its own, so that it has others.
   constexpr std::uint64_t kWarmUpSeed = std::uint64_t{1} << 32;
   engine::Engine engine(model, engine_options(options, batch), std::nullopt);
-  Round(engine, options, batch, kWarmUpSeed);
+  const Round warm_up(engine, options, batch, kWarmUpSeed);
   return {engine, options, batch, 0};
 }
 

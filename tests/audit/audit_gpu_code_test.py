@@ -120,6 +120,29 @@ def stale_ptx_is_refused(_):
             os.utime(path, (1000, 1000))
 
 
+def missing_architectures_are_refused(_):
+    """A contract's kernel must be there for every GPU; an ablation need not, and code for 90a has a sibling."""
+    clean = (HERE / "clean.ptx").read_text()
+    for kind, architectures, refused in (("cuda", ("80", "90"), True), ("cuda", ("90a", "120a"), False),
+                                         ("ablation", ("80", "90"), False), ("cuda", ARCHITECTURES, False)):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name) / kind
+            folder.mkdir()
+            source = folder / "sample.cu"
+            source.write_text("")
+            os.utime(source, (1000, 1000))
+            for number in architectures:
+                (folder / f"sample.compute_{number}.ptx").write_text(clean)
+            targets = [f"--generate-code=arch=compute_{n},code=[sm_{n}]" for n in architectures]
+            command = ["nvcc", f"--keep-dir={folder}", *targets, "-c", str(source)]
+            entry = {"directory": name, "file": str(source), "command": shlex.join(command)}
+            (folder / "compile_commands.json").write_text(json.dumps([entry]))
+            code, output = audit("ptx", "--build", folder)
+        was_refused = code == 2 and "is not compiled for compute_100, compute_120, compute_86, compute_89" in output
+        if was_refused != refused or (not refused and code != 0):
+            yield f"{kind} for {architectures}: exit status {code}\n{output}"
+
+
 def compilation(nvcc, folder, source, architectures):
     targets = [f"--generate-code=arch=compute_{n},code=[sm_{n}]" for n in architectures]
     return [nvcc, "--fmad=false", "-std=c++20", "--keep", f"--keep-dir={folder}", *targets, "-c", str(source), "-o",
@@ -159,7 +182,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nvcc", default="")
     suites = {"AllowedCodePasses": allowed_code_passes, "PlantedViolationsAreCaught": planted_violations_are_caught,
-              "StalePtxIsRefused": stale_ptx_is_refused, "NvccOutputIsRead": nvcc_output_is_read}
+              "StalePtxIsRefused": stale_ptx_is_refused,
+              "MissingArchitecturesAreRefused": missing_architectures_are_refused,
+              "NvccOutputIsRead": nvcc_output_is_read}
     parser.add_argument("suite", choices=suites)
     args = parser.parse_args()
     failures = list(suites[args.suite](args.nvcc))

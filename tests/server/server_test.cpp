@@ -4,6 +4,7 @@
 #include <fstream>
 #include <string>
 
+#include "reprofuse/error.hpp"
 #include "server/server_test_support.hpp"
 
 namespace reprofuse::server {
@@ -203,6 +204,23 @@ TEST_F(ServerTest, MetricsCountWhatWasAsked) {
     EXPECT_TRUE(contains(text, line)) << line << "is not in\n" << text;
 }
 
+TEST_F(ServerTest, WithoutABudgetTheCacheHoldsAWholeBatchOfTheLongestTexts) {
+  const auto served = load_model([](ServedModelOptions& options) {
+    options.kv_bytes.reset();
+    options.context = 200;
+    options.engine.max_batch = 3;
+    options.engine.page_size = 32;
+  });
+  EXPECT_EQ(served->service().engine().options().kv_pages, 3 * 7);  // 200 tokens are 7 pages
+  EXPECT_EQ(served->facts().max_positions, 200);
+  EXPECT_EQ(served->kv_summary().find("21 pages of 32 tokens: 672 tokens in "), 0U) << served->kv_summary();
+  const auto small = load_model([](ServedModelOptions& options) { options.kv_bytes = 2'000'000; });
+  EXPECT_EQ(small->facts().max_positions, 64 * small->service().engine().options().kv_pages)
+      << "a cache that cannot hold the model's longest text shortens it";
+  EXPECT_LT(small->facts().max_positions, 1024);
+  EXPECT_THROW(load_model([](ServedModelOptions& options) { options.kv_bytes = 1000; }), Error);
+}
+
 TEST_F(ServerTest, WhatIsUnderWayIsFinishedAndNothingNewIsTaken) {
   TestServer server;
   server->serve_model(load_model());
@@ -211,10 +229,10 @@ TEST_F(ServerTest, WhatIsUnderWayIsFinishedAndNothingNewIsTaken) {
   EXPECT_TRUE(contains(idle.read("\"ok\"}"), "200 OK"));
   RawClient streaming(server.port());
   streaming.send(post_text(
-      "/v1/completions", Json{{"prompt", "Tom"}, {"max_tokens", 300}, {"ignore_eos", true}, {"stream", true}}.dump()));
+      "/v1/completions", Json{{"prompt", "Tom"}, {"max_tokens", 150}, {"ignore_eos", true}, {"stream", true}}.dump()));
   EXPECT_TRUE(contains(streaming.read("data: "), "200 OK"));
   bool drained = false;
-  std::thread drainer([&] { drained = server->drain(milliseconds(10'000)); });
+  std::thread drainer([&] { drained = server->drain(milliseconds(60'000)); });
   EXPECT_EQ(idle.read(), "") << "a connection without a request is closed";
   const std::string rest = streaming.read();
   EXPECT_TRUE(contains(rest, "data: [DONE]\n\n")) << rest;

@@ -1,6 +1,6 @@
 // What every test here is given: node FILE TOOL, where TOOL is the reprofuse binary.
 import { after, before } from "node:test";
-import { start_server } from "../support/server.mjs";
+import { kill_servers, start_server } from "../support/server.mjs";
 
 export const [tool] = process.argv.slice(2);
 export const KEY = "sk-correct-horse";
@@ -23,8 +23,8 @@ export async function load_package(name) {
 // One server with a key for a file's tests, in an object that is filled before the first of them.
 export function shared_server() {
   const shared = { headers: { Authorization: `Bearer ${KEY}` } };
-  before(async () => Object.assign(shared, await start_server(tool, ["--api-key", KEY])));
-  after(async () => shared.stop?.());
+  before(async () => Object.assign(shared, await start_server(tool, ["--api-key", KEY, "--threads", "1"])));
+  after(kill_servers);
   return shared;
 }
 

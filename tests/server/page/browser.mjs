@@ -28,7 +28,7 @@ export async function visit(browser, url, options, run) {
   const context = await browser.newContext({ viewport: { width: 1400, height: 900 }, ...context_options });
   try {
     const page = await context.newPage();
-    page.setDefaultTimeout(20_000);
+    page.setDefaultTimeout(60_000);
     const problems = [];
     page.on("console", (message) => {
       if (message.type() === "error" && !is_expected(message.text(), expected_statuses)) problems.push(message.text());
@@ -75,8 +75,9 @@ export function contrasts(locator) {
       return [...paint.getImageData(0, 0, 1, 1).data].slice(0, 3);
     };
     const luminance = (color) => {
-      const linear = color.map((byte) => byte / 255).map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
-      return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
+      const linear = (value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
+      const [red, green, blue] = color.map((byte) => linear(byte / 255));
+      return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
     };
     const painted_behind = (element) => {
       if (element.parentElement) painted_behind(element.parentElement);

@@ -1,72 +1,81 @@
 // How the page looks and is used: sizes, colours, keyboard, and what a strict content security policy demands.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { shared_setup } from "./arguments.mjs";
 import { ask, contrasts, ready, visit } from "./browser.mjs";
+import { page_test, shared } from "./setup.mjs";
 
+const SMALL = { width: 360, height: 640 };
 const QUESTION = "A train has 4 cars with 25 seats each. 38 seats are free. How many people sit in the train?";
 const MAX_BYTES = 40_000;
-const AA = 4.5;  // the contrast that WCAG 2 asks of text
-const shared = shared_setup();
-const on_page = (options, run) => visit(shared.browser, shared.server.url, options, run);
+const AA = 4.5; // the contrast that WCAG 2 asks of text
+const TEXTS =
+  "h1, h2, #status, dt, code, .question, .token, .count, .facts button, .verdict, #send, label, legend, .note, " +
+  "#restart, #token-card dt, #token-card td";
 
 test("the page is small, and nothing in it needs a looser policy than its own files", async () => {
   const bytes = new Map();
-  const before = async (page) => page.on("response", async (response) => {
-    if (response.request().resourceType() !== "fetch") bytes.set(response.url(), (await response.body()).length);
-  });
-  await on_page({ before }, async (page) => {
+  const before = async (page) =>
+    page.on("response", async (response) => {
+      if (response.request().resourceType() !== "fetch") bytes.set(response.url(), (await response.body()).length);
+    });
+  await visit(shared.browser, shared.server.url, { before }, async (page) => {
     await ready(page);
     await page.waitForLoadState("networkidle");
-    const policy = (await fetch(shared.server.url)).headers.get("Content-Security-Policy");
-    assert.match(policy, /default-src 'self'/);
-    assert.doesNotMatch(policy, /unsafe|\*|https?:/);
   });
+  const policy = (await fetch(shared.server.url)).headers.get("Content-Security-Policy");
+  assert.match(policy, /default-src 'self'/);
+  assert.doesNotMatch(policy, /unsafe|\*|https?:/);
   const total = [...bytes.values()].reduce((sum, size) => sum + size, 0);
   assert.ok(bytes.size >= 8 && total < MAX_BYTES, `${bytes.size} files with ${total} bytes`);
 });
 
-for (const [width, height] of [[360, 640], [768, 1024], [1400, 900]]) {
-  test(`everything fits at ${width} pixels, with digest, fingerprint and composer in view`, () => on_page({ viewport: { width, height } }, async (page) => {
+for (const [width, height] of [
+  [360, 640],
+  [768, 1024],
+  [1400, 900],
+]) {
+  const viewport = { width, height };
+  page_test(`digest, fingerprint, composer and cards are in view at ${width} pixels`, { viewport }, async (page) => {
     await ask(page, QUESTION);
     const turn = await ask(page, "Tell me a very long story about ".concat("w".repeat(80)));
-    for (const id of ["digest", "fingerprint", "question", "send"]) {
+    await turn.locator(".token").last().hover();
+    for (const id of ["digest", "fingerprint", "question", "send", "token-card"]) {
       const box = await page.locator(`#${id}`).boundingBox();
-      assert.ok(box.x >= 0 && box.x + box.width <= width && box.y >= 0 && box.y + box.height <= height, `${id}: ${JSON.stringify(box)}`);
+      const fits = box.x >= 0 && box.x + box.width <= width && box.y >= 0 && box.y + box.height <= height;
+      assert.ok(fits, `${id}: ${JSON.stringify(box)}`);
     }
     assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), width);
-    await turn.locator(".token").last().hover();
-    const card = await page.locator("#token-card").boundingBox();
-    assert.ok(card.x >= 0 && card.x + card.width <= width && card.y >= 0 && card.y + card.height <= height, JSON.stringify(card));
-  }));
+  });
 }
 
 for (const colorScheme of ["light", "dark"]) {
-  test(`text stands out in the ${colorScheme} scheme`, () => on_page({ colorScheme }, async (page) => {
+  page_test(`text stands out in the ${colorScheme} scheme`, { colorScheme }, async (page) => {
     const turn = await ask(page, QUESTION);
     await turn.getByRole("button", { name: "Replay" }).click();
     await turn.locator(".verdict[data-state=equal]").waitFor();
     await turn.locator(".token").first().hover();
-    const texts = ["h1", "#status", "dt", "code", ".question", ".token", ".count", ".facts button", ".verdict", "#send", "label",
-      "legend", ".note", "#token-card dt", "#token-card td", "#restart"];
-    for (const selector of texts) {
+    for (const selector of TEXTS.split(", ")) {
       const found = await contrasts(page.locator(`${selector}:visible`));
       assert.ok(found.length > 0, `${selector} was not found`);
       for (const { text, ratio } of found) assert.ok(ratio >= AA, `${selector} '${text}': ${ratio.toFixed(2)}`);
     }
-  }));
+  });
 }
 
-test("the schemes differ, and text of one would not stand out in the other", () => on_page({ colorScheme: "light" }, async (page) => {
-  await ready(page);
-  const ink = await page.evaluate(() => getComputedStyle(document.body).color);
-  await page.emulateMedia({ colorScheme: "dark" });
-  await page.evaluate((color) => (document.querySelector("h1").style.color = color), ink);
-  const [{ ratio }] = await contrasts(page.locator("h1"));
-  assert.ok(ratio < AA, `${ratio}`);
-}));
+page_test(
+  "the schemes differ, and text of one would not stand out in the other",
+  { colorScheme: "light" },
+  async (page) => {
+    await ready(page);
+    const ink = await page.evaluate(() => getComputedStyle(document.body).color);
+    await page.emulateMedia({ colorScheme: "dark" });
+    await page.evaluate((color) => (document.querySelector("h1").style.color = color), ink);
+    const [{ ratio }] = await contrasts(page.locator("h1"));
+    assert.ok(ratio < AA, `${ratio}`);
+  },
+);
 
-test("an answer is one stop of the Tab key, and arrow keys walk its tokens", () => on_page({}, async (page) => {
+page_test("an answer is one stop of the Tab key, and arrow keys walk its tokens", {}, async (page) => {
   const turn = await ask(page, QUESTION);
   const tokens = turn.locator(".token");
   await turn.locator(".weakest").focus();
@@ -83,54 +92,72 @@ test("an answer is one stop of the Tab key, and arrow keys walk its tokens", () 
   assert.ok(await page.locator("#token-card").isHidden());
   await page.keyboard.press("Tab");
   assert.ok(await turn.locator(".weakest").evaluate((button) => button === document.activeElement));
-}));
+});
 
-test("a tap shows a token's card until the next tap elsewhere", () => on_page({ hasTouch: true, viewport: { width: 360, height: 640 } }, async (page) => {
-  const turn = await ask(page, QUESTION);
-  await turn.locator(".token").nth(3).tap();
-  await page.locator("#token-card").waitFor();
-  await page.waitForTimeout(500);  // longer than a card lingers for a pointer that left
-  assert.ok(await page.locator("#token-card").isVisible());
-  await page.locator("h1").tap();
-  await page.locator("#token-card").waitFor({ state: "hidden" });
-}));
+page_test(
+  "a tap shows a token's card until the next tap elsewhere",
+  { hasTouch: true, viewport: SMALL },
+  async (page) => {
+    const turn = await ask(page, QUESTION);
+    await turn.locator(".token").nth(3).tap();
+    await page.locator("#token-card").waitFor();
+    await page.waitForTimeout(500); // longer than a card lingers for a pointer that left
+    assert.ok(await page.locator("#token-card").isVisible());
+    await page.locator("h1").tap();
+    await page.locator("#token-card").waitFor({ state: "hidden" });
+  },
+);
 
-test("every control has a name, and readers are told of the answer once it is whole", () => on_page({}, async (page) => {
+page_test("every control has a name, and readers are told of the answer once it is whole", {}, async (page) => {
   const turn = await ask(page, QUESTION);
-  const nameless = await page.locator("button:visible, input:visible, textarea:visible").evaluateAll((controls) => controls
-    .filter((control) => !(control.labels?.[0] ?? control).textContent.trim() && !control.ariaLabel).map((control) => control.outerHTML));
+  const nameless = await page
+    .locator("button:visible, input:visible, textarea:visible")
+    .evaluateAll((controls) =>
+      controls
+        .filter((control) => !(control.labels?.[0] ?? control).textContent.trim() && !control.ariaLabel)
+        .map((control) => control.outerHTML),
+    );
   assert.deepEqual(nameless, []);
   assert.equal(await turn.locator(".tokens").getAttribute("aria-busy"), "false");
-}));
+});
 
-test("nothing moves for those who ask for less motion", () => on_page({ reducedMotion: "reduce" }, async (page) => {
+page_test("nothing moves for those who ask for less motion", { reducedMotion: "reduce" }, async (page) => {
   await ready(page);
-  const animation = () => page.evaluate(() => {
-    document.querySelector("#conversation").innerHTML = "<p class='tokens' aria-busy='true'></p>";
-    return getComputedStyle(document.querySelector(".tokens"), "::after").animationName;
-  });
+  const animation = () =>
+    page.evaluate(() => {
+      document.querySelector("#conversation").innerHTML = "<p class='tokens' aria-busy='true'></p>";
+      return getComputedStyle(document.querySelector(".tokens"), "::after").animationName;
+    });
   assert.equal(await animation(), "none");
   await page.emulateMedia({ reducedMotion: "no-preference" });
   assert.equal(await animation(), "blink");
-}));
+});
 
-test("the settings of a small screen open over the page and close with Escape", () => on_page({ viewport: { width: 360, height: 640 } }, async (page) => {
-  await ready(page);
-  assert.ok(await page.getByLabel("Temperature").isHidden());
-  await page.getByRole("button", { name: "Settings" }).click();
-  await page.getByLabel("Temperature").fill("0.5");
-  await page.keyboard.press("Escape");
-  assert.ok(await page.getByLabel("Temperature").isHidden());
-  const sent = page.waitForRequest("**/v1/chat/completions");
-  await ask(page, "What is 48 + 27?");
-  assert.equal((await sent).postDataJSON().temperature, 0.5);
-}));
+page_test(
+  "the settings of a small screen open over the page and close with Escape",
+  { viewport: SMALL },
+  async (page) => {
+    await ready(page);
+    assert.ok(await page.getByLabel("Temperature").isHidden());
+    await page.getByRole("button", { name: "Settings" }).click();
+    await page.getByLabel("Temperature").fill("0.5");
+    await page.keyboard.press("Escape");
+    assert.ok(await page.getByLabel("Temperature").isHidden());
+    const sent = page.waitForRequest("**/v1/chat/completions");
+    await ask(page, "What is 48 + 27?");
+    assert.equal((await sent).postDataJSON().temperature, 0.5);
+  },
+);
 
-test("the copy button gives the whole digest", () => on_page({ permissions: ["clipboard-read", "clipboard-write"] }, async (page) => {
-  await ask(page, "What is 48 + 27?");
-  await page.getByRole("button", { name: "Copy the digest" }).click();
-  await page.getByText("Copied").waitFor();
-  const copied = await page.evaluate(() => navigator.clipboard.readText());
-  assert.match(copied, /^[0-9a-f]{64}$/);
-  assert.equal(copied, await page.locator("#digest").textContent());
-}));
+page_test(
+  "the copy button gives the whole digest",
+  { permissions: ["clipboard-read", "clipboard-write"] },
+  async (page) => {
+    await ask(page, "What is 48 + 27?");
+    await page.getByRole("button", { name: "Copy the digest" }).click();
+    await page.getByText("Copied").waitFor();
+    const copied = await page.evaluate(() => navigator.clipboard.readText());
+    assert.match(copied, /^[0-9a-f]{64}$/);
+    assert.equal(copied, await page.locator("#digest").textContent());
+  },
+);

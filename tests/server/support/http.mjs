@@ -1,6 +1,8 @@
 // HTTP without a library between a test and the server: each request on a connection of its own, and nothing is tried again.
 import http from "node:http";
 
+const SILENCE_MS = 60_000;  // nothing here takes that long, so a server that is silent has hung
+
 function send(url, path, { method, headers = {}, body } = {}) {
   return new Promise((resolve, reject) => {
     const is_json = body !== undefined && typeof body !== "string" && !Buffer.isBuffer(body);
@@ -8,17 +10,18 @@ function send(url, path, { method, headers = {}, body } = {}) {
     const given = data === undefined ? headers : { "Content-Type": "application/json", "Content-Length": Buffer.byteLength(data), ...headers };
     const sent = http.request(new URL(path, url), { agent: false, method: method ?? (data === undefined ? "GET" : "POST"), headers: given }, resolve);
     sent.on("error", reject);
+    sent.setTimeout(SILENCE_MS, () => sent.destroy(new Error(`${path}: the server said nothing for ${SILENCE_MS} ms`)));
     sent.end(data);
   });
 }
 
-// { status, headers, text }; `json()` reads the text.
+// { status, headers, body }; `json()` reads the body.
 export async function request(url, path, options) {
   const response = await send(url, path, options);
   response.setEncoding("utf8");
-  let text = "";
-  for await (const part of response) text += part;
-  return { status: response.statusCode, headers: response.headers, text, json: () => JSON.parse(text) };
+  let body = "";
+  for await (const part of response) body += part;
+  return { status: response.statusCode, headers: response.headers, body, json: () => JSON.parse(body) };
 }
 
 // A stream of events. `events` gives { data, at }: the text after "data: " and when it came, in milliseconds. It throws when

@@ -7,6 +7,14 @@ import { request } from "./http.mjs";
 const START_MS = 60_000;
 const BETWEEN_LOOKS_MS = 20;
 
+const running = new Set();
+
+// For the end of a test, however it ends: no server is left behind, and none keeps the test from ending.
+export function kill_servers() {
+  for (const child of running) child.kill("SIGKILL");
+}
+process.on("exit", kill_servers);
+
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 async function until_healthy(url, deadline) {
@@ -38,8 +46,9 @@ export async function start_server(tool, options = [], port = 0) {
   let [stdout, stderr] = ["", ""];
   child.stdout.on("data", (text) => { stdout += text; });
   child.stderr.on("data", (text) => { stderr += text; });
+  running.add(child);
+  ended.then(() => running.delete(child));
   const kill = (signal) => child.kill(signal);
-  process.on("exit", () => kill("SIGKILL"));  // a test that fails leaves no server behind
   const url = await address_told_by(child, ended, () => stdout + stderr);
   await until_healthy(url, Date.now() + START_MS);
   return {
@@ -66,18 +75,19 @@ export function resident_mebibytes(pid) {
   return Number(/^VmRSS:\s+(\d+) kB$/m.exec(fs.readFileSync(`/proc/${pid}/status`, "utf8"))[1]) / 1024;
 }
 
-// The value of one of the server's metrics, all labels together.
-export async function metric(url, name) {
-  const { text } = await request(url, "/metrics");
-  const values = text.split("\n").filter((line) => line.startsWith(`reprofuse:${name}{`) || line.startsWith(`reprofuse:${name} `));
-  if (values.length === 0) throw new Error(`there is no metric ${name}`);
-  return values.map((line) => Number(line.slice(line.lastIndexOf(" ") + 1))).reduce((sum, value) => sum + value, 0);
+// The value of a metric in what /metrics tells; of those that have this label, if one is given.
+export function metric_in(text, name, label = "") {
+  const line = text.split("\n").find((one) => one.startsWith(`reprofuse:${name}{`) && one.includes(label));
+  if (line === undefined) throw new Error(`there is no metric ${name} ${label} in ${text}`);
+  return Number(line.slice(line.lastIndexOf(" ") + 1));
 }
 
 // Waits until no answer is being computed: whoever left has been given up.
 export async function until_idle(url, patience_ms = 10_000) {
   const deadline = Date.now() + patience_ms;
-  while ((await metric(url, "num_requests_running")) + (await metric(url, "num_requests_waiting")) > 0) {
+  for (;;) {
+    const { body } = await request(url, "/metrics");
+    if (metric_in(body, "num_requests_running") + metric_in(body, "num_requests_waiting") === 0) return;
     if (Date.now() > deadline) throw new Error(`answers are still being computed after ${patience_ms} ms`);
     await sleep(BETWEEN_LOOKS_MS);
   }

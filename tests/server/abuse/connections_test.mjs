@@ -1,0 +1,145 @@
+// Clients that are slow, half gone, too many, or do not read: others are served as before.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { open_stream, request } from "../support/http.mjs";
+import { metric_in, until_idle } from "../support/server.mjs";
+import { assert_error, CHAT, COMPLETION, connect, normal_digest, parse_answer, post_text, shared_server, sleep, with_server, within } from "./setup.mjs";
+
+const PLACES = 200;
+const shared = shared_server(["--max-connections", String(PLACES)]);
+const LONG = { prompt: "Pens in the boxes:", max_tokens: 900, ignore_eos: true };
+const SMALL = JSON.stringify({ prompt: "Answer:", max_tokens: 1, digest: true });
+
+const open_all = async (count, port) => {
+  const all = Array.from({ length: count }, () => connect(port));
+  await Promise.all(all.map(({ opened }) => within(8_000, opened, "a connection")));
+  return all;
+};
+
+async function until(is_so, what) {
+  for (let i = 0; i < 500; ++i) {
+    if (await is_so()) return;
+    await sleep(10);
+  }
+  assert.fail(`${what}: not within 5 s`);
+}
+
+const until_others_left = () => until(async () => {
+  const reply = await request(shared.url, "/metrics");
+  return reply.status === 200 && metric_in(reply.body, "num_connections") === 1;  // the one that asks
+}, "the end of all other connections");
+
+const given_up = async () => metric_in((await request(shared.url, "/metrics")).body, "request_success_total", 'finished_reason="abort"');
+
+// Answers that the server gave up while this ran, waited for until there are as many.
+async function expect_given_up(count, run) {
+  const before = await given_up();
+  await run();
+  await until(async () => (await given_up()) >= before + count, `${count} answers that are given up`);
+}
+
+// Sends one byte a second of a request that has no end, until the server has enough of it.
+function drip(connection, text) {
+  let at = 0;
+  const timer = setInterval(() => { if (at < text.length) connection.socket.write(text[at++]); }, 1_000);
+  connection.closed.then(() => clearInterval(timer));
+}
+
+test("slow-loris: a header that comes byte by byte holds up nobody, and is ended with a 408", async () => {
+  const expected = await normal_digest(shared.url);
+  const slow = await open_all(PLACES - 20, shared.port);
+  for (const connection of slow) drip(connection, `GET /health HTTP/1.1\r\nX: ${"a".repeat(100)}`);
+  for (let i = 0; i < 5; ++i) assert.equal(await normal_digest(shared.url), expected);
+  for (const answer of await within(15_000, Promise.all(slow.map(({ closed }) => closed)), "the end of all slow ones")) {
+    assert_error(parse_answer(answer), 408, "timeout");
+  }
+});
+
+test("a connection too many is told so at once, and a place that becomes free is used", async () => {
+  const all = await open_all(PLACES - 1, shared.port);
+  let reply;
+  await until(async () => {
+    await open_all(1, shared.port);  // a place that one of before still had may have become free
+    reply = await request(shared.url, "/health");
+    return reply.status !== 200;
+  }, "one too many");
+  assert_error(reply, 503, "too_many_connections");
+  assert.equal(reply.headers["retry-after"], "1");
+  all[0].socket.destroy();
+  await until(async () => (await request(shared.url, "/health")).status === 200, "a place that became free");
+});
+
+test("1,000 connections at once: those within the limit are served, the others told why not", async () => {
+  await until_others_left();
+  const all = await open_all(1_000, shared.port);
+  for (const { socket } of all) socket.write(post_text(COMPLETION, SMALL, { Connection: "close" }));
+  const answers = (await within(15_000, Promise.all(all.map(({ closed }) => closed)), "1,000 answers")).map(parse_answer);
+  const served = answers.filter(({ status }) => status === 200);
+  const refused = answers.filter(({ status }) => status !== 200);
+  for (const answer of refused) assert_error(answer, 503, "too_many_connections");
+  assert.ok(served.length >= PLACES && served.length < 1_000, `${served.length} of 1,000 were served`);
+  assert.equal(new Set(served.map(({ body }) => JSON.parse(body).choices[0].digest)).size, 1);
+  await until_others_left();
+});
+
+test("1,000 connections at once on a server that has places for them are all served alike", () => with_server(["--max-connections", "1100"], async ({ port }) => {
+  const all = await open_all(1_000, port);
+  for (const { socket } of all) socket.write(post_text(COMPLETION, SMALL, { Connection: "close" }));
+  const answers = (await within(15_000, Promise.all(all.map(({ closed }) => closed)), "1,000 answers")).map(parse_answer);
+  assert.deepEqual([...new Set(answers.map(({ status }) => status))], [200]);
+  assert.equal(new Set(answers.map(({ body }) => JSON.parse(body).choices[0].digest)).size, 1);
+}));
+
+test("a client that closes its side before its answer is given up", async () => {
+  await expect_given_up(1, async () => {
+    const connection = connect(shared.port);
+    connection.socket.end(post_text(COMPLETION, JSON.stringify(LONG)));
+    await within(5_000, connection.closed, "the end of the connection");
+  });
+});
+
+test("a client that closes its side within a header or a body is ended", async () => {
+  for (const [bytes, status] of [["GET /hea", 400], [post_text(COMPLETION, SMALL).subarray(0, -5), 400]]) {
+    const connection = connect(shared.port);
+    connection.socket.end(bytes);
+    const answer = await within(5_000, connection.closed, "the end of the connection");
+    if (answer !== "") assert_error(parse_answer(answer), status);
+  }
+});
+
+test("clients that vanish within a header, a body, an answer and a stream are forgotten", async () => {
+  const beginnings = [
+    "", "GET", "GET /health HTTP/1.1\r\nHo", post_text(COMPLETION, SMALL).subarray(0, -5),
+    post_text(COMPLETION, JSON.stringify(LONG)), post_text(COMPLETION, JSON.stringify({ ...LONG, stream: true })),
+  ];
+  await expect_given_up(8, async () => {
+    const all = await open_all(beginnings.length * 4, shared.port);
+    all.forEach(({ socket }, i) => socket.write(beginnings[i % beginnings.length]));
+    const streams = all.filter((_, i) => i % beginnings.length === 5);
+    await within(8_000, Promise.all(streams.map(({ socket }) => new Promise((resolve) => socket.once("data", resolve)))), "streams");
+    all.forEach(({ socket }, i) => (i % 4 < 2 ? socket.destroy() : socket.resetAndDestroy()));
+  });
+  await until_others_left();
+});
+
+test("readers of streams that stop reading hold up nobody, and are given up when they leave", async () => {
+  const expected = await normal_digest(shared.url);
+  const body = { ...LONG, n: 2, max_tokens: 400, logprobs: 20, temperature: 1 };  // megabytes, more than sockets hold
+  await expect_given_up(8, async () => {
+    const stalled = await Promise.all(Array.from({ length: 4 }, () => open_stream(shared.url, COMPLETION, body)));
+    for (const { response } of stalled) response.pause();
+    for (let i = 0; i < 3; ++i) assert.equal(await normal_digest(shared.url), expected);
+    for (const { response } of stalled) response.destroy();
+  });
+});
+
+test("a full queue is a 429 that says when to come again", () => with_server(["--max-queue", "2"], async ({ url }) => {
+  const streams = await Promise.all([1, 2].map(() => open_stream(url, COMPLETION, LONG)));
+  for (const { events } of streams) await events.next();
+  const reply = await request(url, CHAT, { body: { messages: [{ role: "user", content: "Hello" }] } });
+  assert_error(reply, 429, "queue_full");
+  assert.equal(reply.headers["retry-after"], "1");
+  for (const { response } of streams) response.destroy();
+  await until_idle(url);
+  await normal_digest(url);
+}));
