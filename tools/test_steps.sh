@@ -66,12 +66,17 @@ run_ctest() {
   python3 tools/ctest_results.py "$preset" "$LOGS/$preset.xml" >>"$RESULTS"
 }
 
-# The implementations that text is compared with. Without them their comparisons are skipped, and say so; what they gave
-# once is committed and always compared.
+# The implementations that text is compared with, the clients that the server is asked by, and the browser that shows its
+# page. Without them their tests are skipped, and say so; what others gave for texts once is committed and always compared.
 install_npm_packages() {
-  command -v npm >/dev/null || (ensure_packages "comparisons of text" nodejs npm) || return 0
-  quietly "$LOGS/npm.log" timeout 180 npm ci --ignore-scripts --no-audit --no-fund --prefix tests/text/npm ||
-    say "the npm packages could not be installed, so the comparisons with them are skipped"
+  (ensure_packages "tests of the server's page" chromium fonts-dejavu-core curl) || true
+  command -v npm >/dev/null || (ensure_packages "comparisons of text and clients of the server" nodejs npm) || return 0
+  local folder
+  for folder in tests/text/npm tests/server/clients tests/server/page; do
+    quietly "$LOGS/npm-${folder//\//-}.log" \
+      timeout 180 npm ci --ignore-scripts --no-audit --no-fund --prefix "$folder" ||
+      say "the npm packages of $folder could not be installed, so its tests are skipped"
+  done
 }
 
 step_release() {

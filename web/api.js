@@ -14,7 +14,7 @@ export const save_key = (key) => sessionStorage.setItem("api-key", key);
 
 const BROKEN_OFF = "The answer broke off.";
 const HINTS = {
-  0: "Is it still running?",
+  0: "Is the server still running?",
   401: "Enter the API key in the settings.",
   429: "Try again in a moment.",
   503: "Try again in a moment.",
@@ -46,7 +46,7 @@ async function request(path, options = {}) {
   const key = saved_key();
   const headers = { ...options.headers, ...(key && { Authorization: `Bearer ${key}` }) };
   const reply = fetch(path, { ...options, headers, cache: "no-store" });
-  const response = await reach(reply, "The server cannot be reached.");
+  const response = await reach(reply, "No answer came.");
   if (!response.ok) throw await error_of(response);
   return response;
 }

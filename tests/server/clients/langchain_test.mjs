@@ -5,7 +5,7 @@ import { generate } from "../support/server.mjs";
 import { KEY, load_package, MODEL, QUESTION, shared_server, tool, UNSURE_QUESTION } from "./setup.mjs";
 
 process.env.LANGCHAIN_TRACING_V2 = "false";  // nothing is told to anybody else
-const { ChatOpenAI, OpenAI } = await load_package("@langchain/openai");
+const { ChatOpenAI, OpenAI } = await load_package("@langchain/openai", 20);
 const shared = shared_server();
 const options_with = (options) => ({ model: MODEL, apiKey: KEY, maxRetries: 0, configuration: { baseURL: `${shared.url}/v1` }, ...options });
 const chat_model = (options = {}) => new ChatOpenAI(options_with({ temperature: 0, ...options }));

@@ -10,7 +10,11 @@ export const UNSURE_QUESTION = "A train has 4 cars with 25 seats each. 38 seats 
 
 const SKIPPED = 77;
 
-export async function load_package(name) {
+export async function load_package(name, least_node = 18) {
+  if (Number.parseInt(process.versions.node) < least_node) {
+    console.log(`skipped: ${name} needs node ${least_node}, and this is ${process.versions.node}`);
+    process.exit(SKIPPED);
+  }
   try {
     return await import(name);
   } catch (error) {

@@ -48,6 +48,34 @@ page_test(
   },
 );
 
+// The first answer, cut after six events and with `end` in place of the rest.
+function with_broken_answer(end) {
+  let answers = 0;
+  return async (page) =>
+    page.route("**/v1/chat/completions", async (route) => {
+      if (++answers > 1) return route.continue();
+      const response = await route.fetch();
+      const events = (await response.text()).split("\n\n").slice(0, 6);
+      return route.fulfill({ response, body: [...events, end].join("\n\n") });
+    });
+}
+
+const IN_STREAM = 'data: {"error": {"message": "layer 3: a score is not finite", "code": 500}}\n\n';
+for (const [how, end, words] of [
+  ["with an error", IN_STREAM, "layer 3: a score is not finite"],
+  ["without a word", "", "The answer broke off. Is the server still running?"],
+]) {
+  const before = with_broken_answer(end);
+  page_test(`an answer that breaks off ${how} is no part of the conversation`, { before }, async (page) => {
+    const turn = await ask(page, "What is 48 + 27?");
+    assert.equal(await turn.getByRole("alert").textContent(), words);
+    assert.ok((await turn.locator(".token").count()) > 0, "what came before stays");
+    const sent = page.waitForRequest("**/v1/chat/completions");
+    await ask(page, "What is 12 + 30?");
+    assert.equal((await sent).postDataJSON().messages.length, 1);
+  });
+}
+
 page_test("a setting that makes no sense is not sent", {}, async (page) => {
   await ready(page);
   page.on("request", (request) => assert.notEqual(request.method(), "POST"));
@@ -64,7 +92,7 @@ test("a server that goes away is told, and found again", async () => {
     await server.stop();
     page.removeAllListeners("console"); // each attempt in vain is an error there
     const turn = await start_asking(page, "What is 12 + 30?");
-    await turn.getByRole("alert").getByText("The server cannot be reached.").waitFor();
+    await turn.getByRole("alert").getByText("No answer came. Is the server still running?").waitFor();
     const again = await serve([], server.port);
     await ask(page, "What is 12 + 30?");
     await again.stop();

@@ -14,6 +14,7 @@ export function kill_servers() {
   for (const child of running) child.kill("SIGKILL");
 }
 process.on("exit", kill_servers);
+for (const signal of ["SIGINT", "SIGTERM"]) process.once(signal, () => process.exit(1));
 
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
