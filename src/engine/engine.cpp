@@ -103,7 +103,7 @@ void Engine::start_waiting_jobs() {
         static_cast<std::int64_t>(running_.size()) < options_.max_batch && can_start(waiting_.front());
     if (has_room)
       start(waiting_.take_front());
-    else if (!running_.empty() && waiting_.front().is_more_urgent_than(running_.back()))
+    else if (preempting_helps(waiting_.front()))
       preempt_last();
     else
       return;
@@ -112,16 +112,34 @@ void Engine::start_waiting_jobs() {
 
 // All of its text and the first token of its answer must fit beside the others, or it would soon be thrown out again.
 // A job alone always fits: check() has seen to that.
-bool Engine::can_start(const Job& job) {
-  const auto text = static_cast<std::int64_t>(job.text().size());
-  return running_.empty() || cache_.pages() - cache_.pages_in_use() >= cache_.pages_for(text + 1);
+bool Engine::can_start(Job& job) {
+  return running_.empty() || cache_.pages() - cache_.pages_in_use() >= pages_to_start(job);
+}
+
+std::int64_t Engine::pages_to_start(Job& job) {
+  const std::int64_t all = cache_.pages_for(static_cast<std::int64_t>(job.text().size()) + 1);
+  return all - prefix_cache_.pages_in_use(reusable_keys(job));
+}
+
+// The pages that may be taken over. The last token is computed in any case: its logits choose the next.
+std::span<const PageKey> Engine::reusable_keys(Job& job) {
+  if (!options_.prefix_cache || !job.may_start_from_cache()) return {};
+  return job.page_keys((static_cast<std::int64_t>(job.text().size()) - 1) / cache_.page_size());
+}
+
+// Whether all that is less urgent would make room enough. If not, it stays.
+bool Engine::preempting_helps(Job& job) {
+  std::int64_t places = 0;
+  std::int64_t pages = cache_.pages() - cache_.pages_in_use();
+  for (std::size_t i = running_.size(); i-- > 0 && job.is_more_urgent_than(running_[i]);) {
+    ++places;
+    pages += static_cast<std::int64_t>(running_[i].cached.pages().size());
+  }
+  return places > 0 && (pages >= pages_to_start(job) || places == static_cast<std::int64_t>(running_.size()));
 }
 
 void Engine::start(std::unique_ptr<Job> job) {
-  // The last token is computed in any case: its logits choose the next.
-  const std::int64_t reusable_pages = (static_cast<std::int64_t>(job->text().size()) - 1) / cache_.page_size();
-  if (options_.prefix_cache && job->may_start_from_cache())
-    job->kept_pages = prefix_cache_.start(job->cached, job->page_keys(reusable_pages));
+  job->kept_pages = prefix_cache_.start(job->cached, reusable_keys(*job));
   if (!job->was_started) {
     job->was_started = true;
     job->cached_prompt_tokens = job->cached.length();
@@ -151,8 +169,10 @@ std::vector<RequestUpdate> Engine::collect_news() {
   running_.erase_if([&](Job& job) {
     const bool has_ended = job.has_ended();
     if (std::optional<Update> update = job.news()) all.push_back({job.id(), std::move(*update)});
-    if (has_ended) release(job);
-    return has_ended;
+    if (!has_ended) return false;
+    release(job);
+    queue_siblings(job);
+    return true;
   });
   return all;
 }
@@ -160,7 +180,10 @@ std::vector<RequestUpdate> Engine::collect_news() {
 EngineStats Engine::stats() const {
   EngineStats stats = counts_;
   stats.running = static_cast<std::int64_t>(running_.size());
-  stats.waiting = static_cast<std::int64_t>(waiting_.size());
+  for (std::size_t i = 0; i < waiting_.size(); ++i)
+    stats.waiting += 1 + static_cast<std::int64_t>(waiting_[i].siblings.size());
+  for (std::size_t i = 0; i < running_.size(); ++i)
+    stats.waiting += static_cast<std::int64_t>(running_[i].siblings.size());
   stats.pages = cache_.pages();
   stats.pages_in_use = cache_.pages_in_use();
   return stats;

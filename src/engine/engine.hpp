@@ -76,7 +76,10 @@ class Engine {
   struct Share;  // of a pass: the tokens of one job
 
   void start_waiting_jobs();
-  bool can_start(const Job& job);
+  bool can_start(Job& job);
+  std::int64_t pages_to_start(Job& job);
+  std::span<const PageKey> reusable_keys(Job& job);
+  bool preempting_helps(Job& job);
   void start(std::unique_ptr<Job> job);
   void preempt_last();
   void release(Job& job);
@@ -87,6 +90,7 @@ class Engine {
   void compute(std::span<Share> pass);
   void run_and_sample(std::span<Share> pass);
   void accept(Share& share);
+  void queue_siblings(Job& job);
   void keep_full_pages(Job& job);
   std::vector<RequestUpdate> collect_news();
 

@@ -50,6 +50,7 @@ Engine::Share Engine::next_tokens(Job& job, std::int64_t rows, std::int64_t logi
   Share share{.job = &job, .begin = job.cached.length(), .tokens = {}, .sampled = {}, .logit_values = {}};
   const auto pending = job.pending();
   const auto all = static_cast<std::int64_t>(pending.size());
+  if (share.begin < job.single_tokens_until) rows = 1;
   std::int64_t count = std::min(rows, all);
   if (job.lacks_likelihood_of(std::min(share.begin + count, job.prompt_size() - 1))) {
     share.logits = model::Logits::kAll;
@@ -82,15 +83,23 @@ bool Engine::reserve(Share& share) {
 }
 
 // A value that is not finite fails the pass, but not the requests beside the one that caused it: each is run again
-// alone, which gives the same bits, and only the one that fails again has failed.
+// alone, which gives the same bits. One that fails again goes on by single tokens, without guesses, and fails by the
+// token that fails alone: a guess that would not have come true fails nobody, and the error is the same in any
+// schedule.
 void Engine::compute(std::span<Share> pass) {
   try {
     run_and_sample(pass);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kNonFinite) throw;
     for (Share& share : pass) share.job->cached.truncate(share.begin);
-    if (pass.size() == 1) return pass[0].job->end_by_error(error.what());
-    for (Share& share : pass) compute(std::span(&share, 1));
+    if (pass.size() > 1) {
+      for (Share& share : pass) compute(std::span(&share, 1));
+    } else if (Share& share = pass.front(); share.rows() == 1) {
+      share.job->end_by_error(fmt::format("at token {} of the text: {}", share.begin, error.what()));
+    } else {
+      share.job->single_tokens_until = share.begin + share.rows();
+      share.drop_tokens();
+    }
   }
 }
 
@@ -157,8 +166,11 @@ void Engine::accept(Share& share) {
   }
   job.cached.truncate(static_cast<std::int64_t>(job.text().size()) - 1);
   keep_full_pages(job);
-  if (job.has_ended() || job.cached.length() + 1 >= job.prompt_size())
-    for (std::unique_ptr<Job>& sibling : std::exchange(job.siblings, {})) waiting_.insert(std::move(sibling));
+  if (job.cached.length() + 1 >= job.prompt_size()) queue_siblings(job);
+}
+
+void Engine::queue_siblings(Job& job) {
+  for (std::unique_ptr<Job>& sibling : std::exchange(job.siblings, {})) waiting_.insert(std::move(sibling));
 }
 
 void Engine::keep_full_pages(Job& job) {

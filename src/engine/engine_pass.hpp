@@ -18,6 +18,11 @@ struct Engine::Share {
   std::vector<SampleResult> sampled;  // per row of logits
   std::vector<float> logit_values;    // the rows themselves, when a digest was asked for
 
+  void drop_tokens() {
+    tokens.clear();
+    guesses = 0;
+    logits = model::Logits::kNone;
+  }
   std::int64_t rows() const { return static_cast<std::int64_t>(tokens.size()); }
   std::int64_t logit_rows() const {
     if (logits == model::Logits::kNone) return 0;

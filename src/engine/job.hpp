@@ -59,6 +59,7 @@ class Job {
 
   model::Sequence cached;
   std::int64_t kept_pages = 0;                 // the first of its pages, which the prefix cache knows
+  std::int64_t single_tokens_until = 0;        // up to there it goes by single tokens, to find the one that fails
   bool was_started = false;                    // once: since then it may have been thrown out
   std::int64_t cached_prompt_tokens = 0;       // that the prefix cache had when it was first started
   std::vector<std::unique_ptr<Job>> siblings;  // the other choices, which wait for this one's prompt

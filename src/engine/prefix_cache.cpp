@@ -16,6 +16,16 @@ std::span<const PageKey> PageKeys::first(std::int64_t pages, std::span<const std
   return std::span(keys_).first(static_cast<std::size_t>(pages));
 }
 
+std::int64_t PrefixCache::pages_in_use(std::span<const PageKey> keys) const {
+  std::int64_t pages = 0;
+  for (const PageKey& key : keys) {
+    const auto found = entries_.find(key);
+    if (found == entries_.end()) break;
+    if (cache_.is_used(found->second.page)) ++pages;
+  }
+  return pages;
+}
+
 std::int64_t PrefixCache::start(model::Sequence& sequence, std::span<const PageKey> keys) {
   std::int64_t pages = 0;
   for (const PageKey& key : keys) {

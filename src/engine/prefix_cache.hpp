@@ -34,6 +34,8 @@ class PrefixCache {
   // The cache must outlive this.
   explicit PrefixCache(model::KvCache& cache) : cache_(cache) {}
 
+  // Of the longest known start of these, the pages that somebody uses now.
+  std::int64_t pages_in_use(std::span<const PageKey> keys) const;
   // Gives an empty sequence the pages that hold the longest known start of these, and tells how many.
   std::int64_t start(model::Sequence& sequence, std::span<const PageKey> keys);
   // Keeps the pages of a sequence that have these keys, from page `first` on.

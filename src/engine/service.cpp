@@ -12,21 +12,36 @@ struct Answers::Inbox {
   std::condition_variable arrived;
   std::deque<Update> updates;
   int unread_ends;  // choices whose end has not been read
+  std::shared_ptr<AnswerBell> bell;
 
-  explicit Inbox(int choices) : unread_ends(choices) {}
+  Inbox(int choices, std::shared_ptr<AnswerBell> rung) : unread_ends(choices), bell(std::move(rung)) {}
 
   void put(Update update) {
-    const std::lock_guard lock(mutex);
-    updates.push_back(std::move(update));
-    arrived.notify_one();
+    {
+      const std::lock_guard lock(mutex);
+      updates.push_back(std::move(update));
+      arrived.notify_one();
+    }
+    if (bell) bell->ring();
   }
 };
 
-Answers::Answers(Service& service, RequestId request, std::shared_ptr<Inbox> inbox)
-    : service_(service), request_(request), inbox_(std::move(inbox)) {}
+void AnswerBell::ring() {
+  const std::lock_guard lock(mutex_);
+  has_rung_ = true;
+  rung_.notify_all();
+}
+
+bool AnswerBell::wait(std::chrono::milliseconds patience) {
+  std::unique_lock lock(mutex_);
+  rung_.wait_for(lock, patience, [&] { return has_rung_; });
+  return std::exchange(has_rung_, false);
+}
+
+Answers::Answers(Service& service, std::shared_ptr<Inbox> inbox) : service_(service), inbox_(std::move(inbox)) {}
 
 Answers::~Answers() {
-  if (!finished()) service_.cancel(request_);
+  if (request_ && !finished()) service_.cancel(*request_);
 }
 
 std::optional<Update> Answers::next(std::chrono::milliseconds patience) {
@@ -58,23 +73,47 @@ Service::~Service() {
 }
 
 std::unique_ptr<Answers> Service::submit(Request request) {
-  engine_->check(request);
+  std::vector<Request> requests;
+  requests.push_back(std::move(request));
+  return std::move(submit_all(std::move(requests)).front());
+}
+
+std::vector<std::unique_ptr<Answers>> Service::submit_all(std::vector<Request> requests,
+                                                          const std::shared_ptr<AnswerBell>& bell) {
+  std::int64_t wanted = 0;
+  for (const Request& request : requests) {
+    engine_->check(request);
+    wanted += request.choices;
+  }
+  require(wanted <= options_.max_queue, "{} answers at once; at most {} may be under way", wanted, options_.max_queue);
+
+  // Made before the lock is taken, since dropping one takes it too.
+  std::vector<std::unique_ptr<Answers>> all;
+  for (const Request& request : requests)
+    all.push_back(
+        std::unique_ptr<Answers>(new Answers(*this, std::make_shared<Answers::Inbox>(request.choices, bell))));
+
   const std::lock_guard lock(mutex_);
+  refuse_unless_taken(wanted);
+  submitted_.reserve(submitted_.size() + requests.size());
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    Open open{all[i]->inbox_, {}};
+    for (int choice = 0; choice < requests[i].choices; ++choice) open.unfinished.insert(choice);
+    open_.emplace(next_id_, std::move(open));
+    all[i]->request_ = next_id_;
+    unfinished_ += requests[i].choices;
+    submitted_.push_back({next_id_++, std::move(requests[i])});
+  }
+  work_.notify_one();
+  return all;
+}
+
+void Service::refuse_unless_taken(std::int64_t answers) const {
   if (failed_ || stopping_) throw Refused(Refusal::kStopped, "the engine has stopped");
   if (!takes_requests_) throw Refused(Refusal::kDraining, "the server is shutting down and takes no new requests");
-  if (unfinished_ + request.choices > options_.max_queue)
+  if (unfinished_ + answers > options_.max_queue)
     throw Refused(Refusal::kFull, fmt::format("{} answers are under way and at most {} may be; try again later",
                                               unfinished_, options_.max_queue));
-  const RequestId id = next_id_++;
-  auto inbox = std::make_shared<Answers::Inbox>(request.choices);
-  std::unique_ptr<Answers> answers(new Answers(*this, id, inbox));
-  Open& open = open_[id];
-  open.inbox = std::move(inbox);
-  for (int choice = 0; choice < request.choices; ++choice) open.unfinished.insert(choice);
-  unfinished_ += request.choices;
-  submitted_.push_back({id, std::move(request)});
-  work_.notify_one();
-  return answers;
 }
 
 void Service::cancel(RequestId id) {
@@ -110,7 +149,7 @@ bool Service::failed() const {
 EngineStats Service::stats() const {
   const std::lock_guard lock(mutex_);
   EngineStats stats = stats_;
-  stats.waiting += static_cast<std::int64_t>(submitted_.size());
+  for (const Submitted& entry : submitted_) stats.waiting += entry.request.choices;
   return stats;
 }
 
@@ -145,6 +184,8 @@ void Service::take_requests() {
   }
   for (Submitted& entry : submitted) engine_->add(entry.id, std::move(entry.request));
   for (const RequestId id : cancelled) engine_->cancel(id);
+  const std::lock_guard lock(mutex_);
+  stats_ = engine_->stats();
 }
 
 void Service::deliver(std::vector<RequestUpdate> updates) {

@@ -36,6 +36,18 @@ class Refused : public Error {
 
 class Service;
 
+// Rings when any of some answers has news, for whoever waits for several at once.
+class AnswerBell {
+ public:
+  void ring();
+  bool wait(std::chrono::milliseconds patience);  // for a ring since the last wait; false: none came
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable rung_;
+  bool has_rung_ = false;
+};
+
 // The answers to one request. Dropping them before the end cancels the request.
 class Answers {
  public:
@@ -50,10 +62,10 @@ class Answers {
  private:
   friend class Service;
   struct Inbox;
-  Answers(Service& service, RequestId request, std::shared_ptr<Inbox> inbox);
+  Answers(Service& service, std::shared_ptr<Inbox> inbox);
 
   Service& service_;
-  RequestId request_;
+  std::optional<RequestId> request_;  // once it was taken
   std::shared_ptr<Inbox> inbox_;
 };
 
@@ -62,8 +74,10 @@ class Service {
   Service(std::unique_ptr<Engine> engine, ServiceOptions options);
   ~Service();  // stops after the pass that runs; answers under way end in an error
 
-  // Throws kInvalidArgument for a request that makes no sense, and Refused when it cannot be taken now. The service
-  // must outlive the answers.
+  // All of the requests or none: throws kInvalidArgument for one that makes no sense and for more answers than may ever
+  // be under way, and Refused when they cannot be taken now. The service must outlive the answers.
+  std::vector<std::unique_ptr<Answers>> submit_all(std::vector<Request> requests,
+                                                   const std::shared_ptr<AnswerBell>& bell = nullptr);
   std::unique_ptr<Answers> submit(Request request);
 
   void stop_taking();  // refuses new requests from now on; those under way go on
@@ -71,6 +85,7 @@ class Service {
 
   bool failed() const;  // a pass failed in a way that no request caused; nothing runs any more
   EngineStats stats() const;
+  const ServiceOptions& options() const { return options_; }
   const Engine& engine() const { return *engine_; }  // what never changes: model, options, max_positions, check
 
  private:
@@ -85,6 +100,7 @@ class Service {
   };
 
   void run();
+  void refuse_unless_taken(std::int64_t answers) const;
   void take_requests();
   void deliver(std::vector<RequestUpdate> updates);
   void cancel(RequestId id);

@@ -20,8 +20,10 @@ struct ModelFacts {
   text::DateTime date;                        // what a chat template sees as today
 };
 
-// "fma-1-0123456789abcdef-0.1.0". Equal fingerprints mean equal bits.
-std::string system_fingerprint(std::string_view contract, std::string_view model_digest, std::string_view version);
+// "fma-1-0123456789abcdef-89abcdef-0.1.0": the contract, the model's weights, the settings that a request may leave
+// open, the version. Equal fingerprints mean equal bits for equal requests.
+std::string system_fingerprint(std::string_view contract, std::string_view model_digest,
+                               std::string_view settings_digest, std::string_view version);
 
 // Throws the 404 that a wrong model name gets.
 void check_model_name(std::string_view name, const ModelFacts& facts);

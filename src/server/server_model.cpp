@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <fstream>
+#include <sstream>
 #include <utility>
 
 #include "base/check.hpp"
+#include "base/sha256.hpp"
 #include "base/thread_pool.hpp"
 #include "checkpoint/digest.hpp"
 #include "ops/contract.hpp"
@@ -18,13 +21,31 @@ std::string name_of(const ServedModelOptions& options, const engine::ModelFiles&
   return options.name.empty() ? std::filesystem::canonical(files.path()).filename().string() : options.name;
 }
 
-std::string fingerprint_of(const Context& context, const engine::ModelFiles& files, const std::string& version,
-                           const model::LoadProgress& progress) {
+// Of what decides an answer to a request that does not say it: how a text becomes tokens, where an answer ends, how it
+// is sampled, what day it is, how long a text may be. Files count as they are, byte for byte.
+std::string settings_digest(const engine::ModelFiles& files, const ModelFacts& facts) {
+  Sha256 hash;
+  const auto add = [&](std::string_view text) { hash.update(text.data(), text.size()); };
+  for (const char* name :
+       {"generation_config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja"}) {
+    const std::ifstream file(std::filesystem::path(files.path()) / name, std::ios::binary);
+    std::ostringstream bytes;
+    if (file.is_open()) bytes << file.rdbuf();
+    add(fmt::format("{} {} {}\n", name, file.is_open(), bytes.str().size()));
+    add(bytes.str());
+  }
+  add(fmt::format("stop {} date {} context {}\n", fmt::join(files.stop_tokens(), ","), text::to_string(facts.date),
+                  facts.max_positions));
+  return to_hex(hash.finish());
+}
+
+std::string fingerprint_of(const Context& context, const engine::ModelFiles& files, const ModelFacts& facts,
+                           const std::string& version, const model::LoadProgress& progress) {
   ThreadPool pool(available_cores());
   const std::string digest = checkpoint::model_digest(files.checkpoint(), pool, progress);
   // Equal fingerprints mean equal bits, so that of a baseline must not look like one of a contract.
   const std::string promise = find_numerics(context.numerics()).reproducible ? "" : "unpinned-";
-  return promise + system_fingerprint(context.numerics(), digest, version);
+  return promise + system_fingerprint(context.numerics(), digest, settings_digest(files, facts), version);
 }
 
 std::unique_ptr<engine::Engine> make_engine(const model::Model& model, const ServedModelOptions& options,
@@ -34,6 +55,12 @@ std::unique_ptr<engine::Engine> make_engine(const model::Model& model, const Ser
   engine.kv_pages = engine::kv_pages_within(model, bytes, engine.page_size);
   require(engine.kv_pages > 0, "{} bytes of KV cache hold not one page of {} tokens, which takes {} bytes", bytes,
           engine.page_size, model::KvCache::bytes_per_page(model.context(), model.config(), engine.page_size));
+  // Else the memory of a machine would decide how long an answer may be.
+  require(engine.kv_pages * engine.page_size >= model.max_positions(),
+          "{:.2f} GiB of KV cache hold {} tokens, fewer than the {} of the longest text: say --context {} or less, or "
+          "give more with --kv-memory",
+          static_cast<double>(bytes) / static_cast<double>(1 << 30), engine.kv_pages * engine.page_size,
+          model.max_positions(), engine.kv_pages * engine.page_size);
   return std::make_unique<engine::Engine>(model, engine,
                                           text.has_tokenizer() ? std::optional(text.tokenizer()) : std::nullopt);
 }
@@ -59,11 +86,11 @@ ServedModel::ServedModel(const Context& context, const ServedModelOptions& optio
     : files_(options.folder), model_(context, files_.source(), options.context, progress) {
   facts_.id = name_of(options, files_);
   facts_.files = &files_;
-  facts_.fingerprint = fingerprint_of(context, files_, options.version, progress);
   facts_.created = seconds_since_1970();
   facts_.date = options.date;
   auto engine = make_engine(model_, options, files_.text());
   facts_.max_positions = engine->max_positions();
+  facts_.fingerprint = fingerprint_of(context, files_, facts_, options.version, progress);
   service_ = std::make_unique<engine::Service>(std::move(engine), options.service);
 }
 

@@ -81,6 +81,29 @@ TEST_F(ServiceTest, WhatCannotBeTakenIsRefusedWithTheReason) {
   EXPECT_TRUE(service->wait_until_idle(5s));
 }
 
+TEST_F(ServiceTest, SeveralRequestsAreTakenTogetherOrNotAtAll) {
+  const auto service = this->service({.max_queue = 3});
+  const auto bell = std::make_shared<AnswerBell>();
+  const auto several = [](std::size_t count) {
+    std::vector<Request> requests;
+    for (std::size_t i = 0; i < count; ++i) requests.push_back(sampled_request(10, 20, i));
+    return requests;
+  };
+  EXPECT_EQ(checkpoint::error_of([&] { service->submit_all(several(4)); }),
+            "4 answers at once; at most 3 may be under way");
+  std::vector<Request> with_a_bad_one = several(2);
+  with_a_bad_one[1].prompt.clear();
+  EXPECT_THROW(service->submit_all(with_a_bad_one), Error);
+  EXPECT_TRUE(service->wait_until_idle(0ms)) << "nothing of it was taken";
+  const auto answers = service->submit_all(several(2), bell);
+  EXPECT_THROW(service->submit_all(several(2)), Refused);
+  EXPECT_TRUE(bell->wait(10s));
+  for (std::size_t i = 0; i < answers.size(); ++i)
+    EXPECT_EQ(wait_for(*answers[i]).end->digest, answer_alone(*model_, sampled_request(10, 20, i)).end->digest);
+  bell->wait(0ms);
+  EXPECT_FALSE(bell->wait(10ms)) << "nothing comes any more";
+}
+
 TEST_F(ServiceTest, NextIsPatientAndNoLonger) {
   const auto service = this->service();
   const auto answers = service->submit(sampled_request(10, 1, 1));

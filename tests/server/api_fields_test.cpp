@@ -168,8 +168,9 @@ TEST(ApiErrors, TheLibrarysErrorsHaveAStatusEach) {
   EXPECT_EQ(told(engine::Refused(engine::Refusal::kStopped, "m")), "503 - stopped: m");
 }
 
-TEST(ApiFacts, TheFingerprintIsContractModelAndVersion) {
-  EXPECT_EQ(system_fingerprint("fma-1", "0123456789abcdef0123456789abcdef", "0.1.0"), "fma-1-0123456789abcdef-0.1.0");
+TEST(ApiFacts, TheFingerprintIsContractModelSettingsAndVersion) {
+  EXPECT_EQ(system_fingerprint("fma-1", "0123456789abcdef0123456789abcdef", "89abcdef01234567", "0.1.0"),
+            "fma-1-0123456789abcdef-89abcdef-0.1.0");
 }
 
 TEST(ApiFacts, TheModelIsListedAndFoundByItsName) {

@@ -1,0 +1,78 @@
+// What a fingerprint promises, and what may not decide how long an answer is.
+#include "server/server_model.hpp"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <set>
+#include <string>
+
+#include "checkpoint/support.hpp"
+
+namespace reprofuse::server {
+namespace {
+
+namespace fs = std::filesystem;
+
+class ServedModelTest : public testing::Test {
+ protected:
+  ServedModelTest() {
+    for (const auto& entry : fs::directory_iterator(REPROFUSE_EMBEDDED_MODEL))
+      fs::create_symlink(entry.path(), folder_.file(entry.path().filename().string()));
+    options_.folder = folder_.path();
+    options_.version = "0.1.0";
+  }
+  std::string fingerprint(const char* numerics = "fma-1", int threads = 1) const {
+    return ServedModel(Context::cpu(numerics, {}, threads), options_, {}).facts().fingerprint;
+  }
+  void append_to(const std::string& name, const std::string& text) {
+    const std::string whole = checkpoint::read_whole_file(folder_.file(name));
+    fs::remove(folder_.file(name));
+    checkpoint::write_file(folder_.file(name), whole + text);
+  }
+
+  checkpoint::TemporaryFolder folder_;
+  ServedModelOptions options_;
+};
+
+TEST_F(ServedModelTest, WhateverDecidesAnAnswerIsInTheFingerprint) {
+  const std::string first = fingerprint();
+  EXPECT_EQ(first.substr(0, 6), "fma-1-");
+  std::set<std::string> seen = {first};
+  const auto expect_another = [&](const char* what) { EXPECT_TRUE(seen.insert(fingerprint()).second) << what; };
+  options_.context = 512;
+  expect_another("the longest text");
+  options_.date = text::parse_date("2031-02-03");
+  expect_another("the date");
+  for (const char* name :
+       {"generation_config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja"}) {
+    append_to(name, "\n");
+    expect_another(name);
+  }
+  EXPECT_EQ(fingerprint("exact-1").substr(0, 8), "exact-1-");
+}
+
+TEST_F(ServedModelTest, WhatDecidesOnlyWhenAnAnswerComesIsNot) {
+  const std::string first = fingerprint();
+  options_.name = "another-name";
+  options_.engine.max_batch = 3;
+  options_.engine.max_rows = 17;
+  options_.engine.page_size = 16;
+  options_.engine.speculation = 4;
+  options_.engine.prefix_cache = false;
+  options_.kv_bytes = 100 << 20;
+  EXPECT_EQ(fingerprint("fma-1", 2), first);
+}
+
+TEST_F(ServedModelTest, ACacheTooSmallForOneTextIsRefusedAndSaysWhatWouldFit) {
+  options_.kv_bytes = 4 << 20;
+  const std::string error = checkpoint::error_of([&] { fingerprint(); });
+  EXPECT_NE(error.find("of KV cache hold 448 tokens, fewer than the 1024 of the longest text: say --context 448"),
+            std::string::npos)
+      << error;
+  options_.context = 448;
+  EXPECT_EQ(checkpoint::error_of([&] { fingerprint(); }), "");
+}
+
+}  // namespace
+}  // namespace reprofuse::server
