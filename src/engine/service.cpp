@@ -89,6 +89,7 @@ std::vector<std::unique_ptr<Answers>> Service::submit_all(std::vector<Request> r
 
   // Made before the lock is taken, since dropping one takes it too.
   std::vector<std::unique_ptr<Answers>> all;
+  all.reserve(requests.size());
   for (const Request& request : requests)
     all.push_back(
         std::unique_ptr<Answers>(new Answers(*this, std::make_shared<Answers::Inbox>(request.choices, bell))));

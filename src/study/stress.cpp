@@ -178,6 +178,7 @@ StressOutcome run_stress(const model::Model& model, const std::vector<engine::Re
   StressOutcome outcome{.schedule = schedule, .digests = {}, .stats = engine.stats()};
   for (std::size_t i = 0; i < requests.size(); ++i) {
     std::vector<std::string> choices;
+    choices.reserve(static_cast<std::size_t>(requests[i].choices));
     for (int choice = 0; choice < requests[i].choices; ++choice) choices.push_back(told[{i, choice}].hex());
     outcome.digests.push_back(combined_digest(choices));
   }
