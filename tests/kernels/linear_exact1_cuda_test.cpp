@@ -21,18 +21,22 @@ using cuda::exact1::Schedule;
 using test::Case;
 using test::kDTypes;
 
+cuda::exact1::Kernel kernel_of(cuda::exact1::Exchange exchange) {
+  return {.name = "test",
+          .function = nullptr,
+          .tile_m = 64,
+          .tile_n = 64,
+          .threads = 128,
+          .shared_bytes = 0,
+          .vector_loads = false,
+          .exchange = exchange,
+          .cost = {.chunk = 1, .start = 3},
+          .blocks_per_sm = 1};
+}
+
 // Where K must be split and the partials of all rows would be too many, rows go in parts. No GPU is needed to know.
 TEST(LinearExact1Schedule, LongRowsAreTakenInParts) {
-  const std::vector<cuda::exact1::Kernel> kernels = {{.name = "test",
-                                                      .function = nullptr,
-                                                      .tile_m = 64,
-                                                      .tile_n = 64,
-                                                      .threads = 128,
-                                                      .shared_bytes = 0,
-                                                      .vector_loads = false,
-                                                      .exchange = cuda::exact1::Exchange::kPartials,
-                                                      .cost = {.chunk = 1, .start = 1},
-                                                      .blocks_per_sm = 1}};
+  const std::vector<cuda::exact1::Kernel> kernels = {kernel_of(cuda::exact1::Exchange::kPartials)};
   cuda::exact1::Problem problem{.m = 4000, .k = 28672, .n = {8192}, .vector_loads = false};
   const std::int64_t rows = cuda::exact1::rows_at_once(kernels, problem);
   EXPECT_EQ(rows, 500);
@@ -40,6 +44,20 @@ TEST(LinearExact1Schedule, LongRowsAreTakenInParts) {
   EXPECT_FALSE(cuda::exact1::possible_schedules(kernels, problem).empty());
   problem = {.m = 4000, .k = 24576, .n = {8192}, .vector_loads = false};
   EXPECT_EQ(cuda::exact1::rows_at_once(kernels, problem), 4000);  // one block holds that many terms
+}
+
+// Forty tiles in clusters of three have fewer chunks each than in clusters of two; but where the device holds only 39
+// such clusters, the last tile would wait for all others.
+TEST(LinearExact1Schedule, ClustersThatDoNotFitTheDeviceAreLeftOut) {
+  const cuda::Device device{
+      .ordinal = 0, .sm_count = 132, .shared_bytes_per_block = 0, .major = 9, .minor = 0, .architecture = "sm_90"};
+  std::vector<cuda::exact1::Kernel> kernels = {kernel_of(cuda::exact1::Exchange::kCluster)};
+  const cuda::exact1::Problem problem{.m = 1, .k = 3072, .n = {40 * 64}, .vector_loads = false};
+  kernels[0].at_once = {132, 66, 40, 30, 22, 17, 15, 0};
+  EXPECT_EQ(cuda::exact1::choose_schedule(device, kernels, problem).splits, 3);
+  kernels[0].at_once[2] = 39;
+  EXPECT_EQ(cuda::exact1::choose_schedule(device, kernels, problem).splits, 2);
+  for (const Schedule schedule : cuda::exact1::possible_schedules(kernels, problem)) EXPECT_NE(schedule.splits, 8);
 }
 
 class LinearExact1Cuda : public ::testing::Test {
@@ -96,7 +114,7 @@ TEST_F(LinearExact1Cuda, EveryScheduleHasTheReferenceBitsAtTileEdges) {
 
 TEST_F(LinearExact1Cuda, EveryScheduleHasTheReferenceBitsAtRaggedShapes) {
   for (const DType dtype : kDTypes)
-    for (const std::int64_t n : {1, 63, 64, 65, 129, 300})
+    for (const std::int64_t n : {1, 63, 64, 65, 129, 193, 300, 385})
       for (const std::int64_t k : {1, 7, 8, 31, 32, 33, 127, 128, 136, 1032})
         expect_matches_when_made({.m = n % 11 + 1, .n = n, .k = k, .dtype = dtype, .bias = true});
 }

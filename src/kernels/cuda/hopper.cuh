@@ -45,17 +45,18 @@ __device__ inline void wait_phase(std::uint64_t* barrier, std::uint32_t parity) 
 
 // Contiguous bytes from global to shared memory, counted by the barrier; both ends and the size are multiples of 16.
 __device__ inline void copy_bytes(void* shared, const void* global, std::uint32_t bytes, std::uint64_t* barrier) {
-  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-                   shared_address(shared)),
-               "l"(global), "r"(bytes), "r"(shared_address(barrier))
-               : "memory");
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::"
+      "bytes [%0], [%1], %2, [%3];" ::"r"(shared_address(shared)),
+      "l"(global), "r"(bytes), "r"(shared_address(barrier))
+      : "memory");
 }
 
 // A box of a matrix that a tensor map describes: `column` and `row` are its first. What lies outside is zero.
 __device__ inline void copy_box(void* shared, const CUtensorMap* map, int column, int row, std::uint64_t* barrier) {
   asm volatile(
-      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];" ::
-          "r"(shared_address(shared)),
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_"
+      "tx::bytes [%0], [%1, {%3, %4}], [%2];" ::"r"(shared_address(shared)),
       "l"(reinterpret_cast<std::uint64_t>(map)), "r"(shared_address(barrier)), "r"(column), "r"(row)
       : "memory");
 }
@@ -77,18 +78,30 @@ __device__ inline void sync_consumers() {
   asm volatile("bar.sync 1, %0;" ::"n"(kThreads) : "memory");
 }
 
+// Warp groups take turns: one waits for its own, and passes on to another.
+__device__ inline void wait_for_turn(int group) {
+  asm volatile("bar.sync %0, 256;" ::"r"(2 + group) : "memory");
+}
+
+__device__ inline void pass_turn_to(int group) {
+  asm volatile("bar.arrive %0, 256;" ::"r"(2 + group) : "memory");
+}
+
 // Every thread of every block of the cluster; what they wrote to shared memory before can be read after.
 __device__ inline void sync_cluster() {
   __syncwarp();
-  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+  asm volatile(
+      "barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait."
+      "acquire.aligned;" ::
+          : "memory");
 }
 
-// The word at the same place in another block's shared memory.
-__device__ inline long long load_of_block(const long long* shared, std::uint32_t rank) {
+// Two words at the same place in another block's shared memory.
+__device__ inline longlong2 load_of_block(const long long* shared, std::uint32_t rank) {
   std::uint32_t address;
-  long long value;
+  longlong2 value;
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared_address(shared)), "r"(rank));
-  asm volatile("ld.shared::cluster.s64 %0, [%1];" : "=l"(value) : "r"(address) : "memory");
+  asm volatile("ld.shared::cluster.v2.s64 {%0, %1}, [%2];" : "=l"(value.x), "=l"(value.y) : "r"(address) : "memory");
   return value;
 }
 
@@ -140,6 +153,17 @@ __device__ inline void multiply_add<16>(int* sums, const std::uint32_t* a, std::
 }
 
 template <>
+__device__ inline void multiply_add<24>(int* sums, const std::uint32_t* a, std::uint64_t b) {
+  asm volatile(
+      "wgmma.mma_async.sync.aligned.m64n24k32.s32.u8.s8 "
+      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11}, "
+      "{%12, %13, %14, %15}, %16, 1;"
+      : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3]), "+r"(sums[4]), "+r"(sums[5]), "+r"(sums[6]),
+        "+r"(sums[7]), "+r"(sums[8]), "+r"(sums[9]), "+r"(sums[10]), "+r"(sums[11])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+}
+
+template <>
 __device__ inline void multiply_add<32>(int* sums, const std::uint32_t* a, std::uint64_t b) {
   asm volatile(
       "wgmma.mma_async.sync.aligned.m64n32k32.s32.u8.s8 "
@@ -152,11 +176,26 @@ __device__ inline void multiply_add<32>(int* sums, const std::uint32_t* a, std::
 }
 
 template <>
+__device__ inline void multiply_add<48>(int* sums, const std::uint32_t* a, std::uint64_t b) {
+  asm volatile(
+      "wgmma.mma_async.sync.aligned.m64n48k32.s32.u8.s8 "
+      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, "
+      "%14, %15, %16, %17, %18, %19, %20, %21, %22, %23}, "
+      "{%24, %25, %26, %27}, %28, 1;"
+      : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3]), "+r"(sums[4]), "+r"(sums[5]), "+r"(sums[6]),
+        "+r"(sums[7]), "+r"(sums[8]), "+r"(sums[9]), "+r"(sums[10]), "+r"(sums[11]), "+r"(sums[12]), "+r"(sums[13]),
+        "+r"(sums[14]), "+r"(sums[15]), "+r"(sums[16]), "+r"(sums[17]), "+r"(sums[18]), "+r"(sums[19]), "+r"(sums[20]),
+        "+r"(sums[21]), "+r"(sums[22]), "+r"(sums[23])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+}
+
+template <>
 __device__ inline void multiply_add<64>(int* sums, const std::uint32_t* a, std::uint64_t b) {
   asm volatile(
       "wgmma.mma_async.sync.aligned.m64n64k32.s32.u8.s8 "
       "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, "
+      "%30, %31}, "
       "{%32, %33, %34, %35}, %36, 1;"
       : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3]), "+r"(sums[4]), "+r"(sums[5]), "+r"(sums[6]),
         "+r"(sums[7]), "+r"(sums[8]), "+r"(sums[9]), "+r"(sums[10]), "+r"(sums[11]), "+r"(sums[12]), "+r"(sums[13]),

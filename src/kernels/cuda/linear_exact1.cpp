@@ -1,7 +1,6 @@
 #include "kernels/cuda/linear_exact1.hpp"
 
 #include <algorithm>
-#include <bit>
 
 #include "base/math.hpp"
 #include "kernels/cuda/backend.hpp"
@@ -174,7 +173,6 @@ Params CudaLinear::params(const kernels::LinearCall& call, const Group& group, R
   p.rows = reinterpret_cast<Row*>(memory + kWorkspaceHead);
   p.digits = memory + kWorkspaceHead + rows_bytes(p.m);
   p.splits = schedule.splits;
-  p.log2_splits = std::countr_zero(static_cast<unsigned>(schedule.splits));
   p.partials = reinterpret_cast<long long*>(p.digits + digits_bytes(p.m, p.k, kernel.tile_m));
   return p;
 }

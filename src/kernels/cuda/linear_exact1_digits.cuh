@@ -75,13 +75,35 @@ __device__ inline long long combined(int c0, int c1, int c2, int c3) {
   return sum;
 }
 
-// Takes the bias of the weights out of a whole sum, rounds, adds the bias of the layer.
-__device__ inline void store_result(const Params& p, const Output& out, int m, int n, const Row& row, int exponent,
+// A column of an output: what all of its results need. Beyond the last it has the last one's exponent and no use.
+struct Column {
+  int n, exponent;
+  float bias;
+
+  __device__ Column(const Output& out, int n_, int exponent_)
+      : n(n_), exponent(exponent_), bias(out.bias != nullptr && n < out.n ? out.bias[n] : 0.0f) {}
+  __device__ Column(const Output& out, int n_) : Column(out, n_, exponent_of(out, n_)) {}
+};
+
+// A whole sum, out of which the bias of the weights has been taken, rounded, and the bias of the layer added.
+__device__ inline float rounded(const Params& p, const Output& out, int m, const Column& column, const Row& row,
+                                long long sum) {
+  float y = row.finite ? result(sum, row.exponent, column.exponent) : __uint_as_float(0x7fffffffu);
+  if (out.bias != nullptr) y = __fadd_rn(y, column.bias);
+  record_if_not_finite(p.record, p.op, p.record_row + m, p.record_column + out.first_column + column.n, y);
+  return y;
+}
+
+// Whether results of even and odd columns can be stored together.
+__device__ inline bool stores_pairs(const Output& out) {
+  return reinterpret_cast<std::uintptr_t>(out.y) % 8 == 0 && out.y_stride % 2 == 0;
+}
+
+__device__ inline void store_result(const Params& p, const Output& out, int m, const Column& column, const Row& row,
                                     long long sum) {
-  float y = row.finite ? result(sum - row.offset, row.exponent, exponent) : __uint_as_float(0x7fffffffu);
-  if (out.bias != nullptr) y = __fadd_rn(y, out.bias[n]);
-  record_if_not_finite(p.record, p.op, p.record_row + m, p.record_column + out.first_column + n, y);
-  asm volatile("st.global.f32 [%0], %1;" ::"l"(out.y + m * out.y_stride + n), "f"(y) : "memory");  // in its turn
+  const float y = rounded(p, out, m, column, row, sum);
+  float* to = out.y + m * out.y_stride + column.n;
+  asm volatile("st.global.f32 [%0], %1;" ::"l"(to), "f"(y) : "memory");  // in its turn
 }
 
 }  // namespace reprofuse::cuda::exact1

@@ -92,7 +92,7 @@ __device__ inline void store_sums(const Params& p, const Output& out, int m0, in
     if (p.splits > 1)
       p.partials[(std::int64_t{blockIdx.x} * p.m + m) * p.columns + out.first_column + column] = sum;
     else
-      store_result(p, out, m, column, p.rows[m], exponent_of(out, column), sum);
+      store_result(p, out, m, Column(out, column), p.rows[m], sum - p.rows[m].offset);
   }
 }
 

@@ -18,6 +18,7 @@ inline constexpr int kMaxOutputs = 8;  // fused in one launch
 inline constexpr int kDigits = 3;      // of an activation or a weight, highest first
 inline constexpr int kClasses = 4;     // of digit products: those of class c weigh 2^(8 (4 - c))
 inline constexpr int kChunk = 128;     // terms that travel through shared memory together
+inline constexpr int kMostSplits = 8;  // blocks that share K: every device that has clusters has them of eight
 
 // A class gets at most 128 * 128 + 2 * 255 * 128 per term, and 32 bits hold so many chunks of that.
 inline constexpr int kMaxChunks = 192;
@@ -55,13 +56,12 @@ struct Params {
   Row* rows;             // [m]
   int row_tiles;         // tiles of rows
   int column_tiles;      // tiles of columns, of all outputs
-  int splits;            // blocks that share K: a power of two
-  int log2_splits;
-  long long* partials;  // [splits, m, columns], of kernels whose blocks cannot reach each other
-  int count;            // outputs
-  int columns;          // of all outputs of this launch
-  int record_row;       // of x's first row, over the whole call
-  int record_column;    // of the first output, over the whole op
+  int splits;            // blocks that share K
+  long long* partials;   // [splits, m, columns], of kernels whose blocks cannot reach each other
+  int count;             // outputs
+  int columns;           // of all outputs of this launch
+  int record_row;        // of x's first row, over the whole call
+  int record_column;     // of the first output, over the whole op
   unsigned op;
   Record* record;
   Output outputs[kMaxOutputs];

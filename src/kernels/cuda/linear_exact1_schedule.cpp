@@ -11,7 +11,6 @@
 namespace reprofuse::cuda::exact1 {
 namespace {
 
-constexpr int kSplits[] = {1, 2, 4, kMostSplits};  // a cluster can have eight blocks on every device that has clusters
 static_assert(kMaxTerms <= std::int64_t{kMostSplits} * kMaxChunks * kChunk, "enough for the largest k");
 
 std::int64_t chunks_of(const Problem& problem) {
@@ -28,8 +27,26 @@ bool can_split(const Kernel& kernel, const Problem& problem, int splits) {
   if (splits > chunks_of(problem) || ceil_div<std::int64_t>(chunks_of(problem), splits) > kMaxChunks) return false;
   if (kernel.exchange == Exchange::kNone) return splits == 1;
   if (ceil_div<std::int64_t>(problem.m, kernel.tile_m) > kMaxGridYZ) return false;
-  if (splits == 1 || kernel.exchange == Exchange::kCluster) return true;
+  if (kernel.exchange == Exchange::kCluster) return kernel.at_once[static_cast<std::size_t>(splits - 1)] > 0;
+  if (splits == 1) return true;
   return problem.m <= kMaxGridYZ && partial_bytes(problem, splits) <= kMaxPartialBytes;
+}
+
+// How many clusters of so many blocks the device holds: each lies within a group of multiprocessors, and how large
+// those are is the device's own affair.
+int clusters_at_once(const Kernel& kernel, int blocks) {
+  cudaLaunchAttribute cluster{};
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim = {static_cast<unsigned>(blocks), 1, 1};
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(blocks));
+  config.blockDim = dim3(static_cast<unsigned>(kernel.threads));
+  config.dynamicSmemBytes = static_cast<std::size_t>(kernel.shared_bytes);
+  config.attrs = &cluster;
+  config.numAttrs = 1;
+  int count = 0;
+  check(cudaOccupancyMaxActiveClusters(&count, kernel.function, &config), "cudaOccupancyMaxActiveClusters");
+  return count;
 }
 
 }  // namespace
@@ -46,6 +63,9 @@ std::vector<Kernel> load_kernels(const Device& device, DType dtype) {
     check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&kernel.blocks_per_sm, kernel.function, kernel.threads,
                                                         static_cast<std::size_t>(kernel.shared_bytes)),
           "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
+    if (kernel.exchange != Exchange::kCluster) continue;
+    for (int blocks = 1; blocks <= kMostSplits; ++blocks)
+      kernel.at_once[static_cast<std::size_t>(blocks - 1)] = clusters_at_once(kernel, blocks);
   }
   return kernels;
 }
@@ -63,7 +83,7 @@ std::vector<Schedule> find_schedules(const std::vector<Kernel>& kernels, const P
   std::vector<Schedule> possible;
   for (std::size_t i = 0; i < kernels.size(); ++i) {
     if (kernels[i].blocks_per_sm == 0 || (kernels[i].vector_loads && !problem.vector_loads)) continue;
-    for (const int splits : kSplits)
+    for (int splits = 1; splits <= kMostSplits; ++splits)
       if (can_split(kernels[i], problem, splits)) possible.push_back({static_cast<int>(i), splits});
   }
   return possible;
@@ -86,16 +106,15 @@ std::vector<Schedule> possible_schedules(const std::vector<Kernel>& kernels, con
 
 namespace {
 
-constexpr double kLargestCluster = 1.4;  // few of them fit on a device at a time
-
 double expected_time(const Device& device, const Kernel& kernel, const Problem& problem, int splits) {
-  const auto slots = static_cast<double>(device.sm_count) * kernel.blocks_per_sm;
-  const double rounds = static_cast<double>(tiles_of(kernel, problem) * splits) / slots;
+  const auto tiles = static_cast<double>(tiles_of(kernel, problem));
+  const double rounds = kernel.exchange == Exchange::kCluster
+                            ? tiles / kernel.at_once[static_cast<std::size_t>(splits - 1)]
+                            : tiles * splits / (static_cast<double>(device.sm_count) * kernel.blocks_per_sm);
   const auto chunks = static_cast<double>(ceil_div<std::int64_t>(chunks_of(problem), splits));
   if (kernel.exchange == Exchange::kNone) return (std::ceil(rounds) * chunks + kernel.cost.start) * kernel.cost.chunk;
   // Few rounds: the last counts as a whole one. Many: blocks that end early make room for others.
-  const double time = (rounds <= 2 ? std::ceil(rounds) : rounds) * (chunks + kernel.cost.start) * kernel.cost.chunk;
-  return kernel.exchange == Exchange::kCluster && splits == kMostSplits ? time * kLargestCluster : time;
+  return (rounds <= 2 ? std::ceil(rounds) : rounds) * (chunks + kernel.cost.start) * kernel.cost.chunk;
 }
 
 }  // namespace

@@ -2,11 +2,13 @@
 // choice made here can move a bit.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "kernels/cuda/device.hpp"
+#include "kernels/cuda/linear_exact1_params.hpp"
 #include "reprofuse/types.hpp"
 
 namespace reprofuse::cuda::exact1 {
@@ -34,7 +36,8 @@ struct Kernel {
   bool vector_loads;  // needs 16-byte aligned weight rows of 16-bit weights
   Exchange exchange;
   Cost cost;
-  int blocks_per_sm = 0;  // on the device
+  int blocks_per_sm = 0;                   // on the device
+  std::array<int, kMostSplits> at_once{};  // clusters of 1, 2, ... blocks that the device holds
 };
 
 // With the products of a warp group of compute capability 9.0; empty where the format has none.
@@ -66,7 +69,6 @@ std::vector<Schedule> possible_schedules(const std::vector<Kernel>& kernels, con
 // The one expected to be fastest.
 Schedule choose_schedule(const Device& device, const std::vector<Kernel>& kernels, const Problem& problem);
 
-inline constexpr int kMostSplits = 8;
 inline constexpr std::size_t kMaxPartialBytes = std::size_t{64} << 20;
 std::size_t partial_bytes(const Problem& problem, int splits);  // SIZE_MAX where the number does not fit
 

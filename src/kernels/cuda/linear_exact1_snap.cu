@@ -46,16 +46,8 @@ __device__ float4 load_terms(const Params& p, int m, int k) {
                      k + 3 < p.k ? x[3] : 0.0f);
 }
 
-// Byte `shift / 8` of four integers whose bytes are balanced digits.
-__device__ std::uint32_t digit_of(const std::uint32_t (&x)[4], int shift) {
-  return (x[0] >> shift & 0xff) | (x[1] >> shift & 0xff) << 8 | (x[2] >> shift & 0xff) << 16 |
-         (x[3] >> shift & 0xff) << 24;
-}
-
-// Vectors of a row that a thread holds at a time: all of them, up to 16384 terms.
-constexpr int kHeld = 8;
-constexpr int kHeldTerms = kHeld * kThreads * 4;
-
+// kHeld: vectors of a row that a thread holds at a time.
+template <int kHeld>
 __device__ void load_held(const Params& p, int m, int first, float4 (&held)[kHeld]) {
 #pragma unroll
   for (int i = 0; i < kHeld; ++i) {
@@ -69,23 +61,40 @@ __device__ std::uint32_t max_magnitude(const float4& x) {
               umax(__float_as_uint(x.z) & kMagnitude, __float_as_uint(x.w) & kMagnitude));
 }
 
-// The digits of four terms go to their places in the three planes; returns the sum of the integers.
+// A row whose largest magnitude is not finite has no exponent; any will do, since no result is made of it.
+__device__ int exponent_of_row(std::uint32_t max) {
+  return activation_exponent(max < kInfinity ? max : 0);
+}
+
+// The digits of four terms go to their places in three planes; returns the sum of the integers.
 __device__ long long store_digits(const float4& x, float scale, std::uint8_t* to, int plane) {
   const std::int32_t snapped[4] = {snap_activation(x.x, scale), snap_activation(x.y, scale),
                                    snap_activation(x.z, scale), snap_activation(x.w, scale)};
-  std::uint32_t balanced[4];
+  std::uint32_t balanced[4], digits[kDigits];
 #pragma unroll
   for (int e = 0; e < 4; ++e) balanced[e] = (static_cast<std::uint32_t>(snapped[e]) + 0x808080u) ^ 0x808080u;
-  *reinterpret_cast<std::uint32_t*>(to) = digit_of(balanced, 16);
-  *reinterpret_cast<std::uint32_t*>(to + plane) = digit_of(balanced, 8);
-  *reinterpret_cast<std::uint32_t*>(to + 2 * plane) = digit_of(balanced, 0);
+  gather_digits(balanced, digits[0], digits[1], digits[2]);
+#pragma unroll
+  for (int d = 0; d < kDigits; ++d) *reinterpret_cast<std::uint32_t*>(to + d * plane) = digits[d];
   return 0ll + snapped[0] + snapped[1] + snapped[2] + snapped[3];
 }
 
+// The row on its way to the L2, should it not be there: weights are about to take all of the memory's bandwidth.
+__device__ void prefetch_row(const Params& p) {
+#if __CUDA_ARCH__ >= 900
+  const float* row = p.x + blockIdx.x * p.x_stride;
+  for (int k = threadIdx.x * 32; blockIdx.x < p.m && k < p.k; k += kThreads * 32)
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(row + k));
+#endif
+}
+
 // One block per row, padding included.
+template <int kHeld>
 __global__ __launch_bounds__(kThreads) void snap_activations(const __grid_constant__ Params p) {
   let_next_kernel_start();
+  prefetch_row(p);
   wait_for_previous_kernel();
+  constexpr int kHeldTerms = kHeld * kThreads * 4;
   const int m = blockIdx.x, padded_k = p.chunks * kChunk;
   float4 held[kHeld];
   std::uint32_t max = 0;
@@ -95,7 +104,7 @@ __global__ __launch_bounds__(kThreads) void snap_activations(const __grid_consta
     for (const float4& x : held) max = umax(max, max_magnitude(x));
   }
   max = block_max(max);
-  const int exponent = activation_exponent(max < kInfinity ? max : 0);
+  const int exponent = exponent_of_row(max);
   const float scale = activation_scale(exponent);
   const int plane = p.tile_m * kChunk;
   std::uint8_t* row =
@@ -115,6 +124,10 @@ __global__ __launch_bounds__(kThreads) void snap_activations(const __grid_consta
   if (threadIdx.x == 0 && m < p.m) p.rows[m] = {sum << kWeightBits, exponent, max < kInfinity};
 }
 
+const void* const kSnapKernels[] = {reinterpret_cast<const void*>(&snap_activations<2>),
+                                    reinterpret_cast<const void*>(&snap_activations<4>),
+                                    reinterpret_cast<const void*>(&snap_activations<8>)};
+
 __global__ __launch_bounds__(kThreads) void add_partials(const __grid_constant__ Params p) {
   let_next_kernel_start();
   wait_for_previous_kernel();
@@ -128,7 +141,7 @@ __global__ __launch_bounds__(kThreads) void add_partials(const __grid_constant__
   int i = p.count - 1;
   while (i > 0 && p.outputs[i].first_column > column) --i;
   const int n = column - p.outputs[i].first_column;
-  store_result(p, p.outputs[i], m, n, p.rows[m], exponent_of(p.outputs[i], n), sum);
+  store_result(p, p.outputs[i], m, Column(p.outputs[i], n), p.rows[m], sum - p.rows[m].offset);
 }
 
 struct WeightRows {
@@ -159,9 +172,11 @@ __global__ __launch_bounds__(kThreads) void weight_exponents(const WeightRows p)
 
 }  // namespace
 
+// The shortest code that holds a row, which is on the way of every layer.
 cudaError_t launch_snap_activations(const Params& params, cudaStream_t stream) {
   const dim3 grid(params.row_tiles * params.tile_m);
-  return launch_kernel(reinterpret_cast<const void*>(snap_activations), {grid, kThreads}, params, stream);
+  const int vectors = ceil_div(params.k, kThreads * 4);  // of a thread
+  return launch_kernel(kSnapKernels[vectors <= 2 ? 0 : vectors <= 4 ? 1 : 2], {grid, kThreads}, params, stream);
 }
 
 cudaError_t launch_add_partials(const Params& params, cudaStream_t stream) {
@@ -179,7 +194,9 @@ cudaError_t launch_weight_exponents(const WeightView& weight, std::uint8_t* expo
 
 cudaError_t load_snap_kernels() {
   cudaFuncAttributes attributes;
-  cudaError_t status = cudaFuncGetAttributes(&attributes, snap_activations);
+  cudaError_t status = cudaSuccess;
+  for (const void* kernel : kSnapKernels)
+    if (status == cudaSuccess) status = cudaFuncGetAttributes(&attributes, kernel);
   if (status == cudaSuccess) status = cudaFuncGetAttributes(&attributes, add_partials);
   return status;
 }

@@ -24,33 +24,44 @@ struct WgmmaShape {
   static constexpr bool kManyTiles = kManyTiles_;
   static constexpr int kTileN = kGroups * kGroupRows;
   static constexpr int kConsumers = kGroups * kGroupThreads;
-  // Sums of many rows need more registers than an even share. They change hands by the warp group, so that the
-  // producer is one too.
+  // Where products take long, warp groups issue them in turn: the others make digits meanwhile.
+  static constexpr bool kTurns = kTileM >= 32 && kGroups > 1;
+  // Sums of many rows need more registers than an even share. They change hands by the warp group, so that the producer
+  // is one too.
   static constexpr bool kMoveRegisters = kTileM * kGroups >= 128;
   static constexpr int kProducerRegisters = 24, kConsumerRegisters = 240;
   static constexpr int kThreads = kConsumers + (kMoveRegisters ? kGroupThreads : kWarp);
   static constexpr int kBoxBytes = kGroupRows * kBoxTerms * 2;
   static constexpr int kWeightBytes = kTileN * kChunk * 2;
-  static constexpr int kPlaneBytes = kTileM * kChunk;  // one digit of the rows of x
-  static constexpr int kStageBytes = kWeightBytes + kDigits * kPlaneBytes;
-  static constexpr int kSharedBytes = kStages * kStageBytes + 2 * kStages * 8;
+  static constexpr int kPlaneBytes = kTileM * kChunk;        // one digit of the rows of x
+  static constexpr int kDigitBytes = kDigits * kPlaneBytes;  // all of them
+  static constexpr int kStageBytes = kWeightBytes + kDigitBytes;
   static constexpr int kSumPitch = kTileN + 4;  // of the sums that a block shows its cluster
   static_assert(kStageBytes % 1024 == 0, "pieces are swapped by address");
   static_assert(kTileM * kSumPitch * 8 <= kStages * kStageBytes, "they take the place of the stages");
 };
 
+// What a block has in shared memory besides: barriers, and what it knows of its tile's rows of x and of weights.
+template <typename S>
+struct Notes {
+  std::uint64_t full[S::kStages];
+  std::uint64_t empty[S::kStages];
+  Row rows[S::kTileM];  // their offsets: what this block takes out of its sums
+  int exponents[S::kTileN];
+};
+
 template <typename S>
 struct Stages {
-  unsigned char* memory;
-  std::uint64_t* full;
-  std::uint64_t* empty;
+  static constexpr int kStagesBytes = S::kStages * S::kStageBytes;
+  static constexpr int kBytes = kStagesBytes + static_cast<int>(sizeof(Notes<S>));
+  static_assert(kBytes * S::kBlocks <= 227 << 10, "what a multiprocessor of 9.0 has");
 
-  __device__ explicit Stages(unsigned char* shared)
-      : memory(shared),
-        full(reinterpret_cast<std::uint64_t*>(shared + S::kStages * S::kStageBytes)),
-        empty(full + S::kStages) {}
+  unsigned char* memory;
+
+  __device__ explicit Stages(unsigned char* shared) : memory(shared) {}
   __device__ unsigned char* weights(int stage) const { return memory + stage * S::kStageBytes; }
   __device__ unsigned char* digits(int stage) const { return weights(stage) + S::kWeightBytes; }
+  __device__ Notes<S>& notes() const { return *reinterpret_cast<Notes<S>*>(memory + kStagesBytes); }
 };
 
 // A place in the ring of stages, and the parity of its turn.
@@ -86,8 +97,8 @@ struct Share {
     tile = S::kManyTiles ? blockIdx.x : 0;
     tiles = S::kManyTiles ? p.row_tiles * p.column_tiles : 1;
     step = S::kManyTiles ? gridDim.x : 1;
-    begin = S::kManyTiles ? 0 : p.chunks * blockIdx.x >> p.log2_splits;
-    end = S::kManyTiles ? p.chunks : p.chunks * (blockIdx.x + 1) >> p.log2_splits;
+    begin = S::kManyTiles ? 0 : p.chunks * blockIdx.x / p.splits;
+    end = S::kManyTiles ? p.chunks : p.chunks * (blockIdx.x + 1) / p.splits;
   }
   // Tiles of the same weight rows come one after another, so that blocks side by side read them from the cache.
   __device__ Tile at(int which) const {
@@ -102,20 +113,19 @@ struct Share {
 // of one piece lie in different banks. Rows and terms beyond the edge are zero.
 template <typename S>
 __device__ inline void fetch_weights(const Tile& tile, const Stages<S>& stages, int stage, int chunk) {
-  arrive_expecting(&stages.full[stage], S::kStageBytes);
+  arrive_expecting(&stages.notes().full[stage], S::kStageBytes);
 #pragma unroll
   for (int group = 0; group < S::kGroups; ++group)
 #pragma unroll
     for (int box = 0; box < kChunk / kBoxTerms; ++box)
       copy_box(stages.weights(stage) + (group * (kChunk / kBoxTerms) + box) * S::kBoxBytes, &tile.out.map,
-               chunk * kChunk + box * kBoxTerms, tile.n0 + group * kGroupRows, &stages.full[stage]);
+               chunk * kChunk + box * kBoxTerms, tile.n0 + group * kGroupRows, &stages.notes().full[stage]);
 }
 
 template <typename S>
 __device__ inline void fetch_digits(const Params& p, const Tile& tile, const Stages<S>& stages, int stage, int chunk) {
-  const std::uint8_t* from =
-      p.digits + (static_cast<std::int64_t>(tile.row_tile) * p.chunks + chunk) * (kDigits * S::kPlaneBytes);
-  copy_bytes(stages.digits(stage), from, kDigits * S::kPlaneBytes, &stages.full[stage]);
+  const std::uint8_t* from = p.digits + (static_cast<std::int64_t>(tile.row_tile) * p.chunks + chunk) * S::kDigitBytes;
+  copy_bytes(stages.digits(stage), from, S::kDigitBytes, &stages.notes().full[stage]);
 }
 
 // By one thread. Weights are constants, so the first of them are on their way before the kernel that makes the digits
@@ -132,7 +142,7 @@ __device__ inline void produce(const Params& p, const Share<S>& share, const Sta
     const Tile tile = share.at(t);
     for (int chunk = share.begin + (t == share.tile ? ahead : 0); chunk < share.end; ++chunk, ++i) {
       const int stage = i % S::kStages;
-      if (i >= S::kStages) wait_phase(&stages.empty[stage], (i / S::kStages - 1) & 1);
+      if (i >= S::kStages) wait_phase(&stages.notes().empty[stage], (i / S::kStages - 1) & 1);
       fetch_weights<S>(tile, stages, stage, chunk);
       fetch_digits<S>(p, tile, stages, stage, chunk);
     }

@@ -13,7 +13,7 @@ Kernel kernel(const char* name, Cost cost) {
           .tile_m = kTileM,
           .tile_n = S::kTileN,
           .threads = S::kThreads,
-          .shared_bytes = S::kSharedBytes,
+          .shared_bytes = Stages<S>::kBytes,
           .vector_loads = true,
           .exchange = kManyTiles ? Exchange::kNone : Exchange::kCluster,
           .cost = cost};
@@ -22,13 +22,15 @@ Kernel kernel(const char* name, Cost cost) {
 // Costs as an H200 showed them.
 template <typename W>
 std::vector<Kernel> table() {
-  return {kernel<W, 8, 1, 4, 2>("wgmma 8x64, two blocks", {.chunk = 1.03, .start = 4}),
-          kernel<W, 8, 1, 3, 3>("wgmma 8x64, three blocks", {.chunk = 1.4, .start = 4}),
-          kernel<W, 16, 1, 4, 2>("wgmma 16x64", {.chunk = 1.12, .start = 4}),
-          kernel<W, 32, 2, 5, 1>("wgmma 32x128", {.chunk = 1.23, .start = 5.7}),
-          kernel<W, 32, 2, 5, 1, true>("wgmma 32x128, many tiles", {.chunk = 1.13, .start = 5.7}),
-          kernel<W, 64, 2, 4, 1>("wgmma 64x128", {.chunk = 1.48, .start = 6.6}),
-          kernel<W, 64, 2, 4, 1, true>("wgmma 64x128, many tiles", {.chunk = 1.42, .start = 6.6})};
+  return {kernel<W, 8, 1, 3, 3>("wgmma 8x64, three blocks", {.chunk = 1.13, .start = 11}),
+          kernel<W, 8, 2, 5, 1>("wgmma 8x128", {.chunk = 1, .start = 8}),
+          kernel<W, 8, 3, 4, 1>("wgmma 8x192", {.chunk = 1.35, .start = 8}),
+          kernel<W, 16, 2, 5, 1>("wgmma 16x128", {.chunk = 1.1, .start = 8}),
+          kernel<W, 32, 2, 5, 1>("wgmma 32x128", {.chunk = 1.25, .start = 10}),
+          kernel<W, 32, 2, 5, 1, true>("wgmma 32x128, many tiles", {.chunk = 1.2, .start = 10}),
+          kernel<W, 32, 3, 3, 1>("wgmma 32x192", {.chunk = 2.05, .start = 5.9}),
+          kernel<W, 64, 2, 4, 1>("wgmma 64x128", {.chunk = 1.6, .start = 9}),
+          kernel<W, 64, 2, 4, 1, true>("wgmma 64x128, many tiles", {.chunk = 1.6, .start = 9.2})};
 }
 
 }  // namespace
