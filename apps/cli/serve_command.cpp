@@ -206,6 +206,10 @@ void add_network_options(CLI::App& command, ServeArguments& arguments) {
                   "A site whose pages may ask from a browser, as https://example.org; may be given more than once")
       ->type_name("ORIGIN")
       ->expected(1);
+  command.add_flag("--allow-priority", server.rules.allow_priority,
+                   "Let clients say, by the field priority, whose answers go first");
+  command.add_flag("--report-cached-tokens", server.rules.report_cached_tokens,
+                   "Say in the usage how much of a prompt the prefix cache had, which tells what others asked");
   add_number<std::size_t>(command, "--max-connections", server.max_connections, 1, 65536,
                           "Open connections; one more is refused");
   add_number<std::int64_t>(command, "--max-body", arguments.max_body_mebibytes, 1, 1024, "Largest request in MiB");

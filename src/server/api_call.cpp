@@ -66,6 +66,16 @@ int read_choices(Fields& fields) {
   return static_cast<int>(choices);
 }
 
+// Whoever goes first makes others wait, so it is not for every client to say.
+int read_priority(Fields& fields, const CallRules& rules) {
+  const auto priority = fields.integer("priority", INT32_MIN, INT32_MAX).value_or(0);
+  if (priority != 0 && !rules.allow_priority)
+    throw bad_request(
+        fmt::format("priority is {}; this server was started without --allow-priority and takes only 0", priority),
+        "priority", "unsupported_value");
+  return static_cast<int>(priority);
+}
+
 // One string or a list of them.
 std::vector<std::string> read_stop_strings(Fields& fields) {
   const Json* stop = fields.find("stop");
@@ -108,17 +118,18 @@ void read_ends(Fields& fields, const ModelFacts& facts, Call& call, engine::Requ
 
 }  // namespace
 
-engine::Request read_common_fields(Fields& fields, const ModelFacts& facts, Call& call) {
+engine::Request read_common_fields(Fields& fields, const ModelFacts& facts, const CallRules& rules, Call& call) {
   if (const auto model = fields.string("model")) check_model_name(*model, facts);
   engine::Request request;
   request.sampling = read_sampling(fields, facts);
   request.sampling.seed = read_seed(fields);
   request.choices = read_choices(fields);
-  request.priority = static_cast<int>(fields.integer("priority", INT32_MIN, INT32_MAX).value_or(0));
+  request.priority = read_priority(fields, rules);
   read_ends(fields, facts, call, request);
   request.skip_special_tokens = fields.boolean("skip_special_tokens").value_or(true);
   request.digest = fields.boolean("digest").value_or(false);
   read_stream_options(fields, call);
+  call.report_cached_tokens = rules.report_cached_tokens;
   call.return_token_ids = fields.boolean("return_token_ids").value_or(false);
   call.tokens_as_ids = fields.boolean("return_tokens_as_token_ids").value_or(false);
   call.prompt_logprobs = static_cast<int>(fields.integer("prompt_logprobs", 0, sampling::kMaxLogprobs).value_or(-1));
@@ -128,6 +139,27 @@ engine::Request read_common_fields(Fields& fields, const ModelFacts& facts, Call
   fields.accept(kHarmless);
   fields.allow_only(kFixed);
   return request;
+}
+
+void check_text_length(std::string_view text, const ModelFacts& facts, const std::string& param) {
+  constexpr std::size_t kShrinkage = 4;  // more than by normalisation, whose most is a third of the bytes, for Hangul
+  const std::size_t longest = facts.files->text().tokenizer().longest_token_bytes();
+  if (text.size() <= static_cast<std::size_t>(facts.max_positions) * longest * kShrinkage) return;
+  throw bad_request(fmt::format("{} is a text of {} bytes, which is longer than a context of {} tokens can hold", param,
+                                text.size(), facts.max_positions),
+                    param, "context_length_exceeded");
+}
+
+void check_prompt_likelihoods(const Call& call, std::int64_t per_token, std::int64_t times, const std::string& param) {
+  std::int64_t tokens = 0;
+  for (const engine::Request& request : call.requests) tokens += static_cast<std::int64_t>(request.prompt.size());
+  const std::int64_t all = tokens * per_token * times;
+  if (all <= kMaxPromptLikelihoods) return;
+  throw bad_request(
+      fmt::format("{} tokens of prompts with {} likelihoods each, for {} choices, are {} likelihoods, more "
+                  "than the {} that a reply may have",
+                  tokens, per_token, times, all, kMaxPromptLikelihoods),
+      param, "invalid_value");
 }
 
 engine::Request request_for(std::vector<std::int32_t> prompt, const engine::Request& request,

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/request.hpp"
@@ -16,11 +17,21 @@ namespace reprofuse::server {
 inline constexpr int kMaxChoices = 128;            // n
 inline constexpr std::int64_t kMaxAnswers = 4096;  // prompts times n
 
+// More likelihoods of a prompt's tokens, once for each choice that shows them, take too much memory to write.
+inline constexpr std::int64_t kMaxPromptLikelihoods = std::int64_t{1} << 20;
+
+// What whoever runs the server lets clients do.
+struct CallRules {
+  bool allow_priority = false;
+  bool report_cached_tokens = false;  // tells whoever asks what others have asked
+};
+
 struct Call {
   std::vector<engine::Request> requests;  // one for each prompt; prompt i of a reply is requests[i]
   bool stream = false;
-  bool include_usage = false;     // a last chunk with the usage
-  bool continuous_usage = false;  // the usage so far in every chunk
+  bool include_usage = false;         // a last chunk with the usage
+  bool continuous_usage = false;      // the usage so far in every chunk
+  bool report_cached_tokens = false;  // in the usage
   bool return_token_ids = false;
   bool tokens_as_ids = false;  // tokens of log-probabilities as "token_id:7"
   int logprobs = -1;           // as the client asked; a request's may be more
@@ -29,7 +40,14 @@ struct Call {
 };
 
 // Fields that both kinds have, into `call`; returns the request that each prompt's is made from.
-engine::Request read_common_fields(Fields& fields, const ModelFacts& facts, Call& call);
+engine::Request read_common_fields(Fields& fields, const ModelFacts& facts, const CallRules& rules, Call& call);
+
+// Throws the 400 of a text of so many bytes that it cannot have few enough tokens, before anybody encodes it.
+void check_text_length(std::string_view text, const ModelFacts& facts, const std::string& param);
+
+// Throws the 400 of a call whose reply would have too many likelihoods of prompts: `per_token` for each token of a
+// prompt, `times` over.
+void check_prompt_likelihoods(const Call& call, std::int64_t per_token, std::int64_t times, const std::string& param);
 
 // `request` for this prompt. Its max_tokens are those `given`, for which there must be room, or else `preferred` or
 // what room there is. Throws the 400 of a prompt that is empty or too long; `param` is the field that holds it.

@@ -36,11 +36,11 @@ int read_chat_logprobs(Fields& fields) {
 
 }  // namespace
 
-ChatCall parse_chat(std::string_view body, const ModelFacts& facts) {
+ChatCall parse_chat(std::string_view body, const ModelFacts& facts, const CallRules& rules) {
   const Json root = parse_object(body);
   Fields fields(root);
   ChatCall call;
-  engine::Request common = read_common_fields(fields, facts, call);
+  engine::Request common = read_common_fields(fields, facts, rules, call);
   call.logprobs = read_chat_logprobs(fields);
   common.logprobs = call.logprobs;
   const auto max_tokens = read_max_tokens(fields);
@@ -50,6 +50,7 @@ ChatCall parse_chat(std::string_view body, const ModelFacts& facts) {
   const std::int64_t preferred =
       facts.files->checkpoint().generation_config().max_new_tokens.value_or(facts.max_positions);
   call.requests.push_back(request_for(std::move(prompt), common, max_tokens, preferred, facts, "messages"));
+  check_prompt_likelihoods(call, call.prompt_logprobs + 1, 1, "prompt_logprobs");
   return call;
 }
 

@@ -37,6 +37,7 @@ std::vector<std::int32_t> entry_tokens(const Json& entry, bool add_special_token
   if (text == nullptr) return read_token_ids(entry, facts.files->checkpoint().config().vocab_size, param);
   const engine::TextFormat& format = facts.files->text();
   return reading(param, [&] {
+    check_text_length(*text, facts, param);
     return add_special_tokens ? format.encode_prompt(*text) : format.tokenizer().encode(*text, false);
   });
 }
@@ -53,11 +54,11 @@ std::string entry_text(const Json& entry, const engine::Request& request, const 
 
 }  // namespace
 
-CompletionCall parse_completion(std::string_view body, const ModelFacts& facts) {
+CompletionCall parse_completion(std::string_view body, const ModelFacts& facts, const CallRules& rules) {
   const Json root = parse_object(body);
   Fields fields(root);
   CompletionCall call;
-  engine::Request common = read_common_fields(fields, facts, call);
+  engine::Request common = read_common_fields(fields, facts, rules, call);
   const auto max_tokens = fields.integer("max_tokens", 0, INT64_MAX);
   const bool add_special_tokens = fields.boolean("add_special_tokens").value_or(true);
   call.echo = fields.boolean("echo").value_or(false);
@@ -79,6 +80,8 @@ CompletionCall parse_completion(std::string_view body, const ModelFacts& facts) 
     call.requests.push_back(request_for(std::move(tokens), common, max_tokens, kDefaultCompletionTokens, facts, param));
     if (call.echo) call.prompt_texts.push_back(entry_text(*entries[i], call.requests.back(), facts));
   }
+  const int per_token = call.prompt_logprobs + 1 + (call.echo ? call.logprobs + 1 : 0);
+  check_prompt_likelihoods(call, per_token, common.choices, call.prompt_logprobs >= 0 ? "prompt_logprobs" : "logprobs");
   return call;
 }
 

@@ -15,6 +15,6 @@ struct CompletionCall : Call {
 };
 
 // Throws an ApiError, and nothing else, for a body that makes no sense.
-CompletionCall parse_completion(std::string_view body, const ModelFacts& facts);
+CompletionCall parse_completion(std::string_view body, const ModelFacts& facts, const CallRules& rules = {});
 
 }  // namespace reprofuse::server

@@ -138,8 +138,10 @@ std::vector<std::int32_t> read_chat_prompt(Fields& fields, const ModelFacts& fac
   fields.allow_only(kFixedForTemplates);
   return reading("messages", [&] {
     const Json chat = template_messages(*messages);
-    return add_special_tokens ? format.encode_prompt(format.render_chat(chat, facts.date, extras))
-                              : format.encode_chat(chat, facts.date, extras);
+    const std::string text = format.render_chat(chat, facts.date, extras);
+    check_text_length(text, facts, "messages");
+    // As a rule the template itself writes the special tokens.
+    return add_special_tokens ? format.encode_prompt(text) : format.tokenizer().encode(text, false);
   });
 }
 

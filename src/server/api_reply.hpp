@@ -19,7 +19,8 @@ namespace reprofuse::server {
 // A stream has, for each choice: a chunk that opens it (in a chat the role; of completions only with echo, which it
 // holds, or return_token_ids); a chunk for each token, with its text and what else was asked of it, left out if there
 // is neither; a chunk with the finish_reason and the text that was held back till then. So the chunks of a choice are a
-// function of the request, as the answer is, whatever passes the engine made.
+// function of the request, as the answer is, whatever passes the engine made. Only the usage may tell what the prefix
+// cache held, if the server was told to report that.
 class Reply {
  public:
   virtual ~Reply() = default;

@@ -145,11 +145,13 @@ Json ReplyBase::usage() const {
   std::int64_t prompt_tokens = 0;
   for (const engine::Request& request : call_.requests)
     prompt_tokens += static_cast<std::int64_t>(request.prompt.size());
-  const auto cached = std::accumulate(cached_tokens_.begin(), cached_tokens_.end(), std::int64_t{0});
-  return {{"prompt_tokens", prompt_tokens},
-          {"completion_tokens", completion_tokens_},
-          {"total_tokens", prompt_tokens + completion_tokens_},
-          {"prompt_tokens_details", {{"cached_tokens", cached}}}};
+  Json usage = {{"prompt_tokens", prompt_tokens},
+                {"completion_tokens", completion_tokens_},
+                {"total_tokens", prompt_tokens + completion_tokens_}};
+  if (call_.report_cached_tokens)
+    usage["prompt_tokens_details"] = {
+        {"cached_tokens", std::accumulate(cached_tokens_.begin(), cached_tokens_.end(), std::int64_t{0})}};
+  return usage;
 }
 
 // As in vLLM, stop_reason is what the client asked to stop at, and null when the model ended its answer by itself.

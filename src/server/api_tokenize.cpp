@@ -15,6 +15,7 @@ std::vector<std::int32_t> read_plain_prompt(Fields& fields, const ModelFacts& fa
   if (!prompt) fields.fail_missing("prompt");
   const bool add_special_tokens = fields.boolean("add_special_tokens").value_or(true);
   return reading("prompt", [&] {
+    check_text_length(*prompt, facts, "prompt");
     return add_special_tokens ? format.encode_prompt(*prompt) : format.tokenizer().encode(*prompt, false);
   });
 }

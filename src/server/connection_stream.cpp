@@ -61,13 +61,16 @@ bool ConnectionStream::wait_for_request(int stop) {
   failure_ = ReadFailure::kNone;
   deadline_ = Clock::now() + limits_.header;
   allowance_ = limits_.header_bytes;
+  grammar_.emplace<HeaderGrammar>();
   return true;
 }
 
-void ConnectionStream::begin_body() {
+void ConnectionStream::begin_body(bool in_chunks) {
   deadline_ = Clock::now() + limits_.body;
   // The body's own bytes are counted where they are gathered; this bounds what surrounds the parts of a chunked one.
   allowance_ = 2 * limits_.body_bytes + limits_.header_bytes;
+  grammar_.emplace<std::monostate>();
+  if (in_chunks) grammar_.emplace<ChunkGrammar>(limits_.body_bytes);
 }
 
 bool ConnectionStream::client_gone() const {
@@ -115,10 +118,21 @@ ssize_t ConnectionStream::read(char* to, std::size_t size) {
   }
   if (begin_ == end_ && !fill()) return -1;
   const std::size_t taken = std::min({size, end_ - begin_, allowance_});
+  check({buffer_.data() + begin_, taken});
+  if (failure_ != ReadFailure::kNone) return -1;
   std::memcpy(to, buffer_.data() + begin_, taken);
   begin_ += taken;
   allowance_ -= taken;
   return static_cast<ssize_t>(taken);
+}
+
+void ConnectionStream::check(std::string_view bytes) {
+  auto* header = std::get_if<HeaderGrammar>(&grammar_);
+  auto* chunks = std::get_if<ChunkGrammar>(&grammar_);
+  if ((header != nullptr && !header->accepts(bytes)) || (chunks != nullptr && !chunks->accepts(bytes)))
+    failure_ = ReadFailure::kMalformed;
+  else if (chunks != nullptr && chunks->is_too_large())
+    failure_ = ReadFailure::kTooLarge;
 }
 
 ssize_t ConnectionStream::write(const char* data, std::size_t size) {

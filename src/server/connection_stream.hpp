@@ -8,6 +8,10 @@
 #include <chrono>
 #include <cstddef>
 #include <string>
+#include <string_view>
+#include <variant>
+
+#include "server/http_grammar.hpp"
 
 namespace reprofuse::server {
 
@@ -23,7 +27,7 @@ struct ConnectionLimits {
 };
 
 // Why a read came to nothing.
-enum class ReadFailure { kNone, kTooLate, kTooLarge, kGone };
+enum class ReadFailure { kNone, kTooLate, kTooLarge, kMalformed, kGone };
 
 class ConnectionStream final : public httplib::Stream {
  public:
@@ -35,7 +39,7 @@ class ConnectionStream final : public httplib::Stream {
   // Until the first byte of a request is there. False: none came in time, the client has left, or `stop`, a descriptor,
   // can be read.
   bool wait_for_request(int stop);
-  void begin_body();  // what is read from now on
+  void begin_body(bool in_chunks);  // what is read from now on
   ReadFailure failure() const { return failure_; }
 
   // The client has closed its side, or all of it. One that closes its side alone is taken to have left: nobody can tell
@@ -55,14 +59,16 @@ class ConnectionStream final : public httplib::Stream {
   socket_t socket() const override { return socket_; }
 
  private:
-  bool fill();  // the buffer, with at least one byte
+  bool fill();                         // the buffer, with at least one byte
+  void check(std::string_view bytes);  // that the client sent
 
   int socket_;
   const ConnectionLimits& limits_;
   bool first_request_ = true;
   ReadFailure failure_ = ReadFailure::kNone;
   Clock::time_point deadline_;
-  std::size_t allowance_ = 0;  // bytes that may still be read
+  std::size_t allowance_ = 0;                                          // bytes that may still be read
+  std::variant<std::monostate, HeaderGrammar, ChunkGrammar> grammar_;  // of what is read now
   std::array<char, 16384> buffer_;
   std::size_t begin_ = 0, end_ = 0;  // what of the buffer has not been read
 };

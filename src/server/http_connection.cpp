@@ -96,7 +96,7 @@ bool HttpConnection::serve_one() {
   record_ = {};
   record_.begin = Clock::now();
   refusal_.reset();
-  has_header_ = is_http10_ = body_too_large_ = false;
+  has_header_ = is_http10_ = in_chunks_ = body_too_large_ = false;
   ends_connection_ = true;
   bool is_last = false;
   const bool is_written =
@@ -130,12 +130,12 @@ void HttpConnection::take_header(httplib::Request& request) {
   request.ranges.clear();
   request.headers.erase("Range");
   request.headers.erase("Accept-Encoding");
-  refusal_ = handler_.refuse(request_);
-  if (!refusal_) {
-    refusal_ = refuse_framing(request, limits_.body_bytes);
-    if (refusal_) ends_connection_ = true;  // where the next request begins is anybody's guess
-  }
-  stream_.begin_body();
+  refusal_ = refuse_framing(request);
+  if (refusal_) ends_connection_ = true;  // where the next request begins is anybody's guess
+  if (!refusal_) refusal_ = handler_.refuse(request_);
+  if (!refusal_) refusal_ = refuse_body(request, limits_.body_bytes);
+  in_chunks_ = comes_in_chunks(request);
+  stream_.begin_body(in_chunks_);
 }
 
 bool HttpConnection::read_body(const httplib::ContentReader& reader) {
@@ -151,7 +151,7 @@ void HttpConnection::read_and_answer(const httplib::ContentReader& reader, httpl
     write_to(to, unread_body());
     return;
   }
-  ends_connection_ = !handler_.keeps_connections();
+  ends_connection_ = in_chunks_ || !handler_.keeps_connections();
   HttpResponse response = ask();
   request_.body = {};  // of no use to a stream, which may be long
   write_to(to, std::move(response));
@@ -182,6 +182,9 @@ HttpResponse HttpConnection::broken_header(int status) const {
     case ReadFailure::kTooLarge:
       return http_error(431, fmt::format("the header has more than {} bytes", limits_.header_bytes),
                         "header_too_large");
+    case ReadFailure::kMalformed:
+      return http_error(400, "a line of the header is not as RFC 9112 has it: name, colon, value, CR and LF",
+                        "bad_framing");
     default: break;
   }
   if (status == 414) return http_error(414, "the address in the request is too long", "uri_too_long");

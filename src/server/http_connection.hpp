@@ -44,7 +44,8 @@ class HttpConnection final : private httplib::Server, private Client {
   RequestRecord record_;
   std::optional<HttpResponse> refusal_;
   bool has_header_ = false;
-  bool ends_connection_ = true;  // among others because of a body that is not read, and so would be the next request
+  bool ends_connection_ = true;  // among others because of a body that is not read, and so would be the next request,
+  bool in_chunks_ = false;       // or of one in chunks, of whose end others may have another notion
   bool body_too_large_ = false;
   bool is_http10_ = false;
 };

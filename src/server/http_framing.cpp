@@ -37,27 +37,37 @@ bool is_json(const std::string& content_type) {
 
 }  // namespace
 
-bool announces_body(const httplib::Request& request) {
-  return request.has_header("Transfer-Encoding") ||
-         (request.has_header("Content-Length") && request.get_header_value("Content-Length") != "0");
+bool comes_in_chunks(const httplib::Request& request) {
+  return request.has_header("Transfer-Encoding");
 }
 
-std::optional<HttpResponse> refuse_framing(const httplib::Request& request, std::size_t max_body_bytes) {
+bool announces_body(const httplib::Request& request) {
+  if (comes_in_chunks(request)) return true;
+  return request.has_header("Content-Length") ? request.get_header_value("Content-Length") != "0"
+                                              : request.method == "POST";  // up to the end, as clients of old had it
+}
+
+std::optional<HttpResponse> refuse_framing(const httplib::Request& request) {
   const std::size_t lengths = request.get_header_value_count("Content-Length");
   const std::size_t encodings = request.get_header_value_count("Transfer-Encoding");
   if (lengths + encodings > 1)
     return bad_framing("a request has one Content-Length or one Transfer-Encoding, not several of them");
   if (encodings == 1 && in_small_letters(request.get_header_value("Transfer-Encoding")) != "chunked")
     return http_error(501, "Transfer-Encoding must be chunked", "bad_framing");
-  if (lengths == 1) {
-    const auto length = whole_number(request.get_header_value("Content-Length"));
-    if (!length) return bad_framing("Content-Length must be a whole number");
-    if (*length > max_body_bytes)
-      return http_error(413, fmt::format("the body has {} bytes, and at most {} are read", *length, max_body_bytes),
-                        "body_too_large");
-  }
+  if (lengths == 1 && !whole_number(request.get_header_value("Content-Length")))
+    return bad_framing("Content-Length must be a whole number");
+  if (request.get_header_value_count("Host") > 1) return bad_framing("a request has one Host, not several of them");
+  return std::nullopt;
+}
+
+std::optional<HttpResponse> refuse_body(const httplib::Request& request, std::size_t max_body_bytes) {
+  const auto length = whole_number(request.get_header_value("Content-Length"));
+  if (length && *length > max_body_bytes)
+    return http_error(413, fmt::format("the body has {} bytes, and at most {} are read", *length, max_body_bytes),
+                      "body_too_large");
   if (request.method != "POST") return std::nullopt;
-  if (lengths + encodings == 0) return http_error(411, "a POST must tell its Content-Length", "length_required");
+  if (!length && !comes_in_chunks(request))
+    return http_error(411, "a POST must tell its Content-Length", "length_required");
   if (!request.get_header_value("Content-Encoding").empty())
     return http_error(415, "a body must not be compressed", "unsupported_media_type");
   if (!is_json(request.get_header_value("Content-Type")))

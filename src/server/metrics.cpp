@@ -62,7 +62,7 @@ class Families {
   std::vector<MetricFamily> families_;
 };
 
-void add_engine(Families& families, const engine::EngineStats& stats) {
+void add_engine(Families& families, const engine::EngineStats& stats, bool prefix_cache) {
   const auto number = [](std::int64_t value) { return static_cast<double>(value); };
   const double pages = number(stats.pages);
   families.gauge("num_requests_running", "Answers in the KV cache.", number(stats.running));
@@ -74,7 +74,8 @@ void add_engine(Families& families, const engine::EngineStats& stats) {
   families.counter("generation_tokens_total", "Tokens of answers.", number(stats.generated_tokens));
   families.counter("num_preemptions_total", "Answers that gave up their pages and were computed again.",
                    number(stats.preemptions));
-  families.counter("prefix_cache_queries_total", "Tokens looked for in the prefix cache.", number(stats.prompt_tokens));
+  families.counter("prefix_cache_queries_total", "Tokens looked for in the prefix cache.",
+                   prefix_cache ? number(stats.prompt_tokens) : 0);
   families.counter("prefix_cache_hits_total", "Tokens found there.", number(stats.cached_prompt_tokens));
   families.counter("spec_decode_num_draft_tokens_total", "Tokens guessed ahead.", number(stats.guessed_tokens));
   families.counter("spec_decode_num_accepted_tokens_total", "Of them, those that were right.",
@@ -110,12 +111,12 @@ void Metrics::answer_ended(engine::Ending ending) {
 
 std::string Metrics::text(const Gauges& gauges) const {
   Families families(gauges.model);
-  if (gauges.engine) add_engine(families, *gauges.engine);
+  if (gauges.engine) add_engine(families, *gauges.engine, gauges.prefix_cache);
   families.add("request_success_total", "Answers that ended, by why they did.", MetricType::Counter,
                {labelled(stopped_, "stop"), labelled(cut_, "length"), labelled(failed_, "error"),
                 labelled(abandoned_, "abort")});
-  families.add("time_to_first_token_seconds", "From a request's arrival to the first token of an answer.", MetricType::Histogram,
-               {time_to_first_token_.Collect()});
+  families.add("time_to_first_token_seconds", "From a request's arrival to the first token of an answer.",
+               MetricType::Histogram, {time_to_first_token_.Collect()});
   families.add("inter_token_latency_seconds", "Between a token of an answer and the next.", MetricType::Histogram,
                {inter_token_latency_.Collect()});
   families.add("e2e_request_latency_seconds", "From a request's arrival to the end of its last answer.",
@@ -130,7 +131,8 @@ RequestTimer::RequestTimer(Metrics& metrics, TimePoint begin, std::size_t prompt
     : metrics_(metrics), begin_(begin), last_(prompts) {}
 
 RequestTimer::~RequestTimer() {
-  if (unended_ > 0) metrics_.answers_abandoned(unended_);
+  if (unended_ == 0) return;
+  has_failed_ ? metrics_.answers_failed(unended_) : metrics_.answers_abandoned(unended_);
 }
 
 void RequestTimer::expect(std::size_t prompt, int choices) {
@@ -149,6 +151,7 @@ void RequestTimer::add(std::size_t prompt, const engine::Update& update) {
   }
   if (!update.end) return;
   metrics_.answer_ended(update.end->ending);
+  has_failed_ = has_failed_ || update.end->ending == engine::Ending::kError;
   if (--unended_ == 0) metrics_.request_ended(update.at - begin_);
 }
 

@@ -28,10 +28,12 @@ class Metrics {
   void request_ended(Seconds since_request) { request_latency_.Observe(since_request.count()); }
   void answer_ended(engine::Ending ending);
   void answers_abandoned(std::size_t answers) { abandoned_.Increment(static_cast<double>(answers)); }
+  void answers_failed(std::size_t answers) { failed_.Increment(static_cast<double>(answers)); }
 
   struct Gauges {
     std::string model;                          // its label on every line
     std::optional<engine::EngineStats> engine;  // none while there is no engine
+    bool prefix_cache = false;                  // whether it looks for the beginnings of prompts
     std::size_t connections = 0;
     std::uint64_t refused_connections = 0;
   };
@@ -50,7 +52,7 @@ inline constexpr const char* kMetricsContentType = "text/plain; version=0.0.4; c
 class RequestTimer {
  public:
   RequestTimer(Metrics& metrics, std::chrono::steady_clock::time_point begin, std::size_t prompts);
-  ~RequestTimer();  // answers that have not ended by then count as abandoned
+  ~RequestTimer();  // answers that have not ended by then count as abandoned; or as failed, if another one has
   RequestTimer(const RequestTimer&) = delete;
   RequestTimer& operator=(const RequestTimer&) = delete;
 
@@ -63,6 +65,7 @@ class RequestTimer {
   Metrics& metrics_;
   TimePoint begin_;
   std::size_t unended_ = 0;
+  bool has_failed_ = false;  // one of them, so that nobody waits for the others
   std::vector<std::vector<std::optional<TimePoint>>> last_;  // [prompt][choice], when its last token came
 };
 

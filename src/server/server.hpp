@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "server/api_call.hpp"
 #include "server/connection_listener.hpp"
 #include "server/http_cors.hpp"
 #include "server/http_keys.hpp"
@@ -28,6 +29,7 @@ struct ServerOptions {
   std::vector<std::string> allowed_origins;  // of pages of other sites that may ask
   std::size_t max_connections = 256;
   ConnectionLimits limits;
+  CallRules rules;
   std::string version;
 };
 

@@ -92,14 +92,14 @@ HttpResponse Server::model_by_name(const Visit& visit) {
 
 HttpResponse Server::completions(const Visit& visit) {
   const std::shared_ptr<ServedModel> served = model();
-  CompletionCall call = parse_completion(visit.request.body, served->facts());
+  CompletionCall call = parse_completion(visit.request.body, served->facts(), options_.rules);
   auto reply = make_reply(call, served->facts(), "cmpl-" + visit.request.id, seconds_since_1970());
   return answer_call(call, std::move(reply), {served, metrics_, visit.client, visit.record});
 }
 
 HttpResponse Server::chat_completions(const Visit& visit) {
   const std::shared_ptr<ServedModel> served = model();
-  ChatCall call = parse_chat(visit.request.body, served->facts());
+  ChatCall call = parse_chat(visit.request.body, served->facts(), options_.rules);
   auto reply = make_reply(call, served->facts(), "chatcmpl-" + visit.request.id, seconds_since_1970());
   return answer_call(call, std::move(reply), {served, metrics_, visit.client, visit.record});
 }
@@ -126,6 +126,7 @@ HttpResponse Server::metrics(const Visit&) {
   if (const std::shared_ptr<ServedModel> served = model()) {
     gauges.model = served->facts().id;
     gauges.engine = served->service().stats();
+    gauges.prefix_cache = served->service().engine().options().prefix_cache;
   }
   gauges.connections = listener_->connections();
   gauges.refused_connections = listener_->refused();

@@ -8,29 +8,37 @@ namespace reprofuse::server {
 AnswerFeed::AnswerFeed(engine::Service& service, std::vector<engine::Request> requests, Metrics& metrics,
                        std::chrono::steady_clock::time_point begin)
     : timer_(metrics, begin, requests.size()) {
-  for (const engine::Request& request : requests) service.engine().check(request);  // before any of them starts
-  for (engine::Request& request : requests) {
-    const int choices = request.choices;
-    answers_.push_back(service.submit(std::move(request)));
-    timer_.expect(open_.size(), choices);
-    open_.push_back(open_.size());
+  std::vector<int> choices;
+  choices.reserve(requests.size());
+  for (const engine::Request& request : requests) choices.push_back(request.choices);
+  answers_ = service.submit_all(std::move(requests), bell_);
+  for (std::size_t prompt = 0; prompt < choices.size(); ++prompt) {
+    timer_.expect(prompt, choices[prompt]);
+    open_.push_back(prompt);
   }
 }
 
 std::optional<News> AnswerFeed::next(std::chrono::milliseconds patience) {
-  constexpr std::chrono::milliseconds kNow{0};
-  constexpr std::chrono::milliseconds kWhileOthersMayCome{2};
-  for (std::size_t i = 0; i < open_.size(); ++i) {
-    turn_ = (turn_ + 1) % open_.size();
-    if (auto news = take(turn_, kNow)) return news;
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  while (!open_.empty()) {
+    if (auto news = take_any()) return news;
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    if (!bell_->wait(std::max(left, std::chrono::milliseconds(0)))) break;
   }
-  if (open_.empty()) return std::nullopt;
-  return take(turn_, open_.size() == 1 ? patience : std::min(patience, kWhileOthersMayCome));
+  return std::nullopt;
 }
 
-std::optional<News> AnswerFeed::take(std::size_t index, std::chrono::milliseconds patience) {
+std::optional<News> AnswerFeed::take_any() {
+  for (std::size_t i = 0; i < open_.size(); ++i) {
+    turn_ = (turn_ + 1) % open_.size();
+    if (auto news = take(turn_)) return news;
+  }
+  return std::nullopt;
+}
+
+std::optional<News> AnswerFeed::take(std::size_t index) {
   const std::size_t prompt = open_[index];
-  std::optional<engine::Update> update = answers_[prompt]->next(patience);
+  std::optional<engine::Update> update = answers_[prompt]->next(std::chrono::milliseconds(0));
   if (!update) return std::nullopt;
   timer_.add(prompt, *update);
   if (answers_[prompt]->finished()) {

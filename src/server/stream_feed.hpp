@@ -20,7 +20,7 @@ struct News {
 // Dropping it cancels what has not ended.
 class AnswerFeed {
  public:
-  // Submits the requests, all or none. Throws what Service::submit throws.
+  // Submits the requests, all or none. Throws what Service::submit_all throws.
   AnswerFeed(engine::Service& service, std::vector<engine::Request> requests, Metrics& metrics,
              std::chrono::steady_clock::time_point begin);
 
@@ -28,9 +28,11 @@ class AnswerFeed {
   std::optional<News> next(std::chrono::milliseconds patience);
 
  private:
-  std::optional<News> take(std::size_t index, std::chrono::milliseconds patience);
+  std::optional<News> take_any();               // what is there already,
+  std::optional<News> take(std::size_t index);  // of one of the open prompts
 
   RequestTimer timer_;
+  std::shared_ptr<engine::AnswerBell> bell_ = std::make_shared<engine::AnswerBell>();  // of all answers
   std::vector<std::unique_ptr<engine::Answers>> answers_;
   std::vector<std::size_t> open_;  // prompts whose answers have not all ended
   std::size_t turn_ = 0;           // which of them is looked at first

@@ -89,6 +89,10 @@ std::size_t Tokenizer::vocab_size() const {
   return parts_->tokens.size();
 }
 
+std::size_t Tokenizer::longest_token_bytes() const {
+  return parts_->longest_token_bytes;
+}
+
 std::optional<std::int32_t> Tokenizer::token_id(std::string_view spelling) const {
   for (const Vocabulary* vocabulary : {&parts_->added_ids, &parts_->bpe.vocabulary()}) {
     if (const auto found = vocabulary->find(spelling); found != vocabulary->end()) return found->second;

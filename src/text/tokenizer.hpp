@@ -41,6 +41,9 @@ class Tokenizer {
   // One more than the largest id: how many rows an embedding needs at least. There may be ids below it without a token.
   std::size_t vocab_size() const;
 
+  // Of what the longest token stands for.
+  std::size_t longest_token_bytes() const;
+
   bool has_token(std::int32_t id) const;
 
   // By the spelling of tokenizer.json: "<|eot_id|>" for an added token, "\u0120the" for " the".

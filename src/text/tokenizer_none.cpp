@@ -29,6 +29,9 @@ bool Tokenizer::has_token(std::int32_t) const {
 std::size_t Tokenizer::vocab_size() const {
   missing();
 }
+std::size_t Tokenizer::longest_token_bytes() const {
+  missing();
+}
 std::optional<std::int32_t> Tokenizer::token_id(std::string_view) const {
   missing();
 }

@@ -8,12 +8,12 @@ namespace {
 
 using Ids = std::vector<std::int32_t>;
 
-CompletionCall parsed(const std::string& body) {
-  return parse_completion(body, served());
+CompletionCall parsed(const std::string& body, const CallRules& rules = {}) {
+  return parse_completion(body, served(), rules);
 }
 
-engine::Request request_of(const std::string& fields) {
-  return parsed(with(R"({"prompt":"12"})", fields)).requests.at(0);
+engine::Request request_of(const std::string& fields, const CallRules& rules = {}) {
+  return parsed(with(R"({"prompt":"12"})", fields), rules).requests.at(0);
 }
 
 TEST(ApiCompletion, ABarePromptHasOpenAisDefaults) {
@@ -60,7 +60,8 @@ TEST(ApiCompletion, EveryFieldReachesTheEngine) {
   const engine::Request request = request_of(
       R"({"max_tokens":7,"temperature":0.7,"top_p":0.9,"top_k":40,"min_p":0.05,"repetition_penalty":1.1,"seed":42,
           "n":3,"best_of":3,"stop":["a","\n"],"stop_token_ids":[5,6],"include_stop_str_in_output":true,
-          "skip_special_tokens":false,"logprobs":5,"prompt_logprobs":2,"priority":-4,"digest":true})");
+          "skip_special_tokens":false,"logprobs":5,"prompt_logprobs":2,"priority":-4,"digest":true})",
+      {.allow_priority = true, .report_cached_tokens = false});
   EXPECT_EQ(request.max_tokens, 7);
   EXPECT_EQ(request.sampling.temperature, 0.7F);
   EXPECT_EQ(request.sampling.top_p, 0.9F);
@@ -247,23 +248,12 @@ TEST(ApiCompletion, APromptOfAnotherTypeIsRefused) {
     EXPECT_EQ(refusal_of([&] { parsed(refusal.body); }), refusal.expected) << refusal.body;
 }
 
-TEST(ApiCompletion, ACallAsksForSoManyAnswersAndNoMore) {
-  const auto with_prompts = [](std::size_t prompts, int choices) {
-    return Json{{"prompt", std::vector<std::string>(prompts, "1")}, {"n", choices}}.dump();
-  };
-  EXPECT_EQ(parsed(with_prompts(32, 128)).requests.size(), 32U);
-  EXPECT_EQ(refusal_of([&] { parsed(with_prompts(33, 128)); }),
-            "400 prompt invalid_value: 33 prompts with n = 128 ask for 4224 answers, more than the 4096 that a request "
-            "may");
-}
-
-TEST(ApiCompletion, APromptOfAMillionTokensIsTooLong) {
-  const std::string text = Json{{"prompt", std::string(1'000'000, '1')}}.dump();
-  EXPECT_EQ(refusal_of([&] { parsed(text); }),
-            "400 prompt context_length_exceeded: this model's maximum context length is 1024 tokens; prompt has "
-            "1000001 and the answer may have 1");
-  const std::string stop = Json{{"prompt", "1"}, {"stop", std::string(1'000'000, '1')}}.dump();
-  EXPECT_LT(refusal_of([&] { parsed(stop); }).size(), 300U);
+TEST(ApiCompletion, WhoGoesFirstIsTheServersToSay) {
+  EXPECT_EQ(refusal_of([] { request_of(R"({"priority":-1})"); }),
+            "400 priority unsupported_value: priority is -1; this server was started without --allow-priority and "
+            "takes only 0");
+  EXPECT_EQ(request_of(R"({"priority":0})").priority, 0);
+  EXPECT_EQ(request_of(R"({"priority":-1})", {.allow_priority = true, .report_cached_tokens = false}).priority, -1);
 }
 
 TEST(ApiCompletion, WithoutATokenizerTokenIdsAreTaken) {

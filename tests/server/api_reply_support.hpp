@@ -43,8 +43,8 @@ inline engine::Update prompt_of(std::vector<engine::PromptToken> tokens) {
   return update;
 }
 
-inline std::unique_ptr<Reply> completion_reply(const std::string& body) {
-  return make_reply(parse_completion(body, served()), served(), "cmpl-1", kCreated);
+inline std::unique_ptr<Reply> completion_reply(const std::string& body, const CallRules& rules = {}) {
+  return make_reply(parse_completion(body, served(), rules), served(), "cmpl-1", kCreated);
 }
 
 inline std::unique_ptr<Reply> chat_reply(const std::string& fields) {
@@ -61,11 +61,8 @@ inline Json reply_head(const std::string& id, const std::string& object) {
           {"system_fingerprint", "fma-1-0123456789abcdef-0.1.0"}};
 }
 
-inline Json usage_of(int prompt, int completion, int cached = 0) {
-  return {{"prompt_tokens", prompt},
-          {"completion_tokens", completion},
-          {"total_tokens", prompt + completion},
-          {"prompt_tokens_details", {{"cached_tokens", cached}}}};
+inline Json usage_of(int prompt, int completion) {
+  return {{"prompt_tokens", prompt}, {"completion_tokens", completion}, {"total_tokens", prompt + completion}};
 }
 
 }  // namespace reprofuse::server

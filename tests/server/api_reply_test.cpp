@@ -58,7 +58,6 @@ TEST(ApiReply, ChatLogprobsAreOpenAis) {
   engine::Update end = end_of(0, Ending::kStop);
   end.end->digest = "d2";
   end.end->stop_token = 1023;
-  end.cached_prompt_tokens = 8;
   reply->add(0, end);
   Json expected = body_of(reply_head("chatcmpl-1", "chat.completion"), R"([
     {"index":0,"message":{"role":"assistant","content":"2","refusal":null},
@@ -66,7 +65,7 @@ TEST(ApiReply, ChatLogprobsAreOpenAis) {
         {"token":"1","logprob":-0.25,"bytes":[49]},
         {"token":"<|eot_id|>","logprob":-0.5,"bytes":[60,124,101,111,116,95,105,100,124,62]}]}],"refusal":null},
      "finish_reason":"stop","stop_reason":null,"digest":"d2","token_ids":[50]}])",
-                          usage_of(12, 1, 8));
+                          usage_of(12, 1));
   expected["prompt_token_ids"] = Json::parse("[1019,1021,282,1022,263,49,50,1023,1021,281,1022,263]");
   EXPECT_EQ(Json::parse(reply->body()), expected);
 }
@@ -145,6 +144,23 @@ TEST(ApiReply, PromptLogprobsAreVllms) {
   EXPECT_EQ(choice["token_ids"], Json::parse("[53]"));
   EXPECT_EQ(choice["logprobs"]["top_logprobs"][1], Json::parse(R"({"2":-0.5,"1":-3.0})")) << "one, as asked";
   EXPECT_EQ(Json::parse(chat->body())["prompt_logprobs"], expected);
+}
+
+TEST(ApiReply, CachedTokensAreReportedOnlyIfTheServerIsToldTo) {
+  const auto usage_with = [](const CallRules& rules) {
+    const auto reply = completion_reply(R"({"prompt":["1","2"],"n":2})", rules);
+    for (const std::size_t prompt : {0, 1})
+      for (const int choice : {0, 1}) {
+        engine::Update end = end_of(choice, Ending::kStop);
+        end.cached_prompt_tokens = 2;
+        reply->add(prompt, end);
+      }
+    return Json::parse(reply->body())["usage"];
+  };
+  EXPECT_EQ(usage_with({}), usage_of(4, 0));
+  Json reported = usage_of(4, 0);
+  reported["prompt_tokens_details"] = {{"cached_tokens", 4}};
+  EXPECT_EQ(usage_with({.allow_priority = false, .report_cached_tokens = true}), reported);
 }
 
 TEST(ApiReply, TheStopReasonIsWhatTheClientAskedToStopAt) {

@@ -156,14 +156,49 @@ TEST_F(ServerTest, ErrorsAreOpenAisObjectsWithTheirStatus) {
   EXPECT_EQ(client.Post("/v1/completions", "{", "application/json")->status, 400);
 }
 
-TEST_F(ServerTest, AFullQueueIs429) {
+TEST_F(ServerTest, AFullQueueIs429AndACallThatNeverFitsA400) {
   TestServer small;
-  small->serve_model(load_model([](ServedModelOptions& options) { options.service.max_queue = 2; }));
+  small->serve_model(load_model([](ServedModelOptions& options) { options.service.max_queue = 65; }));
   auto client = small.client();
-  const auto result = post(client, "/v1/completions", {{"prompt", "x"}, {"n", 3}});
-  EXPECT_EQ(result->status, 429);
-  EXPECT_EQ(result->get_header_value("Retry-After"), "1");
-  EXPECT_EQ(post(client, "/v1/completions", {{"prompt", "x"}, {"n", 2}})->status, 200);
+  const auto never = post(client, "/v1/completions", {{"prompt", {"x", "y"}}, {"n", 33}});
+  EXPECT_EQ(never->status, 400);
+  EXPECT_TRUE(contains(never->body, "66 answers at once; at most 65")) << never->body;
+  RawClient first(small.port());
+  first.send(post_text("/v1/completions", endless_completion(true).dump()));
+  EXPECT_TRUE(contains(first.read("data: "), "200 OK"));
+  const auto later = post(client, "/v1/completions", {{"prompt", "x"}, {"n", 2}});
+  EXPECT_EQ(later->status, 429);
+  EXPECT_EQ(later->get_header_value("Retry-After"), "1");
+  first.close();
+  EXPECT_TRUE(soon([&] { return post(client, "/v1/completions", {{"prompt", "x"}, {"n", 2}})->status == 200; }));
+}
+
+TEST_F(ServerTest, WhatOthersAskedIsToldOnlyIfTheServerIsToldTo) {
+  const Json question = {{"prompt", std::vector<int>(200, 7)}, {"max_tokens", 1}};
+  const auto second_usage = [&](TestServer& server) {
+    server->serve_model(model_);
+    auto client = server.client();
+    EXPECT_EQ(post(client, "/v1/completions", question)->status, 200);
+    return Json::parse(post(client, "/v1/completions", question)->body)["usage"];
+  };
+  TestServer silent;
+  EXPECT_FALSE(second_usage(silent).contains("prompt_tokens_details"));
+  TestServer frank([](ServerOptions& options) { options.rules.report_cached_tokens = true; });
+  EXPECT_EQ(second_usage(frank)["prompt_tokens_details"]["cached_tokens"], 192);
+}
+
+TEST_F(ServerTest, WithoutAPrefixCacheNothingIsLookedForInIt) {
+  const auto queries = [](bool prefix_cache) {
+    TestServer server;
+    server->serve_model(load_model([&](ServedModelOptions& options) { options.engine.prefix_cache = prefix_cache; }));
+    auto client = server.client();
+    EXPECT_EQ(post(client, "/v1/completions", {{"prompt", {5, 6, 7}}, {"max_tokens", 1}})->status, 200);
+    const std::string text = client.Get("/metrics")->body;
+    const std::string name = "reprofuse:prefix_cache_queries_total{model_name=\"arithmetic-7m\"} ";
+    return text.substr(text.find(name) + name.size(), 2);
+  };
+  EXPECT_EQ(queries(true), "3\n");
+  EXPECT_EQ(queries(false), "0\n");
 }
 
 TEST_F(ServerTest, ThePageIsServedAndMayLoadNothingFromElsewhere) {
@@ -214,10 +249,6 @@ TEST_F(ServerTest, WithoutABudgetTheCacheHoldsAWholeBatchOfTheLongestTexts) {
   EXPECT_EQ(served->service().engine().options().kv_pages, 3 * 7);  // 200 tokens are 7 pages
   EXPECT_EQ(served->facts().max_positions, 200);
   EXPECT_EQ(served->kv_summary().find("21 pages of 32 tokens: 672 tokens in "), 0U) << served->kv_summary();
-  const auto small = load_model([](ServedModelOptions& options) { options.kv_bytes = 2'000'000; });
-  EXPECT_EQ(small->facts().max_positions, 64 * small->service().engine().options().kv_pages)
-      << "a cache that cannot hold the model's longest text shortens it";
-  EXPECT_LT(small->facts().max_positions, 1024);
   EXPECT_THROW(load_model([](ServedModelOptions& options) { options.kv_bytes = 1000; }), Error);
 }
 

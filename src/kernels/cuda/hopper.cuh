@@ -78,15 +78,6 @@ __device__ inline void sync_consumers() {
   asm volatile("bar.sync 1, %0;" ::"n"(kThreads) : "memory");
 }
 
-// Warp groups take turns: one waits for its own, and passes on to another.
-__device__ inline void wait_for_turn(int group) {
-  asm volatile("bar.sync %0, 256;" ::"r"(2 + group) : "memory");
-}
-
-__device__ inline void pass_turn_to(int group) {
-  asm volatile("bar.arrive %0, 256;" ::"r"(2 + group) : "memory");
-}
-
 // Every thread of every block of the cluster; what they wrote to shared memory before can be read after.
 __device__ inline void sync_cluster() {
   __syncwarp();

@@ -24,8 +24,6 @@ struct WgmmaShape {
   static constexpr bool kManyTiles = kManyTiles_;
   static constexpr int kTileN = kGroups * kGroupRows;
   static constexpr int kConsumers = kGroups * kGroupThreads;
-  // Where products take long, warp groups issue them in turn: the others make digits meanwhile.
-  static constexpr bool kTurns = kTileM >= 32 && kGroups > 1;
   // Sums of many rows need more registers than an even share. They change hands by the warp group, so that the producer
   // is one too.
   static constexpr bool kMoveRegisters = kTileM * kGroups >= 128;

@@ -90,11 +90,9 @@ __device__ inline void consume(const Stages<S>& stages, Turn<S>& turn, const Con
       load_terms<typename S::W>(own_vector, own);
       load_terms<typename S::W>(own_vector + 8 * kBoxTerms * 2, own8);
       split_weights(own, own8, scale, scale8, w[step % 2]);
-      if constexpr (S::kTurns) wait_for_turn(at.group);
       fence_products();
       sums.add(w[step % 2], digits + step * 16);
       commit_products();
-      if constexpr (S::kTurns) pass_turn_to(at.group + 1 == S::kGroups ? 0 : at.group + 1);
       wait_for_products<1>();  // of the step before, whose digits are overwritten next
       if (step == 0 && i > 0 && at.lane == 0) arrive(&notes.empty[turn.before()]);
     }
@@ -162,7 +160,6 @@ template <typename S>
 __device__ inline void consume_tiles(const Params& p, const Share<S>& share, const Stages<S>& stages) {
   const Consumer<S> at;
   Turn<S> turn;
-  if (S::kTurns && at.group == S::kGroups - 1) pass_turn_to(0);
   for (int t = share.tile; t < share.tiles; t += share.step) {
     const Tile tile = share.at(t);
     const Column column(tile.out, tile.n0 + at.row), column8(tile.out, tile.n0 + at.row + 8);
@@ -175,7 +172,6 @@ __device__ inline void consume_tiles(const Params& p, const Share<S>& share, con
         store_result(p, tile.out, tile.m0 + m, n == at.row ? column : column8, rows[m], sum - rows[m].offset);
     });
   }
-  if (S::kTurns && at.group == 0) wait_for_turn(0);
 }
 
 // What store_rows_of_cluster() needs to know of the tile's rows and columns, noted while there is time. The first block
@@ -197,13 +193,11 @@ __device__ inline void consume_share(const Params& p, const Share<S>& share, con
   const Tile tile = share.at(0);
   const Consumer<S> at;
   Turn<S> turn;
-  if (S::kTurns && at.group == S::kGroups - 1) pass_turn_to(0);
   const int n = tile.n0 + at.row;
   const float scale = weight_scale(exponent_of(tile.out, n)), scale8 = weight_scale(exponent_of(tile.out, n + 8));
   take_notes<S>(p, tile, stages.notes());
   Sums<S> sums;
   consume<S>(stages, turn, at, scale, scale8, share.end - share.begin, sums);
-  if (S::kTurns && at.group == 0) wait_for_turn(0);
   sync_consumers<S::kConsumers>();  // the sums take the place of the stages
   auto* shown = reinterpret_cast<long long*>(stages.memory);
   for_each_sum<S>(at, sums, [&](int m, int column, long long sum) {

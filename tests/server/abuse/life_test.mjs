@@ -13,25 +13,64 @@ const question = (content) => [{ role: "user", content }];
 // Requests of every kind that a client might repeat: the answers are long enough to be caught in the middle.
 const REQUESTS = [
   [CHAT, { messages: question("What is 48 + 27?"), ignore_eos: true, max_tokens: 120 }],
-  [CHAT, { messages: question("A train has 4 cars with 25 seats each. 38 seats are free. How many people sit in the train?"), temperature: 1.5, seed: 7, ignore_eos: true, max_tokens: 120 }],
-  [CHAT, { messages: question("Tom has 3 boxes of 12 pens."), temperature: 0.8, top_p: 0.9, seed: 1, n: 2, ignore_eos: true, max_tokens: 100 }],
+  [
+    CHAT,
+    {
+      messages: question("A train has 4 cars with 25 seats each. 38 seats are free. How many people sit in the train?"),
+      temperature: 1.5,
+      seed: 7,
+      ignore_eos: true,
+      max_tokens: 120,
+    },
+  ],
+  [
+    CHAT,
+    {
+      messages: question("Tom has 3 boxes of 12 pens."),
+      temperature: 0.8,
+      top_p: 0.9,
+      seed: 1,
+      n: 2,
+      ignore_eos: true,
+      max_tokens: 100,
+    },
+  ],
   [COMPLETION, { prompt: "Pens in the boxes: 3 x 12 =", logprobs: 3, ignore_eos: true, max_tokens: 120 }],
-  [COMPLETION, { prompt: [[1019, 84, 437], [51, 626, 312]], temperature: 1, seed: 9, ignore_eos: true, max_tokens: 100 }],
+  [
+    COMPLETION,
+    {
+      prompt: [
+        [1019, 84, 437],
+        [51, 626, 312],
+      ],
+      temperature: 1,
+      seed: 9,
+      ignore_eos: true,
+      max_tokens: 100,
+    },
+  ],
 ];
 
 // What a stream promises: of each choice the texts and digests, in their order.
 function promises_of(chunks) {
   const choices = {};
-  for (const { choices: [choice] } of chunks) {
-    if (choice.digest === undefined) continue;  // the chunk that opens a choice
-    (choices[choice.index] ??= []).push([choice.delta?.content ?? choice.text ?? "", choice.digest, choice.finish_reason]);
+  for (const {
+    choices: [choice],
+  } of chunks) {
+    if (choice.digest === undefined) continue; // the chunk that opens a choice
+    (choices[choice.index] ??= []).push([
+      choice.delta?.content ?? choice.text ?? "",
+      choice.digest,
+      choice.finish_reason,
+    ]);
   }
   return choices;
 }
 
 const read = async (url, [path, body]) => promises_of(await read_stream(url, path, { ...body, digest: true }));
 
-// Reads streams of all requests until each has brought some tokens; `then` happens; what all of them brought in the end.
+// Reads streams of all requests until each has brought some tokens; `then` happens; what all of them brought in the
+// end.
 async function catch_in_the_middle(url, then) {
   const streams = await Promise.all(REQUESTS.map(([path, body]) => open_stream(url, path, { ...body, digest: true })));
   let waiting = streams.length;
@@ -55,7 +94,10 @@ test("kill -9 within streams, a new server on the same port at once: every token
   const first = await start_server(tool, OPTIONS);
   const caught = await catch_in_the_middle(first.url, () => first.kill("SIGKILL"));
   assert.equal((await first.ended).signal, "SIGKILL");
-  assert.ok(caught.every(({ done, error }) => !done && error !== undefined), "no client takes a broken answer for a whole one");
+  assert.ok(
+    caught.every(({ done, error }) => !done && error !== undefined),
+    "no client takes a broken answer for a whole one",
+  );
 
   const second = await start_server(tool, OPTIONS, first.port);
   assert.equal(second.port, first.port);
@@ -65,9 +107,14 @@ test("kill -9 within streams, a new server on the same port at once: every token
   for (const [i, { chunks }] of caught.entries()) {
     const sent = promises_of(chunks);
     assert.ok(Object.values(sent).flat().length >= 5);
-    for (const [index, promised] of Object.entries(sent)) assert.deepEqual(whole[i][index].slice(0, promised.length), promised);
+    for (const [index, promised] of Object.entries(sent))
+      assert.deepEqual(whole[i][index].slice(0, promised.length), promised);
   }
-  assert.equal(new Set(whole.flatMap((choices) => Object.values(choices).map((parts) => parts.at(-1)[1]))).size, 7, "the answers differ");
+  assert.equal(
+    new Set(whole.flatMap((choices) => Object.values(choices).map((parts) => parts.at(-1)[1]))).size,
+    7,
+    "the answers differ",
+  );
   assert.deepEqual(await second.stop(), { status: 0, signal: null });
 });
 
@@ -78,7 +125,12 @@ test("SIGTERM within streams: they are finished, nothing new is taken, and the e
   const caught = await catch_in_the_middle(server.url, async () => {
     server.kill("SIGTERM");
     while (!server.told().includes("stopping")) await new Promise((resolve) => setTimeout(resolve, 5));
-    refusals.push(await request(server.url, "/health").then(({ status }) => status, ({ code }) => code));
+    refusals.push(
+      await request(server.url, "/health").then(
+        ({ status }) => status,
+        ({ code }) => code,
+      ),
+    );
   });
   assert.deepEqual(await within(10_000, server.ended, "the end of the server"), { status: 0, signal: null });
   for (const [i, { chunks, done, error }] of caught.entries()) {
@@ -91,7 +143,11 @@ test("SIGTERM within streams: they are finished, nothing new is taken, and the e
 
 test("SIGTERM with more under way than the time allows breaks it off, and the status says so", async () => {
   const server = await start_server(tool, [...OPTIONS, "--drain-seconds", "0"]);
-  const { events } = await open_stream(server.url, COMPLETION, { prompt: "Answer:", ignore_eos: true, max_tokens: 900 });
+  const { events } = await open_stream(server.url, COMPLETION, {
+    prompt: "Answer:",
+    ignore_eos: true,
+    max_tokens: 900,
+  });
   const data = [];
   await assert.rejects(async () => {
     for await (const event of events) {

@@ -2,12 +2,23 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { request } from "../support/http.mjs";
-import { assert_error, CHAT, COMPLETION, connect, parse_answer, post_text, say, shared_server, within } from "./setup.mjs";
+import {
+  assert_error,
+  CHAT,
+  COMPLETION,
+  connect,
+  parse_answer,
+  post_text,
+  say,
+  shared_server,
+  within,
+} from "./setup.mjs";
 
 const shared = shared_server();
 const CLOSE = { Connection: "close" };
 const ask = async (bytes) => parse_answer(await say(shared.port, bytes));
-const refuse = async (body, status = 400, code = undefined) => assert_error(await request(shared.url, COMPLETION, { body }), status, code);
+const refuse = async (body, status = 400, code = undefined) =>
+  assert_error(await request(shared.url, COMPLETION, { body }), status, code);
 
 for (const [name, body] of [
   ["nothing", ""],
@@ -28,16 +39,50 @@ for (const [name, body] of [
   ["a byte that is no UTF-8", Buffer.from('{"prompt": "a\xff"}', "latin1")],
   ["an overlong NUL", Buffer.from('{"prompt": "a\xc0\x80"}', "latin1")],
   ["UTF-16", Buffer.from('{"prompt": "a"}', "utf16le")],
-]) test(`a body that is ${name} is a 400`, () => refuse(body));
+])
+  test(`a body that is ${name} is a 400`, () => refuse(body));
 
 for (const [field, value] of [
-  ["prompt", 7], ["prompt", {}], ["prompt", [[]]], ["prompt", [["a"]]], ["prompt", [1.5]], ["prompt", null], ["prompt", [1e30]],
-  ["model", 7], ["max_tokens", "7"], ["max_tokens", -1], ["max_tokens", 1e30], ["temperature", []], ["temperature", -0.1], ["top_p", 2], ["top_k", 1.5],
-  ["seed", "1"], ["seed", 1e30], ["n", -1], ["n", 1e9], ["stop", 7], ["stop", [null]], ["stop", Array(17).fill("a")], ["stop", "a".repeat(2000)],
-  ["logprobs", true], ["logprobs", 21], ["logprobs", -1], ["echo", "yes"], ["stream", 1], ["stream_options", []], ["stream_options", { include_usage: 1 }],
-  ["stop_token_ids", [5000]], ["stop_token_ids", "1"], ["priority", 1e12], ["digest", "true"], ["suffix", "b"], ["best_of", 5], ["no_such_field", 0],
+  ["prompt", 7],
+  ["prompt", {}],
+  ["prompt", [[]]],
+  ["prompt", [["a"]]],
+  ["prompt", [1.5]],
+  ["prompt", null],
+  ["prompt", [1e30]],
+  ["model", 7],
+  ["max_tokens", "7"],
+  ["max_tokens", -1],
+  ["max_tokens", 1e30],
+  ["temperature", []],
+  ["temperature", -0.1],
+  ["top_p", 2],
+  ["top_k", 1.5],
+  ["seed", "1"],
+  ["seed", 1e30],
+  ["n", -1],
+  ["n", 1e9],
+  ["stop", 7],
+  ["stop", [null]],
+  ["stop", Array(17).fill("a")],
+  ["stop", "a".repeat(2000)],
+  ["logprobs", true],
+  ["logprobs", 21],
+  ["logprobs", -1],
+  ["echo", "yes"],
+  ["stream", 1],
+  ["stream_options", []],
+  ["stream_options", { include_usage: 1 }],
+  ["stop_token_ids", [5000]],
+  ["stop_token_ids", "1"],
+  ["priority", 1e12],
+  ["digest", "true"],
+  ["suffix", "b"],
+  ["best_of", 5],
+  ["no_such_field", 0],
 ]) {
-  test(`${field} = ${JSON.stringify(value).slice(0, 40)} is a 400`, () => refuse({ prompt: "a", max_tokens: 1, [field]: value }));
+  test(`${field} = ${JSON.stringify(value).slice(0, 40)} is a 400`, () =>
+    refuse({ prompt: "a", max_tokens: 1, [field]: value }));
 }
 
 test("a prompt of 10 MB is refused because of its tokens", async () => {
@@ -57,7 +102,8 @@ test("4 million token ids are refused because of their number", async () => {
   await refuse({ prompt: Array(4_000_000).fill(84), max_tokens: 1 }, 400, "context_length_exceeded");
 });
 
-test("more prompts than a request may have are refused", () => refuse({ prompt: Array(5000).fill("a"), max_tokens: 1 }));
+test("more prompts than a request may have are refused", () =>
+  refuse({ prompt: Array(5000).fill("a"), max_tokens: 1 }));
 
 test("a body of 20 MB is refused from its header alone", async () => {
   const answer = await ask(post_text(COMPLETION, "", { "Content-Length": 20_000_000 }));
@@ -86,14 +132,44 @@ for (const [name, bytes, status] of [
   ["no Content-Length", () => post_text(COMPLETION, SMALL, { "Content-Length": undefined }), 411],
   ["a Content-Length that is no number", () => post_text(COMPLETION, SMALL, { "Content-Length": "many" }), 400],
   ["a negative Content-Length", () => post_text(COMPLETION, SMALL, { "Content-Length": "-5" }), 400],
-  ["a Content-Length beyond 64 bits", () => post_text(COMPLETION, SMALL, { "Content-Length": "99999999999999999999" }), 400],
-  ["a Content-Length that is too short", () => post_text(COMPLETION, SMALL, { "Content-Length": SMALL.length - 3, ...CLOSE }), 400],
+  [
+    "a Content-Length beyond 64 bits",
+    () => post_text(COMPLETION, SMALL, { "Content-Length": "99999999999999999999" }),
+    400,
+  ],
+  [
+    "a Content-Length that is too short",
+    () => post_text(COMPLETION, SMALL, { "Content-Length": SMALL.length - 3, ...CLOSE }),
+    400,
+  ],
   ["two lengths", () => post_text(COMPLETION, SMALL, { "content-length": SMALL.length + 1 }), 400],
   ["a length and chunks", () => post_text(COMPLETION, SMALL, { "Transfer-Encoding": "chunked" }), 400],
-  ["another encoding", () => post_text(COMPLETION, SMALL, { "Content-Length": undefined, "Transfer-Encoding": "gzip" }), 501],
-  ["a chunk of negative size", () => post_text(COMPLETION, "-1\r\nab\r\n0\r\n\r\n", { "Content-Length": undefined, "Transfer-Encoding": "chunked" }), 400],
-  ["a chunk of no size", () => post_text(COMPLETION, "zz\r\nab\r\n0\r\n\r\n", { "Content-Length": undefined, "Transfer-Encoding": "chunked" }), 400],
-  ["a chunk larger than all", () => post_text(COMPLETION, "ffffffffffffffff\r\nab\r\n", { "Content-Length": undefined, "Transfer-Encoding": "chunked" }), [400, 413]],
+  [
+    "another encoding",
+    () => post_text(COMPLETION, SMALL, { "Content-Length": undefined, "Transfer-Encoding": "gzip" }),
+    501,
+  ],
+  [
+    "a chunk of negative size",
+    () =>
+      post_text(COMPLETION, "-1\r\nab\r\n0\r\n\r\n", { "Content-Length": undefined, "Transfer-Encoding": "chunked" }),
+    400,
+  ],
+  [
+    "a chunk of no size",
+    () =>
+      post_text(COMPLETION, "zz\r\nab\r\n0\r\n\r\n", { "Content-Length": undefined, "Transfer-Encoding": "chunked" }),
+    400,
+  ],
+  [
+    "a chunk larger than all",
+    () =>
+      post_text(COMPLETION, "ffffffffffffffff\r\nab\r\n", {
+        "Content-Length": undefined,
+        "Transfer-Encoding": "chunked",
+      }),
+    [400, 413],
+  ],
   ["a compressed body", () => post_text(COMPLETION, SMALL, { "Content-Encoding": "gzip" }), 415],
   ["a form", () => post_text(COMPLETION, SMALL, { "Content-Type": "text/plain" }), 415],
 ]) {
@@ -107,7 +183,11 @@ for (const [name, bytes, status] of [
 
 test("a body in chunks of one byte is read like any other", async () => {
   const chunks = [...SMALL].map((letter) => `1\r\n${letter}\r\n`).join("");
-  const bytes = post_text(COMPLETION, `${chunks}0\r\n\r\n`, { "Content-Length": undefined, "Transfer-Encoding": "chunked", ...CLOSE });
+  const bytes = post_text(COMPLETION, `${chunks}0\r\n\r\n`, {
+    "Content-Length": undefined,
+    "Transfer-Encoding": "chunked",
+    ...CLOSE,
+  });
   const answer = parse_answer(await say(shared.port, bytes));
   assert.equal(answer.status, 200);
 });
@@ -127,7 +207,11 @@ test("requests sent without waiting are answered in their order", async () => {
 });
 
 test("requests sent without waiting, some of them wrong: each has its answer", async () => {
-  const bytes = Buffer.concat([post_text(COMPLETION, "{"), post_text("/nothing", SMALL), post_text(COMPLETION, SMALL, CLOSE)]);
+  const bytes = Buffer.concat([
+    post_text(COMPLETION, "{"),
+    post_text("/nothing", SMALL),
+    post_text(COMPLETION, SMALL, CLOSE),
+  ]);
   const first = parse_answer(await say(shared.port, bytes));
   assert_error(first, 400);
   assert_error(parse_answer(first.rest), 404);

@@ -1,5 +1,5 @@
-// What every test here is given: node FILE TOOL, where TOOL is the reprofuse binary. Whatever a test does to the server, the
-// next request must be answered as if nothing had happened.
+// What every test here is given: node FILE TOOL, where TOOL is the reprofuse binary. Whatever a test does to the
+// server, the next request must be answered as if nothing had happened.
 import assert from "node:assert/strict";
 import net from "node:net";
 import { after, afterEach, before } from "node:test";
@@ -28,8 +28,8 @@ async function until_served(url) {
   while ((await request(url, "/health")).status !== 200 && Date.now() < deadline) await sleep(10);
 }
 
-// One server for a file's tests. After each of them, with its connections closed, it must be alive and idle, and give the
-// digest that it gave before.
+// One server for a file's tests. After each of them, with its connections closed, it must be alive and idle, and give
+// the digest that it gave before.
 export function shared_server(options = []) {
   const shared = {};
   let expected;
@@ -66,7 +66,10 @@ export function connect(port) {
   socket.on("data", (part) => parts.push(part));
   const received = () => Buffer.concat(parts).toString("utf8");
   const closed = new Promise((resolve) => {
-    socket.on("end", () => { socket.end(); resolve(received()); });
+    socket.on("end", () => {
+      socket.end();
+      resolve(received());
+    });
     socket.on("error", () => resolve(received()));
     socket.on("close", () => resolve(received()));
   });
@@ -80,7 +83,9 @@ export function connect(port) {
 
 export async function within(ms, promise, what) {
   let timer;
-  const late = new Promise((_, reject) => { timer = setTimeout(() => reject(new Error(`${what}: not within ${ms} ms`)), ms); });
+  const late = new Promise((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`${what}: not within ${ms} ms`)), ms);
+  });
   try {
     return await Promise.race([promise, late]);
   } finally {
@@ -115,7 +120,14 @@ export function assert_error({ status, body }, expected_status, expected_code) {
 
 // A POST, written out.
 export function post_text(path, body, headers = {}) {
-  const given = { Host: "127.0.0.1", "Content-Type": "application/json", "Content-Length": Buffer.byteLength(body), ...headers };
-  const lines = Object.entries(given).filter(([, value]) => value !== undefined).map(([name, value]) => `${name}: ${value}\r\n`);
+  const given = {
+    Host: "127.0.0.1",
+    "Content-Type": "application/json",
+    "Content-Length": Buffer.byteLength(body),
+    ...headers,
+  };
+  const lines = Object.entries(given)
+    .filter(([, value]) => value !== undefined)
+    .map(([name, value]) => `${name}: ${value}\r\n`);
   return Buffer.concat([Buffer.from(`POST ${path} HTTP/1.1\r\n${lines.join("")}\r\n`), Buffer.from(body)]);
 }

@@ -18,7 +18,13 @@ const chat_body = (options) => JSON.stringify({ messages: user_says(QUESTION), .
 
 // { status, type, body }
 async function curl(path, ...options) {
-  const { stdout } = await promisify(execFile)("curl", ["-sS", "-w", "\n%{http_code} %{content_type}", ...options, `${shared.url}${path}`]);
+  const { stdout } = await promisify(execFile)("curl", [
+    "-sS",
+    "-w",
+    "\n%{http_code} %{content_type}",
+    ...options,
+    `${shared.url}${path}`,
+  ]);
   const end = stdout.lastIndexOf("\n");
   const [, status, type] = /^(\d+) (.*)$/.exec(stdout.slice(end + 1));
   return { status: Number(status), type, body: stdout.slice(0, end) };
@@ -48,12 +54,20 @@ test("a chat, typed as the manual shows it", async () => {
   const expected = generate(tool, ["--chat", "--prompt", QUESTION]);
   const reply = await curl("/v1/chat/completions", ...AUTHORIZED, ...JSON_BODY, chat_body({ digest: true }));
   assert.equal(reply.status, 200);
-  const { choices: [choice] } = JSON.parse(reply.body);
+  const {
+    choices: [choice],
+  } = JSON.parse(reply.body);
   assert.deepEqual([choice.message.content, choice.digest], [expected.text, expected.digest]);
 });
 
 test("curl -N shows a stream line by line, to [DONE]", async () => {
-  const reply = await curl("/v1/chat/completions", "-N", ...AUTHORIZED, ...JSON_BODY, chat_body({ stream: true, digest: true }));
+  const reply = await curl(
+    "/v1/chat/completions",
+    "-N",
+    ...AUTHORIZED,
+    ...JSON_BODY,
+    chat_body({ stream: true, digest: true }),
+  );
   assert.deepEqual([reply.status, reply.type], [200, "text/event-stream; charset=utf-8"]);
   const events = reply.body.split("\n\n");
   assert.equal(events.pop(), "");
@@ -78,13 +92,21 @@ test("events come one by one while the answer is computed, and Ctrl-C gives it u
 });
 
 test("tokenize and detokenize are each other's inverse", async () => {
-  const { body } = await curl("/tokenize", ...AUTHORIZED, ...JSON_BODY, JSON.stringify({ prompt: QUESTION, add_special_tokens: false }));
+  const { body } = await curl(
+    "/tokenize",
+    ...AUTHORIZED,
+    ...JSON_BODY,
+    JSON.stringify({ prompt: QUESTION, add_special_tokens: false }),
+  );
   const { tokens, count, max_model_len } = JSON.parse(body);
   assert.deepEqual([count, max_model_len], [tokens.length, 1024]);
   const back = await curl("/detokenize", ...AUTHORIZED, ...JSON_BODY, JSON.stringify({ tokens }));
   assert.equal(JSON.parse(back.body).prompt, QUESTION);
   const chat = await curl("/tokenize", ...AUTHORIZED, ...JSON_BODY, JSON.stringify({ messages: user_says(QUESTION) }));
-  assert.deepEqual(JSON.parse(chat.body).tokens, generate(tool, ["--chat", "--prompt", QUESTION, "--max-tokens", "1"]).prompt_tokens);
+  assert.deepEqual(
+    JSON.parse(chat.body).tokens,
+    generate(tool, ["--chat", "--prompt", QUESTION, "--max-tokens", "1"]).prompt_tokens,
+  );
 });
 
 for (const [name, status, path, ...options] of [

@@ -4,10 +4,16 @@ import { test } from "node:test";
 import { generate } from "../support/server.mjs";
 import { KEY, load_package, MODEL, QUESTION, shared_server, tool, UNSURE_QUESTION } from "./setup.mjs";
 
-process.env.LANGCHAIN_TRACING_V2 = "false";  // nothing is told to anybody else
+process.env.LANGCHAIN_TRACING_V2 = "false"; // nothing is told to anybody else
 const { ChatOpenAI, OpenAI } = await load_package("@langchain/openai", 20);
 const shared = shared_server();
-const options_with = (options) => ({ model: MODEL, apiKey: KEY, maxRetries: 0, configuration: { baseURL: `${shared.url}/v1` }, ...options });
+const options_with = (options) => ({
+  model: MODEL,
+  apiKey: KEY,
+  maxRetries: 0,
+  configuration: { baseURL: `${shared.url}/v1` },
+  ...options,
+});
 const chat_model = (options = {}) => new ChatOpenAI(options_with({ temperature: 0, ...options }));
 const text_model = (options = {}) => new OpenAI(options_with({ temperature: 0, ...options }));
 
@@ -37,7 +43,9 @@ test("a streamed chat is the whole one, with its usage", async () => {
 test("log-probabilities are the same, whole and streamed", async () => {
   const options = { logprobs: true, topLogprobs: 3 };
   const whole = (await chat_model(options).invoke(UNSURE_QUESTION)).response_metadata.logprobs.content;
-  assert.ok(whole.every(({ logprob, top_logprobs }) => top_logprobs.length === 3 && top_logprobs[0].logprob === logprob));
+  assert.ok(
+    whole.every(({ logprob, top_logprobs }) => top_logprobs.length === 3 && top_logprobs[0].logprob === logprob),
+  );
   const streamed = [];
   for await (const { response_metadata } of await chat_model(options).stream(UNSURE_QUESTION)) {
     streamed.push(...(response_metadata.logprobs?.content ?? []));
@@ -55,12 +63,18 @@ test("a batch of chats, sent at once, has the answers that they have alone", asy
 });
 
 test("a conversation of several messages is sent as such", async () => {
-  const reply = await chat_model().invoke([["system", "Be brief."], ["human", "What is 48 + 27?"], ["ai", "Answer: 75"], ["human", "What is 12 + 30?"]]);
+  const reply = await chat_model().invoke([
+    ["system", "Be brief."],
+    ["human", "What is 48 + 27?"],
+    ["ai", "Answer: 75"],
+    ["human", "What is 12 + 30?"],
+  ]);
   assert.match(reply.content, /Answer: 42$/);
 });
 
 test("a seed gives the same answer again, and others give others", async () => {
-  const ask = async (seed) => (await chat_model({ temperature: 1.5, maxTokens: 20, modelKwargs: { seed } }).invoke(UNSURE_QUESTION)).content;
+  const ask = async (seed) =>
+    (await chat_model({ temperature: 1.5, maxTokens: 20, modelKwargs: { seed } }).invoke(UNSURE_QUESTION)).content;
   const answers = await Promise.all([1, 2, 1, 2].map(ask));
   assert.deepEqual(answers.slice(0, 2), answers.slice(2));
   assert.notEqual(answers[0], answers[1]);
@@ -88,9 +102,12 @@ for (const [name, options, status] of [
 ]) {
   test(`${name} is an error with status ${status}`, async () => {
     await assert.rejects(chat_model(options).invoke("What is 48 + 27?"), (error) => error.status === status);
-    await assert.rejects(async () => {
-      for await (const _ of await chat_model(options).stream("What is 48 + 27?")) assert.fail("a chunk came");
-    }, (error) => error.status === status);
+    await assert.rejects(
+      async () => {
+        for await (const _ of await chat_model(options).stream("What is 48 + 27?")) assert.fail("a chunk came");
+      },
+      (error) => error.status === status,
+    );
   });
 }
 

@@ -18,18 +18,37 @@ async function refused(call, type, { words, ...properties }) {
   });
 }
 
-for (const [name, stream] of [["whole", false], ["streamed", true]]) {
-  test(`a wrong model, ${name}, is a NotFoundError`, () => refused(
-    connect().chat.completions.create({ ...HELLO, model: "gpt-4o", stream }), OpenAI.NotFoundError,
-    { status: 404, code: "model_not_found", param: "model", type: "invalid_request_error", words: /gpt-4o/ }));
+for (const [name, stream] of [
+  ["whole", false],
+  ["streamed", true],
+]) {
+  test(`a wrong model, ${name}, is a NotFoundError`, () =>
+    refused(connect().chat.completions.create({ ...HELLO, model: "gpt-4o", stream }), OpenAI.NotFoundError, {
+      status: 404,
+      code: "model_not_found",
+      param: "model",
+      type: "invalid_request_error",
+      words: /gpt-4o/,
+    }));
 
-  test(`a wrong key, ${name}, is an AuthenticationError`, () => refused(
-    connect("sk-wrong").chat.completions.create({ ...HELLO, stream }), OpenAI.AuthenticationError,
-    { status: 401, code: "invalid_api_key", words: /API keys/ }));
+  test(`a wrong key, ${name}, is an AuthenticationError`, () =>
+    refused(connect("sk-wrong").chat.completions.create({ ...HELLO, stream }), OpenAI.AuthenticationError, {
+      status: 401,
+      code: "invalid_api_key",
+      words: /API keys/,
+    }));
 
-  test(`a prompt that is too long, ${name}, is a BadRequestError`, () => refused(
-    connect().chat.completions.create({ ...HELLO, messages: user_says("How many? ".repeat(600)), stream }), OpenAI.BadRequestError,
-    { status: 400, code: "context_length_exceeded", param: "messages", words: /maximum context length is 1024 tokens/ }));
+  test(`a prompt that is too long, ${name}, is a BadRequestError`, () =>
+    refused(
+      connect().chat.completions.create({ ...HELLO, messages: user_says("How many? ".repeat(600)), stream }),
+      OpenAI.BadRequestError,
+      {
+        status: 400,
+        code: "context_length_exceeded",
+        param: "messages",
+        words: /maximum context length is 1024 tokens/,
+      },
+    ));
 }
 
 for (const [field, value, words] of [
@@ -53,8 +72,12 @@ for (const [field, value, words] of [
   ["response_format", { type: "json_object" }, /response_format/],
   ["colour", "red", /colour/],
 ]) {
-  test(`${field} = ${JSON.stringify(value)} is a BadRequestError that names it`, () => refused(
-    connect().chat.completions.create({ ...HELLO, [field]: value }), OpenAI.BadRequestError, { status: 400, type: "invalid_request_error", words }));
+  test(`${field} = ${JSON.stringify(value)} is a BadRequestError that names it`, () =>
+    refused(connect().chat.completions.create({ ...HELLO, [field]: value }), OpenAI.BadRequestError, {
+      status: 400,
+      type: "invalid_request_error",
+      words,
+    }));
 }
 
 test("bad prompts of completions are BadRequestErrors that say which", async () => {
@@ -64,14 +87,23 @@ test("bad prompts of completions are BadRequestErrors that say which", async () 
     [[1019, 5000], /5000/],
     [[1019, -1], /-1/],
     [["fine", 7], /prompt/],
-    [[[1019, 84], [1019, 1024]], /prompt\[1\].*1024/],
+    [
+      [
+        [1019, 84],
+        [1019, 1024],
+      ],
+      /prompt\[1\].*1024/,
+    ],
     [Array(1025).fill(84), /maximum context length is 1024 tokens/],
     [["fine", "long ".repeat(1100)], /prompt\[1\]/],
-  ]) await refused(complete(prompt), OpenAI.BadRequestError, { status: 400, words });
+  ])
+    await refused(complete(prompt), OpenAI.BadRequestError, { status: 400, words });
 });
 
 test("a refused request changes nothing: the next is answered", async () => {
   await assert.rejects(connect().chat.completions.create({ ...HELLO, temperature: "hot" }));
-  const { choices: [choice] } = await connect().chat.completions.create(HELLO);
+  const {
+    choices: [choice],
+  } = await connect().chat.completions.create(HELLO);
   assert.match(choice.message.content, /Answer: 75$/);
 });

@@ -7,7 +7,8 @@ import { KEY, load_package, MODEL, QUESTION, shared_server, tool, UNSURE_QUESTIO
 const { OpenAI } = await load_package("openai");
 const shared = shared_server();
 const connect = (options = {}) => new OpenAI({ baseURL: `${shared.url}/v1`, apiKey: KEY, maxRetries: 0, ...options });
-const chat = (question, options = {}) => connect().chat.completions.create({ model: MODEL, messages: user_says(question), ...options });
+const chat = (question, options = {}) =>
+  connect().chat.completions.create({ model: MODEL, messages: user_says(question), ...options });
 const complete = (prompt, options = {}) => connect().completions.create({ model: MODEL, prompt, ...options });
 
 async function read_all(stream) {
@@ -18,7 +19,10 @@ async function read_all(stream) {
 
 test("the model is listed, and found by its name", async () => {
   const { data } = await connect().models.list();
-  assert.deepEqual(data.map(({ id, object }) => ({ id, object })), [{ id: MODEL, object: "model" }]);
+  assert.deepEqual(
+    data.map(({ id, object }) => ({ id, object })),
+    [{ id: MODEL, object: "model" }],
+  );
   assert.deepEqual(await connect().models.retrieve(MODEL), data[0]);
   await assert.rejects(connect().models.retrieve("gpt-4o"), (error) => error instanceof OpenAI.NotFoundError);
 });
@@ -42,13 +46,27 @@ test("a streamed chat is the whole one in pieces, with one usage at its end", as
   const usage_chunk = chunks.pop();
   assert.deepEqual(usage_chunk.choices, []);
   assert.equal(usage_chunk.usage.completion_tokens, whole.usage.completion_tokens);
-  assert.ok(chunks.every(({ usage }) => usage === null), "only the last chunk has the usage");
+  assert.ok(
+    chunks.every(({ usage }) => usage === null),
+    "only the last chunk has the usage",
+  );
   assert.equal(new Set([...chunks, usage_chunk].map(({ id }) => id)).size, 1);
-  assert.ok(chunks.every(({ object, system_fingerprint }) => object === "chat.completion.chunk" && system_fingerprint === whole.system_fingerprint));
+  assert.ok(
+    chunks.every(
+      ({ object, system_fingerprint }) =>
+        object === "chat.completion.chunk" && system_fingerprint === whole.system_fingerprint,
+    ),
+  );
   assert.equal(chunks[0].choices[0].delta.role, "assistant");
-  assert.equal(chunks.map(({ choices: [choice] }) => choice.delta.content ?? "").join(""), whole.choices[0].message.content);
+  assert.equal(
+    chunks.map(({ choices: [choice] }) => choice.delta.content ?? "").join(""),
+    whole.choices[0].message.content,
+  );
   assert.ok(chunks.length > 50, `${chunks.length} chunks are not one for each token`);
-  assert.deepEqual(chunks.map(({ choices: [choice] }) => choice.finish_reason).filter((reason) => reason !== null), ["stop"]);
+  assert.deepEqual(
+    chunks.map(({ choices: [choice] }) => choice.finish_reason).filter((reason) => reason !== null),
+    ["stop"],
+  );
 });
 
 test("the client's own gathering of a stream gives the whole answer", async () => {
@@ -62,7 +80,9 @@ test("the client's own gathering of a stream gives the whole answer", async () =
 });
 
 test("log-probabilities of a chat: the greedy token is the first of the top, and the bytes are the text", async () => {
-  const { choices: [choice] } = await chat(UNSURE_QUESTION, { logprobs: true, top_logprobs: 5 });
+  const {
+    choices: [choice],
+  } = await chat(UNSURE_QUESTION, { logprobs: true, top_logprobs: 5 });
   const { content } = choice.logprobs;
   for (const { token, logprob, top_logprobs } of content) {
     assert.equal(top_logprobs.length, 5);
@@ -84,7 +104,10 @@ test("a completion of a text, of its token ids and within a batch is the same", 
   const of_ids = (await complete(alone.prompt_token_ids, options)).choices[0];
   assert.deepEqual([of_ids.text, of_ids.logprobs], [alone.text, alone.logprobs]);
   const batch = (await complete(["With 10 more: 29 +", text, "Answer:"], options)).choices;
-  assert.deepEqual(batch.map(({ index }) => index), [0, 1, 2]);
+  assert.deepEqual(
+    batch.map(({ index }) => index),
+    [0, 1, 2],
+  );
   assert.deepEqual([batch[1].text, batch[1].logprobs], [alone.text, alone.logprobs]);
   const id_batch = (await complete([[1019, 84, 437], alone.prompt_token_ids], options)).choices;
   assert.deepEqual([id_batch[1].text, id_batch[1].logprobs], [alone.text, alone.logprobs]);
@@ -93,15 +116,24 @@ test("a completion of a text, of its token ids and within a batch is the same", 
 test("echo gives the prompt back, with log-probabilities from its second token on", async () => {
   const text = "With 10 more: 29 + 10 =";
   const plain = (await complete(text, { max_tokens: 4, logprobs: 1 })).choices[0];
-  const { choices: [echoed], usage } = await complete(text, { max_tokens: 4, logprobs: 1, echo: true });
+  const {
+    choices: [echoed],
+    usage,
+  } = await complete(text, { max_tokens: 4, logprobs: 1, echo: true });
   assert.equal(echoed.text, text + plain.text);
   const { tokens, token_logprobs, top_logprobs, text_offset } = echoed.logprobs;
-  assert.deepEqual([tokens, token_logprobs, top_logprobs, text_offset].map(({ length }) => length), Array(4).fill(usage.total_tokens));
+  assert.deepEqual(
+    [tokens, token_logprobs, top_logprobs, text_offset].map(({ length }) => length),
+    Array(4).fill(usage.total_tokens),
+  );
   assert.deepEqual([token_logprobs[0], top_logprobs[0]], [null, null]);
   assert.ok(token_logprobs.slice(1).every((value) => value <= 0));
   assert.deepEqual(token_logprobs.slice(usage.prompt_tokens), plain.logprobs.token_logprobs);
-  for (let i = usage.prompt_tokens; i < tokens.length; ++i) assert.ok(echoed.text.startsWith(tokens[i], text_offset[i]));
-  const { choices: [prompt_only] } = await complete(text, { max_tokens: 0, logprobs: 1, echo: true });
+  for (let i = usage.prompt_tokens; i < tokens.length; ++i)
+    assert.ok(echoed.text.startsWith(tokens[i], text_offset[i]));
+  const {
+    choices: [prompt_only],
+  } = await complete(text, { max_tokens: 0, logprobs: 1, echo: true });
   assert.equal(prompt_only.text, text);
   assert.deepEqual(prompt_only.logprobs.token_logprobs, token_logprobs.slice(0, usage.prompt_tokens));
 });
@@ -115,12 +147,16 @@ test("a streamed completion of several prompts is the whole one, choice by choic
     const parts = chunks.flatMap((chunk) => chunk.choices).filter((choice) => choice.index === index);
     assert.equal(parts.map((part) => part.text).join(""), text);
     assert.equal(parts.at(-1).finish_reason, finish_reason);
-    assert.deepEqual(parts.flatMap((part) => part.logprobs?.token_logprobs ?? []), logprobs.token_logprobs);
+    assert.deepEqual(
+      parts.flatMap((part) => part.logprobs?.token_logprobs ?? []),
+      logprobs.token_logprobs,
+    );
   }
 });
 
 test("a seed gives the same answer again, and others give others", async () => {
-  const ask = async (seed) => (await chat(UNSURE_QUESTION, { temperature: 1.5, seed, max_tokens: 30 })).choices[0].message.content;
+  const ask = async (seed) =>
+    (await chat(UNSURE_QUESTION, { temperature: 1.5, seed, max_tokens: 30 })).choices[0].message.content;
   const answers = await Promise.all([1, 2, 3, 1, 2, 3, -1].map(ask));
   assert.deepEqual(answers.slice(0, 3), answers.slice(3, 6));
   assert.equal(new Set(answers).size, 4);
@@ -129,18 +165,27 @@ test("a seed gives the same answer again, and others give others", async () => {
 test("choice i of n is the answer that seed + i gives alone", async () => {
   const options = { temperature: 1.5, max_tokens: 20, digest: true };
   const { choices } = await chat(UNSURE_QUESTION, { ...options, n: 4, seed: 40 });
-  assert.deepEqual(choices.map(({ index }) => index), [0, 1, 2, 3]);
+  assert.deepEqual(
+    choices.map(({ index }) => index),
+    [0, 1, 2, 3],
+  );
   const alone = await Promise.all([40, 41, 42, 43].map((seed) => chat(UNSURE_QUESTION, { ...options, seed })));
-  assert.deepEqual(choices.map(({ message, digest }) => [message.content, digest]),
-    alone.map(({ choices: [{ message, digest }] }) => [message.content, digest]));
+  assert.deepEqual(
+    choices.map(({ message, digest }) => [message.content, digest]),
+    alone.map(({ choices: [{ message, digest }] }) => [message.content, digest]),
+  );
   assert.equal(new Set(choices.map(({ digest }) => digest)).size, 4);
 });
 
 test("a stop string ends the text before it, and no part of it is streamed", async () => {
-  const { choices: [free] } = await chat(QUESTION);
+  const {
+    choices: [free],
+  } = await chat(QUESTION);
   const stop = ["never", ".\nWithout"];
   const expected = free.message.content.slice(0, free.message.content.indexOf(stop[1]));
-  const { choices: [stopped] } = await chat(QUESTION, { stop });
+  const {
+    choices: [stopped],
+  } = await chat(QUESTION, { stop });
   assert.deepEqual([stopped.message.content, stopped.finish_reason, stopped.stop_reason], [expected, "stop", stop[1]]);
   const chunks = await read_all(await chat(QUESTION, { stop, stream: true }));
   assert.equal(chunks.map(({ choices: [choice] }) => choice.delta.content ?? "").join(""), expected);
@@ -154,6 +199,9 @@ test("max_completion_tokens cuts an answer, and says so", async () => {
 
 test("a stream that its reader leaves is given up", async () => {
   const stream = await chat(QUESTION, { stream: true, max_tokens: 900, ignore_eos: true });
-  for await (const { choices: [choice] } of stream) if (choice.delta.content) break;
+  for await (const {
+    choices: [choice],
+  } of stream)
+    if (choice.delta.content) break;
   await until_idle(shared.url);
 });

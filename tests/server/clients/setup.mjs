@@ -5,8 +5,10 @@ import { kill_servers, start_server } from "../support/server.mjs";
 export const [tool] = process.argv.slice(2);
 export const KEY = "sk-correct-horse";
 export const MODEL = "arithmetic-7m";
-export const QUESTION = "Tom has 3 boxes of 12 pens. He gives away 7 pens and then buys 10 more. How many pens does he have?";
-export const UNSURE_QUESTION = "A train has 4 cars with 25 seats each. 38 seats are free. How many people sit in the train?";
+export const QUESTION =
+  "Tom has 3 boxes of 12 pens. He gives away 7 pens and then buys 10 more. How many pens does he have?";
+export const UNSURE_QUESTION =
+  "A train has 4 cars with 25 seats each. 38 seats are free. How many people sit in the train?";
 
 const SKIPPED = 77;
 
@@ -25,9 +27,9 @@ export async function load_package(name, least_node = 18) {
 }
 
 // One server with a key for a file's tests, in an object that is filled before the first of them.
-export function shared_server() {
+export function shared_server(options = []) {
   const shared = { headers: { Authorization: `Bearer ${KEY}` } };
-  before(async () => Object.assign(shared, await start_server(tool, ["--api-key", KEY, "--threads", "1"])));
+  before(async () => Object.assign(shared, await start_server(tool, ["--api-key", KEY, "--threads", "1", ...options])));
   after(kill_servers);
   return shared;
 }

@@ -10,8 +10,8 @@ function without_circumstances(chunk) {
   return rest;
 }
 
-// { digest, tokens, first_ms, gaps }: a SHA-256 over all chunks, the tokens of the answer, the milliseconds to the first one,
-// and those between a choice's tokens. Throws if anything is wrong with the stream.
+// { digest, tokens, first_ms, gaps }: a SHA-256 over all chunks, the tokens of the answer, the milliseconds to the
+// first one, and those between a choice's tokens. Throws if anything is wrong with the stream.
 export async function read_answer(url, { path, body }) {
   const begin = performance.now();
   const { events } = await open_stream(url, path, body);
@@ -31,12 +31,17 @@ export async function read_answer(url, { path, body }) {
     const choice = choices.get(index) ?? { hash: createHash("sha256"), last: undefined };
     choices.set(index, choice);
     choice.hash.update(JSON.stringify(without_circumstances(chunk)));
-    if (chunk.choices[0]?.digest === undefined || chunk.choices[0].finish_reason !== null) continue;  // no token's chunk
+    if (chunk.choices[0]?.digest === undefined || chunk.choices[0].finish_reason !== null) continue; // no token's chunk
     first_ms ??= at - begin;
     if (choice.last !== undefined) gaps.push(at - choice.last);
     choice.last = at;
   }
   if (!is_done || usage === undefined) throw new Error("the stream ends without usage and [DONE]");
   const digests = [...choices].sort(([a], [b]) => a - b).map(([, { hash }]) => hash.digest("hex"));
-  return { digest: createHash("sha256").update(digests.join()).digest("hex"), tokens: usage.completion_tokens, first_ms, gaps };
+  return {
+    digest: createHash("sha256").update(digests.join()).digest("hex"),
+    tokens: usage.completion_tokens,
+    first_ms,
+    gaps,
+  };
 }

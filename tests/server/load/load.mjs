@@ -1,5 +1,5 @@
-// Many streams at once against one server for some time: no stream may fail, every answer to a request must be the one that
-// the request has alone, byte for byte, and the server's memory must not grow.
+// Many streams at once against one server for some time: no stream may fail, every answer to a request must be the one
+// that the request has alone, byte for byte, and the server's memory must not grow.
 import { resident_mebibytes } from "../support/server.mjs";
 import { read_answer } from "./answer.mjs";
 
@@ -12,20 +12,20 @@ export async function answers_alone(url, requests) {
   return expected;
 }
 
-// The value that `part` of the sorted numbers do not exceed.
+// The value that `part` of the sorted numbers do not exceed; NaN when there are none.
 export function percentile(sorted, part) {
-  return sorted[Math.max(0, Math.ceil(sorted.length * part) - 1)];
+  return sorted[Math.max(0, Math.ceil(sorted.length * part) - 1)] ?? NaN;
 }
 
 function times_of(values) {
   const sorted = Float64Array.from(values).sort();
-  return { p50: percentile(sorted, 0.5), p99: percentile(sorted, 0.99), most: sorted.at(-1) };
+  return { p50: percentile(sorted, 0.5), p99: percentile(sorted, 0.99), most: percentile(sorted, 1) };
 }
 
 // How much more memory there was at the end than after the warm-up: the medians of a tenth of the samples each.
 export function growth_of(samples) {
   const part = Math.max(1, Math.floor(samples.length / 10));
-  const median = (values) => percentile([...values].sort((a, b) => a - b), 0.5);
+  const median = (values) => percentile(Float64Array.from(values).sort(), 0.5);
   return median(samples.slice(-part)) - median(samples.slice(0, part));
 }
 
@@ -39,9 +39,8 @@ async function sample_memory(pid, options, is_over) {
   }
 }
 
-// `streams` clients, each asking one thing after the other until the time is up and every request was asked; those under way
-// are finished.
-// options: { streams, seconds, warm_up_seconds, sample_ms, pid, progress }
+// `streams` clients, each asking one thing after the other until the time is up and every request was asked; those
+// under way are finished. options: { streams, seconds, warm_up_seconds, sample_ms, pid, progress }
 export async function run_load(url, requests, expected, options) {
   const begin = performance.now();
   const is_over = () => performance.now() - begin > options.seconds * 1000;
@@ -68,14 +67,25 @@ export async function run_load(url, requests, expected, options) {
   await Promise.all(Array.from({ length: options.streams }, client));
   const seconds = (performance.now() - begin) / 1000;
   return {
-    ...result, seconds, tokens_per_second: result.tokens / seconds, time_to_first_token_ms: times_of(first),
-    inter_token_latency_ms: times_of(gaps), memory: memory && memory_report(await memory, begin, options.warm_up_seconds),
+    ...result,
+    seconds,
+    tokens_per_second: result.tokens / seconds,
+    time_to_first_token_ms: times_of(first),
+    inter_token_latency_ms: times_of(gaps),
+    memory: memory && memory_report(await memory, begin, options.warm_up_seconds),
   };
 }
 
 function memory_report(samples, begin, warm_up_seconds) {
   const after = samples.filter(({ at }) => at - begin >= warm_up_seconds * 1000).map(({ mebibytes }) => mebibytes);
-  return { start: samples[0].mebibytes, warm: after[0], end: after.at(-1), most: Math.max(...after), growth: growth_of(after), samples: samples.length };
+  return {
+    start: samples[0].mebibytes,
+    warm: after[0],
+    end: after.at(-1),
+    most: Math.max(...after),
+    growth: growth_of(after),
+    samples: samples.length,
+  };
 }
 
 // What is wrong with a run, in words; nothing if it is as it should be.

@@ -1,14 +1,22 @@
-// HTTP without a library between a test and the server: each request on a connection of its own, and nothing is tried again.
+// HTTP without a library between a test and the server: each request on a connection of its own, and nothing is tried
+// again.
 import http from "node:http";
 
-const SILENCE_MS = 60_000;  // nothing here takes that long, so a server that is silent has hung
+const SILENCE_MS = 60_000; // nothing here takes that long, so a server that is silent has hung
 
 function send(url, path, { method, headers = {}, body } = {}) {
   return new Promise((resolve, reject) => {
     const is_json = body !== undefined && typeof body !== "string" && !Buffer.isBuffer(body);
     const data = is_json ? JSON.stringify(body) : body;
-    const given = data === undefined ? headers : { "Content-Type": "application/json", "Content-Length": Buffer.byteLength(data), ...headers };
-    const sent = http.request(new URL(path, url), { agent: false, method: method ?? (data === undefined ? "GET" : "POST"), headers: given }, resolve);
+    const given =
+      data === undefined
+        ? headers
+        : { "Content-Type": "application/json", "Content-Length": Buffer.byteLength(data), ...headers };
+    const sent = http.request(
+      new URL(path, url),
+      { agent: false, method: method ?? (data === undefined ? "GET" : "POST"), headers: given },
+      resolve,
+    );
     sent.on("error", reject);
     sent.setTimeout(SILENCE_MS, () => sent.destroy(new Error(`${path}: the server said nothing for ${SILENCE_MS} ms`)));
     sent.end(data);
@@ -24,8 +32,8 @@ export async function request(url, path, options) {
   return { status: response.statusCode, headers: response.headers, body, json: () => JSON.parse(body) };
 }
 
-// A stream of events. `events` gives { data, at }: the text after "data: " and when it came, in milliseconds. It throws when
-// the connection breaks, and `response.destroy()` breaks it.
+// A stream of events. `events` gives { data, at }: the text after "data: " and when it came, in milliseconds. It throws
+// when the connection breaks, and `response.destroy()` breaks it.
 export async function open_stream(url, path, body) {
   const response = await send(url, path, { body: { stream: true, ...body } });
   if (response.statusCode !== 200) {

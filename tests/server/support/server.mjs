@@ -1,5 +1,5 @@
-// `reprofuse serve` as a process that tests start, ask, kill and look into; and what `reprofuse generate` says of the same
-// question.
+// `reprofuse serve` as a process that tests start, ask, kill and look into; and what `reprofuse generate` says of the
+// same question.
 import { execFileSync, spawn } from "node:child_process";
 import fs from "node:fs";
 import { request } from "./http.mjs";
@@ -29,24 +29,34 @@ async function until_healthy(url, deadline) {
 function address_told_by(child, ended, told) {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => reject(new Error(`no address within ${START_MS} ms:\n${told()}`)), START_MS);
+    const fail = (error) => {
+      clearTimeout(timer);
+      reject(error);
+    };
     child.stdout.on("data", () => {
       const found = /^listening on (http:\S+)\n/.exec(told());
-      if (found) resolve(found[1]);
+      if (!found) return;
+      clearTimeout(timer);
+      resolve(found[1]);
     });
-    child.on("error", reject);
-    ended.then(({ status }) => reject(new Error(`the server ended with status ${status}:\n${told()}`)));
-    ended.then(() => clearTimeout(timer));
-    child.stdout.once("data", () => clearTimeout(timer));
+    child.on("error", fail);
+    ended.then(({ status }) => fail(new Error(`the server ended with status ${status}:\n${told()}`)));
   });
 }
 
 // Starts a server, on a free port unless told otherwise, and waits until it answers.
 export async function start_server(tool, options = [], port = 0) {
-  const child = spawn(tool, ["serve", "--quiet", "--port", String(port), ...options], { stdio: ["ignore", "pipe", "pipe"] });
+  const child = spawn(tool, ["serve", "--quiet", "--port", String(port), ...options], {
+    stdio: ["ignore", "pipe", "pipe"],
+  });
   const ended = new Promise((resolve) => child.on("exit", (status, signal) => resolve({ status, signal })));
   let [stdout, stderr] = ["", ""];
-  child.stdout.on("data", (text) => { stdout += text; });
-  child.stderr.on("data", (text) => { stderr += text; });
+  child.stdout.on("data", (text) => {
+    stdout += text;
+  });
+  child.stderr.on("data", (text) => {
+    stderr += text;
+  });
   running.add(child);
   ended.then(() => running.delete(child));
   const kill = (signal) => child.kill(signal);
@@ -57,7 +67,7 @@ export async function start_server(tool, options = [], port = 0) {
     port: Number(new URL(url).port),
     pid: child.pid,
     told: () => stderr,
-    ended,  // { status, signal }
+    ended, // { status, signal }
     kill,
     async stop() {
       kill("SIGTERM");

@@ -1,0 +1,97 @@
+// What a request may ask for at most, so that no client takes the memory or the time of all others.
+#include <algorithm>
+
+#include "server/api_chat.hpp"
+#include "server/api_completion.hpp"
+#include "server/api_support.hpp"
+#include "server/api_tokenize.hpp"
+
+namespace reprofuse::server {
+namespace {
+
+using Ids = std::vector<std::int32_t>;
+
+TEST(ApiLimits, ACallAsksForSoManyAnswersAndNoMore) {
+  const auto with_prompts = [](std::size_t prompts, int choices) {
+    return Json{{"prompt", std::vector<std::string>(prompts, "1")}, {"n", choices}}.dump();
+  };
+  EXPECT_EQ(parse_completion(with_prompts(32, 128), served()).requests.size(), 32U);
+  EXPECT_EQ(refusal_of([&] { parse_completion(with_prompts(33, 128), served()); }),
+            "400 prompt invalid_value: 33 prompts with n = 128 ask for 4224 answers, more than the 4096 that a request "
+            "may");
+}
+
+TEST(ApiLimits, AReplyHasSoManyLikelihoodsOfPromptsAndNoMore) {
+  const auto refusal = [](std::size_t tokens, const std::string& fields) {
+    const Json body = {{"prompt", Ids(tokens, 49)}, {"max_tokens", 1}};
+    return refusal_of([&] { parse_completion(with(body.dump(), fields), served()); });
+  };
+  const std::string too_many =
+      "1000 tokens of prompts with 21 likelihoods each, for 128 choices, are 2688000 likelihoods, more than the "
+      "1048576 that a reply may have";
+  EXPECT_EQ(refusal(1000, R"({"n":128,"prompt_logprobs":20})"), "400 prompt_logprobs invalid_value: " + too_many);
+  EXPECT_EQ(refusal(1000, R"({"n":128,"logprobs":20,"echo":true})"), "400 logprobs invalid_value: " + too_many);
+  EXPECT_EQ(refusal(1000, R"({"n":128,"logprobs":20,"echo":true,"stream":true})"),
+            "400 logprobs invalid_value: " + too_many);
+  EXPECT_EQ(refusal(1000, R"({"n":128,"logprobs":20})"), "accepted") << "of the answers alone";
+  EXPECT_EQ(refusal(1000, R"({"n":128,"echo":true})"), "accepted") << "no likelihoods at all";
+  EXPECT_EQ(refusal(512, R"({"n":128,"prompt_logprobs":15})"), "accepted");
+  EXPECT_EQ(refusal(513, R"({"n":128,"prompt_logprobs":15})").find("400 prompt_logprobs"), 0U);
+  EXPECT_EQ(refusal(512, R"({"n":128,"prompt_logprobs":7,"echo":true,"logprobs":7})"), "accepted");
+  EXPECT_EQ(refusal(513, R"({"n":128,"prompt_logprobs":7,"echo":true,"logprobs":7})").find("400 prompt_logprobs"), 0U)
+      << "they are shown twice";
+  const Json batch = {{"prompt", std::vector<Ids>(33, Ids(1000, 49))}, {"n", 2}, {"prompt_logprobs", 15}};
+  EXPECT_EQ(refusal_of([&] {
+              parse_completion(batch.dump(), served());
+            }).find("400 prompt_logprobs invalid_value: 33000 tokens"),
+            0U);
+}
+
+TEST(ApiLimits, APromptOfAMillionTokensIsTooLong) {
+  const text::Tokenizer& tokenizer = served().files->text().tokenizer();
+  std::size_t longest = 0;
+  for (std::int32_t id = 0; id < 1024; ++id) longest = std::max(longest, tokenizer.token_bytes(id).size());
+  EXPECT_EQ(tokenizer.longest_token_bytes(), longest);
+  const std::size_t most = 1024 * longest * 4;
+  const auto refusal = [](std::size_t bytes) {
+    return refusal_of([&] { parse_completion(Json{{"prompt", std::string(bytes, '1')}}.dump(), served()); });
+  };
+  EXPECT_EQ(refusal(most),
+            "400 prompt context_length_exceeded: this model's maximum context length is 1024 tokens; "
+            "prompt has " +
+                std::to_string(most + 1) + " and the answer may have 1");
+  EXPECT_EQ(refusal(1'000'000),
+            "400 prompt context_length_exceeded: prompt is a text of 1000000 bytes, which is longer than a context of "
+            "1024 tokens can hold")
+      << "which is known before it is encoded";
+  EXPECT_LT(most, 1'000'000U);
+  EXPECT_EQ(refusal(most + 1).find("400 prompt context_length_exceeded: prompt is a text of"), 0U);
+  const std::string stop = Json{{"prompt", "1"}, {"stop", std::string(1'000'000, '1')}}.dump();
+  EXPECT_LT(refusal_of([&] { parse_completion(stop, served()); }).size(), 300U);
+}
+
+TEST(ApiLimits, AChatThatIsFarTooLongIsNotEncoded) {
+  const Json body = {{"messages", {{{"role", "user"}, {"content", std::string(1'000'000, '1')}}}}};
+  EXPECT_EQ(refusal_of([&] {
+              parse_chat(body.dump(), served());
+            }).find("400 messages context_length_exceeded: messages is a text of 1000"),
+            0U);
+}
+
+// A chat shows them once, whatever n is.
+TEST(ApiLimits, OfAChatTheLikelihoodsOfThePromptAreShownOnce) {
+  const Json body = {
+      {"messages", {{{"role", "user"}, {"content", std::string(900, '1')}}}}, {"n", 128}, {"prompt_logprobs", 20}};
+  EXPECT_EQ(refusal_of([&] { parse_chat(body.dump(), served()); }), "accepted");
+}
+
+TEST(ApiLimits, ATextToTokenizeThatNoContextHoldsIsNotEncoded) {
+  EXPECT_EQ(refusal_of([] {
+              tokenize(Json{{"prompt", std::string(1'000'000, '1')}}.dump(), served());
+            }),
+            "400 prompt context_length_exceeded: prompt is a text of 1000000 bytes, which is longer than a context of "
+            "1024 tokens can hold");
+}
+
+}  // namespace
+}  // namespace reprofuse::server

@@ -1,0 +1,110 @@
+// Requests whose ends can be read in two ways: whatever the server makes of one, nothing after it is served.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "server/http_grammar.hpp"
+#include "server/server_test_support.hpp"
+
+namespace reprofuse::server {
+namespace {
+
+const std::string kHidden = "GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n";
+const std::string kBody = R"({"prompt": "x"})";  // 0xf bytes
+const std::string kChunks = "f\r\n" + kBody + "\r\n0\r\n\r\n";
+
+class ServerFraming : public testing::Test {
+ protected:
+  ServerFraming() { server_->serve_model(load_model()); }
+
+  static std::string header(const std::string& path, const std::string& lines) {
+    return "POST " + path + " HTTP/1.1\r\nContent-Type: application/json\r\n" + lines + "\r\n";
+  }
+
+  // One answer to the request, at once and with this status, and none to what follows it.
+  static void expect_only_answer(const TestServer& server, const std::string& request, const std::string& status) {
+    RawClient client(server.port());
+    const auto begin = std::chrono::steady_clock::now();
+    client.send(request + kHidden);
+    const std::string answer = client.read();
+    EXPECT_EQ(answer.find("HTTP/1.1 " + status), 0U) << request << "\n--\n" << answer;
+    EXPECT_FALSE(contains(answer, "\"version\"")) << "what follows was served after " << request << "\n--\n" << answer;
+    EXPECT_TRUE(contains(answer, "Connection: close")) << request << "\n--\n" << answer;
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, milliseconds(5'000)) << request;
+  }
+  void expect_only_answer(const std::string& request, const std::string& status) const {
+    expect_only_answer(server_, request, status);
+  }
+
+  TestServer server_;
+};
+
+TEST_F(ServerFraming, TwoLengthsAreOneTooManyWhateverTheRouteSays) {
+  const std::string hidden = "Content-Length: " + std::to_string(kHidden.size()) + "\r\n";
+  const std::string two = "Content-Length: 0\r\n" + hidden;
+  for (const char* path : {"/nothing", "/health", "/tokenize"}) expect_only_answer(header(path, two), "400");
+  expect_only_answer(header("/tokenize", "Host: example.org\r\n" + two), "400");
+  expect_only_answer("GET /health HTTP/1.1\r\n" + two + "\r\n", "400");
+  TestServer guarded([](ServerOptions& options) { options.api_keys = {"key"}; });
+  expect_only_answer(guarded, header("/tokenize", two), "400");
+  expect_only_answer(guarded, header("/tokenize", hidden), "401");
+}
+
+TEST_F(ServerFraming, AHeaderHasLinesAsTheyShouldBe) {
+  const std::string length = "Content-Length: " + std::to_string(kBody.size()) + "\r\n";
+  for (const std::string& lines :
+       {length + "Transfer-Encoding : chunked\r\n", length + "Transfer-Encoding\t: chunked\r\n",
+        length + " Transfer-Encoding: chunked\r\n", length + "X: 1\nTransfer-Encoding: chunked\r\n",
+        length + "X: 1\rTransfer-Encoding: chunked\r\n", length + "X: 1\r\n folded\r\n", length + "no colon\r\n",
+        length + ": no name\r\n", length + std::string("X: \0\r\n", 6), length + "X: 1\n",
+        std::string("Content-Length: %31%35\r\n"), std::string("Transfer-Encoding: %63hunked\r\n"),
+        length + "Host: localhost\r\nHost: localhost\r\n", length + "Host: localhost\r\nhost: example.org\r\n"})
+    expect_only_answer(header("/tokenize", lines) + kBody, "400");
+  expect_only_answer("GET /health HTTP/1.1\nHost: localhost\n\n", "400");
+  RawClient client(server_.port());
+  client.send(header("/tokenize", length + "X-Any!#$%&'*+-.^_`|~1:\t a:b%20c \xc3\xa4\r\nEmpty:\r\n") + kBody +
+              kHidden);
+  EXPECT_TRUE(contains(client.read("\"version\""), "200 OK")) << "what is right is taken, and what follows it, too";
+}
+
+TEST_F(ServerFraming, ChunksAreTakenByTheLetterAndEndTheConnection) {
+  const std::string chunked = header("/tokenize", "Transfer-Encoding: chunked\r\n");
+  expect_only_answer(chunked + kChunks, "200");
+  expect_only_answer(chunked + "000F;name=\"value\"\r\n" + kBody + "\r\n0\r\n\r\n", "200");
+  for (const char* size : {"0xf", "+f", " \tf", "fxyz", "f ", "-f", "-1", "", ";"})
+    expect_only_answer(chunked + size + "\r\n" + kBody + "\r\n0\r\n\r\n", "400");
+  for (const std::string& chunks :
+       {"f\n" + kBody + "\r\n0\r\n\r\n", "f\r\n" + kBody + "\n0\r\n\r\n", "f\r\n" + kBody + "\r\n0\n\r\n",
+        "f\r\n" + kBody + "\r\n0\r\n\n", "f;\n" + kBody + "\r\n0\r\n\r\n", "f\r\n" + kBody + "more\r\n0\r\n\r\n",
+        "f\r\n" + kBody + "\r\n0\r\nTrailer: 1\r\n\r\n"})
+    expect_only_answer(chunked + chunks, "400");
+  for (const char* size : {"1000001", "ffffffffffffffff", "10000000000000000f"})
+    expect_only_answer(chunked + size + "\r\n" + kBody + "\r\n0\r\n\r\n", "413");
+}
+
+TEST(HttpGrammar, IsTheSameHoweverTheBytesCome) {
+  const auto one_by_one = [](auto grammar, const std::string& bytes) {
+    for (const char byte : bytes)
+      if (!grammar.accepts({&byte, 1})) return false;
+    return true;
+  };
+  const std::vector<std::pair<std::string, bool>> headers = {{kHidden, true},
+                                                             {kHidden + "\n\r\n: what follows is not looked at", true},
+                                                             {"GET / HTTP/1.1\r\nX : 1\r\n", false},
+                                                             {"GET / HTTP/1.1\n", false}};
+  for (const auto& [bytes, expected] : headers) {
+    EXPECT_EQ(HeaderGrammar().accepts(bytes), expected) << bytes;
+    EXPECT_EQ(one_by_one(HeaderGrammar(), bytes), expected) << bytes;
+  }
+  const std::vector<std::pair<std::string, bool>> bodies = {
+      {kChunks, true}, {kChunks + kHidden, true}, {"f\r\n" + kBody + "0\r\n\r\n", false}, {"-1\r\n", false}};
+  for (const auto& [bytes, expected] : bodies) {
+    EXPECT_EQ(ChunkGrammar(100).accepts(bytes), expected) << bytes;
+    EXPECT_EQ(one_by_one(ChunkGrammar(100), bytes), expected) << bytes;
+  }
+}
+
+}  // namespace
+}  // namespace reprofuse::server
