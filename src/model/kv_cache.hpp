@@ -1,4 +1,5 @@
-// Keys and values of all layers, in pages that sequences use, alone or together. Which page holds what cannot move a bit.
+// Keys and values of all layers, in pages that sequences use, alone or together. Which page holds what cannot move a
+// bit.
 #pragma once
 
 #include <cstdint>
@@ -49,8 +50,8 @@ class KvCache {
   std::int32_t head_dim_;
   std::int32_t page_size_;
   DType dtype_;
-  Buffer keys_;    // [layers, pages, kv_heads, head_dim, page_size]
-  Buffer values_;  // [layers, pages, kv_heads, page_size, head_dim]
+  Buffer keys_;            // [layers, pages, kv_heads, head_dim, page_size]
+  Buffer values_;          // [layers, pages, kv_heads, page_size, head_dim]
   std::vector<Use> uses_;  // by page
   std::int64_t kept_unused_ = 0;
   std::vector<std::int32_t> free_;

@@ -65,7 +65,7 @@ class RequestTimer {
   Metrics& metrics_;
   TimePoint begin_;
   std::size_t unended_ = 0;
-  bool has_failed_ = false;  // one of them, so that nobody waits for the others
+  bool has_failed_ = false;                                  // one of them, so that nobody waits for the others
   std::vector<std::vector<std::optional<TimePoint>>> last_;  // [prompt][choice], when its last token came
 };
 
