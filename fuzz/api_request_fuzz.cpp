@@ -22,6 +22,8 @@ namespace {
 using server::Json;
 using Violation = std::optional<std::string>;
 
+constexpr server::CallRules kRules{.allow_priority = true, .report_cached_tokens = true};
+
 const server::ModelFacts& facts() {
   static const engine::ModelFiles kFiles(engine::embedded_model_folder());
   static const server::ModelFacts kFacts = {.id = std::string(engine::kEmbeddedModel),
@@ -137,8 +139,8 @@ void try_reader(Outcome& all, Read read) {
 Outcome try_input(std::span<const std::uint8_t> input, Sabotage sabotage) {
   const std::string_view body(reinterpret_cast<const char*>(input.data()), input.size());
   Outcome all;
-  try_reader(all, [&] { return check_call(server::parse_completion(body, facts()), sabotage); });
-  try_reader(all, [&] { return check_call(server::parse_chat(body, facts()), sabotage); });
+  try_reader(all, [&] { return check_call(server::parse_completion(body, facts(), kRules), sabotage); });
+  try_reader(all, [&] { return check_call(server::parse_chat(body, facts(), kRules), sabotage); });
   try_reader(all, [&] { return check_tokens(Json::parse(server::tokenize(body, facts())), sabotage); });
   try_reader(all, [&] {
     const std::string reply = server::detokenize(body, facts());
