@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.hpp"
+#include "model/generate.hpp"
 #include "server/api_error.hpp"
 
 namespace reprofuse::server {
@@ -162,7 +163,8 @@ void ReplyBase::add_end(Json& choice, const engine::End& end) const {
   if (end.stop_string) choice["stop_reason"] = *end.stop_string;
   if (end.stop_token && std::find(asked.begin(), asked.end(), *end.stop_token) != asked.end())
     choice["stop_reason"] = *end.stop_token;
-  if (!end.digest.empty()) choice["digest"] = end.digest;
+  // Where no token was chosen, no logits were chained, and a digest of nothing would be equal to any other.
+  if (!end.digest.empty()) choice["digest"] = end.digest == model::LogitsDigest().hex() ? Json() : Json(end.digest);
 }
 
 void ReplyBase::add_token_facts(Json& choice, const engine::AnswerToken& token) const {

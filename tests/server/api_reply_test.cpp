@@ -122,6 +122,14 @@ TEST(ApiReply, AnEchoNeedsNoAnswer) {
                                                 usage_of(3, 0)));
 }
 
+TEST(ApiReply, WithoutATokenThereIsNothingToDigest) {
+  const auto reply = completion_reply(R"({"prompt":"12","max_tokens":0,"echo":true,"digest":true})");
+  engine::Update end = end_of(0, Ending::kLength);
+  end.end->digest = std::string(64, '0');  // the chain before its first row
+  reply->add(0, end);
+  EXPECT_EQ(Json::parse(reply->body())["choices"][0]["digest"], Json());
+}
+
 TEST(ApiReply, PromptLogprobsAreVllms) {
   const std::vector<engine::PromptToken> prompt = {{1019, {}},
                                                    {49, likely(-3, 5, {{50, -0.5F}, {51, -1}, {52, -2}})},
