@@ -4,6 +4,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <new>
 #include <sstream>
 #include <utility>
 
@@ -61,8 +62,13 @@ std::unique_ptr<engine::Engine> make_engine(const model::Model& model, const Ser
           "give more with --kv-memory",
           static_cast<double>(bytes) / static_cast<double>(1 << 30), engine.kv_pages * engine.page_size,
           model.max_positions(), engine.kv_pages * engine.page_size);
-  return std::make_unique<engine::Engine>(model, engine,
-                                          text.has_tokenizer() ? std::optional(text.tokenizer()) : std::nullopt);
+  try {
+    return std::make_unique<engine::Engine>(model, engine,
+                                            text.has_tokenizer() ? std::optional(text.tokenizer()) : std::nullopt);
+  } catch (const std::bad_alloc&) {
+    fail(ErrorCode::kInvalidArgument, "there is no memory for {:.2f} GiB of KV cache: ask for less with --kv-memory",
+         static_cast<double>(bytes) / static_cast<double>(1 << 30));
+  }
 }
 
 }  // namespace

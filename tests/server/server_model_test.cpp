@@ -74,5 +74,14 @@ TEST_F(ServedModelTest, ACacheTooSmallForOneTextIsRefusedAndSaysWhatWouldFit) {
   EXPECT_EQ(checkpoint::error_of([&] { fingerprint(); }), "");
 }
 
+TEST_F(ServedModelTest, ACacheTooLargeForTheMachineIsRefusedByItsSize) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer ends a program that asks for so much";
+#endif
+  options_.kv_bytes = std::int64_t{1} << 49;  // more than any address space
+  EXPECT_EQ(checkpoint::error_of([&] { fingerprint(); }),
+            "there is no memory for 524288.00 GiB of KV cache: ask for less with --kv-memory");
+}
+
 }  // namespace
 }  // namespace reprofuse::server
