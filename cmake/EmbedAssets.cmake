@@ -7,6 +7,8 @@ set(REPROFUSE_EMBED_ASSETS ${CMAKE_CURRENT_LIST_FILE})
 function(reprofuse_embed_assets target folder)
   file(GLOB files CONFIGURE_DEPENDS ${folder}/*)
   set(output ${PROJECT_BINARY_DIR}/generated/server/web_assets.cpp)
+  # A file by itself in a unity build too, so that those who read the others without building them do not miss it.
+  set_source_files_properties(${output} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   add_custom_command(
     OUTPUT ${output}
     COMMAND ${CMAKE_COMMAND} -DFOLDER=${folder} -DOUTPUT=${output} -P ${REPROFUSE_EMBED_ASSETS}
