@@ -79,6 +79,26 @@ TEST(LinearExact1Limits, TheLargestDigitsOverTheLongestRowsDoNotOverflow) {
   EXPECT_EQ(operands.expected()[1], static_cast<float>(largest) * 0x1p-45F);
 }
 
+// One row alone has kernels of its own. The weights are the largest of either sign and one unit of either sign, which
+// is the largest lowest digit and the smallest, beside one that sets the exponent.
+TEST(LinearExact1Limits, TheLargestDigitsOfASingleRowDoNotOverflow) {
+  constexpr std::int64_t kK = 1027;
+  for (const DType dtype : kDTypes) {
+    const std::uint32_t largest = dtype == DType::kF32 ? 0x3f7fffffU : dtype == DType::kBF16 ? 0x3f7fU : 0x3bffU;
+    const std::uint32_t unit = dtype == DType::kF32 ? 0x34800000U : dtype == DType::kBF16 ? 0x3480U : 0x0004U;
+    const std::uint32_t minus = dtype == DType::kF32 ? 0x80000000U : 0x8000U;
+    for (const std::int32_t x : kExtremeX) {
+      Operands operands(1, 4, kK, dtype);
+      operands.fill_x([&](std::int64_t, std::int64_t) { return static_cast<float>(x) * kUnit; });
+      operands.fill_weights([&](std::int64_t row, std::int64_t k) {
+        return (row < 2 || k == 0 ? largest : unit) | (row % 2 == 0 ? 0U : minus);
+      });
+      ASSERT_EQ(reference::snap_weights(operands.weight(), 3).values[1], -1) << "control: no unit";
+      expect_reference_bits(operands);
+    }
+  }
+}
+
 TEST(LinearExact1Limits, OneTermMoreThanASumCanHoldIsRefused) {
   const Operands operands(1, 1, exact1::kMaxTerms + 1, DType::kBF16);
   for (const LinearExact1Kernels* table : tables())

@@ -10,8 +10,9 @@ namespace reprofuse::exact1_cpu {
 namespace {
 
 constexpr std::int64_t kRaggedN[] = {1, 16, 17, 50};
-// Around quads of terms, registers, and the strips of 256, 512 and 1024 terms after which sums are widened.
-constexpr std::int64_t kRaggedK[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 17, 31, 255, 256, 257, 259, 513, 1023, 1024, 1027};
+// Around quads of terms, registers, and the strips of 128, 256, 512 and 1024 terms after which sums are widened.
+constexpr std::int64_t kRaggedK[] = {1,   2,   3,   4,   5,   6,   7,   8,   9,    15,   17,  31,
+                                     127, 128, 129, 255, 256, 257, 259, 513, 1023, 1024, 1027};
 
 TEST(LinearExact1Cpu, EveryTableGivesTheReferenceBitsAtRaggedShapes) {
   for (const DType dtype : kDTypes)

@@ -79,7 +79,7 @@ struct LinearExact1Kernels {
 };
 
 const LinearExact1Kernels& linear_exact1_scalar();
-const LinearExact1Kernels* linear_exact1_simd(Isa isa);  // FP64 and FP32 multiply-adds; null: not in this build
+const LinearExact1Kernels* linear_exact1_simd(Isa isa);  // FP64 and FP32, or 16-bit products; null: not in this build
 const LinearExact1Kernels* linear_exact1_vnni();         // AVX-512 with byte products; null: not in this build
 
 // The quickest that the machine can run; the machine must support the instruction set.

@@ -1,7 +1,7 @@
 // exact-1 with floating-point registers, as integers: X * W is below 2^45, so a binary64 chain of 256 fused
 // multiply-adds is exact, and the products of lowest digits, below 2^15, have a binary32 chain of their own.
 // Only linear_exact1_simd.cpp includes this, once per target: hence no guard.
-#include "kernels/cpu/linear_exact1_snap-inl.hpp"
+#include "kernels/cpu/linear_exact1_row-inl.hpp"
 
 static_assert(HWY_NATIVE_FMA, "a multiply and an add would round twice");
 
@@ -10,19 +10,13 @@ namespace reprofuse::cpu::HWY_NAMESPACE {
 
 using Doubles = hn::ScalableTag<double>;
 using HalfFloats = hn::Half<Floats>;
-using Totals = hn::ScalableTag<std::int64_t>;
 using DoubleVector = hn::Vec<Doubles>;
-using TotalVector = hn::Vec<Totals>;
 constexpr int kDoubleLanes = kLanes / 2;
 
 constexpr int kStripTerms = 256;
+static_assert(kStripTerms <= kRowTerms);
 static_assert(std::int64_t{kStripTerms} << (exact1::kActivationBits + exact1::kWeightBits) <= std::int64_t{1} << 53);
 static_assert(kStripTerms * 128 * 255 <= 1 << 24);
-
-// What is added to a weight's integer when it is snapped. A strip's sum of products with it stays below 2^63.
-constexpr std::int64_t kOffsetInteger = std::bit_cast<std::uint32_t>(exact1::kWeightOffset);
-static_assert(kOffsetInteger + exact1::kWeightBias < std::int64_t{1} << 31);
-static_assert(std::int64_t{kStripTerms} << (exact1::kActivationBits + 31) <= std::int64_t{1} << 62);
 
 // Tiles of kLanes columns: two binary64 chains and one of binary32 for each row, and room for a term's operands.
 #if HWY_TARGET == HWY_AVX3
@@ -37,13 +31,12 @@ constexpr int kTileRows = 8, kFewRows = 4;  // 24 and 12 of 32 registers
 #endif
 static_assert(kTileRows <= kMaxExactRows);
 
-// A packed strip: [terms][width] whole integers, then [terms][width] lowest digits. A single row's are 32-bit integers.
+// A packed strip: [terms][width] whole integers, then [terms][width] lowest digits. A single row has its own: pack_row.
 constexpr std::size_t kTermBytes = sizeof(double) + sizeof(float);
 
-template <class Whole>
-HWY_INLINE std::int64_t pack_activations(const ActivationStrip& strip) {
-  auto* whole = static_cast<Whole*>(strip.packed) + strip.row;
-  auto* low = reinterpret_cast<float*>(static_cast<Whole*>(strip.packed) + strip.terms * strip.rows) + strip.row;
+inline std::int64_t pack_rows(const ActivationStrip& strip) {
+  auto* whole = static_cast<double*>(strip.packed) + strip.row;
+  auto* low = reinterpret_cast<float*>(static_cast<double*>(strip.packed) + strip.terms * strip.rows) + strip.row;
   const Vector scale = hn::Set(Floats(), strip.scale);
   HWY_ALIGN std::int32_t snapped[kLanes];
   std::int64_t sum = 0;
@@ -58,7 +51,7 @@ HWY_INLINE std::int64_t pack_activations(const ActivationStrip& strip) {
 }
 
 inline std::int64_t snap_activations(const ActivationStrip& strip) {
-  return strip.rows == 1 ? pack_activations<std::int32_t>(strip) : pack_activations<double>(strip);
+  return strip.rows == 1 ? pack_row(strip) : pack_rows(strip);
 }
 
 // The weights of kLanes columns at one term.
@@ -100,47 +93,6 @@ void snap_weights(const WeightStrip& strip, void* packed) {
     if constexpr (Weight::kTerms == 2)
       if (k + 1 < strip.terms) snap_term<Weight, 1>(strip, k + 1, whole, low);
   }
-}
-
-// One row, whose weights are not worth converting to binary64: products and sums of 64-bit integers. Weights are taken
-// with the offset that snapped them. Neighbouring terms have sums of their own, so that neither waits for the other.
-template <class Weight>
-HWY_NOINLINE void multiply_row(const FewRows& few, int column) {
-  const WeightStrip& strip = few.weights;
-  const std::uint32_t* words = strip.words + column;
-  const Vector scales = hn::Load(Floats(), strip.scales + column);
-  const auto* x = static_cast<const std::int32_t*>(few.x);
-  const auto* x_low = reinterpret_cast<const float*>(x + strip.terms);
-  TotalVector even[2] = {hn::Zero(Totals()), hn::Zero(Totals())};
-  TotalVector odd[2] = {hn::Zero(Totals()), hn::Zero(Totals())};
-  Vector low[2] = {hn::Zero(Floats()), hn::Zero(Floats())};
-  std::int64_t sum = 0;
-  const auto add_term = [&](auto half, int set) HWY_ATTR {
-    const WordVector bits = snap_weight_lanes(Weight::term(hn::Load(Words(), words), half), scales);
-    const auto odd_lanes = hn::ShiftRight<32>(hn::BitCast(hn::RebindToUnsigned<Totals>(), bits));
-    const IntegerVector whole = hn::Set(Integers(), *x);
-    even[set] = hn::Add(even[set], hn::MulEven(hn::BitCast(Integers(), bits), whole));
-    odd[set] = hn::Add(odd[set], hn::MulEven(hn::BitCast(Integers(), odd_lanes), whole));
-    low[set] = hn::MulAdd(low_digits(bits), hn::Set(Floats(), *x_low), low[set]);
-    sum += *x;
-    ++x;
-    ++x_low;
-  };
-  for (int pair = strip.terms / 2; pair > 0; --pair, words += kPanel) {
-    add_term(hwy::SizeTag<0>(), 0);
-    if constexpr (Weight::kTerms == 1) words += kPanel;
-    add_term(hwy::SizeTag<Weight::kTerms - 1>(), 1);
-  }
-  if (strip.terms % 2 != 0) add_term(hwy::SizeTag<0>(), 0);
-
-  HWY_ALIGN std::int64_t sums[2][kDoubleLanes];
-  HWY_ALIGN float low_sums[kLanes];
-  hn::Store(hn::Add(even[0], even[1]), Totals(), sums[0]);
-  hn::Store(hn::Add(odd[0], odd[1]), Totals(), sums[1]);
-  hn::Store(hn::Add(low[0], low[1]), Floats(), low_sums);
-  const std::int64_t offset = kOffsetInteger * sum;
-  for (int c = 0; c < kLanes; ++c)
-    few.totals[column + c] += sums[c % 2][c / 2] - offset - static_cast<std::int64_t>(low_sums[c]);
 }
 
 // The chains of a row and kLanes columns are two of whole integers and one of lowest digits.

@@ -14,7 +14,7 @@
 #include <hwy/foreach_target.h>  // must come before highway.h
 #include <hwy/highway.h>
 
-#include <bit>
+#include <cstring>
 
 #include "kernels/cpu/linear_exact1_kernels.hpp"
 #include "kernels/cpu/panels.hpp"
