@@ -139,7 +139,7 @@ inline bool contains(const std::string& text, const std::string& part) {
 }
 
 // Whether it comes true while a test can wait for it.
-inline bool soon(const std::function<bool()>& condition, milliseconds patience = milliseconds(5'000)) {
+inline bool soon(const std::function<bool()>& condition, milliseconds patience = milliseconds(30'000)) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
   while (!condition()) {
     if (std::chrono::steady_clock::now() > deadline) return false;
