@@ -39,17 +39,20 @@ Kernel tiles_kernel(const char* name, Rate rate) {
 template <typename W>
 std::vector<Kernel> make_kernels() {
   return {
-      rows_kernel<RowsShape<W, 1, 1, 1, 128, 128, 4>>("rows-1", {.full = 7.8, .alone = 7.0}),
-      rows_kernel<RowsShape<W, 1, 1, 1, 64, 128, 6>>("rows-1-narrow", {.full = 7.9, .alone = 3.7}),
-      rows_kernel<RowsShape<W, 2, 1, 1, 128, 128, 4>>("rows-2", {.full = 13.6, .alone = 13}),
-      rows_kernel<RowsShape<W, 4, 1, 1, 128, 128, 4>>("rows-4", {.full = 22.4, .alone = 18}),
-      rows_kernel<RowsShape<W, 4, 1, 2, 128, 128, 3>>("rows-4-wide", {.full = 30, .alone = 22}),
-      rows_kernel<RowsShape<W, 4, 2, 2, 128, 128, 4>>("rows-8", {.full = 36, .alone = 25}),
-      rows_kernel<RowsShape<W, 8, 2, 2, 128, 128, 4>>("rows-16", {.full = 46, .alone = 37}),
-      tiles_kernel<TileShape<W, 32, 128, 4, 8, 16, true>>("tiles-32-light", {.full = 68, .alone = 33}),
-      tiles_kernel<TileShape<W, 32, 128, 8, 8, 16, true>>("tiles-32", {.full = 74, .alone = 15}),
-      tiles_kernel<TileShape<W, 64, 128, 8, 8, 16, true>>("tiles-64", {.full = 88, .alone = 43}),
-      tiles_kernel<TileShape<W, 32, 64, 4, 4, 16, false>>("tiles-any", {.full = 34, .alone = 17}),
+      rows_kernel<RowsShape<W, 1, 1, 1, 128, 128, 4>>("rows-1", {.full = 11, .alone = 7.5}),
+      rows_kernel<RowsShape<W, 1, 1, 1, 64, 128, 6>>("rows-1-narrow", {.full = 8.9, .alone = 4.1}),
+      rows_kernel<RowsShape<W, 2, 1, 1, 128, 128, 4>>("rows-2", {.full = 14.6, .alone = 11.6}),
+      rows_kernel<RowsShape<W, 4, 1, 1, 128, 128, 4>>("rows-4", {.full = 25.9, .alone = 14.8}),
+      rows_kernel<RowsShape<W, 4, 1, 2, 128, 128, 3>>("rows-4-wide", {.full = 28.7, .alone = 20.6}),
+      rows_kernel<RowsShape<W, 4, 2, 2, 128, 128, 4>>("rows-8", {.full = 37.7, .alone = 22.9}),
+      rows_kernel<RowsShape<W, 8, 2, 2, 128, 128, 4>>("rows-16", {.full = 51.3, .alone = 29.4}),
+      tiles_kernel<TileShape<W, 32, 64, 4, 4, 6>>("tiles-32x64", {.full = 64.1, .alone = 27.4}),
+      tiles_kernel<TileShape<W, 32, 128, 4, 8, 5>>("tiles-32-light", {.full = 73, .alone = 50.3}),
+      tiles_kernel<TileShape<W, 32, 128, 8, 8, 1>>("tiles-32", {.full = 77.6, .alone = 18.2}),
+      tiles_kernel<TileShape<W, 64, 64, 4, 8, 5>>("tiles-64x64", {.full = 76.5, .alone = 54.2}),
+      tiles_kernel<TileShape<W, 64, 96, 4, 12, 4>>("tiles-64x96", {.full = 80.5, .alone = 34.6}),
+      tiles_kernel<TileShape<W, 64, 128, 8, 8, 1>>("tiles-64", {.full = 84.8, .alone = 76.5}),
+      tiles_kernel<TileShape<W, 32, 64, 4, 4, 1, false>>("tiles-any", {.full = 34, .alone = 17}),
   };
 }
 

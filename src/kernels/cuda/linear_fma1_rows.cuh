@@ -3,6 +3,7 @@
 // them.
 #pragma once
 
+#include "kernels/cuda/copy_async.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/linear_fma1_params.cuh"
 #include "kernels/cuda/weight_types.cuh"
@@ -26,11 +27,6 @@ struct RowsShape {
   static_assert(kSegment % kTileK == 0, "a k-tile must not straddle two segments");
   static_assert(kTileN * kVectors % kThreads == 0);
 };
-
-__device__ inline void copy_async(void* shared, const void* global) {
-  const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
-  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(address), "l"(global));
-}
 
 // Bring k-tile [k, k + kTileK) of the block's weight rows, and of x, into one stage. Rows beyond the edge repeat the
 // last one: their results are not stored. k is a multiple of a vector, so a vector is whole or absent.
@@ -112,18 +108,18 @@ __global__ __launch_bounds__(S::kThreads) void linear_rows(const __grid_constant
   for (int s = 0; s < S::kStages - 1; ++s) {
     const int k = k_begin + s * S::kTileK;
     if (k < k_end) fetch_x<S>(p, shared + s * S::kStageBytes, m0, k);
-    asm volatile("cp.async.commit_group;");
+    commit_copies();
   }
   int stage = 0, ahead = S::kStages - 1;
   for (int k = k_begin; k < k_end; k += S::kTileK) {
-    asm volatile("cp.async.wait_group %0;" ::"n"(S::kStages - 2));
+    wait_for_copies<S::kStages - 2>();
     __syncthreads();
     const int k_ahead = k + (S::kStages - 1) * S::kTileK;
     if (k_ahead < k_end) {
       fetch_weights<S>(p, out, shared + ahead * S::kStageBytes, n0, k_ahead);
       fetch_x<S>(p, shared + ahead * S::kStageBytes, m0, k_ahead);
     }
-    asm volatile("cp.async.commit_group;");
+    commit_copies();
 
     const unsigned char* weights = shared + stage * S::kStageBytes;
     const unsigned char* rows = weights + lane * S::kRowBytes;

@@ -64,9 +64,9 @@ std::vector<Schedule> possible_schedules(const std::vector<Kernel>& kernels, con
 namespace {
 
 // Clocks that a launch takes before and after its work, and a fold on top of its traffic.
-constexpr double kLaunchClocks = 4000;
-constexpr double kFoldClocks = 4000;
-constexpr double kFoldFloatsPerClock = 400;
+constexpr double kLaunchClocks = 3400;
+constexpr double kFoldClocks = 4200;
+constexpr double kFoldFloatsPerClock = 670;
 
 double blocks_of(const Kernel& kernel, const Problem& problem) {
   std::int64_t columns = 0;

@@ -1,8 +1,11 @@
-// Prefill, and operands that allow no vector loads: a block owns a kTileM x kTileN tile, a thread kM x kN of it in
-// registers. Weights are widened on their way into shared memory. A block owns one segment (split) or all; then totals
-// wait in shared memory, because the registers hold the running chain.
+// Tens of rows and more, and operands that allow no vector loads: a block owns a kTileM x kTileN tile, a thread kM x kN
+// of it in registers. Operands come in their own formats, one k-tile ahead into registers or several ahead into shared
+// memory, where only the thread that fetched them looks; from there they are widened into tiles that all threads read.
+// A block owns one segment (split) or all; then totals wait in shared memory, because the registers hold the running
+// chain.
 #pragma once
 
+#include "kernels/cuda/copy_async.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/linear_fma1_params.cuh"
 #include "kernels/cuda/weight_types.cuh"
@@ -12,109 +15,145 @@ namespace reprofuse::cuda::fma1 {
 
 using reprofuse::fma1::kPadX;
 
-// kVectorLoads: rows start on 16 bytes and k is a multiple of a vector; otherwise operands come one by one.
-template <typename W_, int kTileM_, int kTileN_, int kM_, int kN_, int kTileK_, bool kVectorLoads_>
+// kStages k-tiles are on their way at once, a single one into registers. kVectorLoads: rows start on 16 bytes and k is
+// a multiple of a vector; otherwise operands come one by one.
+template <typename W_, int kTileM_, int kTileN_, int kM_, int kN_, int kStages_, bool kVectorLoads_ = true>
 struct TileShape {
   using W = W_;
-  static constexpr int kTileM = kTileM_, kTileN = kTileN_, kM = kM_, kN = kN_, kTileK = kTileK_;
-  static constexpr bool kVectorLoads = kVectorLoads_;
+  static constexpr int kTileM = kTileM_, kTileN = kTileN_, kM = kM_, kN = kN_, kStages = kStages_;
+  static constexpr bool kVectorLoads = kVectorLoads_, kInRegisters = kStages == 1;
+  static constexpr int kTileK = 16;  // the loop over it is unrolled and should stay in the instruction cache
   static constexpr int kThreads = (kTileM / kM) * (kTileN / kN);
-  // A warp is 4 x 8 threads, each holding kM / 4 by kN / 4 squares of 4 x 4 outputs.
-  static constexpr int kLaneM = 4, kLaneN = 8;
+  // A warp is kLaneM x kLaneN threads, each holding kM / 4 by kN / 4 squares of 4 x 4 outputs.
+  static constexpr int kLaneM = kN > 8 ? 8 : 4, kLaneN = 32 / kLaneM;
   static constexpr int kWarpM = kLaneM * kM, kWarpN = kLaneN * kN, kWarpsM = kTileM / kWarpM;
   static constexpr int kVectorX = 4, kVectorW = W::kPerVector;
-  static constexpr int kStagedX = ceil_div(kTileM * kTileK / kVectorX, kThreads);  // vectors per thread
-  static constexpr int kStagedW = ceil_div(kTileN * kTileK / kVectorW, kThreads);
+  static constexpr int kVectorsX = ceil_div(kTileM * kTileK / kVectorX, kThreads);  // of a k-tile, per thread
+  static constexpr int kVectorsW = ceil_div(kTileN * kTileK / kVectorW, kThreads);
+  static constexpr int kTermsAhead = kM * kN > 32 ? 1 : 2;            // that are read while as many are worked on
   static constexpr int kStrideX = kTileM + 4, kStrideW = kTileN + 4;  // in shared memory, [k][row]
   static constexpr int kBufferFloats = kTileK * (kStrideX + kStrideW);
-  static constexpr int kSharedBytes = 2 * kBufferFloats * 4;
+  static constexpr int kStageBytes = kInRegisters ? 0 : (kVectorsX + kVectorsW) * kThreads * 16;
+  static constexpr int kStagesOffset = 2 * kBufferFloats * 4;
+  static constexpr int kSharedBytes = kStagesOffset + kStages * kStageBytes;
   static constexpr int kTotalBytes = kTileM * kTileN * 4;
   static_assert(kSegment % kTileK == 0, "a k-tile must not straddle two segments");
+  static_assert(kInRegisters || kVectorLoads, "single values cannot be copied past the registers");
   static_assert(kTileM % kWarpM == 0 && kTileN % kWarpN == 0 && kM % 4 == 0 && kN % 4 == 0);
 
   // Lanes that differ in bit 0 share x and those that differ in bit 1 share w: the hardware then serves a 16-byte read
   // of a whole warp in two passes instead of four.
-  __device__ static int lane_m(int lane) { return (lane >> 1 & 1) | (lane >> 2 & 2); }
-  __device__ static int lane_n(int lane) { return (lane & 1) | (lane >> 1 & 2) | (lane >> 2 & 4); }
+  __device__ static int lane_m(int lane) { return (lane >> 1 & 1) | (lane >> 2 & (kLaneM - 2)); }
+  __device__ static int lane_n(int lane) { return (lane & 1) | (lane >> 1 & 2) | (kLaneN == 8 ? lane >> 2 & 4 : 0); }
 };
 
 // A thread's share of one operand. The vectors of a row lie side by side over the lanes, so that loads fill their cache
 // lines; the stores into [k][row] then meet a bank twice, which costs less. Rows beyond the edge repeat the last one:
 // their results are not stored.
-template <typename S, typename Bits, int kTileRows, int kVector, int kCount>
-struct Loader {
-  static constexpr int kVectors = S::kTileK / kVector;  // of a row
-  static constexpr int kLoads = kTileRows * kVectors;
-  const Bits* from[kCount];
+template <typename S, typename Format, int kTileRows, int kVectors>
+struct Operand {
+  using Bits = typename Format::Bits;
+  static constexpr int kPerRow = S::kTileK / Format::kPerVector;
+  static constexpr int kLoads = kTileRows * kPerRow;
+  const Bits* from[kVectors];
+  uint4 held[S::kInRegisters ? kVectors : 1];
 
-  __device__ Loader(const Bits* base, std::int64_t stride, int first_row, int rows) {
+  __device__ Operand(const void* base, std::int64_t stride, int first_row, int rows) {
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) from[i] = base + min(first_row + row_of(i), rows - 1) * stride + k_of(i);
+    for (int i = 0; i < kVectors; ++i)
+      from[i] = static_cast<const Bits*>(base) + min(first_row + row_of(i), rows - 1) * stride + k_of(i);
   }
 
   __device__ static int k_of(int i) {
-    return (threadIdx.x + i * S::kThreads) % kVectors * kVector;
+    return (threadIdx.x + i * S::kThreads) % kPerRow * Format::kPerVector;
   }
   __device__ static int row_of(int i) {
-    return (threadIdx.x + i * S::kThreads) / kVectors;
+    return (threadIdx.x + i * S::kThreads) / kPerRow;
   }
   __device__ static bool has(int i) {
     return kLoads % S::kThreads == 0 || threadIdx.x + i * S::kThreads < kLoads;
   }
 
-  // Vector i of the tile at k, with `padding` beyond the end of the row.
-  __device__ uint4 load(int i, int k, int k_end, std::uint32_t padding) const {
-    const Bits* at = from[i] + k;
-    const int left = k_end - k - k_of(i);
-    std::uint32_t words[4] = {padding, padding, padding, padding};
-    if constexpr (S::kVectorLoads) {
-      if (has(i) && left > 0) return __ldg(reinterpret_cast<const uint4*>(at));
-    } else {
+  // Where vector i of a stage waits for this thread.
+  __device__ static uint4* slot(unsigned char* stage, int i) {
+    return reinterpret_cast<uint4*>(stage) + i * S::kThreads + threadIdx.x;
+  }
+
+  // Sends for the k-tile at k. kWhole: it lies before k_end.
+  template <bool kWhole>
+  __device__ void fetch(unsigned char* stage, int k, int k_end) {
 #pragma unroll
-      for (int e = 0; e < kVector; ++e) {
-        if (!has(i) || e >= left) continue;
-        if constexpr (sizeof(Bits) == 4)
-          words[e] = at[e];
-        else
-          words[e / 2] |= std::uint32_t{at[e]} << (e % 2 * 16);
-      }
+    for (int i = 0; i < kVectors; ++i) {
+      const int left = k_end - k - k_of(i);
+      if (!has(i) || (!kWhole && left <= 0)) continue;
+      if constexpr (!S::kInRegisters)
+        copy_async(slot(stage, i), from[i] + k);
+      else if constexpr (S::kVectorLoads)
+        held[i] = __ldg(reinterpret_cast<const uint4*>(from[i] + k));
+      else
+        held[i] = gather(from[i] + k, left);
     }
+  }
+
+  // Widens the k-tile at k into [k][row], with `padding` beyond the end of the row.
+  template <bool kWhole, int kStride>
+  __device__ void widen(unsigned char* stage, float* to, int k, int k_end, float padding) const {
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i) {
+      if (!has(i)) continue;
+      const int left = kWhole ? Format::kPerVector : k_end - k - k_of(i);
+      const uint4 bits = S::kInRegisters ? held[S::kInRegisters ? i : 0] : *slot(stage, i);
+#pragma unroll
+      for (int e = 0; e < Format::kPerVector; ++e)
+        to[(k_of(i) + e) * kStride + row_of(i)] = kWhole || e < left ? Format::element(bits, e) : padding;
+    }
+  }
+
+ private:
+  // The first of the row's values from `at` on, one by one.
+  __device__ static uint4 gather(const Bits* at, int left) {
+    std::uint32_t words[4] = {};
+#pragma unroll
+    for (int e = 0; e < Format::kPerVector; ++e)
+      if (e < left) words[e * sizeof(Bits) / 4] |= std::uint32_t{at[e]} << (e * sizeof(Bits) % 4 * 8);
     return make_uint4(words[0], words[1], words[2], words[3]);
   }
 };
 
+// Both operands of a tile.
 template <typename S>
-using LoaderX = Loader<S, std::uint32_t, S::kTileM, S::kVectorX, S::kStagedX>;
-template <typename S>
-using LoaderW = Loader<S, typename S::W::Bits, S::kTileN, S::kVectorW, S::kStagedW>;
+struct Operands {
+  using X = Operand<S, F32Weight, S::kTileM, S::kVectorsX>;
+  using W = Operand<S, typename S::W, S::kTileN, S::kVectorsW>;
+  X x;
+  W w;
+  int k_end;
 
-// One k-tile on its way from global to shared memory.
-template <typename S>
-struct Staged {
-  uint4 x[S::kStagedX], w[S::kStagedW];
-
-  __device__ void load(const LoaderX<S>& from_x, const LoaderW<S>& from_w, int k, int k_end) {
-#pragma unroll
-    for (int i = 0; i < S::kStagedX; ++i) x[i] = from_x.load(i, k, k_end, __float_as_uint(kPadX));
-#pragma unroll
-    for (int i = 0; i < S::kStagedW; ++i) w[i] = from_w.load(i, k, k_end, 0);
+  __device__ void fetch(unsigned char* stage, int k) {
+    if (k + S::kTileK <= k_end)
+      fetch_part<true>(stage, k);
+    else if (k < k_end)
+      fetch_part<false>(stage, k);
   }
-
-  __device__ void store(float* buffer) const {
-#pragma unroll
-    for (int i = 0; i < S::kStagedX; ++i) store_vector<LoaderX<S>, F32Weight, S::kStrideX>(buffer, i, x[i]);
-#pragma unroll
-    for (int i = 0; i < S::kStagedW; ++i)
-      store_vector<LoaderW<S>, typename S::W, S::kStrideW>(buffer + S::kTileK * S::kStrideX, i, w[i]);
+  __device__ void widen(unsigned char* stage, float* buffer, int k) const {
+    if (k + S::kTileK <= k_end)
+      widen_part<true>(stage, buffer, k);
+    else
+      widen_part<false>(stage, buffer, k);
   }
 
  private:
-  template <typename From, typename Format, int kStride>
-  __device__ static void store_vector(float* to, int i, const uint4& bits) {
-    if (!From::has(i)) return;
-#pragma unroll
-    for (int e = 0; e < Format::kPerVector; ++e)
-      to[(From::k_of(i) + e) * kStride + From::row_of(i)] = Format::element(bits, e);
+  static constexpr int kBytesX = S::kVectorsX * S::kThreads * 16;
+
+  template <bool kWhole>
+  __device__ void fetch_part(unsigned char* stage, int k) {
+    x.template fetch<kWhole>(stage, k, k_end);
+    w.template fetch<kWhole>(stage + kBytesX, k, k_end);
+  }
+  template <bool kWhole>
+  __device__ void widen_part(unsigned char* stage, float* buffer, int k) const {
+    x.template widen<kWhole, S::kStrideX>(stage, buffer, k, k_end, kPadX);
+    w.template widen<kWhole, S::kStrideW>(stage + kBytesX, buffer + S::kTileK * S::kStrideX, k, k_end, 0.0f);
   }
 };
 
@@ -133,26 +172,36 @@ struct Fragment {
   }
 };
 
-// Advances the thread's chains by the terms of one k-tile, in ascending k. At one k the chains are independent: they go
-// in 2 x 2 squares along a snake, so that each step finds half its operands where the last one left them.
+// Advances the thread's chains by one term. They are independent: they go in 2 x 2 squares along a snake, so that each
+// step finds half its operands where the last one left them.
+template <typename S>
+__device__ inline void advance(const Fragment<S>& f, float (&acc)[S::kM][S::kN]) {
+#pragma unroll
+  for (int j = 0; j < S::kN; j += 2)
+#pragma unroll
+    for (int step = 0; step < S::kM; step += 2) {
+      const int i = j / 2 % 2 == 0 ? step : S::kM - 2 - step;
+      acc[i][j] = __fmaf_rn(f.x[i], f.w[j], acc[i][j]);
+      acc[i][j + 1] = __fmaf_rn(f.x[i], f.w[j + 1], acc[i][j + 1]);
+      acc[i + 1][j + 1] = __fmaf_rn(f.x[i + 1], f.w[j + 1], acc[i + 1][j + 1]);
+      acc[i + 1][j] = __fmaf_rn(f.x[i + 1], f.w[j], acc[i + 1][j]);
+    }
+}
+
+// Advances the chains by the terms of one k-tile, in ascending k.
 template <typename S>
 __device__ inline void multiply_tile(const float* xs, const float* ws, float (&acc)[S::kM][S::kN]) {
-  Fragment<S> fragments[2];
-  fragments[0].load(xs, ws, 0);
+  constexpr int kAhead = S::kTermsAhead;
+  Fragment<S> fragments[2 * kAhead];
 #pragma unroll
-  for (int k = 0; k < S::kTileK; ++k) {
-    if (k + 1 < S::kTileK) fragments[(k + 1) % 2].load(xs, ws, k + 1);
-    const Fragment<S>& f = fragments[k % 2];
+  for (int e = 0; e < kAhead; ++e) fragments[e].load(xs, ws, e);
 #pragma unroll
-    for (int j = 0; j < S::kN; j += 2)
+  for (int k = 0; k < S::kTileK; k += kAhead) {
 #pragma unroll
-      for (int step = 0; step < S::kM; step += 2) {
-        const int i = j / 2 % 2 == 0 ? step : S::kM - 2 - step;
-        acc[i][j] = __fmaf_rn(f.x[i], f.w[j], acc[i][j]);
-        acc[i][j + 1] = __fmaf_rn(f.x[i], f.w[j + 1], acc[i][j + 1]);
-        acc[i + 1][j + 1] = __fmaf_rn(f.x[i + 1], f.w[j + 1], acc[i + 1][j + 1]);
-        acc[i + 1][j] = __fmaf_rn(f.x[i + 1], f.w[j], acc[i + 1][j]);
-      }
+    for (int e = kAhead; e < 2 * kAhead; ++e)
+      if (k + e < S::kTileK) fragments[(k + e) % (2 * kAhead)].load(xs, ws, k + e);
+#pragma unroll
+    for (int e = 0; e < kAhead; ++e) advance<S>(fragments[(k + e) % (2 * kAhead)], acc);
   }
 }
 
@@ -172,7 +221,8 @@ __device__ inline void fold_segment(float* totals, bool first, float (&acc)[S::k
 template <typename S>
 __global__ __launch_bounds__(S::kThreads, 1) void linear_tiles(const __grid_constant__ Params p) {
   extern __shared__ __align__(128) float buffers[];
-  float* totals = buffers + 2 * S::kBufferFloats;
+  auto* stages = reinterpret_cast<unsigned char*>(buffers) + S::kStagesOffset;
+  float* totals = buffers + S::kSharedBytes / 4;
   const Output& out = p.outputs[output_of_tile(p, blockIdx.y)];
   const int n0 = (blockIdx.y - out.first_tile) * S::kTileN;
   const int m0 = blockIdx.x * S::kTileM;
@@ -185,24 +235,31 @@ __global__ __launch_bounds__(S::kThreads, 1) void linear_tiles(const __grid_cons
   let_next_kernel_start();
   wait_for_previous_kernel();
   float acc[S::kM][S::kN] = {};
-  const LoaderX<S> from_x(reinterpret_cast<const std::uint32_t*>(p.x), p.x_stride, m0, p.m);
-  const LoaderW<S> from_w(static_cast<const typename S::W::Bits*>(out.w), out.w_stride, n0, out.n);
-  Staged<S> staged;
-  staged.load(from_x, from_w, k_begin, k_end);
-  staged.store(buffers);
+  Operands<S> operands{{p.x, p.x_stride, m0, p.m}, {out.w, out.w_stride, n0, out.n}, k_end};
+  // One group of copies per k-tile, empty or not. When all but kStages - 1 are complete, the k-tile to widen is there.
+#pragma unroll 1
+  for (int stage = 0; stage < S::kStages; ++stage) {
+    operands.fetch(stages + stage * S::kStageBytes, k_begin + stage * S::kTileK);
+    commit_copies();
+  }
+  wait_for_copies<S::kStages - 1>();
+  operands.widen(stages, buffers, k_begin);
   __syncthreads();
-  int buffer = 0;
+  int buffer = 0, stage = 0;
+#pragma unroll 1
   for (int k = k_begin; k < k_end; k += S::kTileK) {
-    const int k_next = k + S::kTileK;
-    if (k_next < k_end) staged.load(from_x, from_w, k_next, k_end);
+    operands.fetch(stages + stage * S::kStageBytes, k + S::kStages * S::kTileK);
+    commit_copies();
     const float* xs = buffers + buffer * S::kBufferFloats;
     multiply_tile<S>(xs + m, xs + S::kTileK * S::kStrideX + n, acc);
-    if (k_next < k_end) {
-      if (k_next % kSegment == 0) fold_segment<S>(totals, k_next == kSegment, acc);
-      buffer ^= 1;
-      staged.store(buffers + buffer * S::kBufferFloats);
-      __syncthreads();
-    }
+    const int k_next = k + S::kTileK;
+    if (k_next >= k_end) break;
+    if (k_next % kSegment == 0) fold_segment<S>(totals, k_next == kSegment, acc);
+    buffer ^= 1;
+    stage = stage + 1 == S::kStages ? 0 : stage + 1;
+    wait_for_copies<S::kStages - 1>();
+    operands.widen(stages + stage * S::kStageBytes, buffers + buffer * S::kBufferFloats, k_next);
+    __syncthreads();
   }
   const bool several = !p.split && p.k > kSegment;
 #pragma unroll
