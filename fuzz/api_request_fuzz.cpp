@@ -162,7 +162,7 @@ std::vector<Bytes> valid_inputs() {
           {"role":"assistant","content":null,"tool_calls":[{"id":"1","type":"function","function":{"name":"f",
           "arguments":"{\"a\":[1,2.5,null]}"}}]},{"role":"tool","tool_call_id":"1","content":"\ud83d\ude00"}],
           "logprobs":true,"top_logprobs":2,"max_completion_tokens":9,"response_format":{"type":"text"},
-          "chat_template_kwargs":{"enable_thinking":false},"add_generation_prompt":true,"tool_choice":"none",
+          "chat_template_kwargs":{},"add_generation_prompt":true,"tool_choice":"none",
           "tools":[{"type":"function","function":{"name":"f","parameters":{}}}],"prompt_logprobs":1})",
       R"({"prompt":"12","add_special_tokens":true,"return_token_strs":true})",
       R"({"messages":[{"role":"user","content":"12"}],"add_generation_prompt":false})",

@@ -8,6 +8,7 @@
 
 #include "base/check.hpp"
 #include "cli/openblas_kernels.hpp"
+#include "cli/option_values.hpp"
 #include "cli/output_file.hpp"
 #include "cli/terminal.hpp"
 #include "cli/version.hpp"
@@ -63,11 +64,11 @@ void add_ablate_command(CLI::App& app) {
   ablate
       ->add_option("rule", arguments->rule,
                    "r1: arithmetic; r2: tuned schedules; r3: split-K and its merge; r4: batch sizes; or all")
-      ->check(CLI::IsMember({"r1", "r2", "r3", "r4", "all"}))
+      ->check(one_of({"r1", "r2", "r3", "r4", "all"}))
       ->required();
   ablate
       ->add_option("--device", arguments->device, "Where to compute; a CPU runs an analogue of each, labelled as such")
-      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->check(one_of({"cpu", "cuda"}))
       ->capture_default_str();
   ablate->add_option("--json", arguments->json, "Also write the results to this file");
   ablate->add_option("--report", arguments->report, "Also write them as one HTML page");

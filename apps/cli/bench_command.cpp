@@ -4,7 +4,6 @@
 #include "cli/bench_error_command.hpp"
 #include "cli/bench_linear_command.hpp"
 #include "cli/bench_model_command.hpp"
-#include "cli/bench_options.hpp"
 
 namespace reprofuse::cli {
 
@@ -14,7 +13,6 @@ void add_bench_command(CLI::App& app) {
   add_bench_model_command(*bench);
   add_bench_engine_command(*bench);
   add_bench_error_command(*bench);
-  refuse_unknown(*bench);
 }
 
 }  // namespace reprofuse::cli

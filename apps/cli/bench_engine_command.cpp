@@ -12,7 +12,7 @@
 #include "base/check.hpp"
 #include "cli/bench_options.hpp"
 #include "cli/bench_weather.hpp"
-#include "cli/numbers.hpp"
+#include "cli/option_values.hpp"
 #include "cli/output_file.hpp"
 #include "cli/terminal.hpp"
 #include "cli/version.hpp"
@@ -62,6 +62,7 @@ void print_header(const BenchEngineArguments& arguments, const std::string& subj
       options.speculation > 0 ? fmt::format(", up to {} of them guesses per answer", options.speculation) : "");
   fmt::print("tokens/s: of answers, from the arrival of the batch to its last token\n");
   fmt::print("decode/s, step: of passes in which every answer goes on; model: the same step by the model alone\n");
+  fmt::print("outside: the part of a step that is not the model's; below 0 where noise was larger than it\n");
   fmt::print("prefill/s: of prompts, until every answer has begun; first: the median wait for a first token\n");
   fmt::print("moved: answers unlike those that an earlier batch gave to the same requests\n\n");
   fmt::print("{:<12} {:>5} {:>9} {:>9} {:>8} {:>9} {:>8} {:>9} {:>9} {:>7}\n", "numerics", "batch", "tokens/s",
@@ -189,7 +190,7 @@ void add_bench_engine_command(CLI::App& bench) {
   constexpr std::int64_t kMostTokens = 100000;
   CLI::App* command = bench.add_subcommand("engine", "The serving engine with many requests at once, end to end");
   CLI::Option* shape = command->add_option("--shape", arguments->shape, "Random weights of a published shape")
-                           ->check(CLI::IsMember(study::published_shapes()))
+                           ->check(one_of(study::published_shapes()))
                            ->type_name("NAME")
                            ->capture_default_str();
   command->add_option("--model", arguments->model, "Folder of a model instead")->type_name("DIR")->excludes(shape);
@@ -209,7 +210,6 @@ void add_bench_engine_command(CLI::App& bench) {
   add_device_options(*command, arguments->device);
   add_numerics_list(*command, arguments->numerics, "Any of");
   add_output_file(*command, "--json", arguments->json, "Also write the results to this file");
-  refuse_unknown(*command);
   command->callback([arguments] { run_bench_engine(*arguments); });
 }
 

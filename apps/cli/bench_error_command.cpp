@@ -178,7 +178,6 @@ void add_bench_error_command(CLI::App& bench) {
       ->type_name("DIR")
       ->default_str(std::string(engine::kEmbeddedModel));
   add_output_file(*command, "--json", arguments->json, "Also write the results to this file");
-  refuse_unknown(*command);
   command->callback([arguments] { run_bench_error(*arguments); });
 }
 

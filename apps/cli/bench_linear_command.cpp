@@ -11,8 +11,10 @@
 #include "base/check.hpp"
 #include "cli/bench_options.hpp"
 #include "cli/bench_weather.hpp"
+#include "cli/option_values.hpp"
 #include "cli/output_file.hpp"
 #include "cli/terminal.hpp"
+#include "cli/usage.hpp"
 #include "cli/version.hpp"
 #include "ops/contract.hpp"
 #include "study/bench_linear.hpp"
@@ -192,10 +194,10 @@ std::vector<study::BenchRow> measure_and_print(study::LinearTimer& timer, const 
 }
 
 void check_together(const BenchArguments& arguments) {
-  if (arguments.device != "cpu" && !(arguments.isa.empty() && arguments.threads == 0))
-    throw CLI::ValidationError(fmt::format("--isa and --threads go with --device cpu, not {}", arguments.device));
-  if (!arguments.json.empty() && arguments.json == arguments.plot)
-    throw CLI::ValidationError(fmt::format("--json and --plot name the same file, {}", arguments.json));
+  check_usage(arguments.device == "cpu" || (arguments.isa.empty() && arguments.threads == 0),
+              fmt::format("--isa and --threads go with --device cpu, not {}", arguments.device));
+  check_usage(arguments.json.empty() || arguments.json != arguments.plot,
+              fmt::format("--json and --plot name the same file, {}", arguments.json));
 }
 
 void run_bench_linear(const BenchArguments& arguments) {
@@ -246,7 +248,7 @@ void add_bench_linear_command(CLI::App& bench) {
     return {};
   };
   command->add_option("--device", arguments->device, "Where to compute")
-      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->check(one_of({"cpu", "cuda"}))
       ->capture_default_str();
   command
       ->add_option("--shapes", arguments->shapes,
@@ -257,16 +259,15 @@ void add_bench_linear_command(CLI::App& bench) {
   add_numerics_list(*command, arguments->numerics, "Contracts, and baselines to compare them with",
                     "the default contract and every baseline");
   command->add_option("--weights", arguments->weights, "Type of the weights")
-      ->check(CLI::IsMember({"bf16", "f16", "f32"}))
+      ->check(one_of({"bf16", "f16", "f32"}))
       ->capture_default_str();
   command->add_option("--isa", arguments->isa, "CPU kernels to force (default: the best this machine runs)")
-      ->check(CLI::IsMember({"scalar", "avx2", "avx512", "neon"}));
+      ->check(one_of({"scalar", "avx2", "avx512", "neon"}));
   command->add_option("--threads", arguments->threads, "CPU threads; 0 takes every core")
-      ->check(CLI::Range(0, 1024))
+      ->check(whole_number(0, 1024))
       ->capture_default_str();
   add_output_file(*command, "--json", arguments->json, "Also write the results to this file");
   add_output_file(*command, "--plot", arguments->plot, "Also draw time over M, with both floors, into this file (SVG)");
-  refuse_unknown(*command);
   command->callback([arguments] { run_bench_linear(*arguments); });
 }
 

@@ -9,7 +9,7 @@
 #include "base/check.hpp"
 #include "cli/bench_options.hpp"
 #include "cli/bench_weather.hpp"
-#include "cli/numbers.hpp"
+#include "cli/option_values.hpp"
 #include "cli/output_file.hpp"
 #include "cli/terminal.hpp"
 #include "cli/version.hpp"
@@ -84,7 +84,7 @@ void add_bench_model_command(CLI::App& bench) {
   auto arguments = std::make_shared<BenchModelArguments>();
   CLI::App* command = bench.add_subcommand("model", "One decode step of a whole model with random weights");
   command->add_option("--shape", arguments->shape, "Random weights of a published shape")
-      ->check(CLI::IsMember(study::published_shapes()))
+      ->check(one_of(study::published_shapes()))
       ->type_name("NAME")
       ->capture_default_str();
   add_number_list(*command, "--batch", arguments->batches, 4096, "Texts that go on side by side");
@@ -95,7 +95,6 @@ void add_bench_model_command(CLI::App& bench) {
   add_device_options(*command, arguments->device);
   add_numerics_list(*command, arguments->numerics, "Any of");
   add_output_file(*command, "--json", arguments->json, "Also write the results to this file");
-  refuse_unknown(*command);
   command->callback([arguments] { run_bench_model(*arguments); });
 }
 

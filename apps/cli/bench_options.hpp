@@ -21,10 +21,6 @@ void add_numerics_list(CLI::App& command, std::vector<std::string>& numerics, co
 // A file to be written at the end.
 void add_output_file(CLI::App& command, const std::string& option, std::string& path, const std::string& about);
 
-// What the command does not know is refused by name, with the nearest that it knows. After its options and subcommands
-// have been added.
-void refuse_unknown(CLI::App& command);
-
 // One context per numerics, all of them known to compute here before anything is measured.
 std::vector<Context> make_contexts(const DeviceArguments& device, const std::vector<std::string>& numerics);
 

@@ -1,6 +1,7 @@
 #include "cli/generate_command.hpp"
 
 #include <algorithm>
+#include <cfloat>
 #include <cstdio>
 #include <iostream>
 #include <iterator>
@@ -12,8 +13,9 @@
 #include "base/check.hpp"
 #include "cli/device_options.hpp"
 #include "cli/generate_output.hpp"
-#include "cli/numbers.hpp"
+#include "cli/option_values.hpp"
 #include "cli/terminal.hpp"
+#include "cli/usage.hpp"
 #include "engine/model_files.hpp"
 #include "engine/model_folder.hpp"
 #include "model/generate.hpp"
@@ -42,11 +44,6 @@ struct GenerateArguments {
   bool json = false;
   DeviceArguments device;
 };
-
-// Mistakes on the command line: exit status 2 and a hint.
-void check_usage(bool condition, const std::string& message) {
-  if (!condition) throw CLI::ValidationError(message);
-}
 
 void check_arguments(const GenerateArguments& arguments) {
   check_usage(arguments.prompt.has_value() != !arguments.prompt_tokens.empty(),
@@ -109,9 +106,10 @@ model::Model load(const Context& context, const engine::ModelFiles& files, std::
 
 void run_generate_command(const GenerateArguments& arguments) {
   check_arguments(arguments);
+  const text::DateTime date =
+      reading_option("--date", [&] { return arguments.date ? text::parse_date(*arguments.date) : text::DateTime{}; });
   const engine::ModelFiles files(arguments.model ? *arguments.model : engine::embedded_model_folder());
   const model::GenerateOptions options = options_of(arguments, files);
-  const text::DateTime date = arguments.date ? text::parse_date(*arguments.date) : text::DateTime{};
   const std::vector<std::int32_t> prompt = prompt_of(arguments, files.text(), date);
   const Context context = make_context(arguments.device);
   const model::Model model = load(context, files, arguments.context);
@@ -139,17 +137,21 @@ void run_generate_command(const GenerateArguments& arguments) {
 }
 
 void add_sampling_options(CLI::App& command, GenerateArguments& arguments) {
-  command.add_option("--temperature", arguments.temperature, "0 takes the most likely token")->type_name("T");
-  command.add_option("--seed", arguments.seed, "Of the random numbers")
-      ->check(whole_number<std::uint64_t>(0, UINT64_MAX))
-      ->type_name("S")
-      ->capture_default_str();
+  command.add_option("--temperature", arguments.temperature, "0 takes the most likely token")
+      ->check(real_number(0, FLT_MAX))
+      ->type_name("T");
+  add_seed_option(command, arguments.seed, "Of the random numbers");
   command.add_option("--top-k", arguments.top_k, "Only the K most likely tokens; 0: all")
       ->check(whole_number<int>(0, INT32_MAX))
       ->type_name("K");
-  command.add_option("--top-p", arguments.top_p, "Only the likeliest tokens that make up this part")->type_name("P");
-  command.add_option("--min-p", arguments.min_p, "Only tokens this likely, relative to the likeliest")->type_name("P");
+  command.add_option("--top-p", arguments.top_p, "Only the likeliest tokens that make up this part")
+      ->check(real_number(0, 1))
+      ->type_name("P");
+  command.add_option("--min-p", arguments.min_p, "Only tokens this likely, relative to the likeliest")
+      ->check(real_number(0, 1))
+      ->type_name("P");
   command.add_option("--repetition-penalty", arguments.repetition_penalty, "Above 1: against tokens already there")
+      ->check(real_number(FLT_MIN, FLT_MAX))
       ->type_name("R");
   command.footer(
       "Sampling options that are not given are those of the model's generation_config.json, or else\n"

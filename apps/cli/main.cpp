@@ -16,6 +16,7 @@
 #include "cli/probe_command.hpp"
 #include "cli/serve_command.hpp"
 #include "cli/stress_command.hpp"
+#include "cli/usage.hpp"
 #include "cli/version.hpp"
 #include "reprofuse/error.hpp"
 
@@ -43,7 +44,6 @@ std::vector<std::string> command_names(const CLI::App& app) {
 int run(int argc, char** argv) {
   CLI::App app("LLM inference whose bits depend on the model and the tokens and on nothing else", "reprofuse");
   app.set_version_flag("--version", fmt::format("reprofuse {}", kVersion));
-  app.require_subcommand(1);
   add_generate_command(app);
   add_serve_command(app);
   add_probe_command(app);
@@ -51,6 +51,7 @@ int run(int argc, char** argv) {
   add_ablate_command(app);
   add_stress_command(app);
   add_info_command(app);
+  refuse_unknown(app);
   try {
     const auto is_named = [&](const CLI::App* command) { return command->get_name() == argv[1]; };
     if (argc > 1 && argv[1][0] != '-' && app.get_subcommands(is_named).empty())

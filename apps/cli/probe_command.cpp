@@ -9,7 +9,9 @@
 
 #include "base/check.hpp"
 #include "base/thread_pool.hpp"
+#include "cli/option_values.hpp"
 #include "cli/terminal.hpp"
+#include "cli/usage.hpp"
 #include "cli/version.hpp"
 #include "ops/contract.hpp"
 #include "reprofuse/context.hpp"
@@ -97,7 +99,8 @@ study::ProbeOptions make_options(const ProbeArguments& arguments) {
   study::ProbeOptions options{.cases = arguments.quick ? study::quick_probe_cases() : study::all_probe_cases(),
                               .largest_batch = arguments.quick ? study::kLargestQuickBatch : study::kLargestBatch,
                               .explain = arguments.check};
-  if (!arguments.cases.empty()) options.cases = study::select_cases(options.cases, arguments.cases);
+  if (!arguments.cases.empty())
+    options.cases = reading_option("--cases", [&] { return study::select_cases(options.cases, arguments.cases); });
   return options;
 }
 
@@ -203,8 +206,8 @@ void write_golden(const ProbeArguments& arguments, const Contract& contract, con
 }
 
 void run_probe_command(const ProbeArguments& arguments) {
-  require(arguments.isa.empty() || arguments.device == "cpu", "--isa {} goes with --device cpu, not {}", arguments.isa,
-          arguments.device);
+  check_usage(arguments.device == "cpu" || arguments.isa.empty(),
+              fmt::format("--isa {} goes with --device cpu, not {}", arguments.isa, arguments.device));
   if (!arguments.write_golden.empty()) study::require_new_file(arguments.write_golden);
   const Contract& contract = find_contract(arguments.numerics);
   const study::Golden golden = arguments.golden.empty()
@@ -248,6 +251,12 @@ void run_probe_command(const ProbeArguments& arguments) {
   if (arguments.check && !failure.empty()) fail(ErrorCode::kInternal, "probe: {}", failure);
 }
 
+std::vector<std::string_view> names_of_contracts() {
+  std::vector<std::string_view> names;
+  for (const Contract& contract : contracts()) names.push_back(contract.name);
+  return names;
+}
+
 }  // namespace
 
 void add_probe_command(CLI::App& app) {
@@ -256,16 +265,17 @@ void add_probe_command(CLI::App& app) {
   probe
       ->add_option("--numerics", arguments->numerics,
                    fmt::format("Contract that defines the bits: {}", contract_names()))
+      ->check(one_of(names_of_contracts()))
       ->type_name("NAME")
       ->capture_default_str();
   auto* device = probe->add_option("--device", arguments->device, "Where to compute")
-                     ->check(CLI::IsMember({"cpu", "cuda"}))
+                     ->check(one_of({"cpu", "cuda"}))
                      ->capture_default_str();
   auto* isa = probe->add_option("--isa", arguments->isa, "CPU kernels to force (default: the best this machine runs)")
-                  ->check(CLI::IsMember({"scalar", "avx2", "avx512", "neon"}));
+                  ->check(one_of({"scalar", "avx2", "avx512", "neon"}));
   probe->add_option("--threads", arguments->threads, "CPU threads; 0 takes every core")
       ->type_name("N")
-      ->check(CLI::Range(0, 1024))
+      ->check(whole_number(0, 1024))
       ->capture_default_str();
   probe->add_flag("--json", arguments->json, "Print one JSON object and nothing else");
   probe->add_flag("--check", arguments->check, "Exit 1 unless every digest is golden and every row batch-invariant");

@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <atomic>
+#include <bit>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -15,8 +16,9 @@
 
 #include "base/check.hpp"
 #include "cli/device_options.hpp"
-#include "cli/numbers.hpp"
+#include "cli/option_values.hpp"
 #include "cli/terminal.hpp"
+#include "cli/usage.hpp"
 #include "cli/version.hpp"
 #include "engine/model_folder.hpp"
 #include "server/server.hpp"
@@ -28,6 +30,7 @@ using std::chrono::milliseconds;
 
 constexpr std::int64_t kMost = std::int64_t{1} << 20;
 constexpr milliseconds kBetweenLooks{50};
+constexpr milliseconds kLastWords{2'000};  // for clients to take the error that ends their answers
 
 struct ServeArguments {
   std::optional<std::string> model;  // none: the one that comes with ReproFuse
@@ -118,7 +121,7 @@ void print_model(const server::ServedModel& model, const std::string& folder) {
              "model        {} in {}\ncomputes     {} on {}\nfingerprint  {}\ncontext      {} tokens\nKV cache     {}\n",
              facts.id, folder, context.numerics(), context.description(), facts.fingerprint, facts.max_positions,
              model.kv_summary());
-  fmt::print(stderr, "date         {}{}\nready\n", date,
+  fmt::print(stderr, "date         {}{}\n", date,
              facts.files->text().template_uses_date() ? ", which the chat template shows the model"
                                                       : ", for which the chat template does not ask");
 }
@@ -126,6 +129,8 @@ void print_model(const server::ServedModel& model, const std::string& folder) {
 // False: a signal came first.
 bool load(server::Server& server, const ServeArguments& arguments, const StopSignals& signals) {
   Loading loading(arguments.device, arguments.served);
+  fmt::print(stderr, "loading {}; until it is there, only http://{}/health answers\n", arguments.served.folder,
+             server.address().to_string());
   while (!loading.is_done(milliseconds(0)))
     if (signals.wait(kBetweenLooks) != 0) {
       loading.stop();
@@ -134,6 +139,9 @@ bool load(server::Server& server, const ServeArguments& arguments, const StopSig
   std::shared_ptr<server::ServedModel> model = loading.take();
   print_model(*model, arguments.served.folder);
   server.serve_model(std::move(model));
+  fmt::print("listening on http://{}\n", server.address().to_string());  // not before requests are answered
+  std::fflush(stdout);
+  fmt::print(stderr, "ready\n");
   return true;
 }
 
@@ -152,8 +160,11 @@ void drain(server::Server& server, std::chrono::seconds patience, const StopSign
              patience.count());
   while (!server.drain(kBetweenLooks)) {
     if (const int number = signals.wait(milliseconds(0)); number != 0) std::_Exit(128 + number);
-    require(std::chrono::steady_clock::now() < deadline, "{} connections were broken off after {} s",
-            server.connections(), patience.count());
+    if (std::chrono::steady_clock::now() < deadline) continue;
+    const std::size_t unfinished = server.connections();
+    server.break_off(kLastWords);
+    fail(ErrorCode::kInternal, "{} {} broken off after {} s", unfinished,
+         unfinished == 1 ? "request was" : "requests were", patience.count());
   }
 }
 
@@ -167,15 +178,26 @@ void complete(ServeArguments& arguments) {
   arguments.served.engine.prefix_cache = !arguments.no_prefix_cache;
   if (arguments.kv_gibibytes)
     arguments.served.kv_bytes = static_cast<std::int64_t>(*arguments.kv_gibibytes * static_cast<double>(1 << 30));
-  if (arguments.date) arguments.served.date = text::parse_date(*arguments.date);
+  if (arguments.date)
+    arguments.served.date = reading_option("--date", [&] { return text::parse_date(*arguments.date); });
+}
+
+// What is wrong whatever the machine and the model.
+void check_arguments(const ServeArguments& arguments) {
+  const engine::EngineOptions& engine = arguments.served.engine;
+  check_usage(engine.max_rows >= engine.max_batch,
+              fmt::format("--max-rows {} is below --max-batch {}: each answer needs "
+                          "a row",
+                          engine.max_rows, engine.max_batch));
+  reading_option("--api-key", [&] { server::ApiKeys(arguments.server.api_keys); });
+  reading_option("--allowed-origin", [&] { server::Cors(arguments.server.allowed_origins); });
 }
 
 void run_serve_command(ServeArguments arguments) {
   complete(arguments);
+  check_arguments(arguments);
   const StopSignals signals;
   server::Server server(arguments.server, arguments.quiet ? server::RequestLog() : log_request);
-  fmt::print("listening on http://{}\n", server.address().to_string());
-  std::fflush(stdout);
   if (!load(server, arguments, signals)) return;
   wait_for_signal(server, signals);
   drain(server, std::chrono::seconds(arguments.drain_seconds), signals);
@@ -184,6 +206,10 @@ void run_serve_command(ServeArguments arguments) {
 template <typename Int>
 void add_number(CLI::App& command, const char* name, Int& value, Int least, Int most, const char* help) {
   command.add_option(name, value, help)->check(whole_number<Int>(least, most))->type_name("N")->capture_default_str();
+}
+
+std::string problem_of_power(const std::string& number) {
+  return std::has_single_bit(std::stoul(number)) ? "" : fmt::format("'{}' is not a power of two", number);
 }
 
 void add_network_options(CLI::App& command, ServeArguments& arguments) {
@@ -231,10 +257,13 @@ void add_engine_options(CLI::App& command, ServeArguments& arguments) {
       .add_option("--kv-memory", arguments.kv_gibibytes,
                   "Memory for keys and values (default: what --max-batch answers of full length need, but on a CPU at "
                   "most a quarter of the memory available, on a GPU nine tenths of what the weights leave free)")
-      ->check(CLI::Range(1e-6, 1e6).description(""))
+      ->check(real_number(1e-6, 1e6))
       ->type_name("GIB");
-  add_number<std::int32_t>(command, "--page-size", served.engine.page_size, 16, 65536,
-                           "Tokens in a page of keys and values, a power of two");
+  command.add_option("--page-size", served.engine.page_size, "Tokens in a page of keys and values, a power of two")
+      ->check(whole_number<std::int32_t>(16, 65536))
+      ->check(CLI::Validator(problem_of_power, ""))
+      ->type_name("N")
+      ->capture_default_str();
   command.add_flag("--no-prefix-cache", arguments.no_prefix_cache, "Compute the beginning of every prompt anew");
   add_number<int>(command, "--speculate", served.engine.speculation, 0, 64,
                   "Tokens to guess ahead from the text itself and check in one pass");

@@ -10,7 +10,7 @@
 
 #include "base/check.hpp"
 #include "cli/device_options.hpp"
-#include "cli/numbers.hpp"
+#include "cli/option_values.hpp"
 #include "cli/output_file.hpp"
 #include "cli/terminal.hpp"
 #include "cli/version.hpp"
@@ -23,6 +23,7 @@ namespace reprofuse::cli {
 namespace {
 
 constexpr std::int64_t kContext = 512;  // longer than any text of the study
+constexpr auto kColumns = "{:>3} {:>5} {:>5} {:>5} {:>5} {:>8} {:>5} {:>7} {:>7} {:>9} {:>7} {:>8} {:>7}  {}\n";
 
 struct StressArguments {
   std::optional<std::string> model;  // none: the one that comes with ReproFuse
@@ -78,13 +79,24 @@ nlohmann::ordered_json to_json(const study::StressOutcome& outcome, const std::v
           {"moved_requests", moved}};
 }
 
+void print_header() {
+  fmt::print(
+      "A schedule has: at most so many answers (batch) and tokens (rows) in a pass; a KV cache of so many pages of\n");
+  fmt::print("so many tokens (size); a cache of prefixes, or none; tokens guessed ahead (guess); threads\n");
+  fmt::print(
+      "What came of it: passes; answers thrown out and computed again (preempted); tokens of prompts found in the\n");
+  fmt::print("cache (cached); guesses that were right (accepted); requests with other bits than alone (moved)\n\n");
+  fmt::print(kColumns, "", "batch", "rows", "pages", "size", "prefixes", "guess", "threads", "passes", "preempted",
+             "cached", "accepted", "seconds", "moved");
+}
+
 void print_outcome(std::int64_t index, const study::StressOutcome& outcome, std::size_t moved,
                    const Terminal& terminal) {
   const engine::EngineOptions& engine = outcome.schedule.engine;
-  fmt::print("{:>3} {:>5} {:>5} {:>6} {:>5} {:>8} {:>7} {:>7} {:>7} {:>9} {:>9} {:>8} {:>7.2f}s  {}\n", index,
-             engine.max_batch, engine.max_rows, engine.kv_pages, engine.page_size, engine.prefix_cache ? "on" : "off",
-             engine.speculation, outcome.schedule.threads, outcome.stats.passes, outcome.stats.preemptions,
-             outcome.stats.cached_prompt_tokens, outcome.stats.accepted_tokens, outcome.seconds,
+  fmt::print(kColumns, index, engine.max_batch, engine.max_rows, engine.kv_pages, engine.page_size,
+             engine.prefix_cache ? "on" : "off", engine.speculation, outcome.schedule.threads, outcome.stats.passes,
+             outcome.stats.preemptions, outcome.stats.cached_prompt_tokens, outcome.stats.accepted_tokens,
+             fmt::format("{:.2f}", outcome.seconds),
              moved == 0 ? terminal.green("none") : terminal.red(fmt::format("{}", moved)));
   std::fflush(stdout);
 }
@@ -109,10 +121,8 @@ void run_stress_command(const StressArguments& arguments) {
   const auto requests = study::stress_requests(arguments.seed, arguments.requests,
                                                files.checkpoint().config().vocab_size, tokenizer.has_value());
   const Terminal terminal;
-  fmt::print("{} requests on {}, {}\n\n", requests.size(), context.description(), context.numerics());
-  fmt::print("{:>3} {:>5} {:>5} {:>6} {:>5} {:>8} {:>7} {:>7} {:>7} {:>9} {:>9} {:>8} {:>8}  {}\n", "", "batch", "rows",
-             "pages", "of", "prefixes", "guesses", "threads", "passes", "preempted", "cached", "accepted", "time",
-             "requests moved");
+  fmt::print("{} requests on {}, {}\n", requests.size(), context.description(), context.numerics());
+  print_header();
 
   std::optional<study::StressOutcome> alone;
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
@@ -164,10 +174,7 @@ void add_stress_command(CLI::App& app) {
       ->check(whole_number<std::int64_t>(0, 100'000))
       ->type_name("N")
       ->capture_default_str();
-  command->add_option("--seed", arguments->seed, "Of requests and schedules")
-      ->check(whole_number<std::uint64_t>(0, UINT64_MAX))
-      ->type_name("S")
-      ->capture_default_str();
+  add_seed_option(*command, arguments->seed, "Of requests and schedules");
   add_device_options(*command, arguments->device);
   command->add_option("--json", arguments->json, "Also write the results to this file")->type_name("FILE");
   command->footer(

@@ -121,9 +121,13 @@ std::int64_t Engine::pages_to_start(Job& job) {
   return all - prefix_cache_.pages_in_use(reusable_keys(job));
 }
 
+bool Engine::may_reuse(const Job& job) const {
+  return options_.prefix_cache && job.may_start_from_cache();
+}
+
 // The pages that may be taken over. The last token is computed in any case: its logits choose the next.
 std::span<const PageKey> Engine::reusable_keys(Job& job) {
-  if (!options_.prefix_cache || !job.may_start_from_cache()) return {};
+  if (!may_reuse(job)) return {};
   return job.page_keys((static_cast<std::int64_t>(job.text().size()) - 1) / cache_.page_size());
 }
 
@@ -144,6 +148,7 @@ void Engine::start(std::unique_ptr<Job> job) {
     job->was_started = true;
     job->cached_prompt_tokens = job->cached.length();
     counts_.prompt_tokens += job->prompt_size();
+    if (may_reuse(*job)) counts_.queried_prompt_tokens += job->prompt_size();
     counts_.cached_prompt_tokens += job->cached_prompt_tokens;
   }
   running_.insert(std::move(job));

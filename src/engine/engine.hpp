@@ -38,7 +38,8 @@ struct EngineStats {
   // Since the start:
   std::int64_t passes = 0;
   std::int64_t prompt_tokens = 0;
-  std::int64_t cached_prompt_tokens = 0;  // of these, those found in the prefix cache
+  std::int64_t queried_prompt_tokens = 0;  // of these, those looked for in the prefix cache
+  std::int64_t cached_prompt_tokens = 0;   // of these, those found
   std::int64_t generated_tokens = 0;
   std::int64_t preemptions = 0;
   std::int64_t guessed_tokens = 0;
@@ -78,6 +79,7 @@ class Engine {
   void start_waiting_jobs();
   bool can_start(Job& job);
   std::int64_t pages_to_start(Job& job);
+  bool may_reuse(const Job& job) const;
   std::span<const PageKey> reusable_keys(Job& job);
   bool preempting_helps(Job& job);
   void start(std::unique_ptr<Job> job);

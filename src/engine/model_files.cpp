@@ -1,11 +1,30 @@
 #include "engine/model_files.hpp"
 
+#include <filesystem>
+#include <regex>
+
 #include "base/check.hpp"
 
 namespace reprofuse::engine {
+namespace {
+
+// Tools that fetch models take such names, so it is easy to think that this one does.
+const std::string& not_from_the_hub(const std::string& folder) {
+  static const std::regex kHubName(R"([A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)");
+  std::error_code error;
+  require(
+      std::filesystem::exists(folder, error) || !std::regex_match(folder, kHubName),
+      "{0}: there is no such folder. A model is a folder on this machine; `hf download {0} --local-dir {0}` makes one "
+      "of a name on the Hugging Face Hub",
+      folder);
+  return folder;
+}
+
+}  // namespace
 
 ModelFiles::ModelFiles(const std::string& folder)
-    : source_(std::make_shared<model::CheckpointSource>(checkpoint::Checkpoint::open(folder))), text_(folder) {
+    : source_(std::make_shared<model::CheckpointSource>(checkpoint::Checkpoint::open(not_from_the_hub(folder)))),
+      text_(folder) {
   for (const std::int64_t id : checkpoint().eos_tokens().ids) stop_tokens_.push_back(static_cast<std::int32_t>(id));
   if (!text_.has_tokenizer()) return;
   const auto rows = static_cast<std::size_t>(checkpoint().config().vocab_size);

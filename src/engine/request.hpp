@@ -57,6 +57,7 @@ struct End {
   std::optional<std::string> stop_string;  // or which of these
   std::string digest;                      // of all steps, the one that chose the stop token included
   std::string error;                       // kError: why
+  bool by_stop = false;                    // kError: the service was stopped, and the answer is not at fault
 };
 
 // News of one choice. A choice without a prompt's or an answer's token may still end.

@@ -63,12 +63,7 @@ Service::Service(std::unique_ptr<Engine> engine, ServiceOptions options)
     : engine_(std::move(engine)), options_(options), stats_(engine_->stats()), thread_([this] { run(); }) {}
 
 Service::~Service() {
-  {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
-    takes_requests_ = false;
-  }
-  work_.notify_all();
+  stop();
   thread_.join();
 }
 
@@ -137,6 +132,18 @@ void Service::stop_taking() {
   takes_requests_ = false;
 }
 
+void Service::stop() {
+  const std::lock_guard lock(mutex_);
+  stopping_ = true;
+  takes_requests_ = false;
+  work_.notify_all();
+}
+
+bool Service::stopped() const {
+  const std::lock_guard lock(mutex_);
+  return stopping_;
+}
+
 bool Service::wait_until_idle(std::chrono::milliseconds patience) {
   std::unique_lock lock(mutex_);
   return idle_.wait_for(lock, patience, [&] { return open_.empty(); });
@@ -165,13 +172,13 @@ void Service::run() {
       take_requests();
       deliver(engine_->step());
     }
-    end_all("the server has stopped");
+    end_all("the server stopped before the answer was complete", true);
   } catch (const std::exception& error) {
     {
       const std::lock_guard lock(mutex_);
       failed_ = true;
     }
-    end_all(error.what());
+    end_all(error.what(), false);
   }
 }
 
@@ -201,7 +208,7 @@ void Service::deliver(std::vector<RequestUpdate> updates) {
   }
 }
 
-void Service::end_all(const std::string& why) {
+void Service::end_all(const std::string& why, bool by_stop) {
   const std::lock_guard lock(mutex_);
   while (!open_.empty()) {
     const auto entry = open_.begin();
@@ -211,6 +218,7 @@ void Service::end_all(const std::string& why) {
       update.end.emplace();
       update.end->ending = Ending::kError;
       update.end->error = why;
+      update.end->by_stop = by_stop;
       update.at = std::chrono::steady_clock::now();
       entry->second.inbox->put(std::move(update));
     }

@@ -72,7 +72,7 @@ class Answers {
 class Service {
  public:
   Service(std::unique_ptr<Engine> engine, ServiceOptions options);
-  ~Service();  // stops after the pass that runs; answers under way end in an error
+  ~Service();  // stops
 
   // All of the requests or none: throws kInvalidArgument for one that makes no sense and for more answers than may ever
   // be under way, and Refused when they cannot be taken now. The service must outlive the answers.
@@ -81,6 +81,8 @@ class Service {
   std::unique_ptr<Answers> submit(Request request);
 
   void stop_taking();  // refuses new requests from now on; those under way go on
+  void stop();         // answers under way end in an error after the pass that runs, for which nobody waits here
+  bool stopped() const;
   bool wait_until_idle(std::chrono::milliseconds patience);
 
   bool failed() const;  // a pass failed in a way that no request caused; nothing runs any more
@@ -104,7 +106,7 @@ class Service {
   void take_requests();
   void deliver(std::vector<RequestUpdate> updates);
   void cancel(RequestId id);
-  void end_all(const std::string& why);
+  void end_all(const std::string& why, bool by_stop);
   void close(std::map<RequestId, Open>::iterator entry);
 
   std::unique_ptr<Engine> engine_;

@@ -123,8 +123,11 @@ void TextFormat::load_template(const std::string& folder) {
     require(special_tokens_.contains(token) || source->find(token) == std::string::npos,
             "the chat template of {} uses {}, which tokenizer_config.json does not define", folder, token);
   template_uses_date_ = source->find("strftime_now") != std::string::npos;
-  template_uses_tools_ = source->find("tools") != std::string::npos;
   chat_template_.emplace(*source, fmt::format("chat template of {}", folder));
+  template_variables_ = chat_template_->variables();
+  template_uses_tools_ = template_variables_.contains("tools");
+  for (const char* given : {"messages", "tools", "add_generation_prompt"}) template_variables_.erase(given);
+  for (const auto& [token, text] : special_tokens_.items()) template_variables_.erase(token);
 }
 
 const text::Tokenizer& TextFormat::tokenizer() const {

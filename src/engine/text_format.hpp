@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,9 +40,11 @@ class TextFormat {
                           const ChatExtras& extras = {}) const;
   std::vector<std::int32_t> encode_chat(const nlohmann::ordered_json& messages, const text::DateTime& date,
                                         const ChatExtras& extras = {}) const;
-  // Whether the template can ask for the date, or for tools, at all.
+  // Whether the template can ask for the date, or for tools, at all; and for what else that ChatExtras::variables
+  // gives.
   bool template_uses_date() const { return template_uses_date_; }
   bool template_uses_tools() const { return template_uses_tools_; }
+  const std::set<std::string>& template_variables() const { return template_variables_; }
 
  private:
   void load_tokenizer(const std::string& folder);
@@ -51,6 +54,7 @@ class TextFormat {
   std::string why_no_chat_template_;
   bool template_uses_date_ = false;
   bool template_uses_tools_ = false;
+  std::set<std::string> template_variables_;
   std::optional<text::Tokenizer> tokenizer_;
   std::vector<std::int32_t> before_prompt_;  // besides what the tokenizer itself puts there,
   std::vector<std::int32_t> after_prompt_;   // and there

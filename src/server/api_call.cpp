@@ -163,20 +163,22 @@ void check_prompt_likelihoods(const Call& call, std::int64_t per_token, std::int
 }
 
 engine::Request request_for(std::vector<std::int32_t> prompt, const engine::Request& request,
-                            std::optional<std::int64_t> given, std::int64_t preferred, const ModelFacts& facts,
-                            const std::string& param) {
+                            const AnswerLength& length, const ModelFacts& facts, const std::string& param) {
   if (prompt.empty()) throw bad_request(fmt::format("{} has no tokens", param), param, "invalid_value");
   const auto taken = static_cast<std::int64_t>(prompt.size());
   const std::int64_t room = facts.max_positions - taken;
-  const std::int64_t least = given.value_or(preferred > 0 ? 1 : 0);
-  if (least > room)
-    throw bad_request(fmt::format("this model's maximum context length is {} tokens; {} has {} and the answer may have "
-                                  "{}",
-                                  facts.max_positions, param, taken, least),
-                      param, "context_length_exceeded");
+  const std::int64_t wanted = length.given.value_or(length.preferred);
+  const std::string sizes =
+      fmt::format("this model's maximum context length is {} tokens; {} has {}", facts.max_positions, param, taken);
+  if (room < std::min<std::int64_t>(wanted, 1))
+    throw bad_request(sizes + (wanted > 0 ? ", which leaves no room for an answer" : ""), param,
+                      "context_length_exceeded");
+  if (length.given && wanted > room)
+    throw bad_request(fmt::format("{} and {} is {}: at most {} fit", sizes, length.field, wanted, room), length.field,
+                      "context_length_exceeded");
   engine::Request complete = request;
   complete.prompt = std::move(prompt);
-  complete.max_tokens = given.value_or(std::min(preferred, room));
+  complete.max_tokens = std::min(wanted, room);
   return complete;
 }
 

@@ -17,8 +17,10 @@ namespace reprofuse::server {
 inline constexpr int kMaxChoices = 128;            // n
 inline constexpr std::int64_t kMaxAnswers = 4096;  // prompts times n
 
-// More likelihoods of a prompt's tokens, once for each choice that shows them, take too much memory to write.
-inline constexpr std::int64_t kMaxPromptLikelihoods = std::int64_t{1} << 20;
+// More likelihoods would take more than some 250 MiB to write: of prompts' tokens, once for each choice that shows
+// them, and of the answers of a call that is not streamed, which show more of each.
+inline constexpr std::int64_t kMaxPromptLikelihoods = std::int64_t{1} << 19;
+inline constexpr std::int64_t kMaxAnswerLikelihoods = std::int64_t{1} << 18;
 
 // What whoever runs the server lets clients do.
 struct CallRules {
@@ -49,11 +51,16 @@ void check_text_length(std::string_view text, const ModelFacts& facts, const std
 // prompt, `times` over.
 void check_prompt_likelihoods(const Call& call, std::int64_t per_token, std::int64_t times, const std::string& param);
 
-// `request` for this prompt. Its max_tokens are those `given`, for which there must be room, or else `preferred` or
-// what room there is. Throws the 400 of a prompt that is empty or too long; `param` is the field that holds it.
+// How long an answer may become: as `given`, for which there must be room, or else `preferred` or what room there is.
+struct AnswerLength {
+  std::optional<std::int64_t> given;
+  std::int64_t preferred;
+  std::string field = "max_tokens";  // that gives it
+};
+
+// `request` for this prompt, which the field `param` holds. Throws the 400 of one that is empty or too long.
 engine::Request request_for(std::vector<std::int32_t> prompt, const engine::Request& request,
-                            std::optional<std::int64_t> given, std::int64_t preferred, const ModelFacts& facts,
-                            const std::string& param);
+                            const AnswerLength& length, const ModelFacts& facts, const std::string& param);
 
 // Calls read(); what the library throws becomes an ApiError about `param`.
 template <typename Read>

@@ -15,14 +15,16 @@ constexpr AllowedValue kFixedForChats[] = {
     {"functions", "null"},         {"function_call", "null"}, {"echo", "false"}};
 
 // Two names for one thing.
-std::optional<std::int64_t> read_max_tokens(Fields& fields) {
+AnswerLength read_length(Fields& fields, const ModelFacts& facts) {
   const auto old_name = fields.integer("max_tokens", 1, INT64_MAX);
   const auto new_name = fields.integer("max_completion_tokens", 1, INT64_MAX);
   if (old_name && new_name && *old_name != *new_name)
     throw bad_request(
         fmt::format("max_tokens is {} and max_completion_tokens, which means the same, {}", *old_name, *new_name),
         "max_completion_tokens", "invalid_value");
-  return new_name ? new_name : old_name;
+  return {.given = new_name ? new_name : old_name,
+          .preferred = facts.files->checkpoint().generation_config().max_new_tokens.value_or(facts.max_positions),
+          .field = new_name ? "max_completion_tokens" : "max_tokens"};
 }
 
 int read_chat_logprobs(Fields& fields) {
@@ -43,13 +45,11 @@ ChatCall parse_chat(std::string_view body, const ModelFacts& facts, const CallRu
   engine::Request common = read_common_fields(fields, facts, rules, call);
   call.logprobs = read_chat_logprobs(fields);
   common.logprobs = call.logprobs;
-  const auto max_tokens = read_max_tokens(fields);
+  const AnswerLength length = read_length(fields, facts);
   fields.allow_only(kFixedForChats);
   std::vector<std::int32_t> prompt = read_chat_prompt(fields, facts);
   fields.refuse_the_rest();
-  const std::int64_t preferred =
-      facts.files->checkpoint().generation_config().max_new_tokens.value_or(facts.max_positions);
-  call.requests.push_back(request_for(std::move(prompt), common, max_tokens, preferred, facts, "messages"));
+  call.requests.push_back(request_for(std::move(prompt), common, length, facts, "messages"));
   check_prompt_likelihoods(call, call.prompt_logprobs + 1, 1, "prompt_logprobs");
   return call;
 }

@@ -59,7 +59,8 @@ CompletionCall parse_completion(std::string_view body, const ModelFacts& facts, 
   Fields fields(root);
   CompletionCall call;
   engine::Request common = read_common_fields(fields, facts, rules, call);
-  const auto max_tokens = fields.integer("max_tokens", 0, INT64_MAX);
+  const AnswerLength length = {.given = fields.integer("max_tokens", 0, INT64_MAX),
+                               .preferred = kDefaultCompletionTokens};
   const bool add_special_tokens = fields.boolean("add_special_tokens").value_or(true);
   call.echo = fields.boolean("echo").value_or(false);
   call.logprobs = static_cast<int>(fields.integer("logprobs", 0, sampling::kMaxLogprobs).value_or(-1));
@@ -77,7 +78,7 @@ CompletionCall parse_completion(std::string_view body, const ModelFacts& facts, 
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const std::string param = entries.size() == 1 ? "prompt" : fmt::format("prompt[{}]", i);
     std::vector<std::int32_t> tokens = entry_tokens(*entries[i], add_special_tokens, facts, param);
-    call.requests.push_back(request_for(std::move(tokens), common, max_tokens, kDefaultCompletionTokens, facts, param));
+    call.requests.push_back(request_for(std::move(tokens), common, length, facts, param));
     if (call.echo) call.prompt_texts.push_back(entry_text(*entries[i], call.requests.back(), facts));
   }
   const int per_token = call.prompt_logprobs + 1 + (call.echo ? call.logprobs + 1 : 0);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cfloat>
 #include <cmath>
 #include <unordered_set>
@@ -13,9 +14,8 @@ namespace reprofuse::server {
 namespace {
 
 constexpr int kMaxLevels = 64;
-constexpr std::size_t kMaxKeys = 1024;  // of one object, in which each key is looked for among all before it
-
-constexpr int kLongestReason = 200;  // the parser quotes what it read, which may be a whole text
+constexpr std::size_t kLongestParam = 80;  // of a name that the client made up
+constexpr std::size_t kMaxKeys = 1024;     // of one object, in which each key is looked for among all before it
 
 // Looks over the shoulder of the parser, which by itself takes any depth and the last of equal keys.
 class ParserCheck {
@@ -50,21 +50,48 @@ bool is_integer_within(const Json& value, std::int64_t min, std::int64_t max) {
   return integer >= min && integer <= max;
 }
 
+ApiError not_json(const std::string& name, const std::string& why) {
+  return bad_request(fmt::format("{} is not JSON: {}", name, why), std::nullopt, "invalid_json");
+}
+
+// Where a text stops being JSON. `byte`, counted from 1, is the last one that the parser has read.
+std::string place_of(std::string_view text, std::size_t byte) {
+  constexpr std::size_t kShown = 24;
+  if (byte > text.size()) return fmt::format("it ends at byte {}, before it is complete", text.size());
+  const std::size_t begin = byte - std::min(byte, kShown);
+  return fmt::format("it goes wrong at byte {}, at the end of {}", byte,
+                     shown_value(std::string(text.substr(begin, byte - begin))));
+}
+
+// What a field may hold, without a bound that only the type of a variable sets.
+std::string integers_within(std::int64_t min, std::int64_t max) {
+  if (max != INT64_MAX && max != INT32_MAX) return fmt::format("an integer from {} to {}", min, max);
+  const std::string kind = fmt::format("an integer of {} bits", max == INT64_MAX ? 64 : 32);
+  return min == INT32_MIN ? kind : fmt::format("{}, at least {}", kind, min);
+}
+
+std::string numbers_within(float min, float max) {
+  if (max != FLT_MAX) return fmt::format("a number from {} to {}", min, max);
+  const std::string least = min == FLT_MIN ? "a number above 0" : fmt::format("a number of at least {}", min);
+  return least + " that FP32 can hold";
+}
+
 }  // namespace
 
 Json parse_object(std::string_view text, const std::string& name) {
   // The parser takes a zero byte for the end and would pass over what follows.
   if (text.find('\0') != std::string_view::npos)
-    throw bad_request(fmt::format("{} is not valid JSON: it has a zero byte", name), std::nullopt, "invalid_json");
+    throw not_json(name, fmt::format("byte {} is zero", text.find('\0') + 1));
   ParserCheck check(name);
   try {
     Json root = Json::parse(
         text, [&](int depth, Json::parse_event_t event, Json& parsed) { return check(depth, event, parsed); });
     if (!root.is_object()) throw bad_request(fmt::format("{} is {}, not a JSON object", name, shown_value(root)));
     return root;
-  } catch (const Json::exception& error) {
-    throw bad_request(fmt::format("{} is not valid JSON: {:.{}}", name, error.what(), kLongestReason), std::nullopt,
-                      "invalid_json");
+  } catch (const Json::parse_error& error) {
+    throw not_json(name, place_of(text, error.byte));
+  } catch (const Json::out_of_range&) {
+    throw not_json(name, "it has a number beyond FP64");
   }
 }
 
@@ -88,7 +115,7 @@ std::optional<bool> Fields::boolean(std::string_view key) {
 std::optional<std::int64_t> Fields::integer(std::string_view key, std::int64_t min, std::int64_t max) {
   const Json* value = find(key);
   if (value == nullptr) return std::nullopt;
-  if (!is_integer_within(*value, min, max)) fail_value(key, *value, fmt::format("an integer from {} to {}", min, max));
+  if (!is_integer_within(*value, min, max)) fail_value(key, *value, integers_within(min, max));
   return value->get<std::int64_t>();
 }
 
@@ -99,7 +126,7 @@ std::optional<float> Fields::number(std::string_view key, float min, float max) 
     const auto narrowed = value->get<float>();
     if (narrowed >= min && narrowed <= max) return narrowed;
   }
-  fail_value(key, *value, fmt::format("a number from {} to {}", min, max));
+  fail_value(key, *value, numbers_within(min, max));
 }
 
 std::optional<std::string> Fields::string(std::string_view key) {
@@ -141,8 +168,8 @@ void Fields::allow_only(std::span<const AllowedValue> values) {
 void Fields::refuse_the_rest() const {
   for (const auto& [key, value] : object_.items()) {
     if (!known_.contains(key))
-      throw bad_request(fmt::format("unrecognized request argument supplied: {}", shown_value(name(key))), std::nullopt,
-                        "unknown_parameter");
+      throw bad_request(fmt::format("unrecognized request argument supplied: {}", shown_value(name(key))),
+                        name(key).substr(0, kLongestParam), "unknown_parameter");
   }
 }
 

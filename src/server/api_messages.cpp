@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "server/api_call.hpp"
@@ -112,6 +113,21 @@ Json read_tools(Fields& fields, const engine::TextFormat& format) {
   return *tools;
 }
 
+// Others that the template reads. One that it does not read was meant to change the prompt, and would not.
+Json read_template_variables(Fields& fields, const engine::TextFormat& format) {
+  const Json* variables = fields.find("chat_template_kwargs");
+  if (variables == nullptr) return Json::object();
+  if (!variables->is_object()) fields.fail_value("chat_template_kwargs", *variables, "an object");
+  const std::set<std::string>& known = format.template_variables();
+  for (const auto& [name, value] : variables->items())
+    if (format.has_chat_template() && !known.contains(name))
+      throw bad_request(
+          fmt::format("chat_template_kwargs has {}, which the chat template of this model does not take; it takes {}",
+                      shown_value(name), known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", "))),
+          "chat_template_kwargs", "unknown_parameter");
+  return *variables;
+}
+
 }  // namespace
 
 Json template_messages(const Json& messages) {
@@ -130,10 +146,7 @@ std::vector<std::int32_t> read_chat_prompt(Fields& fields, const ModelFacts& fac
   engine::ChatExtras extras;
   extras.add_generation_prompt = fields.boolean("add_generation_prompt").value_or(true);
   extras.tools = read_tools(fields, format);
-  if (const Json* variables = fields.find("chat_template_kwargs")) {
-    if (!variables->is_object()) fields.fail_value("chat_template_kwargs", *variables, "an object");
-    extras.variables = *variables;
-  }
+  extras.variables = read_template_variables(fields, format);
   const bool add_special_tokens = fields.boolean("add_special_tokens").value_or(false);
   fields.allow_only(kFixedForTemplates);
   return reading("messages", [&] {

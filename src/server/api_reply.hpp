@@ -25,7 +25,7 @@ class Reply {
  public:
   virtual ~Reply() = default;
 
-  // News of Call::requests[prompt].
+  // News of Call::requests[prompt]. Throws the ApiError of answers with more likelihoods than a reply may have.
   virtual void add(std::size_t prompt, const engine::Update& update) = 0;
   // The whole answer, once finished. Throws the ApiError of an answer that the engine could not finish.
   virtual std::string body() const = 0;

@@ -16,6 +16,7 @@ bool is_failure(const engine::Update& update) {
 }
 
 ApiError failure_of(const engine::End& end) {
+  if (end.by_stop) return {503, "service_unavailable_error", end.error, std::nullopt, "stopped"};
   return server_error(end.error, "generation_failed");
 }
 
@@ -58,9 +59,21 @@ bool ReplyBase::knows_prompt(std::size_t prompt) const {
   return request.prompt_logprobs < 0 || prompts_[prompt].size() >= request.prompt.size();
 }
 
+void ReplyBase::count_likelihoods(const engine::Update& update) {
+  for (const engine::AnswerToken& token : update.tokens)
+    if (token.likelihood) likelihoods_ += 1 + static_cast<std::int64_t>(token.likelihood->top.size());
+  if (likelihoods_ <= kMaxAnswerLikelihoods) return;
+  throw bad_request(
+      fmt::format("the answers have more than the {} likelihoods that a reply may have: stream them, or ask "
+                  "for fewer by logprobs, top_logprobs, n or max_tokens",
+                  kMaxAnswerLikelihoods),
+      "logprobs", "invalid_value");
+}
+
 void ReplyBase::add(std::size_t prompt, const engine::Update& update) {
   Choice& choice = choice_at(prompt, update.choice);
   gather_prompt(prompt, update);
+  count_likelihoods(update);
   choice.tokens.insert(choice.tokens.end(), update.tokens.begin(), update.tokens.end());
   completion_tokens_ += static_cast<std::int64_t>(update.tokens.size());
   if (!update.end) return;

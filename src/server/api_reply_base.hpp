@@ -55,6 +55,7 @@ class ReplyBase : public Reply {
 
  private:
   Choice& choice_at(std::size_t prompt, int choice);
+  void count_likelihoods(const engine::Update& update);
   void gather_prompt(std::size_t prompt, const engine::Update& update);
   bool knows_prompt(std::size_t prompt) const;
   void stream_update(std::size_t prompt, const engine::Update& update, std::vector<std::string>& lines);
@@ -72,6 +73,7 @@ class ReplyBase : public Reply {
   std::vector<std::vector<engine::Update>> held_;          // of each prompt, until its likelihoods are known
   std::vector<std::int64_t> cached_tokens_;                // of each prompt
   std::int64_t completion_tokens_ = 0;
+  std::int64_t likelihoods_ = 0;  // of the answers that add() was told of
   std::size_t open_choices_;
   bool failed_ = false;
 };

@@ -1,8 +1,32 @@
 #include "server/http_cors.hpp"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
+#include <regex>
+
+#include "base/check.hpp"
+#include "base/json.hpp"
 
 namespace reprofuse::server {
+namespace {
+
+// As browsers write one: small letters, no path, and no port where it is the scheme's own.
+bool is_origin(const std::string& text) {
+  static const std::regex kOrigin(R"([a-z][a-z0-9+.-]*://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[1-9][0-9]{0,4})?)");
+  static const std::regex kOwnPort("http://.*:80|https://.*:443");
+  return std::regex_match(text, kOrigin) && !std::regex_match(text, kOwnPort);
+}
+
+}  // namespace
+
+Cors::Cors(std::vector<std::string> origins) : origins_(std::move(origins)) {
+  for (const std::string& origin : origins_)
+    require(origin == "*" || is_origin(origin),
+            "the allowed origin {} is not one that a browser sends, such as https://example.org or "
+            "http://localhost:3000: scheme and host in small letters, a port unless it is the usual one, and nothing "
+            "after it",
+            shown(origin));
+}
 
 std::optional<HttpResponse> Cors::preflight(const HttpRequest& request) const {
   const bool asks = request.method == "OPTIONS" && request.header("access-control-request-method");

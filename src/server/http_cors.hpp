@@ -11,7 +11,8 @@ namespace reprofuse::server {
 
 class Cors {
  public:
-  explicit Cors(std::vector<std::string> origins) : origins_(std::move(origins)) {}  // "*" is every one
+  // "*" is every one. Throws for an origin that no browser would send.
+  explicit Cors(std::vector<std::string> origins);
 
   // What a browser asks before it sends a request of another site's page; none when it asks something else.
   std::optional<HttpResponse> preflight(const HttpRequest& request) const;

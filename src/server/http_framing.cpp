@@ -6,8 +6,11 @@
 #include <cctype>
 #include <charconv>
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+
+#include "base/json.hpp"
 
 namespace reprofuse::server {
 namespace {
@@ -56,7 +59,10 @@ std::optional<HttpResponse> refuse_framing(const httplib::Request& request) {
     return http_error(501, "Transfer-Encoding must be chunked", "bad_framing");
   if (lengths == 1 && !whole_number(request.get_header_value("Content-Length")))
     return bad_framing("Content-Length must be a whole number");
-  if (request.get_header_value_count("Host") > 1) return bad_framing("a request has one Host, not several of them");
+  const std::size_t hosts = request.get_header_value_count("Host");
+  if (hosts > 1) return bad_framing("a request has one Host, not several of them");
+  if (hosts == 0 && request.version == "HTTP/1.1")
+    return bad_framing("a request of HTTP/1.1 has a Host, and this none");
   return std::nullopt;
 }
 
@@ -69,9 +75,13 @@ std::optional<HttpResponse> refuse_body(const httplib::Request& request, std::si
   if (!length && !comes_in_chunks(request))
     return http_error(411, "a POST must tell its Content-Length", "length_required");
   if (!request.get_header_value("Content-Encoding").empty())
-    return http_error(415, "a body must not be compressed", "unsupported_media_type");
+    return http_error(415, "a body must not be compressed: leave out Content-Encoding", "unsupported_media_type");
   if (!is_json(request.get_header_value("Content-Type")))
-    return http_error(415, "Content-Type must be application/json", "unsupported_media_type");
+    return http_error(
+        415,
+        fmt::format("Content-Type is {}, not 'application/json' (curl: -H 'Content-Type: application/json')",
+                    shown(request.get_header_value("Content-Type"))),
+        "unsupported_media_type");
   return std::nullopt;
 }
 

@@ -62,7 +62,7 @@ class Families {
   std::vector<MetricFamily> families_;
 };
 
-void add_engine(Families& families, const engine::EngineStats& stats, bool prefix_cache) {
+void add_engine(Families& families, const engine::EngineStats& stats) {
   const auto number = [](std::int64_t value) { return static_cast<double>(value); };
   const double pages = number(stats.pages);
   families.gauge("num_requests_running", "Answers in the KV cache.", number(stats.running));
@@ -75,7 +75,7 @@ void add_engine(Families& families, const engine::EngineStats& stats, bool prefi
   families.counter("num_preemptions_total", "Answers that gave up their pages and were computed again.",
                    number(stats.preemptions));
   families.counter("prefix_cache_queries_total", "Tokens looked for in the prefix cache.",
-                   prefix_cache ? number(stats.prompt_tokens) : 0);
+                   number(stats.queried_prompt_tokens));
   families.counter("prefix_cache_hits_total", "Tokens found there.", number(stats.cached_prompt_tokens));
   families.counter("spec_decode_num_draft_tokens_total", "Tokens guessed ahead.", number(stats.guessed_tokens));
   families.counter("spec_decode_num_accepted_tokens_total", "Of them, those that were right.",
@@ -111,7 +111,7 @@ void Metrics::answer_ended(engine::Ending ending) {
 
 std::string Metrics::text(const Gauges& gauges) const {
   Families families(gauges.model);
-  if (gauges.engine) add_engine(families, *gauges.engine, gauges.prefix_cache);
+  if (gauges.engine) add_engine(families, *gauges.engine);
   families.add("request_success_total", "Answers that ended, by why they did.", MetricType::Counter,
                {labelled(stopped_, "stop"), labelled(cut_, "length"), labelled(failed_, "error"),
                 labelled(abandoned_, "abort")});

@@ -33,7 +33,6 @@ class Metrics {
   struct Gauges {
     std::string model;                          // its label on every line
     std::optional<engine::EngineStats> engine;  // none while there is no engine
-    bool prefix_cache = false;                  // whether it looks for the beginnings of prompts
     std::size_t connections = 0;
     std::uint64_t refused_connections = 0;
   };

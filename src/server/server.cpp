@@ -1,9 +1,11 @@
 #include "server/server.hpp"
 
 #include <exception>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/check.hpp"
+#include "base/json.hpp"
 #include "server/http_connection.hpp"
 #include "server/http_host.hpp"
 #include "server/server_routes.hpp"
@@ -19,6 +21,17 @@ void check_public(const std::vector<SocketAddress>& addresses, const ServerOptio
             "other machines can reach {}, and there is no key: give one with --api-key, or say "
             "--allow-public-without-key to let everyone ask",
             address.to_string());
+}
+
+HttpResponse wrong_key(bool has_header) {
+  HttpResponse response = http_error(401,
+                                     has_header ? "the header Authorization does not hold 'Bearer ' and one of this "
+                                                  "server's API keys"
+                                                : "this server wants an API key, in the header 'Authorization: Bearer "
+                                                  "KEY'; clients of OpenAI send the one they are given as api_key",
+                                     "invalid_api_key");
+  response.headers.emplace_back("WWW-Authenticate", "Bearer");
+  return response;
 }
 
 HttpResponse unavailable(const std::string& message, const std::string& code) {
@@ -75,19 +88,25 @@ bool Server::drain(std::chrono::milliseconds patience) {
   return listener_->wait_until_closed(patience);
 }
 
+void Server::break_off(std::chrono::milliseconds patience) {
+  if (const auto served = model()) served->service().stop();
+  listener_->wait_until_closed(patience);
+}
+
 std::optional<HttpResponse> Server::refuse(const HttpRequest& request) {
-  if (keys_.empty() && address().is_loopback() && !is_local_name(request.header("host").value_or("")))
-    return http_error(403, "without an API key this server is called localhost, or by its address", "wrong_host");
+  const std::string host = request.header("host").value_or("");
+  if (keys_.empty() && address().is_loopback() && !is_local_name(host))
+    return http_error(403,
+                      fmt::format("the header Host is {}, and a server without an API key answers only to localhost or "
+                                  "an address in digits; with --api-key it answers to any name",
+                                  shown(host)),
+                      "wrong_host");
   if (auto preflight = cors_.preflight(request)) return preflight;
   if (auto unknown = refuse_unknown(request)) return unknown;
   const Route* route = find_route(request.method, request.path);
   if (route == nullptr) return std::nullopt;  // a file of the page
-  if (route->needs_key && !keys_.accept(request.header("authorization"))) {
-    HttpResponse response =
-        http_error(401, "Authorization must be 'Bearer ' and one of this server's API keys", "invalid_api_key");
-    response.headers.emplace_back("WWW-Authenticate", "Bearer");
-    return response;
-  }
+  const std::optional<std::string> authorization = request.header("authorization");
+  if (route->needs_key && !keys_.accept(authorization)) return wrong_key(authorization.has_value());
   return route->needs_model ? refuse_now() : std::nullopt;
 }
 
@@ -98,10 +117,13 @@ std::string Server::allowed_methods(const std::string& path) {
 
 std::optional<HttpResponse> Server::refuse_unknown(const HttpRequest& request) {
   const std::string allowed = allowed_methods(request.path);
-  if (allowed.empty()) return http_error(404, "there is nothing at this address", "not_found");
+  if (allowed.empty())
+    return http_error(
+        404, fmt::format("there is nothing at {}; there are {}", shown(request.path), fmt::join(paths(), ", ")),
+        "not_found");
   if (request.method == allowed.substr(0, allowed.find(','))) return std::nullopt;
-  HttpResponse response =
-      http_error(405, fmt::format("this address takes {}, not {}", allowed, request.method), "method_not_allowed");
+  HttpResponse response = http_error(
+      405, fmt::format("{} takes {}, not {}", shown(request.path), allowed, request.method), "method_not_allowed");
   response.headers.emplace_back("Allow", allowed);
   return response;
 }

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "server/api_call.hpp"
@@ -40,7 +41,7 @@ class Server final : private HttpHandler {
   // Listens at once, so that whoever asks is told that the model is being loaded. Throws for an address that other
   // machines can reach when there is no key, unless that is what the options ask for.
   Server(ServerOptions options, RequestLog log);
-  ~Server() override;  // breaks off what is under way
+  ~Server() override;  // closes every connection, whatever it is doing
 
   const SocketAddress& address() const { return listener_->address(); }
   std::size_t connections() const { return listener_->connections(); }
@@ -50,12 +51,15 @@ class Server final : private HttpHandler {
 
   // Accepts no connection and takes no request any more. False: some were not answered in time.
   bool drain(std::chrono::milliseconds patience);
+  // Ends all answers under way in an error, and gives clients this long to take it.
+  void break_off(std::chrono::milliseconds patience);
 
  private:
   struct Route;
   enum class State { kLoading, kServing, kDraining, kFailed };
 
   static const std::vector<Route>& routes();
+  static std::vector<std::string_view> paths();  // of all routes
   static const Route* find_route(const std::string& method, const std::string& path);
   static std::string allowed_methods(const std::string& path);  // as the header Allow has them; empty: it is not there
 

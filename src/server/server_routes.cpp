@@ -46,6 +46,13 @@ const std::vector<Server::Route>& Server::routes() {
   return kRoutes;
 }
 
+std::vector<std::string_view> Server::paths() {
+  std::vector<std::string_view> paths;
+  for (const Route& route : routes())
+    if (route.path.back() != '/') paths.push_back(route.path);
+  return paths;
+}
+
 const Server::Route* Server::find_route(const std::string& method, const std::string& path) {
   const auto serves = [&](const Route& route) {
     const bool is_prefix = route.path.back() == '/' && path.size() > route.path.size();
@@ -126,7 +133,6 @@ HttpResponse Server::metrics(const Visit&) {
   if (const std::shared_ptr<ServedModel> served = model()) {
     gauges.model = served->facts().id;
     gauges.engine = served->service().stats();
-    gauges.prefix_cache = served->service().engine().options().prefix_cache;
   }
   gauges.connections = listener_->connections();
   gauges.refused_connections = listener_->refused();

@@ -1,5 +1,7 @@
 #include "server/stream_answer.hpp"
 
+#include <fmt/format.h>
+
 #include <string>
 #include <utility>
 
@@ -12,6 +14,7 @@ namespace {
 constexpr std::chrono::milliseconds kBetweenLooks{50};  // at whether the client is still there
 constexpr int kClientClosedRequest = 499;               // nginx's number for what HTTP has none for
 constexpr const char* kClientLeft = "the client left";
+constexpr const char* kBrokenOff = "broken off: the server stopped";
 
 // An answer under way.
 struct Running {
@@ -31,9 +34,12 @@ struct Running {
         scene.record.answer_tokens += static_cast<std::int64_t>(news->update.tokens.size());
         return news;
       }
-    scene.record.note = kClientLeft;
+    tell_unfinished();
     return std::nullopt;
   }
+
+  // A server that stops closes connections itself, and a client that it closed did not leave.
+  void tell_unfinished() { scene.record.note = scene.model->service().stopped() ? kBrokenOff : kClientLeft; }
 };
 
 std::string event(const std::string& data) {
@@ -53,30 +59,43 @@ HttpResponse gather(Running& running) {
 
 // An answer that failed ends without [DONE], so that nobody takes it for a whole one.
 bool send_events(Running& running, EventSink& sink) {
-  bool failed = false;
+  std::string failure;
   while (!running.reply->finished()) {
     const std::optional<News> news = running.next();
     if (!news) return false;
-    failed = failed || (news->update.end && news->update.end->ending == engine::Ending::kError);
+    if (const auto& end = news->update.end; end && end->ending == engine::Ending::kError)
+      failure = end->by_stop ? kBrokenOff : "an answer failed";
     std::string events;
     for (const std::string& chunk : running.reply->chunks(news->prompt, news->update)) events += event(chunk);
     if (!events.empty() && !sink.send(events)) {
-      running.scene.record.note = kClientLeft;
+      running.tell_unfinished();
       return false;
     }
   }
   std::string events;
   for (const std::string& chunk : running.reply->last_chunks()) events += event(chunk);
-  if (failed)
-    running.scene.record.note = "an answer failed";
-  else
-    events += event("[DONE]");
+  running.scene.record.note = failure;
+  if (failure.empty()) events += event("[DONE]");
   return sink.send(events);
+}
+
+// Throws the 400 of more answers than the queue will ever take at once.
+void check_queue(const Call& call, const engine::Service& service) {
+  std::int64_t wanted = 0;
+  for (const engine::Request& request : call.requests) wanted += request.choices;
+  const std::int64_t most = service.options().max_queue;
+  if (wanted <= most) return;
+  throw bad_request(
+      fmt::format("the request asks for {} answers at once, and this server, by its --max-queue, takes at "
+                  "most {}",
+                  wanted, most),
+      call.requests.front().choices > 1 ? "n" : "prompt", "invalid_value");
 }
 
 }  // namespace
 
 HttpResponse answer_call(Call& call, std::unique_ptr<Reply> reply, const AnswerScene& scene) {
+  check_queue(call, scene.model->service());
   for (const engine::Request& request : call.requests)
     scene.record.prompt_tokens += static_cast<std::int64_t>(request.prompt.size());
   const auto running = std::make_shared<Running>(scene, std::move(reply), std::move(call.requests));

@@ -4,6 +4,7 @@
 
 #include "base/check.hpp"
 #include "text/jinja_evaluator.hpp"
+#include "text/jinja_free_names.hpp"
 #include "text/jinja_parser.hpp"
 
 namespace reprofuse::text {
@@ -34,6 +35,7 @@ ChatTemplate::ChatTemplate(std::string_view source, std::string name, const jinj
           limits_.template_bytes);
   try {
     parsed_ = std::make_unique<const Parsed>(Parsed{jinja::parse(source)});
+    variables_ = jinja::free_names(parsed_->block);
   } catch (const jinja::TemplateError& error) {
     fail_in(name_, error);
   }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -33,6 +34,9 @@ class ChatTemplate {
   // `messages` is a list of {"role": ..., "content": ...}. A function of its arguments alone; any thread may call it.
   std::string render(const nlohmann::ordered_json& messages, const ChatOptions& options = {}) const;
 
+  // What it may be given, by name: it may ask for nothing else. See jinja::free_names().
+  const std::set<std::string>& variables() const { return variables_; }
+
   // With these variables and no others.
   std::string render_variables(const nlohmann::ordered_json& variables, const DateTime& date = {}) const;
 
@@ -42,6 +46,7 @@ class ChatTemplate {
   std::unique_ptr<const Parsed> parsed_;
   std::string name_;
   jinja::Limits limits_;
+  std::set<std::string> variables_;
 };
 
 }  // namespace reprofuse::text

@@ -24,6 +24,7 @@ TEST(BenchEngineCommand, MeasuresEveryNumericsAtEveryBatchAndWritesThemAsJson) {
   EXPECT_TRUE(contains(run.out, "arithmetic-7m on cpu ")) << run.out;
   EXPECT_TRUE(contains(run.out, "each a prompt of 20 tokens and an answer of 12, up to 512 tokens in a pass"))
       << run.out;
+  EXPECT_TRUE(contains(run.out, "outside: the part of a step that is not the model's; below 0 where")) << run.out;
   EXPECT_FALSE(contains(run.out, "Times the tokens/s of layercast")) << "which was not asked for: " << run.out;
   const Json json = Json::parse(read_text(path));
   EXPECT_EQ(json["version"], REPROFUSE_VERSION);

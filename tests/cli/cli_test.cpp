@@ -161,6 +161,19 @@ TEST(CommandLine, AnUnknownCommandIsNamed) {
   EXPECT_TRUE(contains(run.err, "there is no command 'frobnicate'")) << run.err;
 }
 
+TEST(CommandLine, AnOptionThatIsNotThereIsNamedWithTheNearest) {
+  for (const auto& [arguments, answer] : std::vector<std::pair<std::string, std::string>>{
+           {"probe --numeric fma-1", "probe has no option '--numeric'; did you mean '--numerics'?"},
+           {"stress --request=5", "stress has no option '--request'; did you mean '--requests'?"},
+           {"info arithmetic-7m", "info was given 'arithmetic-7m', which belongs to no option"},
+           {"--verson", "reprofuse has no option '--verson'; did you mean '--version'?"},
+           {"", "reprofuse what? There are generate, "}}) {
+    const Finished run = reprofuse(arguments);
+    EXPECT_EQ(run.status, 2) << arguments;
+    EXPECT_TRUE(contains(run.err, answer)) << arguments << ": " << run.err;
+  }
+}
+
 TEST(ProbeCommand, GoldenDigestsThatCannotBeWrittenAreAnErrorBeforeAnythingIsComputed) {
   const Finished run = reprofuse("probe --write-golden /nowhere/golden.json");
   EXPECT_EQ(run.status, 1);
@@ -169,8 +182,9 @@ TEST(ProbeCommand, GoldenDigestsThatCannotBeWrittenAreAnErrorBeforeAnythingIsCom
 }
 
 TEST(CommandLine, UsageErrorsExit2WithAHint) {
-  for (const char* arguments :
-       {"", "prove", "probe --isa mmx", "probe --threads -1", "probe --quick --write-golden x"}) {
+  for (const char* arguments : {"", "prove", "probe --isa mmx", "probe --threads -1", "probe --quick --write-golden x",
+                                "probe --numerics fma-0", "probe --device cuda --isa scalar", "probe --cases nothing-*",
+                                "--frobnicate", "info --modle x", "ablate r5", "stress --seed x"}) {
     const Finished run = reprofuse(arguments);
     EXPECT_EQ(run.status, 2) << arguments;
     EXPECT_EQ(run.out, "") << arguments;
@@ -180,8 +194,7 @@ TEST(CommandLine, UsageErrorsExit2WithAHint) {
 }
 
 TEST(CommandLine, ErrorsExit1OnOneLine) {
-  for (const char* arguments : {"probe --numerics fma-0", "probe --cases nothing-*", "probe --golden /nowhere.json",
-                                "probe --device cuda --isa scalar"}) {
+  for (const char* arguments : {"probe --golden /nowhere.json", "info --model /nowhere", "stress --model /nowhere"}) {
     const Finished run = reprofuse(arguments);
     EXPECT_EQ(run.status, 1) << arguments;
     EXPECT_EQ(run.err.find("reprofuse: "), 0U) << run.err;

@@ -190,14 +190,26 @@ TEST(Generate, TokenIdsAreAPromptToo) {
   EXPECT_EQ(json.at("digest"), golden.at("digests").at("fma-1"));
 }
 
+TEST(Generate, ANegativeSeedIsTheUnsignedOneWithTheSameBits) {
+  const auto tokens = [](const std::string& seed) {
+    const Finished run =
+        reprofuse("generate --json --max-tokens 12 --temperature 2 --prompt-tokens 1,2 --seed " + seed);
+    EXPECT_EQ(run.status, 0) << run.err;
+    return Json::parse(run.out).at("tokens");
+  };
+  EXPECT_EQ(tokens("-5"), tokens("18446744073709551611"));
+  EXPECT_NE(tokens("-5"), tokens("5"));
+}
+
 TEST(Generate, ErrorsAreOneLineThatSaysWhatIsWrong) {
   const struct {
     const char* arguments;
     const char* message;
   } cases[] = {
-      {"--model /nowhere --prompt-tokens 1", "/nowhere: there is no such folder"},
-      {"--temperature -1 --prompt-tokens 1", "temperature = -1 is not a finite number of at least 0"},
-      {"--top-p 2 --prompt-tokens 1", "top_p = 2 is outside 0 to 1"},
+      {"--model /nowhere --prompt-tokens 1", "/nowhere: there is no such folder\n"},
+      {"--model some-org/some.model-7B --prompt-tokens 1",
+       "some-org/some.model-7B: there is no such folder. A model is a folder on this machine; `hf download "
+       "some-org/some.model-7B --local-dir some-org/some.model-7B` makes one"},
       {"--prompt-tokens 1,5000", "token 5000 at position 1 is outside the vocabulary of 1024"},
       {"--context 4096 --prompt-tokens 1", "a context of 4096 tokens is outside 1 to 1024"},
       {"--context 2 --prompt-tokens 1,2", "a prompt of 2 tokens leaves no room in a context of 2"},
@@ -221,12 +233,21 @@ TEST(Generate, ACommandLineThatMakesNoSenseExits2WithAHint) {
       {"--chat --prompt-tokens 1", "--chat goes with --prompt"},
       {"--system x --prompt y", "--system goes with --chat"},
       {"--isa scalar --device cuda --prompt-tokens 1", "--isa and --threads go with --device cpu, not cuda"},
-      {"--numerics fma-0 --prompt-tokens 1", "--numerics: fma-0 not in {fma-1,"},
+      {"--numerics fma-0 --prompt-tokens 1", "--numerics: 'fma-0' is not one of fma-1, "},
       {"--max-tokens 0 --prompt-tokens 1", "--max-tokens: '0' is not a whole number from 1 to "},
       {"--prefill-chunk 0 --prompt-tokens 1", "--prefill-chunk: '0' is not a whole number from 1 to "},
       {"--prompt-tokens 1,a", "--prompt-tokens"},
-      {"--isa mmx", "--isa: mmx not in {scalar,"},
-      {"--frob", "The following argument was not expected: --frob"},
+      {"--isa mmx", "--isa: 'mmx' is not one of scalar, avx2, avx512, neon\n"},
+      {"--frob", "generate has no option '--frob'\n"},
+      {"--promt x", "generate has no option '--promt'; did you mean '--prompt'?"},
+      {"--temperature -1 --prompt-tokens 1", "--temperature: '-1' is not a number of at least 0 that FP32 can hold"},
+      {"--temperature hot --prompt-tokens 1", "--temperature: 'hot' is not a number"},
+      {"--top-p 2 --prompt-tokens 1", "--top-p: '2' is not a number from 0 to 1"},
+      {"--repetition-penalty 0 --prompt-tokens 1", "--repetition-penalty: '0' is not a number above 0"},
+      {"--date 31.12.2024 --chat --prompt x", "--date: "},
+      {"--seed 1.5 --prompt-tokens 1", "--seed: '1.5' is not a whole number of 64 bits\n"},
+      {"--seed 18446744073709551616 --prompt-tokens 1", "--seed: '18446744073709551616' is not a whole number"},
+      {"--seed -9223372036854775809 --prompt-tokens 1", "--seed: '-9223372036854775809' is not a whole number"},
   };
   for (const auto& [arguments, message] : cases) {
     const Finished run = reprofuse(std::string("generate ") + arguments);

@@ -63,8 +63,12 @@ TEST(ApiChat, TheAnswersLengthHasTwoNames) {
             "400 max_completion_tokens invalid_value: max_tokens is 5 and max_completion_tokens, which means the same, "
             "6");
   EXPECT_EQ(refusal_of([] { chat_request(R"({"max_tokens":1013})"); }),
-            "400 messages context_length_exceeded: this model's maximum context length is 1024 tokens; messages has 12 "
-            "and the answer may have 1013");
+            "400 max_tokens context_length_exceeded: this model's maximum context length is 1024 tokens; messages has "
+            "12 and max_tokens is 1013: at most 1012 fit");
+  EXPECT_EQ(refusal_of([] {
+              chat_request(R"({"max_completion_tokens":1013})");
+            }).find("400 max_completion_tokens context_length_exceeded"),
+            0U);
   EXPECT_EQ(chat_request(R"({"max_tokens":1012})").max_tokens, 1012);
   const AlteredModel silent("generation_config.json", "{}");
   EXPECT_EQ(parse_chat(kHello, silent.facts()).requests[0].max_tokens, 1012) << "the rest of the context";
@@ -94,7 +98,7 @@ TEST(ApiChat, TheRequestsOfKnownClientsAreTaken) {
       R"({"model":"arithmetic-7m","temperature":1,"top_p":1,"frequency_penalty":0,"presence_penalty":0,"n":1,
           "stream":false,"max_completion_tokens":20,"tools":[],"tool_choice":"auto"})",
       // vLLM's examples
-      R"({"model":"arithmetic-7m","chat_template_kwargs":{"enable_thinking":false},"add_generation_prompt":true,
+      R"({"model":"arithmetic-7m","chat_template_kwargs":{},"add_generation_prompt":true,
           "continue_final_message":false,"top_k":20,"min_p":0.0,"repetition_penalty":1.05,"skip_special_tokens":false,
           "echo":false,"include_stop_str_in_output":false,"documents":null})",
       // lm-evaluation-harness, local-chat-completions
@@ -106,14 +110,14 @@ TEST(ApiChat, TheRequestsOfKnownClientsAreTaken) {
 
 TEST(ApiChat, WhatItCannotDoOrUnderstandIsRefused) {
   const Refusal cases[] = {
-      {R"({"temprature":0.5})", "400 - unknown_parameter: unrecognized request argument supplied: 'temprature'"},
-      {R"({"prompt":"1"})", "400 - unknown_parameter: unrecognized request argument supplied: 'prompt'"},
-      {R"({"suffix":null})", "400 - unknown_parameter: unrecognized request argument supplied: 'suffix'"},
+      {R"({"temprature":0.5})",
+       "400 temprature unknown_parameter: unrecognized request argument supplied: 'temprature'"},
+      {R"({"prompt":"1"})", "400 prompt unknown_parameter: unrecognized request argument supplied: 'prompt'"},
+      {R"({"suffix":null})", "400 suffix unknown_parameter: unrecognized request argument supplied: 'suffix'"},
       {R"({"messages":null})", "400 messages missing_required_parameter: messages is missing"},
       {R"({"messages":[]})", "400 messages invalid_value: messages is [], not a list of at least one message"},
       {R"({"messages":"hi"})", "400 messages invalid_value: messages is 'hi', not a list of at least one message"},
-      {R"({"max_tokens":0})",
-       "400 max_tokens invalid_value: max_tokens is 0, not an integer from 1 to 9223372036854775807"},
+      {R"({"max_tokens":0})", "400 max_tokens invalid_value: max_tokens is 0, not an integer of 64 bits, at least 1"},
       {R"({"continue_final_message":true})",
        "400 continue_final_message unsupported_value: continue_final_message is true; only false is supported"},
       {R"({"chat_template":"{{ 1 }}"})",
@@ -121,7 +125,9 @@ TEST(ApiChat, WhatItCannotDoOrUnderstandIsRefused) {
       {R"({"chat_template_kwargs":[]})",
        "400 chat_template_kwargs invalid_value: chat_template_kwargs is [], not an object"},
       {R"({"chat_template_kwargs":{"messages":[]}})",
-       "400 messages -: variables: template variable 'messages' is already given"},
+       "400 chat_template_kwargs unknown_parameter: chat_template_kwargs has 'messages', which the chat template of "
+       "this "
+       "model does not take; it takes none"},
       {R"({"tools":[{"type":"function","function":{"name":"f"}}]})",
        "400 tools unsupported_value: the chat template of this model takes no tools"},
       {R"({"tools":[7]})", "400 tools invalid_value: tools is [7], not a list of objects"},
@@ -163,7 +169,7 @@ TEST(ApiChat, AMessageThatMakesNoSenseIsRefused) {
       {R"({"role":"user","content":[{"type":"text"}]})",
        "400 messages[0].content[0].text missing_required_parameter: messages[0].content[0].text is missing"},
       {R"({"role":"user","content":"hi","mood":"good"})",
-       "400 - unknown_parameter: unrecognized request argument supplied: 'messages[0].mood'"},
+       "400 messages[0].mood unknown_parameter: unrecognized request argument supplied: 'messages[0].mood'"},
       {R"({"role":"assistant","content":"","refusal":"no"})",
        "400 messages[0].refusal unsupported_value: messages[0].refusal is 'no'; only null is supported"},
       {R"({"role":"assistant","tool_calls":7})",
@@ -204,6 +210,9 @@ TEST(ApiChat, ToolsAndVariablesReachATemplateThatTakesThem) {
       << "in the client's order";
   EXPECT_EQ(prompt(R"({"tool_choice":"none","tools":)" + tools + "}"), "none  True");
   EXPECT_EQ(prompt(R"({"tools":[],"add_generation_prompt":false})"), "none  False");
+  EXPECT_EQ(refusal_of([&] { prompt(R"({"chat_template_kwargs":{"mood":"good","moood":"bad"}})"); }),
+            "400 chat_template_kwargs unknown_parameter: chat_template_kwargs has 'moood', which the chat template of "
+            "this model does not take; it takes mood");
 }
 
 TEST(ApiChat, ATemplateThatRefusesTheMessagesSaysWhy) {

@@ -54,9 +54,23 @@ TEST(ApiBody, MalformedJsonIsRefusedInFewWords) {
                                 std::string("{\"a\":1}\0{", 9)};
   for (const std::string& body : broken) {
     const std::string refusal = refusal_of([&] { parse_object(body); });
-    EXPECT_EQ(refusal.find("400 - invalid_json: the body is not valid JSON: "), 0U) << body.substr(0, 80) << refusal;
+    EXPECT_EQ(refusal.find("400 - invalid_json: the body is not JSON: "), 0U) << body.substr(0, 80) << refusal;
     EXPECT_LT(refusal.size(), 300U);
   }
+}
+
+TEST(ApiBody, WhereABodyStopsBeingJsonIsTold) {
+  const Refusal cases[] = {{"", "it ends at byte 0, before it is complete"},
+                           {R"({"a": )", "it ends at byte 6, before it is complete"},
+                           {R"({"a": tru})", R"(it goes wrong at byte 10, at the end of '{\"a\": tru}')"},
+                           {R"({"prompt": "Tom has 3 boxes of pens" "n": 2})",
+                            R"(it goes wrong at byte 40, at the end of 'has 3 boxes of pens\" \"n\"')"},
+                           {"{\"a\":\"\xff\"}", R"(it goes wrong at byte 7, at the end of '{\"a\":\"\ufffd')"},
+                           {R"({"a": 1e999})", "it has a number beyond FP64"},
+                           {std::string("{}\0", 3), "byte 3 is zero"}};
+  for (const Refusal& refusal : cases)
+    EXPECT_EQ(refusal_of([&] { parse_object(refusal.body); }),
+              "400 - invalid_json: the body is not JSON: " + refusal.expected);
 }
 
 TEST(ApiBody, WhatJsonAllowsIsTaken) {
@@ -102,6 +116,15 @@ TEST_F(ApiFields, ValuesOfOtherTypesAreRefused) {
     EXPECT_EQ(refusal(value, integer), begin + shown_value(Json::parse(value)) + ", not an integer from -3 to 7");
   for (const char* value : {"1.5", "-1", "-1e-45", "1e300", "-1e300", "\"0.5\"", "true", "[]"})
     EXPECT_EQ(refusal(value, number), begin + shown_value(Json::parse(value)) + ", not a number from 0 to 1");
+  const auto told = [&](const auto& read) { return refusal("-9", read); };
+  EXPECT_EQ(told([](Fields& fields) { fields.integer("x", 1, INT64_MAX); }),
+            begin + "-9, not an integer of 64 bits, at least 1");
+  EXPECT_EQ(told([](Fields& fields) { fields.integer("x", -1, INT32_MAX); }),
+            begin + "-9, not an integer of 32 bits, at least -1");
+  EXPECT_EQ(told([](Fields& fields) { fields.number("x", 0, FLT_MAX); }),
+            begin + "-9, not a number of at least 0 that FP32 can hold");
+  EXPECT_EQ(told([](Fields& fields) { fields.number("x", FLT_MIN, FLT_MAX); }),
+            begin + "-9, not a number above 0 that FP32 can hold");
   for (const char* value : {"0", "true", "[\"a\"]", "{}"})
     EXPECT_EQ(refusal(value, string), begin + shown_value(Json::parse(value)) + ", not a string");
   for (const char* value : {"0", "[]", "\"{}\""})
@@ -132,7 +155,7 @@ TEST_F(ApiFields, AKeyThatNobodyAsksForIsRefused) {
   const Json object = Json::parse(R"({"temprature":0.5})");
   Fields fields(object);
   EXPECT_EQ(refusal_of([&] { fields.refuse_the_rest(); }),
-            "400 - unknown_parameter: unrecognized request argument supplied: 'temprature'");
+            "400 temprature unknown_parameter: unrecognized request argument supplied: 'temprature'");
   constexpr std::string_view kKnown[] = {"temprature"};
   fields.accept(kKnown);
   EXPECT_EQ(refusal_of([&] { fields.refuse_the_rest(); }), "accepted");

@@ -3,6 +3,7 @@
 
 #include "server/api_chat.hpp"
 #include "server/api_completion.hpp"
+#include "server/api_reply_support.hpp"
 #include "server/api_support.hpp"
 #include "server/api_tokenize.hpp"
 
@@ -28,23 +29,41 @@ TEST(ApiLimits, AReplyHasSoManyLikelihoodsOfPromptsAndNoMore) {
   };
   const std::string too_many =
       "1000 tokens of prompts with 21 likelihoods each, for 128 choices, are 2688000 likelihoods, more than the "
-      "1048576 that a reply may have";
+      "524288 that a reply may have";
   EXPECT_EQ(refusal(1000, R"({"n":128,"prompt_logprobs":20})"), "400 prompt_logprobs invalid_value: " + too_many);
   EXPECT_EQ(refusal(1000, R"({"n":128,"logprobs":20,"echo":true})"), "400 logprobs invalid_value: " + too_many);
   EXPECT_EQ(refusal(1000, R"({"n":128,"logprobs":20,"echo":true,"stream":true})"),
             "400 logprobs invalid_value: " + too_many);
   EXPECT_EQ(refusal(1000, R"({"n":128,"logprobs":20})"), "accepted") << "of the answers alone";
   EXPECT_EQ(refusal(1000, R"({"n":128,"echo":true})"), "accepted") << "no likelihoods at all";
-  EXPECT_EQ(refusal(512, R"({"n":128,"prompt_logprobs":15})"), "accepted");
-  EXPECT_EQ(refusal(513, R"({"n":128,"prompt_logprobs":15})").find("400 prompt_logprobs"), 0U);
-  EXPECT_EQ(refusal(512, R"({"n":128,"prompt_logprobs":7,"echo":true,"logprobs":7})"), "accepted");
-  EXPECT_EQ(refusal(513, R"({"n":128,"prompt_logprobs":7,"echo":true,"logprobs":7})").find("400 prompt_logprobs"), 0U)
+  EXPECT_EQ(refusal(256, R"({"n":128,"prompt_logprobs":15})"), "accepted");
+  EXPECT_EQ(refusal(257, R"({"n":128,"prompt_logprobs":15})").find("400 prompt_logprobs"), 0U);
+  EXPECT_EQ(refusal(256, R"({"n":128,"prompt_logprobs":7,"echo":true,"logprobs":7})"), "accepted");
+  EXPECT_EQ(refusal(257, R"({"n":128,"prompt_logprobs":7,"echo":true,"logprobs":7})").find("400 prompt_logprobs"), 0U)
       << "they are shown twice";
   const Json batch = {{"prompt", std::vector<Ids>(33, Ids(1000, 49))}, {"n", 2}, {"prompt_logprobs", 15}};
   EXPECT_EQ(refusal_of([&] {
               parse_completion(batch.dump(), served());
             }).find("400 prompt_logprobs invalid_value: 33000 tokens"),
             0U);
+}
+
+TEST(ApiLimits, AReplyHasSoManyLikelihoodsOfAnswersAndNoMore) {
+  const engine::AnswerToken four = token(49, "1", likely(-1.0F, 1, {{49, -1.0F}, {50, -2.0F}, {51, -3.0F}}));
+  const engine::Update half = tokens_of(0, std::vector<engine::AnswerToken>(std::size_t{1} << 15, four));
+  const engine::Update more = tokens_of(1, {four});
+  const std::string refusal =
+      "400 logprobs invalid_value: the answers have more than the 262144 likelihoods that a reply may have: stream "
+      "them, "
+      "or ask for fewer by logprobs, top_logprobs, n or max_tokens";
+  const auto reply = completion_reply(R"({"prompt":"1","n":2,"logprobs":3})");
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(refusal_of([&] { reply->add(0, half); }), "accepted");
+  EXPECT_EQ(refusal_of([&] { reply->add(0, more); }), refusal) << "of all choices together";
+  const auto stream = completion_reply(R"({"prompt":"1","n":2,"logprobs":3,"stream":true})");
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(stream->chunks(0, more).size(), 1U) << "which keeps none";
+  const auto plain = completion_reply(R"({"prompt":"1","n":2})");
+  for (int i = 0; i < 9; ++i)
+    plain->add(0, tokens_of(0, std::vector<engine::AnswerToken>(std::size_t{1} << 15, token(49, "1"))));
 }
 
 TEST(ApiLimits, APromptOfAMillionTokensIsTooLong) {
@@ -59,7 +78,7 @@ TEST(ApiLimits, APromptOfAMillionTokensIsTooLong) {
   EXPECT_EQ(refusal(most),
             "400 prompt context_length_exceeded: this model's maximum context length is 1024 tokens; "
             "prompt has " +
-                std::to_string(most + 1) + " and the answer may have 1");
+                std::to_string(most + 1) + ", which leaves no room for an answer");
   EXPECT_EQ(refusal(1'000'000),
             "400 prompt context_length_exceeded: prompt is a text of 1000000 bytes, which is longer than a context of "
             "1024 tokens can hold")

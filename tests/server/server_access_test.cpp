@@ -27,11 +27,13 @@ TEST_F(ServerAccess, KeysGuardWhatCostsAndNothingElse) {
     EXPECT_EQ(result->status, 401) << path;
     EXPECT_EQ(result->get_header_value("WWW-Authenticate"), "Bearer");
     EXPECT_EQ(error_code(result), "\"invalid_api_key\"");
+    EXPECT_TRUE(contains(result->body, "this server wants an API key")) << result->body;
   }
   for (const char* path : {"/v1/completions", "/v1/chat/completions", "/tokenize", "/detokenize"})
     EXPECT_EQ(post(client, path, {{"prompt", "x"}})->status, 401) << path;
   for (const char* header : {"Bearer first-ke", "Bearer first-keyy", "Bearer ", "first-key", "Basic first-key"})
     EXPECT_EQ(client.Get("/v1/models", {{"Authorization", header}})->status, 401) << header;
+  EXPECT_TRUE(contains(client.Get("/v1/models", {{"Authorization", "Bearer guess"}})->body, "does not hold"));
   for (const char* header : {"Bearer first-key", "Bearer second.key"})
     EXPECT_EQ(client.Get("/v1/models", {{"Authorization", header}})->status, 200) << header;
   for (const char* path : {"/health", "/version", "/metrics", "/"}) EXPECT_EQ(client.Get(path)->status, 200) << path;
@@ -59,12 +61,24 @@ TEST_F(ServerAccess, OtherSitesMayAskOnlyWhenNamed) {
   EXPECT_FALSE(client.Get("/health", {{"Origin", "https://example.com"}})->has_header("Access-Control-Allow-Origin"));
 }
 
+TEST_F(ServerAccess, AnOriginIsWrittenAsBrowsersSendIt) {
+  for (const char* origin : {"*", "https://example.org", "http://localhost:3000", "http://[::1]:8000",
+                             "chrome-extension://abcdefgh", "https://example.org:8443"})
+    EXPECT_NO_THROW(Cors({origin})) << origin;
+  for (const char* origin :
+       {"foo", "", "example.org", "https://example.org/", "https://Example.org", "https://", "https://example.org:443",
+        "http://example.org:80", "https://a b", "https://a/path", "https://user@a", "https://*.example.org"})
+    EXPECT_THROW(Cors({origin}), Error) << origin;
+}
+
 TEST_F(ServerAccess, WithoutAKeyItAnswersToNoNameThatASiteCouldHave) {
   auto client = server_.client();
   for (const char* host :
        {"example.org", "example.org:8000", "localhost.example.org", "127.0.0.1.example.org", "test"}) {
     EXPECT_EQ(error_code(client.Get("/", {{"Host", host}})), "\"wrong_host\"") << host;
-    EXPECT_EQ(client.Get("/v1/models", {{"Host", host}})->status, 403) << host;
+    const auto refused = client.Get("/v1/models", {{"Host", host}});
+    EXPECT_EQ(refused->status, 403) << host;
+    EXPECT_TRUE(contains(refused->body, std::string("the header Host is '") + host + "'")) << refused->body;
   }
   for (const char* host : {"localhost", "LocalHost:8000", "127.0.0.1:8000", "[::1]:8000"})
     EXPECT_EQ(client.Get("/v1/models", {{"Host", host}})->status, 200) << host;

@@ -4,6 +4,7 @@
 #include <spawn.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <csignal>
 #include <string>
 #include <vector>
@@ -18,7 +19,9 @@ namespace {
 class ServeProcess {
  public:
   explicit ServeProcess(std::vector<std::string> arguments, const char* key = nullptr) {
-    arguments.insert(arguments.begin(), {REPROFUSE_CLI, "serve", "--model", REPROFUSE_EMBEDDED_MODEL});
+    if (std::find(arguments.begin(), arguments.end(), "--model") == arguments.end())
+      arguments.insert(arguments.begin(), {"--model", REPROFUSE_EMBEDDED_MODEL});
+    arguments.insert(arguments.begin(), {REPROFUSE_CLI, "serve"});
     std::vector<char*> argv;
     for (std::string& argument : arguments) argv.push_back(argument.data());
     argv.push_back(nullptr);
@@ -42,7 +45,7 @@ class ServeProcess {
   std::string err() const { return checkpoint::read_whole_file(err_); }
 
   int port() const {
-    EXPECT_TRUE(soon([&] { return contains(err(), "ready\n"); }, milliseconds(60'000))) << out() << err();
+    EXPECT_TRUE(soon([&] { return contains(out(), "\n"); }, milliseconds(60'000))) << out() << err();
     const std::string line = out();
     return std::stoi(line.substr(line.rfind(':') + 1));
   }
@@ -112,7 +115,9 @@ TEST(ServeCommand, WhatIsUnderWayHasItsTimeAndNoMore) {
   client.send(post_text("/v1/completions", endless_completion(true).dump()));
   EXPECT_TRUE(contains(client.read("data: "), "200 OK"));
   EXPECT_EQ(server.end(SIGTERM), 1);
-  EXPECT_TRUE(contains(server.err(), "1 connections were broken off after 0 s")) << server.err();
+  EXPECT_TRUE(contains(server.err(), "1 request was broken off after 0 s")) << server.err();
+  EXPECT_TRUE(contains(server.err(), "broken off: the server stopped")) << server.err();
+  EXPECT_FALSE(contains(server.err(), "the client left")) << server.err();
 }
 
 TEST(ServeCommand, AfterAKillTheSamePortGivesTheSameAnswers) {
@@ -140,11 +145,34 @@ TEST(ServeCommand, MistakesAreToldBeforeAnythingIsLoaded) {
   ServeProcess open_to_all({"--port", "0", "--host", "0.0.0.0"});
   EXPECT_EQ(open_to_all.wait(), 1);
   EXPECT_TRUE(contains(open_to_all.err(), "there is no key")) << open_to_all.err();
-  ServeProcess port({"--port", "70000"});
-  EXPECT_EQ(port.wait(), 2);
-  ServeProcess rows({"--port", "0", "--max-rows", "1"});
-  EXPECT_EQ(rows.wait(), 1);
-  EXPECT_TRUE(contains(rows.err(), "max_rows = 1 is below max_batch = 64")) << rows.err();
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"--port", "99999"}, "--port: '99999' is not a whole number from 0 to 65535\n"},
+      {{"--max-rows", "1"}, "--max-rows 1 is below --max-batch 64: each answer needs a row\n"},
+      {{"--page-size", "48"}, "--page-size: '48' is not a power of two\n"},
+      {{"--kv-memory", "much"}, "--kv-memory: 'much' is not a number from 1e-06 to 1000000\n"},
+      {{"--allowed-origin", "foo"}, "--allowed-origin: the allowed origin 'foo' is not one that a browser sends"},
+      {{"--api-key", "two words"}, "--api-key: an API key is made of letters"},
+      {{"--date", "today"}, "--date: "},
+      {{"--prot", "80"}, "serve has no option '--prot'; did you mean '--port'?\n"}};
+  for (const auto& [arguments, message] : cases) {
+    ServeProcess process(arguments);
+    EXPECT_EQ(process.wait(), 2) << message;
+    EXPECT_EQ(process.err().find("reprofuse: " + message), 0U) << process.err();
+    EXPECT_TRUE(contains(process.err(), "Try 'reprofuse serve --help'.")) << process.err();
+    EXPECT_EQ(process.out(), "");
+  }
+}
+
+TEST(ServeCommand, SaysThatItListensOnlyWhenRequestsAreAnswered) {
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"--model", "/nowhere"}, {"--context", "99999"}, {"--kv-memory", "0.00001"}}) {
+    ServeProcess process({"--port", "0", arguments[0], arguments[1]});
+    EXPECT_EQ(process.wait(), 1) << process.err();
+    EXPECT_EQ(process.out(), "") << arguments[1];
+  }
+  const ServeProcess ready({"--port", "0"});
+  auto client = client_of(ready.port());  // which is known by what it says
+  EXPECT_EQ(client.Get("/health")->status, 200);
 }
 
 }  // namespace

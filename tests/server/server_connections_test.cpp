@@ -81,7 +81,9 @@ TEST_F(ImpatientServer, ASlowRequestHoldsUpNobodyAndIsEnded) {
   RawClient first_line(server_.port());
   first_line.send("GET /heal");
   RawClient body(server_.port());
-  body.send("POST /v1/completions HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{");
+  body.send(
+      "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "
+      "100\r\n\r\n{");
   auto client = server_.client();
   EXPECT_EQ(client.Get("/health")->status, 200);
   for (const RawClient* slow : {&header, &first_line, &body}) {
@@ -121,7 +123,7 @@ TEST_F(ServerConnections, OneConnectionTooManyIsToldSoAndAPlaceThatBecomesFreeIs
 TEST_F(ServerConnections, NonsenseIsAClearErrorAndTheServerLives) {
   const std::string long_line(40'000, 'a');
   const std::string json = "Content-Type: application/json\r\n";
-  const std::string post = "POST /v1/completions HTTP/1.1\r\n" + json;
+  const std::string post = "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n" + json;
   std::string ranges = "0-0";
   while (ranges.size() < 8'000) ranges += ",0-0";
   const std::vector<std::pair<std::string, std::string>> cases = {
@@ -130,11 +132,13 @@ TEST_F(ServerConnections, NonsenseIsAClearErrorAndTheServerLives) {
       {std::string("\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", 11), "HTTP/1.1 400"},  // TLS
       {"GET / HTTP/2.0\r\n\r\n", "HTTP/1.1 400"},
       {"BREW /pot HTTP/1.1\r\n\r\n", "HTTP/1.1 400"},
-      {"TRACE /health HTTP/1.1\r\nConnection: close\r\n\r\n", "HTTP/1.1 405"},
+      {"TRACE /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", "HTTP/1.1 405"},
       {"GET /" + std::string(9'000, 'a') + " HTTP/1.1\r\n\r\n", "HTTP/1.1 414"},
       {"GET /health HTTP/1.1\r\nX: " + long_line + "\r\n\r\n", "HTTP/1.1 431"},
       {"GET /" + long_line, "HTTP/1.1 431"},
-      {"GET /health HTTP/1.1\r\nConnection: close\r\nRange: bytes=" + ranges + "\r\n\r\n", "HTTP/1.1 200"},
+      {"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nRange: bytes=" + ranges + "\r\n\r\n",
+       "HTTP/1.1 200"},
+      {"GET /health HTTP/1.1\r\n\r\n", "HTTP/1.1 400"},  // no Host
       {post + "\r\n", "HTTP/1.1 411"},
       {post + "Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}", "HTTP/1.1 400"},
       {post + "Content-Length: -1\r\n\r\n{}", "HTTP/1.1 400"},
@@ -147,6 +151,7 @@ TEST_F(ServerConnections, NonsenseIsAClearErrorAndTheServerLives) {
       {post + "Content-Length: 10001\r\n\r\n", "HTTP/1.1 413"},
   };
   for (const auto& [request, expected] : cases) {
+    EXPECT_TRUE(soon([&] { return server_->connections() == 0; }));
     const std::string answer = answer_to(request);
     EXPECT_EQ(answer.find(expected), 0U) << request.substr(0, 200) << "\n--\n" << answer;
     EXPECT_FALSE(contains(answer, RawClient::kNothingMore)) << "left open after " << request.substr(0, 200);
@@ -157,7 +162,8 @@ TEST_F(ServerConnections, NonsenseIsAClearErrorAndTheServerLives) {
 
 TEST_F(ServerConnections, ABodyMayComeInChunksButNotEndlessly) {
   const std::string header =
-      "POST /tokenize HTTP/1.1\r\nConnection: close\r\nContent-Type: application/json\r\nTransfer-Encoding: "
+      "POST /tokenize HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: "
+      "application/json\r\nTransfer-Encoding: "
       "chunked\r\n\r\n";
   const std::string answer = answer_to(header + "4\r\n{\"pr\r\n0d\r\nompt\": \"one\"}\r\n0\r\n\r\n");
   EXPECT_TRUE(contains(answer, "200 OK") && contains(answer, "\"tokens\"")) << answer;
@@ -169,9 +175,9 @@ TEST_F(ServerConnections, ABodyMayComeInChunksButNotEndlessly) {
 
 TEST_F(ServerConnections, ABodyThatWasNotReadIsNotTheNextRequest) {
   const std::string hidden = "GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n";
-  for (const std::string& request :
-       {post_text("/nothing", hidden), post_text("/health", hidden),
-        "GET /health HTTP/1.1\r\nContent-Length: " + std::to_string(hidden.size()) + "\r\n\r\n" + hidden}) {
+  for (const std::string& request : {post_text("/nothing", hidden), post_text("/health", hidden),
+                                     "GET /health HTTP/1.1\r\nHost: localhost\r\nContent-Length: " +
+                                         std::to_string(hidden.size()) + "\r\n\r\n" + hidden}) {
     const std::string answer = answer_to(request);
     EXPECT_TRUE(contains(answer, "Connection: close")) << answer;
     EXPECT_EQ(answer.rfind("HTTP/1.1"), 0U) << "a second answer: " << answer;
@@ -182,7 +188,7 @@ TEST_F(ServerConnections, AConnectionServesOneRequestAfterTheOther) {
   RawClient client(server_.port());
   const std::string request = "GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n";
   client.send(request + request + post_text("/tokenize", R"({"prompt": "x"})") +
-              "GET /version HTTP/1.1\r\nConnection: close\r\n\r\n");
+              "GET /version HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
   const std::string answers = client.read();
   std::size_t count = 0;
   for (std::size_t at = answers.find("HTTP/1.1 200"); at != std::string::npos;
@@ -202,13 +208,13 @@ TEST_F(ServerConnections, AnOlderClientGetsItsStreamWithoutChunks) {
 TEST_F(ServerConnections, WhoeverExpectsToBeToldIsToldBeforeTheBody) {
   RawClient welcome(server_.port());
   welcome.send(
-      "POST /tokenize HTTP/1.1\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n"
+      "POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n"
       "Content-Length: 15\r\n\r\n");
   EXPECT_EQ(welcome.read("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
   welcome.send(R"({"prompt": "x"})");
   EXPECT_TRUE(contains(welcome.read("}"), "200 OK"));
   const std::string refused = answer_to(
-      "POST /tokenize HTTP/1.1\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n"
+      "POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n"
       "Content-Length: 20000\r\n\r\n");
   EXPECT_EQ(refused.find("HTTP/1.1 413"), 0U) << refused;
 }

@@ -143,6 +143,8 @@ TEST_F(ServerTest, ErrorsAreOpenAisObjectsWithTheirStatus) {
   const auto unknown = client.Get("/v2/models");
   EXPECT_EQ(unknown->status, 404);
   EXPECT_EQ(error_code(unknown), "\"not_found\"");
+  EXPECT_TRUE(contains(unknown->body, "nothing at '/v2/models'; there are /v1/models, /v1/completions, "))
+      << unknown->body;
   const auto method = client.Get("/v1/completions");
   EXPECT_EQ(method->status, 405);
   EXPECT_EQ(method->get_header_value("Allow"), "POST");
@@ -152,6 +154,7 @@ TEST_F(ServerTest, ErrorsAreOpenAisObjectsWithTheirStatus) {
   EXPECT_EQ(client.Options("/v1/models")->status, 405);
   for (const char* type : {"text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"})
     EXPECT_EQ(client.Post("/v1/completions", R"({"prompt": "x"})", type)->status, 415) << type;
+  EXPECT_TRUE(contains(client.Post("/v1/completions", "{}", "text/plain")->body, "Content-Type is 'text/plain'"));
   EXPECT_EQ(client.Post("/v1/completions", R"({"prompt": "x"})", "Application/JSON; charset=utf-8")->status, 200);
   EXPECT_EQ(client.Post("/v1/completions", "{", "application/json")->status, 400);
 }
@@ -162,7 +165,10 @@ TEST_F(ServerTest, AFullQueueIs429AndACallThatNeverFitsA400) {
   auto client = small.client();
   const auto never = post(client, "/v1/completions", {{"prompt", {"x", "y"}}, {"n", 33}});
   EXPECT_EQ(never->status, 400);
-  EXPECT_TRUE(contains(never->body, "66 answers at once; at most 65")) << never->body;
+  EXPECT_TRUE(
+      contains(never->body, "asks for 66 answers at once, and this server, by its --max-queue, takes at most 65"))
+      << never->body;
+  EXPECT_EQ(Json::parse(never->body)["error"]["param"], "n");
   RawClient first(small.port());
   first.send(post_text("/v1/completions", endless_completion(true).dump()));
   EXPECT_TRUE(contains(first.read("data: "), "200 OK"));
@@ -187,18 +193,21 @@ TEST_F(ServerTest, WhatOthersAskedIsToldOnlyIfTheServerIsToldTo) {
   EXPECT_EQ(second_usage(frank)["prompt_tokens_details"]["cached_tokens"], 192);
 }
 
-TEST_F(ServerTest, WithoutAPrefixCacheNothingIsLookedForInIt) {
-  const auto queries = [](bool prefix_cache) {
+TEST_F(ServerTest, OnlyWhatIsLookedForInThePrefixCacheCounts) {
+  const auto queries = [](bool prefix_cache, const Json& more = Json::object()) {
     TestServer server;
     server->serve_model(load_model([&](ServedModelOptions& options) { options.engine.prefix_cache = prefix_cache; }));
     auto client = server.client();
-    EXPECT_EQ(post(client, "/v1/completions", {{"prompt", {5, 6, 7}}, {"max_tokens", 1}})->status, 200);
+    Json question = {{"prompt", {5, 6, 7}}, {"max_tokens", 1}};
+    question.update(more);
+    EXPECT_EQ(post(client, "/v1/completions", question)->status, 200);
     const std::string text = client.Get("/metrics")->body;
     const std::string name = "reprofuse:prefix_cache_queries_total{model_name=\"arithmetic-7m\"} ";
     return text.substr(text.find(name) + name.size(), 2);
   };
   EXPECT_EQ(queries(true), "3\n");
   EXPECT_EQ(queries(false), "0\n");
+  EXPECT_EQ(queries(true, {{"prompt_logprobs", 0}}), "0\n") << "likelihoods of a prompt are computed anew";
 }
 
 TEST_F(ServerTest, ThePageIsServedAndMayLoadNothingFromElsewhere) {
@@ -270,6 +279,28 @@ TEST_F(ServerTest, WhatIsUnderWayIsFinishedAndNothingNewIsTaken) {
   drainer.join();
   EXPECT_TRUE(drained);
   EXPECT_FALSE(RawClient(server.port()).connected());
+}
+
+TEST_F(ServerTest, WhatIsBrokenOffIsTheServersFaultAndEndsInAnError) {
+  TestServer server;
+  server->serve_model(model_);
+  RawClient streaming(server.port());
+  streaming.send(post_text("/v1/completions", endless_completion(true).dump()));
+  EXPECT_TRUE(contains(streaming.read("data: "), "200 OK"));
+  RawClient waiting(server.port());
+  waiting.send(post_text("/v1/completions", endless_completion(false).dump()));
+  EXPECT_TRUE(soon([&] { return model_->service().stats().waiting >= 64; }));
+  EXPECT_FALSE(server->drain(milliseconds(300)));
+  server->break_off(milliseconds(10'000));
+  const std::string rest = streaming.read();
+  const std::string last = rest.substr(rest.rfind("data: "));
+  EXPECT_EQ(last.find(R"(data: {"error":{"message":"the server stopped before the answer was complete",)"), 0U) << last;
+  EXPECT_TRUE(contains(last, R"("code":"stopped")")) << last;
+  EXPECT_FALSE(contains(rest, "[DONE]")) << rest;
+  EXPECT_EQ(waiting.read().find("HTTP/1.1 503"), 0U);
+  ASSERT_TRUE(soon([&] { return server.records().size() == 2; }));
+  for (const RequestRecord& record : server.records())
+    EXPECT_EQ(record.note, record.status == 200 ? "broken off: the server stopped" : "stopped");
 }
 
 }  // namespace

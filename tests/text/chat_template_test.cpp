@@ -151,5 +151,27 @@ TEST(ChatTemplateDate, RefusesDatesThatDoNotExist) {
   EXPECT_THROW(format_date({}, "%Z"), Error);
 }
 
+TEST(ChatTemplateVariables, AreThoseThatItReadsWithoutHavingSetThemItself) {
+  const auto variables = [](const char* source) {
+    const ChatTemplate made(source, "test");
+    std::string names;
+    for (const std::string& name : made.variables()) names += name + " ";
+    return names;
+  };
+  EXPECT_EQ(variables("{{ a.b[c] ~ d(e, f=g) | join(h) }}{{ [i, {'k': j}] if l is defined else m[n:o] }}"),
+            "a c d e g h i j l m n o ");
+  EXPECT_EQ(variables("{% if not x is defined %}{% set x = 1 %}{% endif %}{{ x }}"), "x ") << "it has a default";
+  EXPECT_EQ(variables("{% set x = y %}{{ x }}"), "y ");
+  EXPECT_EQ(variables("{% if a %}{% set x = 1 %}{% else %}{% set x = 2 %}{% endif %}{{ x }}"), "a ");
+  EXPECT_EQ(variables("{% if a %}{% set x = 1 %}{% elif b %}{% set x = 2 %}{% endif %}{{ x }}"), "a b x ");
+  EXPECT_EQ(
+      variables("{% for m in messages if m.role == r %}{% set x = loop.index %}{{ x }}{% endfor %}{{ x }}{{ m }}"),
+      "m messages r x ")
+      << "a loop keeps what it sets to itself";
+  EXPECT_EQ(variables("{% macro f(p, q=d) %}{{ p ~ q ~ g }}{% endmacro %}{% set s = namespace(k=v) %}{% set s.k = w %}"
+                      "{{ f(range(3)) }}{{ raise_exception(strftime_now('%d')) }}"),
+            "d g v w ");
+}
+
 }  // namespace
 }  // namespace reprofuse::text

@@ -129,6 +129,7 @@ for (const [name, bytes, status] of [
   ["TLS", () => Buffer.from("1603010200010001fc03030a", "hex"), 400],
   ["bytes without a line", () => Buffer.alloc(100_000, 0), [400, 431]],
   ["a version from the future", () => Buffer.from("GET /health HTTP/9.9\r\n\r\n"), 400],
+  ["no Host", () => post_text(COMPLETION, SMALL, { Host: undefined }), 400],
   ["no Content-Length", () => post_text(COMPLETION, SMALL, { "Content-Length": undefined }), 411],
   ["a Content-Length that is no number", () => post_text(COMPLETION, SMALL, { "Content-Length": "many" }), 400],
   ["a negative Content-Length", () => post_text(COMPLETION, SMALL, { "Content-Length": "-5" }), 400],

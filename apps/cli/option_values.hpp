@@ -1,0 +1,75 @@
+// What options may hold. A value that makes no sense is told in one way: '--option: 'value' is not ...'.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cfloat>
+#include <charconv>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace reprofuse::cli {
+
+// Whole decimal numbers: nothing rounds, wraps, saturates or turns octal.
+template <typename Int>
+CLI::Validator whole_number(Int least, Int most) {
+  const auto check = [least, most](const std::string& text) -> std::string {
+    Int value{};
+    const char* end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, value);
+    const bool is_plain = text == "0" || (!text.empty() && text[0] != '0' && text.rfind("-0", 0) != 0);
+    if (error == std::errc() && stop == end && is_plain && value >= least && value <= most) return {};
+    if (most == std::numeric_limits<Int>::max())
+      return fmt::format("'{}' is not a whole number of {} bits, at least {}", text, 8 * sizeof(Int), least);
+    return fmt::format("'{}' is not a whole number from {} to {}", text, least, most);
+  };
+  return CLI::Validator(check, "");
+}
+
+// FLT_MIN as the least stands for all that is above 0.
+inline CLI::Validator real_number(double least, double most) {
+  const auto check = [least, most](const std::string& text) -> std::string {
+    double value = 0;
+    const char* end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, value);
+    if (error == std::errc() && stop == end && value >= least && value <= most) return {};
+    if (most != FLT_MAX) return fmt::format("'{}' is not a number from {} to {}", text, least, most);
+    if (least == FLT_MIN) return fmt::format("'{}' is not a number above 0 that FP32 can hold", text);
+    return fmt::format("'{}' is not a number of at least {} that FP32 can hold", text, least);
+  };
+  return CLI::Validator(check, "");
+}
+
+template <typename Text>
+CLI::Validator one_of(const std::vector<Text>& names) {
+  const std::vector<std::string> known(names.begin(), names.end());
+  const auto check = [known](const std::string& text) -> std::string {
+    if (std::find(known.begin(), known.end(), text) != known.end()) return {};
+    return fmt::format("'{}' is not one of {}", text, fmt::join(known, ", "));
+  };
+  return CLI::Validator(check, fmt::format("{{{}}}", fmt::join(known, ",")));
+}
+
+inline CLI::Validator one_of(std::initializer_list<std::string_view> names) {
+  return one_of(std::vector<std::string_view>(names));
+}
+
+// --seed, as the server reads one: any 64 bits. A negative seed is the unsigned one with the same bits.
+inline void add_seed_option(CLI::App& command, std::uint64_t& seed, const std::string& about) {
+  const auto read = [&seed](const std::string& text) {
+    const bool is_negative = text.rfind('-', 0) == 0;
+    const auto is_right =
+        is_negative ? whole_number<std::int64_t>(INT64_MIN, -1) : whole_number<std::uint64_t>(0, UINT64_MAX);
+    if (!is_right(std::string(text)).empty())
+      throw CLI::ValidationError("--seed", fmt::format("'{}' is not a whole number of 64 bits", text));
+    seed = is_negative ? static_cast<std::uint64_t>(std::stoll(text)) : std::stoull(text);
+  };
+  command.add_option_function<std::string>("--seed", read, about)->type_name("S")->default_str(std::to_string(seed));
+}
+
+}  // namespace reprofuse::cli
