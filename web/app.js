@@ -80,6 +80,7 @@ function ask(question) {
 async function find_server() {
   clearTimeout(served.timer);
   serve_with(null);
+  if (find("status").dataset.state === "ready") show_status("waiting", "Looking for the server");
   try {
     const model = await served_model();
     serve_with(model.id);

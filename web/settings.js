@@ -46,7 +46,7 @@ export class Settings {
   #follow_mode() {
     const plain = this.mode === "completion";
     this.#form.querySelector("#system-field").hidden = plain;
-    this.#form.max_tokens.placeholder = plain ? COMPLETION_TOKENS : "what fits";
+    this.#form.max_tokens.placeholder = plain ? COMPLETION_TOKENS : "model's own";
   }
 
   // Whether every field can be sent. If not, the reader is shown which.

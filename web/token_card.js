@@ -3,7 +3,8 @@
 const GAP = 6;
 const LINGER_MS = 200;
 
-const signed = (value, digits) => value.toFixed(digits).replace("-", "−");
+// What rounds to zero has no sign.
+const signed = (value, digits) => value.toFixed(digits).replace(/^-(?=0\.0*$)/, "").replace("-", "−");
 const percent = (logprob) => `${(100 * Math.exp(logprob)).toFixed(1)} %`;
 const visible = (text) => text.replaceAll(" ", "·").replaceAll("\n", "↵").replaceAll("\t", "⇥");
 
@@ -46,12 +47,19 @@ function alternatives_of(token) {
   return table;
 }
 
+// Below the token, above it, or under the facts of its turn: the first place that is in view and hides neither these
+// facts, where a replay tells its verdict, nor the digest. Else wherever it is in view.
 function place(card, token) {
   const { left, top, bottom } = token.getClientRects()[0] ?? token.getBoundingClientRect();
   const { offsetWidth: width, offsetHeight: height } = card;
-  const below = bottom + GAP + height <= innerHeight;
+  const facts = token.closest(".turn").querySelector(".facts").getBoundingClientRect();
+  const header = document.querySelector(".top").getBoundingClientRect();
+  const places = [bottom + GAP, top - GAP - height, facts.bottom + GAP];
+  const in_view = (at) => at >= GAP && at + height + GAP <= innerHeight;
+  const hides = (at, box) => at < box.bottom && at + height > box.top;
+  const best = places.find((at) => in_view(at) && !hides(at, facts) && !hides(at, header));
   card.style.left = `${Math.max(GAP, Math.min(left, document.documentElement.clientWidth - width - GAP))}px`;
-  card.style.top = `${Math.max(GAP, below ? bottom + GAP : top - GAP - height)}px`;
+  card.style.top = `${best ?? places.find(in_view) ?? GAP}px`;
 }
 
 export class TokenCard {

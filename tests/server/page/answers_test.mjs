@@ -88,7 +88,11 @@ page_test("pointing at a token tells id, log-probability, margin and alternative
   await turn.locator(".token").nth(at).hover();
   const card = page.locator("#token-card");
   const facts = await card.locator("dd").allTextContents();
-  const minus = (value, digits) => value.toFixed(digits).replace("-", "−");
+  const minus = (value, digits) =>
+    value
+      .toFixed(digits)
+      .replace(/^-(0\.0+)$/, "$1")
+      .replace("-", "−");
   assert.equal(facts[0], String(direct.token_ids[at]));
   assert.ok(facts[1].startsWith(minus(entry.logprob, 4)), facts[1]);
   assert.ok(facts[2].startsWith(margin_of(entry).toFixed(4)), facts[2]);

@@ -5,8 +5,10 @@ import { ask, contrasts, ready, visit } from "./browser.mjs";
 import { page_test, shared } from "./setup.mjs";
 
 const SMALL = { width: 360, height: 640 };
+const PHONE = { width: 390, height: 844 };
+const LAPTOP = { width: 1280, height: 813 };
 const QUESTION = "A train has 4 cars with 25 seats each. 38 seats are free. How many people sit in the train?";
-const MAX_BYTES = 40_000;
+const MAX_BYTES = 42_000;
 const AA = 4.5; // the contrast that WCAG 2 asks of text
 const TEXTS =
   "h1, h2, #status, dt, code, .question, .token, .count, .facts button, .verdict, #send, label, legend, .note, " +
@@ -47,6 +49,42 @@ for (const [width, height] of [
     assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), width);
   });
 }
+
+page_test("all settings and the legend are in view on a laptop", { viewport: LAPTOP }, async (page) => {
+  await ready(page);
+  const heights = await page.locator("#settings").evaluate((column) => [column.scrollHeight, column.clientHeight]);
+  assert.ok(heights[0] <= heights[1], `${heights[0]} of ${heights[1]} pixels`);
+});
+
+const overlap = (a, b) =>
+  a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
+
+for (const viewport of [LAPTOP, PHONE]) {
+  page_test(`at ${viewport.width} pixels no card hides verdict or digest`, { viewport }, async (page) => {
+    const turn = await ask(page, QUESTION);
+    await turn.getByRole("button", { name: "Replay" }).click();
+    await turn.locator(".verdict[data-state=equal]").waitFor();
+    const count = await turn.locator(".token").count();
+    for (const at of [0, Math.floor(count / 2), count - 1]) {
+      await turn.locator(".token").nth(at).focus();
+      const card = await page.locator("#token-card").boundingBox();
+      for (const hidden of [turn.locator(".verdict"), page.locator("#digest")])
+        assert.ok(!overlap(card, await hidden.boundingBox()), `the card of token ${at} hides ${hidden}`);
+    }
+  });
+}
+
+page_test("a log-probability that rounds to zero has no sign", {}, async (page) => {
+  const turn = await ask(page, QUESTION);
+  const at = await turn
+    .locator(".token")
+    .evaluateAll((all) => all.findIndex(({ token }) => token.logprob < 0 && token.logprob > -0.00004));
+  assert.notEqual(at, -1, "no token is that certain");
+  await turn.locator(".token").nth(at).focus();
+  const told = await page.locator("#token-card").textContent();
+  assert.match(told, /log-probability0\.0000 \(100\.0 %\)/);
+  assert.doesNotMatch(told, /[-−]0\.0+(?!\d)/);
+});
 
 for (const colorScheme of ["light", "dark"]) {
   page_test(`text stands out in the ${colorScheme} scheme`, { colorScheme }, async (page) => {

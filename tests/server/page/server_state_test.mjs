@@ -15,6 +15,19 @@ page_test("model and limits are told, and the fingerprint before the first answe
   assert.equal(await page.locator("#fingerprint").textContent(), card.system_fingerprint);
 });
 
+test("no question can be asked before the model is known, not even while the scripts load", async () => {
+  const html = await (await fetch(shared.server.url)).text();
+  const [examples] = /<ul id="examples">[^]*?<\/ul>/.exec(html);
+  assert.equal(examples.match(/<button/g).length, 3);
+  assert.equal(examples.match(/<button[^>]* disabled>/g)?.length, 3);
+});
+
+page_test("a chat's answer is as long as the model's own limit, unless one is given", {}, async (page) => {
+  assert.equal(await page.getByLabel("Max tokens").getAttribute("placeholder"), "model's own");
+  await page.getByLabel("Plain text to go on with").check();
+  assert.equal(await page.getByLabel("Max tokens").getAttribute("placeholder"), "128");
+});
+
 test("while the model loads the page says so and waits", async () => {
   let asked = 0;
   const load = (route) => (++asked <= 2 ? route.fulfill({ status: 503 }) : route.continue());
