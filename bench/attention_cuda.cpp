@@ -117,6 +117,7 @@ class Problem {
           .workspace = nullptr};
       const cuda::Launch launch{0, 0, workspace_.as<void>(), workspace_bytes_, stream};
       cuda::AttentionSchedule schedule = cuda::choose_attention_schedule(launch, call);
+      if (forced.splits > 0 || forced.prefetch) schedule.cluster = false;
       if (forced.splits > 0) schedule.splits = forced.splits;
       if (forced.prefetch) schedule.prefetch = *forced.prefetch;
       cuda::attention_with(launch, call, schedule);
@@ -174,7 +175,7 @@ int main(int argc, char** argv) {
     for (const Shape& shape : kShapes)
       for (const DType dtype : {DType::kF32, DType::kBF16}) {
         for (const std::int32_t batch : {1, 4, 32, 128}) bench_decode(shape, dtype, batch, 1024, forced);
-        bench_decode(shape, dtype, 1, 16384, forced);
+        for (const std::int32_t context : {4096, 16384}) bench_decode(shape, dtype, 1, context, forced);
         bench_prefill(shape, dtype, 2048, 2048);
         bench_prefill(shape, dtype, 4096, 512);
       }

@@ -84,7 +84,7 @@ TEST_F(AttentionCudaMerge, LaunchesInARowHaveTheReferenceBits) {
 // One captured graph serves a context that grows up to the bound it was captured with.
 TEST_F(AttentionCudaMerge, ACapturedGraphFollowsAGrowingContext) {
   constexpr std::int32_t kMaxKeys = 520;
-  const AttentionSpec spec{.kv = {.kv_heads = 2, .head_dim = 128, .page_size = 64}, .group = 3};
+  const AttentionSpec spec{.kv = {.kv_heads = 2, .head_dim = 128, .page_size = 32}, .group = 3};  // for no cluster
   AttentionCase longest(spec, {{0, kMaxKeys - 1, 1}, {1, 300, 1}});
   const DeviceKv kv(longest.kv());
   const DeviceRows q(longest.queries());
@@ -113,7 +113,7 @@ TEST_F(AttentionCudaMerge, ACapturedGraphFollowsAGrowingContext) {
 
 // Blocks of a second round start when the first has waited: what they prefetch they could as well fetch.
 TEST_F(AttentionCudaMerge, OnlyALaunchOfOneRoundPrefetches) {
-  AttentionCase data({.kv = {.kv_heads = 8, .head_dim = 128}, .group = 3}, {{0, 200, 1}});
+  AttentionCase data({.kv = {.kv_heads = 8, .head_dim = 128, .page_size = 32}, .group = 3}, {{0, 200, 1}});
   Rows out = data.empty_result();
   kernels::AttentionCall call = data.call(out);  // chosen by its sizes, never launched
   call.batch.max_keys = 256;

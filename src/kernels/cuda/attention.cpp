@@ -1,6 +1,7 @@
 #include "kernels/cuda/attention.hpp"
 
 #include <algorithm>
+#include <bit>
 
 #include "base/math.hpp"
 #include "kernels/cuda/attention_params.hpp"
@@ -41,8 +42,23 @@ int set_count(const kernels::AttentionCall& call) {
   return ceil_div(call.heads / call.kv.kv_heads, kMostSetHeads);
 }
 
+int set_heads_of(const kernels::AttentionCall& call) {
+  return ceil_div(call.heads / call.kv.kv_heads, set_count(call));
+}
+
+dim3 decode_grid(const kernels::AttentionCall& call, int blocks, std::int64_t slots) {
+  return {static_cast<unsigned>(blocks), static_cast<unsigned>(call.kv.kv_heads * set_count(call)),
+          static_cast<unsigned>(slots)};
+}
+
 std::int64_t slots_of(const kernels::AttentionCall& call, AttentionKernels kernels) {
   return kernels == AttentionKernels::kDecode ? call.batch.rows : call.batch.chunk_count;
+}
+
+// The blocks of a cluster that has a key block of the row each.
+int cluster_blocks(const kernels::AttentionCall& call) {
+  const auto key_blocks = static_cast<unsigned>(key_blocks_of(call.batch.max_keys, call.window));
+  return static_cast<int>(std::bit_ceil(std::max(key_blocks, 2U)));
 }
 
 void check_call(const kernels::AttentionCall& call) {
@@ -68,7 +84,7 @@ AttentionParams params_of(const Launch& launch, const kernels::AttentionCall& ca
   p.heads = call.heads;
   p.group = call.heads / call.kv.kv_heads;
   p.sets = set_count(call);
-  p.set_heads = ceil_div(p.group, p.sets);
+  p.set_heads = set_heads_of(call);
   p.scale = call.scale;
   p.window = call.window;
   p.q_aligned = reinterpret_cast<std::uintptr_t>(call.q.data) % 16 == 0 && call.q.stride % 4 == 0;
@@ -76,7 +92,7 @@ AttentionParams params_of(const Launch& launch, const kernels::AttentionCall& ca
   p.record = record_of(launch);
   p.prefill_from = schedule.kernels == AttentionKernels::kPrefill ? 1 : 2;
   p.slot_is_row = schedule.kernels == AttentionKernels::kDecode;
-  p.splits = schedule.splits;
+  p.splits = schedule.cluster ? cluster_blocks(call) : schedule.splits;
   p.key_blocks = key_blocks_of(call.batch.max_keys, call.window);
   p.one_buffer = schedule.one_buffer;
   p.prefetch = schedule.prefetch;
@@ -84,6 +100,30 @@ AttentionParams params_of(const Launch& launch, const kernels::AttentionCall& ca
   p.weighted = reinterpret_cast<float*>(static_cast<unsigned char*>(launch.workspace) + kWorkspaceHead);
   p.max_and_sum = reinterpret_cast<float2*>(p.weighted + partials * p.kv.head_dim);
   return p;
+}
+
+AttentionKernel cluster_kernel(const kernels::AttentionCall& call, int blocks) {
+  const int head_dim = call.kv.head_dim, set_heads = set_heads_of(call);
+  return call.kv.dtype == DType::kBF16 ? cluster_kernel_bf16(head_dim, set_heads, blocks)
+                                       : cluster_kernel_f32(head_dim, set_heads, blocks);
+}
+
+GridShape cluster_shape(const kernels::AttentionCall& call, const AttentionKernel& kernel, int blocks,
+                        std::int64_t slots) {
+  return {.grid = decode_grid(call, blocks, slots),
+          .threads = kernel.threads,
+          .shared_bytes = kernel.shared_bytes,
+          .cluster = blocks};
+}
+
+void launch_clusters(const Launch& launch, const kernels::AttentionCall& call, const AttentionParams& p,
+                     std::int64_t slots) {
+  require(attention_clusters_at_once(launch, call) > 0,
+          "attention: clusters of {} blocks with pages of {} keys and heads of {} do not fit", p.splits,
+          call.kv.page_size, p.kv.head_dim);
+  const AttentionKernel kernel = cluster_kernel(call, p.splits);
+  check(launch_kernel(kernel.function, cluster_shape(call, kernel, p.splits, slots), p, launch.stream),
+        "attention_decode_cluster");
 }
 
 void launch_decode(const Launch& launch, const kernels::AttentionCall& call, const AttentionParams& p,
@@ -97,16 +137,16 @@ void launch_decode(const Launch& launch, const kernels::AttentionCall& call, con
   const void* decode =
       bf16 ? decode_kernel_bf16(p.kv.head_dim, p.set_heads) : decode_kernel_f32(p.kv.head_dim, p.set_heads);
   const GridShape shape{
-      .grid = dim3(static_cast<unsigned>(p.splits), static_cast<unsigned>(p.kv.kv_heads * p.sets),
-                   static_cast<unsigned>(slots)),
+      .grid = decode_grid(call, p.splits, slots),
       .threads = kDecodeThreads,
       .shared_bytes = decode_shared_bytes(p.kv.head_dim, p.set_heads, element_bytes(call.kv), p.one_buffer)};
   check(launch_kernel(decode, shape, p, launch.stream), "attention_decode");
   if (p.splits == 1) return;
-  const GridShape merge{
-      .grid = dim3(static_cast<unsigned>(ceil_div(p.heads, kMergeHeads)), static_cast<unsigned>(slots)),
-      .threads = kMergeThreads};
-  check(launch_kernel(merge_kernel(p.kv.head_dim), merge, p, launch.stream), "attention_merge");
+  const AttentionKernel merge = merge_kernel(p.kv.head_dim, p.key_blocks);
+  const GridShape merge_shape{.grid = dim3(static_cast<unsigned>(p.heads), static_cast<unsigned>(slots)),
+                              .threads = merge.threads,
+                              .shared_bytes = merge.shared_bytes};
+  check(launch_kernel(merge.function, merge_shape, p, launch.stream), "attention_merge");
 }
 
 void launch_prefill(const Launch& launch, const kernels::AttentionCall& call, const AttentionParams& p) {
@@ -147,6 +187,14 @@ std::size_t attention_workspace_bytes(int heads, int head_dim, int chunk_count, 
   return kWorkspaceHead + std::min(bytes, kMaxPartialBytes);
 }
 
+int attention_clusters_at_once(const Launch& launch, const kernels::AttentionCall& call) {
+  const DeviceScope device(launch.ordinal);
+  const int blocks = cluster_blocks(call), head_dim = call.kv.head_dim;
+  if (blocks > kMostClusterBlocks || call.kv.page_size != kKeyBlock || (head_dim != 64 && head_dim != 128)) return 0;
+  const AttentionKernel kernel = cluster_kernel(call, blocks);
+  return clusters_at_once(kernel.function, cluster_shape(call, kernel, blocks, 1));
+}
+
 AttentionSchedule choose_attention_schedule(const Launch& launch, const kernels::AttentionCall& call) {
   const kernels::Batch& batch = call.batch;
   AttentionSchedule schedule{.kernels = AttentionKernels::kBoth, .splits = 1, .one_buffer = false, .prefetch = false};
@@ -154,8 +202,7 @@ AttentionSchedule choose_attention_schedule(const Launch& launch, const kernels:
     schedule.kernels = AttentionKernels::kDecode;
   else if (batch.rows == batch.max_chunk_rows * batch.chunk_count)  // no chunk has a single row
     schedule.kernels = AttentionKernels::kPrefill;
-  const int set_heads = ceil_div(call.heads / call.kv.kv_heads, set_count(call));
-  schedule.one_buffer = decode_shared_bytes(call.kv.head_dim, set_heads, element_bytes(call.kv), false) >
+  schedule.one_buffer = decode_shared_bytes(call.kv.head_dim, set_heads_of(call), element_bytes(call.kv), false) >
                         device_attribute(launch.ordinal, cudaDevAttrMaxSharedMemoryPerBlockOptin);
   const int key_blocks = key_blocks_of(batch.max_keys, call.window);
   const std::int64_t slots = slots_of(call, schedule.kernels);
@@ -164,7 +211,8 @@ AttentionSchedule choose_attention_schedule(const Launch& launch, const kernels:
       std::int64_t{kDecodeBlocksAtOnce} * device_attribute(launch.ordinal, cudaDevAttrMultiProcessorCount);
   const std::int64_t shares = slots * call.kv.kv_heads * set_count(call);
   schedule.splits = static_cast<int>(std::clamp<std::int64_t>(ceil_div(kDecodeRounds * round, shares), 1, key_blocks));
-  schedule.prefetch = shares * schedule.splits <= round;  // later rounds do not start early
+  schedule.cluster = shares <= attention_clusters_at_once(launch, call);
+  schedule.prefetch = !schedule.cluster && shares * schedule.splits <= round;  // later rounds do not start early
   return schedule;
 }
 
@@ -173,8 +221,9 @@ void attention_with(const Launch& launch, const kernels::AttentionCall& call, co
   check_call(call);
   const DeviceScope device(launch.ordinal);
   const AttentionParams params = params_of(launch, call, schedule);
-  if (schedule.kernels != AttentionKernels::kPrefill)
-    launch_decode(launch, call, params, slots_of(call, schedule.kernels));
+  const std::int64_t slots = slots_of(call, schedule.kernels);
+  if (schedule.kernels != AttentionKernels::kPrefill && schedule.cluster) launch_clusters(launch, call, params, slots);
+  if (schedule.kernels != AttentionKernels::kPrefill && !schedule.cluster) launch_decode(launch, call, params, slots);
   if (schedule.kernels != AttentionKernels::kDecode) launch_prefill(launch, call, params);
 }
 

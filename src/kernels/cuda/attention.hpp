@@ -13,7 +13,12 @@ struct AttentionSchedule {
   int splits;                // decode: blocks that share the keys of a row; 1: no partials, no merge
   bool one_buffer;           // decode: keys and values take turns in shared memory
   bool prefetch;             // decode: keys and values come to the L2 while the kernels ahead still run
+  bool cluster = false;      // decode: a cluster has a row, and folds it; no splits, no prefetch
 };
+
+// Clusters that the device holds at once, if each has a row and some heads, and each of its blocks a key block; 0: the
+// shape does not fit into clusters.
+int attention_clusters_at_once(const Launch& launch, const kernels::AttentionCall& call);
 
 AttentionSchedule choose_attention_schedule(const Launch& launch, const kernels::AttentionCall& call);
 void attention_with(const Launch& launch, const kernels::AttentionCall& call, const AttentionSchedule& schedule);

@@ -91,6 +91,17 @@ __device__ inline void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
 }
 
+// Two neighbours in shared memory, widened.
+template <typename Kv>
+__device__ inline float2 widen2(const typename Kv::Bits* from) {
+  if constexpr (sizeof(typename Kv::Bits) == 4) {
+    return *reinterpret_cast<const float2*>(from);
+  } else {
+    const std::uint32_t v = *reinterpret_cast<const std::uint32_t*>(from);
+    return make_float2(__uint_as_float(v << 16), __uint_as_float(v & 0xffff0000u));
+  }
+}
+
 // Four neighbours in shared memory, widened.
 template <typename Kv>
 __device__ inline float4 widen4(const typename Kv::Bits* from) {

@@ -1,117 +1,93 @@
-#include "kernels/cuda/attention_common.cuh"
+#include "kernels/cuda/attention_fold.cuh"
 #include "kernels/cuda/launch.cuh"
 
 namespace reprofuse::cuda::fma1::ops {
 namespace {
 
-static_assert(kMergeThreads == kMergeHeads * kWarp);
+static_assert(kMergeElements == kWarp && kMergeRun == kWarp);
 
-// How a run of up to 32 partials is folded, partial l by lane l. A maximum does not depend on order, so the maxima
-// before and after each step of the fold come from a scan, and the exponentials of all steps are computed at once.
-struct FoldSteps {
-  float a, b, scaled_sum;  // total = total * a + next * b
-
-  __device__ FoldSteps(float2 max_and_sum, float* running_max) {
-    const int lane = threadIdx.x % kWarp;
-    float max = lane == 0 ? fmaxf(*running_max, max_and_sum.x) : max_and_sum.x;
-#pragma unroll
-    for (int step = 1; step < kWarp; step *= 2) {
-      const float before = __shfl_up_sync(~0u, max, step);
-      if (lane >= step) max = fmaxf(max, before);
-    }
-    float before = __shfl_up_sync(~0u, max, 1);
-    if (lane == 0) before = *running_max;
-    a = exp_nonpositive_f32(__fsub_rn(before, max));
-    b = exp_nonpositive_f32(__fsub_rn(max_and_sum.x, max));
-    scaled_sum = __fmul_rn(max_and_sum.y, b);
-    *running_max = __shfl_sync(~0u, max, kWarp - 1);
-  }
-};
-
-// The partials of one row and head. Each is read once: past the L1.
+// The partials of one row and head that decode stored; each is read once.
 struct Partials {
-  const float4* weighted;  // [count][vectors]
+  const float* weighted;  // [count][head_dim], from the first element of this block on
   const float2* max_and_sum;
-  int count, vectors;
+  int count, head_dim, elements;
 
-  __device__ Partials(const AttentionParams& p, int slot, int head, int count_)
-      : count(count_), vectors(p.kv.head_dim / 4) {
-    const std::int64_t first = (static_cast<std::int64_t>(slot) * p.heads + head) * p.key_blocks;
-    weighted = reinterpret_cast<const float4*>(p.weighted) + first * vectors;
+  __device__ Partials(const AttentionParams& p, const DecodeRow& at, int head, int first_element)
+      : count(at.key_blocks), head_dim(p.kv.head_dim), elements(min(kMergeElements, p.kv.head_dim - first_element)) {
+    const std::int64_t first = (static_cast<std::int64_t>(at.slot) * p.heads + head) * p.key_blocks;
+    weighted = p.weighted + first * head_dim + first_element;
     max_and_sum = p.max_and_sum + first;
   }
-  __device__ float4 elements(int partial, int vector) const {
-    const bool has = partial < count && vector < vectors;
-    return has ? __ldcg(weighted + static_cast<std::int64_t>(partial) * vectors + vector) : float4{};
+  // A run of elements on its way: [kMergeRun][kMergeElements].
+  __device__ void fetch(int run, float* to) const {
+    constexpr int kVectors = kMergeElements / 4;
+    const int lane = threadIdx.x % kWarp, element = lane % kVectors * 4;
+#pragma unroll
+    for (int i = lane / kVectors; i < kMergeRun; i += kWarp / kVectors) {
+      const int partial = run * kMergeRun + i;
+      if (partial < count && element < elements)
+        copy_or_zero(to + i * kMergeElements + element,
+                     weighted + static_cast<std::int64_t>(partial) * head_dim + element, true);
+    }
+    commit_copies();
   }
-  __device__ float2 scale(int partial) const {
+  __device__ float2 scale(int run) const {
+    const int partial = run * kMergeRun + threadIdx.x % kWarp;
     return partial < count ? __ldcg(max_and_sum + partial) : make_float2(masked_score(), 0.0f);
   }
 };
 
-// Folds the partials of one row and head from left to right. A warp does it, a lane has kVectors times four elements.
-template <int kVectors>
-__device__ void fold_partials(const AttentionParams& p, const Partials& partials, float* out) {
-  constexpr int kAhead = 16 / kVectors;  // partials on their way
-  static_assert(kWarp % kAhead == 0);
-  const int lane = threadIdx.x % kWarp;
-  float4 next[kAhead][kVectors], total[kVectors] = {};
-#pragma unroll
-  for (int i = 0; i < kAhead; ++i)
-#pragma unroll
-    for (int j = 0; j < kVectors; ++j) next[i][j] = partials.elements(i, lane + j * kWarp);
-  float2 scale = partials.scale(lane);
-  float sum = 0.0f, max = masked_score();
-  for (int run = 0; run < partials.count; run += kWarp) {
-    const FoldSteps steps(scale, &max);
-    scale = partials.scale(run + kWarp + lane);
-    const int length = min(kWarp, partials.count - run);
-    for (int begin = 0; begin < length; begin += kAhead) {
-#pragma unroll
-      for (int i = 0; i < kAhead; ++i) {
-        const float a = __shfl_sync(~0u, steps.a, begin + i), b = __shfl_sync(~0u, steps.b, begin + i);
-        const float scaled_sum = __shfl_sync(~0u, steps.scaled_sum, begin + i);
-        if (begin + i >= length) break;
-        sum = fma_rn(sum, a, scaled_sum);
-#pragma unroll
-        for (int j = 0; j < kVectors; ++j) {
-          total[j].x = fma_rn(total[j].x, a, __fmul_rn(next[i][j].x, b));
-          total[j].y = fma_rn(total[j].y, a, __fmul_rn(next[i][j].y, b));
-          total[j].z = fma_rn(total[j].z, a, __fmul_rn(next[i][j].z, b));
-          total[j].w = fma_rn(total[j].w, a, __fmul_rn(next[i][j].w, b));
-          next[i][j] = partials.elements(run + begin + kAhead + i, lane + j * kWarp);
-        }
-      }
-    }
-  }
-#pragma unroll
-  for (int j = 0; j < kVectors; ++j) {
-    const int d = 4 * (lane + j * kWarp);
-    if (d >= p.kv.head_dim) break;
-    out[d] = finished(total[j].x, sum);  // rows of the result may start anywhere: no vectors
-    out[d + 1] = finished(total[j].y, sum);
-    out[d + 2] = finished(total[j].z, sum);
-    out[d + 3] = finished(total[j].w, sum);
-  }
+// Runs that are on their way at once.
+__host__ __device__ int runs_ahead(int key_blocks) {
+  const int runs = ceil_div(key_blocks, kMergeRun);
+  return runs < kMergeRunsAhead ? runs : kMergeRunsAhead;
 }
 
-// The partials of a row that blocks of decode share. A warp has one head.
-template <int kVectors>
-__global__ __launch_bounds__(kMergeThreads) void attention_merge(const __grid_constant__ AttentionParams p) {
+// Folds the partials of a row that blocks of decode share, from left to right. A block has a head, a warp some elements
+// of it, a lane one. Partials come in runs, many of them on their way at once.
+__global__ __launch_bounds__(kMostHeadDim) void attention_merge(const __grid_constant__ AttentionParams p) {
+  extern __shared__ __align__(16) float memory[];  // [warps][runs_ahead][kMergeRun][kMergeElements]
   let_next_kernel_start();
   const DecodeRow at(p, blockIdx.y);
+  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
   wait_for_previous_kernel();
-  const int head = blockIdx.x * kMergeHeads + threadIdx.x / kWarp;
-  if (at.key_blocks == 0 || head >= p.heads) return;
-  fold_partials<kVectors>(p, Partials(p, at.slot, head, at.key_blocks),
-                          p.out + at.row * p.out_stride + head * p.kv.head_dim);
+  const int head = blockIdx.x, first_element = warp * kMergeElements;
+  const Partials partials(p, at, head, first_element);
+  constexpr int kRunElements = kMergeRun * kMergeElements;
+  float* runs = memory + warp * runs_ahead(p.key_blocks) * kRunElements;
+  const auto place = [&](int run) { return runs + run % kMergeRunsAhead * kRunElements; };
+  for (int run = 0; run < kMergeRunsAhead; ++run) partials.fetch(run, place(run));
+  float2 scale = partials.scale(0), next_scale = partials.scale(1);
+  float total = 0.0f, sum = 0.0f, max = masked_score();
+  for (int run = 0; run * kMergeRun < partials.count; ++run) {
+    const FoldSteps steps(scale, &max);
+    scale = next_scale;
+    next_scale = partials.scale(run + 2);
+    wait_for_copies<kMergeRunsAhead - 1>();
+    __syncwarp();
+    const float* next = place(run) + lane;
+    const int length = min(kMergeRun, partials.count - run * kMergeRun);
+#pragma unroll 8
+    for (int i = 0; i < length; ++i) {
+      const float a = __shfl_sync(~0u, steps.a, i), b = __shfl_sync(~0u, steps.b, i);
+      sum = fma_rn(sum, a, __shfl_sync(~0u, steps.scaled_sum, i));
+      total = fma_rn(total, a, __fmul_rn(next[i * kMergeElements], b));
+    }
+    __syncwarp();
+    partials.fetch(run + kMergeRunsAhead, place(run));
+  }
+  if (partials.count > 0 && lane < partials.elements)
+    p.out[at.row * p.out_stride + head * p.kv.head_dim + first_element + lane] = finished(total, sum);
 }
 
 }  // namespace
 
-const void* merge_kernel(int head_dim) {
-  return head_dim <= 4 * kWarp ? reinterpret_cast<const void*>(&attention_merge<1>)
-                               : reinterpret_cast<const void*>(&attention_merge<2>);
+AttentionKernel merge_kernel(int head_dim, int key_blocks) {
+  const int warps = ceil_div(head_dim, kMergeElements);
+  const int floats = warps * runs_ahead(key_blocks) * kMergeRun * kMergeElements;
+  return {.function = reinterpret_cast<const void*>(&attention_merge),
+          .threads = warps * kWarp,
+          .shared_bytes = floats * static_cast<int>(sizeof(float))};
 }
 
 }  // namespace reprofuse::cuda::fma1::ops

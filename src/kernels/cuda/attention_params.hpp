@@ -60,8 +60,15 @@ const void* decode_kernel_f32(int head_dim, int set_heads);
 const void* decode_kernel_bf16(int head_dim, int set_heads);
 int decode_shared_bytes(int head_dim, int set_heads, int element_bytes, bool one_buffer);
 
-inline constexpr int kMergeThreads = 128, kMergeHeads = 4;  // of a block: a warp has a head
-const void* merge_kernel(int head_dim);                     // grid: heads / kMergeHeads, slots
+// Decode on devices with clusters, without partials and merge. Grid: as above, where `splits` blocks are a cluster.
+inline constexpr int kMostClusterBlocks = 16;
+inline constexpr int kClusterBlocksAtOnce = 3;  // on one multiprocessor, with heads of 128 elements in FP32
+AttentionKernel cluster_kernel_f32(int head_dim, int set_heads, int blocks);
+AttentionKernel cluster_kernel_bf16(int head_dim, int set_heads, int blocks);
+
+inline constexpr int kMergeElements = 32;                    // of a head, that a warp has
+inline constexpr int kMergeRun = 32, kMergeRunsAhead = 3;    // partials of a run, and runs on their way
+AttentionKernel merge_kernel(int head_dim, int key_blocks);  // grid: heads, slots
 
 inline constexpr int kPrefillQueries = 64;  // rows of a tile times set_heads, at most
 // Grid: tiles of the longest chunk, kv_heads * sets, chunks.

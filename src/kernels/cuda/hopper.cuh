@@ -1,5 +1,5 @@
 // Instructions of compute capability 9.0 that CUDA C++ has no words for: barriers that count bytes, copies by the copy
-// engine, clusters, and integer products of a warp group. Build for sm_90a.
+// engine, clusters, and integer products of a warp group, which alone need sm_90a.
 #pragma once
 
 #include <cuda.h>
@@ -94,6 +94,21 @@ __device__ inline longlong2 load_of_block(const long long* shared, std::uint32_t
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared_address(shared)), "r"(rank));
   asm volatile("ld.shared::cluster.v2.s64 {%0, %1}, [%2];" : "=l"(value.x), "=l"(value.y) : "r"(address) : "memory");
   return value;
+}
+
+// A place in the shared memory of another block of the cluster.
+__device__ inline std::uint32_t address_in_block(const void* shared, std::uint32_t rank) {
+  std::uint32_t address;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared_address(shared)), "r"(rank));
+  return address;
+}
+
+// Two floats on their way to another block's shared memory, counted as 8 bytes by a barrier there.
+__device__ inline void send_to_block(float* shared, std::uint32_t rank, float2 value, std::uint64_t* barrier) {
+  asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];" ::"r"(
+                   address_in_block(shared, rank)),
+               "f"(value.x), "f"(value.y), "r"(address_in_block(barrier, rank))
+               : "memory");
 }
 
 // Products of a warp group run beside its other work. Between fence and commit their operands must not change; what

@@ -31,35 +31,67 @@ inline cudaError_t allow_shared_bytes(const void* function, const cudaFuncAttrib
                               most - static_cast<int>(attributes.sharedSizeBytes));
 }
 
+// Lets a kernel have the shared memory and the cluster that it is launched with.
+inline cudaError_t allow_shape(const void* function, const GridShape& shape, const cudaFuncAttributes& attributes) {
+  constexpr int kSharedWithoutAsking = 48 << 10, kClusterWithoutAsking = 8;
+  cudaError_t status = cudaSuccess;
+  if (shape.shared_bytes > kSharedWithoutAsking) status = allow_shared_bytes(function, attributes);
+  if (status == cudaSuccess && shape.cluster > kClusterWithoutAsking)
+    status = cudaFuncSetAttribute(function, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
+  return status;
+}
+
+// A launch as the runtime wants it described.
+struct LaunchConfig {
+  cudaLaunchAttribute attributes[2] = {};
+  cudaLaunchConfig_t config{};
+
+  LaunchConfig(const GridShape& shape, bool starts_early, void* stream) {
+    unsigned count = 0;
+    if (starts_early) {
+      attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+      attributes[count++].val.programmaticStreamSerializationAllowed = 1;
+    }
+    if (shape.cluster > 1) {
+      attributes[count].id = cudaLaunchAttributeClusterDimension;
+      attributes[count++].val.clusterDim = {static_cast<unsigned>(shape.cluster), 1, 1};
+    }
+    config.gridDim = shape.grid;
+    config.blockDim = dim3(static_cast<unsigned>(shape.threads));
+    config.dynamicSmemBytes = static_cast<std::size_t>(shape.shared_bytes);
+    config.stream = static_cast<cudaStream_t>(stream);
+    config.attrs = attributes;
+    config.numAttrs = count;
+  }
+  LaunchConfig(const LaunchConfig&) = delete;
+  LaunchConfig& operator=(const LaunchConfig&) = delete;
+};
+
 template <typename Params>
 cudaError_t launch_kernel(const void* function, const GridShape& shape, const Params& params, void* stream) {
   cudaFuncAttributes attributes{};
   cudaError_t status = cudaFuncGetAttributes(&attributes, function);
-  constexpr int kWithoutAsking = 48 << 10;
-  if (status == cudaSuccess && shape.shared_bytes > kWithoutAsking) status = allow_shared_bytes(function, attributes);
+  if (status == cudaSuccess) status = allow_shape(function, shape, attributes);
   if (status != cudaSuccess) return status;
   // Code made from PTX older than 9.0 has no instruction to wait with, whatever the device: it starts in turn.
   const bool waits_by_itself = attributes.ptxVersion >= 90;
-  cudaLaunchAttribute attributes_of_launch[2] = {};
-  unsigned count = 0;
-  if (waits_by_itself && shape.start == Start::kEarly) {
-    attributes_of_launch[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attributes_of_launch[count++].val.programmaticStreamSerializationAllowed = 1;
-  }
-  if (shape.cluster > 1) {
-    attributes_of_launch[count].id = cudaLaunchAttributeClusterDimension;
-    attributes_of_launch[count++].val.clusterDim = {static_cast<unsigned>(shape.cluster), 1, 1};
-  }
-  cudaLaunchConfig_t config{};
-  config.gridDim = shape.grid;
-  config.blockDim = dim3(static_cast<unsigned>(shape.threads));
-  config.dynamicSmemBytes = static_cast<std::size_t>(shape.shared_bytes);
-  config.stream = static_cast<cudaStream_t>(stream);
-  config.attrs = attributes_of_launch;
-  config.numAttrs = count;
+  const LaunchConfig launch(shape, waits_by_itself && shape.start == Start::kEarly, stream);
   Params copy = params;
   void* arguments[] = {&copy};
-  return cudaLaunchKernelExC(&config, function, arguments);
+  return cudaLaunchKernelExC(&launch.config, function, arguments);
+}
+
+// How many clusters of such blocks the device holds at once; 0: it has none so large, or the kernel is made of PTX that
+// knows no clusters.
+inline int clusters_at_once(const void* function, const GridShape& shape) {
+  cudaFuncAttributes attributes{};
+  if (cudaFuncGetAttributes(&attributes, function) != cudaSuccess || attributes.ptxVersion < 90) return 0;
+  const LaunchConfig launch(shape, false, nullptr);
+  int clusters = 0;
+  const bool known = allow_shape(function, shape, attributes) == cudaSuccess &&
+                     cudaOccupancyMaxActiveClusters(&clusters, function, &launch.config) == cudaSuccess;
+  if (!known) cudaGetLastError();  // an answer, not an error that a later call should find
+  return known ? clusters : 0;
 }
 
 }  // namespace reprofuse::cuda

@@ -1,0 +1,9 @@
+#include "kernels/cuda/attention_decode_cluster.cuh"
+
+namespace reprofuse::cuda::fma1::ops {
+
+AttentionKernel cluster_kernel_bf16(int head_dim, int set_heads, int blocks) {
+  return cluster_kernel<Bf16Kv>(head_dim, set_heads, blocks);
+}
+
+}  // namespace reprofuse::cuda::fma1::ops

@@ -1,0 +1,9 @@
+#include "kernels/cuda/attention_decode_cluster.cuh"
+
+namespace reprofuse::cuda::fma1::ops {
+
+AttentionKernel cluster_kernel_f32(int head_dim, int set_heads, int blocks) {
+  return cluster_kernel<F32Kv>(head_dim, set_heads, blocks);
+}
+
+}  // namespace reprofuse::cuda::fma1::ops
