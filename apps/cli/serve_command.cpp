@@ -129,13 +129,15 @@ void print_model(const server::ServedModel& model, const std::string& folder) {
 // False: a signal came first.
 bool load(server::Server& server, const ServeArguments& arguments, const StopSignals& signals) {
   Loading loading(arguments.device, arguments.served);
-  fmt::print(stderr, "loading {}; until it is there, only http://{}/health answers\n", arguments.served.folder,
-             server.address().to_string());
-  while (!loading.is_done(milliseconds(0)))
+  for (bool told = false; !loading.is_done(milliseconds(0)); told = true) {
     if (signals.wait(kBetweenLooks) != 0) {
       loading.stop();
       return false;
     }
+    if (!told && !loading.is_done(milliseconds(0)))
+      fmt::print(stderr, "loading {}; http://{}/health tells when it is there\n", arguments.served.folder,
+                 server.address().to_string());
+  }
   std::shared_ptr<server::ServedModel> model = loading.take();
   print_model(*model, arguments.served.folder);
   server.serve_model(std::move(model));
