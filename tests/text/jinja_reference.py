@@ -6,6 +6,7 @@ for the conversations. Run it after chat_template_reference.mjs; --check compare
 """
 
 import datetime
+import functools
 import hashlib
 import json
 import os
@@ -56,10 +57,16 @@ def read(name):
     return json.loads((HERE / name).read_text(encoding="utf-8"))
 
 
+@functools.cache
+def template(env, source):
+    """Compiling one takes far longer than rendering it."""
+    return env.from_string(source)
+
+
 def render(env, source, variables):
     """The text, or None where Jinja2 refuses."""
     try:
-        return env.from_string(source).render(**variables)
+        return template(env, source).render(**variables)
     except Exception:  # a template can make Python raise anything
         return None
 

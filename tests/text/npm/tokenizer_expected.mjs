@@ -1,13 +1,13 @@
 // Writes what @huggingface/transformers makes of the corpus: the ids of each string under each test vocabulary, and the
-// text of random ids.
+// text of random ids. The vocabularies are those that tokenizer_train.mjs wrote to the same directory.
 //
 // Usage: node tokenizer_expected.mjs [--check] DIRECTORY     (--check compares with what is there, and writes nothing)
 import fs from "node:fs";
 import path from "node:path";
 import { corpus } from "./tokenizer_corpus.mjs";
 import { random_numbers } from "./tokenizer_text.mjs";
-import { tokenizers } from "./tokenizer_train.mjs";
 
+const STYLES = ["llama3", "qwen", "deepseek", "gpt2"];
 const VERSION = "4.3.1";
 const SKIPPED = 77;
 
@@ -47,10 +47,11 @@ function decode_cases(tokenizer, vocab_size, seed) {
   });
 }
 
-async function expected() {
+async function expected(directory) {
   const { PreTrainedTokenizer } = await load_transformers();
-  const documents = tokenizers();
-  const styles = Object.keys(documents);
+  const styles = STYLES;
+  const read = (style) => JSON.parse(fs.readFileSync(path.join(directory, `tokenizer_${style}.json`), "utf8"));
+  const documents = Object.fromEntries(styles.map((style) => [style, read(style)]));
   const made = styles.map((style) => new PreTrainedTokenizer(documents[style], { clean_up_tokenization_spaces: false }));
   const ids = (tokenizer, text, add_special_tokens) => tokenizer.encode(text, { add_special_tokens });
   const strings = corpus().map((text) => [
@@ -76,8 +77,9 @@ function file_text({ styles, strings, with_special, decoded }) {
 }
 
 const check = process.argv[2] === "--check";
-const file = path.join(process.argv[check ? 3 : 2], "tokenizer_expected.json");
-const text = file_text(await expected());
+const directory = process.argv[check ? 3 : 2];
+const file = path.join(directory, "tokenizer_expected.json");
+const text = file_text(await expected(directory));
 if (!check) {
   fs.writeFileSync(file, text);
 } else if (fs.readFileSync(file, "utf8") !== text) {
