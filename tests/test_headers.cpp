@@ -1,1 +1,0 @@
-// Empty: it stands for the headers that CMake compiles with it, once for all tests.
