@@ -18,9 +18,6 @@ constexpr int kRunTerms = 128;
 constexpr std::int64_t kLargestActivation = 127 * 0x10101;
 static_assert(kRunTerms * ((kLargestActivation >> 8) * 255 + 128 * std::int64_t{INT16_MAX}) < std::int64_t{1} << 31);
 
-// Widening and snapping fill the scheduler before enough loads are under way.
-constexpr int kAheadBytes = 8192;
-
 HWY_INLINE IntegerVector low_digit(IntegerVector x) {
   return hn::ShiftRight<24>(hn::ShiftLeft<24>(x));
 }
@@ -129,7 +126,7 @@ HWY_NOINLINE void multiply_row(const FewRows& few, int column) {
     HalfProducts mixed = no_products(), middle = no_products(), high = no_products();
     const int end = HWY_MIN(terms, begin + kRunTerms);
     for (int k = begin; k < end; k += 2, words += kPanel + kSecondRow) {
-      __builtin_prefetch(reinterpret_cast<const char*>(words) + kAheadBytes, 0, 2);
+      prefetch_ahead(words);
       const std::uint32_t* second_words = words + (k + 1 < end ? kSecondRow : 0);  // past the end: times zero
       const HalfVector first = snap_halves<Weight, 0>(words, scales, upper_low);
       const HalfVector second = snap_halves<Weight, Weight::kTerms - 1>(second_words, scales, low_upper);

@@ -32,5 +32,12 @@ HWY_INLINE WordVector snap_weight_lanes(Vector weights, Vector scales) {
   return hn::BitCast(Words(), hn::MulAdd(weights, scales, hn::Set(Floats(), exact1::kWeightOffset)));
 }
 
+// One line of weights, a while before few rows meet it: widening and snapping fill the scheduler before enough loads
+// are under way.
+HWY_INLINE void prefetch_ahead(const std::uint32_t* words) {
+  constexpr int kAheadBytes = 8192;
+  __builtin_prefetch(reinterpret_cast<const char*>(words) + kAheadBytes, 0, 2);
+}
+
 }  // namespace reprofuse::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

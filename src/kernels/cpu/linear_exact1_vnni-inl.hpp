@@ -198,6 +198,8 @@ HWY_NOINLINE void multiply_few_tile(const FewRows& few) {
   for (int r = 0; r < kRows; ++r) classes[r] = zero_classes();
   int left = few.weights.terms;
   for (; left >= kQuad; left -= kQuad, words += kQuadWords<Weight>, x += kRows * kQuadBytes) {
+    HWY_UNROLL(4)
+    for (int line = 0; line < kQuadWords<Weight>; line += kPanel) prefetch_ahead(words + line);
     const Planes planes = snap_quad<Weight>(words, kQuad, scales);
     HWY_UNROLL(8)
     for (int r = 0; r < kRows; ++r) multiply_add(planes, x + r * kQuadBytes, classes[r]);
