@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/cuda/attention_params.hpp"
+#include "kernels/cuda/copy_async.cuh"
 #include "kernels/cuda/kv_types.cuh"
 #include "kernels/cuda/record.cuh"
 #include "numerics/exp.hpp"
@@ -80,15 +81,6 @@ __device__ inline void copy_or_zero(void* shared, const void* global, bool copy)
   const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
   const int bytes = copy ? 16 : 0;
   asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(address), "l"(global), "r"(bytes));
-}
-
-__device__ inline void commit_copies() {
-  asm volatile("cp.async.commit_group;" ::: "memory");
-}
-
-template <int kPending>
-__device__ inline void wait_for_copies() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
 }
 
 // Two neighbours in shared memory, widened.

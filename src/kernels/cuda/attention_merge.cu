@@ -31,6 +31,11 @@ struct Partials {
     }
     commit_copies();
   }
+  __device__ float element(int partial) const {
+    const int lane = threadIdx.x % kWarp;
+    return partial < count && lane < elements ? __ldcg(weighted + static_cast<std::int64_t>(partial) * head_dim + lane)
+                                              : 0.0f;
+  }
   __device__ float2 scale(int run) const {
     const int partial = run * kMergeRun + threadIdx.x % kWarp;
     return partial < count ? __ldcg(max_and_sum + partial) : make_float2(masked_score(), 0.0f);
@@ -80,10 +85,41 @@ __global__ __launch_bounds__(kMostHeadDim) void attention_merge(const __grid_con
     p.out[at.row * p.out_stride + head * p.kv.head_dim + first_element + lane] = finished(total, sum);
 }
 
+// The same for a single run, whose partials come straight into registers.
+__global__ __launch_bounds__(kMostHeadDim) void attention_merge_few(const __grid_constant__ AttentionParams p) {
+  constexpr int kAhead = 16;  // partials on their way
+  let_next_kernel_start();
+  const DecodeRow at(p, blockIdx.y);
+  const int lane = threadIdx.x % kWarp, head = blockIdx.x, first_element = threadIdx.x / kWarp * kMergeElements;
+  wait_for_previous_kernel();
+  const Partials partials(p, at, head, first_element);
+  if (partials.count == 0) return;
+  float next[kAhead];
+#pragma unroll
+  for (int i = 0; i < kAhead; ++i) next[i] = partials.element(i);
+  float total = 0.0f, sum = 0.0f, max = masked_score();
+  const FoldSteps steps(partials.scale(0), &max);
+  for (int begin = 0; begin < partials.count; begin += kAhead)
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) {
+      const float a = __shfl_sync(~0u, steps.a, begin + i), b = __shfl_sync(~0u, steps.b, begin + i);
+      const float scaled_sum = __shfl_sync(~0u, steps.scaled_sum, begin + i);
+      if (begin + i >= partials.count) break;
+      sum = fma_rn(sum, a, scaled_sum);
+      total = fma_rn(total, a, __fmul_rn(next[i], b));
+      next[i] = partials.element(begin + kAhead + i);
+    }
+  if (lane < partials.elements)
+    p.out[at.row * p.out_stride + head * p.kv.head_dim + first_element + lane] = finished(total, sum);
+}
+
 }  // namespace
 
 AttentionKernel merge_kernel(int head_dim, int key_blocks) {
   const int warps = ceil_div(head_dim, kMergeElements);
+  if (key_blocks <= kMergeRun)
+    return {
+        .function = reinterpret_cast<const void*>(&attention_merge_few), .threads = warps * kWarp, .shared_bytes = 0};
   const int floats = warps * runs_ahead(key_blocks) * kMergeRun * kMergeElements;
   return {.function = reinterpret_cast<const void*>(&attention_merge),
           .threads = warps * kWarp,
