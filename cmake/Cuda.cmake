@@ -1,6 +1,6 @@
 # CUDA is built when a recent nvcc is found and left out cleanly when not; REPROFUSE_CUDA_STATUS says which, and why.
-set(REPROFUSE_CUDA_ARCHITECTURES 80-real 86-real 89-real 90-real 100-real 120-real 80-virtual CACHE STRING
-    "GPU code in the fat binary; the PTX of the oldest serves every other GPU from 8.0 up")
+set(REPROFUSE_CUDA_ARCHITECTURES 80-real 90-real 100-real 120-real 80-virtual CACHE STRING
+    "GPU code in the fat binary; 8.6 and 8.9 run that of 8.0, and its PTX serves every other GPU from 8.0 up")
 set(REPROFUSE_OLDEST_NVCC 12.8)  # the first that knows architectures 100 and 120
 set(REPROFUSE_HAVE_CUDA OFF)
 

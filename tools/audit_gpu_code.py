@@ -18,7 +18,7 @@ import sys
 
 import gpu_code_rules as rules
 
-ARCHITECTURES = ("80", "86", "89", "90", "100", "120")
+ARCHITECTURES = ("80", "90", "100", "120")
 
 Instruction = collections.namedtuple("Instruction", "target kernel line text")
 

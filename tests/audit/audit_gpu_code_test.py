@@ -19,7 +19,7 @@ from planted_instructions import (ABLATION, ALLOWED_IN_ABLATIONS, ALLOWED_IN_OPS
                                   PLANTED_IN_OPS, SAMPLER_CASES)
 
 SKIPPED = 77
-ARCHITECTURES = ("80", "86", "89", "90", "90a", "100", "120")
+ARCHITECTURES = ("80", "90", "90a", "100", "120")
 
 
 def audit(*arguments):
