@@ -19,12 +19,13 @@ declare -A ABOUT=(
   [tsan]="the tests with threads under ThreadSanitizer"
   [aarch64]="the probe and a model's answer on AArch64 under qemu: scalar and NEON; what the kernels are made of"
   [s390x]="the probe and a model's answer on s390x under qemu: big-endian"
+  [alone]="on request: each source compiles by itself; the other steps compile many at once"
   [riscv64]="on request: the probe's linear layers and a model's answer on RISC-V under qemu"
   [gpu-audit]="every instruction of the CUDA kernels, for every architecture"
   [tidy]="clang-tidy"
 )
 STEPS=(format float-flags release gpu-audit asan tsan aarch64 s390x tidy)
-ON_REQUEST=(riscv64)  # a third machine under qemu, which has shown nothing that the two others did not
+ON_REQUEST=(riscv64 alone)
 
 record() { printf '%s\t%s\t%s\n' "$1" "$2" "${3-}" >>"$RESULTS"; }
 
@@ -134,6 +135,11 @@ step_gpu-audit() {
     record skipped "gpu-audit sass" "cuobjdump was not found"
   fi
   wait
+}
+
+step_alone() {
+  quietly "$LOGS/alone-configure.log" cmake --preset debug -DREPROFUSE_CUDA=OFF
+  check "alone" cmake --build --preset debug --parallel "$(cores)"
 }
 
 step_tidy() {

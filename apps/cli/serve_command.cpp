@@ -171,8 +171,10 @@ void drain(server::Server& server, std::chrono::seconds patience, const StopSign
 }
 
 void complete(ServeArguments& arguments) {
-  if (const char* key = std::getenv("REPROFUSE_API_KEY"); key != nullptr && *key != '\0')
+  if (const char* key = std::getenv("REPROFUSE_API_KEY"); key != nullptr && *key != '\0') {
+    reading_option("REPROFUSE_API_KEY", [&] { server::ApiKeys({key}); });
     arguments.server.api_keys.emplace_back(key);
+  }
   arguments.server.limits.body_bytes = static_cast<std::size_t>(arguments.max_body_mebibytes) << 20;
   arguments.server.version = kVersion;
   arguments.served.version = kVersion;

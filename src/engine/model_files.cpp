@@ -1,19 +1,31 @@
 #include "engine/model_files.hpp"
 
+#include <algorithm>
+#include <cctype>
 #include <filesystem>
-#include <regex>
+#include <string_view>
 
 #include "base/check.hpp"
 
 namespace reprofuse::engine {
 namespace {
 
+// An owner and a name, as on the Hugging Face Hub.
+bool is_hub_name(std::string_view text) {
+  const auto is_letter_or_digit = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
+  const auto is_name = [&](std::string_view part) {
+    const auto allowed = [&](char c) { return is_letter_or_digit(c) || c == '_' || c == '.' || c == '-'; };
+    return !part.empty() && is_letter_or_digit(part[0]) && std::all_of(part.begin(), part.end(), allowed);
+  };
+  const std::size_t slash = text.find('/');
+  return slash != text.npos && is_name(text.substr(0, slash)) && is_name(text.substr(slash + 1));
+}
+
 // Tools that fetch models take such names, so it is easy to think that this one does.
 const std::string& not_from_the_hub(const std::string& folder) {
-  static const std::regex kHubName(R"([A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)");
   std::error_code error;
   require(
-      std::filesystem::exists(folder, error) || !std::regex_match(folder, kHubName),
+      std::filesystem::exists(folder, error) || !is_hub_name(folder),
       "{0}: there is no such folder. A model is a folder on this machine; `hf download {0} --local-dir {0}` makes one "
       "of a name on the Hugging Face Hub",
       folder);

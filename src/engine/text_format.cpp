@@ -126,8 +126,11 @@ void TextFormat::load_template(const std::string& folder) {
   chat_template_.emplace(*source, fmt::format("chat template of {}", folder));
   template_variables_ = chat_template_->variables();
   template_uses_tools_ = template_variables_.contains("tools");
-  for (const char* given : {"messages", "tools", "add_generation_prompt"}) template_variables_.erase(given);
-  for (const auto& [token, text] : special_tokens_.items()) template_variables_.erase(token);
+  const auto give = [&](const std::string& name) {
+    if (template_variables_.erase(name) != 0) given_variables_.insert(name);
+  };
+  for (const char* name : {"messages", "tools", "add_generation_prompt"}) give(name);
+  for (const auto& [token, text] : special_tokens_.items()) give(token);
 }
 
 const text::Tokenizer& TextFormat::tokenizer() const {

@@ -91,7 +91,7 @@ Json parse_object(std::string_view text, const std::string& name) {
   } catch (const Json::parse_error& error) {
     throw not_json(name, place_of(text, error.byte));
   } catch (const Json::out_of_range&) {
-    throw not_json(name, "it has a number beyond FP64");
+    throw bad_request(fmt::format("{} has a number beyond FP64", name));
   }
 }
 

@@ -119,12 +119,19 @@ Json read_template_variables(Fields& fields, const engine::TextFormat& format) {
   if (variables == nullptr) return Json::object();
   if (!variables->is_object()) fields.fail_value("chat_template_kwargs", *variables, "an object");
   const std::set<std::string>& known = format.template_variables();
-  for (const auto& [name, value] : variables->items())
+  for (const auto& [name, value] : variables->items()) {
+    if (format.given_variables().contains(name))
+      throw bad_request(
+          fmt::format("chat_template_kwargs has {}, which the chat template is given anyway: messages, tools "
+                      "and add_generation_prompt are fields of the request, tokens are the tokenizer's",
+                      shown_value(name)),
+          "chat_template_kwargs", "unsupported_value");
     if (format.has_chat_template() && !known.contains(name))
       throw bad_request(
           fmt::format("chat_template_kwargs has {}, which the chat template of this model does not take; it takes {}",
                       shown_value(name), known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", "))),
           "chat_template_kwargs", "unknown_parameter");
+  }
   return *variables;
 }
 

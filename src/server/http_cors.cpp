@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <regex>
+#include <string_view>
 
 #include "base/check.hpp"
 #include "base/json.hpp"
@@ -11,10 +11,26 @@ namespace reprofuse::server {
 namespace {
 
 // As browsers write one: small letters, no path, and no port where it is the scheme's own.
-bool is_origin(const std::string& text) {
-  static const std::regex kOrigin(R"([a-z][a-z0-9+.-]*://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[1-9][0-9]{0,4})?)");
-  static const std::regex kOwnPort("http://.*:80|https://.*:443");
-  return std::regex_match(text, kOrigin) && !std::regex_match(text, kOwnPort);
+bool is_origin(std::string_view text) {
+  constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz", kDigits = "0123456789";
+  constexpr std::string_view kName = "abcdefghijklmnopqrstuvwxyz0123456789", kAddress = "0123456789abcdef:.";
+  const auto is_made_of = [](std::string_view part, std::string_view characters, std::string_view more = "") {
+    const auto allowed = [&](char c) { return characters.find(c) != characters.npos || more.find(c) != more.npos; };
+    return !part.empty() && std::all_of(part.begin(), part.end(), allowed);
+  };
+  const std::size_t colon = text.find("://");
+  if (colon == text.npos) return false;
+  const std::string_view scheme = text.substr(0, colon), rest = text.substr(colon + 3);
+  if (!is_made_of(scheme, kName, "+.-") || !is_made_of(scheme.substr(0, 1), kLetters)) return false;
+  const bool is_address = rest.starts_with('[');
+  const std::size_t end = std::min(is_address ? rest.find(']') : rest.find(':'), rest.size());
+  const std::string_view host = is_address ? rest.substr(1, end - 1) : rest.substr(0, end);
+  if (is_address ? end == rest.size() || !is_made_of(host, kAddress) : !is_made_of(host, kName, "._-")) return false;
+  const std::string_view after = rest.substr(is_address ? end + 1 : end);
+  if (after.empty()) return true;
+  const std::string_view port = after.substr(1);
+  const bool is_own = (scheme == "http" && port == "80") || (scheme == "https" && port == "443");
+  return after[0] == ':' && is_made_of(port, kDigits) && port[0] != '0' && port.size() <= 5 && !is_own;
 }
 
 }  // namespace

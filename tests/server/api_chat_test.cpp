@@ -125,9 +125,9 @@ TEST(ApiChat, WhatItCannotDoOrUnderstandIsRefused) {
       {R"({"chat_template_kwargs":[]})",
        "400 chat_template_kwargs invalid_value: chat_template_kwargs is [], not an object"},
       {R"({"chat_template_kwargs":{"messages":[]}})",
-       "400 chat_template_kwargs unknown_parameter: chat_template_kwargs has 'messages', which the chat template of "
-       "this "
-       "model does not take; it takes none"},
+       "400 chat_template_kwargs unsupported_value: chat_template_kwargs has 'messages', which the chat template is "
+       "given "
+       "anyway: messages, tools and add_generation_prompt are fields of the request, tokens are the tokenizer's"},
       {R"({"tools":[{"type":"function","function":{"name":"f"}}]})",
        "400 tools unsupported_value: the chat template of this model takes no tools"},
       {R"({"tools":[7]})", "400 tools invalid_value: tools is [7], not a list of objects"},

@@ -25,6 +25,7 @@ TEST(ApiBody, AnythingButAnObjectIsRefused) {
       {R"({"a":{"b":1,"c":2,"b":3}})", "400 - -: the body has the key 'b' twice in one object"},
       {R"({"a":)" + repeated("[", 70) + repeated("]", 70) + "}", "400 - -: the body is nested deeper than 64 levels"},
       {repeated(R"({"a":)", 100'000), "400 - -: the body is nested deeper than 64 levels"},
+      {R"({"a":1e999})", "400 - -: the body has a number beyond FP64"},
   };
   for (const Refusal& refusal : cases)
     EXPECT_EQ(refusal_of([&] { parse_object(refusal.body); }), refusal.expected) << refusal.body.substr(0, 80);
@@ -37,7 +38,6 @@ TEST(ApiBody, MalformedJsonIsRefusedInFewWords) {
                                 R"({"a":NaN})",
                                 R"({"a":Infinity})",
                                 R"({"a":-Infinity})",
-                                R"({"a":1e999})",
                                 R"({"a":01})",
                                 R"({"a":.5})",
                                 R"({'a':1})",
@@ -66,7 +66,6 @@ TEST(ApiBody, WhereABodyStopsBeingJsonIsTold) {
                            {R"({"prompt": "Tom has 3 boxes of pens" "n": 2})",
                             R"(it goes wrong at byte 40, at the end of 'has 3 boxes of pens\" \"n\"')"},
                            {"{\"a\":\"\xff\"}", R"(it goes wrong at byte 7, at the end of '{\"a\":\"\ufffd')"},
-                           {R"({"a": 1e999})", "it has a number beyond FP64"},
                            {std::string("{}\0", 3), "byte 3 is zero"}};
   for (const Refusal& refusal : cases)
     EXPECT_EQ(refusal_of([&] { parse_object(refusal.body); }),

@@ -127,6 +127,7 @@ HWY_NOINLINE void multiply_row(const FewRows& few, int column) {
     const int end = HWY_MIN(terms, begin + kRunTerms);
     for (int k = begin; k < end; k += 2, words += kPanel + kSecondRow) {
       prefetch_ahead(words);
+      if constexpr (kSecondRow != 0) prefetch_ahead(words + kSecondRow);
       const std::uint32_t* second_words = words + (k + 1 < end ? kSecondRow : 0);  // past the end: times zero
       const HalfVector first = snap_halves<Weight, 0>(words, scales, upper_low);
       const HalfVector second = snap_halves<Weight, Weight::kTerms - 1>(second_words, scales, low_upper);
