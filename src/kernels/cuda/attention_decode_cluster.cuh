@@ -189,7 +189,7 @@ __global__ __launch_bounds__(S::kThreads, kClusterBlocksAtOnce) void attention_d
   }
   if (at.has_block && warp == S::kLastWarp) sum_weights(p, at, shared);
   if (at.key_blocks > 0 && at.rank < at.heads.count && threadIdx.x < S::kSumThreads) {
-    hopper::wait_phase(&shared.barriers->partials, 0);
+    hopper::wait_phase_of_cluster(&shared.barriers->partials, 0);
     elements.fold(p, at, shared);
   }
 #endif

@@ -80,7 +80,7 @@ __device__ inline void fetch_keys(const AttentionParams& p, const DecodeShare& a
                      (position & (p.kv.page_size() - 1));
 #pragma unroll 16
   for (int d = threadIdx.x / S::kKeyVectors; d < S::head_dim(p); d += kDecodeThreads / S::kKeyVectors)
-    copy_or_zero(to + d * kKeyBlock + key, from + (static_cast<std::int64_t>(d) << p.kv.page_shift), true);
+    copy_async(to + d * kKeyBlock + key, from + (static_cast<std::int64_t>(d) << p.kv.page_shift));
 }
 
 // Values that the row does not see become 0: their weight is 0, and 0 times what lies there might be a NaN.

@@ -26,8 +26,8 @@ struct Partials {
     for (int i = lane / kVectors; i < kMergeRun; i += kWarp / kVectors) {
       const int partial = run * kMergeRun + i;
       if (partial < count && element < elements)
-        copy_or_zero(to + i * kMergeElements + element,
-                     weighted + static_cast<std::int64_t>(partial) * head_dim + element, true);
+        copy_async(to + i * kMergeElements + element,
+                   weighted + static_cast<std::int64_t>(partial) * head_dim + element);
     }
     commit_copies();
   }

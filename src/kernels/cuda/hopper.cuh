@@ -43,6 +43,19 @@ __device__ inline void wait_phase(std::uint64_t* barrier, std::uint32_t parity) 
       : "memory");
 }
 
+// The same for a barrier that other blocks of the cluster send to: what they sent can be read after.
+__device__ inline void wait_phase_of_cluster(std::uint64_t* barrier, std::uint32_t parity) {
+  asm volatile(
+      "{\n.reg .pred done;\n"
+      "again:\n"
+      "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
+      "@done bra ready;\n"
+      "bra again;\n"
+      "ready:\n}" ::"r"(shared_address(barrier)),
+      "r"(parity)
+      : "memory");
+}
+
 // Contiguous bytes from global to shared memory, counted by the barrier; both ends and the size are multiples of 16.
 __device__ inline void copy_bytes(void* shared, const void* global, std::uint32_t bytes, std::uint64_t* barrier) {
   asm volatile(
@@ -87,20 +100,21 @@ __device__ inline void sync_cluster() {
           : "memory");
 }
 
-// Two words at the same place in another block's shared memory.
-__device__ inline longlong2 load_of_block(const long long* shared, std::uint32_t rank) {
-  std::uint32_t address;
-  longlong2 value;
-  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared_address(shared)), "r"(rank));
-  asm volatile("ld.shared::cluster.v2.s64 {%0, %1}, [%2];" : "=l"(value.x), "=l"(value.y) : "r"(address) : "memory");
-  return value;
-}
-
 // A place in the shared memory of another block of the cluster.
 __device__ inline std::uint32_t address_in_block(const void* shared, std::uint32_t rank) {
   std::uint32_t address;
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared_address(shared)), "r"(rank));
   return address;
+}
+
+// Two words at the same place in another block's shared memory.
+__device__ inline longlong2 load_of_block(const long long* shared, std::uint32_t rank) {
+  longlong2 value;
+  asm volatile("ld.shared::cluster.v2.s64 {%0, %1}, [%2];"
+               : "=l"(value.x), "=l"(value.y)
+               : "r"(address_in_block(shared, rank))
+               : "memory");
+  return value;
 }
 
 // Two floats on their way to another block's shared memory, counted as 8 bytes by a barrier there.
