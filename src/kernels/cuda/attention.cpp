@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <map>
+#include <mutex>
+#include <tuple>
 
 #include "base/math.hpp"
 #include "kernels/cuda/attention_params.hpp"
@@ -108,13 +111,26 @@ AttentionKernel cluster_kernel(const kernels::AttentionCall& call, int blocks) {
                                        : cluster_kernel_f32(head_dim, set_heads, blocks);
 }
 
-GridShape cluster_shape(const kernels::AttentionCall& call, const AttentionKernel& kernel, int blocks,
-                        std::int64_t slots) {
-  return {.grid = decode_grid(call, blocks, slots),
-          .threads = kernel.threads,
-          .shared_bytes = kernel.shared_bytes,
-          .cluster = blocks};
+GridShape cluster_shape(dim3 grid, const AttentionKernel& kernel, int blocks) {
+  return {.grid = grid, .threads = kernel.threads, .shared_bytes = kernel.shared_bytes, .cluster = blocks};
 }
+
+// How many clusters of a kernel a device holds never changes, so the driver is asked once, whichever thread is first.
+class KnownClusters {
+ public:
+  int at_once(int ordinal, const AttentionKernel& kernel, int blocks) {
+    const std::lock_guard lock(mutex_);
+    const std::tuple key(ordinal, kernel.function, blocks);
+    if (const auto known = counts_.find(key); known != counts_.end()) return known->second;
+    const DeviceScope device(ordinal);
+    const dim3 one_cluster(static_cast<unsigned>(blocks));
+    return counts_[key] = clusters_at_once(kernel.function, cluster_shape(one_cluster, kernel, blocks));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::tuple<int, const void*, int>, int> counts_;  // by device, kernel and blocks of a cluster
+};
 
 void launch_clusters(const Launch& launch, const kernels::AttentionCall& call, const AttentionParams& p,
                      std::int64_t slots) {
@@ -122,7 +138,8 @@ void launch_clusters(const Launch& launch, const kernels::AttentionCall& call, c
           "attention: clusters of {} blocks with pages of {} keys and heads of {} do not fit", p.splits,
           call.kv.page_size, p.kv.head_dim);
   const AttentionKernel kernel = cluster_kernel(call, p.splits);
-  check(launch_kernel(kernel.function, cluster_shape(call, kernel, p.splits, slots), p, launch.stream),
+  check(launch_kernel(kernel.function, cluster_shape(decode_grid(call, p.splits, slots), kernel, p.splits), p,
+                      launch.stream),
         "attention_decode_cluster");
 }
 
@@ -188,20 +205,21 @@ std::size_t attention_workspace_bytes(int heads, int head_dim, int chunk_count, 
 }
 
 int attention_clusters_at_once(const Launch& launch, const kernels::AttentionCall& call) {
-  const DeviceScope device(launch.ordinal);
+  static KnownClusters known;
   const int blocks = cluster_blocks(call), head_dim = call.kv.head_dim;
   if (blocks > kMostClusterBlocks || call.kv.page_size != kKeyBlock || (head_dim != 64 && head_dim != 128)) return 0;
-  const AttentionKernel kernel = cluster_kernel(call, blocks);
-  return clusters_at_once(kernel.function, cluster_shape(call, kernel, blocks, 1));
+  return known.at_once(launch.ordinal, cluster_kernel(call, blocks), blocks);
 }
 
 AttentionSchedule choose_attention_schedule(const Launch& launch, const kernels::AttentionCall& call) {
   const kernels::Batch& batch = call.batch;
   AttentionSchedule schedule{.kernels = AttentionKernels::kBoth, .splits = 1, .one_buffer = false, .prefetch = false};
-  if (batch.max_chunk_rows <= kMostDecodeChunk)
+  if (batch.max_chunk_rows <= kMostDecodeChunk) {
     schedule.kernels = AttentionKernels::kDecode;
-  else if (batch.rows == batch.max_chunk_rows * batch.chunk_count)  // no chunk has a single row
+  } else if (batch.rows == batch.max_chunk_rows * batch.chunk_count) {  // no chunk has a single row
     schedule.kernels = AttentionKernels::kPrefill;
+    return schedule;  // the rest is about decode
+  }
   schedule.one_buffer = decode_shared_bytes(call.kv.head_dim, set_heads_of(call), element_bytes(call.kv), false) >
                         device_attribute(launch.ordinal, cudaDevAttrMaxSharedMemoryPerBlockOptin);
   const int key_blocks = key_blocks_of(batch.max_keys, call.window);
