@@ -50,6 +50,18 @@ TEST_F(AttentionCudaCluster, AWindowHasTheReferenceBits) {
     }
 }
 
+TEST_F(AttentionCudaCluster, OtherOrdersWouldBeCaught) {
+  constexpr AttentionSchedule kCluster{AttentionKernels::kDecode, 1, false, false, true};
+  for (const DType dtype : kKvTypes)
+    for (const std::int32_t head_dim : {64, 128}) {
+      SCOPED_TRACE("head_dim " + std::to_string(head_dim));
+      AttentionCase data({.kv = {.kv_heads = 2, .head_dim = head_dim, .dtype = dtype}, .group = 3},
+                         {{0, 300, 1}, {1, 957, 1}});
+      expect_only_the_contracts_order(
+          data, [&](const kernels::AttentionCall& call) { cuda::attention_with(launch(), call, kCluster); });
+    }
+}
+
 TEST_F(AttentionCudaCluster, IsChosenForFewRowsWithFewKeys) {
   AttentionCase data({.kv = {.kv_heads = 8, .head_dim = 128}, .group = 3}, {{0, 200, 1}});
   Rows out = data.empty_result();
@@ -60,6 +72,9 @@ TEST_F(AttentionCudaCluster, IsChosenForFewRowsWithFewKeys) {
   EXPECT_FALSE(cuda::choose_attention_schedule(launch(), call).cluster);
   call.batch.rows = 1;
   call.batch.max_keys = 1025;
+  EXPECT_FALSE(cuda::choose_attention_schedule(launch(), call).cluster);
+  call.batch.max_keys = 1024;
+  call.batch.rows = call.batch.max_chunk_rows = 100;  // a prefill, which decodes nothing
   EXPECT_FALSE(cuda::choose_attention_schedule(launch(), call).cluster);
 }
 

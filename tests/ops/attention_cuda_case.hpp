@@ -1,7 +1,10 @@
 // Attention on the GPU for tests: the ways in which it can be cut, each against the reference.
 #pragma once
 
+#include <functional>
+
 #include "kernels/cuda/attention.hpp"
+#include "ops/attention_altered.hpp"
 #include "ops/attention_case.hpp"
 #include "ops/model_ops_cuda_case.hpp"
 
@@ -63,6 +66,27 @@ class AttentionCuda : public ModelOpsCuda {
       if (can_run(schedule, data.call(out)))
         compare([&](const kernels::AttentionCall& call) { cuda::attention_with(launch(), call, schedule); },
                 name_of(schedule));
+  }
+
+  // Control: the comparison used above must tell other blocks, other folds and products that are rounded from what
+  // `run` computes.
+  void expect_only_the_contracts_order(AttentionCase& data,
+                                       const std::function<void(const kernels::AttentionCall&)>& run) const {
+    Rows got = data.empty_result(), altered = data.empty_result();
+    const DeviceKv kv(data.kv());
+    const DeviceRows q(data.queries()), out(got);
+    run(on_device(data.call(got), kv, q, out));
+    ASSERT_EQ(describe(failure()), "none");
+    out.fetch(got);
+    const auto has_order = [&](const AlteredAttention::Order& order) {
+      const kernels::AttentionCall call = data.call(altered);
+      AlteredAttention(call, order).run();
+      return static_cast<bool>(same_bits(got, altered));
+    };
+    EXPECT_TRUE(has_order({}));
+    for (const std::int64_t block : {32, 128, 100000}) EXPECT_FALSE(has_order({.block = block})) << block;
+    EXPECT_FALSE(has_order({.fused = false}));
+    EXPECT_FALSE(has_order({.merge_from_the_right = true}));
   }
 
   int runs_ = 0;

@@ -1,7 +1,6 @@
 // Attention on the GPU: every kernel and every cut of the work gives the reference's bits.
 #include <algorithm>
 
-#include "numerics/exp.hpp"
 #include "ops/attention_cuda_case.hpp"
 
 namespace reprofuse {
@@ -126,78 +125,9 @@ TEST_F(AttentionCuda, HeadsAndWorkspacesThatDoNotFitAreRefused) {
   synchronize();
 }
 
-// Controls: one maximum for all keys instead of one per block, and blocks of another length, must show in the
-// comparison used above.
-class AlteredAttention {
- public:
-  AlteredAttention(const kernels::AttentionCall& call, std::int64_t block) : call_(call), block_(block) {}
-
-  void run(Rows& out) const {
-    for (std::int64_t m = 0; m < call_.q.rows; ++m)
-      for (std::int64_t h = 0; h < call_.heads; ++h) run_head(m, h, out);
-  }
-
- private:
-  float score(const float* query, const reference::KvPlace& place) const {
-    float dot = 0.0F;
-    for (std::int64_t d = 0; d < call_.kv.head_dim; ++d)
-      dot = std::fma(query[d], reference::load_element(call_.kv.keys, call_.kv.dtype, place.key(d)), dot);
-    return dot * call_.scale;
-  }
-
-  void run_head(std::int64_t m, std::int64_t h, Rows& out) const {
-    const std::int64_t head_dim = call_.kv.head_dim, kv_head = h / (call_.heads / call_.kv.kv_heads);
-    const float* query = call_.q.data + m * call_.q.stride + h * head_dim;
-    float total_max = -std::numeric_limits<float>::infinity(), total_sum = 0.0F;
-    std::vector<float> total(static_cast<std::size_t>(head_dim), 0.0F);
-    for (std::int64_t first = 0; first <= call_.batch.positions[m]; first += block_) {
-      const std::int64_t last = std::min<std::int64_t>(first + block_, call_.batch.positions[m] + 1);
-      std::vector<float> scores, weighted(total.size(), 0.0F);
-      float max = -std::numeric_limits<float>::infinity(), sum = 0.0F;
-      for (std::int64_t j = first; j < last; ++j) {
-        scores.push_back(score(query, place_of(m, j, kv_head)));
-        max = std::max(max, scores.back());
-      }
-      for (std::int64_t j = first; j < last; ++j) {
-        const float weight = exp_f32(scores[static_cast<std::size_t>(j - first)] - max);
-        sum += weight;
-        for (std::int64_t d = 0; d < head_dim; ++d) {
-          float& element = weighted[static_cast<std::size_t>(d)];
-          const auto at = place_of(m, j, kv_head).value(d);
-          element = std::fma(weight, reference::load_element(call_.kv.values, call_.kv.dtype, at), element);
-        }
-      }
-      const float both = std::max(total_max, max);
-      const float a = exp_f32(total_max - both), b = exp_f32(max - both);
-      total_max = both;
-      total_sum = std::fma(total_sum, a, sum * b);
-      for (std::size_t d = 0; d < total.size(); ++d) total[d] = std::fma(total[d], a, weighted[d] * b);
-    }
-    for (std::int64_t d = 0; d < head_dim; ++d)
-      out.at(m, h * head_dim + d) = total[static_cast<std::size_t>(d)] / total_sum + 0.0F;
-  }
-
-  reference::KvPlace place_of(std::int64_t m, std::int64_t position, std::int64_t kv_head) const {
-    return reference::find_place(call_.kv, call_.batch, call_.batch.sequences[m], position, kv_head);
-  }
-
-  kernels::AttentionCall call_;
-  std::int64_t block_;
-};
-
-TEST_F(AttentionCuda, OtherBlocksWouldBeCaught) {
+TEST_F(AttentionCuda, OtherOrdersWouldBeCaught) {
   AttentionCase data({.kv = {.kv_heads = 2, .head_dim = 64}, .group = 2}, {{0, 300, 1}, {1, 100, 50}});
-  Rows out = data.empty_result();
-  const DeviceKv kv(data.kv());
-  const DeviceRows q(data.queries()), device_out(out);
-  cuda::attention(launch(), on_device(data.call(out), kv, q, device_out));
-  synchronize();
-  device_out.fetch(out);
-  for (const std::int64_t block : {64, 32, 128, 100000}) {
-    Rows altered = data.empty_result();
-    AlteredAttention(data.call(altered), block).run(altered);
-    EXPECT_EQ(static_cast<bool>(same_bits(out, altered)), block == 64) << "blocks of " << block;
-  }
+  expect_only_the_contracts_order(data, [&](const kernels::AttentionCall& call) { cuda::attention(launch(), call); });
 }
 
 }  // namespace
