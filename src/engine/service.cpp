@@ -1,9 +1,9 @@
 #include "engine/service.hpp"
 
+#include <fmt/format.h>
+
 #include <deque>
 #include <utility>
-
-#include "base/check.hpp"
 
 namespace reprofuse::engine {
 
@@ -80,7 +80,6 @@ std::vector<std::unique_ptr<Answers>> Service::submit_all(std::vector<Request> r
     engine_->check(request);
     wanted += request.choices;
   }
-  require(wanted <= options_.max_queue, "{} answers at once; at most {} may be under way", wanted, options_.max_queue);
 
   // Made before the lock is taken, since dropping one takes it too.
   std::vector<std::unique_ptr<Answers>> all;
@@ -107,6 +106,10 @@ std::vector<std::unique_ptr<Answers>> Service::submit_all(std::vector<Request> r
 void Service::refuse_unless_taken(std::int64_t answers) const {
   if (failed_ || stopping_) throw Refused(Refusal::kStopped, "the engine has stopped");
   if (!takes_requests_) throw Refused(Refusal::kDraining, "the server is shutting down and takes no new requests");
+  if (answers > options_.max_queue)
+    throw Refused(Refusal::kNeverFits, fmt::format("{} answers at once, and at most {} are ever under way (max-queue); "
+                                                   "ask for fewer at a time",
+                                                   answers, options_.max_queue));
   if (unfinished_ + answers > options_.max_queue)
     throw Refused(Refusal::kFull, fmt::format("{} answers are under way and at most {} may be; try again later",
                                               unfinished_, options_.max_queue));

@@ -23,7 +23,7 @@ struct ServiceOptions {
 };
 
 // Why a request was not taken, for a server to turn into a status.
-enum class Refusal { kFull, kDraining, kStopped };
+enum class Refusal { kNeverFits, kFull, kDraining, kStopped };
 
 class Refused : public Error {
  public:
@@ -74,8 +74,8 @@ class Service {
   Service(std::unique_ptr<Engine> engine, ServiceOptions options);
   ~Service();  // stops
 
-  // All of the requests or none: throws kInvalidArgument for one that makes no sense and for more answers than may ever
-  // be under way, and Refused when they cannot be taken now. The service must outlive the answers.
+  // All of the requests or none: throws kInvalidArgument for one that makes no sense, and Refused when they cannot be
+  // taken. The service must outlive the answers.
   std::vector<std::unique_ptr<Answers>> submit_all(std::vector<Request> requests,
                                                    const std::shared_ptr<AnswerBell>& bell = nullptr);
   std::unique_ptr<Answers> submit(Request request);

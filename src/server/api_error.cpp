@@ -8,8 +8,9 @@
 namespace reprofuse::server {
 namespace {
 
-ApiError from_refusal(const engine::Refused& refused) {
+ApiError from_refusal(const engine::Refused& refused, std::optional<std::string> param) {
   switch (refused.why()) {
+    case engine::Refusal::kNeverFits: return bad_request(refused.what(), std::move(param), "invalid_value");
     case engine::Refusal::kFull: return {429, "rate_limit_error", refused.what(), std::nullopt, "queue_full"};
     case engine::Refusal::kDraining:
       return {503, "service_unavailable_error", refused.what(), std::nullopt, "draining"};
@@ -41,7 +42,8 @@ ApiError server_error(const std::string& message, std::optional<std::string> cod
 }
 
 ApiError from_library_error(const Error& error, std::optional<std::string> param) {
-  if (const auto* refused = dynamic_cast<const engine::Refused*>(&error)) return from_refusal(*refused);
+  if (const auto* refused = dynamic_cast<const engine::Refused*>(&error))
+    return from_refusal(*refused, std::move(param));
   switch (error.code()) {
     case ErrorCode::kInvalidArgument: return bad_request(error.what(), std::move(param));
     case ErrorCode::kUnsupported: return bad_request(error.what(), std::move(param), "unsupported");

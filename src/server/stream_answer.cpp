@@ -1,7 +1,5 @@
 #include "server/stream_answer.hpp"
 
-#include <fmt/format.h>
-
 #include <string>
 #include <utility>
 
@@ -79,26 +77,21 @@ bool send_events(Running& running, EventSink& sink) {
   return sink.send(events);
 }
 
-// Throws the 400 of more answers than the queue will ever take at once.
-void check_queue(const Call& call, const engine::Service& service) {
-  std::int64_t wanted = 0;
-  for (const engine::Request& request : call.requests) wanted += request.choices;
-  const std::int64_t most = service.options().max_queue;
-  if (wanted <= most) return;
-  throw bad_request(
-      fmt::format("the request asks for {} answers at once, and this server, by its --max-queue, takes at "
-                  "most {}",
-                  wanted, most),
-      call.requests.front().choices > 1 ? "n" : "prompt", "invalid_value");
+std::shared_ptr<Running> start(Call& call, std::unique_ptr<Reply> reply, const AnswerScene& scene) {
+  const char* asks_for_many = call.requests.front().choices > 1 ? "n" : "prompt";
+  try {
+    return std::make_shared<Running>(scene, std::move(reply), std::move(call.requests));
+  } catch (const engine::Refused& refused) {
+    throw from_library_error(refused, asks_for_many);
+  }
 }
 
 }  // namespace
 
 HttpResponse answer_call(Call& call, std::unique_ptr<Reply> reply, const AnswerScene& scene) {
-  check_queue(call, scene.model->service());
   for (const engine::Request& request : call.requests)
     scene.record.prompt_tokens += static_cast<std::int64_t>(request.prompt.size());
-  const auto running = std::make_shared<Running>(scene, std::move(reply), std::move(call.requests));
+  const std::shared_ptr<Running> running = start(call, std::move(reply), scene);
   if (!call.stream) return gather(*running);
   HttpResponse response;
   response.content_type = "text/event-stream; charset=utf-8";

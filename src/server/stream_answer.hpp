@@ -22,7 +22,7 @@ struct AnswerScene {
 
 // Computes the answer, or starts to: a stream goes on when it is called. A client that has gone is noticed either way,
 // and its answers are given up. The scene's references must outlive the stream. Throws what
-// Service::submit_all throws.
+// Service::submit_all throws, a refusal as an ApiError.
 HttpResponse answer_call(Call& call, std::unique_ptr<Reply> reply, const AnswerScene& scene);
 
 }  // namespace reprofuse::server

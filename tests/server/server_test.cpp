@@ -165,10 +165,12 @@ TEST_F(ServerTest, AFullQueueIs429AndACallThatNeverFitsA400) {
   auto client = small.client();
   const auto never = post(client, "/v1/completions", {{"prompt", {"x", "y"}}, {"n", 33}});
   EXPECT_EQ(never->status, 400);
-  EXPECT_TRUE(
-      contains(never->body, "asks for 66 answers at once, and this server, by its --max-queue, takes at most 65"))
+  EXPECT_TRUE(contains(never->body, "66 answers at once, and at most 65 are ever under way (max-queue)"))
       << never->body;
   EXPECT_EQ(Json::parse(never->body)["error"]["param"], "n");
+  const auto prompts = post(client, "/v1/completions", {{"prompt", std::vector<std::string>(66, "x")}});
+  EXPECT_EQ(prompts->status, 400);
+  EXPECT_EQ(Json::parse(prompts->body)["error"]["param"], "prompt");
   RawClient first(small.port());
   first.send(post_text("/v1/completions", endless_completion(true).dump()));
   EXPECT_TRUE(contains(first.read("data: "), "200 OK"));
