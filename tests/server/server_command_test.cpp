@@ -45,7 +45,7 @@ class ServeProcess {
   std::string err() const { return checkpoint::read_whole_file(err_); }
 
   int port() const {
-    EXPECT_TRUE(soon([&] { return contains(out(), "\n"); }, milliseconds(60'000))) << out() << err();
+    EXPECT_TRUE(soon([&] { return contains(out(), "\n"); })) << out() << err();
     const std::string line = out();
     return std::stoi(line.substr(line.rfind(':') + 1));
   }
@@ -73,7 +73,7 @@ class ServeProcess {
 
 httplib::Client client_of(int port) {
   httplib::Client client("127.0.0.1", port);
-  client.set_read_timeout(20);
+  client.set_read_timeout(kPatience);
   return client;
 }
 

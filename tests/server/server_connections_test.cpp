@@ -23,17 +23,18 @@ class ServerConnections : public testing::Test {
     return stats.running + stats.waiting;
   }
 
-  // Sends the endless request by `send`, waits until the engine has it, lets the client do `leave`, and expects the
+  // Sends the endless request, waits until the engine has it, lets the client do `leave`, and expects the
   // engine to be idle soon after.
   void expect_given_up(bool stream, const std::function<void(RawClient&)>& leave) {
+    const std::int64_t tokens_before = model_->service().stats().generated_tokens;
+    const std::size_t records_before = server_.records().size();
     RawClient client(server_.port());
     client.send(post_text("/v1/completions", endless_completion(stream).dump()));
     ASSERT_TRUE(soon([&] { return under_way() == 64; }));
-    const std::int64_t before = model_->service().stats().generated_tokens;
     leave(client);
     EXPECT_TRUE(soon([&] { return under_way() == 0; })) << under_way() << " are still under way";
-    EXPECT_LT(model_->service().stats().generated_tokens - before, 64 * 300) << "they ended by themselves";
-    ASSERT_TRUE(soon([&] { return !server_.records().empty(); }));
+    EXPECT_LT(model_->service().stats().generated_tokens - tokens_before, 64 * 900) << "they ended by themselves";
+    ASSERT_TRUE(soon([&] { return server_.records().size() > records_before; }));
     EXPECT_EQ(server_.records().back().note, "the client left");
   }
 
@@ -52,6 +53,16 @@ class ServerConnections : public testing::Test {
 
 class ImpatientServer : public testing::Test {
  protected:
+  // One that sent this at once. If the machine was too busy for that, the server has rightly hung up.
+  std::unique_ptr<RawClient> client_that_sent(const std::string& text) const {
+    for (;;) {
+      const auto begin = Clock::now();
+      auto client = std::make_unique<RawClient>(server_.port());
+      client->send(text);
+      if (Clock::now() - begin < kShort) return client;
+    }
+  }
+
   TestServer server_{[](ServerOptions& options) {
     options.limits.header = kShort;
     options.limits.body = kShort;
@@ -76,17 +87,14 @@ TEST_F(ServerConnections, AClientThatClosesItsSideIsGivenUp) {
 
 TEST_F(ImpatientServer, ASlowRequestHoldsUpNobodyAndIsEnded) {
   server_->serve_model(load_model());
-  RawClient header(server_.port());
-  header.send("GET /health HTTP/1.1\r\nHost: ");
-  RawClient first_line(server_.port());
-  first_line.send("GET /heal");
-  RawClient body(server_.port());
-  body.send(
+  const auto header = client_that_sent("GET /health HTTP/1.1\r\nHost: ");
+  const auto first_line = client_that_sent("GET /heal");
+  const auto body = client_that_sent(
       "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "
       "100\r\n\r\n{");
-  auto client = server_.client();
-  EXPECT_EQ(client.Get("/health")->status, 200);
-  for (const RawClient* slow : {&header, &first_line, &body}) {
+  const auto quick = client_that_sent("GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  EXPECT_TRUE(contains(quick->read("\"ok\"}"), "200 OK"));
+  for (const RawClient* slow : {header.get(), first_line.get(), body.get()}) {
     const std::string answer = slow->read();
     EXPECT_EQ(answer.find("HTTP/1.1 408"), 0U) << answer;
     EXPECT_TRUE(contains(answer, "Connection: close")) << answer;
@@ -94,14 +102,13 @@ TEST_F(ImpatientServer, ASlowRequestHoldsUpNobodyAndIsEnded) {
 }
 
 TEST_F(ImpatientServer, OneByteNowAndThenIsSlow) {
-  RawClient client(server_.port());
-  const auto begin = Clock::now();
-  for (const char letter : "GET /health HTTP/1.1\r\nX-Long: " + std::string(200, 'a')) {
-    if (Clock::now() > begin + 2 * kShort) break;
-    client.send(std::string(1, letter));
-    std::this_thread::sleep_for(milliseconds(8));
-  }
-  EXPECT_TRUE(contains(client.read(), "408"));
+  const auto client = client_that_sent("GET /health HTTP/1.1\r\nX-Long: ");
+  const auto is_answered_meanwhile = [&] {
+    client->send("a");
+    return client->can_read(milliseconds(8));
+  };
+  EXPECT_TRUE(soon(is_answered_meanwhile));
+  EXPECT_TRUE(contains(client->read(), "408"));
 }
 
 TEST_F(ServerConnections, OneConnectionTooManyIsToldSoAndAPlaceThatBecomesFreeIsUsed) {

@@ -274,7 +274,7 @@ TEST_F(ServerTest, WhatIsUnderWayIsFinishedAndNothingNewIsTaken) {
       "/v1/completions", Json{{"prompt", "Tom"}, {"max_tokens", 150}, {"ignore_eos", true}, {"stream", true}}.dump()));
   EXPECT_TRUE(contains(streaming.read("data: "), "200 OK"));
   bool drained = false;
-  std::thread drainer([&] { drained = server->drain(milliseconds(60'000)); });
+  std::thread drainer([&] { drained = server->drain(kPatience); });
   EXPECT_EQ(idle.read(), "") << "a connection without a request is closed";
   const std::string rest = streaming.read();
   EXPECT_TRUE(contains(rest, "data: [DONE]\n\n")) << rest;
@@ -293,7 +293,7 @@ TEST_F(ServerTest, WhatIsBrokenOffIsTheServersFaultAndEndsInAnError) {
   waiting.send(post_text("/v1/completions", endless_completion(false).dump()));
   EXPECT_TRUE(soon([&] { return model_->service().stats().waiting >= 64; }));
   EXPECT_FALSE(server->drain(milliseconds(300)));
-  server->break_off(milliseconds(10'000));
+  server->break_off(kPatience);
   const std::string rest = streaming.read();
   const std::string last = rest.substr(rest.rfind("data: "));
   EXPECT_EQ(last.find(R"(data: {"error":{"message":"the server stopped before the answer was complete",)"), 0U) << last;

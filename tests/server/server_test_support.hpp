@@ -25,6 +25,9 @@ namespace reprofuse::server {
 using Json = nlohmann::ordered_json;
 using std::chrono::milliseconds;
 
+// How long a test waits for what should come at once; it matters only where nothing comes.
+constexpr milliseconds kPatience{120'000};
+
 // Loading takes most of a test's time, so what does not matter is small.
 inline std::shared_ptr<ServedModel> load_model(const std::function<void(ServedModelOptions&)>& change = {}) {
   ServedModelOptions options;
@@ -46,7 +49,7 @@ class TestServer {
 
   httplib::Client client() const {
     httplib::Client client("127.0.0.1", port());
-    client.set_read_timeout(20);
+    client.set_read_timeout(kPatience);
     return client;
   }
 
@@ -56,10 +59,13 @@ class TestServer {
   }
 
  private:
+  // A machine may be so busy that a client is slow for no fault of its own. So the server waits longer than any test,
+  // and if it waits where it should not, the client's patience ends first.
   static ServerOptions options(const std::function<void(ServerOptions&)>& change) {
     ServerOptions options;
     options.port = 0;
     options.version = "0.0.0";
+    options.limits.idle = options.limits.header = options.limits.body = options.limits.write = 10 * kPatience;
     if (change) change(options);
     return options;
   }
@@ -99,13 +105,18 @@ class RawClient {
     if (socket_ >= 0) ::close(std::exchange(socket_, -1));
   }
 
+  // Something has come, or the server has closed.
+  bool can_read(milliseconds patience) const {
+    pollfd entry = {.fd = socket_, .events = POLLIN, .revents = 0};
+    return poll(&entry, 1, static_cast<int>(patience.count())) > 0;
+  }
+
   // What comes until `end` does, or the server closes.
-  std::string read(const std::string& end = "", milliseconds patience = milliseconds(10'000)) const {
+  std::string read(const std::string& end = "") const {
     std::string text;
     char buffer[4096];
     while (end.empty() || text.find(end) == std::string::npos) {
-      pollfd entry = {.fd = socket_, .events = POLLIN, .revents = 0};
-      if (poll(&entry, 1, static_cast<int>(patience.count())) <= 0) return text + kNothingMore;
+      if (!can_read(kPatience)) return text + kNothingMore;
       const ssize_t received = recv(socket_, buffer, sizeof(buffer), 0);
       if (received <= 0) break;
       text.append(buffer, static_cast<std::size_t>(received));
@@ -139,8 +150,8 @@ inline bool contains(const std::string& text, const std::string& part) {
 }
 
 // Whether it comes true while a test can wait for it.
-inline bool soon(const std::function<bool()>& condition, milliseconds patience = milliseconds(30'000)) {
-  const auto deadline = std::chrono::steady_clock::now() + patience;
+inline bool soon(const std::function<bool()>& condition) {
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
   while (!condition()) {
     if (std::chrono::steady_clock::now() > deadline) return false;
     std::this_thread::sleep_for(milliseconds(2));
