@@ -25,7 +25,7 @@ read -ra flags <<<"$(pkg-config --cflags --libs reprofuse)"
 "$work/c_consumer"
 
 echo "== a C++ program, found by find_package"
-"$cmake" -S "$here/cpp_consumer" -B "$work/cpp" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_CXX_COMPILER="$cxx"
+"$cmake" -G Ninja -S "$here/cpp_consumer" -B "$work/cpp" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_CXX_COMPILER="$cxx"
 "$cmake" --build "$work/cpp"
 "$work/cpp/cpp_consumer"
 

@@ -18,7 +18,7 @@ status_with() {
   chmod +x "$folder/nvcc"
   rm -rf "$folder/build"
   # With an nvcc of this kind that is new enough the configuration must fail: there is no compiler behind it.
-  "$cmake" -S "$folder" -B "$folder/build" -DREPROFUSE_NVCC="$folder/nvcc" >"$folder/log" 2>&1 && configured=yes ||
+  "$cmake" -G Ninja -S "$folder" -B "$folder/build" -DREPROFUSE_NVCC="$folder/nvcc" >"$folder/log" 2>&1 && configured=yes ||
     configured=no
   status=$(sed -n 's/^REPROFUSE_CUDA_STATUS:INTERNAL=//p' "$folder/build/CMakeCache.txt")
 }
