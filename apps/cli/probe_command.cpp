@@ -31,6 +31,7 @@ struct ProbeArguments {
   bool quick = false;
   bool reference = false;
   std::vector<std::string> cases;
+  bool models = false;  // besides `cases`
   std::string golden;
   std::string write_golden;
 };
@@ -56,9 +57,9 @@ std::size_t digest_width(const Terminal& terminal, std::size_t other) {
   return terminal.columns() == 0 || terminal.columns() >= other + kWhole ? kWhole : kShort;
 }
 
-// Whole models are probed with all linear cases, not with a selection or with the reference loops.
+// Whole models are probed with all linear cases, with a selection when asked for, and not with the reference loops.
 bool wants_models(const ProbeArguments& arguments) {
-  return arguments.cases.empty() && !arguments.reference && arguments.golden.empty();
+  return (arguments.cases.empty() || arguments.models) && !arguments.reference && arguments.golden.empty();
 }
 
 std::vector<study::ModelProbeResult> probe_models(const ProbeArguments& arguments, const Terminal& terminal) {
@@ -281,17 +282,21 @@ void add_probe_command(CLI::App& app) {
   probe->add_flag("--check", arguments->check, "Exit 1 unless every digest is golden and every row batch-invariant");
   auto* cases = probe->add_option("--cases", arguments->cases, "Only these cases: names or globs, comma-separated")
                     ->delimiter(',');
+  auto* models =
+      probe->add_flag("--models", arguments->models, "With --cases: probe the whole models as well")->needs(cases);
   auto* quick = probe->add_flag("--quick", arguments->quick,
                                 "Only the seven small cases and batches up to 65: a minute under an emulator");
   probe->add_option("--golden", arguments->golden, "Compare with this file, not with the built-in digests")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->excludes(models);
   probe->add_option("--write-golden", arguments->write_golden, "Write the digests of all cases to a new file")
       ->type_name("FILE")
       ->excludes(cases)
       ->excludes(quick);
   probe->add_flag("--reference", arguments->reference, "Compute with the loops that define the bits (slow)")
       ->excludes(device)
-      ->excludes(isa);
+      ->excludes(isa)
+      ->excludes(models);
   probe->callback([arguments] { run_probe_command(*arguments); });
 }
 

@@ -69,8 +69,8 @@ TEST(ProbeCommand, JsonHasTheDocumentedKeysAndTheForcedIsaReallyRan) {
   }
 }
 
-TEST(ProbeCommand, JsonListsTheModelsUnlessCasesAreSelected) {
-  const Finished run = reprofuse("probe --quick --json --check");
+TEST(ProbeCommand, SelectedCasesBringTheModelsOnRequestAlone) {
+  const Finished run = reprofuse("probe --quick --json --check --cases ragged-bf16 --models");
   ASSERT_EQ(run.status, 0) << run.err;
   const Json models = Json::parse(run.out)["models"];
   EXPECT_GE(models.size(), 8U);
@@ -182,9 +182,10 @@ TEST(ProbeCommand, GoldenDigestsThatCannotBeWrittenAreAnErrorBeforeAnythingIsCom
 }
 
 TEST(CommandLine, UsageErrorsExit2WithAHint) {
-  for (const char* arguments : {"", "prove", "probe --isa mmx", "probe --threads -1", "probe --quick --write-golden x",
-                                "probe --numerics fma-0", "probe --device cuda --isa scalar", "probe --cases nothing-*",
-                                "--frobnicate", "info --modle x", "ablate r5", "stress --seed x"}) {
+  for (const char* arguments :
+       {"", "prove", "probe --isa mmx", "probe --threads -1", "probe --quick --write-golden x", "probe --models",
+        "probe --numerics fma-0", "probe --device cuda --isa scalar", "probe --cases nothing-*", "--frobnicate",
+        "info --modle x", "ablate r5", "stress --seed x"}) {
     const Finished run = reprofuse(arguments);
     EXPECT_EQ(run.status, 2) << arguments;
     EXPECT_EQ(run.out, "") << arguments;
