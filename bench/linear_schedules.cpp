@@ -50,14 +50,15 @@ void sweep(const Context& context, const Shape& shape, const std::vector<std::in
     std::printf("%s m %ld:", shape.name, static_cast<long>(m));
     for (const auto schedule : layers[0].schedules(call)) {
       const auto& kernel = layers[0].kernel_table()[static_cast<std::size_t>(schedule.kernel)];
-      if (!kernels.empty() && kernels != kernel.name) continue;
+      const std::string label = std::string(kernel.name) + (schedule.split ? "/s" : "");
+      if (!kernels.empty() && kernels != kernel.name && kernels != label) continue;
       if (m > 64 * kernel.tile_m || kernel.tile_m > 4 * m) continue;
       const auto times = study::summarise(cuda::time_replays(0, 10, [&](void* stream) {
         call.stream = stream;
         for (const auto& layer : layers) layer.run_with(call, schedule);
       }));
       const bool is_chosen = schedule.kernel == chosen.kernel && schedule.split == chosen.split;
-      std::printf(" %s%s%s %.1f", is_chosen ? "*" : "", kernel.name, schedule.split ? "/s" : "",
+      std::printf(" %s%s %.1f", is_chosen ? "*" : "", label.c_str(),
                   times.median * 1e6 / static_cast<double>(layers.size()));
     }
     std::printf("\n");

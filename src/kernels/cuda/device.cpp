@@ -11,9 +11,13 @@ Device read_device(int ordinal) {
     return value;
   };
   const int major = attribute(cudaDevAttrComputeCapabilityMajor), minor = attribute(cudaDevAttrComputeCapabilityMinor);
+  const double bytes_per_memory_clock = 2.0 * attribute(cudaDevAttrGlobalMemoryBusWidth) / 8;
   return {.ordinal = ordinal,
           .sm_count = attribute(cudaDevAttrMultiProcessorCount),
           .shared_bytes_per_block = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin),
+          .shared_bytes_per_sm = attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor),
+          .memory_bytes_per_clock =
+              bytes_per_memory_clock * attribute(cudaDevAttrMemoryClockRate) / attribute(cudaDevAttrClockRate),
           .major = major,
           .minor = minor,
           .architecture = fmt::format("sm_{}{}", major, minor)};

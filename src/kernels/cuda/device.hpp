@@ -9,8 +9,10 @@ struct Device {
   int ordinal;
   int sm_count;
   int shared_bytes_per_block;  // the most a block can have
-  int major, minor;            // compute capability
-  std::string architecture;    // "sm_90"
+  int shared_bytes_per_sm;
+  double memory_bytes_per_clock;  // at the peak rates of both; not above 0 where the driver does not say
+  int major, minor;               // compute capability
+  std::string architecture;       // "sm_90"
 };
 
 Device read_device(int ordinal);

@@ -7,6 +7,7 @@
 #include "kernels/cuda/check.hpp"
 #include "kernels/cuda/launch.hpp"
 #include "kernels/cuda/operands.hpp"
+#include "kernels/cuda/tensor_map.hpp"
 
 namespace reprofuse::cuda::exact1 {
 namespace {
@@ -24,28 +25,18 @@ std::size_t digits_bytes(std::int64_t m, std::int64_t k, std::int64_t tile_m) {
   return static_cast<std::size_t>(kDigits * round_up<std::int64_t>(m, tile_m) * round_up<std::int64_t>(k, kChunk));
 }
 
-// How the copy engine of 9.0 reads a weight matrix: boxes of 64 rows and 64 terms. All zero where alignment or format
-// leave it to other kernels.
+// Boxes of 64 rows and 64 terms, for kernels of 9.0. All zero where alignment or format leave it to other kernels.
 CUtensorMap map_of(const WeightView& weight, const std::string& name) {
-  CUtensorMap map{};
-  if (weight.dtype == DType::kF32 || !is_vector_aligned(weight.data, weight.stride * 2)) return map;
-  void* entry = nullptr;
-  cudaDriverEntryPointQueryResult found{};
-  check(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &entry, 12000, cudaEnableDefault, &found),
-        "cudaGetDriverEntryPointByVersion");
-  if (entry == nullptr || found != cudaDriverEntryPointSuccess)
-    fail(ErrorCode::kDevice, "linear '{}': the CUDA driver has no cuTensorMapEncodeTiled", name);
-  const cuuint64_t sizes[] = {static_cast<cuuint64_t>(weight.k), static_cast<cuuint64_t>(weight.n)};
-  const cuuint64_t strides[] = {static_cast<cuuint64_t>(weight.stride) * 2};
-  const cuuint32_t box[] = {64, 64}, steps[] = {1, 1};
-  const CUresult status = reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(entry)(
-      &map, CU_TENSOR_MAP_DATA_TYPE_UINT16, 2, const_cast<void*>(weight.data), sizes, strides, box, steps,
-      CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-      CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  if (status != CUDA_SUCCESS)
-    fail(ErrorCode::kDevice, "linear '{}': no tensor map for {} x {} weights with row stride {}: CUDA status {}", name,
-         weight.n, weight.k, weight.stride, static_cast<int>(status));
-  return map;
+  if (weight.dtype == DType::kF32 || !is_vector_aligned(weight.data, weight.stride * 2)) return {};
+  return tensor_map_of({.data = weight.data,
+                        .element_bytes = 2,
+                        .rows = weight.n,
+                        .columns = weight.k,
+                        .stride = weight.stride,
+                        .box_rows = 64,
+                        .box_columns = 64,
+                        .swaps_vectors = true},
+                       fmt::format("weights of linear '{}'", name));
 }
 
 }  // namespace

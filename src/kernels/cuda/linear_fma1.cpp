@@ -8,6 +8,7 @@
 #include "kernels/cuda/launch.hpp"
 #include "kernels/cuda/linear_fma1_params.hpp"
 #include "kernels/cuda/operands.hpp"
+#include "kernels/cuda/tensor_map.hpp"
 
 namespace reprofuse::cuda::fma1 {
 namespace {
@@ -15,6 +16,33 @@ namespace {
 using reprofuse::fma1::segment_count;
 
 constexpr std::int64_t kMaxK = std::int64_t{1} << 30;
+
+// All zero where alignment leaves it to other kernels.
+CUtensorMap map_of(const WeightView& weight, const std::string& name) {
+  const int bytes = static_cast<int>(dtype_bytes(weight.dtype));
+  if (!is_vector_aligned(weight.data, weight.stride * bytes)) return {};
+  return tensor_map_of({.data = weight.data,
+                        .element_bytes = bytes,
+                        .rows = weight.n,
+                        .columns = weight.k,
+                        .stride = weight.stride,
+                        .box_rows = kBoxRows,
+                        .box_columns = kBoxRowBytes / bytes,
+                        .swaps_vectors = true},
+                       fmt::format("weights of linear '{}'", name));
+}
+
+CUtensorMap map_of(const ConstMatrix& x, const Kernel& kernel, const std::string& name) {
+  return tensor_map_of({.data = x.data,
+                        .element_bytes = sizeof(float),
+                        .rows = x.rows,
+                        .columns = x.cols,
+                        .stride = x.rows == 1 ? x.cols : x.stride,  // a single row may claim any
+                        .box_rows = kernel.tile_m,
+                        .box_columns = kernel.tile_k,
+                        .swaps_vectors = false},
+                       fmt::format("activations of linear '{}'", name));
+}
 
 }  // namespace
 
@@ -33,13 +61,14 @@ CudaLinear::CudaLinear(const kernels::CudaBackend& backend, std::span<const Weig
   require_columns(name_, columns);
   require(weights[0].k <= kMaxK, "linear '{}': k = {}; the CUDA backend takes at most {}", name_, weights[0].k, kMaxK);
   for (std::size_t i = 0; i < weights.size(); ++i) require_device_memory(name_, i, weights[i].data);
+  for (const WeightView& weight : weights_) maps_.push_back(device_.major >= 9 ? map_of(weight, name_) : CUtensorMap{});
 }
 
 std::size_t CudaLinear::workspace_bytes(std::int64_t max_m) const {
   require_rows(name_, max_m);
   std::size_t most = 0;
   for (const Group& group : groups_) {
-    Problem p{.m = max_m, .k = weights_[0].k, .n = {}, .vector_loads = true};
+    Problem p{.m = max_m, .k = weights_[0].k, .n = {}, .vector_loads = true, .weight_bytes = 0};
     for (std::size_t i = 0; i < group.count; ++i) p.n.push_back(weights_[group.begin + i].n);
     if (p.k > kSegment) most = std::max(most, std::min(partial_bytes(p), kMaxPartialBytes));
   }
@@ -51,8 +80,8 @@ std::string CudaLinear::implementation() const {
 }
 
 Problem CudaLinear::problem(const kernels::LinearCall& call, const Group& group) const {
-  Problem p{.m = call.x.rows, .k = weights_[0].k, .n = {}, .vector_loads = true};
-  const std::int64_t bytes = static_cast<std::int64_t>(dtype_bytes(weights_[0].dtype));
+  const int bytes = static_cast<int>(dtype_bytes(weights_[0].dtype));
+  Problem p{.m = call.x.rows, .k = weights_[0].k, .n = {}, .vector_loads = true, .weight_bytes = bytes};
   p.vector_loads =
       p.k * bytes % 16 == 0 && p.k % 4 == 0 && is_vector_aligned(call.x.data, p.m > 1 ? call.x.stride * 4 : 0);
   for (std::size_t i = group.begin; i < group.begin + group.count; ++i) {
@@ -100,7 +129,8 @@ void CudaLinear::launch(const kernels::LinearCall& call, const Group& group, Sch
     const WeightView& weight = weights_[group.begin + i];
     const LinearOutput& output = call.outputs[group.begin + i];
     const int n = static_cast<int>(weight.n);
-    p.outputs[i] = {weight.data, output.bias, output.y.data, weight.stride, output.y.stride, n, tiles, p.columns};
+    p.outputs[i] = {maps_[group.begin + i], weight.data, output.bias, output.y.data, weight.stride,
+                    output.y.stride,        n,           tiles,       p.columns};
     tiles += ceil_div(n, kernel.tile_n);
     p.columns += n;
   }
@@ -109,8 +139,11 @@ void CudaLinear::launch(const kernels::LinearCall& call, const Group& group, Sch
   const auto stream = static_cast<cudaStream_t>(call.stream);
   const int segments = static_cast<int>(segment_count(p.k));
   const dim3 grid(ceil_div(p.m, kernel.tile_m), tiles, p.split ? segments : 1);
-  const int shared = kernel.shared_bytes + (p.split || segments == 1 ? 0 : kernel.fold_bytes);
-  check(launch_kernel(kernel.function, {grid, kernel.threads, shared, kernel.start}, p, stream), kernel.name);
+  const Placement placement = place(device_, kernel, std::int64_t{grid.x} * grid.y * grid.z, !p.split && segments > 1);
+  p.stages = placement.stages;
+  if (kernel.reads == Reads::kBoxes) p.x_map = map_of(call.x, kernel, name_);
+  check(launch_kernel(kernel.function, {grid, kernel.threads, placement.shared_bytes, kernel.start}, p, stream),
+        kernel.name);
   if (p.split) check(launch_fold_ascending(p, stream), "fold_ascending");
 }
 

@@ -1,6 +1,8 @@
 // The prepared CUDA layer, with the door that tests and ablations need: running a schedule of their choice.
 #pragma once
 
+#include <cuda.h>
+
 #include <optional>
 #include <vector>
 
@@ -37,6 +39,7 @@ class CudaLinear : public kernels::PreparedLinear {
   std::string name_;
   Device device_;
   std::vector<WeightView> weights_;
+  std::vector<CUtensorMap> maps_;  // of each weight, where boxes can be read
   std::vector<Group> groups_;
   std::vector<Kernel> kernels_;
 };

@@ -1,6 +1,7 @@
 // What every fma-1 linear kernel is given.
 #pragma once
 
+#include <cuda.h>
 #include <cuda_runtime.h>
 
 #include <cstdint>
@@ -14,7 +15,12 @@ using reprofuse::fma1::kSegment;
 
 inline constexpr int kMaxOutputs = 8;  // fused in one launch
 
+// Kernels whose copies the copy engine makes: the boxes of weights it brings, and the k-tiles on their way at once.
+inline constexpr int kBoxRows = 64, kBoxRowBytes = 128;
+inline constexpr int kFewestStages = 2, kMostStages = 4;  // with more, x would queue behind weights at the start
+
 struct Output {
+  CUtensorMap map;    // of w, for kernels whose copies the copy engine makes
   const void* w;      // [n, k]
   const float* bias;  // [n] or null
   float* y;           // [m, n]
@@ -26,7 +32,8 @@ struct Output {
 };
 
 struct Params {
-  const float* x;  // [m, k]
+  CUtensorMap x_map;  // likewise
+  const float* x;     // [m, k]
   std::int64_t x_stride;
   int m;
   int k;
@@ -36,6 +43,7 @@ struct Params {
   unsigned op;
   bool split;       // block z owns segment z alone and leaves a partial; otherwise a block folds all segments itself
   float* partials;  // [segments, m, columns]
+  int stages;       // of kernels that take as many as fit
   Record* record;
   Output outputs[kMaxOutputs];
 };

@@ -14,6 +14,14 @@ namespace reprofuse::cuda::fma1 {
 
 using reprofuse::fma1::segment_count;
 
+namespace {
+
+std::int64_t columns_of(const Problem& problem) {
+  return std::accumulate(problem.n.begin(), problem.n.end(), std::int64_t{0});
+}
+
+}  // namespace
+
 std::vector<Kernel> load_kernels(const Device& device, DType dtype) {
   const DeviceScope scope(device.ordinal);
   check(load_fold_ascending(), "loading fold_ascending");  // now, so that no run has to load it
@@ -21,26 +29,31 @@ std::vector<Kernel> load_kernels(const Device& device, DType dtype) {
                                 : dtype == DType::kF16 ? kernels_f16()
                                                        : kernels_f32();
   for (Kernel& kernel : kernels) {
-    const int most = std::min(device.shared_bytes_per_block, kernel.shared_bytes + kernel.fold_bytes);
-    check(cudaFuncSetAttribute(kernel.function, cudaFuncAttributeMaxDynamicSharedMemorySize, most),
+    cudaFuncAttributes attributes{};
+    check(cudaFuncGetAttributes(&attributes, kernel.function), "cudaFuncGetAttributes");
+    // Code made from PTX older than 9.0 knows no copy engine, whatever the device.
+    if (kernel.reads == Reads::kBoxes && (device.major < 9 || attributes.ptxVersion < 90)) continue;
+    check(cudaFuncSetAttribute(kernel.function, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               device.shared_bytes_per_block - static_cast<int>(attributes.sharedSizeBytes)),
           "cudaFuncSetAttribute");
     const auto occupancy = [&](int shared_bytes) {
       int blocks = 0;
       if (shared_bytes > device.shared_bytes_per_block) return 0;
-      check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel.function, kernel.threads, shared_bytes),
+      check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel.function, kernel.threads,
+                                                          static_cast<std::size_t>(shared_bytes)),
             "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
       return blocks;
     };
-    kernel.blocks_per_sm = occupancy(kernel.shared_bytes);
-    kernel.blocks_per_sm_fold = occupancy(kernel.shared_bytes + kernel.fold_bytes);
+    const int least = kernel.shared_bytes + kFewestStages * kernel.stage_bytes;
+    kernel.blocks_per_sm = occupancy(least);
+    kernel.blocks_per_sm_fold = occupancy(least + kernel.fold_bytes);
   }
   return kernels;
 }
 
 std::size_t partial_bytes(const Problem& problem) {
-  const std::int64_t columns = std::accumulate(problem.n.begin(), problem.n.end(), std::int64_t{0});
   std::size_t bytes = 0;
-  const bool overflows = __builtin_mul_overflow(segment_count(problem.k) * problem.m, columns, &bytes) ||
+  const bool overflows = __builtin_mul_overflow(segment_count(problem.k) * problem.m, columns_of(problem), &bytes) ||
                          __builtin_mul_overflow(bytes, sizeof(float), &bytes);
   return overflows ? SIZE_MAX : bytes;
 }
@@ -52,26 +65,47 @@ std::vector<Schedule> possible_schedules(const std::vector<Kernel>& kernels, con
       segments > 1 && segments <= kMaxGridYZ && problem.m <= kMaxGridYZ && partial_bytes(problem) <= kMaxPartialBytes;
   for (std::size_t i = 0; i < kernels.size(); ++i) {
     const Kernel& kernel = kernels[i];
-    if (kernel.vector_loads && !problem.vector_loads) continue;
+    if (kernel.reads != Reads::kSingly && !problem.vector_loads) continue;
     if ((segments > 1 ? kernel.blocks_per_sm_fold : kernel.blocks_per_sm) > 0)
       possible.push_back({static_cast<int>(i), false});
-    if (can_split && kernel.blocks_per_sm > 0) possible.push_back({static_cast<int>(i), true});
+    if (can_split && kernel.splits && kernel.blocks_per_sm > 0) possible.push_back({static_cast<int>(i), true});
   }
   invariant(!possible.empty(), "no fma-1 kernel can run this linear layer");
   return possible;
 }
 
+// Blocks that start early go where there is room, and would share a multiprocessor while others stand empty: a block
+// asks for so much shared memory that no more fit than the launch needs.
+Placement place(const Device& device, const Kernel& kernel, std::int64_t blocks, bool folds) {
+  constexpr int kReservedBytes = 1024;  // of shared memory, for every block
+  const int fixed = kernel.shared_bytes + (folds ? kernel.fold_bytes : 0);
+  const int most = folds ? kernel.blocks_per_sm_fold : kernel.blocks_per_sm;
+  if (kernel.stage_bytes == 0) return {.blocks_per_sm = most, .stages = 0, .shared_bytes = fixed};
+  const int few = folds ? kFewestStages + 1 : kFewestStages;  // a block that walks all of k must not run dry
+  auto resident = static_cast<int>(std::min<std::int64_t>(most, ceil_div<std::int64_t>(blocks, device.sm_count)));
+  for (;; --resident) {
+    const int bytes = std::min(device.shared_bytes_per_block, device.shared_bytes_per_sm / resident - kReservedBytes);
+    const int stages = std::min(kMostStages, (bytes - fixed) / kernel.stage_bytes);
+    if (stages < few && resident > 1) continue;
+    const int too_much_for_more = device.shared_bytes_per_sm / (resident + 1);
+    return {.blocks_per_sm = resident,
+            .stages = stages,
+            .shared_bytes = std::max(fixed + stages * kernel.stage_bytes, std::min(bytes, too_much_for_more))};
+  }
+}
+
 namespace {
 
 // Clocks that a launch takes before and after its work, and a fold on top of its traffic.
-constexpr double kLaunchClocks = 3400;
-constexpr double kFoldClocks = 4200;
+constexpr double kLaunchClocks = 3830;
+constexpr double kFoldClocks = 6140;
 constexpr double kFoldFloatsPerClock = 670;
+constexpr double kOfMemoryPeak = 0.76;  // that weights are read at
 
-double blocks_of(const Kernel& kernel, const Problem& problem) {
+std::int64_t blocks_of(const Kernel& kernel, const Problem& problem) {
   std::int64_t columns = 0;
   for (const std::int64_t n : problem.n) columns += ceil_div<std::int64_t>(n, kernel.tile_n);
-  return static_cast<double>(columns * ceil_div<std::int64_t>(problem.m, kernel.tile_m));
+  return columns * ceil_div<std::int64_t>(problem.m, kernel.tile_m);
 }
 
 // The clocks of one multiprocessor that works off `blocks` blocks, `resident` of them at a time.
@@ -83,15 +117,24 @@ double clocks_of(const Kernel& kernel, double blocks, int resident, double terms
   return block * (rounds * resident / std::min(kernel.rate.full, kernel.rate.alone * resident) + last);
 }
 
+// The clocks that the weights take to come from memory.
+double read_clocks(const Device& device, const Problem& problem) {
+  if (!(device.memory_bytes_per_clock > 0)) return 0;  // the driver does not say
+  const double bytes = static_cast<double>(columns_of(problem) * problem.k) * problem.weight_bytes;
+  return bytes / (kOfMemoryPeak * device.memory_bytes_per_clock);
+}
+
 double expected_clocks(const Device& device, const Kernel& kernel, const Problem& problem, bool split) {
   const auto segments = static_cast<double>(segment_count(problem.k));
   const bool folds = !split && segments > 1;
-  const double per_sm = blocks_of(kernel, problem) * (split ? segments : 1) / device.sm_count;
-  const int resident = folds ? kernel.blocks_per_sm_fold : kernel.blocks_per_sm;
+  const std::int64_t blocks = blocks_of(kernel, problem) * (split ? segment_count(problem.k) : 1);
+  const double per_sm = static_cast<double>(blocks) / device.sm_count;
+  const int resident = place(device, kernel, blocks, folds).blocks_per_sm;
   // Few blocks: the busiest multiprocessor decides. Many: they even out.
   const double busiest = per_sm <= 2.0 * resident ? std::ceil(per_sm) : per_sm + 0.25;
   const double terms = std::min<double>(static_cast<double>(problem.k), split ? reprofuse::fma1::kSegment : 1e18);
-  const double clocks = kLaunchClocks + clocks_of(kernel, busiest, resident, terms);
+  const double clocks =
+      kLaunchClocks + std::max(clocks_of(kernel, busiest, resident, terms), read_clocks(device, problem));
   if (!split) return clocks;
   const double floats = static_cast<double>(partial_bytes(problem)) / sizeof(float);
   return clocks + kFoldClocks + 2 * floats / kFoldFloatsPerClock;

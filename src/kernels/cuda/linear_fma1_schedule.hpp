@@ -20,6 +20,13 @@ struct Rate {
   double alone;  // with one
 };
 
+// How a kernel reads its operands.
+enum class Reads {
+  kSingly,   // whatever their alignment
+  kVectors,  // needs 16-byte aligned rows and k a multiple of 16 bytes
+  kBoxes,    // likewise, and the copy engine of compute capability 9.0 and later
+};
+
 struct Kernel {
   const char* name;
   const void* function;
@@ -27,12 +34,15 @@ struct Kernel {
   int tile_n;
   int threads;
   Start start;
-  bool vector_loads;  // needs 16-byte aligned rows and k a multiple of 16 bytes
+  Reads reads;
+  bool splits;  // a block can own one segment
   int shared_bytes;
-  int fold_bytes;  // more shared memory, when a block folds several segments itself
+  int fold_bytes;   // more shared memory, when a block folds several segments itself
+  int stage_bytes;  // and for each stage, of a kernel that takes as many as fit; 0: it has its own
+  int tile_k;       // of kBoxes
   Rate rate;
-  int blocks_per_sm = 0;       // on the device, when a block owns one segment
-  int blocks_per_sm_fold = 0;  // likewise when it folds; 0: does not fit
+  int blocks_per_sm = 0;       // on the device at most, when a block owns one segment; 0: does not run there
+  int blocks_per_sm_fold = 0;  // likewise when it folds
 };
 
 std::vector<Kernel> kernels_bf16();
@@ -48,12 +58,21 @@ struct Problem {
   std::int64_t k;
   std::vector<std::int64_t> n;  // of each output of the launch
   bool vector_loads;            // the operands allow them
+  int weight_bytes;             // of one
 };
 
 struct Schedule {
   int kernel;  // index into the table
   bool split;  // one segment per block, then a fold kernel
 };
+
+// What a launch of so many blocks asks for.
+struct Placement {
+  int blocks_per_sm;
+  int stages;
+  int shared_bytes;
+};
+Placement place(const Device& device, const Kernel& kernel, std::int64_t blocks, bool folds);
 
 // Every schedule that can run the problem on the device.
 std::vector<Schedule> possible_schedules(const std::vector<Kernel>& kernels, const Problem& problem);

@@ -1,0 +1,23 @@
+// How the copy engine of compute capability 9.0 and later sees a matrix in device memory: as boxes of rows and columns.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <string>
+
+namespace reprofuse::cuda {
+
+struct BoxedMatrix {
+  const void* data;  // rows start on 16 bytes
+  int element_bytes;
+  std::int64_t rows, columns, stride;
+  int box_rows, box_columns;
+  bool
+      swaps_vectors;  // in the box, 16-byte vector v of row r lies at v ^ r % 8: 8 rows of 128 bytes meet no bank twice
+};
+
+// `what` is what the matrix is, for an error.
+CUtensorMap tensor_map_of(const BoxedMatrix& matrix, const std::string& what);
+
+}  // namespace reprofuse::cuda
