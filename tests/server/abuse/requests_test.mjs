@@ -15,6 +15,7 @@ import {
 } from "./setup.mjs";
 
 const shared = shared_server();
+const LONG = Number(process.env.REPROFUSE_LONG_PROMPT ?? 10_000_000); // bytes
 const CLOSE = { Connection: "close" };
 const ask = async (bytes) => parse_answer(await say(shared.port, bytes));
 const refuse = async (body, status = 400, code = undefined) =>
@@ -85,21 +86,21 @@ for (const [field, value] of [
     refuse({ prompt: "a", max_tokens: 1, [field]: value }));
 }
 
-test("a prompt of 10 MB is refused because of its tokens", async () => {
-  await refuse({ prompt: "word ".repeat(2_000_000), max_tokens: 1 }, 400, "context_length_exceeded");
+test("a prompt of megabytes is refused because of its tokens", async () => {
+  await refuse({ prompt: "word ".repeat(LONG / 5), max_tokens: 1 }, 400, "context_length_exceeded");
 });
 
-test("a prompt of 10 MB without a space is refused because of its tokens", async () => {
-  await refuse({ prompt: "x".repeat(10_000_000), max_tokens: 1 }, 400, "context_length_exceeded");
+test("a prompt of megabytes without a space is refused because of its tokens", async () => {
+  await refuse({ prompt: "x".repeat(LONG), max_tokens: 1 }, 400, "context_length_exceeded");
 });
 
-test("a message of 10 MB is refused because of its tokens", async () => {
-  const body = { messages: [{ role: "user", content: "7".repeat(10_000_000) }] };
+test("a message of megabytes is refused because of its tokens", async () => {
+  const body = { messages: [{ role: "user", content: "7".repeat(LONG) }] };
   assert_error(await request(shared.url, CHAT, { body }), 400, "context_length_exceeded");
 });
 
-test("4 million token ids are refused because of their number", async () => {
-  await refuse({ prompt: Array(4_000_000).fill(84), max_tokens: 1 }, 400, "context_length_exceeded");
+test("millions of token ids are refused because of their number", async () => {
+  await refuse({ prompt: Array(LONG / 2.5).fill(84), max_tokens: 1 }, 400, "context_length_exceeded");
 });
 
 test("more prompts than a request may have are refused", () =>
