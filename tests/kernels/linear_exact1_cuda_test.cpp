@@ -49,8 +49,14 @@ TEST(LinearExact1Schedule, LongRowsAreTakenInParts) {
 // Forty tiles in clusters of three have fewer chunks each than in clusters of two; but where the device holds only 39
 // such clusters, the last tile would wait for all others.
 TEST(LinearExact1Schedule, ClustersThatDoNotFitTheDeviceAreLeftOut) {
-  const cuda::Device device{
-      .ordinal = 0, .sm_count = 132, .shared_bytes_per_block = 0, .shared_bytes_per_sm = 0, .memory_bytes_per_clock = 0, .major = 9, .minor = 0, .architecture = "sm_90"};
+  const cuda::Device device{.ordinal = 0,
+                            .sm_count = 132,
+                            .shared_bytes_per_block = 0,
+                            .shared_bytes_per_sm = 0,
+                            .memory_bytes_per_clock = 0,
+                            .major = 9,
+                            .minor = 0,
+                            .architecture = "sm_90"};
   std::vector<cuda::exact1::Kernel> kernels = {kernel_of(cuda::exact1::Exchange::kCluster)};
   const cuda::exact1::Problem problem{.m = 1, .k = 3072, .n = {40 * 64}, .vector_loads = false};
   kernels[0].at_once = {132, 66, 40, 30, 22, 17, 15, 0};
