@@ -11,6 +11,7 @@
 
 #include "kernels/cuda/backend.hpp"
 #include "kernels/cuda/linear_fma1.hpp"
+#include "kernels/cuda/linear_fma1_params.hpp"
 #include "kernels/linear_cuda_case.hpp"
 #include "kernels/reference/linear.hpp"
 #include "numerics/widen.hpp"
@@ -24,6 +25,7 @@ namespace reprofuse {
 namespace {
 
 using cuda::fma1::CudaLinear;
+using cuda::fma1::Kernel;
 using cuda::fma1::Schedule;
 using study::DeviceBuffer;
 using test::Case;
@@ -87,11 +89,24 @@ TEST_F(LinearCuda, EveryScheduleHasTheReferenceBitsAtRaggedShapes) {
       }
 }
 
+// Sets of warps that take segments in turn hand the total on more than once round, and blocks that share a
+// multiprocessor have fewer stages.
+TEST_F(LinearCuda, EveryScheduleHasTheReferenceBitsOverManySegmentsAndBlocks) {
+  for (const DType dtype : kDTypes) {
+    Case long_rows{.m = 5, .n = 130, .k = 3080, .dtype = dtype};
+    expect_every_schedule_matches(long_rows);
+    Case many_rows{.m = 5, .n = 20'000, .k = 1088, .dtype = dtype};
+    expect_every_schedule_matches(many_rows);
+  }
+}
+
 TEST_F(LinearCuda, StridedAndUnalignedRowsHaveTheReferenceBits) {
   for (const DType dtype : kDTypes)
     for (const std::int64_t m : {1, 7, 33, 130}) {
       Case padded{.m = m, .n = 70, .k = 640, .dtype = dtype, .x_padding = 4, .w_padding = 8, .y_padding = 3};
       expect_every_schedule_matches(padded);
+      Case odd_x{.m = m, .n = 70, .k = 640, .dtype = dtype, .x_padding = 1};  // of a single row, any stride will do
+      expect_every_schedule_matches(odd_x);
       Case odd{.m = m, .n = 70, .k = 640, .dtype = dtype, .x_padding = 1, .w_padding = 3, .y_padding = 5};
       expect_every_schedule_matches(odd);
       Case shifted{.m = m, .n = 70, .k = 640, .dtype = dtype, .x_offset = 1, .w_offset = 1};
@@ -271,6 +286,46 @@ TEST_F(LinearCuda, AlteredOrdersWouldBeCaught) {
     const auto difference = study::first_difference({got.data(), c.m, c.n, c.n}, {altered.data(), c.m, c.n, c.n});
     EXPECT_EQ(difference.has_value(), alteration != Alteration::kNone) << static_cast<int>(alteration);
   }
+}
+
+// Needs no device: what a launch asks for follows from numbers.
+TEST(LinearFma1Schedule, BlocksGetTheStagesThatFitAndAMultiprocessorNoMoreBlocksThanItNeeds) {
+  constexpr int kReserved = 1024;
+  int placed = 0;
+  for (const int kib : {227, 99}) {  // of a block, on compute capability 9.0 and 12.0
+    const cuda::Device device{.ordinal = 0,
+                              .sm_count = 132,
+                              .shared_bytes_per_block = kib * 1024,
+                              .shared_bytes_per_sm = kib * 1024 + kReserved,
+                              .reserved_shared_bytes_per_block = kReserved,
+                              .memory_bytes_per_clock = 0,
+                              .major = 9,
+                              .minor = 0,
+                              .architecture = "sm_90"};
+    for (std::vector<Kernel> table : {cuda::fma1::kernels_bf16(), cuda::fma1::kernels_f16(), cuda::fma1::kernels_f32()})
+      for (Kernel& kernel : table)
+        for (const bool folds : {false, true}) {
+          if (kernel.stage_bytes == 0) continue;
+          const int fixed = kernel.shared_bytes + (folds ? kernel.fold_bytes : 0);
+          const int least = fixed + cuda::fma1::kFewestStages * kernel.stage_bytes;
+          kernel.blocks_per_sm = kernel.blocks_per_sm_fold = device.shared_bytes_per_sm / (least + kReserved);
+          if (kernel.blocks_per_sm == 0) continue;
+          for (const std::int64_t blocks : {1, 131, 132, 133, 264, 265, 1000}) {
+            const auto place = cuda::fma1::place(device, kernel, blocks, folds);
+            const std::string what = fmt::format("{}, {} KiB, {} blocks", kernel.name, kib, blocks);
+            EXPECT_GE(place.stages, cuda::fma1::kFewestStages) << what;
+            EXPECT_LE(place.stages, cuda::fma1::kMostStages) << what;
+            EXPECT_GE(place.shared_bytes, fixed + place.stages * kernel.stage_bytes) << what;
+            EXPECT_LE(place.shared_bytes, device.shared_bytes_per_block) << what;
+            EXPECT_LE(place.blocks_per_sm, (blocks + 131) / 132) << what;
+            const int per_block = place.shared_bytes + kReserved;
+            EXPECT_LE(place.blocks_per_sm * per_block, device.shared_bytes_per_sm) << what;
+            EXPECT_GT((place.blocks_per_sm + 1) * per_block, device.shared_bytes_per_sm) << what << ": more would fit";
+            ++placed;
+          }
+        }
+  }
+  EXPECT_GT(placed, 300);
 }
 
 }  // namespace

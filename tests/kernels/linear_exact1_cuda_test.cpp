@@ -53,6 +53,7 @@ TEST(LinearExact1Schedule, ClustersThatDoNotFitTheDeviceAreLeftOut) {
                             .sm_count = 132,
                             .shared_bytes_per_block = 0,
                             .shared_bytes_per_sm = 0,
+                            .reserved_shared_bytes_per_block = 0,
                             .memory_bytes_per_clock = 0,
                             .major = 9,
                             .minor = 0,

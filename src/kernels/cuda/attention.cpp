@@ -115,7 +115,7 @@ GridShape cluster_shape(dim3 grid, const AttentionKernel& kernel, int blocks) {
   return {.grid = grid, .threads = kernel.threads, .shared_bytes = kernel.shared_bytes, .cluster = blocks};
 }
 
-// How many clusters of a kernel a device holds never changes, so the driver is asked once, whichever thread is first.
+// How many clusters of a kernel a device holds never changes, so one answer of the driver is enough for all threads.
 class KnownClusters {
  public:
   int at_once(int ordinal, const AttentionKernel& kernel, int blocks) {
@@ -124,7 +124,9 @@ class KnownClusters {
     if (const auto known = counts_.find(key); known != counts_.end()) return known->second;
     const DeviceScope device(ordinal);
     const dim3 one_cluster(static_cast<unsigned>(blocks));
-    return counts_[key] = clusters_at_once(kernel.function, cluster_shape(one_cluster, kernel, blocks));
+    const int clusters = clusters_at_once(kernel.function, cluster_shape(one_cluster, kernel, blocks));
+    if (clusters > 0) counts_.emplace(key, clusters);  // none may be a failure that passes, so it is asked again
+    return clusters;
   }
 
  private:

@@ -12,15 +12,17 @@ Device read_device(int ordinal) {
   };
   const int major = attribute(cudaDevAttrComputeCapabilityMajor), minor = attribute(cudaDevAttrComputeCapabilityMinor);
   const double bytes_per_memory_clock = 2.0 * attribute(cudaDevAttrGlobalMemoryBusWidth) / 8;
-  return {.ordinal = ordinal,
-          .sm_count = attribute(cudaDevAttrMultiProcessorCount),
-          .shared_bytes_per_block = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin),
-          .shared_bytes_per_sm = attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor),
-          .memory_bytes_per_clock =
-              bytes_per_memory_clock * attribute(cudaDevAttrMemoryClockRate) / attribute(cudaDevAttrClockRate),
-          .major = major,
-          .minor = minor,
-          .architecture = fmt::format("sm_{}{}", major, minor)};
+  const int clock = attribute(cudaDevAttrClockRate);
+  return {
+      .ordinal = ordinal,
+      .sm_count = attribute(cudaDevAttrMultiProcessorCount),
+      .shared_bytes_per_block = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin),
+      .shared_bytes_per_sm = attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor),
+      .reserved_shared_bytes_per_block = attribute(cudaDevAttrReservedSharedMemoryPerBlock),
+      .memory_bytes_per_clock = clock > 0 ? bytes_per_memory_clock * attribute(cudaDevAttrMemoryClockRate) / clock : 0,
+      .major = major,
+      .minor = minor,
+      .architecture = fmt::format("sm_{}{}", major, minor)};
 }
 
 }  // namespace reprofuse::cuda

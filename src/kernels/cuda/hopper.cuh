@@ -31,6 +31,7 @@ __device__ inline void arrive_expecting(std::uint64_t* barrier, std::uint32_t by
                : "memory");
 }
 
+// What threads of this block wrote before they arrived, and what copies brought, can be read after.
 __device__ inline void wait_phase(std::uint64_t* barrier, std::uint32_t parity) {
   asm volatile(
       "{\n.reg .pred done;\n"

@@ -36,7 +36,7 @@ CUtensorMap map_of(const WeightView& weight, const std::string& name) {
                         .box_rows = 64,
                         .box_columns = 64,
                         .swaps_vectors = true},
-                       fmt::format("weights of linear '{}'", name));
+                       "weights", name);
 }
 
 }  // namespace

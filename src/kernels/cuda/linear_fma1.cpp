@@ -29,7 +29,7 @@ CUtensorMap map_of(const WeightView& weight, const std::string& name) {
                         .box_rows = kBoxRows,
                         .box_columns = kBoxRowBytes / bytes,
                         .swaps_vectors = true},
-                       fmt::format("weights of linear '{}'", name));
+                       "weights", name);
 }
 
 CUtensorMap map_of(const ConstMatrix& x, const Kernel& kernel, const std::string& name) {
@@ -41,7 +41,7 @@ CUtensorMap map_of(const ConstMatrix& x, const Kernel& kernel, const std::string
                         .box_rows = kernel.tile_m,
                         .box_columns = kernel.tile_k,
                         .swaps_vectors = false},
-                       fmt::format("activations of linear '{}'", name));
+                       "activations", name);
 }
 
 }  // namespace
@@ -61,6 +61,7 @@ CudaLinear::CudaLinear(const kernels::CudaBackend& backend, std::span<const Weig
   require_columns(name_, columns);
   require(weights[0].k <= kMaxK, "linear '{}': k = {}; the CUDA backend takes at most {}", name_, weights[0].k, kMaxK);
   for (std::size_t i = 0; i < weights.size(); ++i) require_device_memory(name_, i, weights[i].data);
+  const DeviceScope scope(device_.ordinal);
   for (const WeightView& weight : weights_) maps_.push_back(device_.major >= 9 ? map_of(weight, name_) : CUtensorMap{});
 }
 

@@ -20,8 +20,6 @@ Kernel rows_kernel(const char* name, Rate rate) {
           .splits = true,
           .shared_bytes = S::kSharedBytes,
           .fold_bytes = 0,
-          .stage_bytes = 0,
-          .tile_k = S::kTileK,
           .rate = rate};
 }
 
@@ -37,8 +35,6 @@ Kernel tiles_kernel(const char* name, Rate rate) {
           .splits = true,
           .shared_bytes = S::kSharedBytes,
           .fold_bytes = S::kTotalBytes,
-          .stage_bytes = 0,
-          .tile_k = S::kTileK,
           .rate = rate};
 }
 
@@ -54,9 +50,9 @@ Kernel stream_kernel(const char* name, Rate rate) {
           .splits = S::kSets == 1,
           .shared_bytes = S::kBarrierBytes,
           .fold_bytes = S::kTotalBytes,
+          .rate = rate,
           .stage_bytes = S::kStageBytes,
-          .tile_k = S::kTileK,
-          .rate = rate};
+          .tile_k = S::kTileK};
 }
 
 // Rates as bench/linear_schedules measured them on an H200 with BF16 weights. Where memory binds several kernels alike,

@@ -33,9 +33,7 @@ std::vector<Kernel> load_kernels(const Device& device, DType dtype) {
     check(cudaFuncGetAttributes(&attributes, kernel.function), "cudaFuncGetAttributes");
     // Code made from PTX older than 9.0 knows no copy engine, whatever the device.
     if (kernel.reads == Reads::kBoxes && (device.major < 9 || attributes.ptxVersion < 90)) continue;
-    check(cudaFuncSetAttribute(kernel.function, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               device.shared_bytes_per_block - static_cast<int>(attributes.sharedSizeBytes)),
-          "cudaFuncSetAttribute");
+    check(allow_shared_bytes(kernel.function, attributes), "cudaFuncSetAttribute");
     const auto occupancy = [&](int shared_bytes) {
       int blocks = 0;
       if (shared_bytes > device.shared_bytes_per_block) return 0;
@@ -77,14 +75,16 @@ std::vector<Schedule> possible_schedules(const std::vector<Kernel>& kernels, con
 // Blocks that start early go where there is room, and would share a multiprocessor while others stand empty: a block
 // asks for so much shared memory that no more fit than the launch needs.
 Placement place(const Device& device, const Kernel& kernel, std::int64_t blocks, bool folds) {
-  constexpr int kReservedBytes = 1024;  // of shared memory, for every block
   const int fixed = kernel.shared_bytes + (folds ? kernel.fold_bytes : 0);
   const int most = folds ? kernel.blocks_per_sm_fold : kernel.blocks_per_sm;
   if (kernel.stage_bytes == 0) return {.blocks_per_sm = most, .stages = 0, .shared_bytes = fixed};
   const int few = folds ? kFewestStages + 1 : kFewestStages;  // a block that walks all of k must not run dry
   auto resident = static_cast<int>(std::min<std::int64_t>(most, ceil_div<std::int64_t>(blocks, device.sm_count)));
+  invariant(resident > 0, "a kernel that does not run, or a launch of no blocks");
   for (;; --resident) {
-    const int bytes = std::min(device.shared_bytes_per_block, device.shared_bytes_per_sm / resident - kReservedBytes);
+    constexpr int kUnit = 128;  // shared memory is given out in such pieces
+    const int share = device.shared_bytes_per_sm / resident / kUnit * kUnit - device.reserved_shared_bytes_per_block;
+    const int bytes = std::min(device.shared_bytes_per_block, share);
     const int stages = std::min(kMostStages, (bytes - fixed) / kernel.stage_bytes);
     if (stages < few && resident > 1) continue;
     const int too_much_for_more = device.shared_bytes_per_sm / (resident + 1);
@@ -119,7 +119,7 @@ double clocks_of(const Kernel& kernel, double blocks, int resident, double terms
 
 // The clocks that the weights take to come from memory.
 double read_clocks(const Device& device, const Problem& problem) {
-  if (!(device.memory_bytes_per_clock > 0)) return 0;  // the driver does not say
+  if (device.memory_bytes_per_clock == 0) return 0;  // the driver does not say
   const double bytes = static_cast<double>(columns_of(problem) * problem.k) * problem.weight_bytes;
   return bytes / (kOfMemoryPeak * device.memory_bytes_per_clock);
 }

@@ -37,10 +37,10 @@ struct Kernel {
   Reads reads;
   bool splits;  // a block can own one segment
   int shared_bytes;
-  int fold_bytes;   // more shared memory, when a block folds several segments itself
-  int stage_bytes;  // and for each stage, of a kernel that takes as many as fit; 0: it has its own
-  int tile_k;       // of kBoxes
+  int fold_bytes;  // more shared memory, when a block folds several segments itself
   Rate rate;
+  int stage_bytes = 0;         // more shared memory for each stage, of a kernel that takes as many as fit
+  int tile_k = 0;              // of kBoxes
   int blocks_per_sm = 0;       // on the device at most, when a block owns one segment; 0: does not run there
   int blocks_per_sm_fold = 0;  // likewise when it folds
 };
@@ -66,7 +66,7 @@ struct Schedule {
   bool split;  // one segment per block, then a fold kernel
 };
 
-// What a launch of so many blocks asks for.
+// What a launch of so many blocks, one at least, asks for. The kernel runs on the device.
 struct Placement {
   int blocks_per_sm;
   int stages;

@@ -90,7 +90,7 @@ struct Segments {
   int first, end;
 
   __device__ Segments(const Params& p, int set) {
-    first = p.split ? blockIdx.z + set : set;
+    first = p.split ? blockIdx.z : set;
     end = p.split ? blockIdx.z + 1 : ceil_div(p.k, kSegment);
   }
 

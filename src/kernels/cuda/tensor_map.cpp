@@ -17,7 +17,7 @@ decltype(&cuTensorMapEncodeTiled) find_encoder() {
 
 }  // namespace
 
-CUtensorMap tensor_map_of(const BoxedMatrix& matrix, const std::string& what) {
+CUtensorMap tensor_map_of(const BoxedMatrix& matrix, const char* what, const std::string& name) {
   static const auto encode = find_encoder();
   const cuuint64_t sizes[] = {static_cast<cuuint64_t>(matrix.columns), static_cast<cuuint64_t>(matrix.rows)};
   const cuuint64_t strides[] = {static_cast<cuuint64_t>(matrix.stride * matrix.element_bytes)};
@@ -30,8 +30,8 @@ CUtensorMap tensor_map_of(const BoxedMatrix& matrix, const std::string& what) {
              matrix.swaps_vectors ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_NONE,
              CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (status != CUDA_SUCCESS)
-    fail(ErrorCode::kDevice, "{}: no tensor map for {} x {} elements with row stride {}: CUDA status {}", what,
-         matrix.rows, matrix.columns, matrix.stride, static_cast<int>(status));
+    fail(ErrorCode::kDevice, "{} of linear '{}': no tensor map for {} x {} elements with row stride {}: CUDA status {}",
+         what, name, matrix.rows, matrix.columns, matrix.stride, static_cast<int>(status));
   return map;
 }
 

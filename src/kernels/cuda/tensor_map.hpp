@@ -13,11 +13,11 @@ struct BoxedMatrix {
   int element_bytes;
   std::int64_t rows, columns, stride;
   int box_rows, box_columns;
-  bool
-      swaps_vectors;  // in the box, 16-byte vector v of row r lies at v ^ r % 8: 8 rows of 128 bytes meet no bank twice
+  // In a box, 16-byte vector v of row r lies at v ^ r % 8, so that reads of 8 rows of 128 bytes meet no bank twice.
+  bool swaps_vectors;
 };
 
-// `what` is what the matrix is, for an error.
-CUtensorMap tensor_map_of(const BoxedMatrix& matrix, const std::string& what);
+// An error names the matrix: `what` it is of linear layer `name`.
+CUtensorMap tensor_map_of(const BoxedMatrix& matrix, const char* what, const std::string& name);
 
 }  // namespace reprofuse::cuda
