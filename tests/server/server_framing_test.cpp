@@ -23,7 +23,7 @@ class ServerFraming : public testing::Test {
     return "POST " + path + " HTTP/1.1\r\nHost: " + host + "\r\nContent-Type: application/json\r\n" + lines + "\r\n";
   }
 
-  // One answer to the request, at once and with this status, and none to what follows it.
+  // One answer to the request, with this status, then the end of the connection: what follows has no answer.
   static void expect_only_answer(const TestServer& server, const std::string& request, const std::string& status) {
     RawClient client(server.port());
     client.send(request + kHidden);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <thread>
 
 #include "server/server_test_support.hpp"
 
@@ -37,7 +38,20 @@ class StreamFeed : public testing::Test {
   Metrics metrics_;
 };
 
-TEST_F(StreamFeed, WaitsForAllPromptsAtOnceAndNoLongerThanItMust) {
+TEST_F(StreamFeed, WakesUpWhenNewsComes) {
+  auto first = service_.submit(prompts(1, 900)[0]);
+  ASSERT_TRUE(soon([&] { return service_.stats().running == 1; }));
+  AnswerFeed feed(service_, prompts(3, 2), metrics_, Clock::now());
+  const std::jthread leaves_soon([&] {
+    std::this_thread::sleep_for(milliseconds(40));
+    first.reset();  // the engine is free for the others
+  });
+  const auto begin = Clock::now();
+  EXPECT_TRUE(feed.next(kPatience));
+  EXPECT_LT(Clock::now() - begin, kPatience / 2);
+}
+
+TEST_F(StreamFeed, WithoutNewsItWaitsAsLongAsItMay) {
   const auto first = service_.submit(prompts(1, 900)[0]);
   ASSERT_TRUE(soon([&] { return service_.stats().running == 1; }));
   AnswerFeed feed(service_, prompts(3, 2), metrics_, Clock::now());

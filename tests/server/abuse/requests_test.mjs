@@ -86,20 +86,20 @@ for (const [field, value] of [
     refuse({ prompt: "a", max_tokens: 1, [field]: value }));
 }
 
-test("a prompt of megabytes is refused because of its tokens", async () => {
+test(`a prompt of ${LONG / 1e6} MB is refused because of its tokens`, async () => {
   await refuse({ prompt: "word ".repeat(LONG / 5), max_tokens: 1 }, 400, "context_length_exceeded");
 });
 
-test("a prompt of megabytes without a space is refused because of its tokens", async () => {
+test(`a prompt of ${LONG / 1e6} MB without a space is refused because of its tokens`, async () => {
   await refuse({ prompt: "x".repeat(LONG), max_tokens: 1 }, 400, "context_length_exceeded");
 });
 
-test("a message of megabytes is refused because of its tokens", async () => {
+test(`a message of ${LONG / 1e6} MB is refused because of its tokens`, async () => {
   const body = { messages: [{ role: "user", content: "7".repeat(LONG) }] };
   assert_error(await request(shared.url, CHAT, { body }), 400, "context_length_exceeded");
 });
 
-test("millions of token ids are refused because of their number", async () => {
+test(`${LONG / 2.5} token ids are refused because of their number`, async () => {
   await refuse({ prompt: Array(LONG / 2.5).fill(84), max_tokens: 1 }, 400, "context_length_exceeded");
 });
 
