@@ -64,7 +64,7 @@ TEST(RandomCheckpoint, RefusesWhatCannotBeWritten) {
   RandomCheckpoint random;
   random.config = small_config(checkpoint::Architecture::kLlama);
   random.shards = 0;
-  const checkpoint::TemporaryFolder folder;
+  const TemporaryFolder folder;
   EXPECT_EQ(checkpoint::error_of([&] { write_random_checkpoint(folder.path(), random, pool); }),
             folder.path() + ": 30 tensors cannot be put into 0 shards");
   random.shards = 1;

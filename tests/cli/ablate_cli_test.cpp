@@ -37,18 +37,19 @@ TEST(AblateCommand, AFileThatCannotBeWrittenIsAnErrorBeforeAnythingRuns) {
 }
 
 TEST(AblateCommand, WritesTheSameExperimentAsTextJsonAndAPage) {
-  const std::string json_path = temp_path("r3.json"), page_path = temp_path("r3.html");
+  const TemporaryFolder folder;
+  const std::string json_path = folder.file("r3.json"), page_path = folder.file("r3.html");
   const Finished run = reprofuse("ablate r3 --json '" + json_path + "' --report '" + page_path + "'");
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_TRUE(contains(run.out, "## R3: deterministic split-K\n\ncpu ")) << run.out;
   EXPECT_TRUE(contains(run.out, "- holds: parts merged in order give one result in 50 runs, on 6 of 6")) << run.out;
   EXPECT_FALSE(contains(run.out, "DOES NOT HOLD")) << run.out;
-  const auto json = nlohmann::json::parse(read_text(json_path));
+  const auto json = nlohmann::json::parse(read_whole_file(json_path));
   ASSERT_EQ(json["experiments"].size(), 1U);
   const auto& merged = json["experiments"][0]["tables"][0]["rows"];
   ASSERT_EQ(merged.size(), 6U);
   for (const auto& row : merged) EXPECT_EQ(row["ordered"], 1) << row;
-  EXPECT_TRUE(contains(read_text(page_path), "<h2>R3: deterministic split-K</h2>"));
+  EXPECT_TRUE(contains(read_whole_file(page_path), "<h2>R3: deterministic split-K</h2>"));
 }
 
 TEST(AblateCommand, CudaWithoutADeviceIsAnErrorThatSaysWhy) {
@@ -65,11 +66,12 @@ TEST(AblateCommand, CudaWithoutADeviceIsAnErrorThatSaysWhy) {
 }
 
 TEST(BenchLinearCommand, DrawsAPlotWithBothFloors) {
-  const std::string path = temp_path("plot.svg");
+  const TemporaryFolder folder;
+  const std::string path = folder.file("plot.svg");
   const Finished run =
       reprofuse("bench linear --shapes 64x128 --m 1 --numerics fma-1 --threads 1 --plot '" + path + "'");
   ASSERT_EQ(run.status, 0) << run.err;
-  const std::string svg = read_text(path);
+  const std::string svg = read_whole_file(path);
   for (const char* part : {"<svg ", ">64 x 128</text>", ">fma-1</text>", ">memory floor</text>", ">FMA floor</text>"})
     EXPECT_TRUE(contains(svg, part)) << part;
 }

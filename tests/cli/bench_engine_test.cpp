@@ -17,7 +17,8 @@ std::string engine_arguments(const std::string& more) {
 }
 
 TEST(BenchEngineCommand, MeasuresEveryNumericsAtEveryBatchAndWritesThemAsJson) {
-  const std::string path = temp_path("engine.json");
+  const TemporaryFolder folder;
+  const std::string path = folder.file("engine.json");
   const Finished run =
       reprofuse(engine_arguments("--tokens 12 --batch 1,3 --numerics exact-1,fma-1 --json '" + path + "'"));
   ASSERT_EQ(run.status, 0) << run.err;
@@ -26,7 +27,7 @@ TEST(BenchEngineCommand, MeasuresEveryNumericsAtEveryBatchAndWritesThemAsJson) {
       << run.out;
   EXPECT_TRUE(contains(run.out, "outside: the part of a step that is not the model's; below 0 where")) << run.out;
   EXPECT_FALSE(contains(run.out, "Times the tokens/s of layercast")) << "which was not asked for: " << run.out;
-  const Json json = Json::parse(read_text(path));
+  const Json json = Json::parse(read_whole_file(path));
   EXPECT_EQ(json["version"], REPROFUSE_VERSION);
   EXPECT_EQ(json["prompt"], 20);
   ASSERT_EQ(json["rows"].size(), 4U);
@@ -49,13 +50,14 @@ TEST(BenchEngineCommand, MeasuresEveryNumericsAtEveryBatchAndWritesThemAsJson) {
 }
 
 TEST(BenchEngineCommand, TheBaselineIsComparedWithWhereverItStandsInTheList) {
-  const std::string path = temp_path("engine.json");
+  const TemporaryFolder folder;
+  const std::string path = folder.file("engine.json");
   const Finished run =
       reprofuse(engine_arguments("--tokens 12 --batch 2 --numerics fma-1,layercast --json '" + path + "'"));
   if (run.status == 1 && contains(run.err, "OpenBLAS")) GTEST_SKIP() << run.err;
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_TRUE(contains(run.out, "Times the tokens/s of layercast\nbatch              2\nfma-1")) << run.out;
-  const Json rows = Json::parse(read_text(path))["rows"];
+  const Json rows = Json::parse(read_whole_file(path))["rows"];
   EXPECT_DOUBLE_EQ(rows[0]["times_layercast"].get<double>(),
                    rows[0]["tokens_per_second"].get<double>() / rows[1]["tokens_per_second"].get<double>());
   EXPECT_EQ(rows[1]["times_layercast"], 1.0);

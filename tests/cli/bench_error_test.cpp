@@ -13,12 +13,13 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 TEST(BenchErrorCommand, WritesTheSeededRowsAndTheModels) {
-  const std::string path = temp_path("error.json");
+  const TemporaryFolder folder;
+  const std::string path = folder.file("error.json");
   const Finished run = reprofuse("bench error --k 96 --numerics fma-1 --threads 2 --json '" + path + "'");
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_TRUE(contains(run.out, "Relative rms error against exact sums on cpu ")) << run.out;
   EXPECT_TRUE(contains(run.out, "one of 1000 sigma Gaussian, 0 there    96 ")) << run.out;
-  const Json json = Json::parse(read_text(path));
+  const Json json = Json::parse(read_whole_file(path));
   EXPECT_EQ(json["version"], REPROFUSE_VERSION);
   ASSERT_EQ(json["seeded"].size(), 9U);
   for (const Json& row : json["seeded"]) {

@@ -19,13 +19,14 @@ std::vector<std::string> names_in(const Json& object) {
 }
 
 TEST(BenchCommand, MeasuresEveryBatchSizeAndWritesThemAsJson) {
-  const std::string path = temp_path("bench.json");
+  const TemporaryFolder folder;
+  const std::string path = folder.file("bench.json");
   const Finished run =
       reprofuse("bench linear --shapes 256x512 --m 1,3 --isa scalar --threads 1 --json '" + path + "'");
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_TRUE(contains(run.out, "Contract fma-1 on cpu scalar")) << run.out;
   EXPECT_FALSE(contains(run.out, "vs bf16")) << "the CPU has no BF16 baseline, hence no such column: " << run.out;
-  const Json json = Json::parse(read_text(path));
+  const Json json = Json::parse(read_whole_file(path));
   EXPECT_EQ(json["version"], REPROFUSE_VERSION);
   ASSERT_EQ(json["runs"].size(), 1U);
   const Json& bench = json["runs"][0];
@@ -70,7 +71,8 @@ TEST(BenchCommand, AFileThatCannotBeWrittenIsAnErrorBeforeAnythingIsMeasured) {
 
 // One run for both claims, since a run takes seconds.
 TEST(BenchCommand, TheFmaFloorIsShownWhereItIsOneAndABusyMachineIsTold) {
-  const std::string path = temp_path("bench.json");
+  const TemporaryFolder folder;
+  const std::string path = folder.file("bench.json");
   const std::string busy = "sh -c 'while :; do :; done' & busy=$!; trap 'kill $busy' EXIT; ";
   const std::string options = "--shapes 64x128 --m 1 --numerics fma-1,exact-1 --threads 1 --json '" + path + "'";
   const Finished run = reprofuse("bench linear " + options, busy);
@@ -79,7 +81,7 @@ TEST(BenchCommand, TheFmaFloorIsShownWhereItIsOneAndABusyMachineIsTold) {
   EXPECT_FALSE(contains(run.out, "other programs")) << run.out;
   EXPECT_TRUE(contains(run.out, "of the peak FMA rate; 1 is the floor")) << run.out;
   EXPECT_TRUE(contains(run.out, "1 is the floor. FMAs are no floor of exact-1\n")) << run.out;
-  const Json runs = Json::parse(read_text(path))["runs"];
+  const Json runs = Json::parse(read_whole_file(path))["runs"];
   EXPECT_GT(runs[0]["rows"][0]["fma_fraction"].get<double>(), 0.0);
   EXPECT_TRUE(runs[1]["rows"][0]["fma_fraction"].is_null()) << runs[1];
 }

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -23,13 +22,13 @@ std::vector<std::string> keys_of(const Json& object) {
   return keys;
 }
 
-// The committed file with one case changed by `change`, written beside the test's output.
+// The committed file with its cases changed by `change`, written into `folder`.
 template <typename Change>
-std::string altered_golden(Change change) {
-  Json golden = Json::parse(read_text(REPROFUSE_GOLDEN));
+std::string altered_golden(const TemporaryFolder& folder, Change change) {
+  Json golden = Json::parse(read_whole_file(REPROFUSE_GOLDEN));
   change(golden.at("cases"));
-  std::string path = temp_path("golden.json");
-  std::ofstream(path) << golden.dump();
+  std::string path = folder.file("golden.json");
+  write_file(path, golden.dump());
   return path;
 }
 
@@ -106,7 +105,8 @@ TEST(ProbeCommand, CudaWithoutADeviceIsAnErrorThatSaysWhy) {
 }
 
 TEST(ProbeCommand, CheckFailsOnATamperedDigestAndNamesTheCase) {
-  const std::string golden = altered_golden([](Json& cases) {
+  const TemporaryFolder folder;
+  const std::string golden = altered_golden(folder, [](Json& cases) {
     for (Json& entry : cases)
       if (entry["name"] == "decode-f16") entry["sha256"] = std::string(64, '0');
   });
@@ -122,7 +122,8 @@ TEST(ProbeCommand, CheckFailsOnATamperedDigestAndNamesTheCase) {
 }
 
 TEST(ProbeCommand, CheckFailsOnACaseThatGoldenLacks) {
-  const std::string golden = altered_golden([](Json& cases) { cases = Json::array(); });
+  const TemporaryFolder folder;
+  const std::string golden = altered_golden(folder, [](Json& cases) { cases = Json::array(); });
   const Finished run = reprofuse("probe --quick --cases ragged-bf16 --check --golden '" + golden + "'");
   EXPECT_EQ(run.status, 1);
   EXPECT_TRUE(contains(run.err, "ragged-bf16 does not match: there is no golden digest for it")) << run.err;
@@ -135,12 +136,13 @@ TEST(ProbeCommand, TheReferenceCanBeProbedToo) {
 }
 
 TEST(ProbeCommand, AGoldenFileIsNeverOverwritten) {
-  const std::string path = temp_path("kept.json");
-  std::ofstream(path) << "kept";
+  const TemporaryFolder folder;
+  const std::string path = folder.file("kept.json");
+  write_file(path, "kept");
   const Finished run = reprofuse("probe --write-golden '" + path + "'");
   EXPECT_EQ(run.status, 1);
   EXPECT_TRUE(contains(run.err, "golden digests never change")) << run.err;
-  EXPECT_EQ(read_text(path), "kept");
+  EXPECT_EQ(read_whole_file(path), "kept");
 }
 
 TEST(ProbeCommand, APipeGetsWholeDigestsAndNoEscapes) {
@@ -148,7 +150,7 @@ TEST(ProbeCommand, APipeGetsWholeDigestsAndNoEscapes) {
   EXPECT_EQ(run.status, 0);
   EXPECT_FALSE(contains(run.out, "\x1b"));
   EXPECT_EQ(run.err, "");
-  const Json golden = Json::parse(read_text(REPROFUSE_GOLDEN));
+  const Json golden = Json::parse(read_whole_file(REPROFUSE_GOLDEN));
   for (const Json& entry : golden["cases"])
     if (entry["name"] == "ragged-bf16") {
       EXPECT_TRUE(contains(run.out, entry["sha256"].get<std::string>())) << run.out;

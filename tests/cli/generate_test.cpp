@@ -3,12 +3,11 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-#include "checkpoint/support.hpp"
+#include "base/temporary_folder.hpp"
 #include "cli/run_cli.hpp"
 #include "reprofuse/context.hpp"
 
@@ -39,7 +38,7 @@ class ModelWithout {
   const std::string& path() const { return folder_.path(); }
 
  private:
-  checkpoint::TemporaryFolder folder_;
+  TemporaryFolder folder_;
 };
 
 // Prompts as text need a tokenizer; where the build has none, tests of ids remain.
@@ -48,7 +47,7 @@ class GenerateText : public testing::Test {
   void SetUp() override {
     if (REPROFUSE_HAVE_TEXT == 0) GTEST_SKIP() << "this build has no tokenizer";
   }
-  Json golden_ = Json::parse(read_text(REPROFUSE_GOLDEN_ANSWERS));
+  Json golden_ = Json::parse(read_whole_file(REPROFUSE_GOLDEN_ANSWERS));
   std::string digest_ = golden_["digests"][std::string(kDefaultNumerics)];
   std::string question_ = "--chat --prompt " + quoted(golden_["question"]);
 };
@@ -182,7 +181,7 @@ TEST_F(GenerateText, AFolderWithoutAChatTemplateIsAnErrorOfChatAlone) {
 }
 
 TEST(Generate, TokenIdsAreAPromptToo) {
-  const Json golden = Json::parse(read_text(REPROFUSE_GOLDEN_ANSWERS));
+  const Json golden = Json::parse(read_whole_file(REPROFUSE_GOLDEN_ANSWERS));
   const Finished run = reprofuse("generate --json --digest --prompt-tokens " + joined(golden["prompt_tokens"]));
   ASSERT_EQ(run.status, 0) << run.err;
   const Json json = Json::parse(run.out);
@@ -271,9 +270,9 @@ TEST(Info, ShowsTheCardOfTheEmbeddedModelWithItsDigest) {
 TEST(Info, AnotherModelHasAnotherDigestAndAFolderThatIsNoneAnError) {
   const ModelWithout model("model.safetensors");
   const std::string& folder = model.path();
-  std::string weights = read_text(std::string(REPROFUSE_EMBEDDED_MODEL) + "/model.safetensors");
+  std::string weights = read_whole_file(std::string(REPROFUSE_EMBEDDED_MODEL) + "/model.safetensors");
   weights.back() = static_cast<char>(weights.back() ^ 1);
-  std::ofstream(folder + "/model.safetensors", std::ios::binary) << weights;
+  write_file(folder + "/model.safetensors", weights);
   const Finished changed = reprofuse("info --model " + quoted(folder));
   ASSERT_EQ(changed.status, 0) << changed.err;
   EXPECT_FALSE(contains(changed.out, "447e901bd6b4c4e47cbc76bdca09afff547bb424313e0351b8db1438f9de7930"));

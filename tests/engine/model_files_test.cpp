@@ -17,8 +17,6 @@ namespace {
 namespace fs = std::filesystem;
 using checkpoint::edited;
 using checkpoint::error_of;
-using checkpoint::read_whole_file;
-using checkpoint::write_file;
 using nlohmann::ordered_json;
 
 const std::string kModel = REPROFUSE_EMBEDDED_MODEL;
@@ -46,7 +44,7 @@ class ModelFilesTest : public testing::Test {
     return error_of([&] { ModelFiles(folder_.path()).text().render_chat(messages_, {}); });
   }
 
-  checkpoint::TemporaryFolder folder_;
+  TemporaryFolder folder_;
   ordered_json golden_ = ordered_json::parse(read_whole_file(REPROFUSE_GOLDEN_ANSWERS));
   ordered_json messages_ = {{{"role", "user"}, {"content", golden_["question"]}}};
 };

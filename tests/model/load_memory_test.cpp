@@ -12,7 +12,7 @@
 #include <string>
 
 #include "base/check.hpp"
-#include "checkpoint/support.hpp"
+#include "base/temporary_folder.hpp"
 #include "model/checkpoint_source.hpp"
 #include "model/model.hpp"
 #include "study/random_checkpoint.hpp"
@@ -102,7 +102,7 @@ double largest_tensor_bytes(const checkpoint::ModelConfig& config) {
 class LoadMemory : public testing::TestWithParam<bool> {};
 
 TEST_P(LoadMemory, IsTheSixteenBitSizeAndAtMostATenthMore) {
-  const checkpoint::TemporaryFolder folder;
+  const TemporaryFolder folder;
   const checkpoint::ModelConfig config = sizable_config(GetParam());
   in_child([&] {
     ThreadPool pool(available_cores());

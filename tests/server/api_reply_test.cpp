@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "checkpoint/support.hpp"
 #include "server/api_reply_support.hpp"
 #include "server/api_tokens.hpp"
 

@@ -10,7 +10,7 @@
 #include <ostream>
 #include <string>
 
-#include "checkpoint/support.hpp"
+#include "base/temporary_folder.hpp"
 #include "engine/model_files.hpp"
 #include "server/api_error.hpp"
 #include "server/api_facts.hpp"
@@ -38,7 +38,7 @@ class AlteredModel {
  public:
   void replace(const std::string& file, const std::optional<std::string>& contents) {
     std::filesystem::remove(folder_.file(file));
-    if (contents) checkpoint::write_file(folder_.file(file), *contents);
+    if (contents) write_file(folder_.file(file), *contents);
   }
   AlteredModel(const std::string& file, const std::optional<std::string>& contents) {
     for (const auto& entry : std::filesystem::directory_iterator(REPROFUSE_EMBEDDED_MODEL))
@@ -49,7 +49,7 @@ class AlteredModel {
   ModelFacts facts() const { return facts_of(*files_); }
 
  private:
-  checkpoint::TemporaryFolder folder_;
+  TemporaryFolder folder_;
   std::unique_ptr<engine::ModelFiles> files_;
 };
 

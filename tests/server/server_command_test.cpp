@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/support.hpp"
+#include "base/temporary_folder.hpp"
 #include "server/server_test_support.hpp"
 
 namespace reprofuse::server {
@@ -41,8 +41,8 @@ class ServeProcess {
   ServeProcess(const ServeProcess&) = delete;
   ServeProcess& operator=(const ServeProcess&) = delete;
 
-  std::string out() const { return checkpoint::read_whole_file(out_); }
-  std::string err() const { return checkpoint::read_whole_file(err_); }
+  std::string out() const { return read_whole_file(out_); }
+  std::string err() const { return read_whole_file(err_); }
 
   int port() const {
     EXPECT_TRUE(soon([&] { return contains(out(), "\n"); })) << out() << err();
@@ -65,7 +65,7 @@ class ServeProcess {
   }
 
  private:
-  checkpoint::TemporaryFolder folder_;
+  TemporaryFolder folder_;
   std::string out_ = folder_.file("out");
   std::string err_ = folder_.file("err");
   pid_t process_ = 0;

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <string>
 
-#include "checkpoint/support.hpp"
+#include "base/temporary_folder.hpp"
 #include "server/server_test_support.hpp"
 
 namespace reprofuse::server {
@@ -22,7 +22,7 @@ class OverflowingModel {
     for (const auto& entry : fs::directory_iterator(REPROFUSE_EMBEDDED_MODEL))
       if (entry.path().filename() != name)
         fs::create_symlink(entry.path(), folder_.file(entry.path().filename().string()));
-    std::string file = checkpoint::read_whole_file(std::string(REPROFUSE_EMBEDDED_MODEL) + "/" + name);
+    std::string file = read_whole_file(std::string(REPROFUSE_EMBEDDED_MODEL) + "/" + name);
     std::uint64_t header_bytes = 0;
     std::memcpy(&header_bytes, file.data(), sizeof(header_bytes));
     const Json header = Json::parse(file.substr(sizeof(header_bytes), header_bytes));
@@ -35,12 +35,12 @@ class OverflowingModel {
         const std::size_t row = bits == 0x714A ? 5 : 6;
         std::memcpy(file.data() + begin + (row * columns + column) * sizeof(bits), &bits, sizeof(bits));
       }
-    checkpoint::write_file(folder_.file(name), file);
+    write_file(folder_.file(name), file);
   }
   const std::string& path() const { return folder_.path(); }
 
  private:
-  checkpoint::TemporaryFolder folder_;
+  TemporaryFolder folder_;
 };
 
 class FailingAnswers : public testing::Test {

@@ -26,12 +26,12 @@ class ServedModelTest : public testing::Test {
     return ServedModel(Context::cpu(numerics, {}, threads), options_, {}).facts().fingerprint;
   }
   void append_to(const std::string& name, const std::string& text) {
-    const std::string whole = checkpoint::read_whole_file(folder_.file(name));
+    const std::string whole = read_whole_file(folder_.file(name));
     fs::remove(folder_.file(name));
-    checkpoint::write_file(folder_.file(name), whole + text);
+    write_file(folder_.file(name), whole + text);
   }
 
-  checkpoint::TemporaryFolder folder_;
+  TemporaryFolder folder_;
   ServedModelOptions options_;
 };
 

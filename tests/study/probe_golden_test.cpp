@@ -3,10 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
 
+#include "base/temporary_folder.hpp"
 #include "ops/contract.hpp"
 #include "reprofuse/error.hpp"
 
@@ -27,8 +25,8 @@ std::string error_of(const std::string& json) {
 }
 
 TEST(ProbeGolden, SurvivesWritingAndReading) {
-  const std::string path = testing::TempDir() + "/golden_round_trip.json";
-  std::filesystem::remove(path);
+  const TemporaryFolder folder;
+  const std::string path = folder.file("golden.json");
   write_golden(path, kGolden);
   const Golden read = read_golden(path);
   EXPECT_EQ(read.contract, "fma-1");
@@ -40,12 +38,11 @@ TEST(ProbeGolden, SurvivesWritingAndReading) {
 }
 
 TEST(ProbeGolden, IsNeverOverwritten) {
-  const std::string path = testing::TempDir() + "/golden_kept.json";
-  std::ofstream(path) << "kept";
+  const TemporaryFolder folder;
+  const std::string path = folder.file("golden.json");
+  write_file(path, "kept");
   EXPECT_THROW(write_golden(path, kGolden), Error);
-  std::stringstream text;
-  text << std::ifstream(path).rdbuf();
-  EXPECT_EQ(text.str(), "kept");
+  EXPECT_EQ(read_whole_file(path), "kept");
 }
 
 TEST(ProbeGolden, HoldsOneCasePerLine) {

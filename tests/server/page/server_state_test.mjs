@@ -134,18 +134,18 @@ test("a key is asked for, kept for the tab alone, and sent", async () => {
   }
 });
 
-// A copy of a checkpoint folder that has no chat template; `remove` deletes it.
-function without_chat_template(original) {
+// A copy of a checkpoint folder that has no chat template, there until the test ends.
+function without_chat_template(original, running_test) {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), "reprofuse-page-"));
+  running_test.after(() => fs.rmSync(folder, { recursive: true }));
   for (const name of fs.readdirSync(original)) {
     if (name !== "chat_template.jinja") fs.symlinkSync(path.join(original, name), path.join(folder, name));
   }
-  return { folder, remove: () => fs.rmSync(folder, { recursive: true }) };
+  return folder;
 }
 
-test("a model without a chat template goes on with plain text", async () => {
-  const copy = without_chat_template(model);
-  const server = await serve(["--model", copy.folder]);
+test("a model without a chat template goes on with plain text", async (running_test) => {
+  const server = await serve(["--model", without_chat_template(model, running_test)]);
   try {
     await visit(shared.browser, server.url, { expected_statuses: [400] }, async (page) => {
       const turn = await start_asking(page, "Pens in the boxes: 3 x 12 =");
@@ -161,6 +161,5 @@ test("a model without a chat template goes on with plain text", async () => {
     });
   } finally {
     await server.stop();
-    copy.remove();
   }
 });
