@@ -1,0 +1,226 @@
+#!/usr/bin/env python3
+"""Writes the tables of docs/performance.md from the measurements in docs/measurements.
+
+Usage: performance_tables.py            writes the tables
+       performance_tables.py --check    says where the document is not what the measurements say; exit status 1 if anywhere
+       performance_tables.py record NAME BENCH_JSON --commit COMMIT --command COMMAND [--date DATE]
+                                        keeps what `reprofuse bench linear --json` or `bench model --json` wrote
+
+The document says where a table belongs, and what it shows of which measurement; what lies between is this tool's:
+
+    <!-- table NAME KIND [CONTRACT] -->
+    <!-- end -->
+
+KIND is `source` (when and how it was measured), of `bench linear` also `projections` or `forward` with a CONTRACT, and of
+`bench model` also `steps`.
+"""
+import argparse
+import datetime
+import difflib
+import json
+import pathlib
+import re
+import sys
+import textwrap
+from typing import Any
+
+Json = dict[str, Any]
+Lines = list[str]
+
+DOCS = pathlib.Path(__file__).resolve().parent.parent / "docs"
+COLUMNS = 130  # where lines of text end
+SHOWN_DIFFERENCES = 20
+BASELINES = {"layercast": "LayerCast", "sgemm": "SGEMM", "bf16": "BF16"}  # in the order of their columns
+
+# What integer `wgmma` of an H200 reaches in a loop, and how many products of 8 bits a term of exact-1 takes.
+INT8_PEAK = 1940e12
+PRODUCTS_PER_TERM = 8
+
+
+class Unusable(Exception):
+    """A document or a measurement that no table can be made of."""
+
+
+def table(header: Lines, rows: list[Lines]) -> Lines:
+    lines = ["| " + " | ".join(cells) + " |" for cells in [header, *rows]]
+    return [lines[0], "|" + "---|" * len(header), *lines[1:]]
+
+
+def run_of(result: Json, contract: str) -> Json:
+    for run in result["runs"]:
+        if run["contract"] == contract:
+            return run
+    raise Unusable(f"no contract '{contract}'")
+
+
+def baselines_of(run: Json) -> Lines:
+    return [name for name in BASELINES if name in run["baselines"]]
+
+
+def baseline_header(run: Json) -> Lines:
+    return [cell for name in baselines_of(run) for cell in (BASELINES[name], f"times {BASELINES[name]}")]
+
+
+def part_of_peak(row: Json) -> float:
+    """Of the FMA rate where that is the limit, of INT8 products under exact-1."""
+    if row["fma_fraction"] is not None:
+        return row["fma_fraction"]
+    operations = 2 * PRODUCTS_PER_TERM * row["m"] * row["n"] * row["k"]
+    return operations / row["linear"]["median_s"] / INT8_PEAK
+
+
+def projection_row(row: Json, baselines: Lines) -> Lines:
+    cells = [row["name"], f"{row['n']} x {row['k']}", str(row["m"]), f"{row['linear']['median_s'] * 1e6:.1f}",
+             f"{row['read_fraction']:.2f}", f"{part_of_peak(row):.2f}"]
+    for name in baselines:
+        cells += [f"{row[name]['median_s'] * 1e6:.1f}", f"{row[name + '_ratio']:.2f}"]
+    return cells
+
+
+def projections(measurement: Json, contract: str) -> Lines:
+    """Every projection at every M, in microseconds."""
+    run = run_of(measurement["result"], contract)
+    peak = "of INT8 peak" if contract == "exact-1" else "of FMA peak"
+    header = ["projection", "N x K", "M", "us", "of read bandwidth", peak, *baseline_header(run)]
+    return table(header, [projection_row(row, baselines_of(run)) for row in run["rows"]])
+
+
+def forward_row(row: Json, baselines: Lines, others: list[Json]) -> Lines:
+    cells = [str(row["m"]) + ("" if row["with_head"] else " (no head)"), f"{row['linear_s'] * 1e3:.2f}"]
+    for name in baselines:
+        cells += [f"{row[name + '_s'] * 1e3:.2f}", f"{row[name + '_ratio']:.2f}"]
+    same_pass = [one for run in others for one in run["forwards"]
+                 if (one["model"], one["m"]) == (row["model"], row["m"])]
+    return cells + [f"{one['linear_s'] * 1e3:.2f}" for one in same_pass]
+
+
+def forward(measurement: Json, contract: str) -> Lines:
+    """All projections of a forward pass added up, in milliseconds, beside the other contracts of the run."""
+    run = run_of(measurement["result"], contract)
+    others = [one for one in measurement["result"]["runs"] if one is not run]
+    header = ["M", f"{contract}, ms", *baseline_header(run), *(one["contract"] for one in others)]
+    return table(header, [forward_row(row, baselines_of(run), others) for row in run["forwards"]])
+
+
+def steps(measurement: Json) -> Lines:
+    """A step of a whole model at every batch, in milliseconds, and prefill at the largest."""
+    rows = measurement["result"]["rows"]
+    batches = sorted({row["batch"] for row in rows})
+    found = {(row["numerics"], row["batch"]): row for row in rows}
+    header = ["numerics", *(f"batch {batch}" for batch in batches), f"prefill at batch {batches[-1]}, tokens/s"]
+    lines = []
+    for numerics in dict.fromkeys(row["numerics"] for row in rows):
+        label = f"`{numerics}`" + (", same engine" if numerics in BASELINES else "")
+        times = [f"{found[numerics, batch]['step_seconds'] * 1e3:.2f}" for batch in batches]
+        lines.append([label, *times, f"{found[numerics, batches[-1]]['prefill_tokens_per_second']:,.0f}"])
+    return table(header, lines)
+
+
+def source(measurement: Json) -> Lines:
+    """When, of what and how: the device and the vendor's library where the bench tells them."""
+    run = measurement["result"].get("runs", [{}])[0]
+    parts = [measurement["date"], f"commit {measurement['commit']}", run.get("device"), run.get("vendor"), "one run"]
+    text = ", ".join(part for part in parts if part) + f": `{measurement['command']}`"
+    return textwrap.wrap(text, COLUMNS, break_long_words=False, break_on_hyphens=False)
+
+
+KINDS = {"source": source, "projections": projections, "forward": forward, "steps": steps}
+BEGIN, END = "<!-- table ", "<!-- end -->"
+BLOCK = re.compile(rf"^{BEGIN}(\S+) (\S+)(?: (\S+))? -->$.*?^{END}$", re.MULTILINE | re.DOTALL)
+
+
+def made_anew(block: re.Match[str], measurements: dict[str, Json]) -> str:
+    """A table with its markers."""
+    name, kind, contract = block.groups()
+    marker = block[0].splitlines()[0]
+    if name not in measurements:
+        raise Unusable(f"{marker}: there is no measurement '{name}'; there are {', '.join(measurements) or 'none'}")
+    if kind not in KINDS:
+        raise Unusable(f"{marker}: '{kind}' is none of {', '.join(KINDS)}")
+    try:
+        lines = KINDS[kind](measurements[name], *([contract] if contract else []))
+    except (KeyError, TypeError, Unusable) as error:
+        raise Unusable(f"{marker}: '{name}' has no such table: {error}") from error
+    return "\n".join([marker, "", *lines, "", END])
+
+
+def rewritten(text: str, measurements: dict[str, Json]) -> str:
+    """The document with every table made anew. Markers come in pairs, and every measurement is shown somewhere."""
+    blocks = list(BLOCK.finditer(text))
+    if not text.count(BEGIN) == text.count(END) == len(blocks):
+        raise Unusable(f"{text.count(BEGIN)} '{BEGIN}...' and {text.count(END)} '{END}' are not {len(blocks)} pairs")
+    hidden = measurements.keys() - {block[1] for block in blocks}
+    if hidden:
+        raise Unusable(f"no table shows {', '.join(sorted(hidden))}")
+    return BLOCK.sub(lambda block: made_anew(block, measurements), text)
+
+
+def differences(old: str, new: str) -> Lines:
+    found = list(difflib.unified_diff(old.splitlines(), new.splitlines(), "document", "measurements", lineterm="", n=0))
+    left = len(found) - SHOWN_DIFFERENCES
+    return found[:SHOWN_DIFFERENCES] + ([f"... and {left} lines more"] if left > 0 else [])
+
+
+def holds_rows(value: Any) -> bool:
+    if isinstance(value, list):
+        return any(isinstance(one, dict) for one in value)
+    return isinstance(value, dict) and any(holds_rows(one) for one in value.values())
+
+
+def one_row_per_line(value: Any, indent: str = "") -> str:
+    """JSON in which a row of a bench is one line."""
+    if not holds_rows(value):
+        return json.dumps(value)
+    inner = indent + " "
+    if isinstance(value, list):
+        parts = [one_row_per_line(one, inner) for one in value]
+    else:
+        parts = [f"{json.dumps(key)}: {one_row_per_line(one, inner)}" for key, one in value.items()]
+    opening, closing = "[]" if isinstance(value, list) else "{}"
+    return opening + "\n" + ",\n".join(inner + part for part in parts) + "\n" + indent + closing
+
+
+def record(arguments: argparse.Namespace) -> None:
+    measurement = {"date": arguments.date, "commit": arguments.commit, "command": arguments.command,
+                   "result": json.loads(arguments.bench_json.read_text())}
+    folder = arguments.docs / "measurements"
+    folder.mkdir(exist_ok=True)
+    (folder / f"{arguments.name}.json").write_text(one_row_per_line(measurement) + "\n")
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--check", action="store_true", help="write nothing; exit status 1 if a table would change")
+    parser.add_argument("--docs", type=pathlib.Path, default=DOCS, help="folder of performance.md and measurements/")
+    recorded = parser.add_subparsers(dest="action").add_parser("record", help="keep what a bench wrote with --json")
+    recorded.add_argument("name", help="of the measurement: linear-h200-llama-3.2-3b")
+    recorded.add_argument("bench_json", type=pathlib.Path)
+    recorded.add_argument("--commit", required=True, help="what was measured")
+    recorded.add_argument("--command", required=True, help="how it was measured, without --json and --plot")
+    recorded.add_argument("--date", default=datetime.date.today().isoformat(), help="when (default: today)")
+    return parser.parse_args()
+
+
+def main() -> int:
+    arguments = parse_arguments()
+    if arguments.action == "record":
+        record(arguments)
+        return 0
+    document = arguments.docs / "performance.md"
+    files = sorted((arguments.docs / "measurements").glob("*.json"))
+    old = document.read_text()
+    try:
+        new = rewritten(old, {file.stem: json.loads(file.read_text()) for file in files})
+    except Unusable as error:
+        print(f"{document}: {error}", file=sys.stderr)
+        return 1
+    if not arguments.check:
+        document.write_text(new)
+        return 0
+    found = differences(old, new)
+    print("\n".join(found) or "every table is what the measurements say")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
