@@ -47,24 +47,24 @@ struct LaunchConfig {
   cudaLaunchConfig_t config{};
 
   LaunchConfig(const GridShape& shape, bool starts_early, void* stream) {
-    unsigned count = 0;
     if (starts_early) {
-      attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-      attributes[count++].val.programmaticStreamSerializationAllowed = 1;
+      attributes[config.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+      attributes[config.numAttrs++].val.programmaticStreamSerializationAllowed = 1;
     }
-    if (shape.cluster > 1) {
-      attributes[count].id = cudaLaunchAttributeClusterDimension;
-      attributes[count++].val.clusterDim = {static_cast<unsigned>(shape.cluster), 1, 1};
-    }
+    if (shape.cluster > 1) set_cluster(shape.cluster);
     config.gridDim = shape.grid;
     config.blockDim = dim3(static_cast<unsigned>(shape.threads));
     config.dynamicSmemBytes = static_cast<std::size_t>(shape.shared_bytes);
     config.stream = static_cast<cudaStream_t>(stream);
     config.attrs = attributes;
-    config.numAttrs = count;
   }
   LaunchConfig(const LaunchConfig&) = delete;
   LaunchConfig& operator=(const LaunchConfig&) = delete;
+
+  void set_cluster(int blocks) {
+    attributes[config.numAttrs].id = cudaLaunchAttributeClusterDimension;
+    attributes[config.numAttrs++].val.clusterDim = {static_cast<unsigned>(blocks), 1, 1};
+  }
 };
 
 template <typename Params>
@@ -81,17 +81,26 @@ cudaError_t launch_kernel(const void* function, const GridShape& shape, const Pa
   return cudaLaunchKernelExC(&launch.config, function, arguments);
 }
 
-// How many clusters of such blocks the device holds at once; 0: it has none so large, or the kernel is made of PTX that
-// knows no clusters.
-inline int clusters_at_once(const void* function, const GridShape& shape) {
+// How many clusters of shape.cluster blocks the device holds at once: each lies within a group of multiprocessors, and
+// how large those are is the device's own affair. 0: none so large fits, or the kernel is made of PTX that knows none.
+inline cudaError_t count_clusters_at_once(const void* function, const GridShape& shape, int& clusters) {
+  clusters = 0;
   cudaFuncAttributes attributes{};
-  if (cudaFuncGetAttributes(&attributes, function) != cudaSuccess || attributes.ptxVersion < 90) return 0;
-  const LaunchConfig launch(shape, false, nullptr);
+  cudaError_t status = cudaFuncGetAttributes(&attributes, function);
+  if (status != cudaSuccess || attributes.ptxVersion < 90) return status;
+  status = allow_shape(function, shape, attributes);
+  if (status != cudaSuccess) return status;
+  LaunchConfig launch(shape, false, nullptr);
+  if (shape.cluster == 1) launch.set_cluster(1);  // here a cluster has to be named, also one that is a block
+  return cudaOccupancyMaxActiveClusters(&clusters, function, &launch.config);
+}
+
+// The same where a failure, too, means that there is no room for clusters.
+inline int clusters_at_once(const void* function, const GridShape& shape) {
   int clusters = 0;
-  const bool known = allow_shape(function, shape, attributes) == cudaSuccess &&
-                     cudaOccupancyMaxActiveClusters(&clusters, function, &launch.config) == cudaSuccess;
-  if (!known) cudaGetLastError();  // an answer, not an error that a later call should find
-  return known ? clusters : 0;
+  if (count_clusters_at_once(function, shape, clusters) == cudaSuccess) return clusters;
+  cudaGetLastError();  // an answer, not an error that a later call should find
+  return 0;
 }
 
 }  // namespace reprofuse::cuda

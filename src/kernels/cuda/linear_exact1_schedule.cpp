@@ -5,6 +5,7 @@
 
 #include "base/math.hpp"
 #include "kernels/cuda/check.hpp"
+#include "kernels/cuda/launch.hpp"
 #include "kernels/cuda/linear_exact1_params.hpp"
 #include "kernels/cuda/operands.hpp"
 
@@ -32,21 +33,11 @@ bool can_split(const Kernel& kernel, const Problem& problem, int splits) {
   return problem.m <= kMaxGridYZ && partial_bytes(problem, splits) <= kMaxPartialBytes;
 }
 
-// How many clusters of so many blocks the device holds: each lies within a group of multiprocessors, and how large
-// those are is the device's own affair.
-int clusters_at_once(const Kernel& kernel, int blocks) {
-  cudaLaunchAttribute cluster{};
-  cluster.id = cudaLaunchAttributeClusterDimension;
-  cluster.val.clusterDim = {static_cast<unsigned>(blocks), 1, 1};
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>(blocks));
-  config.blockDim = dim3(static_cast<unsigned>(kernel.threads));
-  config.dynamicSmemBytes = static_cast<std::size_t>(kernel.shared_bytes);
-  config.attrs = &cluster;
-  config.numAttrs = 1;
-  int count = 0;
-  check(cudaOccupancyMaxActiveClusters(&count, kernel.function, &config), "cudaOccupancyMaxActiveClusters");
-  return count;
+GridShape one_cluster(const Kernel& kernel, int blocks) {
+  return {.grid = dim3(static_cast<unsigned>(blocks)),
+          .threads = kernel.threads,
+          .shared_bytes = kernel.shared_bytes,
+          .cluster = blocks};
 }
 
 }  // namespace
@@ -65,7 +56,9 @@ std::vector<Kernel> load_kernels(const Device& device, DType dtype) {
           "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
     if (kernel.exchange != Exchange::kCluster) continue;
     for (int blocks = 1; blocks <= kMostSplits; ++blocks)
-      kernel.at_once[static_cast<std::size_t>(blocks - 1)] = clusters_at_once(kernel, blocks);
+      check(count_clusters_at_once(kernel.function, one_cluster(kernel, blocks),
+                                   kernel.at_once[static_cast<std::size_t>(blocks - 1)]),
+            "cudaOccupancyMaxActiveClusters");
   }
   return kernels;
 }
