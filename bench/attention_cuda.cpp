@@ -1,10 +1,10 @@
 // Times attention on the GPU for the shapes of Llama-3.2-3B and 8B: decode beside a plain read of the same keys and
 // values, its floor; prefill beside the peak of fused multiply-adds. Layers rotate past the L2, graphs are replayed.
+//   attention_cuda            what the library chooses
+//   attention_cuda --sweep    decode of Llama-3.2-3B by every kernel, over numbers of blocks that share a row
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <numeric>
-#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -32,24 +32,6 @@ constexpr Shape kShapes[] = {{"llama-3.2-3b", 24, 8, 128}, {"llama-3.1-8b", 32, 
 constexpr std::int32_t kPageSize = 64;
 constexpr std::size_t kPastL2 = std::size_t{256} << 20;
 constexpr int kRepeats = 21;
-
-// What is not left to the library.
-struct Forced {
-  int splits = 0;  // 0: chosen
-  std::optional<bool> prefetch;
-};
-
-// attention_cuda [SPLITS [prefetch|plain]]
-Forced forced_by(int argc, char** argv) {
-  Forced forced;
-  if (argc > 1) forced.splits = std::atoi(argv[1]);
-  if (argc > 2) {
-    const std::string_view way = argv[2];
-    require(way == "prefetch" || way == "plain", "'{}' is neither prefetch nor plain", way);
-    forced.prefetch = way == "prefetch";
-  }
-  return forced;
-}
 
 template <typename T>
 DeviceBuffer upload(const std::vector<T>& values) {
@@ -101,28 +83,13 @@ class Problem {
   }
 
   // Seconds of one layer.
-  double attention_seconds(const Forced& forced) const {
-    return seconds([&](std::size_t layer, void* stream) {
-      const std::int32_t m = sequences_ * rows_, cols = shape_.heads * shape_.head_dim;
-      const kernels::AttentionCall call{
-          .q = {q_.as<float>(), m, cols, cols},
-          .kv = {keys_[layer].as<void>(), values_[layer].as<void>(), dtype_, shape_.kv_heads, shape_.head_dim,
-                 kPageSize},
-          .batch = {m, sequences_, rows_, context_, nullptr, positions_.as<std::int32_t>(), owners_.as<std::int32_t>(),
-                    chunks_.as<kernels::Chunk>(), table_.as<std::int32_t>(), ceil_div(context_, kPageSize)},
-          .heads = shape_.heads,
-          .scale = 1.0F / std::sqrt(static_cast<float>(shape_.head_dim)),
-          .window = 0,
-          .out = {out_.as<float>(), m, cols, cols},
-          .workspace = nullptr};
-      const cuda::Launch launch{0, 0, workspace_.as<void>(), workspace_bytes_, stream};
-      cuda::AttentionSchedule schedule = cuda::choose_attention_schedule(launch, call);
-      if (forced.splits > 0 || forced.prefetch) schedule.cluster = false;
-      if (forced.splits > 0) schedule.splits = forced.splits;
-      if (forced.prefetch) schedule.prefetch = *forced.prefetch;
-      cuda::attention_with(launch, call, schedule);
-    });
+  double attention_seconds(const cuda::AttentionSchedule& schedule) const {
+    return seconds(
+        [&](std::size_t layer, void* stream) { cuda::attention_with(launch(stream), call(layer), schedule); });
   }
+
+  cuda::AttentionSchedule chosen() const { return cuda::choose_attention_schedule(launch(nullptr), call(0)); }
+  bool can_stream() const { return cuda::attention_can_stream(launch(nullptr), call(0)); }
 
   double read_seconds() const {
     return seconds([&](std::size_t layer, void* stream) {
@@ -132,6 +99,22 @@ class Problem {
   }
 
  private:
+  cuda::Launch launch(void* stream) const { return {0, 0, workspace_.as<void>(), workspace_bytes_, stream}; }
+
+  kernels::AttentionCall call(std::size_t layer) const {
+    const std::int32_t m = sequences_ * rows_, cols = shape_.heads * shape_.head_dim;
+    return {
+        .q = {q_.as<float>(), m, cols, cols},
+        .kv = {keys_[layer].as<void>(), values_[layer].as<void>(), dtype_, shape_.kv_heads, shape_.head_dim, kPageSize},
+        .batch = {m, sequences_, rows_, context_, nullptr, positions_.as<std::int32_t>(), owners_.as<std::int32_t>(),
+                  chunks_.as<kernels::Chunk>(), table_.as<std::int32_t>(), ceil_div(context_, kPageSize)},
+        .heads = shape_.heads,
+        .scale = 1.0F / std::sqrt(static_cast<float>(shape_.head_dim)),
+        .window = 0,
+        .out = {out_.as<float>(), m, cols, cols},
+        .workspace = nullptr};
+  }
+
   template <typename Work>
   double seconds(const Work& work) const {
     const auto times = study::summarise(cuda::time_replays(0, kRepeats, [&](void* stream) {
@@ -148,18 +131,52 @@ class Problem {
   DeviceBuffer table_, chunks_, positions_, owners_, q_, out_, workspace_;
 };
 
-void bench_decode(const Shape& shape, DType dtype, std::int32_t batch, std::int32_t context, const Forced& forced) {
+std::string name_of(const cuda::AttentionSchedule& schedule) {
+  constexpr const char* kNames[] = {"threads", "stream", "cluster"};
+  return std::string(kNames[static_cast<int>(schedule.decode)]) + "/" + std::to_string(schedule.splits) +
+         (schedule.prefetch ? "+" : "");
+}
+
+void bench_decode(const Shape& shape, DType dtype, std::int32_t batch, std::int32_t context) {
   const Problem problem(shape, dtype, batch, context, 1);
-  const double time = problem.attention_seconds(forced), read = problem.read_seconds();
-  std::printf("decode  %-13s kv %-4s batch %3d context %6d: %8.1f us, %5.2f TB/s; read %8.1f us; %.2f x the read\n",
+  const cuda::AttentionSchedule chosen = problem.chosen();
+  const double time = problem.attention_seconds(chosen), read = problem.read_seconds();
+  std::printf("decode  %-13s kv %-4s batch %3d context %6d: %8.1f us, %5.2f TB/s; read %8.1f us; %.2f x the read; %s\n",
               shape.name, std::string(dtype_name(dtype)).c_str(), batch, context, time * 1e6,
-              problem.kv_bytes() / time * 1e-12, read * 1e6, time / read);
+              problem.kv_bytes() / time * 1e-12, read * 1e6, time / read, name_of(chosen).c_str());
   std::fflush(stdout);
+}
+
+// "+": prefetched.
+void sweep_decode(const Shape& shape, DType dtype, std::int32_t batch, std::int32_t context) {
+  const Problem problem(shape, dtype, batch, context, 1);
+  std::printf("%-4s batch %3d context %6d: read %.1f", std::string(dtype_name(dtype)).c_str(), batch, context,
+              problem.read_seconds() * 1e6);
+  const cuda::AttentionSchedule chosen = problem.chosen();
+  const auto print = [&](const cuda::AttentionSchedule& schedule) {
+    std::printf(" %s %.1f", name_of(schedule).c_str(), problem.attention_seconds(schedule) * 1e6);
+    std::fflush(stdout);
+  };
+  std::printf(" us; chosen:");
+  print(chosen);
+  std::printf(";");
+  const std::int32_t key_blocks = ceil_div(context, kPageSize);
+  for (const cuda::DecodeBy by : {cuda::DecodeBy::kThreads, cuda::DecodeBy::kStream}) {
+    if (by == cuda::DecodeBy::kStream && !problem.can_stream()) continue;
+    for (const std::int32_t splits : {1, 2, 3, 4, 6, 8, 16, 24, 32, 48, 64, 128, 256}) {
+      const std::int64_t blocks = std::int64_t{batch} * shape.kv_heads * splits;
+      if (splits > key_blocks || blocks < 64 || blocks > 4096) continue;
+      for (const bool prefetch : {false, true})
+        if (!prefetch || (by == cuda::DecodeBy::kThreads && blocks <= 400))
+          print({cuda::AttentionKernels::kDecode, splits, false, prefetch, by});
+    }
+  }
+  std::printf("\n");
 }
 
 void bench_prefill(const Shape& shape, DType dtype, std::int32_t context, std::int32_t rows) {
   const Problem problem(shape, dtype, 1, context, rows);
-  const double time = problem.attention_seconds({}), gigaflops = problem.flops() / time * 1e-9;
+  const double time = problem.attention_seconds(problem.chosen()), gigaflops = problem.flops() / time * 1e-9;
   std::printf("prefill %-13s kv %-4s rows %5d context %6d: %8.1f us, %6.1f TFLOP/s, %.2f of the peak\n", shape.name,
               std::string(dtype_name(dtype)).c_str(), rows, context, time * 1e6, gigaflops * 1e-3,
               gigaflops / cuda::peak_fma_gigaflops(0));
@@ -170,12 +187,22 @@ void bench_prefill(const Shape& shape, DType dtype, std::int32_t context, std::i
 
 int main(int argc, char** argv) {
   try {
-    const Forced forced = forced_by(argc, argv);
+    const bool sweep = argc == 2 && std::string_view(argv[1]) == "--sweep";
+    require(argc == 1 || sweep, "'{}' is not --sweep", argv[1]);
     std::printf("%s: one layer, graph replay, layers rotated past the L2\n", Context::cuda().description().c_str());
+    if (sweep) {
+      for (const DType dtype : {DType::kF32, DType::kBF16}) {
+        for (const std::int32_t batch : {1, 2, 4, 8, 16, 24, 32, 48, 64, 128})
+          sweep_decode(kShapes[0], dtype, batch, 1024);
+        for (const std::int32_t context : {2048, 4096, 16384, 65536}) sweep_decode(kShapes[0], dtype, 1, context);
+        sweep_decode(kShapes[0], dtype, 8, 8192);
+      }
+      return 0;
+    }
     for (const Shape& shape : kShapes)
       for (const DType dtype : {DType::kF32, DType::kBF16}) {
-        for (const std::int32_t batch : {1, 4, 32, 128}) bench_decode(shape, dtype, batch, 1024, forced);
-        for (const std::int32_t context : {4096, 16384}) bench_decode(shape, dtype, 1, context, forced);
+        for (const std::int32_t batch : {1, 4, 32, 128}) bench_decode(shape, dtype, batch, 1024);
+        for (const std::int32_t context : {4096, 16384}) bench_decode(shape, dtype, 1, context);
         bench_prefill(shape, dtype, 2048, 2048);
         bench_prefill(shape, dtype, 4096, 512);
       }

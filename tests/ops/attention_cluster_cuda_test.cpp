@@ -51,7 +51,7 @@ TEST_F(AttentionCudaCluster, AWindowHasTheReferenceBits) {
 }
 
 TEST_F(AttentionCudaCluster, OtherOrdersWouldBeCaught) {
-  constexpr AttentionSchedule kCluster{AttentionKernels::kDecode, 1, false, false, true};
+  constexpr AttentionSchedule kCluster{AttentionKernels::kDecode, 1, false, false, DecodeBy::kCluster};
   for (const DType dtype : kKvTypes)
     for (const std::int32_t head_dim : {64, 128}) {
       SCOPED_TRACE("head_dim " + std::to_string(head_dim));
@@ -67,15 +67,15 @@ TEST_F(AttentionCudaCluster, IsChosenForFewRowsWithFewKeys) {
   Rows out = data.empty_result();
   kernels::AttentionCall call = data.call(out);  // chosen by its sizes, never launched
   call.batch.max_keys = 1024;
-  EXPECT_TRUE(cuda::choose_attention_schedule(launch(), call).cluster);
+  EXPECT_EQ(cuda::choose_attention_schedule(launch(), call).decode, DecodeBy::kCluster);
   call.batch.rows = 1000;
-  EXPECT_FALSE(cuda::choose_attention_schedule(launch(), call).cluster);
+  EXPECT_NE(cuda::choose_attention_schedule(launch(), call).decode, DecodeBy::kCluster);
   call.batch.rows = 1;
   call.batch.max_keys = 1025;
-  EXPECT_FALSE(cuda::choose_attention_schedule(launch(), call).cluster);
+  EXPECT_NE(cuda::choose_attention_schedule(launch(), call).decode, DecodeBy::kCluster);
   call.batch.max_keys = 1024;
   call.batch.rows = call.batch.max_chunk_rows = 100;  // a prefill, which decodes nothing
-  EXPECT_FALSE(cuda::choose_attention_schedule(launch(), call).cluster);
+  EXPECT_NE(cuda::choose_attention_schedule(launch(), call).decode, DecodeBy::kCluster);
 }
 
 // One captured graph serves a context that grows up to the bound it was captured with, and launches that follow each
@@ -93,7 +93,7 @@ TEST_F(AttentionCudaCluster, ACapturedGraphFollowsAGrowingContext) {
     on.stream = stream;
     for (const DeviceRows& to : outs) {
       const kernels::AttentionCall call = on_device(longest.call(out), kv, q, to);
-      ASSERT_TRUE(cuda::choose_attention_schedule(on, call).cluster);
+      ASSERT_EQ(cuda::choose_attention_schedule(on, call).decode, DecodeBy::kCluster);
       cuda::attention(on, call);
     }
   });

@@ -12,22 +12,35 @@ namespace reprofuse {
 
 using cuda::AttentionKernels;
 using cuda::AttentionSchedule;
+using cuda::DecodeBy;
 
 inline constexpr DType kKvTypes[] = {DType::kF32, DType::kBF16};
 
-inline constexpr AttentionSchedule kSchedules[] = {
-    {AttentionKernels::kPrefill, 1, false, false},      {AttentionKernels::kDecode, 1, false, false},
-    {AttentionKernels::kDecode, 1, true, true},         {AttentionKernels::kDecode, 2, false, true},
-    {AttentionKernels::kDecode, 1000, false, false},    {AttentionKernels::kDecode, 1000, false, true},
-    {AttentionKernels::kDecode, 3, true, false},        {AttentionKernels::kBoth, 1, false, false},
-    {AttentionKernels::kBoth, 2, false, false},         {AttentionKernels::kBoth, 2, false, true},
-    {AttentionKernels::kDecode, 1, false, false, true}, {AttentionKernels::kBoth, 1, false, false, true}};
+inline constexpr AttentionSchedule kSchedules[] = {{AttentionKernels::kPrefill, 1, false, false},
+                                                   {AttentionKernels::kDecode, 1, false, false},
+                                                   {AttentionKernels::kDecode, 1, true, true},
+                                                   {AttentionKernels::kDecode, 2, false, true},
+                                                   {AttentionKernels::kDecode, 1000, false, false},
+                                                   {AttentionKernels::kDecode, 1000, false, true},
+                                                   {AttentionKernels::kDecode, 3, true, false},
+                                                   {AttentionKernels::kBoth, 1, false, false},
+                                                   {AttentionKernels::kBoth, 2, false, false},
+                                                   {AttentionKernels::kBoth, 2, false, true},
+                                                   {AttentionKernels::kDecode, 1, false, false, DecodeBy::kStream},
+                                                   {AttentionKernels::kDecode, 2, false, false, DecodeBy::kStream},
+                                                   {AttentionKernels::kDecode, 3, false, false, DecodeBy::kStream},
+                                                   {AttentionKernels::kDecode, 1000, false, false, DecodeBy::kStream},
+                                                   {AttentionKernels::kBoth, 1, false, false, DecodeBy::kStream},
+                                                   {AttentionKernels::kBoth, 2, false, false, DecodeBy::kStream},
+                                                   {AttentionKernels::kDecode, 1, false, false, DecodeBy::kCluster},
+                                                   {AttentionKernels::kBoth, 1, false, false, DecodeBy::kCluster}};
 
 inline std::string name_of(const AttentionSchedule& schedule) {
   constexpr const char* kNames[] = {"decode", "prefill", "both"};
-  return std::string(kNames[static_cast<int>(schedule.kernels)]) + " splits " + std::to_string(schedule.splits) +
-         (schedule.one_buffer ? " one buffer" : "") + (schedule.prefetch ? " prefetch" : "") +
-         (schedule.cluster ? " cluster" : "");
+  constexpr const char* kDecodeNames[] = {"", " stream", " cluster"};
+  return std::string(kNames[static_cast<int>(schedule.kernels)]) + kDecodeNames[static_cast<int>(schedule.decode)] +
+         " splits " + std::to_string(schedule.splits) + (schedule.one_buffer ? " one buffer" : "") +
+         (schedule.prefetch ? " prefetch" : "");
 }
 
 class AttentionCuda : public ModelOpsCuda {
@@ -42,9 +55,11 @@ class AttentionCuda : public ModelOpsCuda {
     return call;
   }
 
-  // Not every device has clusters, and not every shape fits into them.
+  // Not every device has a copy engine and clusters, and not every shape suits them.
   bool can_run(const AttentionSchedule& schedule, const kernels::AttentionCall& call) const {
-    return !schedule.cluster || cuda::attention_clusters_at_once(launch(), call) > 0;
+    if (schedule.decode == DecodeBy::kStream) return cuda::attention_can_stream(launch(), call);
+    if (schedule.decode == DecodeBy::kCluster) return cuda::attention_clusters_at_once(launch(), call) > 0;
+    return true;
   }
 
   // By the kernels of its own choice, and by every schedule that can run.

@@ -82,7 +82,8 @@ TEST_F(AttentionCuda, LongContextsHaveTheReferenceBits) {
   AttentionCase data({.kv = {.kv_heads = 1, .head_dim = 32, .page_size = 256}, .group = 2},
                      {{0, 5000, 1}, {1, 2100, 7}});
   expect_reference_bits(data);
-  EXPECT_EQ(runs_, std::ranges::count(kSchedules, false, &AttentionSchedule::cluster) + 1);  // no clusters so long
+  EXPECT_EQ(runs_,
+            std::ranges::count(kSchedules, DecodeBy::kThreads, &AttentionSchedule::decode) + 1);  // pages too long
 }
 
 TEST_F(AttentionCuda, ANonFiniteScoreIsRecordedWithItsRowAndHead) {

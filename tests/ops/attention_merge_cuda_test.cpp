@@ -38,14 +38,17 @@ TEST_F(AttentionCudaMerge, PartialsAreFoldedOnceAllAreStored) {
   Rows expected = data.expected();
   const DeviceKv kv(data.kv());
   const DeviceRows q(data.queries());
+  Rows unused = data.empty_result();
   for (const AttentionKernels kernels : {AttentionKernels::kDecode, AttentionKernels::kBoth})
-    for (const bool prefetch : {false, true})
-      for (const int splits : {2, 5, 15}) {
-        const AttentionSchedule schedule{kernels, splits, false, prefetch};
+    for (const int splits : {2, 5, 15})
+      for (const AttentionSchedule& schedule :
+           {AttentionSchedule{kernels, splits, false, false}, AttentionSchedule{kernels, splits, false, true},
+            AttentionSchedule{kernels, splits, false, false, DecodeBy::kStream}}) {
+        if (!can_run(schedule, data.call(unused))) continue;
         SCOPED_TRACE(name_of(schedule));
         poison_partials();
         ASSERT_EQ(first_partial(), kPoison);
-        Rows got = data.empty_result(), unused = data.empty_result();
+        Rows got = data.empty_result();
         const DeviceRows out(got);
         cuda::attention_with(launch(), on_device(data.call(unused), kv, q, out), schedule);
         EXPECT_EQ(describe(failure()), "none");
@@ -67,9 +70,11 @@ TEST_F(AttentionCudaMerge, LaunchesInARowHaveTheReferenceBits) {
   std::vector<DeviceRows> outs;
   outs.reserve(kLaunches);
   for (std::size_t i = 0; i < kLaunches; ++i) outs.emplace_back(got);
+  const bool streams = cuda::attention_can_stream(launch(), longer.call(got));
   for (std::size_t i = 0; i < outs.size(); ++i) {
     const std::size_t which = i % 2;
-    const AttentionSchedule schedule{AttentionKernels::kDecode, i % 3 == 0 ? 7 : 16, false, i % 5 < 3};
+    const AttentionSchedule schedule{AttentionKernels::kDecode, i % 3 == 0 ? 7 : 16, false, i % 5 < 3,
+                                     streams && i % 7 < 4 ? DecodeBy::kStream : DecodeBy::kThreads};
     cuda::attention_with(launch(), on_device(cases[which]->call(got), kvs[which], queries[which], outs[i]), schedule);
   }
   EXPECT_EQ(describe(failure()), "none");

@@ -8,13 +8,22 @@ namespace reprofuse::cuda {
 
 enum class AttentionKernels { kDecode, kPrefill, kBoth };
 
+enum class DecodeBy {
+  kThreads,  // which copy keys and values to shared memory themselves: on any device, for any shape
+  kStream,   // the copy engine brings them, to warps that have different tasks
+  kCluster,  // likewise, to a cluster that has a row and folds it: no splits
+};
+
 struct AttentionSchedule {
   AttentionKernels kernels;  // kDecode: every row; kBoth: decode for chunks of one row, prefill for the others
   int splits;                // decode: blocks that share the keys of a row; 1: no partials, no merge
-  bool one_buffer;           // decode: keys and values take turns in shared memory
-  bool prefetch;             // decode: keys and values come to the L2 while the kernels ahead still run
-  bool cluster = false;      // decode: a cluster has a row, and folds it; no splits, no prefetch
+  bool one_buffer;           // decode by threads: keys and values take turns in shared memory
+  bool prefetch;             // decode by threads: keys and values come to the L2 while the kernels ahead still run
+  DecodeBy decode = DecodeBy::kThreads;
 };
+
+// Whether the device has a copy engine, and the shape suits it.
+bool attention_can_stream(const Launch& launch, const kernels::AttentionCall& call);
 
 // Clusters that the device holds at once, if each has a row and some heads, and each of its blocks a key block; 0: the
 // shape does not fit into clusters.

@@ -62,6 +62,14 @@ struct DecodeRow {
         key_blocks(min(range.blocks(), p.key_blocks)) {}
 };
 
+// What a block of the decode kernels owns: a row, a set of heads, and every p.splits-th key block from blockIdx.x on.
+struct DecodeShare : DecodeRow {
+  HeadSet heads;
+
+  __device__ explicit DecodeShare(const AttentionParams& p) : DecodeRow(p, blockIdx.z), heads(p) {}
+  __device__ bool has_work() const { return blockIdx.x < key_blocks; }
+};
+
 // The pages of one key block, spread over the lanes of a warp. Those without a key in the range are not looked up: they
 // may not exist.
 struct BlockPages {
@@ -104,6 +112,12 @@ __device__ inline float4 widen4(const typename Kv::Bits* from) {
     return make_float4(__uint_as_float(v.x << 16), __uint_as_float(v.x & 0xffff0000u), __uint_as_float(v.y << 16),
                        __uint_as_float(v.y & 0xffff0000u));
   }
+}
+
+// The largest of a warp's floats, none a NaN: as integers that are ordered alike, for which there is an instruction.
+__device__ inline float max_of_warp(float value) {
+  const auto flip = [](int bits) { return bits >= 0 ? bits : bits ^ 0x7fffffff; };
+  return __int_as_float(flip(__reduce_max_sync(~0u, flip(__float_as_int(value)))));
 }
 
 // Both partials rescaled to the larger maximum: total * a + next * b. A total of nothing has the maximum -inf and the

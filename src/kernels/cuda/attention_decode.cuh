@@ -166,12 +166,11 @@ __global__ __launch_bounds__(kDecodeThreads) void attention_decode(const __grid_
   extern __shared__ __align__(128) unsigned char memory[];
   let_next_kernel_start();
   const DecodeShare at(p);
-  const bool has_work = blockIdx.x < at.key_blocks;
   BlockPages pages;
-  if (has_work) pages.load(p, at.sequence, at.first_block + blockIdx.x, at.range);
-  if (has_work && p.prefetch) prefetch_block<S>(p, at, pages, at.first_block + blockIdx.x);
+  if (at.has_work()) pages.load(p, at.sequence, at.first_block + blockIdx.x, at.range);
+  if (at.has_work() && p.prefetch) prefetch_block<S>(p, at, pages, at.first_block + blockIdx.x);
   wait_for_previous_kernel();
-  if (!has_work) return;
+  if (!at.has_work()) return;
   const DecodeShared<S> shared(memory, p);
   fetch_keys<S>(p, at, pages, at.first_block + blockIdx.x, shared.keys);
   commit_copies();

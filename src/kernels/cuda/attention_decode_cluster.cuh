@@ -1,149 +1,128 @@
-// Decode of rows with few keys, on devices with clusters: each key block of a row belongs to one block of a cluster,
-// which the copy engine brings it whole, and which sends its partial to the block that folds the head. So there is no
-// second kernel, and no partial in global memory.
+// Decode of rows with few keys: each key block of a row belongs to one block of a cluster, which sends its partial to
+// the block that folds the head. So there is no second kernel, and no partial in global memory.
 #pragma once
 
-#include "kernels/cuda/attention_decode_cluster_fetch.cuh"
+#include "kernels/cuda/attention_decode_tile.cuh"
 #include "kernels/cuda/attention_fold.cuh"
+#include "kernels/cuda/hopper.cuh"
 #include "kernels/cuda/launch.cuh"
 
 namespace reprofuse::cuda::fma1::ops {
 
-// The largest of a warp's floats, none a NaN: as integers that are ordered alike, for which there is an instruction.
-__device__ inline float max_of_warp(float value) {
-  const auto flip = [](int bits) { return bits >= 0 ? bits : bits ^ 0x7fffffff; };
-  return __int_as_float(flip(__reduce_max_sync(~0u, flip(__float_as_int(value)))));
+template <typename Kv, int kHeads, int kHeadDim>
+struct ClusterShape : TileShape<Kv, kHeads, kHeadDim> {
+  using Tile = TileShape<Kv, kHeads, kHeadDim>;
+  // The last warp sums the weights; its first thread also fetches.
+  static constexpr int kLastWarp = Tile::kSumWarps > Tile::kScoreWarps ? Tile::kSumWarps : Tile::kScoreWarps;
+  static constexpr int kThreads = (kLastWarp + 1) * kWarp;
+};
+
+struct ClusterBarriers {
+  std::uint64_t keys, values, partials;
+};
+
+// The shared memory of a block; the same in every block of a cluster, so that they find their way in each other's.
+template <typename S>
+struct ClusterShared {
+  typename S::Bits* keys;
+  typename S::Bits* values;
+  float* query;  // [kHeads][kHeadDim]
+  TileWeights<S> weights;
+  float* weighted;      // [folded heads][blocks][kHeadDim]: the partials of the heads that the block folds
+  float2* max_and_sum;  // [folded heads][blocks]
+  ClusterBarriers* barriers;
+
+  __device__ ClusterShared(unsigned char* memory, int blocks) {
+    keys = reinterpret_cast<typename S::Bits*>(memory);
+    values = keys + S::kTile;
+    query = reinterpret_cast<float*>(values + S::kTile);
+    weights.weights = query + S::kHeads * S::kHeadDim;
+    weighted = weights.weights + S::kHeads * S::kWeightStride;
+    max_and_sum = reinterpret_cast<float2*>(weighted + partials(blocks) * S::kHeadDim);
+    barriers = reinterpret_cast<ClusterBarriers*>(max_and_sum + partials(blocks));
+    weights.max = reinterpret_cast<float*>(barriers + 1);
+  }
+  static int bytes(int blocks) {
+    const int floats = S::kHeads * (S::kHeadDim + S::kWeightStride + 1) + partials(blocks) * (S::kHeadDim + 2);
+    return static_cast<int>(2 * S::kTileBytes + floats * sizeof(float) + sizeof(ClusterBarriers));
+  }
+  // Head h of the set is folded by the block of rank h % blocks.
+  __host__ __device__ static int partials(int blocks) { return ceil_div(S::kHeads, blocks) * blocks; }
+  __device__ static int partial(int head, int rank, int blocks) { return head / blocks * blocks + rank; }
+};
+
+// What a block owns of its cluster's share: the row's key block of its rank, if there is one.
+struct ClusterShare : DecodeShare {
+  int rank, first_key;
+
+  __device__ explicit ClusterShare(const AttentionParams& p)
+      : DecodeShare(p), rank(blockIdx.x), first_key((first_block + rank) * kKeyBlock) {}
+};
+
+// One thread: keys and values on their way.
+template <typename S>
+__device__ inline void fetch_block(const AttentionParams& p, const ClusterShare& at, const ClusterShared<S>& shared) {
+  const std::int64_t from = p.kv.head_offset(p.kv.page_of(at.sequence, at.first_key), at.heads.kv_head);
+  hopper::arrive_expecting(&shared.barriers->keys, S::kTileBytes);
+  hopper::copy_bytes(shared.keys, static_cast<const typename S::Bits*>(p.kv.keys) + from, S::kTileBytes,
+                     &shared.barriers->keys);
+  hopper::arrive_expecting(&shared.barriers->values, S::kTileBytes);
+  hopper::copy_bytes(shared.values, static_cast<const typename S::Bits*>(p.kv.values) + from, S::kTileBytes,
+                     &shared.barriers->values);
 }
 
-// Scores of all keys, one chain over d each, become weights. A warp has two heads, a lane two keys; an odd last head is
-// computed twice.
+// Sums of the weights, to the blocks that fold them. A lane has a head.
 template <typename S>
-__device__ inline void weigh_keys(const AttentionParams& p, const ClusterShare& at, const ClusterShared<S>& shared) {
-  const int key = threadIdx.x % kWarp * 2, first_head = threadIdx.x / kWarp * 2;
-  const int heads[2] = {first_head, min(first_head + 1, S::kHeads - 1)};
-  float score[2][2] = {};  // [head][key]
-#pragma unroll 8
-  for (int d = 0; d < S::kHeadDim; d += 4) {
-    const float4 q0 = *reinterpret_cast<const float4*>(shared.query + heads[0] * S::kHeadDim + d);
-    const float4 q1 = *reinterpret_cast<const float4*>(shared.query + heads[1] * S::kHeadDim + d);
-    const float q[2][4] = {{q0.x, q0.y, q0.z, q0.w}, {q1.x, q1.y, q1.z, q1.w}};
-#pragma unroll
-    for (int e = 0; e < 4; ++e) {
-      const float2 k = widen2<typename S::Kv>(shared.keys + (d + e) * kKeyBlock + key);
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        score[i][0] = fma_rn(q[i][e], k.x, score[i][0]);
-        score[i][1] = fma_rn(q[i][e], k.y, score[i][1]);
-      }
-    }
-  }
-  const bool seen[2] = {at.range.has(at.first_key + key), at.range.has(at.first_key + key + 1)};
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    const int head = heads[i];
-#pragma unroll
-    for (int j = 0; j < 2; ++j) {
-      score[i][j] = __fmul_rn(score[i][j], p.scale);
-      if (seen[j] && head < at.heads.count)
-        record_if_not_finite(p.record, p.op, at.row, at.heads.first + head, score[i][j]);
-      if (!seen[j]) score[i][j] = masked_score();
-    }
-    const float max = max_of_warp(fmaxf(score[i][0], score[i][1]));
-    float2 weights;
-    weights.x = seen[0] ? exp_nonpositive_f32(__fsub_rn(score[i][0], max)) : 0.0f;
-    weights.y = seen[1] ? exp_nonpositive_f32(__fsub_rn(score[i][1], max)) : 0.0f;
-    *reinterpret_cast<float2*>(shared.weights + head * S::kWeightStride + key) = weights;
-    if (key == 0) shared.max[head] = max;
-  }
-}
-
-// Sums of the weights in ascending key order, to the blocks that fold them. A lane has a head.
-template <typename S>
-__device__ inline void sum_weights(const AttentionParams& p, const ClusterShare& at, const ClusterShared<S>& shared) {
+__device__ inline void send_sums_of_weights(const AttentionParams& p, const ClusterShare& at,
+                                            const ClusterShared<S>& shared) {
   const int head = threadIdx.x % kWarp;
   if (head >= at.heads.count) return;
-  float sum = 0.0f;
-#pragma unroll
-  for (int key = 0; key < kKeyBlock; key += 4) {
-    const float4 w = *reinterpret_cast<const float4*>(shared.weights + head * S::kWeightStride + key);
-    sum = __fadd_rn(__fadd_rn(__fadd_rn(__fadd_rn(sum, w.x), w.y), w.z), w.w);
-  }
+  const float2 max_and_sum = make_float2(shared.weights.max[head], shared.weights.sum(head));
   float2* to = shared.max_and_sum + shared.partial(head, at.rank, p.splits);
-  hopper::send_to_block(reinterpret_cast<float*>(to), head % p.splits, make_float2(shared.max[head], sum),
-                        &shared.barriers->partials);
+  hopper::send_to_block(reinterpret_cast<float*>(to), head % p.splits, max_and_sum, &shared.barriers->partials);
 }
 
-// What a thread has of the values: two elements of up to four heads.
+// Weighted sums of the values, to the blocks that fold them.
 template <typename S>
-struct ClusterElements {
-  int d, first;  // the first element, and the first head, in the set or of those that the block folds
+__device__ inline void send_sums_of_values(const AttentionParams& p, const ClusterShare& at,
+                                           const ClusterShared<S>& shared, const TileElements<S>& own) {
+  float2 weighted[S::kSumHeads];
+  own.clear_unseen(at.range, at.first_key, shared.values);
+  own.sum_values(shared.values, shared.weights, weighted);
+#pragma unroll
+  for (int i = 0; i < S::kSumHeads; ++i) {
+    const int head = own.first + i;
+    if (head >= at.heads.count) break;
+    float* to = shared.weighted + shared.partial(head, at.rank, p.splits) * S::kHeadDim + own.d;
+    hopper::send_to_block(to, head % p.splits, weighted[i], &shared.barriers->partials);
+  }
+}
 
-  __device__ ClusterElements()
-      : d(threadIdx.x % (S::kHeadDim / 2) * 2), first(threadIdx.x / (S::kHeadDim / 2) * S::kSumHeads) {}
-
-  // Weighted sums of the values, chains in ascending key order, to the blocks that fold them.
-  __device__ void sum_values(const AttentionParams& p, const ClusterShare& at, const ClusterShared<S>& shared) const {
-    clear_unseen(at, shared.values);
-    float2 weighted[S::kSumHeads] = {};
+// Folds the partials of the block's heads from left to right and stores the result.
+template <typename S>
+__device__ inline void fold_heads(const AttentionParams& p, const ClusterShare& at, const ClusterShared<S>& shared,
+                                  const TileElements<S>& own) {
+  const int lane = threadIdx.x % kWarp;
+  for (int i = 0; i < S::kSumHeads; ++i) {
+    const int head = at.rank + (own.first + i) * p.splits;
+    if (head >= at.heads.count) break;
+    const int partial = shared.partial(head, 0, p.splits);
+    float max = masked_score(), sum = 0.0f;
+    const FoldSteps steps(lane < at.key_blocks ? shared.max_and_sum[partial + lane] : make_float2(masked_score(), 0.0f),
+                          &max);
+    float2 total = {};
+    const auto* weighted = reinterpret_cast<const float2*>(shared.weighted + partial * S::kHeadDim + own.d);
 #pragma unroll 8
-    for (int key = 0; key < kKeyBlock; key += 4) {
-      float2 v[4];
-#pragma unroll
-      for (int e = 0; e < 4; ++e) v[e] = widen2<typename S::Kv>(shared.values + (key + e) * S::kHeadDim + d);
-#pragma unroll
-      for (int i = 0; i < S::kSumHeads; ++i) {
-        const float4 w4 = *reinterpret_cast<const float4*>(shared.weights + (first + i) * S::kWeightStride + key);
-        const float w[4] = {w4.x, w4.y, w4.z, w4.w};
-#pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          weighted[i].x = fma_rn(w[e], v[e].x, weighted[i].x);
-          weighted[i].y = fma_rn(w[e], v[e].y, weighted[i].y);
-        }
-      }
+    for (int rank = 0; rank < at.key_blocks; ++rank) {
+      const float a = __shfl_sync(~0u, steps.a, rank), b = __shfl_sync(~0u, steps.b, rank);
+      const float2 next = weighted[rank * (S::kHeadDim / 2)];
+      sum = fma_rn(sum, a, __shfl_sync(~0u, steps.scaled_sum, rank));
+      total.x = fma_rn(total.x, a, __fmul_rn(next.x, b));
+      total.y = fma_rn(total.y, a, __fmul_rn(next.y, b));
     }
-#pragma unroll
-    for (int i = 0; i < S::kSumHeads; ++i) {
-      const int head = first + i;
-      if (head >= at.heads.count) break;
-      float* to = shared.weighted + shared.partial(head, at.rank, p.splits) * S::kHeadDim + d;
-      hopper::send_to_block(to, head % p.splits, weighted[i], &shared.barriers->partials);
-    }
+    own.store(p, at, head, total, sum);
   }
-
-  // Folds the partials from left to right and stores the result.
-  __device__ void fold(const AttentionParams& p, const ClusterShare& at, const ClusterShared<S>& shared) const {
-    const int lane = threadIdx.x % kWarp;
-    for (int i = 0; i < S::kSumHeads; ++i) {
-      const int head = at.rank + (first + i) * p.splits;
-      if (head >= at.heads.count) break;
-      const int partial = shared.partial(head, 0, p.splits);
-      float max = masked_score(), sum = 0.0f;
-      const FoldSteps steps(
-          lane < at.key_blocks ? shared.max_and_sum[partial + lane] : make_float2(masked_score(), 0.0f), &max);
-      float2 total = {};
-      const auto* weighted = reinterpret_cast<const float2*>(shared.weighted + partial * S::kHeadDim + d);
-#pragma unroll 8
-      for (int rank = 0; rank < at.key_blocks; ++rank) {
-        const float a = __shfl_sync(~0u, steps.a, rank), b = __shfl_sync(~0u, steps.b, rank);
-        const float2 next = weighted[rank * (S::kHeadDim / 2)];
-        sum = fma_rn(sum, a, __shfl_sync(~0u, steps.scaled_sum, rank));
-        total.x = fma_rn(total.x, a, __fmul_rn(next.x, b));
-        total.y = fma_rn(total.y, a, __fmul_rn(next.y, b));
-      }
-      float* out = p.out + at.row * p.out_stride + (at.heads.first + head) * S::kHeadDim + d;
-      out[0] = finished(total.x, sum);  // rows of the result may start anywhere: no vectors
-      out[1] = finished(total.y, sum);
-    }
-  }
-
- private:
-  // Values that the row does not see become 0: their weight is 0, and 0 times what lies there might be a NaN.
-  __device__ void clear_unseen(const ClusterShare& at, typename S::Bits* values) const {
-    const auto clear = [&](int key) { values[key * S::kHeadDim + d] = values[key * S::kHeadDim + d + 1] = 0; };
-    for (int key = 0; key < at.range.begin - at.first_key; ++key) clear(key);
-    for (int key = at.range.end - at.first_key; key < kKeyBlock; ++key) clear(key);
-  }
-};
+}
 
 // One thread: the barriers of a block, and how many bytes of partials will come.
 template <typename S>
@@ -172,25 +151,25 @@ __global__ __launch_bounds__(S::kThreads, kClusterBlocksAtOnce) void attention_d
   if (fetches) prepare_barriers(p, at, shared);
   hopper::sync_cluster();  // all blocks of the cluster run, and their barriers are ready for partials
   wait_for_previous_kernel();
-  if (at.has_block) {
+  if (at.has_work()) {
     if (fetches) fetch_block(p, at, shared);
-    load_query(p, at, shared);
+    load_query<S, S::kThreads>(p, at, shared.query);
     __syncthreads();
     if (warp < S::kScoreWarps) {
       hopper::wait_phase(&shared.barriers->keys, 0);
-      weigh_keys(p, at, shared);
+      weigh_keys<S>(p, at, at.first_key, warp, shared.query, shared.keys, shared.weights);
     }
     __syncthreads();
   }
-  const ClusterElements<S> elements;
-  if (at.has_block && threadIdx.x < S::kSumThreads) {
+  const TileElements<S> own(threadIdx.x);
+  if (at.has_work() && threadIdx.x < S::kSumThreads) {
     hopper::wait_phase(&shared.barriers->values, 0);
-    elements.sum_values(p, at, shared);
+    send_sums_of_values(p, at, shared, own);
   }
-  if (at.has_block && warp == S::kLastWarp) sum_weights(p, at, shared);
+  if (at.has_work() && warp == S::kLastWarp) send_sums_of_weights(p, at, shared);
   if (at.key_blocks > 0 && at.rank < at.heads.count && threadIdx.x < S::kSumThreads) {
     hopper::wait_phase_of_cluster(&shared.barriers->partials, 0);
-    elements.fold(p, at, shared);
+    fold_heads(p, at, shared, own);
   }
 #endif
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/cuda/attention_common.cuh"
+#include "kernels/cuda/hopper.cuh"
 
 namespace reprofuse::cuda::fma1::ops {
 
@@ -43,13 +44,6 @@ struct DecodeShared {
   }
 };
 
-// What a block owns: a row, a set of heads, and every p.splits-th key block from blockIdx.x on.
-struct DecodeShare : DecodeRow {
-  HeadSet heads;
-
-  __device__ explicit DecodeShare(const AttentionParams& p) : DecodeRow(p, blockIdx.z), heads(p) {}
-};
-
 // Brings the keys and values of a block into the L2, where the kernels that still run write the newest of them: nothing
 // is read yet. For pages of one key block at most, which lie in one piece.
 template <typename S>
@@ -61,10 +55,8 @@ __device__ inline void prefetch_block(const AttentionParams& p, const DecodeShar
   if (position >= at.range.end || position + kLeastPage <= at.range.begin) return;  // its page was not looked up
   const std::int64_t first = p.kv.head_offset(pages.own(), at.heads.kv_head);
   const unsigned bytes = static_cast<unsigned>(S::head_dim(p) * sizeof(typename S::Bits)) << p.kv.page_shift;
-  for (const void* cache : {p.kv.keys, p.kv.values}) {
-    const auto* from = static_cast<const typename S::Bits*>(cache) + first;
-    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes));
-  }
+  for (const void* cache : {p.kv.keys, p.kv.values})
+    hopper::prefetch_bytes(static_cast<const typename S::Bits*>(cache) + first, bytes);
 #endif
 }
 

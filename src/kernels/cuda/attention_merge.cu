@@ -18,17 +18,18 @@ struct Partials {
     weighted = p.weighted + first * head_dim + first_element;
     max_and_sum = p.max_and_sum + first;
   }
-  // A run of elements on its way: [kMergeRun][kMergeElements].
+  // A run of elements on its way, [kMergeRun][kMergeElements]; zeros for partials beyond the last.
   __device__ void fetch(int run, float* to) const {
-    constexpr int kVectors = kMergeElements / 4;
-    const int lane = threadIdx.x % kWarp, element = lane % kVectors * 4;
+    constexpr int kVectors = kMergeElements / 4, kAtOnce = kWarp / kVectors;
+    const int lane = threadIdx.x % kWarp, in_run = lane / kVectors, element = lane % kVectors * 4;
+    const int first = run * kMergeRun + in_run;
+    const float* from = weighted + static_cast<std::int64_t>(first) * head_dim + element;
+    if (run * kMergeRun < count && element < elements)
 #pragma unroll
-    for (int i = lane / kVectors; i < kMergeRun; i += kWarp / kVectors) {
-      const int partial = run * kMergeRun + i;
-      if (partial < count && element < elements)
-        copy_async(to + i * kMergeElements + element,
-                   weighted + static_cast<std::int64_t>(partial) * head_dim + element);
-    }
+      for (int i = 0; i < kMergeRun; i += kAtOnce) {
+        const bool stored = first + i < count;
+        copy_or_zero(to + (in_run + i) * kMergeElements + element, stored ? from + i * head_dim : weighted, stored);
+      }
     commit_copies();
   }
   __device__ float element(int partial) const {
@@ -48,35 +49,71 @@ __host__ __device__ int runs_ahead(int key_blocks) {
   return runs < kMergeRunsAhead ? runs : kMergeRunsAhead;
 }
 
+// How a chunk of partials is folded, in shared memory.
+struct ChunkSteps {
+  float4* steps;   // [kMergeChunk]: a, b and the scaled sum of a partial; before that, its maximum and its sum
+  float* run_max;  // [kMergeChunk / kMergeRun]
+
+  // All threads: a warp prepares every so many runs. Returns the maximum up to the end of the chunk.
+  __device__ float prepare(const Partials& partials, int first_run, int runs, float max_before) const {
+    const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, warps = blockDim.x / kWarp;
+#pragma unroll 4
+    for (int run = warp; run < runs; run += warps) {
+      const float2 scale = partials.scale(first_run + run);
+      steps[run * kMergeRun + lane] = make_float4(scale.x, scale.y, 0.0f, 0.0f);
+      const float max = max_of_warp(scale.x);
+      if (lane == 0) run_max[run] = max;
+    }
+    __syncthreads();
+    const float of_lane = lane < runs ? run_max[lane] : masked_score();
+#pragma unroll 4
+    for (int run = warp; run < runs; run += warps) {
+      float max = fmaxf(max_before, max_of_warp(lane < run ? of_lane : masked_score()));
+      float4* step = steps + run * kMergeRun + lane;
+      const FoldSteps fold(make_float2(step->x, step->y), &max);
+      *step = make_float4(fold.a, fold.b, fold.scaled_sum, 0.0f);
+    }
+    __syncthreads();
+    return fmaxf(max_before, max_of_warp(of_lane));
+  }
+};
+
 // Folds the partials of a row that blocks of decode share, from left to right. A block has a head, a warp some elements
-// of it, a lane one. Partials come in runs, many of them on their way at once.
+// of it, a lane one. Elements come in runs, some of them on their way at once; how to fold them is worked out for a
+// chunk of many runs, by all warps together.
 __global__ __launch_bounds__(kMostHeadDim) void attention_merge(const __grid_constant__ AttentionParams p) {
   extern __shared__ __align__(16) float memory[];  // [warps][runs_ahead][kMergeRun][kMergeElements]
+  __shared__ float4 steps[kMergeChunk];
+  __shared__ float run_max[kMergeChunk / kMergeRun];
+  constexpr int kRunElements = kMergeRun * kMergeElements, kChunkRuns = kMergeChunk / kMergeRun;
+  static_assert(kChunkRuns <= kWarp);
   let_next_kernel_start();
   const DecodeRow at(p, blockIdx.y);
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
   wait_for_previous_kernel();
   const int head = blockIdx.x, first_element = warp * kMergeElements;
   const Partials partials(p, at, head, first_element);
-  constexpr int kRunElements = kMergeRun * kMergeElements;
-  float* runs = memory + warp * runs_ahead(p.key_blocks) * kRunElements;
-  const auto place = [&](int run) { return runs + run % kMergeRunsAhead * kRunElements; };
+  const ChunkSteps chunk{steps, run_max};
+  const int runs = ceil_div(partials.count, kMergeRun);
+  float* ring = memory + warp * runs_ahead(p.key_blocks) * kRunElements;
+  const auto place = [&](int run) { return ring + run % kMergeRunsAhead * kRunElements; };
   for (int run = 0; run < kMergeRunsAhead; ++run) partials.fetch(run, place(run));
-  float2 scale = partials.scale(0), next_scale = partials.scale(1);
   float total = 0.0f, sum = 0.0f, max = masked_score();
-  for (int run = 0; run * kMergeRun < partials.count; ++run) {
-    const FoldSteps steps(scale, &max);
-    scale = next_scale;
-    next_scale = partials.scale(run + 2);
+  for (int run = 0; run < runs; ++run) {
+    if (run % kChunkRuns == 0) {
+      __syncthreads();
+      max = chunk.prepare(partials, run, min(kChunkRuns, runs - run), max);
+    }
     wait_for_copies<kMergeRunsAhead - 1>();
     __syncwarp();
+    const float4* step = steps + run % kChunkRuns * kMergeRun;
     const float* next = place(run) + lane;
-    const int length = min(kMergeRun, partials.count - run * kMergeRun);
-#pragma unroll 8
-    for (int i = 0; i < length; ++i) {
-      const float a = __shfl_sync(~0u, steps.a, i), b = __shfl_sync(~0u, steps.b, i);
-      sum = fma_rn(sum, a, __shfl_sync(~0u, steps.scaled_sum, i));
-      total = fma_rn(total, a, __fmul_rn(next[i * kMergeElements], b));
+    // A partial beyond the last has the factors 1 and 0: it changes nothing but a -0, which finished() does as well.
+#pragma unroll 16
+    for (int i = 0; i < kMergeRun; ++i) {
+      const float4 fold = step[i];
+      sum = fma_rn(sum, fold.x, fold.z);
+      total = fma_rn(total, fold.x, __fmul_rn(next[i * kMergeElements], fold.y));
     }
     __syncwarp();
     partials.fetch(run + kMergeRunsAhead, place(run));

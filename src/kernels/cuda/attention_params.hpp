@@ -39,6 +39,7 @@ struct AttentionParams {
   int key_blocks;       // bound on those of one row
   bool one_buffer;      // keys and values take turns in shared memory, for a device with little of it
   bool prefetch;        // into the L2, before the kernels ahead have finished
+  int stages;           // tiles in the ring of attention_decode_stream: 2 to kMostRingTiles
   float* weighted;      // [slots, heads, key_blocks, head_dim]
   float2* max_and_sum;  // [slots, heads, key_blocks]
 };
@@ -60,6 +61,12 @@ const void* decode_kernel_f32(int head_dim, int set_heads);
 const void* decode_kernel_bf16(int head_dim, int set_heads);
 int decode_shared_bytes(int head_dim, int set_heads, int element_bytes, bool one_buffer);
 
+// The same by the copy engine, for pages of one key block and heads of 64 or 128 elements.
+inline constexpr int kMostRingTiles = 6;
+inline constexpr int kStreamBlocksAtOnce = 2;  // on one multiprocessor
+AttentionKernel stream_kernel_f32(int head_dim, int set_heads, int stages);
+AttentionKernel stream_kernel_bf16(int head_dim, int set_heads, int stages);
+
 // Decode on devices with clusters, without partials and merge. Grid: as above, where `splits` blocks are a cluster.
 inline constexpr int kMostClusterBlocks = 16;
 inline constexpr int kClusterBlocksAtOnce = 3;  // on one multiprocessor, with heads of 128 elements in FP32
@@ -67,7 +74,8 @@ AttentionKernel cluster_kernel_f32(int head_dim, int set_heads, int blocks);
 AttentionKernel cluster_kernel_bf16(int head_dim, int set_heads, int blocks);
 
 inline constexpr int kMergeElements = 32;                    // of a head, that a warp has
-inline constexpr int kMergeRun = 32, kMergeRunsAhead = 3;    // partials of a run, and runs on their way
+inline constexpr int kMergeRun = 32, kMergeRunsAhead = 6;    // partials of a run, and runs on their way
+inline constexpr int kMergeChunk = 512;                      // partials whose fold is worked out at once
 AttentionKernel merge_kernel(int head_dim, int key_blocks);  // grid: heads, slots
 
 inline constexpr int kPrefillQueries = 64;  // rows of a tile times set_heads, at most

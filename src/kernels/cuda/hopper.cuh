@@ -66,6 +66,16 @@ __device__ inline void copy_bytes(void* shared, const void* global, std::uint32_
       : "memory");
 }
 
+// Contiguous bytes of global memory on their way to the L2; nothing is read yet.
+__device__ inline void prefetch_bytes(const void* global, std::uint32_t bytes) {
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(global), "r"(bytes));
+}
+
+// What a thread wrote to shared memory comes before what copies will bring there.
+__device__ inline void fence_before_copies() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
 // A box of a matrix that a tensor map describes: `column` and `row` are its first. What lies outside is zero.
 __device__ inline void copy_box(void* shared, const CUtensorMap* map, int column, int row, std::uint64_t* barrier) {
   asm volatile(

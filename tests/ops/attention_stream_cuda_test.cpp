@@ -1,0 +1,71 @@
+// Decode attention by the copy engine: the reference's bits, however often the ring of tiles goes round.
+#include "ops/attention_cuda_case.hpp"
+
+namespace reprofuse {
+namespace {
+
+class AttentionCudaStream : public AttentionCuda {
+ protected:
+  void SetUp() override {
+    AttentionCuda::SetUp();
+    if (IsSkipped()) return;
+    AttentionCase data({.kv = {.head_dim = 64}}, {{0, 10, 1}});
+    Rows out = data.empty_result();
+    if (!cuda::attention_can_stream(launch(), data.call(out))) GTEST_SKIP() << "the device has no copy engine";
+  }
+
+  cuda::AttentionSchedule chosen(AttentionCase& data, std::int32_t rows, std::int32_t max_keys) const {
+    Rows out = data.empty_result();
+    kernels::AttentionCall call = data.call(out);  // chosen by its sizes, never launched
+    call.batch.rows = call.batch.chunk_count = rows;
+    call.batch.max_keys = max_keys;
+    return cuda::choose_attention_schedule(launch(), call);
+  }
+};
+
+TEST_F(AttentionCudaStream, RowsOfManyKeyBlocksHaveTheReferenceBits) {
+  for (const DType dtype : kKvTypes)
+    for (const std::int32_t head_dim : {64, 128})
+      for (const std::int32_t group : {1, 3, 4, 7}) {
+        SCOPED_TRACE("head_dim " + std::to_string(head_dim) + ", group " + std::to_string(group));
+        AttentionCase data({.kv = {.kv_heads = 1, .head_dim = head_dim, .dtype = dtype}, .group = group},
+                           {{0, 2495, 1}, {1, 1090, 3}, {2, 447, 1}});
+        expect_reference_bits(data);
+      }
+}
+
+// The first tiles of a window are cleared where the row does not see them, and then filled again.
+TEST_F(AttentionCudaStream, LongWindowsHaveTheReferenceBits) {
+  for (const std::int32_t window : {500, 513, 1000}) {
+    SCOPED_TRACE("window " + std::to_string(window));
+    AttentionCase data({.kv = {.kv_heads = 2, .head_dim = 128}, .group = 3, .window = window},
+                       {{0, 1500, 1}, {1, 2047, 1}, {2, 499, 1}});
+    expect_reference_bits(data);
+  }
+}
+
+TEST_F(AttentionCudaStream, OtherOrdersWouldBeCaught) {
+  for (const int splits : {1, 3})
+    for (const DType dtype : kKvTypes) {
+      SCOPED_TRACE("splits " + std::to_string(splits));
+      AttentionCase data({.kv = {.kv_heads = 2, .head_dim = 128, .dtype = dtype}, .group = 3},
+                         {{0, 300, 1}, {1, 957, 1}});
+      const AttentionSchedule schedule{AttentionKernels::kDecode, splits, false, false, DecodeBy::kStream};
+      expect_only_the_contracts_order(
+          data, [&](const kernels::AttentionCall& call) { cuda::attention_with(launch(), call, schedule); });
+    }
+}
+
+TEST_F(AttentionCudaStream, IsChosenForManyRowsAndForManyKeys) {
+  AttentionCase data({.kv = {.kv_heads = 8, .head_dim = 128}, .group = 3}, {{0, 200, 1}});
+  const AttentionSchedule many_rows = chosen(data, 1000, 1024), many_keys = chosen(data, 1, 100'000);
+  EXPECT_EQ(many_rows.decode, DecodeBy::kStream);
+  EXPECT_EQ(many_rows.splits, 1);  // blocks enough: no partials
+  EXPECT_EQ(many_keys.decode, DecodeBy::kStream);
+  EXPECT_GT(many_keys.splits, 4);
+  AttentionCase small_pages({.kv = {.kv_heads = 8, .head_dim = 128, .page_size = 32}, .group = 3}, {{0, 200, 1}});
+  EXPECT_EQ(chosen(small_pages, 1000, 1024).decode, DecodeBy::kThreads);
+}
+
+}  // namespace
+}  // namespace reprofuse
