@@ -1,7 +1,8 @@
 // Times attention on the GPU for the shapes of Llama-3.2-3B and 8B: decode beside a plain read of the same keys and
 // values, its floor; prefill beside the peak of fused multiply-adds. Layers rotate past the L2, graphs are replayed.
 //   attention_cuda            what the library chooses
-//   attention_cuda --sweep    decode of Llama-3.2-3B by every kernel, over numbers of blocks that share a row
+//   attention_cuda --sweep    decode of Llama-3.2-3B, beside the choice, by threads and by stream with more and
+//                             fewer blocks that share a row
 #include <cmath>
 #include <cstdio>
 #include <numeric>
@@ -89,7 +90,7 @@ class Problem {
   }
 
   cuda::AttentionSchedule chosen() const { return cuda::choose_attention_schedule(launch(nullptr), call(0)); }
-  bool can_stream() const { return cuda::attention_can_stream(launch(nullptr), call(0)); }
+  bool can_stream() const { return cuda::attention_stream_stages(launch(nullptr), call(0)) > 0; }
 
   double read_seconds() const {
     return seconds([&](std::size_t layer, void* stream) {
@@ -188,7 +189,7 @@ void bench_prefill(const Shape& shape, DType dtype, std::int32_t context, std::i
 int main(int argc, char** argv) {
   try {
     const bool sweep = argc == 2 && std::string_view(argv[1]) == "--sweep";
-    require(argc == 1 || sweep, "'{}' is not --sweep", argv[1]);
+    require(argc == 1 || sweep, "the only option is --sweep");
     std::printf("%s: one layer, graph replay, layers rotated past the L2\n", Context::cuda().description().c_str());
     if (sweep) {
       for (const DType dtype : {DType::kF32, DType::kBF16}) {

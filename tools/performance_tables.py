@@ -89,9 +89,12 @@ def forward_row(row: Json, baselines: Lines, others: list[Json]) -> Lines:
     cells = [str(row["m"]) + ("" if row["with_head"] else " (no head)"), f"{row['linear_s'] * 1e3:.2f}"]
     for name in baselines:
         cells += [f"{row[name + '_s'] * 1e3:.2f}", f"{row[name + '_ratio']:.2f}"]
-    same_pass = [one for run in others for one in run["forwards"]
-                 if (one["model"], one["m"]) == (row["model"], row["m"])]
-    return cells + [f"{one['linear_s'] * 1e3:.2f}" for one in same_pass]
+    for run in others:
+        same_pass = [one for one in run["forwards"] if (one["model"], one["m"]) == (row["model"], row["m"])]
+        if len(same_pass) != 1:
+            raise Unusable(f"'{run['contract']}' was measured {len(same_pass)} times at M = {row['m']}")
+        cells.append(f"{same_pass[0]['linear_s'] * 1e3:.2f}")
+    return cells
 
 
 def forward(measurement: Json, contract: str) -> Lines:
@@ -139,7 +142,7 @@ def made_anew(block: re.Match[str], measurements: dict[str, Json]) -> str:
         raise Unusable(f"{marker}: '{kind}' is none of {', '.join(KINDS)}")
     try:
         lines = KINDS[kind](measurements[name], *([contract] if contract else []))
-    except (KeyError, TypeError, Unusable) as error:
+    except (IndexError, KeyError, TypeError, Unusable) as error:
         raise Unusable(f"{marker}: '{name}' has no such table: {error}") from error
     return "\n".join([marker, "", *lines, "", END])
 

@@ -16,31 +16,33 @@ using cuda::DecodeBy;
 
 inline constexpr DType kKvTypes[] = {DType::kF32, DType::kBF16};
 
-inline constexpr AttentionSchedule kSchedules[] = {{AttentionKernels::kPrefill, 1, false, false},
-                                                   {AttentionKernels::kDecode, 1, false, false},
-                                                   {AttentionKernels::kDecode, 1, true, true},
-                                                   {AttentionKernels::kDecode, 2, false, true},
-                                                   {AttentionKernels::kDecode, 1000, false, false},
-                                                   {AttentionKernels::kDecode, 1000, false, true},
-                                                   {AttentionKernels::kDecode, 3, true, false},
-                                                   {AttentionKernels::kBoth, 1, false, false},
-                                                   {AttentionKernels::kBoth, 2, false, false},
-                                                   {AttentionKernels::kBoth, 2, false, true},
-                                                   {AttentionKernels::kDecode, 1, false, false, DecodeBy::kStream},
-                                                   {AttentionKernels::kDecode, 2, false, false, DecodeBy::kStream},
-                                                   {AttentionKernels::kDecode, 3, false, false, DecodeBy::kStream},
-                                                   {AttentionKernels::kDecode, 1000, false, false, DecodeBy::kStream},
-                                                   {AttentionKernels::kBoth, 1, false, false, DecodeBy::kStream},
-                                                   {AttentionKernels::kBoth, 2, false, false, DecodeBy::kStream},
-                                                   {AttentionKernels::kDecode, 1, false, false, DecodeBy::kCluster},
-                                                   {AttentionKernels::kBoth, 1, false, false, DecodeBy::kCluster}};
+inline constexpr AttentionSchedule kSchedules[] = {
+    {AttentionKernels::kPrefill, 1, false, false},
+    {AttentionKernels::kDecode, 1, false, false},
+    {AttentionKernels::kDecode, 1, true, true},
+    {AttentionKernels::kDecode, 2, false, true},
+    {AttentionKernels::kDecode, 1000, false, false},
+    {AttentionKernels::kDecode, 1000, false, true},
+    {AttentionKernels::kDecode, 3, true, false, DecodeBy::kThreads, true},
+    {AttentionKernels::kBoth, 1, false, false},
+    {AttentionKernels::kBoth, 2, false, false},
+    {AttentionKernels::kBoth, 2, false, true},
+    {AttentionKernels::kDecode, 1, false, false, DecodeBy::kStream},
+    {AttentionKernels::kDecode, 2, false, false, DecodeBy::kStream},
+    {AttentionKernels::kDecode, 3, false, false, DecodeBy::kStream},
+    {AttentionKernels::kDecode, 1000, false, false, DecodeBy::kStream},
+    {AttentionKernels::kBoth, 1, false, false, DecodeBy::kStream},
+    {AttentionKernels::kBoth, 2, false, false, DecodeBy::kStream, true},
+    {AttentionKernels::kDecode, 1, false, false, DecodeBy::kCluster},
+    {AttentionKernels::kBoth, 1, false, false, DecodeBy::kCluster}};
 
 inline std::string name_of(const AttentionSchedule& schedule) {
   constexpr const char* kNames[] = {"decode", "prefill", "both"};
   constexpr const char* kDecodeNames[] = {"", " stream", " cluster"};
   return std::string(kNames[static_cast<int>(schedule.kernels)]) + kDecodeNames[static_cast<int>(schedule.decode)] +
          " splits " + std::to_string(schedule.splits) + (schedule.one_buffer ? " one buffer" : "") +
-         (schedule.prefetch ? " prefetch" : "");
+         (schedule.prefetch ? " prefetch" : "") + (schedule.small_merge ? " small merge" : "") +
+         (schedule.stages > 0 ? " stages " + std::to_string(schedule.stages) : "");
 }
 
 class AttentionCuda : public ModelOpsCuda {
@@ -57,7 +59,7 @@ class AttentionCuda : public ModelOpsCuda {
 
   // Not every device has a copy engine and clusters, and not every shape suits them.
   bool can_run(const AttentionSchedule& schedule, const kernels::AttentionCall& call) const {
-    if (schedule.decode == DecodeBy::kStream) return cuda::attention_can_stream(launch(), call);
+    if (schedule.decode == DecodeBy::kStream) return cuda::attention_stream_stages(launch(), call) > 0;
     if (schedule.decode == DecodeBy::kCluster) return cuda::attention_clusters_at_once(launch(), call) > 0;
     return true;
   }

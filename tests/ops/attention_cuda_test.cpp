@@ -86,6 +86,23 @@ TEST_F(AttentionCuda, LongContextsHaveTheReferenceBits) {
             std::ranges::count(kSchedules, DecodeBy::kThreads, &AttentionSchedule::decode) + 1);  // pages too long
 }
 
+// So many partials that the merge refills its rings, works out its factors in several chunks, and ends within one. The
+// largest score is among the last keys or among the first.
+TEST_F(AttentionCuda, VeryLongContextsHaveTheReferenceBits) {
+  for (const std::int32_t largest : {40, 33'000})
+    for (const std::int32_t head_dim : {16, 64}) {
+      SCOPED_TRACE("head_dim " + std::to_string(head_dim) + ", largest score at " + std::to_string(largest));
+      AttentionCase data({.kv = {.kv_heads = 1, .head_dim = head_dim}, .group = 1}, {{0, 33'500, 1}, {1, 13'000, 1}});
+      for (std::int32_t d = 0; d < head_dim; ++d) data.kv().set_key(0, largest, 0, d, 4 * data.queries().at(0, d));
+      expect_reference_bits(data);
+    }
+  for (const std::int32_t head_dim : {80, 256}) {
+    SCOPED_TRACE("head_dim " + std::to_string(head_dim));
+    AttentionCase data({.kv = {.kv_heads = 1, .head_dim = head_dim}, .group = 1}, {{0, 4'200, 1}, {1, 2'200, 1}});
+    expect_reference_bits(data);
+  }
+}
+
 TEST_F(AttentionCuda, ANonFiniteScoreIsRecordedWithItsRowAndHead) {
   const KvSpec kv{.kv_heads = 2, .head_dim = 64};
   for (const AttentionSchedule& schedule : kSchedules) {

@@ -70,7 +70,7 @@ TEST_F(AttentionCudaMerge, LaunchesInARowHaveTheReferenceBits) {
   std::vector<DeviceRows> outs;
   outs.reserve(kLaunches);
   for (std::size_t i = 0; i < kLaunches; ++i) outs.emplace_back(got);
-  const bool streams = cuda::attention_can_stream(launch(), longer.call(got));
+  const bool streams = cuda::attention_stream_stages(launch(), longer.call(got)) > 0;
   for (std::size_t i = 0; i < outs.size(); ++i) {
     const std::size_t which = i % 2;
     const AttentionSchedule schedule{AttentionKernels::kDecode, i % 3 == 0 ? 7 : 16, false, i % 5 < 3,

@@ -1,4 +1,6 @@
 // Decode attention by the copy engine: the reference's bits, however often the ring of tiles goes round.
+#include <set>
+
 #include "ops/attention_cuda_case.hpp"
 
 namespace reprofuse {
@@ -11,7 +13,14 @@ class AttentionCudaStream : public AttentionCuda {
     if (IsSkipped()) return;
     AttentionCase data({.kv = {.head_dim = 64}}, {{0, 10, 1}});
     Rows out = data.empty_result();
-    if (!cuda::attention_can_stream(launch(), data.call(out))) GTEST_SKIP() << "the device has no copy engine";
+    if (cuda::attention_stream_stages(launch(), data.call(out)) == 0) GTEST_SKIP() << "the device has no copy engine";
+  }
+
+  // By all schedules, streams among them.
+  void expect_bits_of_streams(AttentionCase& data) {
+    Rows out = data.empty_result();
+    ASSERT_GT(cuda::attention_stream_stages(launch(), data.call(out)), 0);
+    expect_reference_bits(data);
   }
 
   cuda::AttentionSchedule chosen(AttentionCase& data, std::int32_t rows, std::int32_t max_keys) const {
@@ -30,18 +39,47 @@ TEST_F(AttentionCudaStream, RowsOfManyKeyBlocksHaveTheReferenceBits) {
         SCOPED_TRACE("head_dim " + std::to_string(head_dim) + ", group " + std::to_string(group));
         AttentionCase data({.kv = {.kv_heads = 1, .head_dim = head_dim, .dtype = dtype}, .group = group},
                            {{0, 2495, 1}, {1, 1090, 3}, {2, 447, 1}});
-        expect_reference_bits(data);
+        expect_bits_of_streams(data);
       }
+}
+
+TEST_F(AttentionCudaStream, RingsOfAnySizeHaveTheReferenceBits) {
+  std::set<int> sizes;
+  for (const DType dtype : kKvTypes)
+    for (const std::int32_t head_dim : {64, 128}) {
+      AttentionCase data({.kv = {.kv_heads = 2, .head_dim = head_dim, .dtype = dtype}, .group = 3},
+                         {{0, 700, 1}, {1, 447, 1}, {2, 70, 1}, {3, 0, 1}});
+      Rows expected = data.expected(), unused = data.empty_result();
+      const DeviceKv kv(data.kv());
+      const DeviceRows q(data.queries());
+      const int most = cuda::attention_stream_stages(launch(), data.call(unused));
+      for (const int splits : {1, 3})
+        for (int stages = 2; stages <= most; ++stages) {
+          const AttentionSchedule schedule{AttentionKernels::kDecode, splits, false, false,
+                                           DecodeBy::kStream,         false,  stages};
+          SCOPED_TRACE(name_of(schedule));
+          Rows got = data.empty_result();
+          const DeviceRows out(got);
+          cuda::attention_with(launch(), on_device(data.call(unused), kv, q, out), schedule);
+          EXPECT_EQ(describe(failure()), "none");
+          out.fetch(got);
+          EXPECT_TRUE(same_bits(got, expected));
+          sizes.insert(stages);
+        }
+    }
+  EXPECT_GE(sizes.size(), 2U);
 }
 
 // The first tiles of a window are cleared where the row does not see them, and then filled again.
 TEST_F(AttentionCudaStream, LongWindowsHaveTheReferenceBits) {
-  for (const std::int32_t window : {500, 513, 1000}) {
-    SCOPED_TRACE("window " + std::to_string(window));
-    AttentionCase data({.kv = {.kv_heads = 2, .head_dim = 128}, .group = 3, .window = window},
-                       {{0, 1500, 1}, {1, 2047, 1}, {2, 499, 1}});
-    expect_reference_bits(data);
-  }
+  for (const DType dtype : kKvTypes)
+    for (const std::int32_t group : {3, 7, 13})
+      for (const std::int32_t window : {500, 513, 1000}) {
+        SCOPED_TRACE("group " + std::to_string(group) + ", window " + std::to_string(window));
+        AttentionCase data({.kv = {.kv_heads = 2, .head_dim = 128, .dtype = dtype}, .group = group, .window = window},
+                           {{0, 1500, 1}, {1, 2047, 1}, {2, 499, 1}});
+        expect_bits_of_streams(data);
+      }
 }
 
 TEST_F(AttentionCudaStream, OtherOrdersWouldBeCaught) {

@@ -50,9 +50,11 @@ AttentionParams params_of(const Launch& launch, const kernels::AttentionCall& ca
   p.one_buffer = schedule.one_buffer;
   p.prefetch = schedule.prefetch;
   if (schedule.decode == DecodeBy::kStream) {
-    require(attention_can_stream(launch, call), "attention: pages of {} keys and heads of {} cannot be streamed",
-            call.kv.page_size, call.kv.head_dim);
-    p.stages = stream_stages(launch.ordinal, call);
+    const int most = attention_stream_stages(launch, call);
+    p.stages = schedule.stages > 0 ? schedule.stages : most;
+    require(p.stages >= 2 && p.stages <= most,
+            "attention: {} tiles of pages of {} keys and heads of {}; this device streams at most {}", p.stages,
+            call.kv.page_size, call.kv.head_dim, most);
   }
   const std::int64_t partials = slots_of(call, schedule.kernels) * p.heads * p.key_blocks;
   p.weighted = reinterpret_cast<float*>(static_cast<unsigned char*>(launch.workspace) + kWorkspaceHead);
@@ -82,19 +84,19 @@ AttentionKernel decode_kernel(const kernels::AttentionCall& call, const Attentio
           .shared_bytes = decode_shared_bytes(head_dim, p.set_heads, element_bytes(call.kv), p.one_buffer)};
 }
 
-void launch_decode(const Launch& launch, const kernels::AttentionCall& call, const AttentionParams& p, DecodeBy by,
-                   std::int64_t slots) {
+void launch_decode(const Launch& launch, const kernels::AttentionCall& call, const AttentionParams& p,
+                   const AttentionSchedule& schedule, std::int64_t slots) {
   if (p.splits > 1) {
     const std::size_t bytes = kWorkspaceHead + partial_bytes(slots, p.heads, p.kv.head_dim, p.key_blocks);
     require(launch.workspace_bytes >= bytes, "attention: a workspace of {} bytes, but {} are needed",
             launch.workspace_bytes, bytes);
   }
-  const AttentionKernel decode = decode_kernel(call, p, by);
+  const AttentionKernel decode = decode_kernel(call, p, schedule.decode);
   const GridShape shape{
       .grid = decode_grid(call, p.splits, slots), .threads = decode.threads, .shared_bytes = decode.shared_bytes};
   check(launch_kernel(decode.function, shape, p, launch.stream), "attention_decode");
   if (p.splits == 1) return;
-  const AttentionKernel merge = merge_kernel(p.kv.head_dim, p.key_blocks);
+  const AttentionKernel merge = merge_kernel(p.kv.head_dim, p.key_blocks, schedule.small_merge);
   const GridShape merge_shape{.grid = dim3(static_cast<unsigned>(p.heads), static_cast<unsigned>(slots)),
                               .threads = merge.threads,
                               .shared_bytes = merge.shared_bytes};
@@ -132,7 +134,7 @@ void attention_with(const Launch& launch, const kernels::AttentionCall& call, co
     if (schedule.decode == DecodeBy::kCluster)
       launch_clusters(launch, call, params, slots);
     else
-      launch_decode(launch, call, params, schedule.decode, slots);
+      launch_decode(launch, call, params, schedule, slots);
   }
   if (schedule.kernels != AttentionKernels::kDecode) launch_prefill(launch, call, params);
 }

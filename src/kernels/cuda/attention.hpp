@@ -20,10 +20,13 @@ struct AttentionSchedule {
   bool one_buffer;           // decode by threads: keys and values take turns in shared memory
   bool prefetch;             // decode by threads: keys and values come to the L2 while the kernels ahead still run
   DecodeBy decode = DecodeBy::kThreads;
+  bool small_merge = false;  // the merge for a device with little shared memory
+  int stages = 0;            // decode by stream: tiles in the ring, two or more; 0: as many as there is room for
 };
 
-// Whether the device has a copy engine, and the shape suits it.
-bool attention_can_stream(const Launch& launch, const kernels::AttentionCall& call);
+// The tiles that a block which streams has room for, so that two blocks fit a multiprocessor, or else one; 0: the
+// device has no copy engine, the shape does not suit it, or not even two tiles fit.
+int attention_stream_stages(const Launch& launch, const kernels::AttentionCall& call);
 
 // Clusters that the device holds at once, if each has a row and some heads, and each of its blocks a key block; 0: the
 // shape does not fit into clusters.

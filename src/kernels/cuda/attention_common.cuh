@@ -60,6 +60,10 @@ struct DecodeRow {
         range(p, row < 0 ? -1 : p.positions[row]),
         first_block(range.first_block()),
         key_blocks(min(range.blocks(), p.key_blocks)) {}
+  // Where the partial of a head lies, and of the row's `block`-th key block.
+  __device__ std::int64_t partial(const AttentionParams& p, int head, int block) const {
+    return (static_cast<std::int64_t>(slot) * p.heads + head) * p.key_blocks + block;
+  }
 };
 
 // What a block of the decode kernels owns: a row, a set of heads, and every p.splits-th key block from blockIdx.x on.

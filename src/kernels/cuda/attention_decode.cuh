@@ -140,7 +140,7 @@ struct DecodeSums {
 
   __device__ void store_partial(const AttentionParams& p, const DecodeShare& at, int block) const {
     for_each(p, at.heads, [&](int head, int i, int d, int j) {
-      const std::int64_t partial = (static_cast<std::int64_t>(at.slot) * p.heads + head) * p.key_blocks + block;
+      const std::int64_t partial = at.partial(p, head, block);
       p.weighted[partial * S::head_dim(p) + d] = weighted[i][j];
       if (d == 0) p.max_and_sum[partial] = make_float2(max[i], sum[i]);
     });

@@ -153,11 +153,11 @@ __global__ __launch_bounds__(S::kThreads, kClusterBlocksAtOnce) void attention_d
   wait_for_previous_kernel();
   if (at.has_work()) {
     if (fetches) fetch_block(p, at, shared);
-    load_query<S, S::kThreads>(p, at, shared.query);
+    load_queries<S, S::kThreads>(p, at, shared.query);
     __syncthreads();
     if (warp < S::kScoreWarps) {
       hopper::wait_phase(&shared.barriers->keys, 0);
-      weigh_keys<S>(p, at, at.first_key, warp, shared.query, shared.keys, shared.weights);
+      weigh_tile<S>(p, at, at.first_key, warp, shared.query, shared.keys, shared.weights);
     }
     __syncthreads();
   }
@@ -179,20 +179,6 @@ AttentionKernel cluster_kernel_of(int blocks) {
   return {.function = reinterpret_cast<const void*>(&attention_decode_cluster<S>),
           .threads = S::kThreads,
           .shared_bytes = ClusterShared<S>::bytes(blocks)};
-}
-
-template <typename Kv, int kHeads>
-AttentionKernel cluster_kernel_for_dim(int head_dim, int blocks) {
-  return head_dim == 128 ? cluster_kernel_of<ClusterShape<Kv, kHeads, 128>>(blocks)
-                         : cluster_kernel_of<ClusterShape<Kv, kHeads, 64>>(blocks);
-}
-
-template <typename Kv>
-AttentionKernel cluster_kernel(int head_dim, int set_heads, int blocks) {
-  if (set_heads <= 2) return cluster_kernel_for_dim<Kv, 2>(head_dim, blocks);
-  if (set_heads == 3) return cluster_kernel_for_dim<Kv, 3>(head_dim, blocks);
-  if (set_heads == 4) return cluster_kernel_for_dim<Kv, 4>(head_dim, blocks);
-  return cluster_kernel_for_dim<Kv, kMostSetHeads>(head_dim, blocks);
 }
 
 }  // namespace reprofuse::cuda::fma1::ops

@@ -58,7 +58,7 @@ struct StreamShared {
   }
 };
 
-// A tile's place in the ring, and how often it has come round.
+// A tile's place in the ring; the parity changes with each round.
 struct RingPlace {
   int place = 0;
   std::uint32_t parity = 0;
@@ -82,8 +82,9 @@ struct StreamShare : DecodeShare {
   __device__ int first_key(const AttentionParams& p, int index) const {
     return (first_block + key_block(p, index)) * kKeyBlock;
   }
-  __device__ std::int64_t partial(const AttentionParams& p, int head, int index) const {
-    return (static_cast<std::int64_t>(slot) * p.heads + heads.first + head) * p.key_blocks + key_block(p, index);
+  // Where a head of the set has its partial of a key block.
+  __device__ std::int64_t partial_of(const AttentionParams& p, int head, int index) const {
+    return partial(p, heads.first + head, key_block(p, index));
   }
 };
 
@@ -107,7 +108,7 @@ __device__ inline void weigh_blocks(const AttentionParams& p, const StreamShare&
   for (int i = 0; i < at.count; ++i, keys.advance(p.stages, 2)) {
     if (i >= 2) hopper::wait_phase(shared.summed + i % 2, (i / 2 - 1) & 1);
     hopper::wait_phase(shared.full + keys.place, keys.parity);
-    weigh_keys<S>(p, at, at.first_key(p, i), warp, shared.query, shared.tiles + keys.place * S::kTile,
+    weigh_tile<S>(p, at, at.first_key(p, i), warp, shared.query, shared.tiles + keys.place * S::kTile,
                   shared.weights_of(i));
     hopper::arrive(shared.weighed + i % 2);
   }
@@ -151,7 +152,7 @@ __device__ inline void store_partials(const AttentionParams& p, const StreamShar
 #pragma unroll
   for (int i = 0; i < S::kSumHeads; ++i) {
     if (own.first + i >= at.heads.count) break;
-    float* to = p.weighted + at.partial(p, own.first + i, index) * S::kHeadDim + own.d;
+    float* to = p.weighted + at.partial_of(p, own.first + i, index) * S::kHeadDim + own.d;
     *reinterpret_cast<float2*>(to) = weighted[i];
   }
 }
@@ -175,7 +176,7 @@ __device__ inline void sum_blocks(const AttentionParams& p, const StreamShare& a
     own.sum_values(tile, weights, next);
 #pragma unroll
     for (int j = 0; j < S::kSumHeads; ++j) next_max[j] = weights.max[own.first + j];
-    if (at.range.begin > first_key) hopper::fence_before_copies();
+    if (at.range.begin > first_key) hopper::fence_before_copies();  // the last tile is cleared too, but none follows
     hopper::arrive(shared.summed + i % 2);
     if (p.splits == 1)
       totals.fold(next, next_max);
@@ -184,14 +185,13 @@ __device__ inline void sum_blocks(const AttentionParams& p, const StreamShare& a
   }
 }
 
-// The warp that fetches, and sums weights: a lane has a head.
+// The warp that refills the ring, and sums weights: a lane has a head.
 template <typename S>
 __device__ inline void fetch_blocks(const AttentionParams& p, const StreamShare& at, const StreamShared<S>& shared) {
   const int head = threadIdx.x % kWarp;
   const bool fetches = head == 0;
   RingPlace ring;
   float max = masked_score(), sum = 0.0f;
-  for (int tile = 0; fetches && tile < p.stages; ++tile) fetch_tile(p, at, shared, tile, tile);
   for (int i = 0; i < at.count; ++i) {
     hopper::wait_phase(shared.weighed + i % 2, i / 2 & 1);
     if (fetches) fetch_tile(p, at, shared, 2 * i + p.stages, ring.place);
@@ -204,7 +204,7 @@ __device__ inline void fetch_blocks(const AttentionParams& p, const StreamShare&
         max = rescale.max;
         sum = rescale.merged(sum, next_sum);
       } else {
-        p.max_and_sum[at.partial(p, head, i)] = make_float2(next_max, next_sum);
+        p.max_and_sum[at.partial_of(p, head, i)] = make_float2(next_max, next_sum);
       }
     }
     hopper::arrive(shared.summed + i % 2);
@@ -225,10 +225,12 @@ __global__ __launch_bounds__(S::kThreads, kStreamBlocksAtOnce) void attention_de
   const StreamShare at(p);
   const StreamShared<S> shared(memory, p.stages);
   const int warp = threadIdx.x / kWarp;
-  if (threadIdx.x == 0) shared.init_barriers(p.stages);
+  const bool fetches = threadIdx.x == S::kLastWarp * kWarp;
+  if (fetches) shared.init_barriers(p.stages);
   wait_for_previous_kernel();
   if (at.count == 0) return;
-  load_query<S, S::kThreads>(p, at, shared.query);
+  for (int tile = 0; fetches && tile < p.stages; ++tile) fetch_tile(p, at, shared, tile, tile);
+  load_queries<S, S::kThreads>(p, at, shared.query);
   __syncthreads();
   StreamTotals<S> totals(threadIdx.x);
   if (warp == S::kLastWarp)
@@ -248,20 +250,6 @@ AttentionKernel stream_kernel_of(int stages) {
   return {.function = reinterpret_cast<const void*>(&attention_decode_stream<S>),
           .threads = S::kThreads,
           .shared_bytes = StreamShared<S>::bytes(stages)};
-}
-
-template <typename Kv, int kHeads>
-AttentionKernel stream_kernel_for_dim(int head_dim, int stages) {
-  return head_dim == 128 ? stream_kernel_of<StreamShape<Kv, kHeads, 128>>(stages)
-                         : stream_kernel_of<StreamShape<Kv, kHeads, 64>>(stages);
-}
-
-template <typename Kv>
-AttentionKernel stream_kernel(int head_dim, int set_heads, int stages) {
-  if (set_heads <= 2) return stream_kernel_for_dim<Kv, 2>(head_dim, stages);
-  if (set_heads == 3) return stream_kernel_for_dim<Kv, 3>(head_dim, stages);
-  if (set_heads == 4) return stream_kernel_for_dim<Kv, 4>(head_dim, stages);
-  return stream_kernel_for_dim<Kv, kMostSetHeads>(head_dim, stages);
 }
 
 }  // namespace reprofuse::cuda::fma1::ops

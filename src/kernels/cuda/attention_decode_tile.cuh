@@ -7,8 +7,8 @@
 
 namespace reprofuse::cuda::fma1::ops {
 
-// kHeads: the most heads of a set. kHeadDim: 64 or 128. What many lanes read alike costs shared memory as much as what
-// they read apart, so a thread has two keys, or two elements, for each weight or query that it reads.
+// kHeads: the most heads of a set. kHeadDim: 64 or 128. Shared memory takes as long for a value that all lanes read as
+// for one that each reads apart, so a thread has two keys, or two elements, for each weight or query that it reads.
 template <typename Kv_, int kHeads_, int kHeadDim_>
 struct TileShape {
   using Kv = Kv_;
@@ -49,7 +49,7 @@ struct TileWeights {
 // Scores of all keys, one chain over d each, become weights. A warp has two heads, a lane two keys; an odd last head is
 // computed twice. `query` is [kHeads][kHeadDim].
 template <typename S>
-__device__ inline void weigh_keys(const AttentionParams& p, const DecodeShare& at, int first_key, int warp,
+__device__ inline void weigh_tile(const AttentionParams& p, const DecodeShare& at, int first_key, int warp,
                                   const float* query, const typename S::Bits* keys, const TileWeights<S>& to) {
   const int key = threadIdx.x % kWarp * 2;
   const int heads[2] = {2 * warp, min(2 * warp + 1, S::kHeads - 1)};
@@ -97,7 +97,8 @@ struct TileElements {
   __device__ explicit TileElements(int thread)
       : d(thread % (S::kHeadDim / 2) * 2), first(thread / (S::kHeadDim / 2) * S::kSumHeads) {}
 
-  // Values that the row does not see become 0: their weight is 0, and 0 times what lies there might be a NaN.
+  // Values that the row does not see become 0: their weight is 0, and 0 times what lies there might be a NaN. Threads
+  // of other heads write the same zeros to the same places.
   __device__ void clear_unseen(const KeyRange& range, int first_key, typename S::Bits* values) const {
     const auto clear = [&](int key) { values[key * S::kHeadDim + d] = values[key * S::kHeadDim + d + 1] = 0; };
     for (int key = 0; key < range.begin - first_key; ++key) clear(key);
@@ -138,7 +139,7 @@ struct TileElements {
 // The queries of a share, by all kThreads threads of a block: all loads are on their way before the first is waited
 // for.
 template <typename S, int kThreads>
-__device__ inline void load_query(const AttentionParams& p, const DecodeShare& at, float* to) {
+__device__ inline void load_queries(const AttentionParams& p, const DecodeShare& at, float* to) {
   constexpr int kElements = S::kHeads * S::kHeadDim, kPerThread = ceil_div(kElements, kThreads);
   const float* from = p.q + at.row * p.q_stride + at.heads.first * S::kHeadDim;  // the heads of a set lie side by side
   float query[kPerThread];
@@ -152,6 +153,19 @@ __device__ inline void load_query(const AttentionParams& p, const DecodeShare& a
     const int element = i * kThreads + threadIdx.x;
     if (element < kElements) to[element] = query[i];
   }
+}
+
+// Calls make<Shape<Kv, kHeads, kHeadDim>>() for the shape that has so many heads of so many elements.
+template <template <typename, int, int> typename Shape, typename Kv, typename Make>
+AttentionKernel kernel_of_shape(int head_dim, int set_heads, const Make& make) {
+  const auto of_heads = [&]<int kHeads>() {
+    return head_dim == 128 ? make.template operator()<Shape<Kv, kHeads, 128>>()
+                           : make.template operator()<Shape<Kv, kHeads, 64>>();
+  };
+  if (set_heads <= 2) return of_heads.template operator()<2>();
+  if (set_heads == 3) return of_heads.template operator()<3>();
+  if (set_heads == 4) return of_heads.template operator()<4>();
+  return of_heads.template operator()<kMostSetHeads>();
 }
 
 }  // namespace reprofuse::cuda::fma1::ops

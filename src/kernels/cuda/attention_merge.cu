@@ -8,13 +8,13 @@ static_assert(kMergeElements == kWarp && kMergeRun == kWarp);
 
 // The partials of one row and head that decode stored; each is read once.
 struct Partials {
-  const float* weighted;  // [count][head_dim], from the first element of this block on
+  const float* weighted;  // [count][head_dim], from the first element of this warp on
   const float2* max_and_sum;
   int count, head_dim, elements;
 
   __device__ Partials(const AttentionParams& p, const DecodeRow& at, int head, int first_element)
       : count(at.key_blocks), head_dim(p.kv.head_dim), elements(min(kMergeElements, p.kv.head_dim - first_element)) {
-    const std::int64_t first = (static_cast<std::int64_t>(at.slot) * p.heads + head) * p.key_blocks;
+    const std::int64_t first = at.partial(p, head, 0);
     weighted = p.weighted + first * head_dim + first_element;
     max_and_sum = p.max_and_sum + first;
   }
@@ -37,31 +37,25 @@ struct Partials {
     return partial < count && lane < elements ? __ldcg(weighted + static_cast<std::int64_t>(partial) * head_dim + lane)
                                               : 0.0f;
   }
-  __device__ float2 scale(int run) const {
+  __device__ float2 max_and_sum_of(int run) const {
     const int partial = run * kMergeRun + threadIdx.x % kWarp;
     return partial < count ? __ldcg(max_and_sum + partial) : make_float2(masked_score(), 0.0f);
   }
 };
 
-// Runs that are on their way at once.
-__host__ __device__ int runs_ahead(int key_blocks) {
-  const int runs = ceil_div(key_blocks, kMergeRun);
-  return runs < kMergeRunsAhead ? runs : kMergeRunsAhead;
-}
-
 // How a chunk of partials is folded, in shared memory.
 struct ChunkSteps {
-  float4* steps;   // [kMergeChunk]: a, b and the scaled sum of a partial; before that, its maximum and its sum
-  float* run_max;  // [kMergeChunk / kMergeRun]
+  float4* steps;   // of each partial: a, b and the scaled sum; before that, its maximum and its sum
+  float* run_max;  // of each run
 
-  // All threads: a warp prepares every so many runs. Returns the maximum up to the end of the chunk.
+  // All threads: warp w prepares runs w, w + warps, ... Returns the maximum up to the end of the chunk.
   __device__ float prepare(const Partials& partials, int first_run, int runs, float max_before) const {
     const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, warps = blockDim.x / kWarp;
 #pragma unroll 4
     for (int run = warp; run < runs; run += warps) {
-      const float2 scale = partials.scale(first_run + run);
-      steps[run * kMergeRun + lane] = make_float4(scale.x, scale.y, 0.0f, 0.0f);
-      const float max = max_of_warp(scale.x);
+      const float2 own = partials.max_and_sum_of(first_run + run);
+      steps[run * kMergeRun + lane] = make_float4(own.x, own.y, 0.0f, 0.0f);
+      const float max = max_of_warp(own.x);
       if (lane == 0) run_max[run] = max;
     }
     __syncthreads();
@@ -78,35 +72,44 @@ struct ChunkSteps {
   }
 };
 
+// So many runs are on their way at once, and so many are a chunk.
+template <int kAhead_, int kChunkRuns_>
+struct MergeShape {
+  static constexpr int kAhead = kAhead_, kChunkRuns = kChunkRuns_;
+  static constexpr int kChunk = kChunkRuns * kMergeRun, kRunElements = kMergeRun * kMergeElements;
+  static_assert(kChunkRuns <= kWarp && kChunkRuns % 4 == 0);
+
+  static constexpr int shared_bytes(int warps) {
+    return static_cast<int>(kChunk * sizeof(float4) + (kChunkRuns + warps * kAhead * kRunElements) * sizeof(float));
+  }
+};
+
 // Folds the partials of a row that blocks of decode share, from left to right. A block has a head, a warp some elements
-// of it, a lane one. Elements come in runs, some of them on their way at once; how to fold them is worked out for a
-// chunk of many runs, by all warps together.
+// of it, a lane one. Elements come in runs; how to fold them is worked out for a chunk of runs, by all warps together.
+template <typename S>
 __global__ __launch_bounds__(kMostHeadDim) void attention_merge(const __grid_constant__ AttentionParams p) {
-  extern __shared__ __align__(16) float memory[];  // [warps][runs_ahead][kMergeRun][kMergeElements]
-  __shared__ float4 steps[kMergeChunk];
-  __shared__ float run_max[kMergeChunk / kMergeRun];
-  constexpr int kRunElements = kMergeRun * kMergeElements, kChunkRuns = kMergeChunk / kMergeRun;
-  static_assert(kChunkRuns <= kWarp);
+  extern __shared__ __align__(16) float4 memory[];
+  float* const run_max = reinterpret_cast<float*>(memory + S::kChunk);
+  float* const ring = run_max + S::kChunkRuns;  // [warps][kAhead][kMergeRun][kMergeElements]
+  const ChunkSteps chunk{memory, run_max};
   let_next_kernel_start();
   const DecodeRow at(p, blockIdx.y);
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
   wait_for_previous_kernel();
   const int head = blockIdx.x, first_element = warp * kMergeElements;
   const Partials partials(p, at, head, first_element);
-  const ChunkSteps chunk{steps, run_max};
   const int runs = ceil_div(partials.count, kMergeRun);
-  float* ring = memory + warp * runs_ahead(p.key_blocks) * kRunElements;
-  const auto place = [&](int run) { return ring + run % kMergeRunsAhead * kRunElements; };
-  for (int run = 0; run < kMergeRunsAhead; ++run) partials.fetch(run, place(run));
+  const auto place = [&](int run) { return ring + (warp * S::kAhead + run % S::kAhead) * S::kRunElements; };
+  for (int run = 0; run < S::kAhead; ++run) partials.fetch(run, place(run));
   float total = 0.0f, sum = 0.0f, max = masked_score();
   for (int run = 0; run < runs; ++run) {
-    if (run % kChunkRuns == 0) {
+    if (run % S::kChunkRuns == 0) {
       __syncthreads();
-      max = chunk.prepare(partials, run, min(kChunkRuns, runs - run), max);
+      max = chunk.prepare(partials, run, min(S::kChunkRuns, runs - run), max);
     }
-    wait_for_copies<kMergeRunsAhead - 1>();
+    wait_for_copies<S::kAhead - 1>();
     __syncwarp();
-    const float4* step = steps + run % kChunkRuns * kMergeRun;
+    const float4* step = chunk.steps + run % S::kChunkRuns * kMergeRun;
     const float* next = place(run) + lane;
     // A partial beyond the last has the factors 1 and 0: it changes nothing but a -0, which finished() does as well.
 #pragma unroll 16
@@ -116,7 +119,7 @@ __global__ __launch_bounds__(kMostHeadDim) void attention_merge(const __grid_con
       total = fma_rn(total, fold.x, __fmul_rn(next[i * kMergeElements], fold.y));
     }
     __syncwarp();
-    partials.fetch(run + kMergeRunsAhead, place(run));
+    partials.fetch(run + S::kAhead, place(run));
   }
   if (partials.count > 0 && lane < partials.elements)
     p.out[at.row * p.out_stride + head * p.kv.head_dim + first_element + lane] = finished(total, sum);
@@ -135,7 +138,7 @@ __global__ __launch_bounds__(kMostHeadDim) void attention_merge_few(const __grid
 #pragma unroll
   for (int i = 0; i < kAhead; ++i) next[i] = partials.element(i);
   float total = 0.0f, sum = 0.0f, max = masked_score();
-  const FoldSteps steps(partials.scale(0), &max);
+  const FoldSteps steps(partials.max_and_sum_of(0), &max);
   for (int begin = 0; begin < partials.count; begin += kAhead)
 #pragma unroll
     for (int i = 0; i < kAhead; ++i) {
@@ -152,15 +155,19 @@ __global__ __launch_bounds__(kMostHeadDim) void attention_merge_few(const __grid
 
 }  // namespace
 
-AttentionKernel merge_kernel(int head_dim, int key_blocks) {
+AttentionKernel merge_kernel(int head_dim, int key_blocks, bool small) {
   const int warps = ceil_div(head_dim, kMergeElements);
+  const auto with = [&]<typename S>() -> AttentionKernel {
+    return {.function = reinterpret_cast<const void*>(&attention_merge<S>),
+            .threads = warps * kWarp,
+            .shared_bytes = S::shared_bytes(warps)};
+  };
+  using Small = MergeShape<3, 4>;
+  static_assert(Small::shared_bytes(kMostHeadDim / kMergeElements) <= 99 << 10);  // what every device from 8.0 on has
   if (key_blocks <= kMergeRun)
     return {
         .function = reinterpret_cast<const void*>(&attention_merge_few), .threads = warps * kWarp, .shared_bytes = 0};
-  const int floats = warps * runs_ahead(key_blocks) * kMergeRun * kMergeElements;
-  return {.function = reinterpret_cast<const void*>(&attention_merge),
-          .threads = warps * kWarp,
-          .shared_bytes = floats * static_cast<int>(sizeof(float))};
+  return small ? with.template operator()<Small>() : with.template operator()<MergeShape<6, 16>>();
 }
 
 }  // namespace reprofuse::cuda::fma1::ops

@@ -73,10 +73,10 @@ inline constexpr int kClusterBlocksAtOnce = 3;  // on one multiprocessor, with h
 AttentionKernel cluster_kernel_f32(int head_dim, int set_heads, int blocks);
 AttentionKernel cluster_kernel_bf16(int head_dim, int set_heads, int blocks);
 
-inline constexpr int kMergeElements = 32;                    // of a head, that a warp has
-inline constexpr int kMergeRun = 32, kMergeRunsAhead = 6;    // partials of a run, and runs on their way
-inline constexpr int kMergeChunk = 512;                      // partials whose fold is worked out at once
-AttentionKernel merge_kernel(int head_dim, int key_blocks);  // grid: heads, slots
+inline constexpr int kMergeElements = 32;  // of a head, that a warp has
+inline constexpr int kMergeRun = 32;       // partials that are fetched together
+// Grid: heads, slots. `small`: for a device with little shared memory.
+AttentionKernel merge_kernel(int head_dim, int key_blocks, bool small);
 
 inline constexpr int kPrefillQueries = 64;  // rows of a tile times set_heads, at most
 // Grid: tiles of the longest chunk, kv_heads * sets, chunks.

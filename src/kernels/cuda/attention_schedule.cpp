@@ -4,6 +4,8 @@
 #include <tuple>
 
 #include "kernels/cuda/attention_sizes.hpp"
+#include "kernels/cuda/check.hpp"
+#include "kernels/cuda/launch.hpp"
 
 namespace reprofuse::cuda {
 namespace {
@@ -13,12 +15,6 @@ using namespace fma1::ops;  // NOLINT(google-build-using-namespace): the kernels
 constexpr int kMostDecodeChunk = 4;  // rows: a batch of chunks no longer than this is decoded row by row
 constexpr int kDecodeRounds = 16;    // of blocks that run at once, when the keys allow it: decode by threads
 constexpr std::size_t kMaxPartialBytes = std::size_t{256} << 20;
-
-int device_attribute(int ordinal, cudaDeviceAttr which) {
-  int value = 0;
-  check(cudaDeviceGetAttribute(&value, which, ordinal), "cudaDeviceGetAttribute");
-  return value;
-}
 
 // How many clusters of a kernel a device holds never changes, so one answer of the driver is enough for all threads.
 class KnownClusters {
@@ -47,8 +43,30 @@ bool suits_copy_engine(const kernels::KvPages& kv) {
   return kv.page_size == kKeyBlock && (kv.head_dim == 64 || kv.head_dim == 128);
 }
 
-// What decode by the copy engine takes, in bytes that a multiprocessor could have read in that time from memory all
-// share; the constants are of an H200.
+// The shared memory of a multiprocessor.
+class StreamRoom {
+ public:
+  explicit StreamRoom(int ordinal)
+      : most_(device_attribute(ordinal, cudaDevAttrMaxSharedMemoryPerBlockOptin)),
+        room_(device_attribute(ordinal, cudaDevAttrMaxSharedMemoryPerMultiprocessor)),
+        reserved_(device_attribute(ordinal, cudaDevAttrReservedSharedMemoryPerBlock)) {}
+
+  bool holds(int blocks, int bytes) const { return bytes <= most_ && blocks * (bytes + reserved_) <= room_; }
+
+ private:
+  int most_, room_, reserved_;
+};
+
+// Whether decode by the copy engine is the faster way: with three tiles each, two blocks hide each other's waits. With
+// less room nothing was measured.
+bool should_stream(const Launch& launch, const kernels::AttentionCall& call) {
+  constexpr int kLeastStages = 3;
+  return attention_stream_stages(launch, call) >= kLeastStages &&
+         StreamRoom(launch.ordinal).holds(kStreamBlocksAtOnce, stream_kernel(call, kLeastStages).shared_bytes);
+}
+
+// What decode by the copy engine takes. Time is counted in bytes, those that a multiprocessor's share of the bandwidth
+// reads in it; the constants fit `attention_cuda --sweep` on an H200 with the heads of Llama-3.2-3B.
 class StreamTime {
  public:
   StreamTime(const kernels::AttentionCall& call, std::int64_t shares, int key_blocks, int multiprocessors)
@@ -79,8 +97,12 @@ class StreamTime {
 
 int fastest_splits(const StreamTime& time, int most_splits) {
   int best = 1;
+  std::int64_t best_time = time.of(1);
   for (int splits = 2; splits <= most_splits; ++splits)
-    if (time.of(splits) < time.of(best)) best = splits;
+    if (const std::int64_t one = time.of(splits); one < best_time) {
+      best = splits;
+      best_time = one;
+    }
   return best;
 }
 
@@ -94,18 +116,6 @@ int decode_shared_bytes(int head_dim, int set_heads, int element, bool one_buffe
   return (one_buffer ? 1 : 2) * kKeyBlock * head_dim * element + heads * (head_dim + kKeyBlock + 1) * 4;
 }
 
-int stream_stages(int ordinal, const kernels::AttentionCall& call) {
-  const int most = device_attribute(ordinal, cudaDevAttrMaxSharedMemoryPerBlockOptin);
-  const int room = device_attribute(ordinal, cudaDevAttrMaxSharedMemoryPerMultiprocessor);
-  const int reserved = device_attribute(ordinal, cudaDevAttrReservedSharedMemoryPerBlock);
-  for (int blocks = kStreamBlocksAtOnce; blocks >= 1; --blocks)
-    for (int stages = kMostRingTiles; stages >= 2; --stages) {
-      const int bytes = stream_kernel(call, stages).shared_bytes;
-      if (bytes <= most && blocks * (bytes + reserved) <= room) return stages;
-    }
-  return 0;
-}
-
 }  // namespace fma1::ops
 
 std::size_t attention_workspace_bytes(int heads, int head_dim, int chunk_count, int rows, int max_keys) {
@@ -115,12 +125,17 @@ std::size_t attention_workspace_bytes(int heads, int head_dim, int chunk_count, 
   return kWorkspaceHead + std::min(bytes, kMaxPartialBytes);
 }
 
-bool attention_can_stream(const Launch& launch, const kernels::AttentionCall& call) {
-  if (!suits_copy_engine(call.kv)) return false;
+int attention_stream_stages(const Launch& launch, const kernels::AttentionCall& call) {
+  if (!suits_copy_engine(call.kv)) return 0;
   const DeviceScope device(launch.ordinal);
   cudaFuncAttributes attributes{};
   check(cudaFuncGetAttributes(&attributes, stream_kernel(call, kMostRingTiles).function), "cudaFuncGetAttributes");
-  return attributes.ptxVersion >= 90 && stream_stages(launch.ordinal, call) > 0;
+  if (attributes.ptxVersion < 90) return 0;
+  const StreamRoom room(launch.ordinal);
+  for (const int blocks : {kStreamBlocksAtOnce, 1})
+    for (int stages = kMostRingTiles; stages >= 2; --stages)
+      if (room.holds(blocks, stream_kernel(call, stages).shared_bytes)) return stages;
+  return 0;
 }
 
 int attention_clusters_at_once(const Launch& launch, const kernels::AttentionCall& call) {
@@ -139,9 +154,11 @@ AttentionSchedule choose_attention_schedule(const Launch& launch, const kernels:
     schedule.kernels = AttentionKernels::kPrefill;
     return schedule;  // the rest is about decode
   }
-  schedule.one_buffer = decode_shared_bytes(call.kv.head_dim, set_heads_of(call), element_bytes(call.kv), false) >
-                        device_attribute(launch.ordinal, cudaDevAttrMaxSharedMemoryPerBlockOptin);
   const int key_blocks = key_blocks_of(batch.max_keys, call.window);
+  const int most_shared = device_attribute(launch.ordinal, cudaDevAttrMaxSharedMemoryPerBlockOptin);
+  schedule.one_buffer =
+      decode_shared_bytes(call.kv.head_dim, set_heads_of(call), element_bytes(call.kv), false) > most_shared;
+  schedule.small_merge = merge_kernel(call.kv.head_dim, key_blocks, false).shared_bytes > most_shared;
   const std::int64_t slots = slots_of(call, schedule.kernels);
   const bool partials_fit = partial_bytes(slots, call.heads, call.kv.head_dim, key_blocks) <= kMaxPartialBytes;
   const int most_splits = partials_fit ? key_blocks : 1;
@@ -149,9 +166,11 @@ AttentionSchedule choose_attention_schedule(const Launch& launch, const kernels:
   const std::int64_t shares = slots * call.kv.kv_heads * set_count(call);
   if (shares <= attention_clusters_at_once(launch, call)) {
     schedule.decode = DecodeBy::kCluster;
-  } else if (attention_can_stream(launch, call)) {
+  } else if (should_stream(launch, call)) {
+    const auto one_round = static_cast<int>(
+        ceil_div<std::int64_t>(std::int64_t{kStreamBlocksAtOnce} * multiprocessors, shares));  // more gain nothing
     schedule.decode = DecodeBy::kStream;
-    schedule.splits = fastest_splits({call, shares, key_blocks, multiprocessors}, most_splits);
+    schedule.splits = fastest_splits({call, shares, key_blocks, multiprocessors}, std::min(most_splits, one_round));
   } else {
     const std::int64_t round = std::int64_t{kDecodeBlocksAtOnce} * multiprocessors;
     schedule.splits =

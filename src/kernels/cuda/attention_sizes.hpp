@@ -58,8 +58,10 @@ inline AttentionKernel stream_kernel(const kernels::AttentionCall& call, int sta
                                        : stream_kernel_f32(head_dim, set_heads, stages);
 }
 
-// Tiles in the ring of a block that streams: as many as leave room for kStreamBlocksAtOnce blocks on a multiprocessor,
-// or else for one; 0: not even two fit.
-int stream_stages(int ordinal, const kernels::AttentionCall& call);
+inline int device_attribute(int ordinal, cudaDeviceAttr which) {
+  int value = 0;
+  check(cudaDeviceGetAttribute(&value, which, ordinal), "cudaDeviceGetAttribute");
+  return value;
+}
 
 }  // namespace reprofuse::cuda::fma1::ops

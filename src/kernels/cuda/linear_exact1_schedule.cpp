@@ -58,7 +58,7 @@ std::vector<Kernel> load_kernels(const Device& device, DType dtype) {
     for (int blocks = 1; blocks <= kMostSplits; ++blocks)
       check(count_clusters_at_once(kernel.function, one_cluster(kernel, blocks),
                                    kernel.at_once[static_cast<std::size_t>(blocks - 1)]),
-            "cudaOccupancyMaxActiveClusters");
+            "counting the clusters that fit");
   }
   return kernels;
 }
