@@ -128,9 +128,9 @@ std::size_t attention_workspace_bytes(int heads, int head_dim, int chunk_count, 
 int attention_stream_stages(const Launch& launch, const kernels::AttentionCall& call) {
   if (!suits_copy_engine(call.kv)) return 0;
   const DeviceScope device(launch.ordinal);
-  cudaFuncAttributes attributes{};
-  check(cudaFuncGetAttributes(&attributes, stream_kernel(call, kMostRingTiles).function), "cudaFuncGetAttributes");
-  if (attributes.ptxVersion < 90) return 0;
+  KernelFacts kernel;
+  check(look_up_kernel(stream_kernel(call, kMostRingTiles).function, kernel), "looking up attention_decode_stream");
+  if (!kernel.for_hopper) return 0;
   const StreamRoom room(launch.ordinal);
   for (const int blocks : {kStreamBlocksAtOnce, 1})
     for (int stages = kMostRingTiles; stages >= 2; --stages)

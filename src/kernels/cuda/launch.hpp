@@ -20,26 +20,15 @@ struct GridShape {
   int cluster = 1;  // blocks along x that can read each other's shared memory
 };
 
-// The most dynamic shared memory that a block of this kernel can have. The same for every launch, so that threads which
-// launch side by side cannot lower each other's limit.
-inline cudaError_t allow_shared_bytes(const void* function, const cudaFuncAttributes& attributes) {
-  int device = 0, most = 0;
-  cudaError_t status = cudaGetDevice(&device);
-  if (status == cudaSuccess) status = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
-  if (status != cudaSuccess) return status;
-  return cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                              most - static_cast<int>(attributes.sharedSizeBytes));
-}
+// What a launch has to know of a kernel.
+struct KernelFacts {
+  bool for_hopper = false;  // made of code for 9.0 or later: it waits by itself, and knows clusters
+};
 
-// Lets a kernel have the shared memory and the cluster that it is launched with.
-inline cudaError_t allow_shape(const void* function, const GridShape& shape, const cudaFuncAttributes& attributes) {
-  constexpr int kSharedWithoutAsking = 48 << 10, kClusterWithoutAsking = 8;
-  cudaError_t status = cudaSuccess;
-  if (shape.shared_bytes > kSharedWithoutAsking) status = allow_shared_bytes(function, attributes);
-  if (status == cudaSuccess && shape.cluster > kClusterWithoutAsking)
-    status = cudaFuncSetAttribute(function, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
-  return status;
-}
+// On the current device. The driver is asked once for each kernel and device, and told that blocks may have all shared
+// memory there is and clusters any size: the same for every launch, so that threads which launch side by side cannot
+// lower each other's limits.
+cudaError_t look_up_kernel(const void* function, KernelFacts& facts);
 
 // A launch as the runtime wants it described.
 struct LaunchConfig {
@@ -69,13 +58,10 @@ struct LaunchConfig {
 
 template <typename Params>
 cudaError_t launch_kernel(const void* function, const GridShape& shape, const Params& params, void* stream) {
-  cudaFuncAttributes attributes{};
-  cudaError_t status = cudaFuncGetAttributes(&attributes, function);
-  if (status == cudaSuccess) status = allow_shape(function, shape, attributes);
-  if (status != cudaSuccess) return status;
+  KernelFacts facts;
+  if (const cudaError_t status = look_up_kernel(function, facts); status != cudaSuccess) return status;
   // Code made from PTX older than 9.0 has no instruction to wait with, whatever the device: it starts in turn.
-  const bool waits_by_itself = attributes.ptxVersion >= 90;
-  const LaunchConfig launch(shape, waits_by_itself && shape.start == Start::kEarly, stream);
+  const LaunchConfig launch(shape, facts.for_hopper && shape.start == Start::kEarly, stream);
   Params copy = params;
   void* arguments[] = {&copy};
   return cudaLaunchKernelExC(&launch.config, function, arguments);
@@ -83,24 +69,9 @@ cudaError_t launch_kernel(const void* function, const GridShape& shape, const Pa
 
 // How many clusters of shape.cluster blocks the device holds at once: each lies within a group of multiprocessors, and
 // how large those are is the device's own affair. 0: none so large fits, or the kernel is made of PTX that knows none.
-inline cudaError_t count_clusters_at_once(const void* function, const GridShape& shape, int& clusters) {
-  clusters = 0;
-  cudaFuncAttributes attributes{};
-  cudaError_t status = cudaFuncGetAttributes(&attributes, function);
-  if (status != cudaSuccess || attributes.ptxVersion < 90) return status;
-  status = allow_shape(function, shape, attributes);
-  if (status != cudaSuccess) return status;
-  LaunchConfig launch(shape, false, nullptr);
-  if (shape.cluster == 1) launch.set_cluster(1);  // here a cluster has to be named, also one that is a block
-  return cudaOccupancyMaxActiveClusters(&clusters, function, &launch.config);
-}
+cudaError_t count_clusters_at_once(const void* function, const GridShape& shape, int& clusters);
 
 // The same where a failure, too, means that there is no room for clusters.
-inline int clusters_at_once(const void* function, const GridShape& shape) {
-  int clusters = 0;
-  if (count_clusters_at_once(function, shape, clusters) == cudaSuccess) return clusters;
-  cudaGetLastError();  // an answer, not an error that a later call should find
-  return 0;
-}
+int clusters_at_once(const void* function, const GridShape& shape);
 
 }  // namespace reprofuse::cuda

@@ -49,8 +49,8 @@ std::vector<Kernel> load_kernels(const Device& device, DType dtype) {
   if (device.major == 9)
     for (const Kernel& kernel : wgmma_kernels(dtype)) kernels.push_back(kernel);
   for (Kernel& kernel : kernels) {
-    check(cudaFuncSetAttribute(kernel.function, cudaFuncAttributeMaxDynamicSharedMemorySize, kernel.shared_bytes),
-          "cudaFuncSetAttribute");
+    KernelFacts facts;
+    check(look_up_kernel(kernel.function, facts), "looking up a kernel of exact-1");
     check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&kernel.blocks_per_sm, kernel.function, kernel.threads,
                                                         static_cast<std::size_t>(kernel.shared_bytes)),
           "cudaOccupancyMaxActiveBlocksPerMultiprocessor");

@@ -6,6 +6,7 @@
 
 #include "base/math.hpp"
 #include "kernels/cuda/check.hpp"
+#include "kernels/cuda/launch.hpp"
 #include "kernels/cuda/linear_fma1_params.hpp"
 #include "kernels/cuda/operands.hpp"
 #include "numerics/order.hpp"
@@ -29,11 +30,9 @@ std::vector<Kernel> load_kernels(const Device& device, DType dtype) {
                                 : dtype == DType::kF16 ? kernels_f16()
                                                        : kernels_f32();
   for (Kernel& kernel : kernels) {
-    cudaFuncAttributes attributes{};
-    check(cudaFuncGetAttributes(&attributes, kernel.function), "cudaFuncGetAttributes");
-    // Code made from PTX older than 9.0 knows no copy engine, whatever the device.
-    if (kernel.reads == Reads::kBoxes && (device.major < 9 || attributes.ptxVersion < 90)) continue;
-    check(allow_shared_bytes(kernel.function, attributes), "cudaFuncSetAttribute");
+    KernelFacts facts;
+    check(look_up_kernel(kernel.function, facts), "looking up a kernel of fma-1");
+    if (kernel.reads == Reads::kBoxes && !facts.for_hopper) continue;  // older code knows no copy engine
     const auto occupancy = [&](int shared_bytes) {
       int blocks = 0;
       if (shared_bytes > device.shared_bytes_per_block) return 0;
