@@ -4,15 +4,15 @@
 Usage: performance_tables.py            writes the tables
        performance_tables.py --check    says where the document is not what the measurements say; exit status 1 if anywhere
        performance_tables.py record NAME BENCH_JSON --commit COMMIT --command COMMAND [--date DATE]
-                                        keeps what `reprofuse bench linear --json` or `bench model --json` wrote
+                                        keeps what `reprofuse bench linear --json`, `bench model` or `bench engine` wrote
 
 The document says where a table belongs, and what it shows of which measurement; what lies between is this tool's:
 
     <!-- table NAME KIND [CONTRACT] -->
     <!-- end -->
 
-KIND is `source` (when and how it was measured), of `bench linear` also `projections` or `forward` with a CONTRACT, and of
-`bench model` also `steps`.
+KIND is `source` (when and how it was measured), of `bench linear` also `projections` or `forward` with a CONTRACT, of
+`bench model` also `steps`, and of `bench engine` also `requests`.
 """
 import argparse
 import datetime
@@ -119,15 +119,31 @@ def steps(measurement: Json) -> Lines:
     return table(header, lines)
 
 
+def requests_row(row: Json) -> Lines:
+    compared = row["compared_answers"]
+    return [f"`{row['numerics']}`", str(row["batch"]), f"{row['tokens_per_second']:,.0f}", f"{row['times_layercast']:.2f}",
+            f"{row['decode_pass']['median_s'] * 1e3:.2f}", f"{row['outside_model'] * 100:.1f} %",
+            f"{row['prefill_tokens_per_second']:,.0f}", f"{row['first_token_s'] * 1e3:.0f}",
+            f"{row['changed_answers']} of {compared}" if compared else "-"]
+
+
+def requests(measurement: Json) -> Lines:
+    """Whole requests through the serving engine."""
+    header = ["numerics", "batch", "tokens/s", "times LayerCast", "step, ms", "outside the model", "prefill, tokens/s",
+              "first token, ms", "answers moved"]
+    return table(header, [requests_row(row) for row in measurement["result"]["rows"]])
+
+
 def source(measurement: Json) -> Lines:
     """When, of what and how: the device and the vendor's library where the bench tells them."""
-    run = measurement["result"].get("runs", [{}])[0]
+    result = measurement["result"]
+    run = result.get("runs", [result])[0]
     parts = [measurement["date"], f"commit {measurement['commit']}", run.get("device"), run.get("vendor"), "one run"]
     text = ", ".join(part for part in parts if part) + f": `{measurement['command']}`"
     return textwrap.wrap(text, COLUMNS, break_long_words=False, break_on_hyphens=False)
 
 
-KINDS = {"source": source, "projections": projections, "forward": forward, "steps": steps}
+KINDS = {"source": source, "projections": projections, "forward": forward, "steps": steps, "requests": requests}
 BEGIN, END = "<!-- table ", "<!-- end -->"
 BLOCK = re.compile(rf"^{BEGIN}(\S+) (\S+)(?: (\S+))? -->$.*?^{END}$", re.MULTILINE | re.DOTALL)
 

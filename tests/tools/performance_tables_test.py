@@ -32,6 +32,11 @@ LINEAR = {"version": "0", "runs": [small_run("exact-1", None), small_run("fma-1"
 MODEL = {"rows": [{"numerics": numerics, "batch": batch, "step_seconds": batch * 1e-3,
                    "prefill_tokens_per_second": batch * 1e3} for numerics in ("fma-1", "bf16") for batch in (2, 8)]}
 
+ENGINE = {"device": "cuda:0 Some GPU", "rows": [
+    {"numerics": "fma-1", "batch": batch, "tokens_per_second": 1234.5, "times_layercast": 2.5,
+     "decode_pass": {"median_s": 0.004}, "outside_model": 0.015, "prefill_tokens_per_second": 20000.0,
+     "first_token_s": 0.05, "compared_answers": batch - 1, "changed_answers": 0} for batch in (1, 8)]}
+
 # 2 * 8 * 4 * 1000 * 2000 products in 2 us are 0.033 of 1,940 TOP/s.
 EXPECTED = {
     "linear source": "2026-01-02, commit abc, cuda:0 Some GPU, cuBLAS 1, one run: `reprofuse bench linear --m 4`",
@@ -52,6 +57,12 @@ EXPECTED = {
 |---|---|---|---|
 | `fma-1` | 2.00 | 8.00 | 8,000 |
 | `bf16`, same engine | 2.00 | 8.00 | 8,000 |""",
+    "engine source": "2026-01-02, commit abc, cuda:0 Some GPU, one run: `reprofuse bench engine --m 4`",
+    "engine requests": """\
+| numerics | batch | tokens/s | times LayerCast | step, ms | outside the model | prefill, tokens/s | first token, ms | answers moved |
+|---|---|---|---|---|---|---|---|---|
+| `fma-1` | 1 | 1,234 | 2.50 | 4.00 | 1.5 % | 20,000 | 50 | - |
+| `fma-1` | 8 | 1,234 | 2.50 | 4.00 | 1.5 % | 20,000 | 50 | 0 of 7 |""",
 }
 
 
@@ -113,7 +124,8 @@ class PerformanceTables(unittest.TestCase):
     def test_tables_of_small_measurements(self) -> None:
         self.record("linear", LINEAR)
         self.record("model", MODEL)
-        for name, result in (("linear", LINEAR), ("model", MODEL)):
+        self.record("engine", ENGINE)
+        for name, result in (("linear", LINEAR), ("model", MODEL), ("engine", ENGINE)):
             kept = json.loads((self.docs / "measurements" / f"{name}.json").read_text())
             self.assertEqual(kept["result"], result)
         self.document.write_text("".join(f"Before.\n<!-- table {of} -->\nold\n<!-- end -->\nAfter.\n" for of in EXPECTED))
@@ -131,6 +143,12 @@ class PerformanceTables(unittest.TestCase):
         self.assertIn("no contract 'exact-2'", self.refused("<!-- table linear forward exact-2 -->\n<!-- end -->\n"))
         self.assertIn("'linear' has no such table", self.refused("<!-- table linear steps -->\n<!-- end -->\n"))
         self.assertIn("are not 1 pairs", self.refused("<!-- table linear source -->\n" + shown))
+        one_less = small_run("fma-1", 0.25)
+        one_less["forwards"] = []
+        self.record("linear", {"version": "0", "runs": [small_run("exact-1", None), one_less]})
+        self.assertIn("'fma-1' was measured 0 times at M = 4",
+                      self.refused("<!-- table linear forward exact-1 -->\n<!-- end -->\n"))
+        self.record("linear", LINEAR)
         self.assertIn("are not 1 pairs", self.refused(shown + "<!-- end -->\n"))
 
 
