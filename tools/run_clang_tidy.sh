@@ -10,10 +10,12 @@ if [[ $# -gt 0 ]]; then
   files=("$@")
 else
   mapfile -t files < <(sed -n 's/^ *"file": "\(.*\.c\(pp\|xx\)\)",\?$/\1/p' "$build/compile_commands.json" |
-    grep -E '/(src|apps)/' | sort)
+    grep -E '/(src|apps|reprofuse_above_core.dir)/' | sort)
 fi
 [[ ${#files[@]} -gt 0 ]] || { echo "$build compiles nothing of src/ and apps/" >&2 && exit 1; }
 echo "${#files[@]} files to look at"
-# A file that includes sources is what the preset makes, and nobody's mistake.
-printf '%s\0' "${files[@]}" | xargs -0 -n 1 -P "$(nproc)" clang-tidy --quiet --checks=-bugprone-suspicious-include \
+# A file that includes sources is what the preset makes, and nobody's mistake. The two others take a fifth of the time, and
+# compilers and tests see what they look for.
+without=-bugprone-suspicious-include,-bugprone-reserved-identifier,-bugprone-stringview-nullptr
+printf '%s\0' "${files[@]}" | xargs -0 -n 1 -P "$(nproc)" clang-tidy --quiet --checks="$without" \
   --extra-arg=-Wno-ignored-optimization-argument -p "$build"
