@@ -72,7 +72,7 @@ class StreamTime {
   StreamTime(const kernels::AttentionCall& call, std::int64_t shares, int key_blocks, int multiprocessors)
       : shares_(shares), key_blocks_(key_blocks), multiprocessors_(multiprocessors) {
     const std::int64_t bytes = std::int64_t{2} * kKeyBlock * call.kv.head_dim * element_bytes(call.kv);
-    const std::int64_t partial = (call.kv.head_dim + 2) * set_heads_of(call) * 4;
+    const std::int64_t partial = std::int64_t{4} * (call.kv.head_dim + 2) * set_heads_of(call);
     const std::int64_t work = ceil_div<std::int64_t>(shares * key_blocks, multiprocessors);
     read_ = work * bytes;
     merge_ = kMerge + kPartialTraffic * partial * work + kMergeOfPartial * key_blocks;
