@@ -99,13 +99,10 @@ LONG_UNDER_TSAN=(
 )
 LEFT_OUT=()  # tests that the step does not run
 
-# await_build PRESET: waits for tools/build_ahead.sh, and fails where the build did.
+# await_build PRESET: waits for tools/build_ahead.sh, and fails where the build did, or never came to be.
 await_build() {
-  until [[ -f $LOGS/$1.built ]]; do
-    kill -0 "$builder" 2>/dev/null || return 1
-    sleep 0.2
-  done
-  [[ $(<"$LOGS/$1.built") == well ]]
+  until [[ -f $LOGS/$1.built ]] || ! kill -0 "$builder" 2>/dev/null; do sleep 0.2; done
+  [[ $(cat "$LOGS/$1.built" 2>/dev/null) == well ]]
 }
 
 # run_ctest PRESET [WRAPPER]: runs the tests of a preset, but for those in LEFT_OUT.
