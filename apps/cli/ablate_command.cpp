@@ -70,8 +70,8 @@ void add_ablate_command(CLI::App& app) {
       ->add_option("--device", arguments->device, "Where to compute; a CPU runs an analogue of each, labelled as such")
       ->check(one_of({"cpu", "cuda"}))
       ->capture_default_str();
-  ablate->add_option("--json", arguments->json, "Also write the results to this file");
-  ablate->add_option("--report", arguments->report, "Also write them as one HTML page");
+  ablate->add_option("--json", arguments->json, "Also write the results to this file")->type_name("FILE");
+  ablate->add_option("--report", arguments->report, "Also write them as one HTML page")->type_name("FILE");
   ablate->add_flag("--openblas-digests", arguments->openblas_digests)->group("");  // for this tool's own processes
   ablate->callback([arguments] { run_ablate(*arguments); });
 }

@@ -233,7 +233,8 @@ void add_network_options(CLI::App& command, ServeArguments& arguments) {
                    "Listen on an address that other machines can reach, and let everyone ask");
   command
       .add_option("--allowed-origin", server.allowed_origins,
-                  "A site whose pages may ask from a browser, as https://example.org; may be given more than once")
+                  "A site whose pages may ask from a browser, as https://example.org, or *: any; may be given more "
+                  "than once")
       ->type_name("ORIGIN")
       ->expected(1);
   command.add_flag("--allow-priority", server.rules.allow_priority,
