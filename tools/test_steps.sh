@@ -99,6 +99,27 @@ LONG_UNDER_TSAN=(
 )
 LEFT_OUT=()  # tests that the step does not run
 
+# The implementations that text is compared with, the clients that the server is asked by, and the browser that shows its
+# page. Without them their tests are skipped, and say so; what others gave for texts once is committed and always compared.
+install_npm_packages() {
+  (ensure_packages "tests of the server's page" chromium fonts-dejavu-core curl) || true
+  command -v npm >/dev/null || (ensure_packages "comparisons of text and clients of the server" nodejs npm) || return 0
+  local folder
+  for folder in tests/text/npm tests/server/clients tests/server/page; do
+    quietly "$LOGS/npm-${folder//\//-}.log" \
+      timeout 180 npm ci --ignore-scripts --no-audit --no-fund --prefix "$folder" ||
+      say "the npm packages of $folder could not be installed, so its tests are skipped"
+  done
+}
+
+# install_for STEP: what this step needs beyond the packages of all.
+install_for() {
+  case $1 in
+    release) install_npm_packages ;;
+    riscv64) ensure_packages "the step riscv64" g++-riscv64-linux-gnu ;;
+  esac
+}
+
 # await_build PRESET: waits for tools/build_ahead.sh, and fails where the build did, or never came to be.
 await_build() {
   until [[ -f $LOGS/$1.built ]] || ! kill -0 "$builder" 2>/dev/null; do sleep 0.2; done
