@@ -11,14 +11,14 @@
 
 #include "base/check.hpp"
 #include "base/math.hpp"
-#include "kernels/cuda/attention.hpp"
-#include "kernels/cuda/backend.hpp"
-#include "kernels/cuda/peak.hpp"
-#include "kernels/cuda/timing.hpp"
+#include "kernels/cuda/attention/attention.hpp"
+#include "kernels/cuda/measure/peak.hpp"
+#include "kernels/cuda/measure/timing.hpp"
+#include "kernels/cuda/runtime/backend.hpp"
 #include "reprofuse/reprofuse.hpp"
-#include "study/bench_linear.hpp"
-#include "study/device_buffer.hpp"
-#include "study/inputs.hpp"
+#include "study/bench/linear.hpp"
+#include "study/seeded/device_buffer.hpp"
+#include "study/seeded/inputs.hpp"
 
 namespace {
 

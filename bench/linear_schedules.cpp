@@ -5,13 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cuda/backend.hpp"
-#include "kernels/cuda/linear_fma1.hpp"
-#include "kernels/cuda/timing.hpp"
+#include "kernels/cuda/linear/fma1/linear.hpp"
+#include "kernels/cuda/measure/timing.hpp"
+#include "kernels/cuda/runtime/backend.hpp"
 #include "reprofuse/reprofuse.hpp"
-#include "study/bench_linear.hpp"
-#include "study/device_buffer.hpp"
-#include "study/inputs.hpp"
+#include "study/bench/linear.hpp"
+#include "study/seeded/device_buffer.hpp"
+#include "study/seeded/inputs.hpp"
 
 namespace {
 

@@ -10,11 +10,11 @@
 #include "bytes_target.hpp"
 #include "engine/model_files.hpp"
 #include "engine/model_folder.hpp"
-#include "server/api_chat.hpp"
-#include "server/api_completion.hpp"
-#include "server/api_error.hpp"
-#include "server/api_reply.hpp"
-#include "server/api_tokenize.hpp"
+#include "server/api/chat.hpp"
+#include "server/api/completion.hpp"
+#include "server/api/error.hpp"
+#include "server/api/reply.hpp"
+#include "server/api/tokenize.hpp"
 
 namespace reprofuse::fuzz {
 namespace {

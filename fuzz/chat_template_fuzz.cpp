@@ -8,7 +8,7 @@
 
 #include "bytes_target.hpp"
 #include "text/chat_template.hpp"
-#include "text/unicode.hpp"
+#include "text/tokenizer/unicode.hpp"
 
 namespace reprofuse::fuzz {
 namespace {

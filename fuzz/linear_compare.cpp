@@ -10,14 +10,14 @@
 
 #include "base/fp_environment.hpp"
 #include "base/thread_pool.hpp"
-#include "kernels/cpu/linear_exact1_kernels.hpp"
-#include "kernels/cuda/backend.hpp"
+#include "kernels/cpu/linear/exact1/kernels.hpp"
+#include "kernels/cuda/runtime/backend.hpp"
 #include "numerics/widen.hpp"
 #include "ops/context_state.hpp"
 #include "ops/contract.hpp"
 #include "reprofuse/reprofuse.hpp"
-#include "study/bit_difference.hpp"
-#include "study/device_buffer.hpp"
+#include "study/probe/bit_difference.hpp"
+#include "study/seeded/device_buffer.hpp"
 
 namespace reprofuse::fuzz {
 namespace {

@@ -3,9 +3,9 @@
 #include <string_view>
 
 #include "bytes_target.hpp"
-#include "text/detokenizer.hpp"
-#include "text/tokenizer.hpp"
-#include "text/unicode.hpp"
+#include "text/tokenizer/detokenizer.hpp"
+#include "text/tokenizer/tokenizer.hpp"
+#include "text/tokenizer/unicode.hpp"
 
 namespace reprofuse::fuzz {
 namespace {

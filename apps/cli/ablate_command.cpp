@@ -12,7 +12,7 @@
 #include "cli/output_file.hpp"
 #include "cli/terminal.hpp"
 #include "cli/version.hpp"
-#include "study/ablate.hpp"
+#include "study/ablation/ablate.hpp"
 
 namespace reprofuse::cli {
 namespace {

@@ -17,9 +17,9 @@
 #include "cli/terminal.hpp"
 #include "cli/version.hpp"
 #include "engine/model_files.hpp"
-#include "study/bench_engine.hpp"
-#include "study/bench_model.hpp"
-#include "study/random_source.hpp"
+#include "study/bench/engine.hpp"
+#include "study/bench/model.hpp"
+#include "study/seeded/random_source.hpp"
 
 namespace reprofuse::cli {
 namespace {

@@ -19,7 +19,7 @@
 #include "numerics/exact.hpp"
 #include "ops/contract.hpp"
 #include "reprofuse/error.hpp"
-#include "study/bench_error.hpp"
+#include "study/bench/error.hpp"
 
 namespace reprofuse::cli {
 namespace {

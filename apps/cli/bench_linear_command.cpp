@@ -17,8 +17,8 @@
 #include "cli/usage.hpp"
 #include "cli/version.hpp"
 #include "ops/contract.hpp"
-#include "study/bench_linear.hpp"
-#include "study/bench_linear_plot.hpp"
+#include "study/bench/linear.hpp"
+#include "study/bench/linear_plot.hpp"
 
 namespace reprofuse::cli {
 namespace {

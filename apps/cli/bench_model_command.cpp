@@ -13,7 +13,7 @@
 #include "cli/output_file.hpp"
 #include "cli/terminal.hpp"
 #include "cli/version.hpp"
-#include "study/bench_model.hpp"
+#include "study/bench/model.hpp"
 
 namespace reprofuse::cli {
 namespace {

@@ -6,7 +6,7 @@
 #include <charconv>
 
 #include "cli/option_values.hpp"
-#include "study/bench_error.hpp"
+#include "study/bench/error.hpp"
 
 namespace reprofuse::cli {
 namespace {

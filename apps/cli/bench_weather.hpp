@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "study/other_load.hpp"
+#include "study/bench/other_load.hpp"
 
 namespace reprofuse::cli {
 

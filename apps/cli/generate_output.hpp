@@ -8,7 +8,7 @@
 
 #include "engine/model_files.hpp"
 #include "model/generate.hpp"
-#include "text/detokenizer.hpp"
+#include "text/tokenizer/detokenizer.hpp"
 
 namespace reprofuse::cli {
 

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "study/ablate.hpp"
+#include "study/ablation/ablate.hpp"
 
 namespace reprofuse::cli {
 

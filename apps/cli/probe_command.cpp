@@ -15,8 +15,8 @@
 #include "cli/version.hpp"
 #include "ops/contract.hpp"
 #include "reprofuse/context.hpp"
-#include "study/probe.hpp"
-#include "study/probe_models.hpp"
+#include "study/probe/models.hpp"
+#include "study/probe/probe.hpp"
 
 namespace reprofuse::cli {
 namespace {

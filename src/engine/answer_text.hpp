@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "text/detokenizer.hpp"
+#include "text/tokenizer/detokenizer.hpp"
 
 namespace reprofuse::engine {
 

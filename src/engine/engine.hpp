@@ -13,7 +13,7 @@
 #include "engine/request.hpp"
 #include "model/runner.hpp"
 #include "sampler/sampler.hpp"
-#include "text/tokenizer.hpp"
+#include "text/tokenizer/tokenizer.hpp"
 
 namespace reprofuse::engine {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "text/chat_template.hpp"
-#include "text/tokenizer.hpp"
+#include "text/tokenizer/tokenizer.hpp"
 
 namespace reprofuse::engine {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/bounded_cache.hpp"
-#include "kernels/cuda/model_ops.hpp"
+#include "kernels/cuda/ops/model_ops.hpp"
 #include "model/model.hpp"
 #include "model/sequence.hpp"
 

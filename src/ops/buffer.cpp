@@ -6,7 +6,7 @@
 #include <new>
 
 #include "base/math.hpp"
-#include "kernels/cuda/backend.hpp"
+#include "kernels/cuda/runtime/backend.hpp"
 #include "ops/context_state.hpp"
 
 namespace reprofuse {

@@ -7,7 +7,7 @@
 #include "base/check.hpp"
 #include "base/math.hpp"
 #include "kernels/cpu/isa.hpp"
-#include "kernels/cuda/backend.hpp"
+#include "kernels/cuda/runtime/backend.hpp"
 #include "ops/context_state.hpp"
 
 namespace reprofuse {

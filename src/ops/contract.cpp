@@ -4,9 +4,9 @@
 #include <iterator>
 
 #include "base/check.hpp"
-#include "kernels/cpu/linear_exact1.hpp"
-#include "kernels/cpu/linear_fma1.hpp"
-#include "kernels/cuda/backend.hpp"
+#include "kernels/cpu/linear/exact1/linear.hpp"
+#include "kernels/cpu/linear/fma1/linear.hpp"
+#include "kernels/cuda/runtime/backend.hpp"
 #include "kernels/reference/linear.hpp"
 #include "kernels/reference/linear_exact1.hpp"
 #include "kernels/vendor/linear_cublas.hpp"

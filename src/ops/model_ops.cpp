@@ -4,8 +4,8 @@
 
 #include "base/check.hpp"
 #include "base/fp_environment.hpp"
-#include "kernels/cpu/model_ops.hpp"
-#include "kernels/cuda/model_ops.hpp"
+#include "kernels/cpu/ops/model_ops.hpp"
+#include "kernels/cuda/ops/model_ops.hpp"
 
 namespace reprofuse {
 namespace {

@@ -6,8 +6,8 @@
 #include "base/check.hpp"
 #include "base/fp_environment.hpp"
 #include "base/math.hpp"
-#include "kernels/cpu/sample.hpp"
-#include "kernels/cuda/sample.hpp"
+#include "kernels/cpu/sampler/sample.hpp"
+#include "kernels/cuda/sampler/sample.hpp"
 #include "ops/context_state.hpp"
 
 namespace reprofuse {

@@ -6,8 +6,8 @@
 
 #include "base/check.hpp"
 #include "base/json.hpp"
-#include "server/http_connection.hpp"
-#include "server/http_host.hpp"
+#include "server/http/connection.hpp"
+#include "server/http/host.hpp"
 #include "server/server_routes.hpp"
 #include "server/web_assets.hpp"
 

@@ -12,11 +12,11 @@
 #include <string_view>
 #include <vector>
 
-#include "server/api_call.hpp"
-#include "server/connection_listener.hpp"
-#include "server/http_cors.hpp"
-#include "server/http_keys.hpp"
-#include "server/http_message.hpp"
+#include "server/api/call.hpp"
+#include "server/http/connection_listener.hpp"
+#include "server/http/cors.hpp"
+#include "server/http/keys.hpp"
+#include "server/http/message.hpp"
 #include "server/metrics.hpp"
 #include "server/server_model.hpp"
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/check.hpp"
-#include "kernels/cuda/backend.hpp"
+#include "kernels/cuda/runtime/backend.hpp"
 #include "ops/context_state.hpp"
 
 namespace reprofuse::server {

@@ -9,7 +9,7 @@
 #include "engine/model_files.hpp"
 #include "engine/service.hpp"
 #include "model/model.hpp"
-#include "server/api_facts.hpp"
+#include "server/api/facts.hpp"
 
 namespace reprofuse::server {
 

@@ -4,11 +4,11 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
-#include "server/api_chat.hpp"
-#include "server/api_completion.hpp"
-#include "server/api_error.hpp"
-#include "server/api_reply.hpp"
-#include "server/api_tokenize.hpp"
+#include "server/api/chat.hpp"
+#include "server/api/completion.hpp"
+#include "server/api/error.hpp"
+#include "server/api/reply.hpp"
+#include "server/api/tokenize.hpp"
 #include "server/stream_answer.hpp"
 #include "server/web_assets.hpp"
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <utility>
 
-#include "server/api_error.hpp"
+#include "server/api/error.hpp"
 #include "server/stream_feed.hpp"
 
 namespace reprofuse::server {

@@ -5,9 +5,9 @@
 #include <memory>
 
 #include "engine/service.hpp"
-#include "server/api_call.hpp"
-#include "server/api_reply.hpp"
-#include "server/http_message.hpp"
+#include "server/api/call.hpp"
+#include "server/api/reply.hpp"
+#include "server/http/message.hpp"
 #include "server/metrics.hpp"
 #include "server/server_model.hpp"
 

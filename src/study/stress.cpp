@@ -13,7 +13,7 @@
 #include "base/sha256.hpp"
 #include "numerics/philox.hpp"
 #include "ops/golden.hpp"
-#include "study/model_cases.hpp"
+#include "study/seeded/model_cases.hpp"
 
 namespace reprofuse::study {
 namespace {

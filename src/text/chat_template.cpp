@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "base/check.hpp"
-#include "text/jinja_evaluator.hpp"
-#include "text/jinja_free_names.hpp"
-#include "text/jinja_parser.hpp"
+#include "text/jinja/evaluator.hpp"
+#include "text/jinja/free_names.hpp"
+#include "text/jinja/parser.hpp"
 
 namespace reprofuse::text {
 namespace {

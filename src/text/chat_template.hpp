@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "text/chat_template_date.hpp"
-#include "text/jinja_limits.hpp"
+#include "text/jinja/limits.hpp"
 
 namespace reprofuse::text {
 

@@ -11,7 +11,7 @@
 #include "checkpoint/safetensors_json.hpp"
 #include "checkpoint/shard_index.hpp"
 #include "published_configs.hpp"
-#include "study/random_checkpoint.hpp"
+#include "study/seeded/random_checkpoint.hpp"
 #include "support.hpp"
 
 namespace reprofuse::checkpoint {

@@ -6,7 +6,7 @@
 #include <set>
 #include <sstream>
 
-#include "study/random_checkpoint.hpp"
+#include "study/seeded/random_checkpoint.hpp"
 #include "support.hpp"
 
 namespace reprofuse::checkpoint {

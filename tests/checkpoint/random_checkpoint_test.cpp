@@ -1,4 +1,4 @@
-#include "study/random_checkpoint.hpp"
+#include "study/seeded/random_checkpoint.hpp"
 
 #include <gtest/gtest.h>
 

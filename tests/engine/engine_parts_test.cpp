@@ -7,7 +7,7 @@
 #include "engine/engine_case.hpp"
 #include "engine/prefix_cache.hpp"
 #include "engine/prompt_lookup.hpp"
-#include "study/random_checkpoint.hpp"
+#include "study/seeded/random_checkpoint.hpp"
 
 namespace reprofuse::engine {
 namespace {

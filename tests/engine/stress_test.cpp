@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "engine/engine_case.hpp"
-#include "study/model_cases.hpp"
-#include "study/random_source.hpp"
+#include "study/seeded/model_cases.hpp"
+#include "study/seeded/random_source.hpp"
 
 namespace reprofuse::study {
 namespace {

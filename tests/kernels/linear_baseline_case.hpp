@@ -9,7 +9,7 @@
 
 #include "kernels/reference/linear.hpp"
 #include "reprofuse/reprofuse.hpp"
-#include "study/inputs.hpp"
+#include "study/seeded/inputs.hpp"
 
 namespace reprofuse {
 

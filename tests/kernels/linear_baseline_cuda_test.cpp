@@ -6,12 +6,12 @@
 #include <bit>
 #include <optional>
 
-#include "kernels/cuda/backend.hpp"
-#include "kernels/cuda/cast.hpp"
-#include "kernels/cuda/timing.hpp"
+#include "kernels/cuda/measure/timing.hpp"
+#include "kernels/cuda/ops/cast.hpp"
+#include "kernels/cuda/runtime/backend.hpp"
 #include "kernels/linear_baseline_case.hpp"
 #include "numerics/widen.hpp"
-#include "study/device_buffer.hpp"
+#include "study/seeded/device_buffer.hpp"
 
 namespace reprofuse {
 namespace {

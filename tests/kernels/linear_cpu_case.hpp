@@ -13,8 +13,8 @@
 #include "kernels/reference/linear.hpp"
 #include "numerics/widen.hpp"
 #include "reprofuse/reprofuse.hpp"
-#include "study/bit_difference.hpp"
-#include "study/inputs.hpp"
+#include "study/probe/bit_difference.hpp"
+#include "study/seeded/inputs.hpp"
 
 namespace reprofuse {
 

@@ -3,7 +3,7 @@
 #include <limits>
 #include <set>
 
-#include "kernels/cpu/linear_fma1_kernels.hpp"
+#include "kernels/cpu/linear/fma1/kernels.hpp"
 #include "kernels/linear_cpu_case.hpp"
 
 namespace reprofuse {

@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cuda/backend.hpp"
+#include "kernels/cuda/runtime/backend.hpp"
 #include "kernels/reference/linear.hpp"
 #include "reprofuse/reprofuse.hpp"
-#include "study/bit_difference.hpp"
-#include "study/device_buffer.hpp"
-#include "study/inputs.hpp"
+#include "study/probe/bit_difference.hpp"
+#include "study/seeded/device_buffer.hpp"
+#include "study/seeded/inputs.hpp"
 
 namespace reprofuse::test {
 

@@ -9,17 +9,17 @@
 #include <optional>
 #include <vector>
 
-#include "kernels/cuda/backend.hpp"
-#include "kernels/cuda/linear_fma1.hpp"
-#include "kernels/cuda/linear_fma1_params.hpp"
+#include "kernels/cuda/linear/fma1/linear.hpp"
+#include "kernels/cuda/linear/fma1/params.hpp"
+#include "kernels/cuda/runtime/backend.hpp"
 #include "kernels/linear_cuda_case.hpp"
 #include "kernels/reference/linear.hpp"
 #include "numerics/widen.hpp"
 #include "reprofuse/reprofuse.hpp"
 #include "study/altered_linear.hpp"
-#include "study/bit_difference.hpp"
-#include "study/device_buffer.hpp"
-#include "study/inputs.hpp"
+#include "study/probe/bit_difference.hpp"
+#include "study/seeded/device_buffer.hpp"
+#include "study/seeded/inputs.hpp"
 
 namespace reprofuse {
 namespace {

@@ -10,14 +10,14 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cpu/linear_exact1_kernels.hpp"
+#include "kernels/cpu/linear/exact1/kernels.hpp"
 #include "kernels/reference/linear.hpp"
 #include "kernels/reference/linear_exact1.hpp"
 #include "numerics/exact.hpp"
 #include "numerics/widen.hpp"
 #include "reprofuse/reprofuse.hpp"
-#include "study/bit_difference.hpp"
-#include "study/inputs.hpp"
+#include "study/probe/bit_difference.hpp"
+#include "study/seeded/inputs.hpp"
 
 namespace reprofuse::exact1_cpu {
 

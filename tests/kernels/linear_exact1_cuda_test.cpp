@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cuda/linear_exact1.hpp"
+#include "kernels/cuda/linear/exact1/linear.hpp"
 #include "kernels/linear_cuda_case.hpp"
 #include "kernels/reference/linear_exact1.hpp"
 #include "numerics/exact.hpp"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "sampler/sampler.hpp"
-#include "study/model_cases.hpp"
+#include "study/seeded/model_cases.hpp"
 
 namespace reprofuse::study {
 namespace {

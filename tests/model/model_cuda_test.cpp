@@ -7,8 +7,8 @@
 
 #include "ops/contract.hpp"
 #include "reprofuse/error.hpp"
-#include "study/model_cases.hpp"
-#include "study/probe_models.hpp"
+#include "study/probe/models.hpp"
+#include "study/seeded/model_cases.hpp"
 
 namespace reprofuse::study {
 namespace {

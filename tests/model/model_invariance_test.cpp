@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "ops/contract.hpp"
-#include "study/model_cases.hpp"
-#include "study/probe_models.hpp"
+#include "study/probe/models.hpp"
+#include "study/seeded/model_cases.hpp"
 
 namespace reprofuse::study {
 namespace {

@@ -13,9 +13,9 @@
 #include "numerics/rotary.hpp"
 #include "numerics/widen.hpp"
 #include "ops/contract.hpp"
-#include "study/model_cases.hpp"
-#include "study/probe_models.hpp"
-#include "study/random_source.hpp"
+#include "study/probe/models.hpp"
+#include "study/seeded/model_cases.hpp"
+#include "study/seeded/random_source.hpp"
 
 namespace reprofuse::study {
 namespace {

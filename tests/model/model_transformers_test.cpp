@@ -14,8 +14,8 @@
 
 #include "model/altered_source.hpp"
 #include "model/embedded_model.hpp"
-#include "study/model_cases.hpp"
-#include "study/random_source.hpp"
+#include "study/seeded/model_cases.hpp"
+#include "study/seeded/random_source.hpp"
 
 namespace reprofuse::model {
 namespace {

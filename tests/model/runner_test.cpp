@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "checkpoint/support.hpp"
-#include "study/model_cases.hpp"
-#include "study/random_source.hpp"
+#include "study/seeded/model_cases.hpp"
+#include "study/seeded/random_source.hpp"
 
 namespace reprofuse::model {
 namespace {

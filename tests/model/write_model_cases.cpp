@@ -6,8 +6,8 @@
 #include <string>
 
 #include "base/thread_pool.hpp"
-#include "study/model_cases.hpp"
-#include "study/random_checkpoint.hpp"
+#include "study/seeded/model_cases.hpp"
+#include "study/seeded/random_checkpoint.hpp"
 
 int main(int argc, char** argv) {
   using namespace reprofuse;

@@ -1,5 +1,5 @@
 // Decode attention by clusters: the reference's bits for every shape that fits.
-#include "kernels/cuda/device.hpp"
+#include "kernels/cuda/runtime/device.hpp"
 #include "ops/attention_cuda_case.hpp"
 
 namespace reprofuse {

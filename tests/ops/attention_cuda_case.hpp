@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "kernels/cuda/attention.hpp"
+#include "kernels/cuda/attention/attention.hpp"
 #include "ops/attention_altered.hpp"
 #include "ops/attention_case.hpp"
 #include "ops/model_ops_cuda_case.hpp"

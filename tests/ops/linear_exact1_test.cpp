@@ -16,9 +16,9 @@
 #include "numerics/widen.hpp"
 #include "ops/contract.hpp"
 #include "reprofuse/reprofuse.hpp"
-#include "study/bit_difference.hpp"
-#include "study/inputs.hpp"
-#include "study/probe_linear.hpp"
+#include "study/probe/bit_difference.hpp"
+#include "study/probe/linear.hpp"
+#include "study/seeded/inputs.hpp"
 
 namespace reprofuse {
 namespace {

@@ -13,13 +13,13 @@
 #include <vector>
 
 #include "base/thread_pool.hpp"
-#include "kernels/cpu/model_ops.hpp"
+#include "kernels/cpu/ops/model_ops.hpp"
 #include "kernels/model_ops.hpp"
 #include "kernels/reference/kv_element.hpp"
 #include "kernels/reference/model_ops.hpp"
 #include "reprofuse/reprofuse.hpp"
-#include "study/bit_difference.hpp"
-#include "study/inputs.hpp"
+#include "study/probe/bit_difference.hpp"
+#include "study/seeded/inputs.hpp"
 
 namespace reprofuse {
 

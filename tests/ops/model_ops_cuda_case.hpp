@@ -3,10 +3,10 @@
 
 #include <optional>
 
-#include "kernels/cuda/backend.hpp"
-#include "kernels/cuda/model_ops.hpp"
+#include "kernels/cuda/ops/model_ops.hpp"
+#include "kernels/cuda/runtime/backend.hpp"
 #include "ops/model_ops_case.hpp"
-#include "study/device_buffer.hpp"
+#include "study/seeded/device_buffer.hpp"
 
 namespace reprofuse {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "kernels/cpu/sample.hpp"
-#include "kernels/cpu/sample_kernels.hpp"
+#include "kernels/cpu/sampler/sample.hpp"
+#include "kernels/cpu/sampler/sample_kernels.hpp"
 #include "kernels/reference/sample.hpp"
 #include "sampler/sample_case.hpp"
 

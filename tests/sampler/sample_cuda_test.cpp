@@ -5,13 +5,13 @@
 #include <cmath>
 #include <optional>
 
-#include "kernels/cuda/backend.hpp"
-#include "kernels/cuda/sample.hpp"
+#include "kernels/cuda/runtime/backend.hpp"
+#include "kernels/cuda/sampler/sample.hpp"
 #include "kernels/reference/sample.hpp"
 #include "reprofuse/error.hpp"
 #include "sampler/sample_case.hpp"
 #include "sampler/sampler.hpp"
-#include "study/device_buffer.hpp"
+#include "study/seeded/device_buffer.hpp"
 
 namespace reprofuse {
 namespace {

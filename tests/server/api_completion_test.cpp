@@ -1,6 +1,5 @@
 // /v1/completions: what clients send, what it means to the engine, and what is refused.
-#include "server/api_completion.hpp"
-
+#include "server/api/completion.hpp"
 #include "server/api_support.hpp"
 
 namespace reprofuse::server {

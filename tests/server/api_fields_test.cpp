@@ -1,9 +1,8 @@
 // Bodies that are no requests, fields of other types, and what errors look like to a client.
-#include "server/api_fields.hpp"
-
 #include <cfloat>
 
 #include "engine/service.hpp"
+#include "server/api/fields.hpp"
 #include "server/api_support.hpp"
 
 namespace reprofuse::server {

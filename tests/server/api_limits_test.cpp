@@ -1,11 +1,11 @@
 // What a request may ask for at most, so that no client takes the memory or the time of all others.
 #include <algorithm>
 
-#include "server/api_chat.hpp"
-#include "server/api_completion.hpp"
+#include "server/api/chat.hpp"
+#include "server/api/completion.hpp"
+#include "server/api/tokenize.hpp"
 #include "server/api_reply_support.hpp"
 #include "server/api_support.hpp"
-#include "server/api_tokenize.hpp"
 
 namespace reprofuse::server {
 namespace {

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/api_reply.hpp"
+#include "server/api/reply.hpp"
 #include "server/api_support.hpp"
 
 namespace reprofuse::server {

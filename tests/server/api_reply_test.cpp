@@ -1,11 +1,10 @@
 // Whole replies, compared with what OpenAI and vLLM send.
-#include "server/api_reply.hpp"
-
 #include <cmath>
 
 #include "checkpoint/support.hpp"
+#include "server/api/reply.hpp"
+#include "server/api/tokens.hpp"
 #include "server/api_reply_support.hpp"
-#include "server/api_tokens.hpp"
 
 namespace reprofuse::server {
 namespace {

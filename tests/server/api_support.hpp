@@ -12,9 +12,9 @@
 
 #include "base/temporary_folder.hpp"
 #include "engine/model_files.hpp"
-#include "server/api_error.hpp"
-#include "server/api_facts.hpp"
-#include "server/api_fields.hpp"
+#include "server/api/error.hpp"
+#include "server/api/facts.hpp"
+#include "server/api/fields.hpp"
 
 namespace reprofuse::server {
 

@@ -1,6 +1,5 @@
 // /tokenize and /detokenize, in vLLM's shapes.
-#include "server/api_tokenize.hpp"
-
+#include "server/api/tokenize.hpp"
 #include "server/api_support.hpp"
 
 namespace reprofuse::server {

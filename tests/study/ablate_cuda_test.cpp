@@ -5,13 +5,13 @@
 #include <cmath>
 #include <set>
 
-#include "kernels/ablation/linear_cpu.hpp"
-#include "kernels/ablation/linear_cuda.hpp"
 #include "reprofuse/error.hpp"
-#include "study/ablate_common.hpp"
 #include "study/ablate_support.hpp"
-#include "study/bit_difference.hpp"
-#include "study/device_buffer.hpp"
+#include "study/ablation/common.hpp"
+#include "study/ablation/kernels/linear_cpu.hpp"
+#include "study/ablation/kernels/linear_cuda.hpp"
+#include "study/probe/bit_difference.hpp"
+#include "study/seeded/device_buffer.hpp"
 
 namespace reprofuse::study {
 namespace {

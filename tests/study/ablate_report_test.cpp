@@ -1,9 +1,9 @@
-#include "study/ablate_report.hpp"
-
 #include <gtest/gtest.h>
 
 #include <limits>
 #include <nlohmann/json.hpp>
+
+#include "study/ablation/report.hpp"
 
 namespace reprofuse::study {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "study/ablate.hpp"
+#include "study/ablation/ablate.hpp"
 
 namespace reprofuse::study {
 

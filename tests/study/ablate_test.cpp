@@ -1,16 +1,16 @@
-#include "study/ablate.hpp"
+#include "study/ablation/ablate.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <set>
 
-#include "kernels/ablation/linear_cpu.hpp"
 #include "kernels/reference/linear.hpp"
 #include "reprofuse/error.hpp"
-#include "study/ablate_common.hpp"
 #include "study/ablate_support.hpp"
-#include "study/bit_difference.hpp"
+#include "study/ablation/common.hpp"
+#include "study/ablation/kernels/linear_cpu.hpp"
+#include "study/probe/bit_difference.hpp"
 
 namespace reprofuse::study {
 namespace {

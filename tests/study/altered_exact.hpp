@@ -8,7 +8,7 @@
 #include "base/fp_environment.hpp"
 #include "kernels/reference/linear_exact1.hpp"
 #include "numerics/exact.hpp"
-#include "study/probe_linear.hpp"
+#include "study/probe/linear.hpp"
 
 namespace reprofuse::study {
 

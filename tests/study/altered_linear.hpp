@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "kernels/reference/linear.hpp"
-#include "study/probe_linear.hpp"
+#include "study/probe/linear.hpp"
 
 namespace reprofuse::study {
 

@@ -1,10 +1,9 @@
-#include "study/bench_engine.hpp"
-
 #include <gtest/gtest.h>
 
 #include "reprofuse/error.hpp"
-#include "study/random_checkpoint.hpp"
-#include "study/random_source.hpp"
+#include "study/bench/engine.hpp"
+#include "study/seeded/random_checkpoint.hpp"
+#include "study/seeded/random_source.hpp"
 
 namespace reprofuse::study {
 namespace {

@@ -1,5 +1,3 @@
-#include "study/bench_error.hpp"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,9 +8,10 @@
 #include "model/runner.hpp"
 #include "reprofuse/error.hpp"
 #include "study/altered_linear.hpp"
-#include "study/inputs.hpp"
-#include "study/model_cases.hpp"
-#include "study/random_source.hpp"
+#include "study/bench/error.hpp"
+#include "study/seeded/inputs.hpp"
+#include "study/seeded/model_cases.hpp"
+#include "study/seeded/random_source.hpp"
 
 namespace reprofuse::study {
 namespace {

@@ -1,8 +1,7 @@
-#include "study/bench_linear.hpp"
-
 #include <gtest/gtest.h>
 
 #include "reprofuse/error.hpp"
+#include "study/bench/linear.hpp"
 
 namespace reprofuse::study {
 namespace {

@@ -1,4 +1,4 @@
-#include "study/bit_difference.hpp"
+#include "study/probe/bit_difference.hpp"
 
 #include <gtest/gtest.h>
 

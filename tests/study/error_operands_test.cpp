@@ -1,4 +1,4 @@
-#include "study/error_operands.hpp"
+#include "study/bench/error_operands.hpp"
 
 #include <gtest/gtest.h>
 

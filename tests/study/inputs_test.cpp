@@ -1,4 +1,4 @@
-#include "study/inputs.hpp"
+#include "study/seeded/inputs.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "study/other_load.hpp"
+#include "study/bench/other_load.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,3 @@
-#include "study/probe_golden.hpp"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,6 +5,7 @@
 #include "base/temporary_folder.hpp"
 #include "ops/contract.hpp"
 #include "reprofuse/error.hpp"
+#include "study/probe/golden.hpp"
 
 namespace reprofuse::study {
 namespace {

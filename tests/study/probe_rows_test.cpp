@@ -1,12 +1,11 @@
-#include "study/probe_rows.hpp"
-
 #include <gtest/gtest.h>
 
 #include <map>
 #include <set>
 
 #include "study/altered_linear.hpp"
-#include "study/inputs.hpp"
+#include "study/probe/rows.hpp"
+#include "study/seeded/inputs.hpp"
 
 namespace reprofuse::study {
 namespace {

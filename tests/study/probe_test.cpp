@@ -1,4 +1,4 @@
-#include "study/probe.hpp"
+#include "study/probe/probe.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
-#include "text/detokenizer.hpp"
+#include "text/tokenizer/detokenizer.hpp"
 
 #include <gtest/gtest.h>
 
 #include <random>
 
 #include "reprofuse/error.hpp"
-#include "text/unicode.hpp"
+#include "text/tokenizer/unicode.hpp"
 #include "tokenizer_files.hpp"
 #include "tokenizer_small.hpp"
 

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "text/detokenizer.hpp"
-#include "text/unicode.hpp"
+#include "text/tokenizer/detokenizer.hpp"
+#include "text/tokenizer/unicode.hpp"
 #include "tokenizer_files.hpp"
 
 namespace reprofuse::text {

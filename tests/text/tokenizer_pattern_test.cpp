@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "reprofuse/error.hpp"
-#include "text/pretokenizer_pattern.hpp"
-#include "text/unicode.hpp"
+#include "text/tokenizer/pretokenizer_pattern.hpp"
+#include "text/tokenizer/unicode.hpp"
 
 namespace reprofuse::text {
 namespace {

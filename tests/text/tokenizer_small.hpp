@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "text/bpe_alphabet.hpp"
-#include "text/tokenizer.hpp"
+#include "text/tokenizer/bpe_alphabet.hpp"
+#include "text/tokenizer/tokenizer.hpp"
 
 namespace reprofuse::text {
 

@@ -1,4 +1,4 @@
-#include "text/tokenizer.hpp"
+#include "text/tokenizer/tokenizer.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "text/unicode.hpp"
+#include "text/tokenizer/unicode.hpp"
 
 namespace reprofuse::text {
 namespace {

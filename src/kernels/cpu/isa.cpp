@@ -1,6 +1,6 @@
 #include "kernels/cpu/isa.hpp"
 
-#include "kernels/cpu/linear_fma1_kernels.hpp"
+#include "kernels/cpu/linear/fma1/kernels.hpp"
 
 namespace reprofuse::cpu {
 namespace {

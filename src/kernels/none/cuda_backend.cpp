@@ -1,8 +1,8 @@
 // The CUDA backend of a build without CUDA.
 #include "base/check.hpp"
-#include "kernels/cuda/backend.hpp"
-#include "kernels/cuda/peak.hpp"
-#include "kernels/cuda/timing.hpp"
+#include "kernels/cuda/measure/peak.hpp"
+#include "kernels/cuda/measure/timing.hpp"
+#include "kernels/cuda/runtime/backend.hpp"
 #include "kernels/vendor/linear_cublas.hpp"
 
 namespace reprofuse {

@@ -1,7 +1,7 @@
 // The CUDA model operations of a build without CUDA.
 #include "base/check.hpp"
-#include "kernels/cuda/backend.hpp"
-#include "kernels/cuda/model_ops.hpp"
+#include "kernels/cuda/ops/model_ops.hpp"
+#include "kernels/cuda/runtime/backend.hpp"
 
 namespace reprofuse::cuda {
 namespace {

@@ -1,6 +1,6 @@
 // The sampler of a build without CUDA: require_device() says so, and never returns.
-#include "kernels/cuda/backend.hpp"
-#include "kernels/cuda/sample.hpp"
+#include "kernels/cuda/runtime/backend.hpp"
+#include "kernels/cuda/sampler/sample.hpp"
 
 namespace reprofuse::cuda {
 

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "base/math.hpp"
-#include "kernels/cuda/backend.hpp"
-#include "kernels/cuda/cast.hpp"
-#include "kernels/cuda/check.hpp"
+#include "kernels/cuda/ops/cast.hpp"
+#include "kernels/cuda/runtime/backend.hpp"
+#include "kernels/cuda/runtime/check.hpp"
 #include "kernels/vendor/libraries.hpp"
 #include "kernels/vendor/limits.hpp"
 

@@ -1,0 +1,69 @@
+// Operations on single elements. Those that move and round without arithmetic are the same code for every
+// instruction set.
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.hpp"
+#include "kernels/cpu/for_each_row.hpp"
+#include "kernels/cpu/ops/model_ops.hpp"
+#include "kernels/cpu/ops/model_ops_kernels.hpp"
+#include "numerics/widen.hpp"
+
+namespace reprofuse::cpu {
+namespace {
+
+template <DType kDType>
+void widen_row(const WeightView& table, std::int64_t row, float* x) {
+  for (std::int64_t i = 0; i < table.k; ++i)
+    x[i] = widen(kDType, load_weight(table.data, kDType, row * table.stride + i));
+}
+
+using WidenRow = void (*)(const WeightView&, std::int64_t, float*);
+
+WidenRow widen_row_of(DType dtype) {
+  switch (dtype) {
+    case DType::kBF16: return widen_row<DType::kBF16>;
+    case DType::kF16: return widen_row<DType::kF16>;
+    case DType::kF32: break;
+  }
+  return widen_row<DType::kF32>;
+}
+
+}  // namespace
+
+const ModelOpsKernels& model_ops_kernels(Isa isa) {
+  const ModelOpsKernels* kernels = isa == Isa::kScalar ? &model_ops_scalar() : model_ops_simd(isa);
+  invariant(kernels != nullptr, "a context holds an instruction set that the build has no kernels for");
+  return *kernels;
+}
+
+void embedding(const kernels::CpuBackend& backend, const kernels::EmbeddingCall& call) {
+  const WidenRow widen_one = widen_row_of(call.table.dtype);
+  for_each_row(*backend.pool, call.x.rows, call.x.cols,
+               [&](std::int64_t m, int) { widen_one(call.table, call.tokens[m], call.x.data + m * call.x.stride); });
+}
+
+void silu_gate(const kernels::CpuBackend& backend, const kernels::SiluGateCall& call) {
+  const ModelOpsKernels& kernels = model_ops_kernels(backend.isa);
+  for_each_row(*backend.pool, call.y.rows, call.y.cols, [&](std::int64_t m, int) {
+    kernels.silu_gate_row({.gate = call.gate.data + m * call.gate.stride,
+                           .up = call.up.data + m * call.up.stride,
+                           .k = call.y.cols,
+                           .y = call.y.data + m * call.y.stride});
+  });
+}
+
+void gather_rows(const kernels::CpuBackend& backend, const kernels::GatherRowsCall& call) {
+  for_each_row(*backend.pool, call.y.rows, call.y.cols, [&](std::int64_t m, int) {
+    std::copy_n(call.x.data + call.rows[m] * call.x.stride, call.y.cols, call.y.data + m * call.y.stride);
+  });
+}
+
+void round_bf16(const kernels::CpuBackend& backend, const kernels::RoundBf16Call& call) {
+  for_each_row(*backend.pool, call.x.rows, call.x.cols, [&](std::int64_t m, int) {
+    float* x = call.x.data + m * call.x.stride;
+    for (std::int64_t i = 0; i < call.x.cols; ++i) x[i] = widen_bf16(reprofuse::round_bf16(x[i]));
+  });
+}
+
+}  // namespace reprofuse::cpu

@@ -1,0 +1,152 @@
+#include "kernels/cpu/sampler/sample.hpp"
+
+#include <algorithm>
+#include <cfloat>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "kernels/cpu/sampler/sample_kernels.hpp"
+#include "kernels/cpu/sampler/sample_select.hpp"
+#include "numerics/widen.hpp"
+
+namespace reprofuse::cpu {
+namespace {
+
+using kernels::SampleResult;
+using kernels::SampleRow;
+
+// A row of logits and what a temperature makes of it.
+class Logits {
+ public:
+  Logits(const float* logits, const Chunks& chunks, const SampleKernels& kernels)
+      : logits_(logits), chunks_(chunks), kernels_(kernels) {
+    std::vector<LogitsSummary> parts(static_cast<std::size_t>(chunks.workers()), LogitsSummary{logits[0], true});
+    chunks.for_each([&](std::int64_t begin, std::int64_t end, int worker) {
+      const LogitsSummary part = kernels.summarize(logits + begin, static_cast<std::size_t>(end - begin));
+      LogitsSummary& sum = parts[static_cast<std::size_t>(worker)];
+      sum = {std::max(sum.greatest, part.greatest), sum.finite && part.finite};
+    });
+    for (const LogitsSummary& part : parts)
+      summary_ = {std::max(summary_.greatest, part.greatest), summary_.finite && part.finite};
+    summary_.greatest += 0.0F;  // -0 counts as +0
+  }
+
+  float operator[](std::int64_t id) const { return logits_[id]; }
+  float greatest() const { return summary_.greatest; }
+  bool finite() const { return summary_.finite; }
+  const Chunks& chunks() const { return chunks_; }
+
+  std::int32_t first_not_finite() const {
+    return static_cast<std::int32_t>(std::find_if_not(logits_, logits_ + chunks_.count(), is_finite_bits) - logits_);
+  }
+  std::int32_t first_greatest() const {
+    return static_cast<std::int32_t>(std::find(logits_, logits_ + chunks_.count(), greatest()) - logits_);
+  }
+  std::uint64_t rank(std::int64_t id) const { return sampling::rank_of(logits_[id], static_cast<std::uint32_t>(id)); }
+  std::uint64_t last_rank_of_top(std::int64_t count) const {
+    return last_rank_taken(
+        chunks_, sampling::kRankBits, [&](std::int64_t id) { return rank(id); },
+        [](std::int64_t) { return std::uint64_t{1}; }, static_cast<std::uint64_t>(count));
+  }
+  std::unique_ptr<float[]> likelihoods(float temperature) const {
+    auto out = std::make_unique_for_overwrite<float[]>(static_cast<std::size_t>(chunks_.count()));
+    chunks_.for_each([&](std::int64_t begin, std::int64_t end, int) {
+      kernels_.likelihoods(logits_ + begin, static_cast<std::size_t>(end - begin), greatest(), temperature,
+                           out.get() + begin);
+    });
+    return out;
+  }
+
+ private:
+  const float* logits_;
+  const Chunks& chunks_;
+  const SampleKernels& kernels_;
+  LogitsSummary summary_{-FLT_MAX, true};
+};
+
+std::int32_t draw(const Logits& logits, const SamplingParams& params, std::uint64_t position) {
+  const Chunks& chunks = logits.chunks();
+  const std::unique_ptr<float[]> likelihoods = logits.likelihoods(params.temperature);
+  std::uint64_t last = 0;  // ranks below it are out
+  const auto rank = [&](std::int64_t id) { return logits.rank(id); };
+  const auto weight = [&](std::int64_t id) {
+    return rank(id) >= last ? sampling::weight_of(likelihoods[static_cast<std::size_t>(id)]) : 0;
+  };
+  if (params.top_k > 0 && params.top_k < chunks.count()) last = logits.last_rank_of_top(params.top_k);
+  if (params.top_p < 1.0F) {
+    const std::uint64_t needed = sampling::nucleus_weight(params.top_p, total_weight(chunks, weight));
+    last = last_rank_taken(chunks, sampling::kRankBits, rank, weight, needed);
+  }
+  const auto kept_weight = [&](std::int64_t id) {
+    return likelihoods[static_cast<std::size_t>(id)] < params.min_p ? 0 : weight(id);
+  };
+  const std::uint64_t target = sampling::draw_below(total_weight(chunks, kept_weight), params.seed, position);
+  const auto ascending = [](std::int64_t id) { return static_cast<std::uint64_t>(sampling::kMaxVocabulary - 1 - id); };
+  return static_cast<std::int32_t>(
+      sampling::id_of(last_rank_taken(chunks, sampling::kIdBits, ascending, kept_weight, target + 1)));
+}
+
+void fill_logprobs(const Logits& raw, int count, SampleResult& result) {
+  const std::unique_ptr<float[]> likelihoods = raw.likelihoods(1.0F);
+  const float log_total = sampling::log_total(total_weight(
+      raw.chunks(), [&](std::int64_t id) { return sampling::weight_of(likelihoods[static_cast<std::size_t>(id)]); }));
+  const auto logprob = [&](std::int32_t id) { return sampling::logprob(raw[id], raw.greatest(), log_total); };
+  result.logprob = logprob(result.token);
+  const std::uint64_t own = raw.rank(result.token);
+  result.rank = static_cast<std::int32_t>(
+      total_weight(raw.chunks(), [&](std::int64_t id) { return raw.rank(id) >= own ? std::uint64_t{1} : 0; }));
+  if (count == 0) return;
+  const std::uint64_t last = raw.last_rank_of_top(count);
+  std::vector<std::uint64_t> ranks;
+  for (std::int64_t id = 0; id < raw.chunks().count(); ++id)
+    if (const std::uint64_t rank = raw.rank(id); rank >= last) ranks.push_back(rank);
+  std::sort(ranks.begin(), ranks.end(), std::greater<>());
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    const auto id = static_cast<std::int32_t>(sampling::id_of(ranks[i]));
+    result.top[i] = {id, logprob(id)};
+  }
+}
+
+SampleResult sample_row(const SampleRow& row, const Chunks& chunks, const SampleKernels& kernels) {
+  std::vector<float> penalized;
+  if (row.seen != nullptr) {
+    penalized.resize(static_cast<std::size_t>(chunks.count()));
+    chunks.for_each([&](std::int64_t begin, std::int64_t end, int) {
+      for (std::int64_t id = begin; id < end; ++id) penalized[static_cast<std::size_t>(id)] = penalized_logit(row, id);
+    });
+  }
+  const Logits logits(row.seen != nullptr ? penalized.data() : row.logits, chunks, kernels);
+  SampleResult result;
+  if (!logits.finite()) {
+    result.not_finite = logits.first_not_finite();
+    return result;
+  }
+  if (row.given >= 0)
+    result.token = row.given;
+  else
+    result.token = row.params.temperature > 0.0F ? draw(logits, row.params, row.position) : logits.first_greatest();
+  if (row.logprobs >= 0)
+    fill_logprobs(row.seen != nullptr ? Logits(row.logits, chunks, kernels) : logits, row.logprobs, result);
+  return result;
+}
+
+}  // namespace
+
+void sample(std::span<const SampleRow> rows, std::int64_t vocabulary, Isa isa, ThreadPool& pool,
+            std::span<SampleResult> results) {
+  const SampleKernels& kernels = sample_kernels(isa);
+  // Enough rows to go round: a row to a thread. Otherwise the threads share each row.
+  if (rows.size() >= static_cast<std::size_t>(pool.threads())) {
+    const Chunks chunks(vocabulary, nullptr);
+    pool.parallel_for(static_cast<std::int64_t>(rows.size()), [&](std::int64_t i, int) {
+      const auto at = static_cast<std::size_t>(i);
+      results[at] = sample_row(rows[at], chunks, kernels);
+    });
+    return;
+  }
+  const Chunks chunks(vocabulary, &pool);
+  for (std::size_t i = 0; i < rows.size(); ++i) results[i] = sample_row(rows[i], chunks, kernels);
+}
+
+}  // namespace reprofuse::cpu

@@ -1,0 +1,147 @@
+#include "kernels/cuda/attention/attention.hpp"
+
+#include "kernels/cuda/attention/kv_view_host.hpp"
+#include "kernels/cuda/attention/sizes.hpp"
+#include "kernels/cuda/ops/ops_launch.hpp"
+
+namespace reprofuse::cuda {
+namespace {
+
+using namespace fma1::ops;  // NOLINT(google-build-using-namespace): the kernels of this operation
+
+dim3 decode_grid(const kernels::AttentionCall& call, int blocks, std::int64_t slots) {
+  return {static_cast<unsigned>(blocks), static_cast<unsigned>(call.kv.kv_heads * set_count(call)),
+          static_cast<unsigned>(slots)};
+}
+
+void check_call(const kernels::AttentionCall& call) {
+  const kernels::KvPages& kv = call.kv;
+  require_attention_shape(call.heads, kv.kv_heads, kv.head_dim);
+  require_rows("attention", call.q.rows);
+  require(call.batch.rows <= kMostGridYZ && call.batch.chunk_count <= kMostGridYZ &&
+              std::int64_t{kv.kv_heads} * set_count(call) <= kMostGridYZ,
+          "attention: {} rows in {} chunks and {} key-value heads; the CUDA backend takes at most {} of each",
+          call.batch.rows, call.batch.chunk_count, kv.kv_heads, kMostGridYZ);
+}
+
+AttentionParams params_of(const Launch& launch, const kernels::AttentionCall& call, const AttentionSchedule& schedule) {
+  AttentionParams p{};
+  p.q = call.q.data;
+  p.out = call.out.data;
+  p.q_stride = call.q.stride;
+  p.out_stride = call.out.stride;
+  p.chunks = call.batch.chunks;
+  p.positions = call.batch.positions;
+  p.sequences = call.batch.sequences;
+  p.kv = view_of("attention", call.kv, call.batch);
+  p.heads = call.heads;
+  p.group = call.heads / call.kv.kv_heads;
+  p.sets = set_count(call);
+  p.set_heads = set_heads_of(call);
+  p.scale = call.scale;
+  p.window = call.window;
+  p.q_aligned = reinterpret_cast<std::uintptr_t>(call.q.data) % 16 == 0 && call.q.stride % 4 == 0;
+  p.op = launch.op;
+  p.record = record_of(launch);
+  p.prefill_from = schedule.kernels == AttentionKernels::kPrefill ? 1 : 2;
+  p.slot_is_row = schedule.kernels == AttentionKernels::kDecode;
+  p.splits = schedule.decode == DecodeBy::kCluster ? cluster_blocks(call) : schedule.splits;
+  p.key_blocks = key_blocks_of(call.batch.max_keys, call.window);
+  p.one_buffer = schedule.one_buffer;
+  p.prefetch = schedule.prefetch;
+  if (schedule.decode == DecodeBy::kStream) {
+    const int most = attention_stream_stages(launch, call);
+    p.stages = schedule.stages > 0 ? schedule.stages : most;
+    require(p.stages >= 2 && p.stages <= most,
+            "attention: {} tiles of pages of {} keys and heads of {}; this device streams at most {}", p.stages,
+            call.kv.page_size, call.kv.head_dim, most);
+  }
+  const std::int64_t partials = slots_of(call, schedule.kernels) * p.heads * p.key_blocks;
+  p.weighted = reinterpret_cast<float*>(static_cast<unsigned char*>(launch.workspace) + kWorkspaceHead);
+  p.max_and_sum = reinterpret_cast<float2*>(p.weighted + partials * p.kv.head_dim);
+  return p;
+}
+
+void launch_clusters(const Launch& launch, const kernels::AttentionCall& call, const AttentionParams& p,
+                     std::int64_t slots) {
+  require(attention_clusters_at_once(launch, call) > 0,
+          "attention: clusters of {} blocks with pages of {} keys and heads of {} do not fit", p.splits,
+          call.kv.page_size, p.kv.head_dim);
+  const AttentionKernel kernel = cluster_kernel(call, p.splits);
+  const GridShape shape{.grid = decode_grid(call, p.splits, slots),
+                        .threads = kernel.threads,
+                        .shared_bytes = kernel.shared_bytes,
+                        .cluster = p.splits};
+  check(launch_kernel(kernel.function, shape, p, launch.stream), "attention_decode_cluster");
+}
+
+AttentionKernel decode_kernel(const kernels::AttentionCall& call, const AttentionParams& p, DecodeBy by) {
+  if (by == DecodeBy::kStream) return stream_kernel(call, p.stages);
+  const int head_dim = p.kv.head_dim;
+  return {.function = call.kv.dtype == DType::kBF16 ? decode_kernel_bf16(head_dim, p.set_heads)
+                                                    : decode_kernel_f32(head_dim, p.set_heads),
+          .threads = kDecodeThreads,
+          .shared_bytes = decode_shared_bytes(head_dim, p.set_heads, element_bytes(call.kv), p.one_buffer)};
+}
+
+void launch_decode(const Launch& launch, const kernels::AttentionCall& call, const AttentionParams& p,
+                   const AttentionSchedule& schedule, std::int64_t slots) {
+  if (p.splits > 1) {
+    const std::size_t bytes = kWorkspaceHead + partial_bytes(slots, p.heads, p.kv.head_dim, p.key_blocks);
+    require(launch.workspace_bytes >= bytes, "attention: a workspace of {} bytes, but {} are needed",
+            launch.workspace_bytes, bytes);
+  }
+  const AttentionKernel decode = decode_kernel(call, p, schedule.decode);
+  const GridShape shape{
+      .grid = decode_grid(call, p.splits, slots), .threads = decode.threads, .shared_bytes = decode.shared_bytes};
+  check(launch_kernel(decode.function, shape, p, launch.stream), "attention_decode");
+  if (p.splits == 1) return;
+  const AttentionKernel merge = merge_kernel(p.kv.head_dim, p.key_blocks, schedule.small_merge);
+  const GridShape merge_shape{.grid = dim3(static_cast<unsigned>(p.heads), static_cast<unsigned>(slots)),
+                              .threads = merge.threads,
+                              .shared_bytes = merge.shared_bytes};
+  check(launch_kernel(merge.function, merge_shape, p, launch.stream), "attention_merge");
+}
+
+void launch_prefill(const Launch& launch, const kernels::AttentionCall& call, const AttentionParams& p) {
+  const AttentionKernel kernel =
+      call.kv.dtype == DType::kBF16 ? prefill_kernel_bf16(p.kv.head_dim) : prefill_kernel_f32(p.kv.head_dim);
+  const int tiles = ceil_div(call.batch.max_chunk_rows, kPrefillQueries / p.set_heads);
+  const GridShape shape{.grid = dim3(static_cast<unsigned>(tiles), static_cast<unsigned>(p.kv.kv_heads * p.sets),
+                                     static_cast<unsigned>(call.batch.chunk_count)),
+                        .threads = kernel.threads,
+                        .shared_bytes = kernel.shared_bytes};
+  check(launch_kernel(kernel.function, shape, p, launch.stream), "attention_prefill");
+}
+
+}  // namespace
+
+void require_attention_shape(std::int64_t heads, std::int64_t kv_heads, std::int64_t head_dim) {
+  if (head_dim % kHeadDimStep != 0 || head_dim < kHeadDimStep || head_dim > kMostHeadDim)
+    fail(ErrorCode::kUnsupported, "attention: head_dim {}; the CUDA backend takes multiples of {} up to {}", head_dim,
+         kHeadDimStep, kMostHeadDim);
+  require(kv_heads > 0 && heads % kv_heads == 0, "attention: {} heads are no multiple of {} key-value heads", heads,
+          kv_heads);
+}
+
+void attention_with(const Launch& launch, const kernels::AttentionCall& call, const AttentionSchedule& schedule) {
+  if (call.q.rows == 0) return;
+  check_call(call);
+  const DeviceScope device(launch.ordinal);
+  const AttentionParams params = params_of(launch, call, schedule);
+  const std::int64_t slots = slots_of(call, schedule.kernels);
+  if (schedule.kernels != AttentionKernels::kPrefill) {
+    if (schedule.decode == DecodeBy::kCluster)
+      launch_clusters(launch, call, params, slots);
+    else
+      launch_decode(launch, call, params, schedule, slots);
+  }
+  if (schedule.kernels != AttentionKernels::kDecode) launch_prefill(launch, call, params);
+}
+
+void attention(const Launch& launch, const kernels::AttentionCall& call) {
+  if (call.q.rows == 0) return;
+  attention_with(launch, call, choose_attention_schedule(launch, call));
+}
+
+}  // namespace reprofuse::cuda

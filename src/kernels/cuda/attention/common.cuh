@@ -1,0 +1,145 @@
+// What the attention kernels share: who owns which heads and keys, and copies into shared memory.
+#pragma once
+
+#include "kernels/cuda/attention/kv_types.cuh"
+#include "kernels/cuda/attention/params.hpp"
+#include "kernels/cuda/ptx/copy_async.cuh"
+#include "kernels/cuda/runtime/record.cuh"
+#include "numerics/exp.hpp"
+
+namespace reprofuse::cuda::fma1::ops {
+
+inline constexpr int kWarp = 32;
+inline constexpr int kLeastPage = 16;
+
+__device__ inline float masked_score() {
+  return __uint_as_float(0xff800000u);  // -inf: below every score that is not an error
+}
+
+// The query heads of one block: all read the same keys and values.
+struct HeadSet {
+  int kv_head, first, count;
+
+  __device__ explicit HeadSet(const AttentionParams& p) {
+    const int set = blockIdx.y % p.sets;
+    kv_head = blockIdx.y / p.sets;
+    first = kv_head * p.group + set * p.set_heads;
+    count = min(p.set_heads, p.group - set * p.set_heads);
+  }
+};
+
+// The keys that a row at `position` sees: [begin, end).
+struct KeyRange {
+  int begin, end;
+
+  __device__ KeyRange(const AttentionParams& p, int position)
+      : begin(p.window > 0 ? max(0, position + 1 - p.window) : 0), end(position + 1) {}
+  __device__ bool has(int key) const { return key >= begin && key < end; }
+  __device__ int first_block() const { return begin / kKeyBlock; }
+  __device__ int blocks() const { return (end + kKeyBlock - 1) / kKeyBlock - first_block(); }
+};
+
+// The row that slot `slot` of the decode kernels stands for; -1: none.
+__device__ inline int row_of_slot(const AttentionParams& p, int slot) {
+  if (p.slot_is_row) return slot;
+  const kernels::Chunk chunk = p.chunks[slot];
+  return chunk.rows < p.prefill_from ? chunk.first_row : -1;
+}
+
+// What a slot of the decode kernels stands for. The arrays of a batch are written by copies, for which every kernel
+// waits before it starts: they may be read before wait_for_previous_kernel().
+struct DecodeRow {
+  int slot, row, sequence;
+  KeyRange range;
+  int first_block, key_blocks;  // those of the keys that it sees; 0: the slot stands for no row
+
+  __device__ DecodeRow(const AttentionParams& p, int slot_)
+      : slot(slot_),
+        row(row_of_slot(p, slot)),
+        sequence(row < 0 ? 0 : p.sequences[row]),
+        range(p, row < 0 ? -1 : p.positions[row]),
+        first_block(range.first_block()),
+        key_blocks(min(range.blocks(), p.key_blocks)) {}
+  // Where the partial of a head lies, and of the row's `block`-th key block.
+  __device__ std::int64_t partial(const AttentionParams& p, int head, int block) const {
+    return (static_cast<std::int64_t>(slot) * p.heads + head) * p.key_blocks + block;
+  }
+};
+
+// What a block of the decode kernels owns: a row, a set of heads, and every p.splits-th key block from blockIdx.x on.
+struct DecodeShare : DecodeRow {
+  HeadSet heads;
+
+  __device__ explicit DecodeShare(const AttentionParams& p) : DecodeRow(p, blockIdx.z), heads(p) {}
+  __device__ bool has_work() const { return blockIdx.x < key_blocks; }
+};
+
+// The pages of one key block, spread over the lanes of a warp. Those without a key in the range are not looked up: they
+// may not exist.
+struct BlockPages {
+  int pages;  // lane l: the page of keys [16 (l % 4), 16 (l % 4) + 16) of the block
+
+  __device__ void load(const AttentionParams& p, int sequence, int block, const KeyRange& range) {
+    const int first = block * kKeyBlock + threadIdx.x % (kKeyBlock / kLeastPage) * kLeastPage;
+    pages = first < range.end && first + kLeastPage > range.begin ? p.kv.page_of(sequence, first) : 0;
+  }
+  __device__ int own() const { return pages; }
+  // Whole warps must ask together.
+  __device__ int of(int key_in_block) const { return __shfl_sync(~0u, pages, key_in_block / kLeastPage); }
+};
+
+// 16 bytes on their way, or zeros.
+__device__ inline void copy_or_zero(void* shared, const void* global, bool copy) {
+  const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
+  const int bytes = copy ? 16 : 0;
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(address), "l"(global), "r"(bytes));
+}
+
+// Two neighbours in shared memory, widened.
+template <typename Kv>
+__device__ inline float2 widen2(const typename Kv::Bits* from) {
+  if constexpr (sizeof(typename Kv::Bits) == 4) {
+    return *reinterpret_cast<const float2*>(from);
+  } else {
+    const std::uint32_t v = *reinterpret_cast<const std::uint32_t*>(from);
+    return make_float2(__uint_as_float(v << 16), __uint_as_float(v & 0xffff0000u));
+  }
+}
+
+// Four neighbours in shared memory, widened.
+template <typename Kv>
+__device__ inline float4 widen4(const typename Kv::Bits* from) {
+  if constexpr (sizeof(typename Kv::Bits) == 4) {
+    return *reinterpret_cast<const float4*>(from);
+  } else {
+    const uint2 v = *reinterpret_cast<const uint2*>(from);
+    return make_float4(__uint_as_float(v.x << 16), __uint_as_float(v.x & 0xffff0000u), __uint_as_float(v.y << 16),
+                       __uint_as_float(v.y & 0xffff0000u));
+  }
+}
+
+// The largest of a warp's floats, none a NaN: as integers that are ordered alike, for which there is an instruction.
+__device__ inline float max_of_warp(float value) {
+  const auto flip = [](int bits) { return bits >= 0 ? bits : bits ^ 0x7fffffff; };
+  return __int_as_float(flip(__reduce_max_sync(~0u, flip(__float_as_int(value)))));
+}
+
+// Both partials rescaled to the larger maximum: total * a + next * b. A total of nothing has the maximum -inf and the
+// value 0, and leaves next as it is.
+struct Rescale {
+  float max, a, b;
+
+  __device__ Rescale(float total_max, float next_max) {
+    max = fmaxf(total_max, next_max);
+    a = exp_nonpositive_f32(__fsub_rn(total_max, max));
+    b = exp_nonpositive_f32(__fsub_rn(next_max, max));
+  }
+  __device__ float merged(float total, float next) const { return fma_rn(total, a, __fmul_rn(next, b)); }
+};
+
+// Adding +0 turns a -0, which a masked key could have lost, into +0.
+__device__ inline float finished(float weighted, float sum) {
+  return __fadd_rn(div_rn(weighted, sum), 0.0f);
+}
+
+}  // namespace reprofuse::cuda::fma1::ops

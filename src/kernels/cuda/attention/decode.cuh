@@ -1,0 +1,230 @@
+// Decode: a block owns one row and one set of heads, and some of the row's key blocks. Keys and values stream through
+// shared memory with cp.async, the keys of the next block while the values of this one are summed. For the scores a
+// lane is a key, for the weighted sums it is an element of the head: no reduction crosses lanes.
+#pragma once
+
+#include "kernels/cuda/attention/decode_fetch.cuh"
+#include "kernels/cuda/runtime/launch.cuh"
+
+namespace reprofuse::cuda::fma1::ops {
+
+// Scores of the block's keys: one chain over d each.
+template <typename S>
+__device__ inline void score_keys(const AttentionParams& p, const DecodeShare& at, const DecodeShared<S>& shared,
+                                  int block) {
+  const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
+  const int key = warp % 2 * kWarp + lane, first_head = warp / 2;
+  if (first_head >= at.heads.count) return;
+  float dot[S::kScoreHeads] = {};
+#pragma unroll 8
+  for (int d = 0; d < S::head_dim(p); d += 4) {
+    float k[4];
+#pragma unroll
+    for (int e = 0; e < 4; ++e) k[e] = S::Kv::widen(shared.keys[(d + e) * kKeyBlock + key]);
+#pragma unroll
+    for (int i = 0; i < S::kScoreHeads; ++i) {
+      const int head = first_head + 2 * i;
+      if (head >= S::kHeads) continue;
+      const float4 q = *reinterpret_cast<const float4*>(shared.query + head * S::head_dim(p) + d);
+      dot[i] = fma_rn(q.x, k[0], dot[i]);
+      dot[i] = fma_rn(q.y, k[1], dot[i]);
+      dot[i] = fma_rn(q.z, k[2], dot[i]);
+      dot[i] = fma_rn(q.w, k[3], dot[i]);
+    }
+  }
+  const bool seen = at.range.has(block * kKeyBlock + key);
+#pragma unroll
+  for (int i = 0; i < S::kScoreHeads; ++i) {
+    const int head = first_head + 2 * i;
+    if (head >= at.heads.count) continue;
+    const float score = __fmul_rn(dot[i], p.scale);
+    if (seen) record_if_not_finite(p.record, p.op, at.row, at.heads.first + head, score);
+    shared.weights[head * kKeyBlock + key] = seen ? score : masked_score();
+  }
+}
+
+// Scores become weights; a warp takes every fourth head.
+template <typename S>
+__device__ inline void weigh_keys(const DecodeShare& at, const DecodeShared<S>& shared) {
+  const int lane = threadIdx.x % kWarp;
+  for (int head = threadIdx.x / kWarp; head < at.heads.count; head += kDecodeThreads / kWarp) {
+    float* weights = shared.weights + head * kKeyBlock;
+    const float first = weights[lane], second = weights[lane + kWarp];
+    float max = fmaxf(first, second);
+#pragma unroll
+    for (int step = kWarp / 2; step >= 1; step /= 2) max = fmaxf(max, __shfl_xor_sync(~0u, max, step));
+    weights[lane] = first == masked_score() ? 0.0f : exp_nonpositive_f32(__fsub_rn(first, max));
+    weights[lane + kWarp] = second == masked_score() ? 0.0f : exp_nonpositive_f32(__fsub_rn(second, max));
+    if (lane == 0) shared.max[head] = max;
+  }
+}
+
+// A thread's sums over keys: elements d, d + kDecodeThreads of heads first_head, first_head + kHeadStep, ...
+template <typename S>
+struct DecodeSums {
+  float weighted[S::kSumHeads][S::kDims], sum[S::kSumHeads], max[S::kSumHeads];
+
+  __device__ static int first_head() { return S::kHeadStep == 1 ? 0 : threadIdx.x / S::kHeadDim; }
+  __device__ static int first_dim() { return S::kHeadStep == 1 ? threadIdx.x : threadIdx.x % S::kHeadDim; }
+
+  __device__ void clear() {
+#pragma unroll
+    for (int i = 0; i < S::kSumHeads; ++i) {
+      sum[i] = 0.0f;
+      max[i] = masked_score();
+#pragma unroll
+      for (int j = 0; j < S::kDims; ++j) weighted[i][j] = 0.0f;
+    }
+  }
+
+  // Chains in ascending key order. Keys that are not seen have the weight 0 and the value 0.
+  __device__ void add_block(const AttentionParams& p, const DecodeShared<S>& shared) {
+    clear();
+    const int head_dim = S::head_dim(p);
+#pragma unroll 4
+    for (int key = 0; key < kKeyBlock; key += 4) {
+      float v[S::kDims][4];
+#pragma unroll
+      for (int j = 0; j < S::kDims; ++j)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          const int d = S::kHeadDim > 0 ? first_dim() : min(first_dim() + j * kDecodeThreads, head_dim - 1);
+          v[j][e] = S::Kv::widen(shared.values[(key + e) * head_dim + d]);
+        }
+#pragma unroll
+      for (int i = 0; i < S::kSumHeads; ++i) {
+        const int head = first_head() + i * S::kHeadStep;
+        if (head >= S::kHeads) continue;
+        const float4 w4 = *reinterpret_cast<const float4*>(shared.weights + head * kKeyBlock + key);
+        const float w[4] = {w4.x, w4.y, w4.z, w4.w};
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          sum[i] = __fadd_rn(sum[i], w[e]);
+#pragma unroll
+          for (int j = 0; j < S::kDims; ++j) weighted[i][j] = fma_rn(w[e], v[j][e], weighted[i][j]);
+        }
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < S::kSumHeads; ++i) {
+      const int head = first_head() + i * S::kHeadStep;
+      if (head < S::kHeads) max[i] = shared.max[head];
+    }
+  }
+
+  __device__ void merge(const DecodeSums& next) {
+#pragma unroll
+    for (int i = 0; i < S::kSumHeads; ++i) {
+      const Rescale rescale(max[i], next.max[i]);
+      max[i] = rescale.max;
+      sum[i] = rescale.merged(sum[i], next.sum[i]);
+#pragma unroll
+      for (int j = 0; j < S::kDims; ++j) weighted[i][j] = rescale.merged(weighted[i][j], next.weighted[i][j]);
+    }
+  }
+
+  // Calls store(head, i, d, j) for each element that the thread owns.
+  template <typename Store>
+  __device__ void for_each(const AttentionParams& p, const HeadSet& heads, const Store& store) const {
+#pragma unroll
+    for (int i = 0; i < S::kSumHeads; ++i) {
+      const int head = first_head() + i * S::kHeadStep;
+      if (head >= heads.count) continue;
+#pragma unroll
+      for (int j = 0; j < S::kDims; ++j) {
+        const int d = first_dim() + j * kDecodeThreads;
+        if (d < S::head_dim(p)) store(heads.first + head, i, d, j);
+      }
+    }
+  }
+
+  __device__ void store_partial(const AttentionParams& p, const DecodeShare& at, int block) const {
+    for_each(p, at.heads, [&](int head, int i, int d, int j) {
+      const std::int64_t partial = at.partial(p, head, block);
+      p.weighted[partial * S::head_dim(p) + d] = weighted[i][j];
+      if (d == 0) p.max_and_sum[partial] = make_float2(max[i], sum[i]);
+    });
+  }
+
+  __device__ void store_result(const AttentionParams& p, const DecodeShare& at) const {
+    for_each(p, at.heads, [&](int head, int i, int d, int j) {
+      p.out[at.row * p.out_stride + head * S::head_dim(p) + d] = finished(weighted[i][j], sum[i]);
+    });
+  }
+};
+
+template <typename S>
+__device__ inline void load_query(const AttentionParams& p, const DecodeShare& at, float* to) {
+  const float* from = p.q + at.row * p.q_stride + at.heads.first * S::head_dim(p);
+  for (int i = threadIdx.x; i < S::kHeads * S::head_dim(p); i += kDecodeThreads)
+    to[i] = i < at.heads.count * S::head_dim(p) ? from[i] : 0.0f;  // the heads of a set lie side by side
+}
+
+// Bits: equal reference::attention, once attention_merge has folded the partials.
+template <typename S>
+__global__ __launch_bounds__(kDecodeThreads) void attention_decode(const __grid_constant__ AttentionParams p) {
+  extern __shared__ __align__(128) unsigned char memory[];
+  let_next_kernel_start();
+  const DecodeShare at(p);
+  BlockPages pages;
+  if (at.has_work()) pages.load(p, at.sequence, at.first_block + blockIdx.x, at.range);
+  if (at.has_work() && p.prefetch) prefetch_block<S>(p, at, pages, at.first_block + blockIdx.x);
+  wait_for_previous_kernel();
+  if (!at.has_work()) return;
+  const DecodeShared<S> shared(memory, p);
+  fetch_keys<S>(p, at, pages, at.first_block + blockIdx.x, shared.keys);
+  commit_copies();
+  if (!p.one_buffer) fetch_values<S>(p, at, pages, at.first_block + blockIdx.x, shared.values);
+  commit_copies();
+  load_query<S>(p, at, shared.query);
+
+  DecodeSums<S> total, next;
+  total.clear();
+  for (int i = blockIdx.x; i < at.key_blocks; i += p.splits) {
+    const int block = at.first_block + i;
+    const bool more = i + p.splits < at.key_blocks;
+    wait_for_copies<1>();  // for the keys
+    __syncthreads();
+    score_keys<S>(p, at, shared, block);
+    __syncthreads();
+    if (p.one_buffer) fetch_values<S>(p, at, pages, block, shared.values);
+    if (more) pages.load(p, at.sequence, block + p.splits, at.range);
+    if (more && !p.one_buffer) fetch_keys<S>(p, at, pages, block + p.splits, shared.keys);
+    commit_copies();
+    weigh_keys<S>(at, shared);
+    if (p.one_buffer)
+      wait_for_copies<0>();
+    else
+      wait_for_copies<1>();  // for the values
+    __syncthreads();
+    next.add_block(p, shared);
+    if (p.splits == 1)
+      total.merge(next);
+    else
+      next.store_partial(p, at, i);
+    __syncthreads();
+    if (more && p.one_buffer) fetch_keys<S>(p, at, pages, block + p.splits, shared.keys);
+    if (more && !p.one_buffer) fetch_values<S>(p, at, pages, block + p.splits, shared.values);
+    if (p.one_buffer) commit_copies();  // the keys come first in either case
+    commit_copies();
+  }
+  if (p.splits == 1) total.store_result(p, at);
+}
+
+template <typename Kv, int kHeads>
+const void* decode_kernel_for_dim(int head_dim) {
+  if (head_dim == 128) return reinterpret_cast<const void*>(&attention_decode<DecodeShape<Kv, kHeads, 128>>);
+  if (head_dim == 64) return reinterpret_cast<const void*>(&attention_decode<DecodeShape<Kv, kHeads, 64>>);
+  return reinterpret_cast<const void*>(&attention_decode<DecodeShape<Kv, kHeads, 0>>);
+}
+
+// decode_shared_bytes() knows these steps.
+template <typename Kv>
+const void* decode_kernel(int head_dim, int set_heads) {
+  if (set_heads <= 2) return decode_kernel_for_dim<Kv, 2>(head_dim);
+  if (set_heads <= 4)
+    return decode_kernel_for_dim<Kv, 4>(head_dim);  // three take longer by themselves than with a fourth
+  return decode_kernel_for_dim<Kv, kMostSetHeads>(head_dim);
+}
+
+}  // namespace reprofuse::cuda::fma1::ops

@@ -1,0 +1,86 @@
+// What the attention kernels are given. Single rows go to the decode kernel, which cuts the keys of a row over blocks;
+// chunks of many rows to the prefill kernel, which cuts the rows. Each skips what belongs to the other.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "kernels/cuda/attention/kv_view.hpp"
+#include "kernels/cuda/runtime/record.hpp"
+#include "kernels/model_ops.hpp"
+#include "numerics/order.hpp"
+
+namespace reprofuse::cuda::fma1::ops {
+
+using reprofuse::fma1::kKeyBlock;
+
+struct AttentionParams {
+  const float* q;  // [rows, heads * head_dim]
+  float* out;      // likewise
+  std::int64_t q_stride, out_stride;
+  const kernels::Chunk* chunks;
+  const std::int32_t* positions;  // [rows]
+  const std::int32_t* sequences;
+  KvView kv;
+  int heads;
+  int group;      // query heads of one key-value head
+  int sets;       // a group is cut into so many sets of heads, one per block
+  int set_heads;  // at most kMostSetHeads
+  float scale;
+  int window;
+  bool q_aligned;  // rows and heads of q start on 16 bytes
+  unsigned op;
+  Record* record;
+  int prefill_from;  // the rows of a chunk from which on it belongs to the prefill kernel
+  // Decode.
+  bool slot_is_row;     // every row is decoded; otherwise a slot is a chunk, decoded if it has one row
+  int splits;           // blocks that share a row's key blocks in turn; 1: the block folds them itself
+  int key_blocks;       // bound on those of one row
+  bool one_buffer;      // keys and values take turns in shared memory, for a device with little of it
+  bool prefetch;        // into the L2, before the kernels ahead have finished
+  int stages;           // tiles in the ring of attention_decode_stream: 2 to kMostRingTiles
+  float* weighted;      // [slots, heads, key_blocks, head_dim]
+  float2* max_and_sum;  // [slots, heads, key_blocks]
+};
+
+inline constexpr int kMostSetHeads = 8;
+inline constexpr int kMostHeadDim = 256;
+inline constexpr int kHeadDimStep = 16;
+
+struct AttentionKernel {
+  const void* function;
+  int threads;
+  int shared_bytes;
+};
+
+inline constexpr int kDecodeThreads = 128;
+inline constexpr int kDecodeBlocksAtOnce = 3;  // on one multiprocessor, with heads of 128 elements in FP32
+// Grid: splits, kv_heads * sets, slots.
+const void* decode_kernel_f32(int head_dim, int set_heads);
+const void* decode_kernel_bf16(int head_dim, int set_heads);
+int decode_shared_bytes(int head_dim, int set_heads, int element_bytes, bool one_buffer);
+
+// The same by the copy engine, for pages of one key block and heads of 64 or 128 elements.
+inline constexpr int kMostRingTiles = 6;
+inline constexpr int kStreamBlocksAtOnce = 2;  // on one multiprocessor
+AttentionKernel stream_kernel_f32(int head_dim, int set_heads, int stages);
+AttentionKernel stream_kernel_bf16(int head_dim, int set_heads, int stages);
+
+// Decode on devices with clusters, without partials and merge. Grid: as above, where `splits` blocks are a cluster.
+inline constexpr int kMostClusterBlocks = 16;
+inline constexpr int kClusterBlocksAtOnce = 3;  // on one multiprocessor, with heads of 128 elements in FP32
+AttentionKernel cluster_kernel_f32(int head_dim, int set_heads, int blocks);
+AttentionKernel cluster_kernel_bf16(int head_dim, int set_heads, int blocks);
+
+inline constexpr int kMergeElements = 32;  // of a head, that a warp has
+inline constexpr int kMergeRun = 32;       // partials that are fetched together
+// Grid: heads, slots. `small`: for a device with little shared memory.
+AttentionKernel merge_kernel(int head_dim, int key_blocks, bool small);
+
+inline constexpr int kPrefillQueries = 64;  // rows of a tile times set_heads, at most
+// Grid: tiles of the longest chunk, kv_heads * sets, chunks.
+AttentionKernel prefill_kernel_f32(int head_dim);
+AttentionKernel prefill_kernel_bf16(int head_dim);
+
+}  // namespace reprofuse::cuda::fma1::ops

@@ -1,0 +1,183 @@
+// Which kernels attention takes, and how many blocks share a row.
+#include <map>
+#include <mutex>
+#include <tuple>
+
+#include "kernels/cuda/attention/sizes.hpp"
+#include "kernels/cuda/runtime/check.hpp"
+#include "kernels/cuda/runtime/launch.hpp"
+
+namespace reprofuse::cuda {
+namespace {
+
+using namespace fma1::ops;  // NOLINT(google-build-using-namespace): the kernels of this operation
+
+constexpr int kMostDecodeChunk = 4;  // rows: a batch of chunks no longer than this is decoded row by row
+constexpr int kDecodeRounds = 16;    // of blocks that run at once, when the keys allow it: decode by threads
+constexpr std::size_t kMaxPartialBytes = std::size_t{256} << 20;
+
+// How many clusters of a kernel a device holds never changes, so one answer of the driver is enough for all threads.
+class KnownClusters {
+ public:
+  int at_once(int ordinal, const AttentionKernel& kernel, int blocks) {
+    const std::lock_guard lock(mutex_);
+    const std::tuple key(ordinal, kernel.function, blocks);
+    if (const auto known = counts_.find(key); known != counts_.end()) return known->second;
+    const DeviceScope device(ordinal);
+    const GridShape one_cluster{.grid = dim3(static_cast<unsigned>(blocks)),
+                                .threads = kernel.threads,
+                                .shared_bytes = kernel.shared_bytes,
+                                .cluster = blocks};
+    const int clusters = clusters_at_once(kernel.function, one_cluster);
+    if (clusters > 0) counts_.emplace(key, clusters);  // none may be a failure that passes, so it is asked again
+    return clusters;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::tuple<int, const void*, int>, int> counts_;  // by device, kernel and blocks of a cluster
+};
+
+// The copy engine brings a page of a head in one piece, which must be the keys, or the values, of one block.
+bool suits_copy_engine(const kernels::KvPages& kv) {
+  return kv.page_size == kKeyBlock && (kv.head_dim == 64 || kv.head_dim == 128);
+}
+
+// The shared memory of a multiprocessor.
+class StreamRoom {
+ public:
+  explicit StreamRoom(int ordinal)
+      : most_(device_attribute(ordinal, cudaDevAttrMaxSharedMemoryPerBlockOptin)),
+        room_(device_attribute(ordinal, cudaDevAttrMaxSharedMemoryPerMultiprocessor)),
+        reserved_(device_attribute(ordinal, cudaDevAttrReservedSharedMemoryPerBlock)) {}
+
+  bool holds(int blocks, int bytes) const { return bytes <= most_ && blocks * (bytes + reserved_) <= room_; }
+
+ private:
+  int most_, room_, reserved_;
+};
+
+// Whether decode by the copy engine is the faster way: with three tiles each, two blocks hide each other's waits. With
+// less room nothing was measured.
+bool should_stream(const Launch& launch, const kernels::AttentionCall& call) {
+  constexpr int kLeastStages = 3;
+  return attention_stream_stages(launch, call) >= kLeastStages &&
+         StreamRoom(launch.ordinal).holds(kStreamBlocksAtOnce, stream_kernel(call, kLeastStages).shared_bytes);
+}
+
+// What decode by the copy engine takes. Time is counted in bytes, those that a multiprocessor's share of the bandwidth
+// reads in it; the constants fit `attention_cuda --sweep` on an H200 with the heads of Llama-3.2-3B.
+class StreamTime {
+ public:
+  StreamTime(const kernels::AttentionCall& call, std::int64_t shares, int key_blocks, int multiprocessors)
+      : shares_(shares), key_blocks_(key_blocks), multiprocessors_(multiprocessors) {
+    const std::int64_t bytes = std::int64_t{2} * kKeyBlock * call.kv.head_dim * element_bytes(call.kv);
+    const std::int64_t partial = std::int64_t{4} * (call.kv.head_dim + 2) * set_heads_of(call);
+    const std::int64_t work = ceil_div<std::int64_t>(shares * key_blocks, multiprocessors);
+    read_ = work * bytes;
+    merge_ = kMerge + kPartialTraffic * partial * work + kMergeOfPartial * key_blocks;
+  }
+
+  std::int64_t of(int splits) const {
+    const std::int64_t blocks = ceil_div<std::int64_t>(shares_ * splits, multiprocessors_);
+    const std::int64_t one_after_another = ceil_div<std::int64_t>(blocks, kStreamBlocksAtOnce);
+    const std::int64_t latency = one_after_another * ceil_div(key_blocks_, splits) * kKeyBlockLatency;
+    return std::max(read_, latency) + (splits > 1 ? merge_ : 0);
+  }
+
+ private:
+  static constexpr std::int64_t kKeyBlockLatency = 62'000;  // of a block, from one key block to the next
+  static constexpr std::int64_t kMerge = 111'000, kMergeOfPartial = 800;
+  static constexpr std::int64_t kPartialTraffic = 4;  // a partial is written, read, and waited for
+
+  std::int64_t shares_;
+  int key_blocks_, multiprocessors_;
+  std::int64_t read_ = 0, merge_ = 0;
+};
+
+int fastest_splits(const StreamTime& time, int most_splits) {
+  int best = 1;
+  std::int64_t best_time = time.of(1);
+  for (int splits = 2; splits <= most_splits; ++splits)
+    if (const std::int64_t one = time.of(splits); one < best_time) {
+      best = splits;
+      best_time = one;
+    }
+  return best;
+}
+
+}  // namespace
+
+namespace fma1::ops {
+
+// Keys and values, the queries, the weights and the maxima, as DecodeShared lays them out.
+int decode_shared_bytes(int head_dim, int set_heads, int element, bool one_buffer) {
+  const int heads = set_heads <= 2 ? 2 : set_heads <= 4 ? 4 : kMostSetHeads;
+  return (one_buffer ? 1 : 2) * kKeyBlock * head_dim * element + heads * (head_dim + kKeyBlock + 1) * 4;
+}
+
+}  // namespace fma1::ops
+
+std::size_t attention_workspace_bytes(int heads, int head_dim, int chunk_count, int rows, int max_keys) {
+  const auto slots =
+      std::max<std::int64_t>(chunk_count, std::min<std::int64_t>(rows, std::int64_t{kMostDecodeChunk} * chunk_count));
+  const std::size_t bytes = partial_bytes(slots, heads, head_dim, key_blocks_of(max_keys, 0));
+  return kWorkspaceHead + std::min(bytes, kMaxPartialBytes);
+}
+
+int attention_stream_stages(const Launch& launch, const kernels::AttentionCall& call) {
+  if (!suits_copy_engine(call.kv)) return 0;
+  const DeviceScope device(launch.ordinal);
+  KernelFacts kernel;
+  check(look_up_kernel(stream_kernel(call, kMostRingTiles).function, kernel), "looking up attention_decode_stream");
+  if (!kernel.for_hopper) return 0;
+  const StreamRoom room(launch.ordinal);
+  for (const int blocks : {kStreamBlocksAtOnce, 1})
+    for (int stages = kMostRingTiles; stages >= 2; --stages)
+      if (room.holds(blocks, stream_kernel(call, stages).shared_bytes)) return stages;
+  return 0;
+}
+
+int attention_clusters_at_once(const Launch& launch, const kernels::AttentionCall& call) {
+  static KnownClusters known;
+  const int blocks = cluster_blocks(call);
+  if (blocks > kMostClusterBlocks || !suits_copy_engine(call.kv)) return 0;
+  return known.at_once(launch.ordinal, cluster_kernel(call, blocks), blocks);
+}
+
+AttentionSchedule choose_attention_schedule(const Launch& launch, const kernels::AttentionCall& call) {
+  const kernels::Batch& batch = call.batch;
+  AttentionSchedule schedule{.kernels = AttentionKernels::kBoth, .splits = 1, .one_buffer = false, .prefetch = false};
+  if (batch.max_chunk_rows <= kMostDecodeChunk) {
+    schedule.kernels = AttentionKernels::kDecode;
+  } else if (batch.rows == batch.max_chunk_rows * batch.chunk_count) {  // no chunk has a single row
+    schedule.kernels = AttentionKernels::kPrefill;
+    return schedule;  // the rest is about decode
+  }
+  const int key_blocks = key_blocks_of(batch.max_keys, call.window);
+  const int most_shared = device_attribute(launch.ordinal, cudaDevAttrMaxSharedMemoryPerBlockOptin);
+  schedule.one_buffer =
+      decode_shared_bytes(call.kv.head_dim, set_heads_of(call), element_bytes(call.kv), false) > most_shared;
+  schedule.small_merge = merge_kernel(call.kv.head_dim, key_blocks, false).shared_bytes > most_shared;
+  const std::int64_t slots = slots_of(call, schedule.kernels);
+  const bool partials_fit = partial_bytes(slots, call.heads, call.kv.head_dim, key_blocks) <= kMaxPartialBytes;
+  const int most_splits = partials_fit ? key_blocks : 1;
+  const int multiprocessors = device_attribute(launch.ordinal, cudaDevAttrMultiProcessorCount);
+  const std::int64_t shares = slots * call.kv.kv_heads * set_count(call);
+  if (shares <= attention_clusters_at_once(launch, call)) {
+    schedule.decode = DecodeBy::kCluster;
+  } else if (should_stream(launch, call)) {
+    const auto one_round = static_cast<int>(
+        ceil_div<std::int64_t>(std::int64_t{kStreamBlocksAtOnce} * multiprocessors, shares));  // more gain nothing
+    schedule.decode = DecodeBy::kStream;
+    schedule.splits = fastest_splits({call, shares, key_blocks, multiprocessors}, std::min(most_splits, one_round));
+  } else {
+    const std::int64_t round = std::int64_t{kDecodeBlocksAtOnce} * multiprocessors;
+    schedule.splits =
+        static_cast<int>(std::clamp<std::int64_t>(ceil_div(kDecodeRounds * round, shares), 1, most_splits));
+    schedule.prefetch = shares * schedule.splits <= round;  // later rounds do not start early
+  }
+  return schedule;
+}
+
+}  // namespace reprofuse::cuda

@@ -1,0 +1,67 @@
+// What the sizes of a call come to: for the choice of a schedule, and for the launch.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/math.hpp"
+#include "kernels/cuda/attention/attention.hpp"
+#include "kernels/cuda/attention/params.hpp"
+#include "kernels/cuda/ops/ops_launch.hpp"
+
+namespace reprofuse::cuda::fma1::ops {
+
+// Key blocks of one row, at most.
+inline int key_blocks_of(int max_keys, int window) {
+  const int all = ceil_div(max_keys, kKeyBlock);
+  return window > 0 ? std::min(all, window / kKeyBlock + 2) : all;
+}
+
+inline std::size_t partial_bytes(std::int64_t slots, int heads, int head_dim, int key_blocks) {
+  const auto bytes = checked_product(slots, heads, key_blocks, head_dim + 2, sizeof(float));
+  return bytes ? static_cast<std::size_t>(*bytes) : SIZE_MAX;
+}
+
+inline int element_bytes(const kernels::KvPages& kv) {
+  return static_cast<int>(dtype_bytes(kv.dtype));
+}
+
+inline int set_count(const kernels::AttentionCall& call) {
+  return ceil_div(call.heads / call.kv.kv_heads, kMostSetHeads);
+}
+
+inline int set_heads_of(const kernels::AttentionCall& call) {
+  return ceil_div(call.heads / call.kv.kv_heads, set_count(call));
+}
+
+inline std::int64_t slots_of(const kernels::AttentionCall& call, AttentionKernels kernels) {
+  return kernels == AttentionKernels::kDecode ? call.batch.rows : call.batch.chunk_count;
+}
+
+// The blocks of a cluster that has a key block of the row each.
+inline int cluster_blocks(const kernels::AttentionCall& call) {
+  const auto key_blocks = static_cast<unsigned>(key_blocks_of(call.batch.max_keys, call.window));
+  return static_cast<int>(std::bit_ceil(std::max(key_blocks, 2U)));
+}
+
+inline AttentionKernel cluster_kernel(const kernels::AttentionCall& call, int blocks) {
+  const int head_dim = call.kv.head_dim, set_heads = set_heads_of(call);
+  return call.kv.dtype == DType::kBF16 ? cluster_kernel_bf16(head_dim, set_heads, blocks)
+                                       : cluster_kernel_f32(head_dim, set_heads, blocks);
+}
+
+inline AttentionKernel stream_kernel(const kernels::AttentionCall& call, int stages) {
+  const int head_dim = call.kv.head_dim, set_heads = set_heads_of(call);
+  return call.kv.dtype == DType::kBF16 ? stream_kernel_bf16(head_dim, set_heads, stages)
+                                       : stream_kernel_f32(head_dim, set_heads, stages);
+}
+
+inline int device_attribute(int ordinal, cudaDeviceAttr which) {
+  int value = 0;
+  check(cudaDeviceGetAttribute(&value, which, ordinal), "cudaDeviceGetAttribute");
+  return value;
+}
+
+}  // namespace reprofuse::cuda::fma1::ops

@@ -1,0 +1,124 @@
+#include "kernels/cuda/linear/exact1/schedule.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/math.hpp"
+#include "kernels/cuda/linear/exact1/params.hpp"
+#include "kernels/cuda/linear/operands.hpp"
+#include "kernels/cuda/runtime/check.hpp"
+#include "kernels/cuda/runtime/launch.hpp"
+
+namespace reprofuse::cuda::exact1 {
+namespace {
+
+static_assert(kMaxTerms <= std::int64_t{kMostSplits} * kMaxChunks * kChunk, "enough for the largest k");
+
+std::int64_t chunks_of(const Problem& problem) {
+  return ceil_div<std::int64_t>(problem.k, kChunk);
+}
+
+std::int64_t tiles_of(const Kernel& kernel, const Problem& problem) {
+  std::int64_t columns = 0;
+  for (const std::int64_t n : problem.n) columns += ceil_div<std::int64_t>(n, kernel.tile_n);
+  return columns * ceil_div<std::int64_t>(problem.m, kernel.tile_m);
+}
+
+bool can_split(const Kernel& kernel, const Problem& problem, int splits) {
+  if (splits > chunks_of(problem) || ceil_div<std::int64_t>(chunks_of(problem), splits) > kMaxChunks) return false;
+  if (kernel.exchange == Exchange::kNone) return splits == 1;
+  if (ceil_div<std::int64_t>(problem.m, kernel.tile_m) > kMaxGridYZ) return false;
+  if (kernel.exchange == Exchange::kCluster) return kernel.at_once[static_cast<std::size_t>(splits - 1)] > 0;
+  if (splits == 1) return true;
+  return problem.m <= kMaxGridYZ && partial_bytes(problem, splits) <= kMaxPartialBytes;
+}
+
+GridShape one_cluster(const Kernel& kernel, int blocks) {
+  return {.grid = dim3(static_cast<unsigned>(blocks)),
+          .threads = kernel.threads,
+          .shared_bytes = kernel.shared_bytes,
+          .cluster = blocks};
+}
+
+}  // namespace
+
+std::vector<Kernel> load_kernels(const Device& device, DType dtype) {
+  const DeviceScope scope(device.ordinal);
+  check(load_snap_kernels(), "loading the kernels of exact-1");  // now, so that no run has to
+  std::vector<Kernel> kernels = mma_kernels(dtype);
+  if (device.major == 9)
+    for (const Kernel& kernel : wgmma_kernels(dtype)) kernels.push_back(kernel);
+  for (Kernel& kernel : kernels) {
+    KernelFacts facts;
+    check(look_up_kernel(kernel.function, facts), "looking up a kernel of exact-1");
+    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&kernel.blocks_per_sm, kernel.function, kernel.threads,
+                                                        static_cast<std::size_t>(kernel.shared_bytes)),
+          "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
+    if (kernel.exchange != Exchange::kCluster) continue;
+    for (int blocks = 1; blocks <= kMostSplits; ++blocks)
+      check(count_clusters_at_once(kernel.function, one_cluster(kernel, blocks),
+                                   kernel.at_once[static_cast<std::size_t>(blocks - 1)]),
+            "counting the clusters that fit");
+  }
+  return kernels;
+}
+
+std::size_t partial_bytes(const Problem& problem, int splits) {
+  std::int64_t columns = 0;
+  for (const std::int64_t n : problem.n) columns += n;
+  const auto bytes = checked_product(splits, problem.m, columns, sizeof(long long));
+  return bytes ? static_cast<std::size_t>(*bytes) : SIZE_MAX;
+}
+
+namespace {
+
+std::vector<Schedule> find_schedules(const std::vector<Kernel>& kernels, const Problem& problem) {
+  std::vector<Schedule> possible;
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
+    if (kernels[i].blocks_per_sm == 0 || (kernels[i].vector_loads && !problem.vector_loads)) continue;
+    for (int splits = 1; splits <= kMostSplits; ++splits)
+      if (can_split(kernels[i], problem, splits)) possible.push_back({static_cast<int>(i), splits});
+  }
+  return possible;
+}
+
+}  // namespace
+
+// A k that 32-bit sums of one block cannot hold has to be split, and partials of many rows can be too many.
+std::int64_t rows_at_once(const std::vector<Kernel>& kernels, const Problem& problem) {
+  Problem part = problem;
+  while (part.m > 1 && find_schedules(kernels, part).empty()) part.m = ceil_div<std::int64_t>(part.m, 2);
+  return part.m;
+}
+
+std::vector<Schedule> possible_schedules(const std::vector<Kernel>& kernels, const Problem& problem) {
+  std::vector<Schedule> possible = find_schedules(kernels, problem);
+  invariant(!possible.empty(), "no exact-1 kernel can run this linear layer");
+  return possible;
+}
+
+namespace {
+
+double expected_time(const Device& device, const Kernel& kernel, const Problem& problem, int splits) {
+  const auto tiles = static_cast<double>(tiles_of(kernel, problem));
+  const double rounds = kernel.exchange == Exchange::kCluster
+                            ? tiles / kernel.at_once[static_cast<std::size_t>(splits - 1)]
+                            : tiles * splits / (static_cast<double>(device.sm_count) * kernel.blocks_per_sm);
+  const auto chunks = static_cast<double>(ceil_div<std::int64_t>(chunks_of(problem), splits));
+  if (kernel.exchange == Exchange::kNone) return (std::ceil(rounds) * chunks + kernel.cost.start) * kernel.cost.chunk;
+  // Few rounds: the last counts as a whole one. Many: blocks that end early make room for others.
+  return (rounds <= 2 ? std::ceil(rounds) : rounds) * (chunks + kernel.cost.start) * kernel.cost.chunk;
+}
+
+}  // namespace
+
+Schedule choose_schedule(const Device& device, const std::vector<Kernel>& kernels, const Problem& problem) {
+  const std::vector<Schedule> possible = possible_schedules(kernels, problem);
+  const auto time = [&](const Schedule& schedule) {
+    return expected_time(device, kernels[static_cast<std::size_t>(schedule.kernel)], problem, schedule.splits);
+  };
+  return *std::min_element(possible.begin(), possible.end(),
+                           [&](const Schedule& a, const Schedule& b) { return time(a) < time(b); });
+}
+
+}  // namespace reprofuse::cuda::exact1

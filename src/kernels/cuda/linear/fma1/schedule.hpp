@@ -1,0 +1,85 @@
+// Which kernel runs a linear layer, and whether K is split over blocks. The tree is fixed by K, so no choice made here
+// can move a bit: it may depend on the device, its size and anything else.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/cuda/runtime/device.hpp"
+#include "kernels/cuda/runtime/launch.hpp"
+#include "reprofuse/types.hpp"
+
+namespace reprofuse::cuda::fma1 {
+
+inline constexpr std::size_t kMaxPartialBytes = std::size_t{64} << 20;
+
+// How fast a kernel goes on one multiprocessor, in multiply-adds of its tile per clock.
+struct Rate {
+  double full;   // with all the blocks that fit
+  double alone;  // with one
+};
+
+// How a kernel reads its operands.
+enum class Reads {
+  kSingly,   // whatever their alignment
+  kVectors,  // needs 16-byte aligned rows and k a multiple of 16 bytes
+  kBoxes,    // likewise, and the copy engine of compute capability 9.0 and later
+};
+
+struct Kernel {
+  const char* name;
+  const void* function;
+  int tile_m;
+  int tile_n;
+  int threads;
+  Start start;
+  Reads reads;
+  bool splits;  // a block can own one segment
+  int shared_bytes;
+  int fold_bytes;  // more shared memory, when a block folds several segments itself
+  Rate rate;
+  int stage_bytes = 0;         // more shared memory for each stage, of a kernel that takes as many as fit
+  int tile_k = 0;              // of kBoxes
+  int blocks_per_sm = 0;       // on the device at most, when a block owns one segment; 0: does not run there
+  int blocks_per_sm_fold = 0;  // likewise when it folds
+};
+
+std::vector<Kernel> kernels_bf16();
+std::vector<Kernel> kernels_f16();
+std::vector<Kernel> kernels_f32();
+
+// The kernels of a weight format with their occupancy on the device; ready to launch with all the shared memory they
+// ask.
+std::vector<Kernel> load_kernels(const Device& device, DType dtype);
+
+struct Problem {
+  std::int64_t m;
+  std::int64_t k;
+  std::vector<std::int64_t> n;  // of each output of the launch
+  bool vector_loads;            // the operands allow them
+  int weight_bytes;             // of one
+};
+
+struct Schedule {
+  int kernel;  // index into the table
+  bool split;  // one segment per block, then a fold kernel
+};
+
+// What a launch of so many blocks, one at least, asks for. The kernel runs on the device.
+struct Placement {
+  int blocks_per_sm;
+  int stages;
+  int shared_bytes;
+};
+Placement place(const Device& device, const Kernel& kernel, std::int64_t blocks, bool folds);
+
+// Every schedule that can run the problem on the device.
+std::vector<Schedule> possible_schedules(const std::vector<Kernel>& kernels, const Problem& problem);
+
+// The one expected to be fastest.
+Schedule choose_schedule(const Device& device, const std::vector<Kernel>& kernels, const Problem& problem);
+
+std::size_t partial_bytes(const Problem& problem);  // of a split; SIZE_MAX where the number does not fit
+
+}  // namespace reprofuse::cuda::fma1

@@ -1,9 +1,0 @@
-#include "kernels/cuda/linear_fma1_kernels.cuh"
-
-namespace reprofuse::cuda::fma1 {
-
-std::vector<Kernel> kernels_f16() {
-  return make_kernels<F16Weight>();
-}
-
-}  // namespace reprofuse::cuda::fma1

@@ -1,9 +1,0 @@
-#include "kernels/cuda/linear_fma1_kernels.cuh"
-
-namespace reprofuse::cuda::fma1 {
-
-std::vector<Kernel> kernels_f32() {
-  return make_kernels<F32Weight>();
-}
-
-}  // namespace reprofuse::cuda::fma1

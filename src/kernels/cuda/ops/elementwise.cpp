@@ -1,0 +1,67 @@
+#include "base/math.hpp"
+#include "kernels/cuda/ops/elementwise_params.hpp"
+#include "kernels/cuda/ops/ops_launch.hpp"
+
+namespace reprofuse::cuda {
+namespace {
+
+template <typename Params>
+void launch_rows(const char* op, const Launch& launch, const void* kernel, std::int64_t rows, std::int64_t cols,
+                 const Params& params) {
+  if (rows == 0 || cols == 0) return;
+  require_rows(op, rows);
+  const auto pieces = ceil_div<std::int64_t>(cols, std::int64_t{fma1::ops::kElementThreads} * fma1::ops::kElements);
+  require(pieces <= kMostGridYZ, "{}: rows of {} columns are more than the CUDA backend takes", op, cols);
+  const DeviceScope device(launch.ordinal);
+  const GridShape shape{.grid = dim3(static_cast<unsigned>(rows), static_cast<unsigned>(pieces)),
+                        .threads = fma1::ops::kElementThreads};
+  check(launch_kernel(kernel, shape, params, launch.stream), op);
+}
+
+bool is_aligned(const float* data, std::int64_t stride) {
+  return reinterpret_cast<std::uintptr_t>(data) % 16 == 0 && stride % 4 == 0;
+}
+
+}  // namespace
+
+void embedding(const Launch& launch, const kernels::EmbeddingCall& call) {
+  const fma1::ops::EmbeddingParams params{.table = call.table.data,
+                                          .table_stride = call.table.stride,
+                                          .tokens = call.tokens,
+                                          .x = call.x.data,
+                                          .x_stride = call.x.stride,
+                                          .cols = static_cast<int>(call.x.cols)};
+  const void* kernel = fma1::ops::embedding_kernel(call.table.dtype);
+  launch_rows("embedding", launch, kernel, call.x.rows, call.x.cols, params);
+}
+
+void silu_gate(const Launch& launch, const kernels::SiluGateCall& call) {
+  const fma1::ops::SiluGateParams params{.gate = call.gate.data,
+                                         .up = call.up.data,
+                                         .y = call.y.data,
+                                         .gate_stride = call.gate.stride,
+                                         .up_stride = call.up.stride,
+                                         .y_stride = call.y.stride,
+                                         .cols = static_cast<int>(call.y.cols)};
+  const bool aligned = call.y.cols % 4 == 0 && is_aligned(call.gate.data, call.gate.stride) &&
+                       is_aligned(call.up.data, call.up.stride) && is_aligned(call.y.data, call.y.stride);
+  launch_rows("silu_gate", launch, fma1::ops::silu_gate_kernel(aligned), call.y.rows, call.y.cols, params);
+}
+
+void gather_rows(const Launch& launch, const kernels::GatherRowsCall& call) {
+  const fma1::ops::GatherRowsParams params{.x = call.x.data,
+                                           .rows = call.rows,
+                                           .y = call.y.data,
+                                           .x_stride = call.x.stride,
+                                           .y_stride = call.y.stride,
+                                           .cols = static_cast<int>(call.x.cols)};
+  launch_rows("gather_rows", launch, fma1::ops::gather_rows_kernel(), call.y.rows, call.x.cols, params);
+}
+
+void round_bf16(const Launch& launch, const kernels::RoundBf16Call& call) {
+  const fma1::ops::RoundBf16Params params{
+      .x = call.x.data, .stride = call.x.stride, .cols = static_cast<int>(call.x.cols)};
+  launch_rows("round_bf16", launch, fma1::ops::round_bf16_kernel(), call.x.rows, call.x.cols, params);
+}
+
+}  // namespace reprofuse::cuda

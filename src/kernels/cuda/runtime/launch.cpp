@@ -1,0 +1,78 @@
+#include "kernels/cuda/runtime/launch.hpp"
+
+#include <map>
+#include <mutex>
+#include <shared_mutex>
+#include <utility>
+
+namespace reprofuse::cuda {
+namespace {
+
+using KernelOnDevice = std::pair<int, const void*>;
+
+// Many threads launch at once, and nearly always a kernel that is known.
+class KnownKernels {
+ public:
+  bool find(const KernelOnDevice& key, KernelFacts& facts) const {
+    const std::shared_lock lock(mutex_);
+    const auto known = facts_.find(key);
+    if (known == facts_.end()) return false;
+    facts = known->second;
+    return true;
+  }
+  void add(const KernelOnDevice& key, const KernelFacts& facts) {
+    const std::lock_guard lock(mutex_);
+    facts_.insert_or_assign(key, facts);
+  }
+
+ private:
+  mutable std::shared_mutex mutex_;
+  std::map<KernelOnDevice, KernelFacts> facts_;
+};
+
+cudaError_t ask_driver(int device, const void* function, KernelFacts& facts) {
+  constexpr int kHopper = 90;
+  cudaFuncAttributes attributes{};
+  int most_shared = 0;
+  cudaError_t status = cudaFuncGetAttributes(&attributes, function);
+  if (status == cudaSuccess)
+    status = cudaDeviceGetAttribute(&most_shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+  if (status == cudaSuccess)
+    status = cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                  most_shared - static_cast<int>(attributes.sharedSizeBytes));
+  facts.for_hopper = attributes.ptxVersion >= kHopper;
+  if (status == cudaSuccess && facts.for_hopper)
+    status = cudaFuncSetAttribute(function, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
+  return status;
+}
+
+}  // namespace
+
+cudaError_t look_up_kernel(const void* function, KernelFacts& facts) {
+  static KnownKernels known;
+  int device = 0;
+  if (const cudaError_t status = cudaGetDevice(&device); status != cudaSuccess) return status;
+  if (known.find({device, function}, facts)) return cudaSuccess;
+  const cudaError_t status = ask_driver(device, function, facts);
+  if (status == cudaSuccess) known.add({device, function}, facts);
+  return status;
+}
+
+cudaError_t count_clusters_at_once(const void* function, const GridShape& shape, int& clusters) {
+  clusters = 0;
+  KernelFacts facts;
+  const cudaError_t status = look_up_kernel(function, facts);
+  if (status != cudaSuccess || !facts.for_hopper) return status;
+  LaunchConfig launch(shape, false, nullptr);
+  if (shape.cluster == 1) launch.set_cluster(1);  // here a cluster has to be named, also one that is a block
+  return cudaOccupancyMaxActiveClusters(&clusters, function, &launch.config);
+}
+
+int clusters_at_once(const void* function, const GridShape& shape) {
+  int clusters = 0;
+  if (count_clusters_at_once(function, shape, clusters) == cudaSuccess) return clusters;
+  cudaGetLastError();  // an answer, not an error that a later call should find
+  return 0;
+}
+
+}  // namespace reprofuse::cuda

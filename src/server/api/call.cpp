@@ -1,0 +1,185 @@
+#include "server/api/call.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cfloat>
+#include <utility>
+
+namespace reprofuse::server {
+namespace {
+
+constexpr std::size_t kMaxStopStrings = 16;
+constexpr std::size_t kMaxStopBytes = 1024;  // of one: each prompt of a call has its own copy
+constexpr std::size_t kMaxStopTokens = 1024;
+
+// They say who asks, or where the provider is to keep things, and cannot change an answer.
+constexpr std::string_view kHarmless[] = {
+    "user",      "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention",
+    "request_id"};
+
+// They would change the answer, and there is nothing here that does what they ask.
+constexpr AllowedValue kFixed[] = {{"presence_penalty", "0"},
+                                   {"frequency_penalty", "0"},
+                                   {"logit_bias", "{}"},
+                                   {"use_beam_search", "false"},
+                                   {"length_penalty", "1"},
+                                   {"min_tokens", "0"},
+                                   {"spaces_between_special_tokens", "true"},
+                                   {"truncate_prompt_tokens", "null"},
+                                   {"allowed_token_ids", "null"},
+                                   {"bad_words", "[]"},
+                                   {"logits_processors", "null"},
+                                   {"structured_outputs", "null"},
+                                   {"guided_json", "null"},
+                                   {"guided_regex", "null"},
+                                   {"guided_choice", "null"},
+                                   {"guided_grammar", "null"},
+                                   {"kv_transfer_params", "null"},
+                                   {"response_format", R"({"type":"text"})"}};
+
+// What the folder's generation_config.json asks for, but for what the client says.
+SamplingParams read_sampling(Fields& fields, const ModelFacts& facts) {
+  SamplingParams params = facts.files->suggested_sampling();
+  params.temperature = fields.number("temperature", 0, FLT_MAX).value_or(params.temperature);
+  params.top_p = fields.number("top_p", 0, 1).value_or(params.top_p);
+  params.min_p = fields.number("min_p", 0, 1).value_or(params.min_p);
+  params.repetition_penalty = fields.number("repetition_penalty", FLT_MIN, FLT_MAX).value_or(params.repetition_penalty);
+  if (const auto top_k = fields.integer("top_k", -1, INT32_MAX)) params.top_k = std::max(0, static_cast<int>(*top_k));
+  return params;
+}
+
+// Any 64 bits: a negative seed is the unsigned one with the same bits.
+std::uint64_t read_seed(Fields& fields) {
+  const Json* seed = fields.find("seed");
+  if (seed == nullptr) return 0;
+  if (!seed->is_number_integer()) fields.fail_value("seed", *seed, "an integer of 64 bits");
+  return seed->get<std::uint64_t>();
+}
+
+int read_choices(Fields& fields) {
+  const auto choices = fields.integer("n", 1, kMaxChoices).value_or(1);
+  const auto best_of = fields.integer("best_of", 1, kMaxChoices).value_or(choices);
+  if (best_of != choices)
+    throw bad_request(fmt::format("best_of is {}; only the value of n, which is {}, is supported", best_of, choices),
+                      "best_of", "unsupported_value");
+  return static_cast<int>(choices);
+}
+
+// Whoever goes first makes others wait, so it is not for every client to say.
+int read_priority(Fields& fields, const CallRules& rules) {
+  const auto priority = fields.integer("priority", INT32_MIN, INT32_MAX).value_or(0);
+  if (priority != 0 && !rules.allow_priority)
+    throw bad_request(
+        fmt::format("priority is {}; this server was started without --allow-priority and takes only 0", priority),
+        "priority", "unsupported_value");
+  return static_cast<int>(priority);
+}
+
+// One string or a list of them.
+std::vector<std::string> read_stop_strings(Fields& fields) {
+  const Json* stop = fields.find("stop");
+  if (stop == nullptr) return {};
+  const Json list = stop->is_array() ? *stop : Json::array({*stop});
+  if (list.size() > kMaxStopStrings)
+    fields.fail_value("stop", *stop, fmt::format("at most {} strings", kMaxStopStrings));
+  std::vector<std::string> strings;
+  for (const Json& entry : list) {
+    const auto* text = entry.get_ptr<const std::string*>();
+    if (text == nullptr || text->empty() || text->size() > kMaxStopBytes)
+      fields.fail_value("stop", *stop, fmt::format("a string of 1 to {} bytes, or a list of them", kMaxStopBytes));
+    strings.push_back(*text);
+  }
+  return strings;
+}
+
+void read_stream_options(Fields& fields, Call& call) {
+  call.stream = fields.boolean("stream").value_or(false);
+  std::optional<Fields> options = fields.object("stream_options");
+  if (!options) return;
+  if (!call.stream) throw bad_request("stream_options go with stream", "stream_options", "invalid_value");
+  call.include_usage = options->boolean("include_usage").value_or(false);
+  call.continuous_usage = options->boolean("continuous_usage_stats").value_or(false);
+  options->boolean("include_obfuscation");  // adds nothing that a client reads
+  options->refuse_the_rest();
+}
+
+void read_ends(Fields& fields, const ModelFacts& facts, Call& call, engine::Request& request) {
+  const std::int64_t vocabulary = facts.files->checkpoint().config().vocab_size;
+  call.stop_token_ids = fields.ids("stop_token_ids", vocabulary, kMaxStopTokens);
+  request.stop_tokens = call.stop_token_ids;
+  if (!fields.boolean("ignore_eos").value_or(false)) {
+    const std::vector<std::int32_t>& own = facts.files->stop_tokens();
+    request.stop_tokens.insert(request.stop_tokens.end(), own.begin(), own.end());
+  }
+  request.stop_strings = read_stop_strings(fields);
+  request.keep_stop_string = fields.boolean("include_stop_str_in_output").value_or(false);
+}
+
+}  // namespace
+
+engine::Request read_common_fields(Fields& fields, const ModelFacts& facts, const CallRules& rules, Call& call) {
+  if (const auto model = fields.string("model")) check_model_name(*model, facts);
+  engine::Request request;
+  request.sampling = read_sampling(fields, facts);
+  request.sampling.seed = read_seed(fields);
+  request.choices = read_choices(fields);
+  request.priority = read_priority(fields, rules);
+  read_ends(fields, facts, call, request);
+  request.skip_special_tokens = fields.boolean("skip_special_tokens").value_or(true);
+  request.digest = fields.boolean("digest").value_or(false);
+  read_stream_options(fields, call);
+  call.report_cached_tokens = rules.report_cached_tokens;
+  call.return_token_ids = fields.boolean("return_token_ids").value_or(false);
+  call.tokens_as_ids = fields.boolean("return_tokens_as_token_ids").value_or(false);
+  call.prompt_logprobs = static_cast<int>(fields.integer("prompt_logprobs", 0, sampling::kMaxLogprobs).value_or(-1));
+  if (call.prompt_logprobs >= 0 && call.stream)
+    throw bad_request("prompt_logprobs do not go with stream", "prompt_logprobs", "invalid_value");
+  request.prompt_logprobs = call.prompt_logprobs;
+  fields.accept(kHarmless);
+  fields.allow_only(kFixed);
+  return request;
+}
+
+void check_text_length(std::string_view text, const ModelFacts& facts, const std::string& param) {
+  constexpr std::size_t kShrinkage = 4;  // more than by normalisation, whose most is a third of the bytes, for Hangul
+  const std::size_t longest = facts.files->text().tokenizer().longest_token_bytes();
+  if (text.size() <= static_cast<std::size_t>(facts.max_positions) * longest * kShrinkage) return;
+  throw bad_request(fmt::format("{} is a text of {} bytes, which is longer than a context of {} tokens can hold", param,
+                                text.size(), facts.max_positions),
+                    param, "context_length_exceeded");
+}
+
+void check_prompt_likelihoods(const Call& call, std::int64_t per_token, std::int64_t times, const std::string& param) {
+  std::int64_t tokens = 0;
+  for (const engine::Request& request : call.requests) tokens += static_cast<std::int64_t>(request.prompt.size());
+  const std::int64_t all = tokens * per_token * times;
+  if (all <= kMaxPromptLikelihoods) return;
+  throw bad_request(
+      fmt::format("{} tokens of prompts with {} likelihoods each, for {} choices, are {} likelihoods, more "
+                  "than the {} that a reply may have",
+                  tokens, per_token, times, all, kMaxPromptLikelihoods),
+      param, "invalid_value");
+}
+
+engine::Request request_for(std::vector<std::int32_t> prompt, const engine::Request& request,
+                            const AnswerLength& length, const ModelFacts& facts, const std::string& param) {
+  if (prompt.empty()) throw bad_request(fmt::format("{} has no tokens", param), param, "invalid_value");
+  const auto taken = static_cast<std::int64_t>(prompt.size());
+  const std::int64_t room = facts.max_positions - taken;
+  const std::int64_t wanted = length.given.value_or(length.preferred);
+  const std::string sizes =
+      fmt::format("this model's maximum context length is {} tokens; {} has {}", facts.max_positions, param, taken);
+  if (room < std::min<std::int64_t>(wanted, 1))
+    throw bad_request(sizes + (wanted > 0 ? ", which leaves no room for an answer" : ""), param,
+                      "context_length_exceeded");
+  if (length.given && wanted > room)
+    throw bad_request(fmt::format("{} and {} is {}: at most {} fit", sizes, length.field, wanted, room), length.field,
+                      "context_length_exceeded");
+  engine::Request complete = request;
+  complete.prompt = std::move(prompt);
+  complete.max_tokens = std::min(wanted, room);
+  return complete;
+}
+
+}  // namespace reprofuse::server

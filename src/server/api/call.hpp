@@ -1,0 +1,75 @@
+// What completions and chats have in common: requests for the engine, and how the reply is to look.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/request.hpp"
+#include "server/api/error.hpp"
+#include "server/api/facts.hpp"
+#include "server/api/fields.hpp"
+
+namespace reprofuse::server {
+
+inline constexpr int kMaxChoices = 128;            // n
+inline constexpr std::int64_t kMaxAnswers = 4096;  // prompts times n
+
+// More likelihoods would take more than some 250 MiB to write: of prompts' tokens, once for each choice that shows
+// them, and of the answers of a call that is not streamed, which show more of each.
+inline constexpr std::int64_t kMaxPromptLikelihoods = std::int64_t{1} << 19;
+inline constexpr std::int64_t kMaxAnswerLikelihoods = std::int64_t{1} << 18;
+
+// What whoever runs the server lets clients do.
+struct CallRules {
+  bool allow_priority = false;
+  bool report_cached_tokens = false;  // tells whoever asks what others have asked
+};
+
+struct Call {
+  std::vector<engine::Request> requests;  // one for each prompt; prompt i of a reply is requests[i]
+  bool stream = false;
+  bool include_usage = false;         // a last chunk with the usage
+  bool continuous_usage = false;      // the usage so far in every chunk
+  bool report_cached_tokens = false;  // in the usage
+  bool return_token_ids = false;
+  bool tokens_as_ids = false;  // tokens of log-probabilities as "token_id:7"
+  int logprobs = -1;           // as the client asked; a request's may be more
+  int prompt_logprobs = -1;
+  std::vector<std::int32_t> stop_token_ids;  // the client's, which a reply names; not the model's
+};
+
+// Fields that both kinds have, into `call`; returns the request that each prompt's is made from.
+engine::Request read_common_fields(Fields& fields, const ModelFacts& facts, const CallRules& rules, Call& call);
+
+// Throws the 400 of a text of so many bytes that it cannot have few enough tokens, before anybody encodes it.
+void check_text_length(std::string_view text, const ModelFacts& facts, const std::string& param);
+
+// Throws the 400 of a call whose reply would have too many likelihoods of prompts: `per_token` for each token of a
+// prompt, `times` over.
+void check_prompt_likelihoods(const Call& call, std::int64_t per_token, std::int64_t times, const std::string& param);
+
+// How long an answer may become: as `given`, for which there must be room, or else `preferred` or what room there is.
+struct AnswerLength {
+  std::optional<std::int64_t> given;
+  std::int64_t preferred;
+  std::string field = "max_tokens";  // that gives it
+};
+
+// `request` for this prompt, which the field `param` holds. Throws the 400 of one that is empty or too long.
+engine::Request request_for(std::vector<std::int32_t> prompt, const engine::Request& request,
+                            const AnswerLength& length, const ModelFacts& facts, const std::string& param);
+
+// Calls read(); what the library throws becomes an ApiError about `param`.
+template <typename Read>
+auto reading(const std::string& param, Read read) {
+  try {
+    return read();
+  } catch (const Error& error) {
+    throw from_library_error(error, param);
+  }
+}
+
+}  // namespace reprofuse::server

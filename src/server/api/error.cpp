@@ -1,0 +1,66 @@
+#include "server/api/error.hpp"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "engine/service.hpp"
+
+namespace reprofuse::server {
+namespace {
+
+ApiError from_refusal(const engine::Refused& refused, std::optional<std::string> param) {
+  switch (refused.why()) {
+    case engine::Refusal::kNeverFits: return bad_request(refused.what(), std::move(param), "invalid_value");
+    case engine::Refusal::kFull: return {429, "rate_limit_error", refused.what(), std::nullopt, "queue_full"};
+    case engine::Refusal::kDraining:
+      return {503, "service_unavailable_error", refused.what(), std::nullopt, "draining"};
+    case engine::Refusal::kStopped: break;
+  }
+  return {503, "service_unavailable_error", refused.what(), std::nullopt, "stopped"};
+}
+
+nlohmann::ordered_json or_null(const std::optional<std::string>& text) {
+  return text ? nlohmann::ordered_json(*text) : nlohmann::ordered_json(nullptr);
+}
+
+}  // namespace
+
+ApiError::ApiError(int status, std::string type, const std::string& message, std::optional<std::string> param,
+                   std::optional<std::string> code)
+    : std::runtime_error(message),
+      status_(status),
+      type_(std::move(type)),
+      param_(std::move(param)),
+      code_(std::move(code)) {}
+
+ApiError bad_request(const std::string& message, std::optional<std::string> param, std::optional<std::string> code) {
+  return {400, "invalid_request_error", message, std::move(param), std::move(code)};
+}
+
+ApiError server_error(const std::string& message, std::optional<std::string> code) {
+  return {500, "server_error", message, std::nullopt, std::move(code)};
+}
+
+ApiError from_library_error(const Error& error, std::optional<std::string> param) {
+  if (const auto* refused = dynamic_cast<const engine::Refused*>(&error))
+    return from_refusal(*refused, std::move(param));
+  switch (error.code()) {
+    case ErrorCode::kInvalidArgument: return bad_request(error.what(), std::move(param));
+    case ErrorCode::kUnsupported: return bad_request(error.what(), std::move(param), "unsupported");
+    case ErrorCode::kNonFinite: return server_error(error.what(), "non_finite");
+    case ErrorCode::kDevice: return server_error(error.what(), "device_error");
+    case ErrorCode::kInternal: break;
+  }
+  return server_error(error.what(), "internal_error");
+}
+
+std::string error_body(const ApiError& error) {
+  const nlohmann::ordered_json body = {{"error",
+                                        {{"message", error.what()},
+                                         {"type", error.type()},
+                                         {"param", or_null(error.param())},
+                                         {"code", or_null(error.code())}}}};
+  return body.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+}  // namespace reprofuse::server

@@ -1,0 +1,50 @@
+#include "server/api/facts.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/json.hpp"
+#include "server/api/error.hpp"
+
+namespace reprofuse::server {
+namespace {
+
+nlohmann::ordered_json card_of(const ModelFacts& facts) {
+  return {{"id", facts.id},
+          {"object", "model"},
+          {"created", facts.created},
+          {"owned_by", "reprofuse"},
+          {"root", facts.id},
+          {"parent", nullptr},
+          {"max_model_len", facts.max_positions},
+          {"system_fingerprint", facts.fingerprint}};
+}
+
+}  // namespace
+
+std::string system_fingerprint(std::string_view contract, std::string_view model_digest,
+                               std::string_view settings_digest, std::string_view version) {
+  constexpr std::size_t kModelDigits = 16;
+  constexpr std::size_t kSettingsDigits = 8;
+  return fmt::format("{}-{}-{}-{}", contract, model_digest.substr(0, kModelDigits),
+                     settings_digest.substr(0, kSettingsDigits), version);
+}
+
+void check_model_name(std::string_view name, const ModelFacts& facts) {
+  if (name == facts.id) return;
+  throw ApiError(404, "invalid_request_error",
+                 fmt::format("the model {} does not exist; this server has '{}'", shown(name), facts.id), "model",
+                 "model_not_found");
+}
+
+std::string model_list(const ModelFacts& facts) {
+  return nlohmann::ordered_json{{"object", "list"}, {"data", nlohmann::ordered_json::array({card_of(facts)})}}.dump();
+}
+
+std::string model_card(std::string_view name, const ModelFacts& facts) {
+  check_model_name(name, facts);
+  return card_of(facts).dump();
+}
+
+}  // namespace reprofuse::server

@@ -1,0 +1,49 @@
+// From what the engine tells to what a client reads: one JSON text, or the chunks of a stream.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/request.hpp"
+#include "server/api/chat.hpp"
+#include "server/api/completion.hpp"
+#include "server/api/facts.hpp"
+
+namespace reprofuse::server {
+
+// For one request of a client and one thread: either add() and then body(), or chunks() and then last_chunks().
+//
+// A stream has, for each choice: a chunk that opens it (in a chat the role; of completions only with echo, which it
+// holds, or return_token_ids); a chunk for each token, with its text and what else was asked of it, left out if there
+// is neither; a chunk with the finish_reason and the text that was held back till then. So the chunks of a choice are a
+// function of the request, as the answer is, whatever passes the engine made. Only the usage may tell what the prefix
+// cache held, if the server was told to report that.
+class Reply {
+ public:
+  virtual ~Reply() = default;
+
+  // News of Call::requests[prompt]. Throws the ApiError of answers with more likelihoods than a reply may have.
+  virtual void add(std::size_t prompt, const engine::Update& update) = 0;
+  // The whole answer, once finished. Throws the ApiError of an answer that the engine could not finish.
+  virtual std::string body() const = 0;
+
+  // The data of the lines to send now, perhaps none. An answer that the engine could not finish is an error object, the
+  // last line of the stream.
+  virtual std::vector<std::string> chunks(std::size_t prompt, const engine::Update& update) = 0;
+  // Once finished: the usage, if it was asked for and nothing failed. "[DONE]" is the server's to send.
+  virtual std::vector<std::string> last_chunks() const = 0;
+
+  virtual bool finished() const = 0;  // every choice of every prompt has ended, or one has failed
+};
+
+// `request_id` is the reply's "id", `created` seconds since 1970. Keeps what it needs of the call; `facts` must outlive
+// the reply.
+std::unique_ptr<Reply> make_reply(const CompletionCall& call, const ModelFacts& facts, std::string request_id,
+                                  std::int64_t created);
+std::unique_ptr<Reply> make_reply(const ChatCall& call, const ModelFacts& facts, std::string request_id,
+                                  std::int64_t created);
+
+}  // namespace reprofuse::server

@@ -1,0 +1,56 @@
+#include "server/api/tokenize.hpp"
+
+#include <vector>
+
+#include "server/api/call.hpp"
+#include "server/api/messages.hpp"
+#include "server/api/tokens.hpp"
+
+namespace reprofuse::server {
+namespace {
+
+std::vector<std::int32_t> read_plain_prompt(Fields& fields, const ModelFacts& facts) {
+  const engine::TextFormat& format = facts.files->text();
+  const auto prompt = fields.string("prompt");
+  if (!prompt) fields.fail_missing("prompt");
+  const bool add_special_tokens = fields.boolean("add_special_tokens").value_or(true);
+  return reading("prompt", [&] {
+    check_text_length(*prompt, facts, "prompt");
+    return add_special_tokens ? format.encode_prompt(*prompt) : format.tokenizer().encode(*prompt, false);
+  });
+}
+
+}  // namespace
+
+std::string tokenize(std::string_view body, const ModelFacts& facts) {
+  const Json root = parse_object(body);
+  Fields fields(root);
+  if (const auto model = fields.string("model")) check_model_name(*model, facts);
+  const bool with_names = fields.boolean("return_token_strs").value_or(false);
+  const bool is_chat = root.contains("messages");
+  const std::vector<std::int32_t> tokens = is_chat ? read_chat_prompt(fields, facts) : read_plain_prompt(fields, facts);
+  fields.refuse_the_rest();
+  Json reply = {{"count", tokens.size()}, {"max_model_len", facts.max_positions}, {"tokens", tokens}};
+  if (with_names) {
+    const TokenNames names(facts, false);
+    Json& strings = reply["token_strs"] = Json::array();
+    for (const std::int32_t id : tokens) strings.push_back(names.name(id));
+  }
+  return reply.dump();
+}
+
+std::string detokenize(std::string_view body, const ModelFacts& facts) {
+  const Json root = parse_object(body);
+  Fields fields(root);
+  if (const auto model = fields.string("model")) check_model_name(*model, facts);
+  const Json* tokens = fields.find("tokens");
+  if (tokens == nullptr) fields.fail_missing("tokens");
+  if (!tokens->is_array()) fields.fail_value("tokens", *tokens, "a list of token ids");
+  const std::vector<std::int32_t> ids =
+      read_token_ids(*tokens, facts.files->checkpoint().config().vocab_size, "tokens");
+  fields.refuse_the_rest();
+  const std::string text = reading("tokens", [&] { return facts.files->text().tokenizer().decode(ids, false); });
+  return Json{{"prompt", text}}.dump();
+}
+
+}  // namespace reprofuse::server

@@ -1,0 +1,73 @@
+// Tokens and their likelihoods as replies show them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/request.hpp"
+#include "server/api/facts.hpp"
+#include "server/api/fields.hpp"
+#include "text/tokenizer/detokenizer.hpp"
+
+namespace reprofuse::server {
+
+class TokenNames {
+ public:
+  TokenNames(const ModelFacts& facts, bool as_ids) : format_(facts.files->text()), as_ids_(as_ids) {}
+
+  // Its text; "bytes:\xe2\x80" when that is no whole characters, so that different tokens have different names;
+  // "token_id:7" when it has no text, or as asked.
+  std::string name(std::int32_t id) const;
+  // [226, 128], or null when it has no text.
+  Json bytes(std::int32_t id) const;
+
+ private:
+  bool has_text(std::int32_t id) const;
+
+  const engine::TextFormat& format_;
+  bool as_ids_;
+};
+
+// Where in the text a token begins, counted in characters.
+class TextPosition {
+ public:
+  TextPosition(const ModelFacts& facts, bool skip_special_tokens, std::size_t start);
+  std::size_t next(std::int32_t id);  // the position of this token; the one after it begins where it ends
+
+ private:
+  std::optional<text::StreamDetokenizer> detokenizer_;
+  std::size_t position_;
+};
+
+std::size_t count_characters(std::string_view utf8);
+
+// Every bit of it, as a number that JSON has: no likelihood at all is -9999, as OpenAI and vLLM have it.
+double shown_logprob(float logprob);
+
+// An entry of a chat's logprobs.content, with the `most` likeliest tokens.
+Json chat_logprob(std::int32_t id, const engine::Likelihood& likelihood, int most, const TokenNames& names);
+
+// {"tokens", "token_logprobs", "top_logprobs", "text_offset"} of a completion. A token is among its top_logprobs even
+// if it is not among the `most` likeliest.
+class CompletionLogprobs {
+ public:
+  CompletionLogprobs(int most, const TokenNames& names) : most_(most), names_(names) {}
+  void add(std::int32_t id, const std::optional<engine::Likelihood>& likelihood, std::size_t offset);
+  Json json() const;
+
+ private:
+  int most_;
+  const TokenNames& names_;
+  Json tokens_ = Json::array(), token_logprobs_ = Json::array(), top_logprobs_ = Json::array(),
+       offsets_ = Json::array();
+};
+
+// vLLM's prompt_logprobs: null, then {"7": {"logprob", "rank", "decoded_token"}} for each token and the likeliest in
+// its place.
+Json prompt_logprobs_json(const std::vector<engine::PromptToken>& prompt, int most, const TokenNames& names);
+
+}  // namespace reprofuse::server

@@ -1,0 +1,45 @@
+// The ablated layer on the CPU. With every switch as the contract has it, its bits are those of the shipped kernels.
+#pragma once
+
+#include <vector>
+
+#include "base/thread_pool.hpp"
+#include "reprofuse/context.hpp"
+#include "reprofuse/types.hpp"
+#include "study/ablation/kernels/linear_cpu_kernels.hpp"
+#include "study/ablation/kernels/variant.hpp"
+
+namespace reprofuse::ablation {
+
+class CpuLinear {
+ public:
+  // Weights of 16 bits, widened and transposed here. A tile's n must be a multiple of kColumnStep.
+  CpuLinear(const WeightView& weight, Isa isa, ThreadPool& pool);
+
+  // y = x · wᵀ. Bits of a merge by atomic additions depend on the threads; all others on the operands and the variant.
+  void run(const Variant& variant, ConstMatrix x, Matrix y) const;
+
+  // The same product by a usual SIMD dot product: `lanes` chains that take every lanes-th term, then folded in halves.
+  // The width of a register decides the bits.
+  void run_in_lanes(int lanes, ConstMatrix x, Matrix y) const;
+
+ private:
+  struct Pass;
+  struct Region {  // one tile of the result and one part of K
+    std::int64_t row, rows;
+    std::int64_t column, columns;
+    std::int64_t k_begin, k_end;
+  };
+  std::vector<Pass> passes_of(Arithmetic arithmetic, ConstMatrix x) const;
+  std::vector<float> sum_region(const std::vector<Pass>& passes, const Region& region, int tile_k) const;
+  void add_atomically(const std::vector<float>& sums, const Region& region, Matrix y) const;
+  void merge_ascending(const std::vector<float>& partials, std::int64_t count, Matrix y) const;
+
+  CpuKernels kernels_;
+  ThreadPool& pool_;
+  std::int64_t n_, k_;
+  std::int64_t stride_;   // n_, rounded up to kColumnStep
+  std::vector<float> w_;  // [k_, stride_], padded with zeros
+};
+
+}  // namespace reprofuse::ablation

@@ -1,0 +1,61 @@
+// How fast the engine answers many requests at once, from the first prompt to the last token.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/weight_source.hpp"
+#include "reprofuse/context.hpp"
+#include "study/bench/linear.hpp"
+
+namespace reprofuse::study {
+
+struct EngineBenchOptions {
+  std::vector<std::int64_t> batches;
+  std::int64_t prompt = 256;    // tokens of each request's prompt, random and different from the others'
+  std::int64_t tokens = 128;    // of each answer: greedy, stopped by nothing else
+  std::int64_t max_rows = 512;  // tokens in one pass
+  int speculation = 0;          // tokens guessed ahead
+};
+
+using Answer = std::vector<std::int32_t>;
+
+struct EngineBenchRow {
+  std::string numerics;
+  std::int64_t batch = 0;            // requests that came at once
+  double seconds = 0;                // from their arrival to the last token
+  std::int64_t output_tokens = 0;    // all of them
+  double prefill_per_second = 0;     // prompt tokens, until every answer has begun; the first go on meanwhile
+  double first_token = 0;            // seconds from arrival, the median of the requests
+  std::optional<Times> decode;       // passes in which every answer goes on; none: some ended before the last began
+  double decode_per_second = 0;      // tokens of these passes
+  std::optional<double> model_step;  // seconds of the same step by the model alone; none: with speculation
+  std::int64_t guessed_tokens = 0;
+  std::int64_t accepted_tokens = 0;   // of these
+  std::int64_t compared_answers = 0;  // requests that an earlier batch has answered, too,
+  std::int64_t changed_answers = 0;   // and of these, those that got another answer
+
+  double tokens_per_second() const { return static_cast<double>(output_tokens) / seconds; }
+  // The part of a decode pass that is the sampler's and the engine's; none where the model's is not known.
+  std::optional<double> outside_model() const;
+};
+
+struct EngineBenchObserver {
+  std::function<void(const EngineBenchRow&)> on_row;          // as soon as it is known
+  std::function<void(std::string_view doing)> on_progress{};  // may be empty
+};
+
+// One row per batch, after a round of other requests that warms up. The model is made once.
+void bench_engine(const Context& context, const std::shared_ptr<const model::WeightSource>& source,
+                  const EngineBenchOptions& options, const EngineBenchObserver& observer);
+
+// Of the requests that both have answered, how many have another answer.
+std::int64_t count_changed(std::span<const Answer> before, std::span<const Answer> now);
+
+}  // namespace reprofuse::study

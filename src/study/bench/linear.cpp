@@ -1,0 +1,141 @@
+#include "study/bench/linear.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <iterator>
+
+#include "base/check.hpp"
+
+namespace reprofuse::study {
+namespace {
+
+constexpr std::int64_t kHeadRows = 64;  // the largest decode batch that projects to a vocabulary here
+
+// Layers, hidden size, query and key-value widths, MLP width and vocabulary, from the models' published configurations.
+struct Model {
+  std::string_view name;
+  int layers;
+  std::int64_t hidden, queries, key_values, mlp, vocabulary;
+};
+constexpr Model kModels[] = {
+    {"llama-3.2-3b", 28, 3072, 3072, 1024, 8192, 128256},
+    {"qwen3-4b", 36, 2560, 4096, 1024, 9728, 151936},
+    {"llama-8b", 32, 4096, 4096, 1024, 14336, 128256},
+    {"qwen3-14b", 40, 5120, 5120, 1024, 17408, 151936},
+};
+constexpr std::string_view kHead = "lm_head";
+constexpr std::size_t kLayerProjections = 4;
+
+std::vector<BenchShape> projections(const Model& model) {
+  const std::string name(model.name);
+  return {{"qkv", model.queries + 2 * model.key_values, model.hidden, INT64_MAX, name, model.layers},
+          {"o", model.hidden, model.queries, INT64_MAX, name, model.layers},
+          {"gate_up", 2 * model.mlp, model.hidden, INT64_MAX, name, model.layers},
+          {"down", model.hidden, model.mlp, INT64_MAX, name, model.layers},
+          {std::string(kHead), model.vocabulary, model.hidden, kHeadRows, name, 1}};
+}
+
+std::optional<std::int64_t> parse_size(std::string_view text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 1) return std::nullopt;
+  return value;
+}
+
+std::optional<BenchShape> parse_shape(std::string_view text) {
+  const auto cross = text.find('x');
+  if (cross == std::string_view::npos) return std::nullopt;
+  const auto n = parse_size(text.substr(0, cross));
+  const auto k = parse_size(text.substr(cross + 1));
+  if (!n || !k) return std::nullopt;
+  return BenchShape{std::string(text), *n, *k};
+}
+
+}  // namespace
+
+std::vector<std::string_view> bench_models() {
+  std::vector<std::string_view> names;
+  for (const Model& model : kModels) names.push_back(model.name);
+  return names;
+}
+
+std::vector<BenchShape> parse_bench_shapes(std::string_view text) {
+  std::vector<BenchShape> shapes;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string_view item = text.substr(begin, end - begin);
+    const auto* model =
+        std::find_if(std::begin(kModels), std::end(kModels), [&](const Model& m) { return m.name == item; });
+    const auto shape = parse_shape(item);
+    require(model != std::end(kModels) || shape, "shapes '{}': '{}' is neither NxK nor one of the models {}", text,
+            item, fmt::join(bench_models(), ", "));
+    if (shape)
+      shapes.push_back(*shape);
+    else
+      for (BenchShape& projection : projections(*model)) shapes.push_back(std::move(projection));
+    begin = end + 1;
+  }
+  return shapes;
+}
+
+Times summarise(std::vector<double> seconds) {
+  invariant(!seconds.empty(), "nothing was timed");
+  std::sort(seconds.begin(), seconds.end());
+  return {seconds[seconds.size() / 2], seconds.front(), seconds[seconds.size() * 9 / 10]};
+}
+
+double BenchRow::weight_bytes() const {
+  return static_cast<double>(shape.n) * static_cast<double>(shape.k) * static_cast<double>(dtype_bytes(weights));
+}
+
+double BenchRow::gigabytes_per_second() const {
+  return weight_bytes() / linear.times.median * 1e-9;
+}
+
+double BenchRow::gigaflops() const {
+  return 2.0 * static_cast<double>(m) * static_cast<double>(shape.n) * static_cast<double>(shape.k) /
+         linear.times.median * 1e-9;
+}
+
+double BenchRow::read_fraction() const {
+  return gigabytes_per_second() / (static_cast<double>(read.bytes) / read.times.median * 1e-9);
+}
+
+double BenchRow::fma_fraction() const {
+  return gigaflops() / peak_gigaflops;
+}
+
+double BenchRow::ratio_to(const Measured& baseline) const {
+  return baseline.times.median / linear.times.median;
+}
+
+std::vector<ForwardSum> sum_forwards(std::span<const BenchRow> rows) {
+  std::vector<ForwardSum> sums;
+  std::vector<std::size_t> projections_found;
+  for (const BenchRow& row : rows) {
+    if (row.shape.model.empty()) continue;
+    auto sum = std::find_if(sums.begin(), sums.end(), [&](const ForwardSum& known) {
+      return known.model == row.shape.model && known.m == row.m;
+    });
+    if (sum == sums.end()) {
+      sums.push_back({row.shape.model, row.m, 0, false, 0.0, std::vector<double>(row.baselines.size(), 0.0)});
+      projections_found.push_back(0);
+      sum = std::prev(sums.end());
+    }
+    if (row.shape.name == kHead) {
+      sum->with_head = true;
+    } else {
+      sum->layers = row.shape.per_forward;
+      ++projections_found[static_cast<std::size_t>(sum - sums.begin())];
+    }
+    sum->linear += row.shape.per_forward * row.linear.times.median;
+    for (std::size_t b = 0; b < row.baselines.size(); ++b)
+      sum->baselines[b] += row.shape.per_forward * row.baselines[b].times.median;
+  }
+  std::vector<ForwardSum> complete;
+  for (std::size_t i = 0; i < sums.size(); ++i)
+    if (projections_found[i] == kLayerProjections) complete.push_back(std::move(sums[i]));
+  return complete;
+}
+
+}  // namespace reprofuse::study

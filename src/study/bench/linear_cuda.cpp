@@ -1,0 +1,162 @@
+#include <algorithm>
+
+#include "base/check.hpp"
+#include "base/math.hpp"
+#include "kernels/cuda/measure/peak.hpp"
+#include "kernels/cuda/measure/timing.hpp"
+#include "kernels/cuda/runtime/backend.hpp"
+#include "ops/context_state.hpp"
+#include "reprofuse/linear.hpp"
+#include "study/bench/linear.hpp"
+#include "study/seeded/device_buffer.hpp"
+#include "study/seeded/inputs.hpp"
+
+namespace reprofuse::study {
+namespace {
+
+constexpr int kRepeats = 21;
+constexpr std::size_t kPastTheCaches = std::size_t{256} << 20;  // several times the L2 of any GPU there is
+constexpr std::size_t kMostCopies = 1024;
+constexpr int kDevice = 0;
+
+DeviceBuffer upload(const void* data, std::size_t bytes) {
+  DeviceBuffer buffer(kDevice, bytes);
+  cuda::copy_to_device(buffer.as<void>(), data, bytes);
+  return buffer;
+}
+
+// As many copies of the same bytes as it takes for none to be found in the L2, within reason.
+std::vector<DeviceBuffer> upload_copies(const void* data, std::size_t bytes) {
+  std::vector<DeviceBuffer> copies;
+  for (std::size_t i = 0; i < std::min(kMostCopies, kPastTheCaches / bytes + 1); ++i)
+    copies.push_back(upload(data, bytes));
+  return copies;
+}
+
+class CudaLinearTimer final : public LinearTimer {
+ public:
+  explicit CudaLinearTimer(const BenchTarget& target)
+      : target_(target),
+        context_(Context::cuda(target.numerics, kDevice)),
+        pool_(available_cores()),
+        peak_gigaflops_(cuda::peak_fma_gigaflops(kDevice)) {
+    try {
+      vendor_ = context_.state().libraries.cublas.get().description();
+      for (const std::string& name : target.baselines) baselines_.push_back(Context::cuda(name, kDevice));
+    } catch (const Error& error) {
+      if (!target.baselines_may_miss && !target.baselines.empty()) throw;
+      vendor_ = error.what();
+    }
+  }
+
+  std::string description() const override { return context_.description(); }
+  std::string vendor_description() const override { return vendor_; }
+  std::vector<std::string> baselines() const override {
+    std::vector<std::string> names;
+    for (const Context& baseline : baselines_) names.emplace_back(baseline.numerics());
+    return names;
+  }
+
+  void measure(const BenchShape& shape, std::span<const std::int64_t> ms,
+               const std::function<void(const BenchRow&)>& report) override {
+    const Weights weights = make_weights(kBenchSeed, target_.weights, shape.n, shape.k, pool_);
+    const auto copies = upload_copies(weights.storage.data(), weights.storage.size());
+    for (const std::int64_t m : ms)
+      if (m <= shape.max_m) report(measure_row(shape, m, copies));
+  }
+
+ private:
+  // Operands of one row on the device.
+  struct Operands {
+    ConstMatrix x;
+    LinearOutput output;
+    const std::vector<DeviceBuffer>& copies;  // of the weights
+  };
+
+  BenchRow measure_row(const BenchShape& shape, std::int64_t m, const std::vector<DeviceBuffer>& copies) {
+    const std::vector<float> activations = make_activations(kBenchSeed + 1, m, shape.k);
+    const DeviceBuffer device_x = upload(activations.data(), activations.size() * sizeof(float));
+    const DeviceBuffer device_y(kDevice, static_cast<std::size_t>(m * shape.n) * sizeof(float));
+    const Operands operands{.x = {device_x.as<float>(), m, shape.k, shape.k},
+                            .output = {.y = {device_y.as<float>(), m, shape.n, shape.n}, .bias = nullptr},
+                            .copies = copies};
+    const std::size_t bytes = static_cast<std::size_t>(shape.n * shape.k) * dtype_bytes(target_.weights);
+    const auto read = [&](const DeviceBuffer& copy, void* stream) {
+      cuda::enqueue_read(kDevice, copy.as<void>(), bytes, device_y.as<void>(), stream);
+    };
+    BenchRow row{.shape = shape,
+                 .m = m,
+                 .weights = target_.weights,
+                 .linear = time_layer(context_, shape, operands),
+                 .read = {time_each(copies, read), bytes},
+                 .peak_gigaflops = peak_gigaflops_,
+                 .baselines = {}};
+    for (const Context& baseline : baselines_) {
+      const bool product_alone = baseline.state().contract->bf16_activations && target_.weights == DType::kBF16;
+      row.baselines.push_back(product_alone ? time_bf16_product(baseline, shape, operands)
+                                            : time_layer(baseline, shape, operands));
+    }
+    return row;
+  }
+
+  Measured time_layer(const Context& context, const BenchShape& shape, const Operands& operands) {
+    std::vector<LinearLayer> layers;
+    for (const DeviceBuffer& copy : operands.copies) {
+      const WeightView view{copy.as<void>(), target_.weights, shape.n, shape.k, shape.k};
+      layers.emplace_back(context, std::span(&view, 1), "bench");
+    }
+    const Workspace workspace(context, layers[0].workspace_bytes(operands.x.rows));
+    const auto run = [&](const LinearLayer& layer, void* stream) {
+      layer.run(operands.x, std::span(&operands.output, 1), workspace, stream);
+    };
+    Measured measured{.numerics = std::string(context.numerics()),
+                      .implementation = layers[0].implementation(),
+                      .times = time_each(layers, run),
+                      .workspace_bytes = layers[0].workspace_bytes(operands.x.rows)};
+    check_workspace(context, workspace.data(), nullptr);
+    return measured;
+  }
+
+  // The vendor's product alone, on x and y that are BF16 already: a framework that keeps activations in BF16 pays for
+  // no conversion, so neither does the baseline.
+  Measured time_bf16_product(const Context& context, const BenchShape& shape, const Operands& operands) {
+    const std::int64_t m = operands.x.rows;
+    const Weights x = make_weights(kBenchSeed + 2, DType::kBF16, m, shape.k, pool_);
+    const DeviceBuffer device_x = upload(x.storage.data(), x.storage.size());
+    const DeviceBuffer scratch(kDevice, vendor::Cublas::kScratchBytes);
+    const vendor::Cublas& cublas = context.state().libraries.cublas.get();
+    const auto run = [&](const DeviceBuffer& copy, void* stream) {
+      cublas.bf16({device_x.as<void>(), m, shape.k, shape.k}, {copy.as<void>(), shape.n, shape.k, shape.k},
+                  operands.output.y.data, {stream, scratch.as<void>()});
+    };
+    return {.numerics = std::string(context.numerics()),
+            .implementation = cublas.description(),
+            .times = time_each(operands.copies, run),
+            .workspace_bytes = vendor::Cublas::kScratchBytes};
+  }
+
+  // One replay runs the work on every copy in turn; a time is that of one copy.
+  template <typename Copy, typename Work>
+  Times time_each(const std::vector<Copy>& copies, const Work& work) {
+    std::vector<double> seconds = cuda::time_replays(kDevice, kRepeats, [&](void* stream) {
+      for (const Copy& copy : copies) work(copy, stream);
+    });
+    for (double& time : seconds) time /= static_cast<double>(copies.size());
+    return summarise(std::move(seconds));
+  }
+
+  BenchTarget target_;
+  Context context_;
+  ThreadPool pool_;
+  double peak_gigaflops_;
+  std::string vendor_;
+  std::vector<Context> baselines_;
+};
+
+}  // namespace
+
+std::unique_ptr<LinearTimer> make_cuda_linear_timer(const BenchTarget& target) {
+  return std::make_unique<CudaLinearTimer>(target);
+}
+
+}  // namespace reprofuse::study

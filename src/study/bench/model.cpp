@@ -1,0 +1,161 @@
+#include "study/bench/model.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+
+#include "base/check.hpp"
+#include "checkpoint/expected_tensors.hpp"
+#include "kernels/cuda/measure/timing.hpp"
+#include "model/runner.hpp"
+#include "ops/context_state.hpp"
+#include "study/bench/streaming_read.hpp"
+#include "study/seeded/model_cases.hpp"
+#include "study/seeded/random_source.hpp"
+
+namespace reprofuse::study {
+namespace {
+
+using checkpoint::Architecture;
+using checkpoint::ModelConfig;
+
+struct Shape {
+  std::string_view name;
+  Architecture architecture;
+  std::int64_t layers, hidden, heads, kv_heads, head_dim, mlp, vocabulary;
+  bool tied;
+};
+
+constexpr Shape kShapes[] = {
+    {"llama-3.2-1b", Architecture::kLlama, 16, 2048, 32, 8, 64, 8192, 128256, true},
+    {"llama-3.2-3b", Architecture::kLlama, 28, 3072, 24, 8, 128, 8192, 128256, true},
+    {"llama-8b", Architecture::kLlama, 32, 4096, 32, 8, 128, 14336, 128256, false},
+    {"qwen3-4b", Architecture::kQwen3, 36, 2560, 32, 8, 128, 9728, 151936, true},
+    {"qwen3-14b", Architecture::kQwen3, 40, 5120, 40, 8, 128, 17408, 151936, false},
+};
+constexpr std::int64_t kPrefillRows = 1024;  // tokens per pass
+
+double seconds_of(const std::function<void()>& work) {
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+void reserve(model::Sequence& sequence, std::int64_t tokens) {
+  require(sequence.reserve(tokens), "the cache of the benchmark is too small");
+}
+
+// Tokens per second of filling every text's context.
+double prefill(model::Runner& runner, std::vector<model::Sequence>& texts, std::int64_t context) {
+  const std::int64_t vocabulary = runner.model().config().vocab_size;
+  const double seconds = seconds_of([&] {
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      const std::vector<std::int32_t> tokens = random_tokens(i, context, vocabulary);
+      for (std::int64_t begin = 0; begin < context; begin += kPrefillRows) {
+        const auto count = static_cast<std::size_t>(std::min(kPrefillRows, context - begin));
+        reserve(texts[i], static_cast<std::int64_t>(count));
+        const model::Part part{&texts[i], std::span(tokens).subspan(static_cast<std::size_t>(begin), count),
+                               model::Logits::kLast};
+        runner.run(std::span(&part, 1));
+      }
+    }
+  });
+  return static_cast<double>(context) * static_cast<double>(texts.size()) / seconds;
+}
+
+Times decode(model::Runner& runner, std::vector<model::Sequence>& texts, int steps) {
+  const std::int32_t token = 1;
+  std::vector<double> seconds;
+  constexpr int kWarmUp = 3;
+  for (int step = 0; step < kWarmUp + steps; ++step) {
+    std::vector<model::Part> parts;
+    for (model::Sequence& text : texts) {
+      reserve(text, 1);
+      parts.push_back({&text, std::span(&token, 1), model::Logits::kLast});
+    }
+    const double taken = seconds_of([&] { runner.run(parts); });
+    if (step >= kWarmUp) seconds.push_back(taken);
+  }
+  return summarise(std::move(seconds));
+}
+
+}  // namespace
+
+std::vector<std::string_view> published_shapes() {
+  std::vector<std::string_view> names;
+  for (const Shape& shape : kShapes) names.push_back(shape.name);
+  return names;
+}
+
+ModelConfig published_shape(std::string_view name) {
+  for (const Shape& shape : kShapes) {
+    if (shape.name != name) continue;
+    ModelConfig config;
+    config.architecture = shape.architecture;
+    config.vocab_size = shape.vocabulary;
+    config.hidden_size = shape.hidden;
+    config.intermediate_size = shape.mlp;
+    config.layers = shape.layers;
+    config.heads = shape.heads;
+    config.kv_heads = shape.kv_heads;
+    config.head_dim = shape.head_dim;
+    config.max_positions = 131072;
+    config.rms_norm_eps = 1e-5;
+    config.rotary.theta = 500000.0;
+    config.tied_embeddings = shape.tied;
+    config.qk_norm = shape.architecture == Architecture::kQwen3;
+    config.layer_windows.assign(static_cast<std::size_t>(shape.layers), 0);
+    return config;
+  }
+  fail(ErrorCode::kInvalidArgument, "there is no shape '{}'; there are {}", name, fmt::join(published_shapes(), ", "));
+}
+
+void bench_model(const Context& context, const ModelBenchOptions& options,
+                 const std::function<void(const ModelBenchRow&)>& report) {
+  const std::int64_t longest = options.context + options.steps + 8;
+  const auto source = std::make_shared<RandomSource>(options.config, DType::kBF16, 1);
+  const model::Model model(context, source, longest);
+  for (const std::int64_t batch : options.batches) {
+    const std::int64_t pages = batch * ((longest + model::kDefaultPageSize - 1) / model::kDefaultPageSize);
+    model::KvCache cache(context, options.config, pages);
+    model::Runner runner(
+        model, cache,
+        {.rows = std::max(batch, std::min(kPrefillRows, options.context)), .sequences = batch, .logit_rows = batch});
+    std::vector<model::Sequence> texts;
+    for (std::int64_t i = 0; i < batch; ++i) texts.emplace_back(cache);
+    ModelBenchRow row{.numerics = std::string(context.numerics()),
+                      .batch = batch,
+                      .context = options.context,
+                      .prefill_per_second = prefill(runner, texts, options.context),
+                      .step = decode(runner, texts, options.steps),
+                      .weight_bytes = static_cast<double>(source->tensor_bytes()),
+                      .kv_bytes = 0};
+    // Of an untied model, one row of the embedding is read per text, not all of it.
+    if (!options.config.tied_embeddings)
+      row.weight_bytes -= static_cast<double>(options.config.vocab_size * options.config.hidden_size) * 2;
+    row.kv_bytes = static_cast<double>(model::KvCache::bytes_per_page(context, options.config, 16)) / 16 *
+                   static_cast<double>(batch * options.context);
+    report(row);
+  }
+}
+
+double streaming_bandwidth(const Context& context) {
+  constexpr std::size_t kBytes = std::size_t{1} << 30;
+  if (context.device() == DeviceKind::kCpu) {
+    ThreadPool& pool = *context.state().pool;
+    StreamingRead read(kBytes, pool);
+    std::size_t bytes = 0;
+    std::vector<double> seconds(9);
+    for (double& taken : seconds) taken = seconds_of([&] { bytes = read.run(kBytes / 4); });
+    return static_cast<double>(bytes) / summarise(std::move(seconds)).median;
+  }
+  const Buffer memory(context, kBytes);
+  const Buffer sink(context, sizeof(std::uint32_t));
+  const int ordinal = context.state().ordinal;
+  const Times times = summarise(cuda::time_replays(ordinal, 10, [&](void* stream) {
+    cuda::enqueue_read(ordinal, memory.as<void>(), kBytes, sink.as<void>(), stream);
+  }));
+  return static_cast<double>(kBytes) / times.median;
+}
+
+}  // namespace reprofuse::study

@@ -1,0 +1,47 @@
+// How fast a whole model decodes, with random weights of a published shape.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "checkpoint/config.hpp"
+#include "reprofuse/context.hpp"
+#include "study/bench/linear.hpp"
+
+namespace reprofuse::study {
+
+// Throws kInvalidArgument, listing the names there are.
+checkpoint::ModelConfig published_shape(std::string_view name);
+std::vector<std::string_view> published_shapes();
+
+struct ModelBenchRow {
+  std::string numerics;
+  std::int64_t batch;
+  std::int64_t context;       // tokens of each text when the steps begin
+  double prefill_per_second;  // tokens, all texts together
+  Times step;                 // one token for every text: inputs copied, computed, waited for
+  double weight_bytes;        // read by one step
+  double kv_bytes;            // read by one step
+
+  double tokens_per_second() const { return static_cast<double>(batch) / step.median; }
+  double bytes_per_second() const { return (weight_bytes + kv_bytes) / step.median; }
+};
+
+struct ModelBenchOptions {
+  checkpoint::ModelConfig config;
+  std::vector<std::int64_t> batches;
+  std::int64_t context = 1024;
+  int steps = 20;
+};
+
+// One row per batch, reported as soon as it is known.
+void bench_model(const Context& context, const ModelBenchOptions& options,
+                 const std::function<void(const ModelBenchRow&)>& report);
+
+// Bytes per second of a plain streaming read on the context's device.
+double streaming_bandwidth(const Context& context);
+
+}  // namespace reprofuse::study

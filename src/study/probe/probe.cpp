@@ -1,0 +1,108 @@
+#include "study/probe/probe.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/check.hpp"
+#include "base/sha256.hpp"
+#include "study/probe/bit_difference.hpp"
+
+namespace reprofuse::study {
+namespace {
+
+GoldenVerdict judge(const GoldenCase* golden, const ProbeCase& spec, const std::string& sha256) {
+  if (golden == nullptr) return GoldenVerdict::kMissing;
+  if (!(golden->spec == spec)) return GoldenVerdict::kOtherOperands;
+  return golden->sha256 == sha256 ? GoldenVerdict::kMatches : GoldenVerdict::kDiffers;
+}
+
+std::string compare_with_reference(const Contract& contract, const Operands& operands, ConstMatrix got,
+                                   ThreadPool& pool) {
+  std::vector<float> expected(static_cast<std::size_t>(got.rows * got.cols));  // [m, n]
+  const auto reference = reference_of(contract, pool)(operands.weight.view(), got.rows);
+  reference->run(operands.x_view(got.rows), operands.bias(), {expected.data(), got.rows, got.cols, got.cols});
+  const auto found = first_difference(got, {expected.data(), got.rows, got.cols, got.cols});
+  return found ? "against the reference, " + found->description()
+               : "the reference gives the same bits, so it is the golden digest that is wrong";
+}
+
+std::string explain_verdict(GoldenVerdict verdict, const GoldenCase* golden, const std::string& sha256) {
+  switch (verdict) {
+    case GoldenVerdict::kMatches: return "";
+    case GoldenVerdict::kMissing: return "there is no golden digest for it";
+    case GoldenVerdict::kOtherOperands: return "the golden digest is for another shape, weight type, bias or seed";
+    case GoldenVerdict::kDiffers: return fmt::format("digest {}, golden {}", sha256, golden->sha256);
+  }
+  return "";
+}
+
+}  // namespace
+
+CaseResult probe_case(const Contract& contract, const Golden& golden, const PrepareLinear& prepare,
+                      const ProbeCase& spec, bool explain, ThreadPool& pool) {
+  const auto start = std::chrono::steady_clock::now();
+  const Operands operands = make_operands(spec, pool);
+  std::vector<float> y(static_cast<std::size_t>(spec.m * spec.n));  // [m, n]
+  const auto layer = prepare(operands.weight.view(), spec.m);
+  layer->run(operands.x_view(spec.m), operands.bias(), {y.data(), spec.m, spec.n, spec.n});
+  const ConstMatrix got{y.data(), spec.m, spec.n, spec.n};
+  CaseResult result{.spec = spec,
+                    .sha256 = sha256_hex(got),
+                    .implementation = layer->implementation(),
+                    .verdict = GoldenVerdict::kMissing,
+                    .explanation = {},
+                    .seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()};
+  const GoldenCase* known = golden.find(spec.name);
+  result.verdict = judge(known, spec, result.sha256);
+  result.explanation = explain_verdict(result.verdict, known, result.sha256);
+  if (explain && result.verdict == GoldenVerdict::kDiffers && spec.multiply_adds() <= kReferenceLimit)
+    result.explanation += "; " + compare_with_reference(contract, operands, got, pool);
+  return result;
+}
+
+ProbeReport run_probe(const Contract& contract, const Golden& golden, const PrepareLinear& prepare,
+                      const ProbeOptions& options, ThreadPool& pool, const ProbeObserver& observer) {
+  require(golden.contract == contract.linear_contract, "the golden digests are of contract '{}', the probe runs '{}'",
+          golden.contract, contract.linear_contract);
+  const std::size_t steps = options.cases.size() + 3;  // and row invariance in three weight types
+  std::size_t step = 0;
+  const auto start = [&](const std::string& name) {
+    ++step;
+    if (observer.on_start) observer.on_start(step, steps, name);
+  };
+  ProbeReport report;
+  bool explain = options.explain;
+  for (const ProbeCase& spec : options.cases) {
+    start(spec.name);
+    report.cases.push_back(probe_case(contract, golden, prepare, spec, explain, pool));
+    if (report.cases.back().verdict != GoldenVerdict::kMatches) explain = false;  // the first one is enough
+    if (observer.on_result) observer.on_result(report.cases.back());
+  }
+  report.row_difference = probe_rows(prepare, options.largest_batch, pool, [&](DType weights) {
+    start(fmt::format("row invariance {}", dtype_name(weights)));
+  });
+  return report;
+}
+
+bool ProbeReport::matches_golden() const {
+  return std::all_of(cases.begin(), cases.end(),
+                     [](const CaseResult& result) { return result.verdict == GoldenVerdict::kMatches; });
+}
+
+std::string ProbeReport::implementation() const {
+  invariant(!cases.empty(), "a probe without cases");
+  for (const CaseResult& result : cases)
+    if (result.implementation != cases[0].implementation)
+      fail(ErrorCode::kInternal, "internal error: {} ran on {}, {} on {}", cases[0].spec.name, cases[0].implementation,
+           result.spec.name, result.implementation);
+  return cases[0].implementation;
+}
+
+std::string ProbeReport::first_failure() const {
+  for (const CaseResult& result : cases)
+    if (result.verdict != GoldenVerdict::kMatches)
+      return fmt::format("{} does not match: {}", result.spec.name, result.explanation);
+  return row_difference ? "a row depends on its batch: " + row_difference->description() : "";
+}
+
+}  // namespace reprofuse::study

@@ -1,0 +1,33 @@
+// Owned memory on a CUDA device.
+#pragma once
+
+#include <cstddef>
+#include <utility>
+
+#include "kernels/cuda/runtime/backend.hpp"
+
+namespace reprofuse::study {
+
+class DeviceBuffer {
+ public:
+  DeviceBuffer() = default;
+  DeviceBuffer(int ordinal, std::size_t bytes) : data_(cuda::allocate(ordinal, bytes)) {}
+  ~DeviceBuffer() {
+    if (data_ != nullptr) cuda::release(data_);
+  }
+  DeviceBuffer(DeviceBuffer&& other) noexcept : data_(std::exchange(other.data_, nullptr)) {}
+  DeviceBuffer& operator=(DeviceBuffer&& other) noexcept {
+    std::swap(data_, other.data_);
+    return *this;
+  }
+
+  template <typename T>
+  T* as() const {
+    return static_cast<T*>(data_);
+  }
+
+ private:
+  void* data_ = nullptr;
+};
+
+}  // namespace reprofuse::study

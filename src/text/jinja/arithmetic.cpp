@@ -1,0 +1,146 @@
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/check.hpp"
+#include "text/jinja/operators.hpp"
+
+namespace reprofuse::text::jinja {
+namespace {
+
+std::string_view symbol(BinaryOperator operation) {
+  static constexpr std::string_view kSymbols[] = {"+", "-", "*", "/", "//", "%", "**"};
+  return kSymbols[static_cast<std::size_t>(operation)];
+}
+
+std::int64_t power(std::int64_t base, std::int64_t exponent) {
+  if (exponent < 0) template_error("'**': a negative exponent is not supported");
+  if (base >= -1 && base <= 1) return exponent == 0 || (base == -1 && exponent % 2 == 0) ? 1 : base;
+  std::int64_t result = 1;
+  for (; exponent > 0; --exponent) {  // the 64th round at the latest overflows
+    if (__builtin_mul_overflow(result, base, &result)) template_error("'**': the result does not fit 64 bits");
+  }
+  return result;
+}
+
+// Python rounds the quotient down, and gives the remainder the sign of the divisor.
+Value divide_down(BinaryOperator operation, std::int64_t a, std::int64_t b) {
+  if (b == -1) {  // INT64_MIN / -1 overflows
+    if (operation == BinaryOperator::kModulo) return Value(std::int64_t{0});
+    return negate(Value(a));
+  }
+  const std::int64_t remainder = a % b;
+  const bool adjust = remainder != 0 && (remainder < 0) != (b < 0);
+  if (operation == BinaryOperator::kModulo) return Value(adjust ? remainder + b : remainder);
+  return Value(a / b - (adjust ? 1 : 0));
+}
+
+Value integer_arithmetic(BinaryOperator operation, std::int64_t a, std::int64_t b) {
+  std::int64_t result = 0;
+  bool overflow = false;
+  switch (operation) {
+    case BinaryOperator::kAdd: overflow = __builtin_add_overflow(a, b, &result); break;
+    case BinaryOperator::kSubtract: overflow = __builtin_sub_overflow(a, b, &result); break;
+    case BinaryOperator::kMultiply: overflow = __builtin_mul_overflow(a, b, &result); break;
+    case BinaryOperator::kPower: result = power(a, b); break;
+    case BinaryOperator::kDivide: {
+      // Python's quotient of large integers is rounded once; two conversions and a division would round three times.
+      constexpr std::int64_t kExact = std::int64_t{1} << 53;
+      if (std::max(a, b) > kExact || std::min(a, b) < -kExact) template_error("'/': the integers are too large");
+      return Value(static_cast<double>(a) / static_cast<double>(b));
+    }
+    case BinaryOperator::kFloorDivide:
+    case BinaryOperator::kModulo: return divide_down(operation, a, b);
+  }
+  if (overflow) template_error("'{}': the result does not fit 64 bits", symbol(operation));
+  return Value(result);
+}
+
+Value float_arithmetic(BinaryOperator operation, double a, double b) {
+  double result = 0;
+  switch (operation) {
+    case BinaryOperator::kAdd: result = a + b; break;
+    case BinaryOperator::kSubtract: result = a - b; break;
+    case BinaryOperator::kMultiply: result = a * b; break;
+    case BinaryOperator::kDivide: result = a / b; break;
+    // Python's rules for their last bits and signs are intricate, and pow() is rounded differently by every libm.
+    case BinaryOperator::kFloorDivide:
+    case BinaryOperator::kModulo:
+    case BinaryOperator::kPower: template_error("'{}' of floats is not supported", symbol(operation));
+  }
+  if (!std::isfinite(result)) template_error("'{}': the result is not finite", symbol(operation));
+  return Value(result);
+}
+
+Value repeat(const std::string& text, std::int64_t count, Budget& budget) {
+  const auto times = static_cast<std::uint64_t>(std::max<std::int64_t>(count, 0));
+  if (const auto bytes = checked_product(text.size(), times)) {
+    budget.spend_bytes(static_cast<std::uint64_t>(*bytes));
+  } else {
+    template_error("'*': the string is too long");
+  }
+  std::string result;
+  result.reserve(text.size() * times);
+  for (std::uint64_t i = 0; i < times && !text.empty(); ++i) result += text;
+  return Value(std::move(result));
+}
+
+Value add_sequences(const Sequence& a, const Sequence& b, Budget& budget) {
+  if (a.kind != b.kind || a.kind == SequenceKind::kView || a.kind == SequenceKind::kIterator) {
+    template_error("'+': only two lists or two tuples can be joined");
+  }
+  budget.spend_bytes((a.items.size() + b.items.size()) * sizeof(Value));
+  std::vector<Value> items = a.items;
+  items.insert(items.end(), b.items.begin(), b.items.end());
+  return Value::sequence(std::move(items), a.kind);
+}
+
+std::optional<double> as_float(const Value& value) {
+  if (const auto* integer = value.get_if<std::int64_t>()) return static_cast<double>(*integer);
+  if (const auto* number = value.get_if<double>()) return *number;
+  return std::nullopt;
+}
+
+}  // namespace
+
+Value arithmetic(BinaryOperator operation, const Value& a, const Value& b, Budget& budget) {
+  const std::string user = fmt::format("'{}'", symbol(operation));
+  require_defined(a, user);
+  require_defined(b, user);
+  const std::string* text = a.string();
+  const auto* left = a.get_if<std::int64_t>();
+  const auto* right = b.get_if<std::int64_t>();
+  if (operation == BinaryOperator::kAdd && text != nullptr && b.string() != nullptr) {
+    budget.spend_bytes(text->size() + b.string()->size());
+    return Value(*text + *b.string());
+  }
+  if (operation == BinaryOperator::kAdd && a.sequence() != nullptr && b.sequence() != nullptr) {
+    return add_sequences(*a.sequence(), *b.sequence(), budget);
+  }
+  if (operation == BinaryOperator::kMultiply && text != nullptr && right != nullptr)
+    return repeat(*text, *right, budget);
+  const auto x = as_float(a);
+  const auto y = as_float(b);
+  if (!x || !y) template_error("{}: not defined for values of type {} and {}", user, a.type_name(), b.type_name());
+  const bool divides = operation == BinaryOperator::kDivide || operation == BinaryOperator::kFloorDivide ||
+                       operation == BinaryOperator::kModulo;
+  if (divides && *y == 0) template_error("{}: division by zero", user);
+  return left != nullptr && right != nullptr ? integer_arithmetic(operation, *left, *right)
+                                             : float_arithmetic(operation, *x, *y);
+}
+
+Value negate(const Value& value) {
+  require_defined(value, "'-'");
+  if (const auto* integer = value.get_if<std::int64_t>()) {
+    std::int64_t result = 0;
+    if (__builtin_sub_overflow(std::int64_t{0}, *integer, &result))
+      template_error("'-': the result does not fit 64 bits");
+    return Value(result);
+  }
+  if (const auto* number = value.get_if<double>()) return Value(-*number);
+  template_error("'-': not defined for a value of type {}", value.type_name());
+}
+
+}  // namespace reprofuse::text::jinja

@@ -1,0 +1,108 @@
+// Jinja2's grammar of expressions. In jinja_expression_parser.cpp the operators, in jinja_primary_parser.cpp what they
+// are applied to.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "text/jinja/ast.hpp"
+#include "text/jinja/token_stream.hpp"
+
+namespace reprofuse::text::jinja {
+
+inline int height_of(const ExpressionPtr& expression) {
+  return expression ? expression->height : 0;
+}
+
+inline int height_of(const ExpressionList& list) {
+  int height = 0;
+  for (const ExpressionPtr& item : list) height = std::max(height, height_of(item));
+  return height;
+}
+
+template <typename First>
+int height_of(const std::vector<std::pair<First, ExpressionPtr>>& pairs) {
+  int height = 0;
+  for (const auto& [first, second] : pairs) {
+    height = std::max(height, height_of(second));
+    if constexpr (std::is_same_v<First, ExpressionPtr>) height = std::max(height, height_of(first));
+  }
+  return height;
+}
+
+inline int height_of(const CallArguments& arguments) {
+  return std::max(height_of(arguments.positional), height_of(arguments.named));
+}
+
+// The height of a node above these.
+template <typename... Children>
+int above(const Children&... children) {
+  return 1 + std::max({height_of(children)...});
+}
+
+// The private functions stand from the loosest binding to the tightest.
+class ExpressionParser {
+ public:
+  explicit ExpressionParser(TokenStream& tokens) : tokens_(tokens) {}
+
+  ExpressionPtr parse();                            // with `if` and `else`
+  ExpressionPtr parse_tuple();                      // "a, b" is a tuple without parentheses
+  ExpressionPtr parse_without_if();                 // as in `for x in ... if ...`
+  ExpressionPtr parse_filter(ExpressionPtr input);  // at the name
+
+ private:
+  class Level {  // bounds the recursion of the parser itself
+   public:
+    explicit Level(ExpressionParser& parser) : parser_(parser) {
+      parser_.check_depth(parser_.tokens_.line(), ++parser_.depth_);
+    }
+    ~Level() { --parser_.depth_; }
+    Level(const Level&) = delete;
+    Level& operator=(const Level&) = delete;
+
+   private:
+    ExpressionParser& parser_;
+  };
+
+  ExpressionPtr parse_tuple_of(ExpressionPtr (ExpressionParser::*parse_item)());
+  ExpressionPtr parse_or();
+  ExpressionPtr parse_and();
+  ExpressionPtr parse_not();
+  ExpressionPtr parse_comparison();
+  bool take_comparator(Comparator& comparator);
+  ExpressionPtr parse_sum();
+  ExpressionPtr parse_concatenation();
+  ExpressionPtr parse_product();
+  ExpressionPtr parse_power();
+  ExpressionPtr parse_unary(bool with_filters);
+  ExpressionPtr parse_primary();
+  ExpressionPtr parse_name();
+  ExpressionPtr parse_list();
+  ExpressionPtr parse_mapping();
+  ExpressionPtr parse_postfix(ExpressionPtr object);
+  ExpressionPtr parse_attribute(ExpressionPtr object);
+  ExpressionPtr parse_subscript(ExpressionPtr object);
+  ExpressionPtr parse_call(ExpressionPtr callee);
+  ExpressionPtr parse_filters_and_tests(ExpressionPtr operand);
+  ExpressionPtr parse_test(ExpressionPtr operand);
+  CallArguments parse_arguments();
+
+  static void check_depth(int line, int depth) {
+    if (depth <= Limits::kSyntaxDepth) return;
+    template_error_at(line, "the expression is nested more than {} levels deep", Limits::kSyntaxDepth);
+  }
+
+  template <typename Node>
+  static ExpressionPtr make(int line, int height, Node node) {
+    check_depth(line, height);
+    return std::make_unique<const Expression>(Expression{line, height, std::move(node)});
+  }
+
+  TokenStream& tokens_;
+  int depth_ = 0;
+};
+
+}  // namespace reprofuse::text::jinja

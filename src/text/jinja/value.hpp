@@ -1,0 +1,123 @@
+// What a template computes with: Python's values as Jinja2 sees them. Immutable, except for namespaces.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "text/jinja/limits.hpp"
+
+namespace reprofuse::text::jinja {
+
+class Value;
+struct Macro;     // a syntax tree's, jinja_ast.hpp
+struct Function;  // a built-in one, jinja_functions.hpp
+
+using String = std::shared_ptr<const std::string>;  // always valid UTF-8
+
+struct Undefined {
+  String name;  // as written in the template, for the error when it is used
+};
+struct None {};
+
+// Python has several kinds of sequence, and templates can tell them apart.
+enum class SequenceKind {
+  kList,
+  kTuple,
+  kView,      // dict.items(), range(): can be walked and counted, but neither indexed nor written as JSON
+  kIterator,  // from map, selectattr and the like: can be walked once, and has no length and no truth value
+};
+
+struct Sequence {
+  std::vector<Value> items;
+  SequenceKind kind = SequenceKind::kList;
+  int height = 1;               // containers inside one another, itself included
+  mutable bool walked = false;  // of an iterator, which can be walked once
+};
+
+using MappingItems = std::vector<std::pair<std::string, Value>>;
+
+struct Mapping {
+  explicit Mapping(MappingItems given);  // of two equal keys, the first gives the place and the second the value
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+  const Value* find(std::string_view key) const;
+
+  MappingItems items;
+  int height = 1;
+
+ private:
+  std::map<std::string_view, std::size_t> places_;  // views of the keys in `items`
+};
+
+// Owned by the rendering, not by the values that refer to it: a namespace may contain itself.
+struct Namespace {
+  std::map<std::string, Value, std::less<>> attributes;
+};
+
+struct Loop {
+  std::shared_ptr<const Sequence> items;
+  std::size_t index = 0;
+};
+
+struct Callable {
+  const Macro* macro = nullptr;  // one of the two
+  const Function* function = nullptr;
+};
+
+class Value {
+ public:
+  using Storage = std::variant<Undefined, None, bool, std::int64_t, double, String, std::shared_ptr<const Sequence>,
+                               std::shared_ptr<const Mapping>, Namespace*, std::shared_ptr<const Loop>, Callable>;
+
+  Value() : storage_(None{}) {}
+  Value(bool value) : storage_(value) {}
+  Value(std::int64_t value) : storage_(value) {}
+  Value(double value) : storage_(value) {}
+  Value(std::string value) : storage_(std::make_shared<const std::string>(std::move(value))) {}
+  Value(String value) : storage_(std::move(value)) {}
+  Value(Namespace* value) : storage_(value) {}
+  Value(std::shared_ptr<const Loop> value) : storage_(std::move(value)) {}
+  Value(Callable value) : storage_(value) {}
+  Value(const char*) = delete;  // would be a bool
+  static Value undefined(std::string name);
+  // These two measure the height of what they are given, and refuse what is too deep.
+  static Value sequence(std::vector<Value> items, SequenceKind kind = SequenceKind::kList);
+  static Value mapping(MappingItems items);
+
+  template <typename T>
+  const T* get_if() const {
+    return std::get_if<T>(&storage_);
+  }
+  bool is_undefined() const { return std::holds_alternative<Undefined>(storage_); }
+  bool is_none() const { return std::holds_alternative<None>(storage_); }
+  const std::string* string() const;
+  const Sequence* sequence() const;
+  const Mapping* mapping() const;
+  std::shared_ptr<const Sequence> shared_sequence() const;
+
+  bool truthy() const;
+  std::string_view type_name() const;  // for messages
+
+ private:
+  Storage storage_;
+};
+
+// Values that are not there, or of the wrong type, end the rendering: `user` says what wanted them.
+void require_defined(const Value& value, std::string_view user);
+const std::string& require_string(const Value& value, std::string_view user);
+std::int64_t require_integer(const Value& value, std::string_view user);
+
+// The items a `for` would see: of a list, the keys of a mapping, the characters of a string. Uses up an iterator.
+std::vector<Value> walk(const Value& value, std::string_view user, Budget& budget);
+
+Value from_json(const nlohmann::ordered_json& json, std::string_view place);
+
+}  // namespace reprofuse::text::jinja

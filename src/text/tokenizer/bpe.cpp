@@ -1,0 +1,111 @@
+#include "text/tokenizer/bpe.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/check.hpp"
+#include "text/tokenizer/bpe_alphabet.hpp"
+
+namespace reprofuse::text {
+namespace {
+
+// Fails where a setting of the model would change what encoding means in a way that is not implemented.
+void require_byte_level_settings(const JsonNode& model) {
+  model.require_type("BPE");
+  model.require_keys_among({"type", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix",
+                            "fuse_unk", "byte_fallback", "ignore_merges", "vocab", "merges"});
+  if (const auto dropout = model.find("dropout"); dropout && dropout->value() != 0) {
+    dropout->reject("is not supported: encoding must not be random");
+  }
+  for (const char* affix : {"continuing_subword_prefix", "end_of_word_suffix"}) {
+    if (const auto found = model.find(affix); found && !found->string().empty()) found->reject("is not supported");
+  }
+  model.boolean_or("fuse_unk", false);  // without meaning where no token is unknown
+  if (model.boolean_or("byte_fallback", false)) model.node("byte_fallback").reject("is not supported; only false is");
+}
+
+}  // namespace
+
+Bpe::Bpe(const JsonNode& model) : file_(model.file()) {
+  require_byte_level_settings(model);
+  whole_pieces_first_ = model.boolean_or("ignore_merges", false);
+  read_vocabulary(model.node("vocab"));
+  const bool every_byte_known = std::find(byte_ids_.begin(), byte_ids_.end(), -1) == byte_ids_.end();
+  if (const auto unknown = model.find("unk_token"); unknown && !every_byte_known) {
+    unknown->reject("is not supported where model.vocab lacks a byte");
+  }
+  read_merges(model.node("merges"));
+}
+
+void Bpe::read_vocabulary(const JsonNode& vocab) {
+  if (!vocab.value().is_object()) vocab.reject("must be an object");
+  vocabulary_.reserve(vocab.value().size());
+  for (const auto& [spelling, id] : vocab.value().items()) {
+    if (spelling.empty()) vocab.reject("has a token without characters");
+    vocabulary_.emplace(spelling, JsonNode(id, file_, "model.vocab " + spelling).token_id());
+  }
+  for (int byte = 0; byte < 256; ++byte) {
+    const char character = static_cast<char>(byte);
+    const auto found = vocabulary_.find(spell_bytes({&character, 1}));
+    byte_ids_[byte] = found == vocabulary_.end() ? -1 : found->second;
+  }
+}
+
+void Bpe::read_merges(const JsonNode& merges) {
+  const nlohmann::json& list = merges.value();
+  if (!list.is_array()) merges.reject("must be an array");
+  merges_.reserve(list.size());
+  for (std::uint32_t rank = 0; rank < list.size(); ++rank) {
+    const nlohmann::json& merge = list[rank];
+    const auto reject = [&](std::string_view why) {
+      JsonNode(merge, file_, fmt::format("model.merges[{}]", rank)).reject(why);
+    };
+    if (merge.is_string()) {
+      const std::string_view pair = merge.get_ref<const std::string&>();
+      const std::size_t space = pair.find(' ');
+      if (space == pair.npos || pair.find(' ', space + 1) != pair.npos) reject("must be two tokens and one space");
+      add_merge(pair.substr(0, space), pair.substr(space + 1), rank, merges);
+    } else if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string()) {
+      add_merge(merge[0].get_ref<const std::string&>(), merge[1].get_ref<const std::string&>(), rank, merges);
+    } else {
+      reject("must be a string or a pair of strings");
+    }
+  }
+}
+
+void Bpe::add_merge(std::string_view left, std::string_view right, std::uint32_t rank, const JsonNode& merges) {
+  const std::int32_t left_id = id_of_merge_part(left, rank, merges);
+  const std::int32_t right_id = id_of_merge_part(right, rank, merges);
+  const std::int32_t merged_id = id_of_merge_part(std::string(left) + std::string(right), rank, merges);
+  merges_.add(left_id, right_id, {rank, merged_id});
+}
+
+std::int32_t Bpe::id_of_merge_part(std::string_view spelling, std::uint32_t rank, const JsonNode& merges) const {
+  const auto found = vocabulary_.find(spelling);
+  if (found == vocabulary_.end()) {
+    merges.reject(fmt::format("makes use of '{}' at [{}], which is not in model.vocab", spelling, rank));
+  }
+  return found->second;
+}
+
+void Bpe::encode(std::string_view piece, std::vector<std::int32_t>& ids) const {
+  if (whole_pieces_first_) {
+    if (const auto whole = vocabulary_.find(spell_bytes(piece)); whole != vocabulary_.end()) {
+      ids.push_back(whole->second);
+      return;
+    }
+  }
+  require(piece.size() < std::numeric_limits<std::int32_t>::max(), "a piece of text of {} bytes is too long to encode",
+          piece.size());
+  std::vector<std::int32_t> tokens;
+  tokens.reserve(piece.size());
+  for (const char character : piece) {
+    const auto byte = static_cast<unsigned char>(character);
+    require(byte_ids_[byte] >= 0, "{}: the text has the byte 0x{:02x}, for which model.vocab has no token", file_,
+            byte);
+    tokens.push_back(byte_ids_[byte]);
+  }
+  append_merged(tokens, merges_, ids);
+}
+
+}  // namespace reprofuse::text

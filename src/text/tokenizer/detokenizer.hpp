@@ -1,0 +1,31 @@
+// Tokens to text while they come.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "text/tokenizer/tokenizer.hpp"
+
+namespace reprofuse::text {
+
+// Gives the text of tokens as soon as it is certain, and never part of a character: what push() and flush() return,
+// joined, is Tokenizer::decode() of all the tokens, U+FFFD for U+FFFD.
+class StreamDetokenizer {
+ public:
+  explicit StreamDetokenizer(Tokenizer tokenizer, bool skip_special_tokens = true)
+      : tokenizer_(std::move(tokenizer)), skip_special_tokens_(skip_special_tokens) {}
+
+  // The text that this token completes: well-formed UTF-8, perhaps empty. Models pad their vocabularies, so an id may
+  // have no token: it stands for no text.
+  std::string push(std::int32_t id);
+
+  // U+FFFD when the last character was never finished, else nothing. The next push() starts a new text.
+  std::string flush();
+
+ private:
+  Tokenizer tokenizer_;
+  bool skip_special_tokens_;
+  std::string pending_;  // the start of a character: at most three bytes
+};
+
+}  // namespace reprofuse::text

@@ -1,0 +1,115 @@
+#include "text/tokenizer/tokenizer.hpp"
+
+#include <fstream>
+#include <system_error>
+
+#include "base/check.hpp"
+#include "text/tokenizer/tokenizer_parts.hpp"
+#include "text/tokenizer/unicode.hpp"
+
+namespace reprofuse::text {
+namespace {
+
+// Text in which no added token of the first kind stands.
+void encode_between(const TokenizerParts& parts, std::string_view text, std::vector<std::int32_t>& ids) {
+  const std::string normalized = parts.normalize_nfc ? normalize_nfc(text) : std::string(text);
+  for (const Segment& segment : parts.normalized.split(normalized)) {
+    if (segment.id) {
+      ids.push_back(*segment.id);
+      continue;
+    }
+    const Pieces pieces = parts.pre_tokenizer.split(segment.text);
+    std::size_t begin = 0;
+    for (const std::size_t end : pieces.ends) {
+      parts.bpe.encode(std::string_view(pieces.text).substr(begin, end - begin), ids);
+      begin = end;
+    }
+  }
+}
+
+bool has_token_in(const TokenizerParts& parts, std::int32_t id) {
+  return id >= 0 && static_cast<std::size_t>(id) < parts.tokens.size() && !parts.tokens[id].bytes.empty();
+}
+
+const Token& token_of(const TokenizerParts& parts, std::int32_t id) {
+  require(has_token_in(parts, id), "{}: no token has the id {}", parts.name, id);
+  return parts.tokens[id];
+}
+
+}  // namespace
+
+Tokenizer::Tokenizer(std::shared_ptr<const TokenizerParts> parts) : parts_(std::move(parts)) {}
+
+Tokenizer Tokenizer::from_json(std::string_view json, const std::string& name) {
+  return Tokenizer(std::make_shared<const TokenizerParts>(read_tokenizer(json, name)));
+}
+
+Tokenizer Tokenizer::load(const std::filesystem::path& tokenizer_json) {
+  const std::string name = tokenizer_json.string();
+  std::error_code error;
+  require(std::filesystem::exists(tokenizer_json, error), "{}: there is no such file", name);
+  require(std::filesystem::is_regular_file(tokenizer_json, error), "{}: is not a regular file", name);
+  std::string json(std::filesystem::file_size(tokenizer_json, error), '\0');
+  std::ifstream file(tokenizer_json, std::ios::binary);
+  file.read(json.data(), static_cast<std::streamsize>(json.size()));
+  require(!error && file.good(), "{}: cannot be read", name);
+  return from_json(json, name);
+}
+
+bool Tokenizer::has_token(std::int32_t id) const {
+  return has_token_in(*parts_, id);
+}
+
+std::vector<std::int32_t> Tokenizer::encode(std::string_view utf8, bool add_special_tokens) const {
+  const auto invalid = find_invalid_utf8(utf8);
+  require(!invalid, "the text is not well-formed UTF-8 at byte {} of {}", invalid.value_or(0), utf8.size());
+  std::vector<std::int32_t> ids;
+  if (add_special_tokens) ids = parts_->before;
+  for (const Segment& segment : parts_->verbatim.split(utf8)) {
+    if (segment.id) {
+      ids.push_back(*segment.id);
+    } else {
+      encode_between(*parts_, segment.text, ids);
+    }
+  }
+  if (add_special_tokens) ids.insert(ids.end(), parts_->after.begin(), parts_->after.end());
+  return ids;
+}
+
+std::string Tokenizer::decode(std::span<const std::int32_t> ids, bool skip_special_tokens) const {
+  std::string bytes;
+  for (const std::int32_t id : ids) {
+    const Token& token = token_of(*parts_, id);
+    if (!token.special || !skip_special_tokens) bytes += token.bytes;
+  }
+  return utf8_replacing(bytes);
+}
+
+std::size_t Tokenizer::vocab_size() const {
+  return parts_->tokens.size();
+}
+
+std::size_t Tokenizer::longest_token_bytes() const {
+  return parts_->longest_token_bytes;
+}
+
+std::optional<std::int32_t> Tokenizer::token_id(std::string_view spelling) const {
+  for (const Vocabulary* vocabulary : {&parts_->added_ids, &parts_->bpe.vocabulary()}) {
+    if (const auto found = vocabulary->find(spelling); found != vocabulary->end()) return found->second;
+  }
+  return std::nullopt;
+}
+
+const std::string& Tokenizer::token_bytes(std::int32_t id) const {
+  return token_of(*parts_, id).bytes;
+}
+
+bool Tokenizer::is_special(std::int32_t id) const {
+  return token_of(*parts_, id).special;
+}
+
+bool Tokenizer::has_template() const {
+  return parts_->has_template;
+}
+
+}  // namespace reprofuse::text
