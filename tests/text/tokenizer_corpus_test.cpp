@@ -1,4 +1,4 @@
-// The tokenizer gives the ids, and the text, that @huggingface/transformers gives.
+// The tokenizer gives the ids, and the text, that @huggingface/tokenizers gives.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The strings on which the tokenizer is compared with @huggingface/transformers: the same ones on every machine.
+// The strings on which the tokenizer is compared with @huggingface/tokenizers: the same ones on every machine.
 import { made_up_words, meeting_characters, pick, random_numbers, sentences } from "./tokenizer_text.mjs";
 
 // Ranges of all planes, of characters that Unicode 14 knew (PCRE2 10.42 knows no later one) or that none knows.

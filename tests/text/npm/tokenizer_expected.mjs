@@ -1,5 +1,6 @@
-// Writes what @huggingface/transformers makes of the corpus: the ids of each string under each test vocabulary, and the
-// text of random ids. The vocabularies are those that tokenizer_train.mjs wrote to the same directory.
+// Writes what @huggingface/tokenizers, the tokenizers of transformers.js, makes of the corpus: the ids of each string under
+// each test vocabulary, and the text of random ids. The vocabularies are those that tokenizer_train.mjs wrote to the same
+// directory.
 //
 // Usage: node tokenizer_expected.mjs [--check] DIRECTORY     (--check compares with what is there, and writes nothing)
 import fs from "node:fs";
@@ -8,15 +9,15 @@ import { corpus } from "./tokenizer_corpus.mjs";
 import { random_numbers } from "./tokenizer_text.mjs";
 
 const STYLES = ["llama3", "qwen", "deepseek", "gpt2"];
-const VERSION = "4.3.1";
+const VERSION = "0.2.0";
 const SKIPPED = 77;
 
-async function load_transformers() {
+async function load_tokenizers() {
   try {
-    return await import("@huggingface/transformers");
+    return await import("@huggingface/tokenizers");
   } catch (error) {
     if (error.code !== "ERR_MODULE_NOT_FOUND") throw error;
-    console.log("skipped: @huggingface/transformers is not installed (npm ci --ignore-scripts in tests/text/npm)");
+    console.log("skipped: @huggingface/tokenizers is not installed (npm ci --ignore-scripts in tests/text/npm)");
     process.exit(SKIPPED);
   }
 }
@@ -48,12 +49,12 @@ function decode_cases(tokenizer, vocab_size, seed) {
 }
 
 async function expected(directory) {
-  const { PreTrainedTokenizer } = await load_transformers();
+  const { Tokenizer } = await load_tokenizers();
   const styles = STYLES;
   const read = (style) => JSON.parse(fs.readFileSync(path.join(directory, `tokenizer_${style}.json`), "utf8"));
   const documents = Object.fromEntries(styles.map((style) => [style, read(style)]));
-  const made = styles.map((style) => new PreTrainedTokenizer(documents[style], { clean_up_tokenization_spaces: false }));
-  const ids = (tokenizer, text, add_special_tokens) => tokenizer.encode(text, { add_special_tokens });
+  const made = styles.map((style) => new Tokenizer(documents[style], { clean_up_tokenization_spaces: false }));
+  const ids = (tokenizer, text, add_special_tokens) => tokenizer.encode(text, { add_special_tokens }).ids;
   const strings = corpus().map((text) => [
     text, ...styles.map((style, i) => (is_excluded(style, text) ? null : ids(made[i], text, false))),
   ]);
@@ -67,7 +68,7 @@ async function expected(directory) {
 function file_text({ styles, strings, with_special, decoded }) {
   const lines = (list) => `[\n${list.map((entry) => JSON.stringify(entry)).join(",\n")}\n]`;
   const reasons = excluded.map(({ styles: s, reason }) => `${s.join(", ")}: ${reason}`);
-  return `{"made_with": "@huggingface/transformers ${VERSION}",
+  return `{"made_with": "@huggingface/tokenizers ${VERSION}",
 "styles": ${JSON.stringify(styles)},
 "null_because": ${lines(reasons)},
 "strings": ${lines(strings)},
@@ -83,6 +84,6 @@ const text = file_text(await expected(directory));
 if (!check) {
   fs.writeFileSync(file, text);
 } else if (fs.readFileSync(file, "utf8") !== text) {
-  console.error(`${file} is not what @huggingface/transformers ${VERSION} makes of the corpus`);
+  console.error(`${file} is not what @huggingface/tokenizers ${VERSION} makes of the corpus`);
   process.exitCode = 1;
 }
