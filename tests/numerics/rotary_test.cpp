@@ -5,7 +5,6 @@
 #include <cmath>
 #include <numbers>
 
-#include "base/sha256.hpp"
 #include "reprofuse/error.hpp"
 
 namespace reprofuse {
@@ -122,23 +121,6 @@ TEST(Rotary, TableIsTheRoundedCosineOfTheRoundedAngle) {
       EXPECT_EQ(tables.cos[position * 3 + i], static_cast<float>(1.5 * std::cos(static_cast<double>(angle))));
       EXPECT_EQ(tables.sin[position * 3 + i], static_cast<float>(1.5 * std::sin(static_cast<double>(angle))));
     }
-}
-
-std::string digest(const RotaryTables& tables) {
-  std::vector<float> both = tables.cos;
-  both.insert(both.end(), tables.sin.begin(), tables.sin.end());
-  return sha256_hex({both.data(), 2 * tables.positions(), tables.width(), tables.width()});
-}
-
-TEST(Rotary, BitsAreTheCommittedOnes) {
-  EXPECT_EQ(digest(make_rotary_tables({}, 64, 4096)),
-            "1659c515d59df265fa7e4e101ac588e19384a0b28c320e6e6b1d8918dd984518");
-  EXPECT_EQ(digest(make_rotary_tables(linear(4.0), 80, 2048)),
-            "d05835c0369950538ab056469aea17232725cbe4d0235fb4323256e0b2b9442a");
-  EXPECT_EQ(digest(make_rotary_tables(llama3(), 128, 4096)),
-            "6a82d0358ee2f4f726ed2671475735d5a5525c5435f9b2407ee545a80c3a87d0");
-  EXPECT_EQ(digest(make_rotary_tables(yarn(), 128, 4096)),
-            "3316b9eaf7342df35bbc8b2b3883ddfa1ca5ca4fe7c76fc3ab289cbfa5908c10");
 }
 
 TEST(Rotary, RowsDoNotDependOnHowTheTableGrew) {
