@@ -137,20 +137,21 @@ void run_generate_command(const GenerateArguments& arguments) {
 }
 
 void add_sampling_options(CLI::App& command, GenerateArguments& arguments) {
-  command.add_option("--temperature", arguments.temperature, "0 takes the most likely token")
+  add_real_option(command, "--temperature", arguments.temperature, "0 takes the most likely token")
       ->check(real_number(0, FLT_MAX))
       ->type_name("T");
   add_seed_option(command, arguments.seed, "Of the random numbers");
   command.add_option("--top-k", arguments.top_k, "Only the K most likely tokens; 0: all")
       ->check(whole_number<int>(0, INT32_MAX))
       ->type_name("K");
-  command.add_option("--top-p", arguments.top_p, "Only the likeliest tokens that make up this part")
+  add_real_option(command, "--top-p", arguments.top_p, "Only the likeliest tokens that make up this part")
       ->check(real_number(0, 1))
       ->type_name("P");
-  command.add_option("--min-p", arguments.min_p, "Only tokens this likely, relative to the likeliest")
+  add_real_option(command, "--min-p", arguments.min_p, "Only tokens this likely, relative to the likeliest")
       ->check(real_number(0, 1))
       ->type_name("P");
-  command.add_option("--repetition-penalty", arguments.repetition_penalty, "Above 1: against tokens already there")
+  add_real_option(command, "--repetition-penalty", arguments.repetition_penalty,
+                  "Above 1: against tokens already there")
       ->check(real_number(FLT_MIN, FLT_MAX))
       ->type_name("R");
   command.footer(

@@ -9,6 +9,7 @@
 #include <charconv>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -57,6 +58,18 @@ CLI::Validator one_of(const std::vector<Text>& names) {
 
 inline CLI::Validator one_of(std::initializer_list<std::string_view> names) {
   return one_of(std::vector<std::string_view>(names));
+}
+
+// A binary32 setting, as the server reads one: the nearest binary64 number, rounded to binary32. CLI11's own way is by
+// long double, whose width differs between machines.
+inline CLI::Option* add_real_option(CLI::App& command, const std::string& name, std::optional<float>& value,
+                                    const std::string& about) {
+  const auto read = [&value](const std::string& text) {
+    double nearest = 0;
+    std::from_chars(text.data(), text.data() + text.size(), nearest);
+    value = static_cast<float>(nearest);
+  };
+  return command.add_option_function<std::string>(name, read, about);
 }
 
 // --seed, as the server reads one: any 64 bits. A negative seed is the unsigned one with the same bits.

@@ -96,6 +96,18 @@ TEST_F(GenerateText, JsonHasALineForEachKeyAndListsOnTheirOwn) {
   EXPECT_EQ(lines, 2 + json.size() + json.at("sampling").size() + 1) << run.out;  // and the brackets
 }
 
+// Above the tie between 1 and the next binary32 number by less than binary64 can tell: that rounds to the tie, and the
+// tie to 1. One rounding, or one by long double on the way, would give the next number.
+TEST_F(GenerateText, DecimalSettingsBecomeBinary32ByWayOfBinary64) {
+  const auto temperature = [&](const std::string& text) {
+    const Finished run = reprofuse("generate --json --max-tokens 1 --temperature " + text + " --prompt-tokens 1");
+    return Json::parse(run.out).at("sampling").at("temperature").get<double>();
+  };
+  EXPECT_EQ(temperature("1.000000059604644785390625"), 1.0);
+  EXPECT_EQ(temperature("1.0000000596046450"), 1.0 + 0x1p-23) << "binary64 can tell this one";
+  EXPECT_EQ(temperature("0.8"), static_cast<double>(0.8F));
+}
+
 TEST_F(GenerateText, HowItIsComputedMovesNoBit) {
   for (const Isa isa : supported_isas()) {
     const std::string forced = " --isa " + std::string(isa_name(isa)) + " --threads 1 --prefill-chunk 7";
