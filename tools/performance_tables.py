@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Writes the tables of docs/performance.md from the measurements in docs/measurements.
+"""Writes the tables of docs/performance.md and docs/measurements/*.md from the measurements in docs/measurements.
 
 Usage: performance_tables.py            writes the tables
-       performance_tables.py --check    says where the document is not what the measurements say; exit status 1 if anywhere
-       performance_tables.py record NAME BENCH_JSON --commit COMMIT --command COMMAND [--date DATE]
+       performance_tables.py --check    says where documents are not what the measurements say; exit status 1 if anywhere
+       performance_tables.py record NAME BENCH_JSON --commit COMMIT --command COMMAND [--date DATE] [--integer-peak ...]
                                         keeps what `reprofuse bench linear --json`, `bench model` or `bench engine` wrote
 
-The document says where a table belongs, and what it shows of which measurement; what lies between is this tool's:
+A document says where a table belongs, and what it shows of which measurement; what lies between is this tool's:
 
     <!-- table NAME KIND [CONTRACT] -->
     <!-- end -->
@@ -31,10 +31,6 @@ DOCS = pathlib.Path(__file__).resolve().parent.parent / "docs"
 COLUMNS = 130  # where lines of text end
 SHOWN_DIFFERENCES = 20
 BASELINES = {"layercast": "LayerCast", "sgemm": "SGEMM", "bf16": "BF16"}  # in the order of their columns
-
-# What integer `wgmma` of an H200 reaches in a loop, and how many products of 8 bits a term of exact-1 takes.
-INT8_PEAK = 1940e12
-PRODUCTS_PER_TERM = 8
 
 
 class Unusable(Exception):
@@ -61,17 +57,17 @@ def baseline_header(run: Json) -> Lines:
     return [cell for name in baselines_of(run) for cell in (BASELINES[name], f"times {BASELINES[name]}")]
 
 
-def part_of_peak(row: Json) -> float:
-    """Of the FMA rate where that is the limit, of INT8 products under exact-1."""
+def part_of_peak(row: Json, integer_peak: Json) -> float:
+    """Of the FMA rate where that is the limit, else of the rate of integer products."""
     if row["fma_fraction"] is not None:
         return row["fma_fraction"]
-    operations = 2 * PRODUCTS_PER_TERM * row["m"] * row["n"] * row["k"]
-    return operations / row["linear"]["median_s"] / INT8_PEAK
+    operations = 2 * integer_peak["products_per_term"] * row["m"] * row["n"] * row["k"]
+    return operations / row["linear"]["median_s"] / integer_peak["operations_per_second"]
 
 
-def projection_row(row: Json, baselines: Lines) -> Lines:
+def projection_row(row: Json, baselines: Lines, integer_peak: Json) -> Lines:
     cells = [row["name"], f"{row['n']} x {row['k']}", str(row["m"]), f"{row['linear']['median_s'] * 1e6:.1f}",
-             f"{row['read_fraction']:.2f}", f"{part_of_peak(row):.2f}"]
+             f"{row['read_fraction']:.2f}", f"{part_of_peak(row, integer_peak):.2f}"]
     for name in baselines:
         cells += [f"{row[name]['median_s'] * 1e6:.1f}", f"{row[name + '_ratio']:.2f}"]
     return cells
@@ -80,9 +76,11 @@ def projection_row(row: Json, baselines: Lines) -> Lines:
 def projections(measurement: Json, contract: str) -> Lines:
     """Every projection at every M, in microseconds."""
     run = run_of(measurement["result"], contract)
-    peak = "of INT8 peak" if contract == "exact-1" else "of FMA peak"
+    is_integer = any(row["fma_fraction"] is None for row in run["rows"])
+    integer_peak = measurement["integer_peak"] if is_integer else {}
+    peak = "of INT8 peak" if is_integer else "of FMA peak"
     header = ["projection", "N x K", "M", "us", "of read bandwidth", peak, *baseline_header(run)]
-    return table(header, [projection_row(row, baselines_of(run)) for row in run["rows"]])
+    return table(header, [projection_row(row, baselines_of(run), integer_peak) for row in run["rows"]])
 
 
 def forward_row(row: Json, baselines: Lines, others: list[Json]) -> Lines:
@@ -164,18 +162,34 @@ def made_anew(block: re.Match[str], measurements: dict[str, Json]) -> str:
 
 
 def rewritten(text: str, measurements: dict[str, Json]) -> str:
-    """The document with every table made anew. Markers come in pairs, and every measurement is shown somewhere."""
+    """A document with every table made anew. Markers come in pairs."""
     blocks = list(BLOCK.finditer(text))
     if not text.count(BEGIN) == text.count(END) == len(blocks):
         raise Unusable(f"{text.count(BEGIN)} '{BEGIN}...' and {text.count(END)} '{END}' are not {len(blocks)} pairs")
-    hidden = measurements.keys() - {block[1] for block in blocks}
-    if hidden:
-        raise Unusable(f"no table shows {', '.join(sorted(hidden))}")
     return BLOCK.sub(lambda block: made_anew(block, measurements), text)
 
 
-def differences(old: str, new: str) -> Lines:
-    found = list(difflib.unified_diff(old.splitlines(), new.splitlines(), "document", "measurements", lineterm="", n=0))
+def rewritten_documents(docs: pathlib.Path) -> dict[pathlib.Path, str]:
+    """Every document with its tables made anew. Every measurement is shown somewhere."""
+    folder = docs / "measurements"
+    measurements = {file.stem: json.loads(file.read_text()) for file in sorted(folder.glob("*.json"))}
+    shown: set[str] = set()
+    texts = {}
+    for document in [docs / "performance.md", *sorted(folder.glob("*.md"))]:
+        old = document.read_text()
+        shown |= {block[1] for block in BLOCK.finditer(old)}
+        try:
+            texts[document] = rewritten(old, measurements)
+        except Unusable as error:
+            raise Unusable(f"{document}: {error}") from error
+    hidden = measurements.keys() - shown
+    if hidden:
+        raise Unusable(f"{docs}: no table shows {', '.join(sorted(hidden))}")
+    return texts
+
+
+def differences(name: str, old: str, new: str) -> Lines:
+    found = list(difflib.unified_diff(old.splitlines(), new.splitlines(), name, "measurements", lineterm="", n=0))
     left = len(found) - SHOWN_DIFFERENCES
     return found[:SHOWN_DIFFERENCES] + ([f"... and {left} lines more"] if left > 0 else [])
 
@@ -202,6 +216,9 @@ def one_row_per_line(value: Any, indent: str = "") -> str:
 def record(arguments: argparse.Namespace) -> None:
     measurement = {"date": arguments.date, "commit": arguments.commit, "command": arguments.command,
                    "result": json.loads(arguments.bench_json.read_text())}
+    if arguments.integer_peak:
+        rate, products = arguments.integer_peak
+        measurement = {"integer_peak": {"operations_per_second": rate, "products_per_term": int(products)}, **measurement}
     folder = arguments.docs / "measurements"
     folder.mkdir(exist_ok=True)
     (folder / f"{arguments.name}.json").write_text(one_row_per_line(measurement) + "\n")
@@ -216,6 +233,8 @@ def parse_arguments() -> argparse.Namespace:
     recorded.add_argument("bench_json", type=pathlib.Path)
     recorded.add_argument("--commit", required=True, help="what was measured")
     recorded.add_argument("--command", required=True, help="how it was measured, without --json and --plot")
+    recorded.add_argument("--integer-peak", nargs=2, type=float, metavar=("RATE", "PRODUCTS"),
+                          help="operations per second that integer products reach, and products per term of a contract")
     recorded.add_argument("--date", default=datetime.date.today().isoformat(), help="when (default: today)")
     return parser.parse_args()
 
@@ -225,18 +244,16 @@ def main() -> int:
     if arguments.action == "record":
         record(arguments)
         return 0
-    document = arguments.docs / "performance.md"
-    files = sorted((arguments.docs / "measurements").glob("*.json"))
-    old = document.read_text()
     try:
-        new = rewritten(old, {file.stem: json.loads(file.read_text()) for file in files})
+        texts = rewritten_documents(arguments.docs)
     except Unusable as error:
-        print(f"{document}: {error}", file=sys.stderr)
+        print(error, file=sys.stderr)
         return 1
     if not arguments.check:
-        document.write_text(new)
+        for document, text in texts.items():
+            document.write_text(text)
         return 0
-    found = differences(old, new)
+    found = [line for document, text in texts.items() for line in differences(document.name, document.read_text(), text)]
     print("\n".join(found) or "every table is what the measurements say")
     return 1 if found else 0
 

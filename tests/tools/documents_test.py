@@ -100,16 +100,19 @@ class Documents(unittest.TestCase):
     def test_relative_links_resolve(self) -> None:
         self.assertGreater(len(documents(ROOT)), 10)
         for document in documents(ROOT):
-            self.assertEqual(broken_links(document), [], document)
+            with self.subTest(document=document):
+                self.assertEqual(broken_links(document), [])
 
     def test_paths_exist(self) -> None:
         for document in documents(ROOT):
-            self.assertEqual(missing_paths(document, ROOT), [], document)
+            with self.subTest(document=document):
+                self.assertEqual(missing_paths(document, ROOT), [])
 
     def test_the_tool_knows_the_commands(self) -> None:
         tool = Tool(TOOL)
         for document in documents(ROOT):
-            self.assertEqual(unknown_commands(document, tool), [], document)
+            with self.subTest(document=document):
+                self.assertEqual(unknown_commands(document, tool), [])
         self.assertGreater(len(tool.helps), 5)
 
     def test_the_readme_shows_the_golden_answer(self) -> None:

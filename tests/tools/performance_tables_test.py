@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""docs/performance.md shows what docs/measurements says, tools/performance_tables.py sees where it does not, and its tables
-of small measurements are the ones written here by hand."""
+"""docs/performance.md and docs/measurements/*.md show what was measured, tools/performance_tables.py sees where they do not,
+and its tables of small measurements are the ones written here by hand."""
 import json
 import pathlib
 import re
@@ -85,7 +85,7 @@ class PerformanceTables(unittest.TestCase):
         bench_json = self.docs / "bench.json"
         bench_json.write_text(json.dumps(result))
         done = self.run_tool("record", name, bench_json, "--commit", "abc", "--date", "2026-01-02", "--command",
-                             f"reprofuse bench {name} --m 4")
+                             f"reprofuse bench {name} --m 4", *(["--integer-peak", "1940e12", "8"] if name == "linear" else []))
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def refused(self, text: str) -> str:
@@ -132,6 +132,30 @@ class PerformanceTables(unittest.TestCase):
         self.assertEqual(self.run_tool().returncode, 0)
         blocks = [f"Before.\n<!-- table {of} -->\n\n{made}\n\n<!-- end -->\nAfter.\n" for of, made in EXPECTED.items()]
         self.assertEqual(self.document.read_text(), "".join(blocks))
+
+    def test_pages_of_measurements_have_tables_too(self) -> None:
+        self.record("linear", LINEAR)
+        self.document.write_text("No table.\n")
+        page = self.docs / "measurements" / "page.md"
+        page.write_text("<!-- table linear source -->\nold\n<!-- end -->\n")
+        done = self.run_tool("--check")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("--- page.md", done.stdout)
+        self.assertEqual(self.run_tool().returncode, 0)
+        self.assertIn(EXPECTED["linear source"], page.read_text())
+        self.assertEqual(self.run_tool("--check").returncode, 0)
+        page.write_text("<!-- table linear forward exact-2 -->\n<!-- end -->\n")
+        self.assertIn("page.md: ", self.run_tool().stderr)
+
+    def test_a_part_of_the_integer_peak_needs_that_peak(self) -> None:
+        self.record("linear", LINEAR)
+        file = self.docs / "measurements" / "linear.json"
+        measurement = json.loads(file.read_text())
+        del measurement["integer_peak"]
+        file.write_text(json.dumps(measurement))
+        self.assertIn("integer_peak", self.refused("<!-- table linear projections exact-1 -->\n<!-- end -->\n"))
+        self.document.write_text("<!-- table linear projections fma-1 -->\n<!-- end -->\n")
+        self.assertEqual(self.run_tool().returncode, 0)
 
     def test_what_no_table_can_be_made_of_is_named(self) -> None:
         self.record("linear", LINEAR)
