@@ -83,8 +83,7 @@ void print_header() {
   fmt::print(
       "A schedule has: at most so many answers (batch) and tokens (rows) in a pass; a KV cache of so many pages of\n");
   fmt::print("so many tokens (size); a cache of prefixes, or none; tokens guessed ahead (guess); threads\n");
-  fmt::print(
-      "What came of it: passes; answers thrown out and computed again (preempted); tokens of prompts found in the\n");
+  fmt::print("What came of it: passes; answers preempted and computed again; tokens of prompts found in the\n");
   fmt::print("cache (cached); guesses that were right (accepted); requests with other bits than alone (moved)\n\n");
   fmt::print(kColumns, "", "batch", "rows", "pages", "size", "prefixes", "guess", "threads", "passes", "preempted",
              "cached", "accepted", "seconds", "moved");
@@ -180,7 +179,7 @@ void add_stress_command(CLI::App& app) {
   command->add_option("--json", arguments->json, "Also write the results to this file")->type_name("FILE");
   command->footer(
       "Schedule 0 computes each request alone. The others differ in arrival order, batch, chunk and page\n"
-      "size, in memory (so small that answers are thrown out and computed again), in caching of prefixes,\n"
+      "size, in memory (so small that answers are preempted and computed again), in caching of prefixes,\n"
       "in guessing ahead and in threads. With a baseline, such as --numerics bf16, answers do move.");
   command->callback([arguments] { run_stress_command(*arguments); });
 }

@@ -110,7 +110,7 @@ void Engine::start_waiting_jobs() {
   }
 }
 
-// All of its text and the first token of its answer must fit beside the others, or it would soon be thrown out again.
+// All of its text and the first token of its answer must fit beside the others, or it would soon be preempted again.
 // A job alone always fits: check() has seen to that.
 bool Engine::can_start(Job& job) {
   return running_.empty() || cache_.pages() - cache_.pages_in_use() >= pages_to_start(job);

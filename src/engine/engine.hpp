@@ -1,5 +1,5 @@
 // Many requests at once over one model. Which of them share a pass, how prompts are cut, what is cached, guessed, or
-// thrown out and computed again: none of it can move a bit of an answer, so all of it is free.
+// preempted and computed again: none of it changes a bit of an answer, so all of it is free.
 #pragma once
 
 #include <cstdint>
@@ -60,7 +60,7 @@ class Engine {
   // Throws kInvalidArgument with what is wrong with the request. Any thread may call it.
   void check(const Request& request) const;
   void add(RequestId id, Request request);  // an id that is not in use
-  void cancel(RequestId id);                // nothing more is told of it; of one that is not there neither
+  void cancel(RequestId id);                // no updates after that; an unknown id is ignored
 
   bool idle() const { return waiting_.empty() && running_.empty(); }
 

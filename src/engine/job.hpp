@@ -34,7 +34,7 @@ class Job {
   std::span<const std::int32_t> text() const { return text_; }  // the prompt, then the answer
   std::int64_t prompt_size() const { return static_cast<std::int64_t>(asked_->prompt.size()); }
   std::int64_t answer_size() const { return static_cast<std::int64_t>(text_.size()) - prompt_size(); }
-  // What the cache lacks of the text. One token: a decode step. Many: a prompt, or a text that was thrown out.
+  // What the cache lacks of the text. One token: a decode step. Many: a prompt, or a text that was preempted.
   std::span<const std::int32_t> pending() const { return text().subspan(static_cast<std::size_t>(cached.length())); }
 
   // Tokens of the prompt whose likelihoods were asked for and are not told yet; the first has none.
@@ -60,7 +60,7 @@ class Job {
   model::Sequence cached;
   std::int64_t kept_pages = 0;                 // the first of its pages, which the prefix cache knows
   std::int64_t single_tokens_until = 0;        // up to there it goes by single tokens, to find the one that fails
-  bool was_started = false;                    // once: since then it may have been thrown out
+  bool was_started = false;                    // at least once; it may have been preempted since
   std::int64_t cached_prompt_tokens = 0;       // that the prefix cache had when it was first started
   std::vector<std::unique_ptr<Job>> siblings;  // the other choices, which wait for this one's prompt
 

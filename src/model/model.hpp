@@ -49,7 +49,7 @@ class Model {
   Context context_;
   checkpoint::ModelConfig config_;
   std::int64_t max_positions_;
-  bool checked_;  // that the sizes can be served; before the weights, so that nothing is read for naught
+  bool checked_;  // that the sizes are supported; before any weight is read
   Weights weights_;
   Buffer cos_, sin_;          // [max_positions, head_dim / 2]
   float eps_ = 0.0F;          // of the norms

@@ -72,7 +72,7 @@ class HttpHandler {
   virtual std::optional<HttpResponse> refuse(const HttpRequest& request) = 0;
   // May set the record's tokens and note, also later, from the stream.
   virtual HttpResponse answer(const HttpRequest& request, const Client& client, RequestRecord& record) = 0;
-  // What surrounds any answer.
+  // Adds the headers that every response has.
   virtual void decorate(const HttpRequest& request, HttpResponse& response) = 0;
   virtual bool keeps_connections() const = 0;  // false: each one ends after the request it is at
   virtual void finished(const RequestRecord& record) = 0;

@@ -1,5 +1,5 @@
-// How attention cuts its work, with the door that tests and ablations need: running a schedule of their choice. No
-// choice made here can move a bit.
+// How attention splits its work, and an entry point for tests and ablations that runs a given schedule. No schedule
+// changes a bit.
 #pragma once
 
 #include "kernels/cuda/ops/model_ops.hpp"

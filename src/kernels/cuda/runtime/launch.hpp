@@ -68,7 +68,7 @@ cudaError_t launch_kernel(const void* function, const GridShape& shape, const Pa
 }
 
 // How many clusters of shape.cluster blocks the device holds at once: each lies within a group of multiprocessors, and
-// how large those are is the device's own affair. 0: none so large fits, or the kernel is made of PTX that knows none.
+// how large those are depends on the device. 0: no such cluster fits, or the code has no clusters.
 cudaError_t count_clusters_at_once(const void* function, const GridShape& shape, int& clusters);
 
 // The same where a failure, too, means that there is no room for clusters.

@@ -103,7 +103,7 @@ __device__ inline void store_result(const Params& p, const Output& out, int m, c
                                     long long sum) {
   const float y = rounded(p, out, m, column, row, sum);
   float* to = out.y + m * out.y_stride + column.n;
-  asm volatile("st.global.f32 [%0], %1;" ::"l"(to), "f"(y) : "memory");  // in its turn
+  asm volatile("st.global.f32 [%0], %1;" ::"l"(to), "f"(y) : "memory");  // volatile keeps program order
 }
 
 }  // namespace reprofuse::cuda::exact1

@@ -1,4 +1,4 @@
-// The prepared CUDA layer of contract exact-1, with the door that tests need: running a schedule of their choice.
+// The prepared CUDA layer of contract exact-1, and an entry point for tests that runs a given schedule.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// The prepared CUDA layer, with the door that tests and ablations need: running a schedule of their choice.
+// The prepared CUDA layer, and an entry point for tests and ablations that runs a given schedule.
 #pragma once
 
 #include <cuda.h>
