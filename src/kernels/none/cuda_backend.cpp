@@ -1,7 +1,5 @@
 // The CUDA backend of a build without CUDA.
 #include "base/check.hpp"
-#include "kernels/cuda/measure/peak.hpp"
-#include "kernels/cuda/measure/timing.hpp"
 #include "kernels/cuda/runtime/backend.hpp"
 #include "kernels/vendor/linear_cublas.hpp"
 
@@ -44,15 +42,6 @@ void reset_record(int, void*, void*) {
   missing();
 }
 std::optional<OpPlace> take_record(int, void*, void*) {
-  missing();
-}
-std::vector<double> time_replays(int, int, const std::function<void(void*)>&) {
-  missing();
-}
-void enqueue_read(int, const void*, std::size_t, void*, void*) {
-  missing();
-}
-double peak_fma_gigaflops(int) {
   missing();
 }
 std::unique_ptr<kernels::PreparedLinear> prepare_linear_fma1(const kernels::CudaBackend&, std::span<const WeightView>) {
