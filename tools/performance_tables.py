@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the tables of docs/performance.md and docs/measurements/*.md from the measurements in docs/measurements.
+"""Writes the tables of README.md, docs/performance.md and docs/measurements/*.md from docs/measurements/*.json.
 
 Usage: performance_tables.py            writes the tables
        performance_tables.py --check    says where documents are not what the measurements say; exit status 1 if anywhere
@@ -27,7 +27,7 @@ from typing import Any
 Json = dict[str, Any]
 Lines = list[str]
 
-DOCS = pathlib.Path(__file__).resolve().parent.parent / "docs"
+ROOT = pathlib.Path(__file__).resolve().parent.parent
 COLUMNS = 130  # where lines of text end
 SHOWN_DIFFERENCES = 20
 BASELINES = {"layercast": "LayerCast", "sgemm": "SGEMM", "bf16": "BF16"}  # in the order of their columns
@@ -169,13 +169,13 @@ def rewritten(text: str, measurements: dict[str, Json]) -> str:
     return BLOCK.sub(lambda block: made_anew(block, measurements), text)
 
 
-def rewritten_documents(docs: pathlib.Path) -> dict[pathlib.Path, str]:
+def rewritten_documents(root: pathlib.Path) -> dict[pathlib.Path, str]:
     """Every document with its tables made anew. Every measurement is shown somewhere."""
-    folder = docs / "measurements"
+    folder = root / "docs" / "measurements"
     measurements = {file.stem: json.loads(file.read_text()) for file in sorted(folder.glob("*.json"))}
     shown: set[str] = set()
     texts = {}
-    for document in [docs / "performance.md", *sorted(folder.glob("*.md"))]:
+    for document in [root / "README.md", root / "docs" / "performance.md", *sorted(folder.glob("*.md"))]:
         old = document.read_text()
         shown |= {block[1] for block in BLOCK.finditer(old)}
         try:
@@ -184,7 +184,7 @@ def rewritten_documents(docs: pathlib.Path) -> dict[pathlib.Path, str]:
             raise Unusable(f"{document}: {error}") from error
     hidden = measurements.keys() - shown
     if hidden:
-        raise Unusable(f"{docs}: no table shows {', '.join(sorted(hidden))}")
+        raise Unusable(f"{root}: no table shows {', '.join(sorted(hidden))}")
     return texts
 
 
@@ -219,15 +219,15 @@ def record(arguments: argparse.Namespace) -> None:
     if arguments.integer_peak:
         rate, products = arguments.integer_peak
         measurement = {"integer_peak": {"operations_per_second": rate, "products_per_term": int(products)}, **measurement}
-    folder = arguments.docs / "measurements"
-    folder.mkdir(exist_ok=True)
+    folder = arguments.root / "docs" / "measurements"
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{arguments.name}.json").write_text(one_row_per_line(measurement) + "\n")
 
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--check", action="store_true", help="write nothing; exit status 1 if a table would change")
-    parser.add_argument("--docs", type=pathlib.Path, default=DOCS, help="folder of performance.md and measurements/")
+    parser.add_argument("--root", type=pathlib.Path, default=ROOT, help="folder of README.md and docs/")
     recorded = parser.add_subparsers(dest="action").add_parser("record", help="keep what a bench wrote with --json")
     recorded.add_argument("name", help="of the measurement: linear-h200-llama-3.2-3b")
     recorded.add_argument("bench_json", type=pathlib.Path)
@@ -245,7 +245,7 @@ def main() -> int:
         record(arguments)
         return 0
     try:
-        texts = rewritten_documents(arguments.docs)
+        texts = rewritten_documents(arguments.root)
     except Unusable as error:
         print(error, file=sys.stderr)
         return 1

@@ -115,6 +115,10 @@ class Documents(unittest.TestCase):
                 self.assertEqual(unknown_commands(document, tool), [])
         self.assertGreater(len(tool.helps), 5)
 
+    def test_pages_to_be_read_in_one_go_are_short(self) -> None:
+        for name, limit in (("README.md", 150), ("docs/performance.md", 200), ("docs/kernel-designs.md", 120)):
+            self.assertLess(len((ROOT / name).read_text().splitlines()), limit, name)
+
     def test_the_readme_shows_the_golden_answer(self) -> None:
         golden = json.loads((ROOT / "golden" / "answers.json").read_text())
         shown = f"{golden['question']}\n\n{golden['text']}\ndigest {golden['digests']['fma-1']}\n"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""docs/performance.md and docs/measurements/*.md show what was measured, tools/performance_tables.py sees where they do not,
+"""README.md, docs/performance.md and docs/measurements/*.md show what was measured, tools/performance_tables.py sees where they do not,
 and its tables of small measurements are the ones written here by hand."""
 import json
 import pathlib
@@ -70,16 +70,21 @@ class PerformanceTables(unittest.TestCase):
     def setUp(self) -> None:
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
-        self.docs = pathlib.Path(folder.name)
+        self.root = pathlib.Path(folder.name)
+        self.docs = self.root / "docs"
+        self.docs.mkdir()
         self.document = self.docs / "performance.md"
+        self.readme = self.root / "README.md"
+        self.readme.touch()
 
     def run_tool(self, *arguments: str | pathlib.Path) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([sys.executable, TOOL, "--docs", self.docs, *arguments], capture_output=True, text=True,
+        return subprocess.run([sys.executable, TOOL, "--root", self.root, *arguments], capture_output=True, text=True,
                               check=False)
 
     def copy_committed(self) -> None:
         shutil.copytree(ROOT / "docs" / "measurements", self.docs / "measurements")
         shutil.copy(ROOT / "docs" / "performance.md", self.document)
+        shutil.copy(ROOT / "README.md", self.readme)
 
     def record(self, name: str, result: dict) -> None:
         bench_json = self.docs / "bench.json"
@@ -133,19 +138,20 @@ class PerformanceTables(unittest.TestCase):
         blocks = [f"Before.\n<!-- table {of} -->\n\n{made}\n\n<!-- end -->\nAfter.\n" for of, made in EXPECTED.items()]
         self.assertEqual(self.document.read_text(), "".join(blocks))
 
-    def test_pages_of_measurements_have_tables_too(self) -> None:
+    def test_the_readme_and_pages_of_measurements_have_tables_too(self) -> None:
         self.record("linear", LINEAR)
         self.document.write_text("No table.\n")
-        page = self.docs / "measurements" / "page.md"
-        page.write_text("<!-- table linear source -->\nold\n<!-- end -->\n")
-        done = self.run_tool("--check")
-        self.assertEqual(done.returncode, 1)
-        self.assertIn("--- page.md", done.stdout)
-        self.assertEqual(self.run_tool().returncode, 0)
-        self.assertIn(EXPECTED["linear source"], page.read_text())
-        self.assertEqual(self.run_tool("--check").returncode, 0)
-        page.write_text("<!-- table linear forward exact-2 -->\n<!-- end -->\n")
-        self.assertIn("page.md: ", self.run_tool().stderr)
+        for page in (self.readme, self.docs / "measurements" / "page.md"):
+            page.write_text("<!-- table linear source -->\nold\n<!-- end -->\n")
+            done = self.run_tool("--check")
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(f"--- {page.name}", done.stdout)
+            self.assertEqual(self.run_tool().returncode, 0)
+            self.assertIn(EXPECTED["linear source"], page.read_text())
+            self.assertEqual(self.run_tool("--check").returncode, 0)
+            page.write_text("<!-- table linear forward exact-2 -->\n<!-- end -->\n")
+            self.assertIn(f"{page.name}: ", self.run_tool().stderr)
+            page.write_text("")
 
     def test_a_part_of_the_integer_peak_needs_that_peak(self) -> None:
         self.record("linear", LINEAR)
