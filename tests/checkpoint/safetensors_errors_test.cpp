@@ -63,6 +63,8 @@ TEST(SafetensorsErrors, OverlapsAndHolesAreRefused) {
   EXPECT_EQ(layout("[0,4]", "[4,8]", 8), "");
   EXPECT_EQ(layout("[4,8]", "[0,4]", 8), "");
   EXPECT_EQ(layout("[0,4]", "[2,6]", 6), "tensor 'b' begins at byte 2, inside tensor 'a', which ends at 4");
+  EXPECT_EQ(layout("[0,4]", "[3,7]", 7), "tensor 'b' begins at byte 3, inside tensor 'a', which ends at 4");
+  EXPECT_EQ(layout("[3,7]", "[0,4]", 7), "tensor 'a' begins at byte 3, inside tensor 'b', which ends at 4");
   EXPECT_EQ(layout("[0,4]", "[0,4]", 4), "tensor 'b' begins at byte 0, inside tensor 'a', which ends at 4");
   EXPECT_EQ(layout("[0,4]", "[5,9]", 9), "bytes 4 to 5 before tensor 'b' belong to no tensor");
   EXPECT_EQ(layout("[1,5]", "[5,9]", 9), "bytes 0 to 1 before tensor 'a' belong to no tensor");

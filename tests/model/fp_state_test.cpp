@@ -3,9 +3,7 @@
 
 #include <cfenv>
 #include <string>
-#include <vector>
 
-#include "sampler/sampler.hpp"
 #include "study/seeded/model_cases.hpp"
 
 namespace reprofuse::study {
@@ -38,20 +36,6 @@ TEST(FpState, LoadingAndComputingAModelIgnoresTheRoundingMode) {
     EXPECT_EQ(logits_digest(*make_model(Context::cpu(), spec), spec, {}), expected) << mode;
     EXPECT_EQ(std::fegetround(), mode) << "the caller's mode was not given back";
   }
-}
-
-TEST(FpState, SamplingIgnoresTheRoundingMode) {
-  const Context context = Context::cpu();
-  std::vector<float> logits;
-  for (int i = 0; i < 1000; ++i) logits.push_back(static_cast<float>(i * 37 % 101) / 9.0F);
-  const SamplingParams params{.temperature = 0.7F, .top_k = 50, .top_p = 0.9F, .min_p = 0.01F, .seed = 3};
-  std::vector<std::int32_t> expected, found;
-  for (std::uint64_t position = 0; position < 50; ++position)
-    expected.push_back(sample(context, logits, params, {}, position));
-  const RoundingMode careless(FE_UPWARD);
-  for (std::uint64_t position = 0; position < 50; ++position)
-    found.push_back(sample(context, logits, params, {}, position));
-  EXPECT_EQ(found, expected);
 }
 
 // Control: the same conversion outside the library does follow the mode.

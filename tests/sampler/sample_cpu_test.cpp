@@ -1,7 +1,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <numeric>
+#include <utility>
+#include <vector>
 
 #include "kernels/cpu/sampler/sample.hpp"
 #include "kernels/cpu/sampler/sample_kernels.hpp"
@@ -86,6 +87,78 @@ TEST(SampleCpu, TheFirstLogitThatIsNotFiniteIsNamed) {
       for (const Isa isa : supported_isas())
         for (const int threads : {1, 2}) EXPECT_EQ(run({row}, 20'011, isa, threads)[0].not_finite, place);
     }
+}
+
+// Equal logits, all of them or a few, in one chunk of the vocabulary and in several: `greedy` is the id to be chosen.
+struct Tie {
+  std::vector<float> logits;
+  std::int32_t greedy;
+};
+
+std::vector<Tie> ties() {
+  std::vector<Tie> cases;
+  for (const std::int64_t vocabulary : {2, 33, 20'011}) {
+    cases.push_back({std::vector<float>(static_cast<std::size_t>(vocabulary), -2.5F), 0});
+    for (const auto& [first, second] : {std::pair{0.0F, 0.0F}, {-0.0F, 0.0F}, {0.0F, -0.0F}, {3.0F, 3.0F}}) {
+      cases.push_back({std::vector<float>(static_cast<std::size_t>(vocabulary), -1.0F), 0});
+      std::vector<float>& logits = cases.back().logits;
+      logits[logits.size() / 3] = first;
+      logits[logits.size() / 2] = logits.back() = second;
+      cases.back().greedy = static_cast<std::int32_t>(logits.size() / 3);
+    }
+  }
+  return cases;
+}
+
+TEST(SampleCpu, GreedyTakesTheLowestIdAmongEqualMaxima) {
+  for (const Tie& tie : ties()) {
+    const auto vocabulary = static_cast<std::int64_t>(tie.logits.size());
+    const SampleRow row{.logits = tie.logits.data(), .params = {}, .logprobs = 2};
+    ASSERT_EQ(reference::sample(row, vocabulary).token, tie.greedy);
+    for (const Isa isa : supported_isas())
+      for (const int threads : {1, 3}) {
+        const SampleResult result = run({row}, vocabulary, isa, threads)[0];
+        EXPECT_EQ(result.token, tie.greedy) << isa_name(isa) << " " << vocabulary << " " << threads;
+        EXPECT_EQ(result.rank, 1);
+        EXPECT_EQ(result.top[0].id, tie.greedy);
+        EXPECT_GT(result.top[1].id, tie.greedy);
+      }
+  }
+}
+
+// Tokens of one weight: n of them reach a share of n / vocabulary exactly, and the nucleus ends with the n-th.
+TEST(SampleCpu, ANucleusEndsWhereItsShareIsReachedExactly) {
+  for (const std::int64_t vocabulary : {4, 64, 16'384}) {
+    const std::vector<float> logits(static_cast<std::size_t>(vocabulary), 1.5F);
+    for (const std::int64_t kept : {vocabulary / 4, vocabulary / 2, vocabulary - 1}) {
+      const float share = static_cast<float>(kept) / static_cast<float>(vocabulary);
+      std::vector<SampleRow> rows;
+      for (std::uint64_t position = 0; position < 200; ++position)
+        rows.push_back({.logits = logits.data(), .params = {.temperature = 1, .top_p = share}, .position = position});
+      // Of tokens that are equally likely, the target is the id that a draw below the count gives.
+      for (const Isa isa : supported_isas()) {
+        const std::vector<SampleResult> results = run(rows, vocabulary, isa, 2);
+        for (std::uint64_t i = 0; i < rows.size(); ++i)
+          ASSERT_EQ(results[i].token, sampling::draw_below(static_cast<std::uint64_t>(kept), 0, i))
+              << isa_name(isa) << " " << kept << " of " << vocabulary;
+      }
+    }
+  }
+}
+
+TEST(SampleCpu, LikelihoodsHaveTheScalarBitsOnEveryInstructionSet) {
+  constexpr std::size_t kCount = 10'007;  // no multiple of a register
+  for (const float temperature : {0x1p-149F, 0.3F, 1.0F, 1e30F}) {
+    const std::vector<float> logits = testing::rough_logits(9, kCount);
+    const float greatest = *std::max_element(logits.begin(), logits.end());
+    for (const Isa isa : supported_isas()) {
+      std::vector<float> likelihoods(kCount);
+      cpu::sample_kernels(isa).likelihoods(logits.data(), kCount, greatest, temperature, likelihoods.data());
+      for (std::size_t i = 0; i < kCount; ++i)
+        ASSERT_EQ(float_bits(likelihoods[i]), float_bits(sampling::likelihood(logits[i], greatest, temperature)))
+            << isa_name(isa) << " temperature " << temperature << " id " << i;
+    }
+  }
 }
 
 // What a sampler with binary32 weights would do: the token depends on the order in which it adds them up.

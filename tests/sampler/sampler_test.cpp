@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cfenv>
 #include <cmath>
 #include <functional>
 
@@ -58,6 +59,45 @@ TEST(Sampler, ATokenDoesNotDependOnItsPlaceInTheBatch) {
       const float* row = logits.data() + static_cast<std::int64_t>(i) * kStride;
       const auto alone = sampler.run({row, 1, kVocabulary, kStride}, {&inputs[i], 1});
       EXPECT_TRUE(testing::equal(alone[0], batch[i])) << i;
+    }
+  }
+}
+
+// A host process may have changed the rounding mode of its thread. The control shows that the likelihoods would follow
+// it.
+TEST(Sampler, NoBitFollowsTheRoundingModeOfTheCaller) {
+  constexpr std::int64_t kRows = 20;
+  std::vector<float> logits;
+  std::vector<SampleInput> inputs;
+  const std::vector<std::int32_t> history = {5, 6, 999};
+  const std::vector<SamplingParams> params = testing::all_params();
+  for (std::uint64_t i = 0; i < kRows; ++i) {
+    for (const float logit : testing::rough_logits(i, kVocabulary)) logits.push_back(logit);
+    inputs.push_back({.params = params[i], .history = history, .position = i, .logprobs = 20});
+  }
+  const auto unpinned = [&] {
+    const kernels::SampleRow row{.logits = logits.data(), .params = {}, .logprobs = 20};
+    return reference::sample(row, kVocabulary);
+  };
+  for (const int threads : {1, 3}) {
+    const Context context = Context::cpu(kDefaultNumerics, std::nullopt, threads);
+    const Sampler sampler(context, kVocabulary, kRows);
+    const auto run = [&](std::int64_t rows) {
+      return sampler.run({logits.data(), rows, kVocabulary, kVocabulary},
+                         std::span(inputs).first(static_cast<std::size_t>(rows)));
+    };
+    const auto expected = run(kRows);
+    const auto expected_unpinned = unpinned();
+    for (const int mode : {FE_DOWNWARD, FE_UPWARD, FE_TOWARDZERO}) {
+      std::fesetround(mode);
+      const auto batch = run(kRows), alone = run(1);  // a row to a thread, and threads that share a row
+      const int after = std::fegetround();
+      const bool follows = !testing::equal(unpinned(), expected_unpinned);
+      std::fesetround(FE_TONEAREST);
+      EXPECT_EQ(after, mode) << "the caller's mode was not given back";
+      EXPECT_TRUE(follows) << mode;
+      EXPECT_TRUE(testing::equal(alone[0], expected[0])) << mode;
+      for (std::size_t i = 0; i < kRows; ++i) EXPECT_TRUE(testing::equal(batch[i], expected[i])) << mode << " " << i;
     }
   }
 }

@@ -1,8 +1,10 @@
 // Who may ask, and by which name: keys, sites of others, addresses, request ids.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <string>
+#include <utility>
 
 #include "reprofuse/error.hpp"
 #include "server/server_test_support.hpp"
@@ -57,8 +59,28 @@ TEST_F(ServerAccess, OtherSitesMayAskOnlyWhenNamed) {
   EXPECT_TRUE(contains(allowed, "HTTP/1.1 204")) << allowed;
   EXPECT_TRUE(contains(allowed, "Access-Control-Allow-Origin: https://example.org\r\n")) << allowed;
   EXPECT_TRUE(contains(allowed, "Access-Control-Allow-Headers: authorization\r\n")) << allowed;
-  auto client = open.client();
-  EXPECT_FALSE(client.Get("/health", {{"Origin", "https://example.com"}})->has_header("Access-Control-Allow-Origin"));
+}
+
+// An origin is compared as a whole: what begins or ends like one that is allowed is another site.
+TEST(Cors, AnOriginIsAllowedAsAWholeOrNotAtAll) {
+  const Cors cors({"https://example.org", "http://localhost:3000"});
+  const auto is_allowed = [&](const std::string& origin) {
+    HttpRequest request;
+    request.method = "OPTIONS";
+    request.headers = {{"origin", origin}, {"access-control-request-method", "POST"}};
+    HttpResponse response;
+    cors.decorate(request, response);
+    const std::pair<std::string, std::string> permission("Access-Control-Allow-Origin", origin);
+    const bool names_it = std::count(response.headers.begin(), response.headers.end(), permission) == 1;
+    EXPECT_EQ(names_it, cors.preflight(request).has_value()) << origin;
+    return names_it;
+  };
+  for (const char* origin : {"https://example.org", "http://localhost:3000"}) EXPECT_TRUE(is_allowed(origin)) << origin;
+  for (const char* origin :
+       {"https://example.org.evil.net", "https://example.org:8443", "https://example.or", "https://example.com",
+        "http://example.org", "https://evil.net/https://example.org", "xhttps://example.org", "https://EXAMPLE.org",
+        "http://localhost:30000", "http://localhost:300", "http://localhost", "null", ""})
+    EXPECT_FALSE(is_allowed(origin)) << origin;
 }
 
 TEST_F(ServerAccess, AnOriginIsWrittenAsBrowsersSendIt) {

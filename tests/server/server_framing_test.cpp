@@ -51,6 +51,18 @@ TEST_F(ServerFraming, TwoLengthsAreOneTooManyWhateverTheRouteSays) {
   expect_only_answer(guarded, header("/tokenize", hidden), "401");
 }
 
+// Every body is one that the server takes when its chunks, or its length, are all that the header tells.
+TEST_F(ServerFraming, ALengthBesideChunksIsRefusedWhicheverIsRight) {
+  const auto length = [](std::size_t bytes) { return "Content-Length: " + std::to_string(bytes) + "\r\n"; };
+  const std::string chunked = "Transfer-Encoding: chunked\r\n";
+  for (const std::size_t bytes : {std::size_t{0}, kBody.size(), kChunks.size(), kChunks.size() + kHidden.size()}) {
+    expect_only_answer(header("/tokenize", length(bytes) + chunked) + kChunks, "400");
+    expect_only_answer(header("/tokenize", chunked + length(bytes)) + kChunks, "400");
+  }
+  expect_only_answer(header("/tokenize", length(kBody.size()) + chunked) + kBody, "400");
+  expect_only_answer(header("/tokenize", chunked + chunked) + kChunks, "400");
+}
+
 TEST_F(ServerFraming, AHeaderHasLinesAsTheyShouldBe) {
   const std::string length = "Content-Length: " + std::to_string(kBody.size()) + "\r\n";
   for (const std::string& lines :
