@@ -12,7 +12,7 @@
 #include "engine/prefix_cache.hpp"
 #include "engine/request.hpp"
 #include "model/runner.hpp"
-#include "sampler/sampler.hpp"
+#include "reprofuse/sampler.hpp"
 #include "text/tokenizer/tokenizer.hpp"
 
 namespace reprofuse::engine {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "sampler/sampler.hpp"
+#include "reprofuse/sampler.hpp"
 
 namespace reprofuse::engine {
 

@@ -16,18 +16,8 @@ struct SampleRow {
   int logprobs = -1;           // how many of the most likely tokens to tell, 0 to 20; -1: not even the chosen one's
 };
 
-struct TokenLogprob {
-  std::int32_t id = -1;
-  float logprob = 0;
-};
-
-struct SampleResult {
-  std::int32_t token = -1;
-  std::int32_t not_finite = -1;  // the first id whose logit, or penalised logit, is not finite; then there is no token
-  float logprob = 0;             // of `token`, by the logits as they came: no penalty, no temperature
-  std::int32_t rank = 0;         // of `token` by the same logits; 1: the most likely. With logprobs only
-  TokenLogprob top[sampling::kMaxLogprobs];  // SampleRow::logprobs of them, the most likely first
-};
+using reprofuse::SampleResult;
+using reprofuse::TokenLogprob;
 
 REPROFUSE_HOST_DEVICE inline bool is_seen(const std::uint32_t* seen, std::int64_t id) {
   return seen != nullptr && (seen[id / 32] >> (id % 32) & 1U) != 0;

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "model/runner.hpp"
-#include "sampler/sampler.hpp"
+#include "reprofuse/sampler.hpp"
 
 namespace reprofuse::model {
 

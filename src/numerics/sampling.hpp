@@ -8,24 +8,16 @@
 #include "numerics/float_ops.hpp"
 #include "numerics/log.hpp"
 #include "numerics/philox.hpp"
+#include "reprofuse/sampling.hpp"
 
 namespace reprofuse {
-
-struct SamplingParams {
-  float temperature = 0;         // 0: the most likely token
-  int top_k = 0;                 // 0: all
-  float top_p = 1;               // 1: all
-  float min_p = 0;               // 0: all
-  float repetition_penalty = 1;  // 1: none
-  std::uint64_t seed = 0;
-};
 
 namespace sampling {
 
 inline constexpr int kWeightBits = 40;
 inline constexpr int kIdBits = 22;
 inline constexpr std::int64_t kMaxVocabulary = std::int64_t{1} << kIdBits;  // so that no sum of weights reaches 2^63
-inline constexpr int kMaxLogprobs = 20;
+using reprofuse::kMaxLogprobs;
 
 // Larger logits and, among equal ones, smaller ids rank higher. +0 and -0 are equal.
 REPROFUSE_HOST_DEVICE inline std::uint64_t rank_of(float logit, std::uint32_t id) {

@@ -1,4 +1,4 @@
-#include "sampler/sampler.hpp"
+#include "reprofuse/sampler.hpp"
 
 #include <algorithm>
 #include <cfloat>

@@ -9,8 +9,8 @@
 #include "kernels/cuda/sampler/sample.hpp"
 #include "kernels/reference/sample.hpp"
 #include "reprofuse/error.hpp"
+#include "reprofuse/sampler.hpp"
 #include "sampler/sample_case.hpp"
-#include "sampler/sampler.hpp"
 #include "study/seeded/device_buffer.hpp"
 
 namespace reprofuse {

@@ -7,28 +7,26 @@
 #include <span>
 #include <vector>
 
-#include "kernels/sample.hpp"
 #include "reprofuse/context.hpp"
+#include "reprofuse/export.hpp"
+#include "reprofuse/sampling.hpp"
 #include "reprofuse/types.hpp"
 
 namespace reprofuse {
 
-using kernels::SampleResult;
-using kernels::TokenLogprob;
-
 // Throws kInvalidArgument with the value and the allowed range.
-void check_sampling_params(const SamplingParams& params);
+REPROFUSE_API void check_sampling_params(const SamplingParams& params);
 
 struct SampleInput {
   SamplingParams params;
   std::span<const std::int32_t> history;  // ids in the sequence so far, in any order; read for a penalty only
   std::uint64_t position = 0;             // of the token to be chosen
-  std::int32_t given = -1;                // see kernels::SampleRow
-  int logprobs = -1;                      // see kernels::SampleRow
+  std::int32_t given = -1;                // a token that is chosen already; only its likelihood is asked for
+  int logprobs = -1;                      // how many of the most likely tokens to tell; -1: not even the chosen one's
 };
 
 // Rows of one vocabulary, up to `max_rows` at a time. run() may be called by one thread at a time.
-class Sampler {
+class REPROFUSE_API Sampler {
  public:
   Sampler(const Context& context, std::int64_t vocabulary, std::int64_t max_rows);
   ~Sampler();
@@ -45,7 +43,7 @@ class Sampler {
 };
 
 // One row.
-std::int32_t sample(const Context& context, std::span<const float> logits, const SamplingParams& params,
-                    std::span<const std::int32_t> history, std::uint64_t position);
+REPROFUSE_API std::int32_t sample(const Context& context, std::span<const float> logits, const SamplingParams& params,
+                                  std::span<const std::int32_t> history, std::uint64_t position);
 
 }  // namespace reprofuse
