@@ -1,10 +1,13 @@
-# cmake --install: the tool and its model, the shared library, the headers, find_package(ReproFuse) and reprofuse.pc.
+# cmake --install: the tool with its model and manual page, the shared library, the headers, find_package(ReproFuse) and
+# reprofuse.pc.
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/ReproFuse)
 set(generated_dir ${PROJECT_BINARY_DIR}/generated/install)
 
 install(TARGETS reprofuse)
 install(TARGETS reprofuse_shared EXPORT ReproFuseTargets)
+configure_file(packaging/reprofuse.1.in ${generated_dir}/reprofuse.1 @ONLY)
+install(FILES ${generated_dir}/reprofuse.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(DIRECTORY models/arithmetic-7m DESTINATION ${CMAKE_INSTALL_DATADIR}/reprofuse/models)
 install(DIRECTORY include/reprofuse DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(EXPORT ReproFuseTargets NAMESPACE ReproFuse:: DESTINATION ${package_dir})

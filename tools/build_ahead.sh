@@ -8,7 +8,7 @@ source tools/setup.sh
 source tools/test_steps.sh
 
 declare -A PRESET=([release]=release [gpu-audit]=release [asan]=asan [tsan]=tsan [aarch64]=aarch64 [s390x]=s390x
-  [riscv64]=riscv64)
+  [s390x-models]=s390x [riscv64]=riscv64)
 
 build() {
   local preset=$1 status=failed

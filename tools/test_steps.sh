@@ -3,6 +3,7 @@
 
 TEST_PACKAGES=(
   libgtest-dev python3 pkg-config binutils util-linux            # unit tests, install test, symbol check
+  dpkg-dev file                                                  # the Debian package
   libmpfr-dev python3-jinja2                                     # what elementary functions and templates are held against
   libopenblas0-pthread                                           # the baseline of `reprofuse bench linear`
   g++-aarch64-linux-gnu g++-s390x-linux-gnu qemu-user                 # other machines
@@ -18,14 +19,16 @@ declare -A ABOUT=(
   [asan]="the tests and the fuzz targets under AddressSanitizer and UndefinedBehaviorSanitizer"
   [tsan]="the tests with threads under ThreadSanitizer"
   [aarch64]="linear layers and an answer on AArch64 under qemu, scalar and NEON; models, NEON alone; what the kernels are made of"
-  [s390x]="linear layers, models and an answer on s390x under qemu: scalar, big-endian"
+  [s390x]="linear layers and an answer on s390x under qemu: scalar, big-endian"
   [alone]="on request: each source compiles by itself; the other steps compile many at once"
+  [s390x-models]="on request: whole models on s390x under qemu, which other steps compute on x86 by the same code"
   [riscv64]="on request: linear layers and an answer on RISC-V under qemu: scalar"
+  [bare]="on request, as root: quickstart, run-tests and the package in a bare Debian 12 root; REPROFUSE_BARE_STEPS names some steps"
   [gpu-audit]="every instruction of the CUDA kernels, for every architecture"
   [tidy]="clang-tidy"
 )
 STEPS=(format float-flags release gpu-audit asan tsan aarch64 s390x tidy)
-ON_REQUEST=(riscv64 alone)
+ON_REQUEST=(s390x-models riscv64 alone bare)
 
 record() { printf '%s\t%s\t%s\n' "$1" "$2" "${3-}" >>"$RESULTS"; }
 
@@ -117,6 +120,7 @@ install_for() {
   case $1 in
     release) install_npm_packages ;;
     riscv64) ensure_packages "the step riscv64" g++-riscv64-linux-gnu ;;
+    bare) ensure_packages "the step bare" debootstrap ;;
   esac
 }
 
@@ -159,8 +163,8 @@ step_tsan() {
 
 # compare_elsewhere ARCH ISA [--models]: what the tool for another machine computes under qemu, compared with golden/.
 # Emulated arithmetic is slow, so the linear cases with 256 rows are left out: row invariance has batches up to 65. Scalar
-# code computes the probe's models on x86 in the step release and on s390x; elsewhere it is left with linear layers of every
-# weight type and an answer.
+# code computes the probe's models on x86 in the step release; elsewhere it is left with linear layers of every weight type and
+# an answer.
 compare_elsewhere() {
   local arch=$1 isa=$2 cases='decode-*,ragged-*' numerics
   shift 2
@@ -183,7 +187,11 @@ step_aarch64() {
 }
 step_s390x() {
   await_build s390x
-  compare_elsewhere s390x scalar --models
+  compare_elsewhere s390x scalar
+}
+step_s390x-models() {
+  await_build s390x
+  check "s390x scalar models" qemu-s390x build-s390x/bin/reprofuse probe --quick --check --isa scalar --cases 'ragged-*' --models
 }
 step_riscv64() {
   await_build riscv64
@@ -210,6 +218,26 @@ step_gpu-audit() {
 step_alone() {
   quietly "$LOGS/alone-configure.log" cmake --preset debug -DREPROFUSE_CUDA=OFF
   check "alone" cmake --build --preset debug --parallel "$(cores)"
+}
+
+# What a new machine would do, with nothing but what Debian has. Its results count here, too, with "bare" before their names,
+# and its logs are in build/logs/bare.
+BARE_ROOT=$PWD/build-bare/root
+BARE_PACKAGE_ROOT=$PWD/build-bare/package-root
+leave_bare() {
+  rm -rf "$LOGS/bare"
+  cp -r "$BARE_ROOT/reprofuse/build/logs" "$LOGS/bare" || true
+  rm -rf "$BARE_ROOT" "$BARE_PACKAGE_ROOT"
+}
+step_bare() {
+  trap leave_bare EXIT
+  quietly "$LOGS/bare-make.log" tools/bare.sh make "$BARE_ROOT"
+  tools/bare.sh copy "$BARE_ROOT"
+  check "bare quickstart" tools/bare.sh run "$BARE_ROOT" ./quickstart
+  # shellcheck disable=SC2086  # steps are words
+  check "bare run-tests" tools/bare.sh run "$BARE_ROOT" ./run-tests ${REPROFUSE_BARE_STEPS-}
+  sed 's/\t/\tbare /' "$BARE_ROOT/reprofuse/build/logs/results.tsv" >>"$RESULTS"
+  check "bare package" tools/bare.sh package "$BARE_ROOT" "$BARE_PACKAGE_ROOT"
 }
 
 step_tidy() {
