@@ -9,7 +9,6 @@
 
 #include "bytes_target.hpp"
 #include "engine/model_files.hpp"
-#include "engine/model_folder.hpp"
 #include "server/api/chat.hpp"
 #include "server/api/completion.hpp"
 #include "server/api/error.hpp"

@@ -17,7 +17,6 @@
 #include "cli/terminal.hpp"
 #include "cli/usage.hpp"
 #include "engine/model_files.hpp"
-#include "engine/model_folder.hpp"
 #include "model/generate.hpp"
 #include "model/model.hpp"
 

@@ -12,7 +12,6 @@
 #include "cli/terminal.hpp"
 #include "cli/version.hpp"
 #include "engine/model_files.hpp"
-#include "engine/model_folder.hpp"
 #include "ops/contract.hpp"
 #include "reprofuse/context.hpp"
 

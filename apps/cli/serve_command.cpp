@@ -20,7 +20,7 @@
 #include "cli/terminal.hpp"
 #include "cli/usage.hpp"
 #include "cli/version.hpp"
-#include "engine/model_folder.hpp"
+#include "engine/model_files.hpp"
 #include "server/server.hpp"
 
 namespace reprofuse::cli {

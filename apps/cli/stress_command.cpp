@@ -15,7 +15,6 @@
 #include "cli/terminal.hpp"
 #include "cli/version.hpp"
 #include "engine/model_files.hpp"
-#include "engine/model_folder.hpp"
 #include "model/model.hpp"
 #include "study/stress.hpp"
 

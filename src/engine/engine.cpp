@@ -9,7 +9,7 @@
 namespace reprofuse::engine {
 namespace {
 
-constexpr std::int64_t kMostChoices = 128;
+constexpr std::int64_t kMaxChoices = 128;
 constexpr std::int64_t kPromptLogitRows = 128;  // rows of logits that likelihoods of prompts may take of a pass
 
 EngineOptions checked(const EngineOptions& options) {
@@ -48,7 +48,7 @@ Engine::Engine(const model::Model& model, const EngineOptions& options, std::opt
 void Engine::check(const Request& request) const {
   const auto prompt = static_cast<std::int64_t>(request.prompt.size());
   const std::int64_t vocabulary = model_.config().vocab_size;
-  const auto most_logprobs = static_cast<int>(std::min<std::int64_t>(sampling::kMaxLogprobs, vocabulary));
+  const auto max_logprobs = static_cast<int>(std::min<std::int64_t>(sampling::kMaxLogprobs, vocabulary));
   require(prompt >= 1, "the prompt has no tokens");
   for (std::size_t i = 0; i < request.prompt.size(); ++i)
     require(request.prompt[i] >= 0 && request.prompt[i] < vocabulary,
@@ -57,12 +57,12 @@ void Engine::check(const Request& request) const {
   require(prompt <= max_positions_ && request.max_tokens <= max_positions_ - prompt,
           "a prompt of {} tokens and an answer of {} do not fit into a context of {}", prompt, request.max_tokens,
           max_positions_);
-  require(request.choices >= 1 && request.choices <= kMostChoices, "{} choices are outside 1 to {}", request.choices,
-          kMostChoices);
-  require(request.logprobs >= -1 && request.logprobs <= most_logprobs, "logprobs = {} is outside 0 to {}",
-          request.logprobs, most_logprobs);
-  require(request.prompt_logprobs >= -1 && request.prompt_logprobs <= most_logprobs,
-          "prompt_logprobs = {} is outside 0 to {}", request.prompt_logprobs, most_logprobs);
+  require(request.choices >= 1 && request.choices <= kMaxChoices, "{} choices are outside 1 to {}", request.choices,
+          kMaxChoices);
+  require(request.logprobs >= -1 && request.logprobs <= max_logprobs, "logprobs = {} is outside 0 to {}",
+          request.logprobs, max_logprobs);
+  require(request.prompt_logprobs >= -1 && request.prompt_logprobs <= max_logprobs,
+          "prompt_logprobs = {} is outside 0 to {}", request.prompt_logprobs, max_logprobs);
   for (const std::string& stop : request.stop_strings) require(!stop.empty(), "a stop string is empty");
   require(request.stop_strings.empty() || tokenizer_, "stop strings need a tokenizer, and this model has none");
   check_sampling_params(request.sampling);
@@ -70,13 +70,13 @@ void Engine::check(const Request& request) const {
 
 void Engine::add(RequestId id, Request request) {
   check(request);
-  const auto asked = std::make_shared<const Request>(std::move(request));
+  const auto shared = std::make_shared<const Request>(std::move(request));
   ++arrivals_;
   const auto make_job = [&](int choice) {
-    return std::make_unique<Job>(id, choice, asked, arrivals_, cache_, tokenizer_);
+    return std::make_unique<Job>(id, choice, shared, arrivals_, cache_, tokenizer_);
   };
   std::unique_ptr<Job> first = make_job(0);
-  for (int choice = 1; choice < asked->choices; ++choice) first->siblings.push_back(make_job(choice));
+  for (int choice = 1; choice < shared->choices; ++choice) first->siblings.push_back(make_job(choice));
   waiting_.insert(std::move(first));
 }
 
@@ -91,10 +91,10 @@ void Engine::cancel(RequestId id) {
 
 std::vector<RequestUpdate> Engine::step() {
   start_waiting_jobs();
-  std::vector<Share> pass = plan_pass();
+  std::vector<JobChunk> pass = plan_pass();
   if (!pass.empty()) compute(pass);
-  for (Share& share : pass) accept(share);
-  return collect_news();
+  for (JobChunk& chunk : pass) accept(chunk);
+  return collect_updates();
 }
 
 void Engine::start_waiting_jobs() {
@@ -110,14 +110,14 @@ void Engine::start_waiting_jobs() {
   }
 }
 
-// All of its text and the first token of its answer must fit beside the others, or it would soon be preempted again.
-// A job alone always fits: check() has seen to that.
+// All of its tokens and the next one must fit beside the others, or it would soon be preempted again. A job alone
+// always fits: check() has made sure of that.
 bool Engine::can_start(Job& job) {
   return running_.empty() || cache_.pages() - cache_.pages_in_use() >= pages_to_start(job);
 }
 
 std::int64_t Engine::pages_to_start(Job& job) {
-  const std::int64_t all = cache_.pages_for(static_cast<std::int64_t>(job.text().size()) + 1);
+  const std::int64_t all = cache_.pages_for(static_cast<std::int64_t>(job.tokens().size()) + 1);
   return all - prefix_cache_.pages_in_use(reusable_keys(job));
 }
 
@@ -125,13 +125,13 @@ bool Engine::may_reuse(const Job& job) const {
   return options_.prefix_cache && job.may_start_from_cache();
 }
 
-// The pages that may be taken over. The last token is computed in any case: its logits choose the next.
+// The keys of the pages that may be taken over: never the page of the last token, whose logits choose the next one.
 std::span<const PageKey> Engine::reusable_keys(Job& job) {
   if (!may_reuse(job)) return {};
-  return job.page_keys((static_cast<std::int64_t>(job.text().size()) - 1) / cache_.page_size());
+  return job.page_keys((static_cast<std::int64_t>(job.tokens().size()) - 1) / cache_.page_size());
 }
 
-// Whether all that is less urgent would make room enough. If not, it stays.
+// Whether preempting every less urgent job would make enough room. If not, none is preempted.
 bool Engine::preempting_helps(Job& job) {
   std::int64_t places = 0;
   std::int64_t pages = cache_.pages() - cache_.pages_in_use();
@@ -154,8 +154,8 @@ void Engine::start(std::unique_ptr<Job> job) {
   running_.insert(std::move(job));
 }
 
-// The one that is served last gives its pages to others. What it has said stays said; it will compute the keys and
-// values of its text again, and they will be the same.
+// The job that is served last gives its pages to others. Its tokens stay; their keys and values will be computed again,
+// with the same bits.
 void Engine::preempt_last() {
   std::unique_ptr<Job> job = running_.take_back();
   release(*job);
@@ -169,11 +169,11 @@ void Engine::release(Job& job) {
   job.cached.clear();
 }
 
-std::vector<RequestUpdate> Engine::collect_news() {
+std::vector<RequestUpdate> Engine::collect_updates() {
   std::vector<RequestUpdate> all;
   running_.erase_if([&](Job& job) {
     const bool has_ended = job.has_ended();
-    if (std::optional<Update> update = job.news()) all.push_back({job.id(), std::move(*update)});
+    if (std::optional<Update> update = job.take_update()) all.push_back({job.id(), std::move(*update)});
     if (!has_ended) return false;
     release(job);
     queue_siblings(job);

@@ -1,5 +1,5 @@
-// Many requests at once over one model. Which of them share a pass, how prompts are cut, what is cached, guessed, or
-// preempted and computed again: none of it changes a bit of an answer, so all of it is free.
+// Many requests at once over one model. Which of them are in a pass together, how prompts are cut into chunks, what is
+// cached, speculated, or preempted and computed again: none of it can move a bit of an answer, so all of it is free.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 namespace reprofuse::engine {
 
 struct EngineOptions {
-  std::int64_t kv_pages = 0;  // kv_pages_within() tells how many a budget gives
+  std::int64_t kv_pages = 0;  // see kv_pages_within()
   std::int32_t page_size = model::kDefaultPageSize;
   std::int64_t max_batch = 64;  // answers in one pass
   std::int64_t max_rows = 512;  // tokens in one pass; longer prompts take several
@@ -64,7 +64,7 @@ class Engine {
 
   bool idle() const { return waiting_.empty() && running_.empty(); }
 
-  // One pass over the model for as many answers as fit, and what came of it.
+  // One pass over the model for as many answers as fit. Returns an update of each that got tokens or ended.
   std::vector<RequestUpdate> step();
 
   EngineStats stats() const;
@@ -74,7 +74,7 @@ class Engine {
   std::int64_t max_positions() const { return max_positions_; }
 
  private:
-  struct Share;  // of a pass: the tokens of one job
+  struct JobChunk;  // the next tokens of one job in a pass
 
   void start_waiting_jobs();
   bool can_start(Job& job);
@@ -85,16 +85,16 @@ class Engine {
   void start(std::unique_ptr<Job> job);
   void preempt_last();
   void release(Job& job);
-  std::vector<Share> plan_pass();
-  Share next_tokens(Job& job, std::int64_t rows, std::int64_t logit_rows);
-  void add_guesses(Share& share, std::int64_t most);
-  bool reserve(Share& share);
-  void compute(std::span<Share> pass);
-  void run_and_sample(std::span<Share> pass);
-  void accept(Share& share);
+  std::vector<JobChunk> plan_pass();
+  JobChunk next_tokens(Job& job, std::int64_t rows, std::int64_t logit_rows);
+  void add_guesses(JobChunk& chunk, std::int64_t max_guesses);
+  bool reserve(JobChunk& chunk);
+  void compute(std::span<JobChunk> pass);
+  void run_and_sample(std::span<JobChunk> pass);
+  void accept(JobChunk& chunk);
   void queue_siblings(Job& job);
   void keep_full_pages(Job& job);
-  std::vector<RequestUpdate> collect_news();
+  std::vector<RequestUpdate> collect_updates();
 
   const model::Model& model_;
   EngineOptions options_;

@@ -2,21 +2,22 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "engine/engine.hpp"
 
 namespace reprofuse::engine {
 
-// Of a pass: the tokens of one job, and what came of them.
-struct Engine::Share {
+// The next tokens of one job in a pass, and the results.
+struct Engine::JobChunk {
   Job* job;
-  std::int64_t begin;                // how much of the text was in the cache before
-  std::vector<std::int32_t> tokens;  // the next of the text, then guesses at what follows it
+  std::int64_t begin;                // tokens of the job that were in the cache before
+  std::vector<std::int32_t> tokens;  // the next of the job, then guesses at what follows
   std::int64_t guesses = 0;
   model::Logits logits = model::Logits::kNone;
   std::vector<SampleResult> sampled;  // per row of logits
-  std::vector<float> logit_values;    // the rows themselves, when a digest was asked for
+  std::vector<float> logit_values;    // the rows themselves, for a digest
 
   void drop_tokens() {
     tokens.clear();
@@ -31,5 +32,10 @@ struct Engine::Share {
   // The position of the token that row i of the logits is about.
   std::int64_t predicted_position(std::int64_t i) const { return begin + rows() - logit_rows() + i + 1; }
 };
+
+// Prompt lookup: up to `count` tokens that followed the last earlier place where the text had its last three, or else
+// two, tokens. A guess costs a row of a pass and moves no bit: the row that checks it has the logits of a step of its
+// own.
+std::span<const std::int32_t> guess_next(std::span<const std::int32_t> text, std::int64_t count);
 
 }  // namespace reprofuse::engine

@@ -4,11 +4,19 @@
 #include <cctype>
 #include <filesystem>
 #include <string_view>
+#include <system_error>
 
 #include "base/check.hpp"
 
 namespace reprofuse::engine {
 namespace {
+
+namespace fs = std::filesystem;
+
+fs::path folder_of_this_program() {
+  std::error_code ignored;
+  return fs::read_symlink("/proc/self/exe", ignored).parent_path();
+}
 
 // An owner and a name, as on the Hugging Face Hub.
 bool is_hub_name(std::string_view text) {
@@ -25,7 +33,7 @@ bool is_hub_name(std::string_view text) {
 const std::string& not_from_the_hub(const std::string& folder) {
   std::error_code error;
   require(
-      std::filesystem::exists(folder, error) || !is_hub_name(folder),
+      fs::exists(folder, error) || !is_hub_name(folder),
       "{0}: there is no such folder. A model is a folder on this machine; `hf download {0} --local-dir {0}` makes one "
       "of a name on the Hugging Face Hub",
       folder);
@@ -54,6 +62,18 @@ SamplingParams ModelFiles::suggested_sampling() const {
   params.top_p = static_cast<float>(config.top_p.value_or(1.0));
   params.min_p = static_cast<float>(config.min_p.value_or(0.0));
   return params;
+}
+
+std::string embedded_model_folder() {
+  const fs::path installed = folder_of_this_program() / REPROFUSE_INSTALLED_MODELS / kEmbeddedModel;
+  const fs::path source = fs::path(REPROFUSE_SOURCE_MODELS) / kEmbeddedModel;
+  const fs::path moved = folder_of_this_program() / "../../models" / kEmbeddedModel;  // a source tree that was moved
+  for (const fs::path& folder : {installed, source, moved}) {
+    std::error_code ignored;
+    if (fs::exists(folder / "config.json", ignored)) return folder.lexically_normal().string();
+  }
+  fail(ErrorCode::kInvalidArgument, "the model {} is not in {}, {} or {}; name a model folder with --model",
+       kEmbeddedModel, installed.lexically_normal().string(), source.string(), moved.lexically_normal().string());
 }
 
 }  // namespace reprofuse::engine

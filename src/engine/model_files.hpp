@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "checkpoint/checkpoint.hpp"
@@ -31,5 +32,12 @@ class ModelFiles {
   TextFormat text_;
   std::vector<std::int32_t> stop_tokens_;
 };
+
+// The model that comes with ReproFuse.
+inline constexpr std::string_view kEmbeddedModel = "arithmetic-7m";
+
+// Its folder: beside an installed tool, or in the source tree that the tool was built from, whatever the working
+// directory. Throws kInvalidArgument, with the places, when it is in neither.
+std::string embedded_model_folder();
 
 }  // namespace reprofuse::engine

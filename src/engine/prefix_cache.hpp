@@ -13,7 +13,7 @@
 
 namespace reprofuse::engine {
 
-// SHA-256 over the key of the page before and the tokens of this one: no two texts share a key.
+// SHA-256 over the key of the page before and the tokens of this one: no two texts have the same key.
 using PageKey = std::array<std::uint8_t, 32>;
 
 // The keys of a text's full pages, computed as it grows.
@@ -36,11 +36,11 @@ class PrefixCache {
 
   // Of the longest known start of these, the pages that somebody uses now.
   std::int64_t pages_in_use(std::span<const PageKey> keys) const;
-  // Gives an empty sequence the pages that hold the longest known start of these, and tells how many.
+  // Gives an empty sequence the pages that hold the longest known start of these. Returns how many.
   std::int64_t start(model::Sequence& sequence, std::span<const PageKey> keys);
   // Keeps the pages of a sequence that have these keys, from page `first` on.
   void remember(const model::Sequence& sequence, std::span<const PageKey> keys, std::int64_t first);
-  // Says that these pages were used last now, the first of them most of all: without it the others are of no use.
+  // Marks these pages as the most recently used, the first of them last: without it the others are of no use.
   void touch(std::span<const PageKey> keys);
   // Drops pages that nobody uses, those used longest ago first, until so many are free. False when there are not
   // enough.

@@ -23,9 +23,9 @@ struct Request {
   std::vector<std::string> stop_strings;  // the same, in the text
   bool keep_stop_string = false;          // as part of the text
   bool skip_special_tokens = true;        // in the text
-  int logprobs = -1;                      // how many of the most likely tokens to tell beside each chosen one; -1: none
-  int prompt_logprobs = -1;               // the same for the prompt's tokens
-  bool digest = false;                    // chain the logits of every step
+  int logprobs = -1;         // how many of the most likely tokens to report with each token; -1: no log-probability
+  int prompt_logprobs = -1;  // the same for the prompt's tokens
+  bool digest = false;       // chain the logits of every step
 };
 
 struct Likelihood {
@@ -38,20 +38,20 @@ struct Likelihood {
 struct AnswerToken {
   std::int32_t id = -1;
   std::string text;                      // what is certain now: it may be part of the text of tokens before
-  std::optional<Likelihood> likelihood;  // when asked for
-  std::string digest;                    // of all steps so far, when asked for
+  std::optional<Likelihood> likelihood;  // with logprobs
+  std::string digest;                    // of all steps so far, with Request::digest
 };
 
 struct PromptToken {
   std::int32_t id = -1;
-  std::optional<Likelihood> likelihood;  // none of the first token, which nothing comes before
+  std::optional<Likelihood> likelihood;  // none for the first token
 };
 
-enum class Ending { kStop, kLength, kError };
-std::string_view ending_name(Ending ending);  // "stop", "length", "error"
+enum class FinishReason { kStop, kLength, kCancelled, kError };
+std::string_view finish_reason_name(FinishReason reason);  // "stop", "length", "cancelled", "error"
 
 struct End {
-  Ending ending = Ending::kStop;
+  FinishReason finish_reason = FinishReason::kStop;
   std::string text;                        // what was held back until now
   std::optional<std::int32_t> stop_token;  // which one ended it,
   std::optional<std::string> stop_string;  // or which of these
@@ -60,10 +60,10 @@ struct End {
   bool by_stop = false;                    // kError: the service was stopped, and the answer is not at fault
 };
 
-// News of one choice. A choice without a prompt's or an answer's token may still end.
+// What is new of one choice. It may end without a token.
 struct Update {
   int choice = 0;
-  std::vector<PromptToken> prompt;  // the next of its tokens, when their likelihoods were asked for; of choice 0 alone
+  std::vector<PromptToken> prompt;  // with prompt_logprobs, of choice 0 alone: the next of its tokens
   std::vector<AnswerToken> tokens;
   std::optional<End> end;                 // nothing comes after it
   std::int64_t cached_prompt_tokens = 0;  // of the prompt, those whose keys and values were there already

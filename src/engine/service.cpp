@@ -46,8 +46,8 @@ Answers::~Answers() {
 
 std::optional<Update> Answers::next(std::chrono::milliseconds patience) {
   std::unique_lock lock(inbox_->mutex);
-  const auto has_news = [&] { return !inbox_->updates.empty() || inbox_->unread_ends == 0; };
-  if (!inbox_->arrived.wait_for(lock, patience, has_news) || inbox_->updates.empty()) return std::nullopt;
+  const auto is_ready = [&] { return !inbox_->updates.empty() || inbox_->unread_ends == 0; };
+  if (!inbox_->arrived.wait_for(lock, patience, is_ready) || inbox_->updates.empty()) return std::nullopt;
   Update update = std::move(inbox_->updates.front());
   inbox_->updates.pop_front();
   if (update.end) --inbox_->unread_ends;
@@ -202,11 +202,11 @@ void Service::take_requests() {
 void Service::deliver(std::vector<RequestUpdate> updates) {
   const std::lock_guard lock(mutex_);
   stats_ = engine_->stats();
-  for (RequestUpdate& news : updates) {
-    const auto found = open_.find(news.request);
+  for (RequestUpdate& entry : updates) {
+    const auto found = open_.find(entry.request);
     if (found == open_.end()) continue;  // cancelled meanwhile
-    if (news.update.end) unfinished_ -= static_cast<std::int64_t>(found->second.unfinished.erase(news.update.choice));
-    found->second.inbox->put(std::move(news.update));
+    if (entry.update.end) unfinished_ -= static_cast<std::int64_t>(found->second.unfinished.erase(entry.update.choice));
+    found->second.inbox->put(std::move(entry.update));
     if (found->second.unfinished.empty()) close(found);
   }
 }
@@ -219,7 +219,7 @@ void Service::end_all(const std::string& why, bool by_stop) {
       Update update;
       update.choice = choice;
       update.end.emplace();
-      update.end->ending = Ending::kError;
+      update.end->finish_reason = FinishReason::kError;
       update.end->error = why;
       update.end->by_stop = by_stop;
       update.at = std::chrono::steady_clock::now();

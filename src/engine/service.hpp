@@ -36,7 +36,7 @@ class Refused : public Error {
 
 class Service;
 
-// Rings when any of some answers has news, for whoever waits for several at once.
+// Rings when any of several answers has an update, for a thread that waits for all of them.
 class AnswerBell {
  public:
   void ring();
@@ -55,9 +55,9 @@ class Answers {
   Answers(const Answers&) = delete;
   Answers& operator=(const Answers&) = delete;
 
-  // The next news; nothing when none came in time, or when every choice has ended.
+  // The next update; none when no update came in time, or when every choice has ended.
   std::optional<Update> next(std::chrono::milliseconds patience);
-  bool finished() const;  // every choice has ended, and next() has told of it
+  bool finished() const;  // every choice has ended, and next() has returned its end
 
  private:
   friend class Service;

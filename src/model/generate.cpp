@@ -4,7 +4,6 @@
 #include <chrono>
 
 #include "base/check.hpp"
-#include "base/sha256.hpp"
 
 namespace reprofuse::model {
 namespace {
@@ -30,8 +29,8 @@ void prefill(Runner& runner, KvCache& cache, Sequence& sequence, std::span<const
     const std::size_t count = std::min(prompt.size() - begin, static_cast<std::size_t>(chunk));
     const bool is_last = begin + count == prompt.size();
     reserve(sequence, static_cast<std::int64_t>(count), cache);
-    const Part part{&sequence, prompt.subspan(begin, count), is_last ? Logits::kLast : Logits::kNone};
-    runner.run(std::span(&part, 1));
+    const TokenChunk next{&sequence, prompt.subspan(begin, count), is_last ? Logits::kLast : Logits::kNone};
+    runner.run(std::span(&next, 1));
     begin += count;
   }
 }
@@ -45,18 +44,6 @@ std::string_view finish_reason_name(FinishReason reason) {
     case FinishReason::kCancelled: break;
   }
   return "cancelled";
-}
-
-void LogitsDigest::add(std::span<const float> row) {
-  Sha256 hash;
-  hash.update(chain_.data(), chain_.size());
-  const auto columns = static_cast<std::int64_t>(row.size());
-  hash.update_values({.data = row.data(), .rows = 1, .cols = columns, .stride = columns});
-  chain_ = hash.finish();
-}
-
-std::string LogitsDigest::hex() const {
-  return to_hex(chain_);
 }
 
 GenerateResult generate(Runner& runner, KvCache& cache, std::span<const std::int32_t> prompt,
@@ -98,7 +85,7 @@ GenerateResult generate(Runner& runner, KvCache& cache, std::span<const std::int
     }
     if (static_cast<std::int64_t>(result.tokens.size()) == most) break;
     reserve(sequence, 1, cache);
-    const Part next{&sequence, std::span(&text.back(), 1), Logits::kLast};
+    const TokenChunk next{&sequence, std::span(&text.back(), 1), Logits::kLast};
     runner.run(std::span(&next, 1));
   }
   result.decode_seconds = decode_time.seconds();

@@ -1,7 +1,6 @@
 // One answer to one prompt: prefill in chunks, then a token at a time.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -9,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "model/logits_digest.hpp"
 #include "model/runner.hpp"
 #include "reprofuse/sampler.hpp"
 
@@ -41,16 +41,5 @@ using OnToken = std::function<bool(std::int32_t token)>;
 // the model, the prompt and the sampling alone.
 GenerateResult generate(Runner& runner, KvCache& cache, std::span<const std::int32_t> prompt,
                         const GenerateOptions& options, const OnToken& on_token = {});
-
-// SHA-256 chain over rows of logits: digest i is the hash of digest i - 1 (32 zero bytes before the first) followed by
-// row i as little-endian words.
-class LogitsDigest {
- public:
-  void add(std::span<const float> row);
-  std::string hex() const;
-
- private:
-  std::array<std::uint8_t, 32> chain_{};
-};
 
 }  // namespace reprofuse::model

@@ -71,26 +71,26 @@ std::int32_t Runner::key_bound(std::int64_t keys) const {
   return static_cast<std::int32_t>(std::min(bound, model_.max_positions()));
 }
 
-Runner::HostBatch Runner::build(std::span<const Part> parts) const {
+Runner::HostBatch Runner::build(std::span<const TokenChunk> chunks) const {
   HostBatch host;
-  require(static_cast<std::int64_t>(parts.size()) <= limits_.sequences, "a pass over {} sequences; the limit is {}",
-          parts.size(), limits_.sequences);
-  for (const Part& part : parts) {
-    const auto rows = static_cast<std::int32_t>(part.tokens.size());
+  require(static_cast<std::int64_t>(chunks.size()) <= limits_.sequences, "a pass over {} sequences; the limit is {}",
+          chunks.size(), limits_.sequences);
+  for (const TokenChunk& chunk : chunks) {
+    const auto rows = static_cast<std::int32_t>(chunk.tokens.size());
     const auto first_row = static_cast<std::int32_t>(host.tokens.size());
-    const auto first_position = static_cast<std::int32_t>(part.sequence->length());
-    require(rows >= 1, "a part of a pass has no tokens");
-    require(part.sequence->is_in(cache_), "a sequence of a pass lives in another cache");
-    for (const Part& other : parts)
-      require(&other == &part || other.sequence != part.sequence, "a sequence is in a pass twice");
+    const auto first_position = static_cast<std::int32_t>(chunk.sequence->length());
+    require(rows >= 1, "a chunk has no tokens");
+    require(chunk.sequence->is_in(cache_), "a sequence of a pass lives in another cache");
+    for (const TokenChunk& other : chunks)
+      require(&other == &chunk || other.sequence != chunk.sequence, "a sequence is in a pass twice");
     require(first_position + rows <= model_.max_positions(), "a sequence of {} tokens; the limit is {}",
             first_position + rows, model_.max_positions());
-    invariant(static_cast<std::int64_t>(part.sequence->pages().size()) >= cache_.pages_for(first_position + rows),
+    invariant(static_cast<std::int64_t>(chunk.sequence->pages().size()) >= cache_.pages_for(first_position + rows),
               "a sequence has no pages for its next tokens");
     const auto table_row = static_cast<std::int32_t>(host.chunks.size());
     host.chunks.push_back({first_row, rows, first_position, table_row});
     for (std::int32_t i = 0; i < rows; ++i) {
-      const std::int32_t token = part.tokens[static_cast<std::size_t>(i)];
+      const std::int32_t token = chunk.tokens[static_cast<std::size_t>(i)];
       require(token >= 0 && token < model_.config().vocab_size,
               "token {} at position {} is outside the vocabulary of {}", token, first_position + i,
               model_.config().vocab_size);
@@ -98,7 +98,7 @@ Runner::HostBatch Runner::build(std::span<const Part> parts) const {
       host.positions.push_back(first_position + i);
       host.sequences.push_back(table_row);
       const bool is_last = i + 1 == rows;
-      if (part.logits == Logits::kAll || (part.logits == Logits::kLast && is_last))
+      if (chunk.logits == Logits::kAll || (chunk.logits == Logits::kLast && is_last))
         host.logit_rows.push_back(first_row + i);
     }
     host.max_chunk_rows = std::max(host.max_chunk_rows, rows);
@@ -106,8 +106,8 @@ Runner::HostBatch Runner::build(std::span<const Part> parts) const {
   }
   if (host.is_decode()) host.max_keys = key_bound(host.max_keys);
   host.page_table_stride = cache_.pages_for(host.max_keys);
-  for (const Part& part : parts) {
-    const std::vector<std::int32_t>& pages = part.sequence->pages();
+  for (const TokenChunk& chunk : chunks) {
+    const std::vector<std::int32_t>& pages = chunk.sequence->pages();
     const auto used = std::min(static_cast<std::int64_t>(pages.size()), host.page_table_stride);
     host.page_table.insert(host.page_table.end(), pages.begin(), pages.begin() + used);
     host.page_table.resize(host.page_table.size() + static_cast<std::size_t>(host.page_table_stride - used));
@@ -148,11 +148,11 @@ kernels::Batch Runner::upload(const HostBatch& host) {
           .page_table_stride = static_cast<std::int32_t>(host.page_table_stride)};
 }
 
-ConstMatrix Runner::run(std::span<const Part> parts) {
-  const HostBatch host = build(parts);
+ConstMatrix Runner::run(std::span<const TokenChunk> chunks) {
+  const HostBatch host = build(chunks);
   logit_rows_ = static_cast<std::int64_t>(host.logit_rows.size());
   compute(upload(host), logit_rows_, host.is_decode());
-  for (const Part& part : parts) part.sequence->advance(static_cast<std::int64_t>(part.tokens.size()));
+  for (const TokenChunk& chunk : chunks) chunk.sequence->advance(static_cast<std::int64_t>(chunk.tokens.size()));
   return logits();
 }
 

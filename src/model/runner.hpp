@@ -17,8 +17,9 @@ namespace reprofuse::model {
 
 enum class Logits { kNone, kLast, kAll };
 
-// The next tokens of one sequence, to be computed in one pass.
-struct Part {
+// A chunk: the next tokens of one sequence, computed in one pass. One token in decode, many in a prefill.
+// kernels::Chunk is where its rows lie in the batch.
+struct TokenChunk {
   Sequence* sequence;
   std::span<const std::int32_t> tokens;
   Logits logits = Logits::kLast;
@@ -35,10 +36,10 @@ class Runner {
   // The model and the cache must outlive the runner.
   Runner(const Model& model, KvCache& cache, RunnerLimits limits);
 
-  // Appends each part's tokens to its sequence. Returns the logits asked for, [rows, vocab_size] on the device, in the
-  // order of the parts, valid until the next pass. Bits: a row's depend on the tokens of its own sequence alone, not on
-  // the other parts or on how the tokens were cut into passes.
-  ConstMatrix run(std::span<const Part> parts);
+  // Appends each chunk's tokens to its sequence. Returns the logits asked for, [rows, vocab_size] on the device, in the
+  // order of the chunks, valid until the next pass. Bits: a row's depend on the tokens of its own sequence alone, not
+  // on the other chunks or on how the tokens were cut into passes.
+  ConstMatrix run(std::span<const TokenChunk> chunks);
 
   // The logits of the last pass, on the device and in host memory.
   std::vector<float> host_logits() const;
@@ -51,7 +52,7 @@ class Runner {
  private:
   struct HostBatch;
   std::int32_t key_bound(std::int64_t keys) const;
-  HostBatch build(std::span<const Part> parts) const;
+  HostBatch build(std::span<const TokenChunk> chunks) const;
   kernels::Batch upload(const HostBatch& host);
   void compute(const kernels::Batch& batch, std::int64_t logit_rows, bool is_decode);
 

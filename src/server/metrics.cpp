@@ -101,11 +101,12 @@ void Metrics::next_tokens(Seconds since_last, std::size_t tokens) {
   for (std::size_t i = 0; i < tokens; ++i) inter_token_latency_.Observe(each);
 }
 
-void Metrics::answer_ended(engine::Ending ending) {
-  switch (ending) {
-    case engine::Ending::kStop: return stopped_.Increment();
-    case engine::Ending::kLength: return cut_.Increment();
-    case engine::Ending::kError: return failed_.Increment();
+void Metrics::answer_ended(engine::FinishReason reason) {
+  switch (reason) {
+    case engine::FinishReason::kStop: return stopped_.Increment();
+    case engine::FinishReason::kLength: return cut_.Increment();
+    case engine::FinishReason::kError: return failed_.Increment();
+    case engine::FinishReason::kCancelled: return;  // its request is counted as aborted
   }
 }
 
@@ -150,8 +151,8 @@ void RequestTimer::add(std::size_t prompt, const engine::Update& update) {
     last = update.at;
   }
   if (!update.end) return;
-  metrics_.answer_ended(update.end->ending);
-  has_failed_ = has_failed_ || update.end->ending == engine::Ending::kError;
+  metrics_.answer_ended(update.end->finish_reason);
+  has_failed_ = has_failed_ || update.end->finish_reason == engine::FinishReason::kError;
   if (--unended_ == 0) metrics_.request_ended(update.at - begin_);
 }
 

@@ -26,7 +26,7 @@ class Metrics {
   void first_token(Seconds since_request) { time_to_first_token_.Observe(since_request.count()); }
   void next_tokens(Seconds since_last, std::size_t tokens);  // that came together
   void request_ended(Seconds since_request) { request_latency_.Observe(since_request.count()); }
-  void answer_ended(engine::Ending ending);
+  void answer_ended(engine::FinishReason reason);
   void answers_abandoned(std::size_t answers) { abandoned_.Increment(static_cast<double>(answers)); }
   void answers_failed(std::size_t answers) { failed_.Increment(static_cast<double>(answers)); }
 

@@ -61,7 +61,7 @@ bool send_events(Running& running, EventSink& sink) {
   while (!running.reply->finished()) {
     const std::optional<News> news = running.next();
     if (!news) return false;
-    if (const auto& end = news->update.end; end && end->ending == engine::Ending::kError)
+    if (const auto& end = news->update.end; end && end->finish_reason == engine::FinishReason::kError)
       failure = end->by_stop ? kBrokenOff : "an answer failed";
     std::string events;
     for (const std::string& chunk : running.reply->chunks(news->prompt, news->update)) events += event(chunk);

@@ -104,8 +104,9 @@ class ChoiceDigest {
       add_likelihood(hash_, token.likelihood);
     }
     if (!update.end) return;
-    add_text(hash_, fmt::format("end {} {} {} text {} {}", engine::ending_name(update.end->ending), update.end->digest,
-                                update.end->stop_token.value_or(-1), update.end->text, update.end->error));
+    add_text(hash_,
+             fmt::format("end {} {} {} text {} {}", engine::finish_reason_name(update.end->finish_reason),
+                         update.end->digest, update.end->stop_token.value_or(-1), update.end->text, update.end->error));
     hex_ = to_hex(hash_.finish());
   }
   const std::string& hex() const { return hex_; }

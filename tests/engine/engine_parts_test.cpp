@@ -5,8 +5,8 @@
 
 #include "engine/answer_text.hpp"
 #include "engine/engine_case.hpp"
+#include "engine/engine_pass.hpp"
 #include "engine/prefix_cache.hpp"
-#include "engine/prompt_lookup.hpp"
 #include "study/seeded/random_checkpoint.hpp"
 
 namespace reprofuse::engine {

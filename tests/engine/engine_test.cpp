@@ -28,7 +28,7 @@ TEST_F(EngineTest, GivesTheGoldenAnswer) {
   const Told told = answer_alone(*model_, golden_request());
   EXPECT_EQ(told.tokens, golden.tokens);
   EXPECT_EQ(told.end->digest, golden.digest);
-  EXPECT_EQ(told.end->ending, Ending::kStop);
+  EXPECT_EQ(told.end->finish_reason, FinishReason::kStop);
   EXPECT_EQ(told.end->stop_token, golden.stop_tokens[0]);
   EXPECT_EQ(told.text, embedded_tokenizer() ? embedded_tokenizer()->decode(golden.tokens) : "");
 }
@@ -39,7 +39,7 @@ TEST_F(EngineTest, RunningDigestsEndInTheLast) {
   request.max_tokens = 5;
   const Told told = answer_alone(*model_, request);
   ASSERT_EQ(told.details.size(), 5U);
-  EXPECT_EQ(told.end->ending, Ending::kLength);
+  EXPECT_EQ(told.end->finish_reason, FinishReason::kLength);
   EXPECT_EQ(told.details.back().digest, told.end->digest);
   EXPECT_NE(told.details.front().digest, told.end->digest);
   request.max_tokens = 1;
@@ -78,7 +78,7 @@ TEST_F(EngineTest, LikelihoodsOfAPromptAreThoseOfAnswering) {
     ASSERT_EQ(told.prompt.size(), scored.prompt.size());
     EXPECT_FALSE(told.prompt[0].likelihood.has_value());
     EXPECT_TRUE(told.tokens.empty());
-    EXPECT_EQ(told.end->ending, Ending::kLength);
+    EXPECT_EQ(told.end->finish_reason, FinishReason::kLength);
     for (std::size_t i = 0; i < answer.tokens.size(); ++i) {
       const Likelihood& expected = *answer.details[i].likelihood;
       const Likelihood& given = *told.prompt[request.prompt.size() + i].likelihood;
@@ -102,7 +102,7 @@ TEST_F(EngineTest, AStopStringEndsTheTextWhereverItLies) {
     const std::size_t expected = whole.text.find(request.stop_strings[1]);
     Told told = answer_alone(*model_, request);
     EXPECT_EQ(told.text, whole.text.substr(0, expected));
-    EXPECT_EQ(told.end->ending, Ending::kStop);
+    EXPECT_EQ(told.end->finish_reason, FinishReason::kStop);
     EXPECT_EQ(told.end->stop_string, request.stop_strings[1]);
     request.keep_stop_string = true;
     EXPECT_EQ(answer_alone(*model_, request).text, whole.text.substr(0, expected + 3));
@@ -246,7 +246,7 @@ TEST_F(EngineTest, AValueThatIsNotFiniteFailsItsOwnRequestAloneAndInAnyScheduleA
     Answered answered = run_until_idle(engine);
     for (int choice = 0; choice < 3; ++choice) {
       ASSERT_TRUE((answered[{1, choice}].end.has_value())) << choice;
-      EXPECT_EQ((answered[{1, choice}].end->ending), Ending::kError);
+      EXPECT_EQ((answered[{1, choice}].end->finish_reason), FinishReason::kError);
       EXPECT_EQ(
           (answered[{1, choice}].end->error),
           "at token 13 of the text: norm 'model.layers.0.input_layernorm.weight' row 0: the sum of squares is not "
@@ -270,7 +270,7 @@ TEST_F(EngineTest, AGuessThatFailsDoesNotFailTheAnswer) {
   request.sampling.seed = 469;
   request.digest = true;
   const Told alone = answer_alone(*model_, request);
-  ASSERT_EQ(alone.end->ending, Ending::kLength) << alone.end->error;
+  ASSERT_EQ(alone.end->finish_reason, FinishReason::kLength) << alone.end->error;
   const Told guessed = answer_alone(*model_, request, {.kv_pages = 8, .speculation = 8});
   EXPECT_EQ(guessed.end->error, "");
   EXPECT_EQ(guessed.end->digest, alone.end->digest);

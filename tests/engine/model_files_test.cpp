@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "checkpoint/support.hpp"
-#include "engine/model_folder.hpp"
 
 namespace reprofuse::engine {
 namespace {

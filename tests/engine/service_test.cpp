@@ -81,7 +81,7 @@ TEST_F(ServiceTest, WhatCannotBeTakenIsRefusedWithTheReason) {
   service->stop_taking();
   EXPECT_EQ(refusal_of(sampled_request(10, 1, 4)), Refusal::kDraining);
   EXPECT_THROW(service->submit({}), Error) << "the request itself makes no sense";
-  EXPECT_EQ(wait_for(*first).end->ending, Ending::kLength) << "what is under way goes on";
+  EXPECT_EQ(wait_for(*first).end->finish_reason, FinishReason::kLength) << "what is under way goes on";
   EXPECT_EQ(wait_for(*second).tokens.size(), 400U);
   EXPECT_TRUE(service->wait_until_idle(kPatience));
 }

@@ -9,7 +9,7 @@
 
 #include "checkpoint/expected_tensors.hpp"
 #include "kernels/reference/model_ops.hpp"
-#include "model/generate.hpp"
+#include "model/logits_digest.hpp"
 #include "numerics/rotary.hpp"
 #include "numerics/widen.hpp"
 #include "ops/contract.hpp"

@@ -39,8 +39,8 @@ double worst_difference(const Model& model, const ModelCase& spec) {
   Runner runner(model, cache, {.rows = spec.tokens, .sequences = 1, .logit_rows = spec.tokens});
   Sequence sequence(cache);
   EXPECT_TRUE(sequence.reserve(spec.tokens));
-  const Part part{&sequence, tokens, Logits::kAll};
-  runner.run(std::span(&part, 1));
+  const TokenChunk chunk{&sequence, tokens, Logits::kAll};
+  runner.run(std::span(&chunk, 1));
   const std::vector<float> logits = runner.host_logits();
 
   double worst = 0.0;

@@ -63,8 +63,8 @@ std::string error_of(const std::shared_ptr<const WeightSource>& source) {
     EXPECT_TRUE(sequence.reserve(kTokens));
     std::vector<std::int32_t> tokens(kTokens);
     std::iota(tokens.begin(), tokens.end(), 0);
-    const Part part{&sequence, tokens, Logits::kAll};
-    runner.run(std::span(&part, 1));
+    const TokenChunk chunk{&sequence, tokens, Logits::kAll};
+    runner.run(std::span(&chunk, 1));
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kNonFinite) << error.what();
     return error.what();

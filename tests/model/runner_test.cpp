@@ -23,8 +23,8 @@ class RunnerLimitsTest : public testing::Test {
   RunnerLimitsTest() {
     for (Sequence* sequence : {&a_, &b_, &c_}) EXPECT_TRUE(sequence->reserve(16));
   }
-  std::string error_of_pass(const std::vector<Part>& parts) {
-    return error_of([&] { runner_.run(parts); });
+  std::string error_of_pass(const std::vector<TokenChunk>& chunks) {
+    return error_of([&] { runner_.run(chunks); });
   }
 
   study::ModelCase spec_ = study::model_cases().front();
@@ -43,7 +43,7 @@ TEST_F(RunnerLimitsTest, LimitsAreErrorsWithBothNumbers) {
   EXPECT_EQ(error_of_pass({{&a_, five_}, {&b_, five_}}), "a pass of 10 tokens; the limit is 8");
   EXPECT_EQ(error_of_pass({{&a_, one}, {&b_, one}, {&c_, one}}), "a pass over 3 sequences; the limit is 2");
   EXPECT_EQ(error_of_pass({{&a_, five_, Logits::kAll}}), "logits of 5 rows in one pass; the limit is 3");
-  EXPECT_EQ(error_of_pass({{&a_, {}}}), "a part of a pass has no tokens");
+  EXPECT_EQ(error_of_pass({{&a_, {}}}), "a chunk has no tokens");
   EXPECT_EQ(error_of_pass({{&a_, Tokens{7, 311}}}), "token 311 at position 1 is outside the vocabulary of 311");
 }
 
@@ -77,12 +77,12 @@ TEST_F(RunnerLimitsTest, ASequenceIsInAPassOnceAndInTheCacheOfTheRunner) {
 }
 
 TEST_F(RunnerLimitsTest, LogitsComeInTheOrderOfThePartsAndOnlyWhereAskedFor) {
-  const std::vector<Part> parts = {{&b_, five_, Logits::kNone}, {&a_, {five_.data(), 3}, Logits::kAll}};
-  const ConstMatrix logits = runner_.run(parts);
+  const std::vector<TokenChunk> chunks = {{&b_, five_, Logits::kNone}, {&a_, {five_.data(), 3}, Logits::kAll}};
+  const ConstMatrix logits = runner_.run(chunks);
   EXPECT_EQ(logits.rows, 3);
   EXPECT_EQ(logits.cols, 311);
   const std::vector<float> together = runner_.host_logits();
-  runner_.run(std::vector<Part>{{&c_, {five_.data(), 3}, Logits::kAll}});
+  runner_.run(std::vector<TokenChunk>{{&c_, {five_.data(), 3}, Logits::kAll}});
   EXPECT_EQ(runner_.host_logits(), together);
 }
 

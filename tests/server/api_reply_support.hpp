@@ -28,11 +28,11 @@ inline engine::Update tokens_of(int choice, std::vector<engine::AnswerToken> tok
   return update;
 }
 
-inline engine::Update end_of(int choice, engine::Ending ending, std::string text = "") {
+inline engine::Update end_of(int choice, engine::FinishReason reason, std::string text = "") {
   engine::Update update;
   update.choice = choice;
   update.end.emplace();
-  update.end->ending = ending;
+  update.end->finish_reason = reason;
   update.end->text = std::move(text);
   return update;
 }

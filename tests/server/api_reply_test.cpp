@@ -9,7 +9,7 @@
 namespace reprofuse::server {
 namespace {
 
-using engine::Ending;
+using engine::FinishReason;
 
 // A reply's body from its head, the text of its choices and its usage.
 Json body_of(Json head, const std::string& choices, const Json& usage) {
@@ -21,13 +21,13 @@ Json body_of(Json head, const std::string& choices, const Json& usage) {
 TEST(ApiReply, ACompletionIsOneTextPerChoice) {
   const auto reply = completion_reply(R"({"prompt":["1","22"],"n":2})");
   reply->add(1, tokens_of(1, {token(51, "d")}));
-  reply->add(1, end_of(1, Ending::kLength));
+  reply->add(1, end_of(1, FinishReason::kLength));
   reply->add(0, tokens_of(0, {token(49, "a"), token(50, "")}));
   reply->add(0, tokens_of(1, {token(50, "b")}));
-  reply->add(0, end_of(1, Ending::kStop));
-  reply->add(1, end_of(0, Ending::kStop));
+  reply->add(0, end_of(1, FinishReason::kStop));
+  reply->add(1, end_of(0, FinishReason::kStop));
   EXPECT_FALSE(reply->finished());
-  reply->add(0, end_of(0, Ending::kLength, "held"));
+  reply->add(0, end_of(0, FinishReason::kLength, "held"));
   EXPECT_TRUE(reply->finished());
   EXPECT_EQ(Json::parse(reply->body()), body_of(reply_head("cmpl-1", "text_completion"), R"([
     {"index":0,"text":"aheld","logprobs":null,"finish_reason":"length","stop_reason":null},
@@ -42,8 +42,8 @@ TEST(ApiReply, AChatIsOneMessagePerChoice) {
   const auto reply = chat_reply(R"({"n":2})");
   reply->add(0, tokens_of(0, {token(49, "1"), token(50, "2")}));
   reply->add(0, tokens_of(1, {token(51, "3")}));
-  reply->add(0, end_of(1, Ending::kLength));
-  reply->add(0, end_of(0, Ending::kStop, "."));
+  reply->add(0, end_of(1, FinishReason::kLength));
+  reply->add(0, end_of(0, FinishReason::kStop, "."));
   EXPECT_EQ(Json::parse(reply->body()), body_of(reply_head("chatcmpl-1", "chat.completion"), R"([
     {"index":0,"message":{"role":"assistant","content":"12.","refusal":null},"logprobs":null,
      "finish_reason":"stop","stop_reason":null},
@@ -55,7 +55,7 @@ TEST(ApiReply, AChatIsOneMessagePerChoice) {
 TEST(ApiReply, ChatLogprobsAreOpenAis) {
   const auto reply = chat_reply(R"({"logprobs":true,"top_logprobs":2,"return_token_ids":true,"digest":true})");
   reply->add(0, tokens_of(0, {token(50, "2", likely(-1.5F, 3, {{49, -0.25F}, {1023, -0.5F}}), "d1")}));
-  engine::Update end = end_of(0, Ending::kStop);
+  engine::Update end = end_of(0, FinishReason::kStop);
   end.end->digest = "d2";
   end.end->stop_token = 1023;
   reply->add(0, end);
@@ -80,7 +80,7 @@ TEST(ApiReply, CompletionLogprobsCountCharactersOfTheText) {
   tokens.push_back(token(euro[2], "\u20ac", likely(-4, 1, {{euro[2], -4}})));
   tokens.push_back(token(50, "2", likely(-8, 9, {{1020, -0.125F}})));
   reply->add(0, tokens_of(0, tokens));
-  reply->add(0, end_of(0, Ending::kLength));
+  reply->add(0, end_of(0, FinishReason::kLength));
   EXPECT_EQ(Json::parse(reply->body())["choices"][0]["logprobs"], Json::parse(R"({
     "tokens":["1","bytes:\\xe2","bytes:\\x82","bytes:\\xac","2"],
     "token_logprobs":[-0.5,-1.0,-2.0,-4.0,-8.0],
@@ -99,7 +99,7 @@ TEST(ApiReply, AnEchoHasTheLogprobsOfThePrompt) {
   reply->add(0, prompt_of({{50, likely(-0.5F, 1, {{50, -0.5F}})}}));
   for (const std::size_t prompt : {1, 0}) {
     reply->add(prompt, tokens_of(0, {token(53, "5", likely(-0.125F, 1, {{53, -0.125F}}))}));
-    reply->add(prompt, end_of(0, Ending::kLength));
+    reply->add(prompt, end_of(0, FinishReason::kLength));
   }
   EXPECT_EQ(Json::parse(reply->body()), body_of(reply_head("cmpl-1", "text_completion"), R"([
     {"index":0,"text":"125","logprobs":{"tokens":["<|begin_of_text|>","1","2","5"],
@@ -114,7 +114,7 @@ TEST(ApiReply, AnEchoHasTheLogprobsOfThePrompt) {
 TEST(ApiReply, AnEchoNeedsNoAnswer) {
   const auto reply = completion_reply(R"({"prompt":"12","max_tokens":0,"echo":true,"logprobs":0})");
   reply->add(0, prompt_of({{1019, {}}, {49, likely(-1, 2, {})}, {50, likely(-2, 2, {})}}));
-  reply->add(0, end_of(0, Ending::kLength));
+  reply->add(0, end_of(0, FinishReason::kLength));
   EXPECT_EQ(Json::parse(reply->body()), body_of(reply_head("cmpl-1", "text_completion"), R"([
     {"index":0,"text":"12","logprobs":{"tokens":["<|begin_of_text|>","1","2"],"token_logprobs":[null,-1.0,-2.0],
      "top_logprobs":[null,{"1":-1.0},{"2":-2.0}],"text_offset":[0,0,1]},
@@ -124,7 +124,7 @@ TEST(ApiReply, AnEchoNeedsNoAnswer) {
 
 TEST(ApiReply, WithoutATokenThereIsNothingToDigest) {
   const auto reply = completion_reply(R"({"prompt":"12","max_tokens":0,"echo":true,"digest":true})");
-  engine::Update end = end_of(0, Ending::kLength);
+  engine::Update end = end_of(0, FinishReason::kLength);
   end.end->digest = std::string(64, '0');  // the chain before its first row
   reply->add(0, end);
   EXPECT_EQ(Json::parse(reply->body())["choices"][0]["digest"], Json());
@@ -144,7 +144,7 @@ TEST(ApiReply, PromptLogprobsAreVllms) {
   for (Reply* reply : {completion.get(), chat.get()}) {
     reply->add(0, prompt_of(prompt));
     reply->add(0, tokens_of(0, {token(53, "5", likely(-1, 1, {{53, -1}}))}));
-    reply->add(0, end_of(0, Ending::kLength));
+    reply->add(0, end_of(0, FinishReason::kLength));
   }
   const Json choice = Json::parse(completion->body())["choices"][0];
   EXPECT_EQ(choice["prompt_logprobs"], expected);
@@ -159,7 +159,7 @@ TEST(ApiReply, CachedTokensAreReportedOnlyIfTheServerIsToldTo) {
     const auto reply = completion_reply(R"({"prompt":["1","2"],"n":2})", rules);
     for (const std::size_t prompt : {0, 1})
       for (const int choice : {0, 1}) {
-        engine::Update end = end_of(choice, Ending::kStop);
+        engine::Update end = end_of(choice, FinishReason::kStop);
         end.cached_prompt_tokens = 2;
         reply->add(prompt, end);
       }
@@ -174,7 +174,7 @@ TEST(ApiReply, CachedTokensAreReportedOnlyIfTheServerIsToldTo) {
 TEST(ApiReply, TheStopReasonIsWhatTheClientAskedToStopAt) {
   const auto reason = [](std::optional<std::int32_t> stop_token, std::optional<std::string> stop_string) {
     const auto reply = completion_reply(R"({"prompt":"1","stop_token_ids":[5],"stop":"\n"})");
-    engine::Update end = end_of(0, Ending::kStop);
+    engine::Update end = end_of(0, FinishReason::kStop);
     end.end->stop_token = stop_token;
     end.end->stop_string = std::move(stop_string);
     reply->add(0, end);
@@ -188,7 +188,7 @@ TEST(ApiReply, TheStopReasonIsWhatTheClientAskedToStopAt) {
 TEST(ApiReply, TokensMayBeNamedByTheirIds) {
   const auto reply = completion_reply(R"({"prompt":"1","logprobs":1,"return_tokens_as_token_ids":true})");
   reply->add(0, tokens_of(0, {token(50, "2", likely(-1, 2, {{1023, -0.5F}}))}));
-  reply->add(0, end_of(0, Ending::kLength));
+  reply->add(0, end_of(0, FinishReason::kLength));
   EXPECT_EQ(Json::parse(reply->body())["choices"][0]["logprobs"],
             Json::parse(R"({"tokens":["token_id:50"],"token_logprobs":[-1.0],
                             "top_logprobs":[{"token_id:1023":-0.5,"token_id:50":-1.0}],"text_offset":[0]})"));
@@ -198,7 +198,7 @@ TEST(ApiReply, NoBitOfALogprobIsLost) {
   for (const float logprob : {-0.1F, -1e-45F, -0.0F, -3.4028235e38F, -1.1754944e-38F, -17.123457F}) {
     const auto reply = chat_reply(R"({"logprobs":true})");
     reply->add(0, tokens_of(0, {token(50, "2", likely(logprob, 1, {}))}));
-    reply->add(0, end_of(0, Ending::kLength));
+    reply->add(0, end_of(0, FinishReason::kLength));
     const Json read = Json::parse(reply->body())["choices"][0]["logprobs"]["content"][0]["logprob"];
     EXPECT_EQ(read.get<double>(), static_cast<double>(logprob));
     EXPECT_EQ(std::signbit(read.get<double>()), true);
@@ -208,7 +208,7 @@ TEST(ApiReply, NoBitOfALogprobIsLost) {
 
 TEST(ApiReply, AnAnswerThatFailedIsAnError) {
   const auto reply = completion_reply(R"({"prompt":"1","n":2})");
-  engine::Update failed = end_of(1, Ending::kError);
+  engine::Update failed = end_of(1, FinishReason::kError);
   failed.end->error = "attention row 5: a score is not finite";
   reply->add(0, failed);
   EXPECT_TRUE(reply->finished());
@@ -217,9 +217,9 @@ TEST(ApiReply, AnAnswerThatFailedIsAnError) {
 
 TEST(ApiReply, AReplyThatIsNotFinishedHasNoBody) {
   const auto reply = completion_reply(R"({"prompt":"1","n":2})");
-  reply->add(0, end_of(0, Ending::kStop));
+  reply->add(0, end_of(0, FinishReason::kStop));
   EXPECT_EQ(checkpoint::error_of([&] { reply->body(); }), "internal error: a reply was asked for before its end");
-  EXPECT_EQ(checkpoint::error_of([&] { reply->add(0, end_of(2, Ending::kStop)); }),
+  EXPECT_EQ(checkpoint::error_of([&] { reply->add(0, end_of(2, FinishReason::kStop)); }),
             "internal error: news of a choice that nobody asked for");
 }
 

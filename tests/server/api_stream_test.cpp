@@ -4,7 +4,7 @@
 namespace reprofuse::server {
 namespace {
 
-using engine::Ending;
+using engine::FinishReason;
 using Lines = std::vector<std::string>;
 
 class ApiStream : public testing::Test {
@@ -37,7 +37,7 @@ TEST_F(ApiStream, AChatOpensWithTheRoleAndEndsWithTheReason) {
   feed(tokens_of(0, {token(49, "1"), token(50, "")}));
   feed(tokens_of(0, {token(51, "23")}));
   EXPECT_FALSE(reply_->finished());
-  feed(end_of(0, Ending::kStop));
+  feed(end_of(0, FinishReason::kStop));
   finish();
   expect_chunks("chatcmpl-1", "chat.completion.chunk", R"([
     {"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null},
@@ -50,8 +50,8 @@ TEST_F(ApiStream, ACompletionHasNoOpening) {
   reply_ = completion_reply(R"({"prompt":["1","2"],"n":2,"stream":true,"stop":"end"})");
   feed(tokens_of(0, {token(49, "1")}), 1);
   feed(tokens_of(1, {token(50, "2")}), 0);
-  feed(end_of(1, Ending::kLength, "held"), 0);
-  engine::Update stopped = end_of(0, Ending::kStop);
+  feed(end_of(1, FinishReason::kLength, "held"), 0);
+  engine::Update stopped = end_of(0, FinishReason::kStop);
   stopped.end->stop_string = "end";
   feed(stopped, 1);
   expect_chunks("cmpl-1", "text_completion", R"([
@@ -66,7 +66,7 @@ TEST_F(ApiStream, EveryTokenHasItsChunkWhenMoreThanItsTextIsAsked) {
   reply_ = chat_reply(R"({"stream":true,"logprobs":true,"top_logprobs":1,"digest":true,"return_token_ids":true})");
   feed(tokens_of(
       0, {token(49, "", likely(-0.5F, 1, {{49, -0.5F}}), "d1"), token(50, "12", likely(-2, 2, {{49, -0.5F}}), "d2")}));
-  engine::Update end = end_of(0, Ending::kLength, "!");
+  engine::Update end = end_of(0, FinishReason::kLength, "!");
   end.end->digest = "d2";
   feed(end);
   ASSERT_EQ(lines_.size(), 4U);
@@ -86,7 +86,7 @@ TEST_F(ApiStream, EveryTokenHasItsChunkWhenMoreThanItsTextIsAsked) {
 TEST_F(ApiStream, TheUsageComesLastOrWithEveryChunk) {
   reply_ = chat_reply(R"({"stream":true,"stream_options":{"include_usage":true}})");
   feed(tokens_of(0, {token(49, "1"), token(50, "")}));
-  feed(end_of(0, Ending::kStop));
+  feed(end_of(0, FinishReason::kStop));
   finish();
   ASSERT_EQ(lines_.size(), 4U);
   for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(lines_[i].contains("usage") && lines_[i]["usage"].is_null());
@@ -98,7 +98,7 @@ TEST_F(ApiStream, TheUsageComesLastOrWithEveryChunk) {
   lines_.clear();
   reply_ = completion_reply(R"({"prompt":"1","stream":true,"stream_options":{"continuous_usage_stats":true}})");
   feed(tokens_of(0, {token(49, "1"), token(50, "2")}));
-  feed(end_of(0, Ending::kStop));
+  feed(end_of(0, FinishReason::kStop));
   finish();
   ASSERT_EQ(lines_.size(), 3U);
   for (const int i : {0, 1, 2})
@@ -120,9 +120,9 @@ TEST_F(ApiStream, AnEchoOpensEachChoice) {
   EXPECT_TRUE(lines_.empty()) << "the prompt is not known yet";
   feed(prompt_of({{50, likely(-2, 2, {{51, -0.5F}})}}));
   EXPECT_EQ(lines_.size(), 3U) << "both prompts, and the token that waited";
-  feed(end_of(1, Ending::kLength));
+  feed(end_of(1, FinishReason::kLength));
   feed(tokens_of(0, {five}));
-  feed(end_of(0, Ending::kLength));
+  feed(end_of(0, FinishReason::kLength));
   finish();
   const auto choice = [](int index, const std::string& rest) {
     return R"({"index":)" + std::to_string(index) + "," + rest;
@@ -147,7 +147,7 @@ TEST_F(ApiStream, TheChunksDoNotDependOnHowTheNewsWereCut) {
       take(std::exchange(update, {}));
     }
     if (end_apart) take(std::exchange(update, {}));
-    update.end = end_of(0, Ending::kStop).end;
+    update.end = end_of(0, FinishReason::kStop).end;
     take(update);
     return all;
   };
@@ -159,7 +159,7 @@ TEST_F(ApiStream, TheChunksDoNotDependOnHowTheNewsWereCut) {
 
 TEST_F(ApiStream, TheTextOfAStreamIsTheTextOfTheReply) {
   const engine::Update news[] = {tokens_of(0, {token(49, "1"), token(50, "")}), tokens_of(0, {token(51, "\u20ac")}),
-                                 end_of(0, Ending::kLength, "?")};
+                                 end_of(0, FinishReason::kLength, "?")};
   const auto whole = completion_reply(R"({"prompt":"1","echo":true})");
   reply_ = completion_reply(R"({"prompt":"1","echo":true,"stream":true})");
   for (const engine::Update& update : news) {
@@ -175,7 +175,7 @@ TEST_F(ApiStream, TheTextOfAStreamIsTheTextOfTheReply) {
 TEST_F(ApiStream, AFailureIsTheLastLine) {
   reply_ = chat_reply(R"({"stream":true,"n":2,"stream_options":{"include_usage":true}})");
   feed(tokens_of(0, {token(49, "1")}));
-  engine::Update failed = end_of(1, Ending::kError);
+  engine::Update failed = end_of(1, FinishReason::kError);
   failed.end->error = "the GPU was lost";
   feed(failed);
   EXPECT_EQ(lines_.back(), Json::parse(R"({"error":{"message":"the GPU was lost","type":"server_error","param":null,
@@ -188,7 +188,7 @@ TEST_F(ApiStream, AFailureIsTheLastLine) {
 
 TEST_F(ApiStream, AFailureWhileThePromptIsReadIsToldAtOnce) {
   reply_ = completion_reply(R"({"prompt":"12","echo":true,"logprobs":1,"stream":true})");
-  engine::Update failed = end_of(0, Ending::kError);
+  engine::Update failed = end_of(0, FinishReason::kError);
   failed.end->error = "a score is not finite";
   feed(prompt_of({{1019, {}}}));
   feed(failed);

@@ -86,7 +86,7 @@ TEST_F(StreamFeed, ACallIsTakenAsAWholeOrNotAtAll) {
 
 TEST_F(StreamFeed, TheOthersOfACallThatFailedDidNotLeave) {
   engine::Update failure;
-  failure.end.emplace().ending = engine::Ending::kError;
+  failure.end.emplace().finish_reason = engine::FinishReason::kError;
   {
     RequestTimer timer(metrics_, Clock::now(), 2);
     timer.expect(0, 3);

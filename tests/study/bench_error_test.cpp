@@ -170,8 +170,8 @@ TEST_F(CapturedInputs, OfTheHeadGiveTheLogitsOfAPassThatNobodyObserves) {
   model::Runner runner(model, cache, {.rows = 11, .sequences = 1, .logit_rows = 11});
   model::Sequence sequence(cache);
   ASSERT_TRUE(sequence.reserve(11));
-  const model::Part part{&sequence, tokens_, model::Logits::kAll};
-  runner.run({&part, 1});
+  const model::TokenChunk chunk{&sequence, tokens_, model::Logits::kAll};
+  runner.run({&chunk, 1});
   EXPECT_EQ(y, runner.host_logits());
 }
 

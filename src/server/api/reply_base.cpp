@@ -5,14 +5,14 @@
 #include <utility>
 
 #include "base/check.hpp"
-#include "model/generate.hpp"
+#include "model/logits_digest.hpp"
 #include "server/api/error.hpp"
 
 namespace reprofuse::server {
 namespace {
 
 bool is_failure(const engine::Update& update) {
-  return update.end && update.end->ending == engine::Ending::kError;
+  return update.end && update.end->finish_reason == engine::FinishReason::kError;
 }
 
 ApiError failure_of(const engine::End& end) {
@@ -84,7 +84,7 @@ void ReplyBase::add(std::size_t prompt, const engine::Update& update) {
 
 std::string ReplyBase::body() const {
   for (const Choice& choice : choices_)
-    if (choice.end && choice.end->ending == engine::Ending::kError) throw failure_of(*choice.end);
+    if (choice.end && choice.end->finish_reason == engine::FinishReason::kError) throw failure_of(*choice.end);
   invariant(finished(), "a reply was asked for before its end");
   Json body = head(object_name());
   Json& list = body["choices"] = Json::array();
@@ -170,7 +170,7 @@ Json ReplyBase::usage() const {
 
 // As in vLLM, stop_reason is what the client asked to stop at, and null when the model ended its answer by itself.
 void ReplyBase::add_end(Json& choice, const engine::End& end) const {
-  choice["finish_reason"] = engine::ending_name(end.ending);
+  choice["finish_reason"] = engine::finish_reason_name(end.finish_reason);
   choice["stop_reason"] = nullptr;
   const std::vector<std::int32_t>& asked = call_.stop_token_ids;
   if (end.stop_string) choice["stop_reason"] = *end.stop_string;

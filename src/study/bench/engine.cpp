@@ -84,7 +84,7 @@ class Round {
       for (const engine::AnswerToken& token : update.tokens) answer.push_back(token.id);
       if (every_answer_goes_on) decode_tokens_ += static_cast<std::int64_t>(update.tokens.size());
       if (!update.end) continue;
-      if (update.end->ending == engine::Ending::kError)
+      if (update.end->finish_reason == engine::FinishReason::kError)
         fail(ErrorCode::kNonFinite, "the answer to request {} failed: {}", request, update.end->error);
       ++ended_;
     }
@@ -105,12 +105,12 @@ void reserve(model::Sequence& text, std::int64_t tokens) {
 }
 
 void fill(model::Runner& runner, model::Sequence& text, std::span<const std::int32_t> tokens) {
-  const auto most = static_cast<std::size_t>(runner.limits().rows);
-  for (std::size_t begin = 0; begin < tokens.size(); begin += most) {
-    const auto chunk = tokens.subspan(begin, std::min(most, tokens.size() - begin));
-    reserve(text, static_cast<std::int64_t>(chunk.size()));
-    const model::Part part{&text, chunk, model::Logits::kNone};
-    runner.run(std::span(&part, 1));
+  const auto max_rows = static_cast<std::size_t>(runner.limits().rows);
+  for (std::size_t begin = 0; begin < tokens.size(); begin += max_rows) {
+    const auto next = tokens.subspan(begin, std::min(max_rows, tokens.size() - begin));
+    reserve(text, static_cast<std::int64_t>(next.size()));
+    const model::TokenChunk chunk{&text, next, model::Logits::kNone};
+    runner.run(std::span(&chunk, 1));
   }
 }
 
@@ -124,7 +124,7 @@ double time_model_step(const model::Model& model, const EngineBenchOptions& opti
   model::Runner runner(model, cache, {.rows = options.max_rows, .sequences = batch, .logit_rows = batch});
   std::vector<model::Sequence> texts;
   for (std::int64_t i = 0; i < batch; ++i) texts.emplace_back(cache);
-  std::vector<model::Part> step;
+  std::vector<model::TokenChunk> step;
   for (std::size_t i = 0; i < texts.size(); ++i) {
     fill(runner, texts[i], random_tokens(i, length, model.config().vocab_size));
     step.push_back({&texts[i], std::span(&next, 1), model::Logits::kLast});

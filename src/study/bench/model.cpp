@@ -54,9 +54,9 @@ double prefill(model::Runner& runner, std::vector<model::Sequence>& texts, std::
       for (std::int64_t begin = 0; begin < context; begin += kPrefillRows) {
         const auto count = static_cast<std::size_t>(std::min(kPrefillRows, context - begin));
         reserve(texts[i], static_cast<std::int64_t>(count));
-        const model::Part part{&texts[i], std::span(tokens).subspan(static_cast<std::size_t>(begin), count),
-                               model::Logits::kLast};
-        runner.run(std::span(&part, 1));
+        const model::TokenChunk chunk{&texts[i], std::span(tokens).subspan(static_cast<std::size_t>(begin), count),
+                                      model::Logits::kLast};
+        runner.run(std::span(&chunk, 1));
       }
     }
   });
@@ -68,12 +68,12 @@ Times decode(model::Runner& runner, std::vector<model::Sequence>& texts, int ste
   std::vector<double> seconds;
   constexpr int kWarmUp = 3;
   for (int step = 0; step < kWarmUp + steps; ++step) {
-    std::vector<model::Part> parts;
+    std::vector<model::TokenChunk> chunks;
     for (model::Sequence& text : texts) {
       reserve(text, 1);
-      parts.push_back({&text, std::span(&token, 1), model::Logits::kLast});
+      chunks.push_back({&text, std::span(&token, 1), model::Logits::kLast});
     }
-    const double taken = seconds_of([&] { runner.run(parts); });
+    const double taken = seconds_of([&] { runner.run(chunks); });
     if (step >= kWarmUp) seconds.push_back(taken);
   }
   return summarise(std::move(seconds));

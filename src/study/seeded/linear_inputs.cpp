@@ -24,8 +24,8 @@ std::vector<LinearInput> capture_linear_inputs(const Context& context,
   model::Runner runner(model, cache, {.rows = length, .sequences = 1, .logit_rows = length});
   model::Sequence sequence(cache);
   invariant(sequence.reserve(length), "the cache of a captured pass is too small");
-  const model::Part part{&sequence, tokens, model::Logits::kAll};
-  runner.run({&part, 1});
+  const model::TokenChunk chunk{&sequence, tokens, model::Logits::kAll};
+  runner.run({&chunk, 1});
   return inputs;
 }
 

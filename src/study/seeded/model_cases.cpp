@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/check.hpp"
-#include "model/generate.hpp"
+#include "model/logits_digest.hpp"
 #include "model/runner.hpp"
 #include "study/seeded/random_bits.hpp"
 #include "study/seeded/random_checkpoint.hpp"
@@ -86,13 +86,13 @@ ModelCase mistral() {
 struct Companion {
   model::Sequence sequence;
   std::vector<std::int32_t> tokens;
-  std::size_t chunk;
+  std::size_t chunk_size;
 };
 
-model::Part next_part(model::Sequence& sequence, std::span<const std::int32_t> tokens, std::size_t chunk,
-                      model::Logits logits) {
+model::TokenChunk next_chunk(model::Sequence& sequence, std::span<const std::int32_t> tokens, std::size_t size,
+                             model::Logits logits) {
   const auto done = static_cast<std::size_t>(sequence.length());
-  const std::size_t count = std::min(chunk, tokens.size() - done);
+  const std::size_t count = std::min(size, tokens.size() - done);
   invariant(sequence.reserve(static_cast<std::int64_t>(count)), "the cache of a model case is too small");
   return {&sequence, tokens.subspan(done, count), logits};
 }
@@ -147,21 +147,21 @@ std::string logits_digest(const model::Model& model, const ModelCase& spec, cons
   model::LogitsDigest digest;
   while (text.length() < spec.tokens) {
     // The case's text in the middle of the others.
-    std::vector<model::Part> parts;
+    std::vector<model::TokenChunk> chunks;
     std::size_t rows_before = 0;
     std::size_t place = 0;
     for (Companion& companion : companions) {
       if (place++ == companions.size() / 2) {
-        rows_before = parts.size();
-        parts.push_back(next_part(text, tokens, static_cast<std::size_t>(chunk), model::Logits::kAll));
+        rows_before = chunks.size();
+        chunks.push_back(next_chunk(text, tokens, static_cast<std::size_t>(chunk), model::Logits::kAll));
       }
       if (companion.sequence.length() < static_cast<std::int64_t>(companion.tokens.size()))
-        parts.push_back(next_part(companion.sequence, companion.tokens, companion.chunk, model::Logits::kLast));
+        chunks.push_back(next_chunk(companion.sequence, companion.tokens, companion.chunk_size, model::Logits::kLast));
     }
     if (companions.empty())
-      parts.push_back(next_part(text, tokens, static_cast<std::size_t>(chunk), model::Logits::kAll));
-    const std::size_t rows = parts[rows_before].tokens.size();
-    runner.run(parts);
+      chunks.push_back(next_chunk(text, tokens, static_cast<std::size_t>(chunk), model::Logits::kAll));
+    const std::size_t rows = chunks[rows_before].tokens.size();
+    runner.run(chunks);
     const std::vector<float> logits = runner.host_logits();
     const auto vocabulary = static_cast<std::size_t>(spec.config.vocab_size);
     for (std::size_t row = rows_before; row < rows_before + rows; ++row)
