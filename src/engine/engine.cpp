@@ -48,7 +48,7 @@ Engine::Engine(const model::Model& model, const EngineOptions& options, std::opt
 void Engine::check(const Request& request) const {
   const auto prompt = static_cast<std::int64_t>(request.prompt.size());
   const std::int64_t vocabulary = model_.config().vocab_size;
-  const auto max_logprobs = static_cast<int>(std::min<std::int64_t>(sampling::kMaxLogprobs, vocabulary));
+  const auto max_logprobs = static_cast<int>(std::min<std::int64_t>(kMaxLogprobs, vocabulary));
   require(prompt >= 1, "the prompt has no tokens");
   for (std::size_t i = 0; i < request.prompt.size(); ++i)
     require(request.prompt[i] >= 0 && request.prompt[i] < vocabulary,

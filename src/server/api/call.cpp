@@ -132,7 +132,7 @@ engine::Request read_common_fields(Fields& fields, const ModelFacts& facts, cons
   call.report_cached_tokens = rules.report_cached_tokens;
   call.return_token_ids = fields.boolean("return_token_ids").value_or(false);
   call.tokens_as_ids = fields.boolean("return_tokens_as_token_ids").value_or(false);
-  call.prompt_logprobs = static_cast<int>(fields.integer("prompt_logprobs", 0, sampling::kMaxLogprobs).value_or(-1));
+  call.prompt_logprobs = static_cast<int>(fields.integer("prompt_logprobs", 0, kMaxLogprobs).value_or(-1));
   if (call.prompt_logprobs >= 0 && call.stream)
     throw bad_request("prompt_logprobs do not go with stream", "prompt_logprobs", "invalid_value");
   request.prompt_logprobs = call.prompt_logprobs;

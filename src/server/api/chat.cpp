@@ -29,7 +29,7 @@ AnswerLength read_length(Fields& fields, const ModelFacts& facts) {
 
 int read_chat_logprobs(Fields& fields) {
   const bool wanted = fields.boolean("logprobs").value_or(false);
-  const auto most_likely = static_cast<int>(fields.integer("top_logprobs", 0, sampling::kMaxLogprobs).value_or(0));
+  const auto most_likely = static_cast<int>(fields.integer("top_logprobs", 0, kMaxLogprobs).value_or(0));
   if (most_likely > 0 && !wanted)
     throw bad_request(fmt::format("top_logprobs is {}, but logprobs is not true", most_likely), "top_logprobs",
                       "invalid_value");

@@ -63,7 +63,7 @@ CompletionCall parse_completion(std::string_view body, const ModelFacts& facts, 
                                .preferred = kDefaultCompletionTokens};
   const bool add_special_tokens = fields.boolean("add_special_tokens").value_or(true);
   call.echo = fields.boolean("echo").value_or(false);
-  call.logprobs = static_cast<int>(fields.integer("logprobs", 0, sampling::kMaxLogprobs).value_or(-1));
+  call.logprobs = static_cast<int>(fields.integer("logprobs", 0, kMaxLogprobs).value_or(-1));
   common.logprobs = call.logprobs;
   if (call.echo) common.prompt_logprobs = std::max(common.prompt_logprobs, call.logprobs);
   const std::vector<const Json*> entries = prompt_entries(fields);
