@@ -41,7 +41,7 @@ make_root() {
 
 copy_files() {
   mkdir -p "$1/reprofuse"
-  git ls-files -z | tar -c --null --files-from=- | tar -x --no-same-owner -C "$1/reprofuse"
+  git ls-files -z | tar -c --null --files-from=- | tar -x --no-same-owner --touch -C "$1/reprofuse"
 }
 
 # Variables that lead to the network from here, for a process that inherits no others.
