@@ -34,6 +34,7 @@ for file in etc/default/reprofuse lib/systemd/system/reprofuse.service usr/bin/r
   grep -qxF "./$file" "$work/files" || fail "$file is not in the package"
 done
 dpkg-deb --extract "$deb" "$work/root"
+gunzip <"$work/root/usr/share/doc/reprofuse/changelog.gz" | grep -F "## [$version]" || fail "CHANGELOG.md does not know $version"
 cd / # what is unpacked finds its parts by itself
 usr=$work/root/usr
 export LD_LIBRARY_PATH=$usr/lib
