@@ -15,6 +15,7 @@ RESULTS=$LOGS/results.tsv
 declare -A ABOUT=(
   [format]="clang-format agrees with every source"
   [float-flags]="floating-point flags are set in one file"
+  [layers]="includes go one way; contracts are named in their tables alone"
   [release]="build with warnings as errors, all tests, each fuzz target for some seconds"
   [asan]="the tests and the fuzz targets under AddressSanitizer and UndefinedBehaviorSanitizer"
   [tsan]="the tests with threads under ThreadSanitizer"
@@ -27,7 +28,7 @@ declare -A ABOUT=(
   [gpu-audit]="every instruction of the CUDA kernels, for every architecture"
   [tidy]="clang-tidy"
 )
-STEPS=(format float-flags release gpu-audit asan tsan aarch64 s390x tidy)
+STEPS=(format float-flags layers release gpu-audit asan tsan aarch64 s390x tidy)
 ON_REQUEST=(s390x-models riscv64 alone bare)
 
 record() { printf '%s\t%s\t%s\n' "$1" "$2" "${3-}" >>"$RESULTS"; }
@@ -50,6 +51,11 @@ step_format() {
 }
 
 step_float-flags() { check float-flags tools/check_float_flags.sh; }
+
+step_layers() {
+  check layers tools/check_layers.py
+  check contract-names tools/check_contract_names.py
+}
 
 # The sanitizers of g++ 12 cannot cope with the large address-space randomisation of newer kernels.
 without_aslr() {

@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""Says which #include goes against the order of the folders that ARCHITECTURE.md describes.
+
+usage: tools/check_layers.py [ROOT]
+
+Exits 1 with a line for every include that a folder may not have. Tests, fuzz targets and benches see the inside and are
+not looked at.
+"""
+import pathlib
+import re
+import sys
+
+# Who may include whom, beside itself. A folder that is not here is an error: give it a place first.
+LAYERS = {
+    "include/reprofuse": (),
+    "src/base": ("include/reprofuse",),
+    "src/numerics": ("include/reprofuse", "src/base"),
+    "src/kernels": ("include/reprofuse", "src/base", "src/numerics"),
+    "src/kernels/reference": ("src/kernels",),
+    "src/kernels/cpu": ("src/kernels", "src/kernels/reference"),
+    "src/kernels/cuda": ("src/kernels", "src/kernels/reference"),
+    "src/kernels/none": ("src/kernels",),
+    "src/kernels/vendor": ("src/kernels", "src/kernels/cuda"),
+    "src/ops": ("src/kernels", "src/kernels/reference"),
+    "src/checkpoint": ("src/base",),
+    "src/text": ("src/base",),
+    "src/sampler": ("src/ops",),
+    "src/model": ("src/ops", "src/sampler", "src/checkpoint"),
+    "src/engine": ("src/model", "src/text"),
+    "src/server": ("src/engine",),
+    "src/study": ("src/engine", "src/kernels/vendor"),
+    "src/capi": ("include/reprofuse", "src/base"),
+    "apps/cli": ("src/server", "src/study"),
+}
+
+# Folders that only their own files include, however low they stand, and those named in EXCEPTIONS.
+PRIVATE = ("src/kernels/cpu", "src/kernels/cuda", "src/kernels/vendor")
+
+# (includer, included): beginnings of paths, each pair with its reason.
+EXCEPTIONS = {
+    ("src/kernels/backends.cpp", "src/kernels/cpu/backend.hpp"): "the table of backends",
+    ("src/kernels/backends.cpp", "src/kernels/cuda/backend.hpp"): "the table of backends",
+    ("src/kernels/none/backend.cpp", "src/kernels/cuda/backend.hpp"): "the row 'cuda' of a build without CUDA",
+    ("src/ops/baselines.cpp", "src/kernels/vendor/"): "the table of baselines",
+    ("src/checkpoint/", "src/numerics/rotary_config.hpp"): "config.json says how positions are encoded",
+    ("src/study/ablation/", "src/kernels/cuda/"): "its kernels are those of a contract with one rule switched off",
+    ("src/study/ablation/", "src/kernels/cpu/"): "likewise",
+    ("apps/cli/openblas_kernels.cpp", "src/kernels/vendor/openblas.hpp"): "runs the tool again under another OpenBLAS",
+}
+
+SUFFIXES = (".hpp", ".cpp", ".h", ".cu", ".cuh", ".in")
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+
+
+def layer_of(path):
+    """The longest folder of LAYERS that the path is in; None: it is in none."""
+    inside = [folder for folder in LAYERS if path.startswith(folder + "/")]
+    return max(inside, key=len, default=None)
+
+
+def below(layer):
+    """Every layer that this one may include: those named, and what they may include."""
+    found = {layer}
+    for direct in LAYERS[layer]:
+        found |= below(direct)
+    return found
+
+
+def resolve(files, includer, name):
+    """The file of this repository that an include names; None: another's."""
+    folders = (includer.rpartition("/")[0], "include", "src", "apps")
+    return next((f"{folder}/{name}" for folder in folders if f"{folder}/{name}" in files), None)
+
+
+def is_excepted(includer, included):
+    return any(includer.startswith(a) and included.startswith(b) for a, b in EXCEPTIONS)
+
+
+def complaint(includer, included):
+    """Why the first file may not include the second; None: it may."""
+    of_includer, of_included = layer_of(includer), layer_of(included)
+    if of_includer is None or of_included is None:
+        return "and one of the two is in a folder that tools/check_layers.py gives no place"
+    if of_includer == of_included or is_excepted(includer, included):
+        return None
+    if of_included in PRIVATE and of_included not in LAYERS[of_includer]:
+        return f"which only {of_included} itself includes"
+    if of_included not in below(of_includer):
+        return f"and {of_includer} does not stand on {of_included}"
+    return None
+
+
+def complaints(root):
+    files = sorted(path.relative_to(root).as_posix() for top in ("include", "src", "apps")
+                   for path in (root / top).rglob("*") if path.suffix in SUFFIXES)
+    known, found = set(files), []
+    for includer in files:
+        for name in INCLUDE.findall((root / includer).read_text(encoding="utf-8")):
+            included = resolve(known, includer, name)
+            why = complaint(includer, included) if included else None
+            if why:
+                found.append(f"{includer} includes {included}, {why}")
+    return found
+
+
+def main():
+    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent)
+    found = complaints(root)
+    for line in found:
+        print(line)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
