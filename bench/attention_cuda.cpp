@@ -12,18 +12,22 @@
 #include "base/check.hpp"
 #include "base/math.hpp"
 #include "kernels/cuda/attention/attention.hpp"
-#include "kernels/cuda/measure/peak.hpp"
-#include "kernels/cuda/measure/timing.hpp"
 #include "kernels/cuda/runtime/backend.hpp"
+#include "kernels/cuda/runtime/device_buffer.hpp"
+#include "ops/context_state.hpp"
 #include "reprofuse/reprofuse.hpp"
 #include "study/bench/linear.hpp"
-#include "study/seeded/device_buffer.hpp"
 #include "study/seeded/inputs.hpp"
 
 namespace {
 
 using namespace reprofuse;
-using study::DeviceBuffer;
+using cuda::DeviceBuffer;
+
+const kernels::Backend& backend() {
+  static const Context context = Context::cuda();
+  return *context.state().backend;
+}
 
 struct Shape {
   const char* name;
@@ -94,8 +98,8 @@ class Problem {
 
   double read_seconds() const {
     return seconds([&](std::size_t layer, void* stream) {
-      cuda::enqueue_read(0, keys_[layer].as<void>(), bytes_, workspace_.as<void>(), stream);
-      cuda::enqueue_read(0, values_[layer].as<void>(), bytes_, workspace_.as<void>(), stream);
+      backend().enqueue_read(keys_[layer].as<void>(), bytes_, workspace_.as<void>(), stream);
+      backend().enqueue_read(values_[layer].as<void>(), bytes_, workspace_.as<void>(), stream);
     });
   }
 
@@ -118,7 +122,7 @@ class Problem {
 
   template <typename Work>
   double seconds(const Work& work) const {
-    const auto times = study::summarise(cuda::time_replays(0, kRepeats, [&](void* stream) {
+    const auto times = study::summarise(kernels::time_replays(backend(), kRepeats, [&](void* stream) {
       for (std::size_t layer = 0; layer < keys_.size(); ++layer) work(layer, stream);
     }));
     return times.median / static_cast<double>(keys_.size());
@@ -180,7 +184,7 @@ void bench_prefill(const Shape& shape, DType dtype, std::int32_t context, std::i
   const double time = problem.attention_seconds(problem.chosen()), gigaflops = problem.flops() / time * 1e-9;
   std::printf("prefill %-13s kv %-4s rows %5d context %6d: %8.1f us, %6.1f TFLOP/s, %.2f of the peak\n", shape.name,
               std::string(dtype_name(dtype)).c_str(), rows, context, time * 1e6, gigaflops * 1e-3,
-              gigaflops / cuda::peak_fma_gigaflops(0));
+              gigaflops / backend().peak_fma_gigaflops());
   std::fflush(stdout);
 }
 

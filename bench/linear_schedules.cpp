@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "kernels/cuda/linear/fma1/linear.hpp"
-#include "kernels/cuda/measure/timing.hpp"
 #include "kernels/cuda/runtime/backend.hpp"
+#include "kernels/cuda/runtime/device_buffer.hpp"
+#include "ops/context_state.hpp"
 #include "reprofuse/reprofuse.hpp"
 #include "study/bench/linear.hpp"
-#include "study/seeded/device_buffer.hpp"
 #include "study/seeded/inputs.hpp"
 
 namespace {
@@ -30,7 +30,7 @@ void sweep(const Context& context, const Shape& shape, const std::vector<std::in
            ThreadPool& pool) {
   const std::size_t bytes = static_cast<std::size_t>(shape.n * shape.k) * 2;
   const study::Weights weights = study::make_weights(1, DType::kBF16, shape.n, shape.k, pool);
-  std::vector<study::DeviceBuffer> copies;
+  std::vector<cuda::DeviceBuffer> copies;
   std::vector<cuda::fma1::CudaLinear> layers;
   for (std::size_t total = 0; total < kPastL2; total += bytes) {
     copies.emplace_back(0, bytes);
@@ -41,7 +41,7 @@ void sweep(const Context& context, const Shape& shape, const std::vector<std::in
   for (const std::int64_t m : ms) {
     if (shape.n > 100000 && m > 512) continue;
     const std::vector<float> x = study::make_activations(2, m, shape.k);
-    const study::DeviceBuffer device_x(0, x.size() * 4), y(0, static_cast<std::size_t>(m * shape.n) * 4);
+    const cuda::DeviceBuffer device_x(0, x.size() * 4), y(0, static_cast<std::size_t>(m * shape.n) * 4);
     cuda::copy_to_device(device_x.as<float>(), x.data(), x.size() * 4);
     const Workspace workspace(context, layers[0].workspace_bytes(m));
     const LinearOutput output{{y.as<float>(), m, shape.n, shape.n}, nullptr};
@@ -53,7 +53,7 @@ void sweep(const Context& context, const Shape& shape, const std::vector<std::in
       const std::string label = std::string(kernel.name) + (schedule.split ? "/s" : "");
       if (!kernels.empty() && kernels != kernel.name && kernels != label) continue;
       if (m > 64 * kernel.tile_m || kernel.tile_m > 4 * m) continue;
-      const auto times = study::summarise(cuda::time_replays(0, 10, [&](void* stream) {
+      const auto times = study::summarise(kernels::time_replays(*context.state().backend, 10, [&](void* stream) {
         call.stream = stream;
         for (const auto& layer : layers) layer.run_with(call, schedule);
       }));

@@ -11,18 +11,16 @@
 #include "base/fp_environment.hpp"
 #include "base/thread_pool.hpp"
 #include "kernels/cpu/linear/exact1/kernels.hpp"
-#include "kernels/cuda/runtime/backend.hpp"
+#include "kernels/reference/linear_exact1.hpp"
 #include "numerics/widen.hpp"
+#include "ops/buffer.hpp"
 #include "ops/context_state.hpp"
 #include "ops/contract.hpp"
 #include "reprofuse/reprofuse.hpp"
 #include "study/probe/bit_difference.hpp"
-#include "study/seeded/device_buffer.hpp"
 
 namespace reprofuse::fuzz {
 namespace {
-
-using study::DeviceBuffer;
 
 constexpr float kUntouched = 0x1.2345p23F;  // fills y beforehand: padding must still hold it afterwards
 
@@ -65,8 +63,8 @@ Outcome run_reference(const LinearCase& drawn, const Contract& contract) {
   const std::size_t outputs = drawn.outputs.size();
   for (std::size_t i = 0; i < outputs; ++i) {
     const FuzzOutput& output = drawn.outputs[i];
-    contract.reference_linear(x_view(drawn, drawn.x.data()), weight_view(drawn, output, output.weight.data()),
-                              bias_of(output), y_view(drawn, output, outcome.y[i].data()));
+    contract.linear->reference(x_view(drawn, drawn.x.data()), weight_view(drawn, output, output.weight.data()),
+                               bias_of(output), y_view(drawn, output, outcome.y[i].data()));
   }
   for (std::int64_t row = 0; row < drawn.m; ++row)
     for (std::size_t i = 0; i < outputs; ++i)
@@ -131,25 +129,26 @@ Outcome run_exact1_kernels(const LinearCase& drawn, const cpu::LinearExact1Kerne
 }
 
 template <typename T>
-DeviceBuffer to_device(const std::vector<T>& values) {
-  DeviceBuffer buffer(0, bytes_of(values));
-  cuda::copy_to_device(buffer.as<void>(), values.data(), bytes_of(values));
+Buffer to_device(const Context& context, const std::vector<T>& values) {
+  Buffer buffer(context, bytes_of(values));
+  copy_to_device(context, buffer.as<void>(), values.data(), bytes_of(values));
   return buffer;
 }
 
 Outcome run_cuda(const LinearCase& drawn, const Context& context) {
   Outcome outcome = untouched(drawn);
-  const DeviceBuffer x = to_device(drawn.x);
-  std::vector<DeviceBuffer> buffers;  // kept until the results are back
+  const Buffer x = to_device(context, drawn.x);
+  std::vector<Buffer> buffers;  // kept until the results are back
   std::vector<WeightView> weights;
   std::vector<LinearOutput> outputs;
   std::vector<const float*> y;
   for (std::size_t i = 0; i < drawn.outputs.size(); ++i) {
     const FuzzOutput& output = drawn.outputs[i];
-    weights.push_back(weight_view(drawn, output, buffers.emplace_back(to_device(output.weight)).as<void>()));
-    float* storage = buffers.emplace_back(to_device(outcome.y[i])).as<float>();
+    weights.push_back(weight_view(drawn, output, buffers.emplace_back(to_device(context, output.weight)).as<void>()));
+    float* storage = buffers.emplace_back(to_device(context, outcome.y[i])).as<float>();
     y.push_back(storage);
-    const float* bias = output.bias.empty() ? nullptr : buffers.emplace_back(to_device(output.bias)).as<float>();
+    const float* bias =
+        output.bias.empty() ? nullptr : buffers.emplace_back(to_device(context, output.bias)).as<float>();
     outputs.push_back({y_view(drawn, output, storage), bias});
   }
   const LinearLayer layer(context, weights, "fuzz");
@@ -158,7 +157,7 @@ Outcome run_cuda(const LinearCase& drawn, const Context& context) {
     layer.run(x_view(drawn, x.as<float>()), outputs, workspace);
     check_workspace(context, workspace.data(), nullptr);
   });
-  for (std::size_t i = 0; i < y.size(); ++i) cuda::copy_to_host(outcome.y[i].data(), y[i], bytes_of(outcome.y[i]));
+  for (std::size_t i = 0; i < y.size(); ++i) copy_to_host(context, outcome.y[i].data(), y[i], bytes_of(outcome.y[i]));
   return outcome;
 }
 
@@ -233,7 +232,8 @@ void compare_contract(const LinearCase& drawn, const Contract& contract, Sabotag
   const Outcome expected = run_reference(drawn, contract);
   comparison.non_finite |= !expected.non_finite.empty();
   std::vector<Result> results = run_contexts(drawn, contract);
-  if (contract.name == "exact-1") std::ranges::move(run_passed_over(drawn), std::back_inserter(results));
+  if (contract.linear == &reference::kLinearExact1)
+    std::ranges::move(run_passed_over(drawn), std::back_inserter(results));
   for (Result& result : results) {
     ++comparison.implementations;
     if (sabotage == Sabotage::kFlipBit) flip_bit(drawn, result.outcome);
@@ -248,7 +248,7 @@ void compare_contract(const LinearCase& drawn, const Contract& contract, Sabotag
 Comparison compare_implementations(const LinearCase& drawn, Sabotage sabotage) {
   Comparison comparison;
   for (const Contract& contract : contracts())
-    if (contract.linear_contract == contract.name)  // otherwise its linear layer is another's
+    if (contract.names_its_linear())  // otherwise its linear layer is another's
       compare_contract(drawn, contract, sabotage, comparison);
   return comparison;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/check.hpp"
+#include "cli/device_options.hpp"
 #include "cli/openblas_kernels.hpp"
 #include "cli/option_values.hpp"
 #include "cli/output_file.hpp"
@@ -35,8 +36,8 @@ constexpr Rule kRules[] = {
 void run_ablate(const AblateArguments& arguments) {
   if (arguments.openblas_digests) return print_openblas_digests();
   OutputFile json_file(arguments.json), report_file(arguments.report);
-  const auto machine =
-      arguments.device == "cuda" ? study::make_cuda_ablation_machine() : study::make_cpu_ablation_machine();
+  const auto machine = computes_on_threads(arguments.device) ? study::make_cpu_ablation_machine()
+                                                             : study::make_cuda_ablation_machine(arguments.device);
   const Terminal terminal;
   study::AblationOptions options;
   options.progress = [&](std::string_view line) { terminal.progress(line); };
@@ -68,7 +69,8 @@ void add_ablate_command(CLI::App& app) {
       ->required();
   ablate
       ->add_option("--device", arguments->device, "Where to compute; a CPU runs an analogue of each, labelled as such")
-      ->check(one_of({"cpu", "cuda"}))
+      ->check(is_device())
+      ->type_name("NAME")
       ->capture_default_str();
   ablate->add_option("--json", arguments->json, "Also write the results to this file")->type_name("FILE");
   ablate->add_option("--report", arguments->report, "Also write them as one HTML page")->type_name("FILE");

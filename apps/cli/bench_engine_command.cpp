@@ -17,6 +17,7 @@
 #include "cli/terminal.hpp"
 #include "cli/version.hpp"
 #include "engine/model_files.hpp"
+#include "ops/contract.hpp"
 #include "study/bench/engine.hpp"
 #include "study/bench/model.hpp"
 #include "study/seeded/random_source.hpp"
@@ -24,8 +25,12 @@
 namespace reprofuse::cli {
 namespace {
 
-constexpr std::string_view kBaseline = "layercast";
 constexpr std::uint64_t kWeightSeed = 1;
+
+// What throughputs are compared with where it is among the numerics.
+std::string_view baseline() {
+  return baselines().front().name;
+}
 
 struct BenchEngineArguments {
   std::string shape = "llama-3.2-1b";
@@ -88,7 +93,7 @@ void print_row(const study::EngineBenchRow& row) {
 // Tokens per second end to end over the baseline's at the same batch; none where it was not measured.
 std::optional<double> ratio_to_baseline(const Rows& rows, const study::EngineBenchRow& row) {
   const auto found = std::find_if(rows.begin(), rows.end(), [&](const study::EngineBenchRow& other) {
-    return other.numerics == kBaseline && other.batch == row.batch;
+    return other.numerics == baseline() && other.batch == row.batch;
   });
   if (found == rows.end()) return std::nullopt;
   return row.tokens_per_second() / found->tokens_per_second();
@@ -96,8 +101,8 @@ std::optional<double> ratio_to_baseline(const Rows& rows, const study::EngineBen
 
 void print_ratios(const Rows& rows, const BenchEngineArguments& arguments) {
   const std::vector<std::string>& numerics = arguments.numerics;
-  if (numerics.size() < 2 || std::find(numerics.begin(), numerics.end(), kBaseline) == numerics.end()) return;
-  fmt::print("\nTimes the tokens/s of {}\n{:<12}", kBaseline, "batch");
+  if (numerics.size() < 2 || std::find(numerics.begin(), numerics.end(), baseline()) == numerics.end()) return;
+  fmt::print("\nTimes the tokens/s of {}\n{:<12}", baseline(), "batch");
   for (const std::int64_t batch : arguments.options.batches) fmt::print(" {:>7}", batch);
   for (const std::string& name : numerics) {
     fmt::print("\n{:<12}", name);
@@ -165,7 +170,7 @@ void run_bench_engine(const BenchEngineArguments& arguments) {
   const Terminal terminal;
   Rows rows;
   print_header(arguments, subject_of(arguments), device);
-  const Weather weather(arguments.device.device);
+  const Weather weather(computes_on_threads(arguments.device.device));
   for (const Context& context : contexts) {
     const auto print_progress = [&](std::string_view doing) {
       terminal.progress(fmt::format("{}: {} ...", context.numerics(), doing));

@@ -15,7 +15,6 @@
 #include "cli/terminal.hpp"
 #include "cli/version.hpp"
 #include "engine/model_files.hpp"
-#include "numerics/exact.hpp"
 #include "ops/contract.hpp"
 #include "reprofuse/error.hpp"
 #include "study/bench/error.hpp"
@@ -47,9 +46,9 @@ struct Subjects {
   }
 };
 
-// A contract that has another's linear layer has its errors, too; layercast computes what sgemm does.
+// A contract that has another's linear layer has its errors, too.
 bool has_errors_of_its_own(const Contract& numerics) {
-  return numerics.reproducible ? numerics.linear_contract == numerics.name : numerics.name != "layercast";
+  return numerics.names_its_linear() && numerics.linear->same_results_as == nullptr;
 }
 
 Context context_for(const BenchErrorArguments& arguments, std::string_view numerics) {
@@ -58,12 +57,13 @@ Context context_for(const BenchErrorArguments& arguments, std::string_view numer
   return make_context(device);
 }
 
-// exact-1 has no longer sums; found out before anything is printed.
+// Found out before anything is printed.
 void check_lengths(const BenchErrorArguments& arguments, const Contract& numerics) {
   const std::int64_t longest = *std::max_element(arguments.k.begin(), arguments.k.end());
-  if (numerics.linear_contract == "exact-1" && longest > exact1::kMaxTerms)
-    throw CLI::ValidationError(
-        "--k", fmt::format("{} is above {}, the longest sum of {}", longest, exact1::kMaxTerms, numerics.name));
+  const std::int64_t most = numerics.linear->max_terms;
+  if (longest > most)
+    throw CLI::ValidationError("--k",
+                               fmt::format("{} is above {}, the longest sum of {}", longest, most, numerics.name));
 }
 
 Subjects select(const BenchErrorArguments& arguments) {
@@ -73,16 +73,16 @@ Subjects select(const BenchErrorArguments& arguments) {
     subjects.add(context_for(arguments, name));
   }
   if (!subjects.names.empty()) return subjects;
-  for (const Contract& numerics : all_numerics()) {
-    if (!has_errors_of_its_own(numerics)) continue;
-    check_lengths(arguments, numerics);
-    const Context context = context_for(arguments, numerics.name);
+  for (const Contract* numerics : all_numerics()) {
+    if (!has_errors_of_its_own(*numerics)) continue;
+    check_lengths(arguments, *numerics);
+    const Context context = context_for(arguments, numerics->name);
     try {
       study::require_runs(context);
       subjects.add(context);
     } catch (const Error& error) {
-      if (numerics.reproducible) throw;
-      fmt::print(stderr, "without {}: {}\n", numerics.name, error.what());
+      if (numerics->reproducible()) throw;
+      fmt::print(stderr, "without {}: {}\n", numerics->name, error.what());
     }
   }
   return subjects;

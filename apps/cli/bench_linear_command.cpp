@@ -17,6 +17,7 @@
 #include "cli/usage.hpp"
 #include "cli/version.hpp"
 #include "ops/contract.hpp"
+#include "ops/device.hpp"
 #include "study/bench/linear.hpp"
 #include "study/bench/linear_plot.hpp"
 
@@ -41,11 +42,21 @@ struct Selection {
   std::vector<std::string> baselines;
 };
 
-// BF16 is no baseline of its own on the CPU, where no library at hand multiplies it.
+kernels::Multiplier multiplier_of(const Contract& numerics, const BenchArguments& arguments) {
+  return numerics.linear->multiplier_on(parse_device(arguments.device).backend->name);
+}
+
+// BF16 is no baseline of its own where no library at hand multiplies it, nor for other weights.
+bool is_default_baseline(const Contract& baseline, const BenchArguments& arguments) {
+  if (baseline.linear->multiplier != kernels::Multiplier::kBf16) return true;
+  return multiplier_of(baseline, arguments) == kernels::Multiplier::kBf16 &&
+         arguments.weights == dtype_name(DType::kBF16);
+}
+
 Selection default_selection(const BenchArguments& arguments) {
-  Selection chosen{.subjects = {std::string(kDefaultNumerics)}, .baselines = {"layercast"}};
-  if (arguments.device == "cuda" && arguments.weights == "bf16") chosen.baselines.emplace_back("bf16");
-  chosen.baselines.emplace_back("sgemm");
+  Selection chosen{.subjects = {std::string(kDefaultNumerics)}, .baselines = {}};
+  for (const Contract& baseline : baselines())
+    if (is_default_baseline(baseline, arguments)) chosen.baselines.emplace_back(baseline.name);
   return chosen;
 }
 
@@ -55,7 +66,7 @@ Selection select(const BenchArguments& arguments) {
   if (arguments.numerics.empty()) return default_selection(arguments);
   Selection chosen;
   for (const std::string& name : arguments.numerics)
-    (find_numerics(name).reproducible ? chosen.subjects : chosen.baselines).push_back(name);
+    (find_numerics(name).reproducible() ? chosen.subjects : chosen.baselines).push_back(name);
   if (chosen.subjects.empty()) {
     chosen.subjects.push_back(chosen.baselines.front());
     chosen.baselines.erase(chosen.baselines.begin());
@@ -68,13 +79,14 @@ std::unique_ptr<study::LinearTimer> make_timer(const BenchArguments& arguments, 
   const DType weights = arguments.weights == "f32"   ? DType::kF32
                         : arguments.weights == "f16" ? DType::kF16
                                                      : DType::kBF16;
-  const study::BenchTarget target{.numerics = numerics,
+  const study::BenchTarget target{.device = arguments.device,
+                                  .numerics = numerics,
                                   .baselines = baselines,
                                   .baselines_may_miss = arguments.numerics.empty(),
                                   .weights = weights,
                                   .isa = parse_isa(arguments.isa),
                                   .threads = arguments.threads};
-  return arguments.device == "cuda" ? study::make_cuda_linear_timer(target) : study::make_cpu_linear_timer(target);
+  return study::make_linear_timer(target);
 }
 
 constexpr double kMicroseconds = 1e6;
@@ -82,15 +94,14 @@ constexpr double kMilliseconds = 1e3;
 
 // Whether the peak FMA rate bounds these numerics: integer sums and BF16 units have limits of their own.
 bool sums_by_fma(const std::string& numerics, const BenchArguments& arguments) {
-  const Contract& contract = find_numerics(numerics);
-  return contract.linear_contract != "exact-1" && !(contract.bf16_activations && arguments.device == "cuda");
+  return multiplier_of(find_numerics(numerics), arguments) == kernels::Multiplier::kBinary32;
 }
 
 // At most 100 columns: three baselines fit.
 void print_header(const study::LinearTimer& timer, const std::string& numerics, const BenchArguments& arguments,
                   bool baselines_wanted) {
   const std::vector<std::string> baselines = timer.baselines();
-  fmt::print("{} {} on {}\n", find_numerics(numerics).reproducible ? "Contract" : "Numerics", numerics,
+  fmt::print("{} {} on {}\n", find_numerics(numerics).reproducible() ? "Contract" : "Numerics", numerics,
              timer.description());
   if (baselines_wanted)
     fmt::print("{}: {}\n", baselines.empty() ? "No baselines" : "Baselines", timer.vendor_description());
@@ -99,8 +110,9 @@ void print_header(const study::LinearTimer& timer, const std::string& numerics, 
   else
     fmt::print("read: part of a plain streaming read's bandwidth; 1 is the floor. FMAs are no floor of {}\n", numerics);
   if (!baselines.empty()) fmt::print("vs: above 1 is so many times faster than that baseline\n");
-  if (arguments.device == "cuda" && std::find(baselines.begin(), baselines.end(), "bf16") != baselines.end())
-    fmt::print("bf16: the product alone, of activations that are BF16 already\n");
+  for (const std::string& name : baselines)
+    if (multiplier_of(find_numerics(name), arguments) == kernels::Multiplier::kBf16)
+      fmt::print("{}: the product alone, of activations that are BF16 already\n", name);
   fmt::print("\n{:<8} {:>13} {:>5} {:>10} {:>9} {:>5} {:>5}", "", "N x K", "M", "median us", "p90", "read", "fma");
   for (const std::string& baseline : baselines) fmt::print(" {:>12}", "vs " + baseline);
   fmt::print("\n");
@@ -194,7 +206,7 @@ std::vector<study::BenchRow> measure_and_print(study::LinearTimer& timer, const 
 }
 
 void check_together(const BenchArguments& arguments) {
-  check_usage(arguments.device == "cpu" || (arguments.isa.empty() && arguments.threads == 0),
+  check_usage(computes_on_threads(arguments.device) || (arguments.isa.empty() && arguments.threads == 0),
               fmt::format("--isa and --threads go with --device cpu, not {}", arguments.device));
   check_usage(arguments.json.empty() || arguments.json != arguments.plot,
               fmt::format("--json and --plot name the same file, {}", arguments.json));
@@ -208,7 +220,7 @@ void run_bench_linear(const BenchArguments& arguments) {
   std::vector<study::BenchRow> all_rows;
   std::string device;
   nlohmann::ordered_json runs = nlohmann::ordered_json::array();
-  const Weather weather(arguments.device);
+  const Weather weather(computes_on_threads(arguments.device));
   for (const std::string& numerics : selection.subjects) {
     const auto timer = make_timer(arguments, numerics, selection.baselines);
     if (!runs.empty()) fmt::print("\n");
@@ -247,8 +259,9 @@ void add_bench_linear_command(CLI::App& bench) {
     }
     return {};
   };
-  command->add_option("--device", arguments->device, "Where to compute")
-      ->check(one_of({"cpu", "cuda"}))
+  command->add_option("--device", arguments->device, fmt::format("Where to compute: {}", device_names()))
+      ->check(is_device())
+      ->type_name("NAME")
       ->capture_default_str();
   command
       ->add_option("--shapes", arguments->shapes,

@@ -61,7 +61,7 @@ void run_bench_model(const BenchModelArguments& arguments) {
              contexts.front().description(), bandwidth / 1e9);
   fmt::print("{:<12} {:>5} {:>8} {:>9} {:>9} {:>9} {:>7} {:>9}\n", "numerics", "batch", "context", "step ms", "p90",
              "tokens/s", "of read", "prefill/s");
-  const Weather weather(arguments.device.device);
+  const Weather weather(computes_on_threads(arguments.device.device));
   for (const Context& context : contexts) {
     terminal.progress(fmt::format("{}: making {} ...", context.numerics(), arguments.shape));
     study::bench_model(context, options, [&](const study::ModelBenchRow& row) {

@@ -1,8 +1,6 @@
 // Other programs on the machine that is measured.
 #pragma once
 
-#include <string_view>
-
 #include "study/bench/other_load.hpp"
 
 namespace reprofuse::cli {
@@ -10,7 +8,8 @@ namespace reprofuse::cli {
 // Made before the first time is taken, asked after the last.
 class Weather {
  public:
-  explicit Weather(std::string_view device) : matters_(device == "cpu") {}
+  // on_threads: what is measured shares its cores with other programs.
+  explicit Weather(bool on_threads) : matters_(on_threads) {}
 
   // Says on stderr that others kept cores busy meanwhile, where that falsifies what was measured.
   void warn() const;

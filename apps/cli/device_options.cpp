@@ -2,8 +2,27 @@
 
 #include "cli/option_values.hpp"
 #include "cli/usage.hpp"
+#include "ops/device.hpp"
+#include "reprofuse/error.hpp"
 
 namespace reprofuse::cli {
+
+CLI::Validator is_device() {
+  const auto check = [](const std::string& text) -> std::string {
+    try {
+      parse_device(text);
+    } catch (const Error&) {
+      return fmt::format("'{}' is not one of {}", text, device_names());
+    }
+    return {};
+  };
+  return CLI::Validator(check, "");
+}
+
+bool computes_on_threads(const std::string& device) {
+  return parse_device(device).backend->threads;
+}
+
 void add_device_options(CLI::App& command, DeviceArguments& arguments) {
   command
       .add_option("--numerics", arguments.numerics,
@@ -11,8 +30,9 @@ void add_device_options(CLI::App& command, DeviceArguments& arguments) {
       ->check(one_of(numerics_names()))
       ->type_name("NAME")
       ->capture_default_str();
-  command.add_option("--device", arguments.device, "Where to compute")
-      ->check(one_of({"cpu", "cuda"}))
+  command.add_option("--device", arguments.device, fmt::format("Where to compute: {}", device_names()))
+      ->check(is_device())
+      ->type_name("NAME")
       ->capture_default_str();
   command.add_option("--isa", arguments.isa, "CPU kernels to force (default: the best this machine runs)")
       ->check(one_of({"scalar", "avx2", "avx512", "neon"}));
@@ -23,10 +43,9 @@ void add_device_options(CLI::App& command, DeviceArguments& arguments) {
 }
 
 Context make_context(const DeviceArguments& arguments) {
-  check_usage(arguments.device == "cpu" || (arguments.isa.empty() && arguments.threads == 0),
+  check_usage(computes_on_threads(arguments.device) || (arguments.isa.empty() && arguments.threads == 0),
               fmt::format("--isa and --threads go with --device cpu, not {}", arguments.device));
-  if (arguments.device == "cuda") return Context::cuda(arguments.numerics);
-  return Context::cpu(arguments.numerics, parse_isa(arguments.isa), arguments.threads);
+  return Context::open(arguments.device, arguments.numerics, parse_isa(arguments.isa), arguments.threads);
 }
 
 }  // namespace reprofuse::cli

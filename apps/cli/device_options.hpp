@@ -15,6 +15,9 @@ struct DeviceArguments {
   int threads = 0;
 };
 
+CLI::Validator is_device();
+bool computes_on_threads(const std::string& device);  // and takes --isa and --threads
+
 void add_device_options(CLI::App& command, DeviceArguments& arguments);
 Context make_context(const DeviceArguments& arguments);
 

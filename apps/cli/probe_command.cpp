@@ -9,12 +9,15 @@
 
 #include "base/check.hpp"
 #include "base/thread_pool.hpp"
+#include "cli/device_options.hpp"
 #include "cli/option_values.hpp"
 #include "cli/terminal.hpp"
 #include "cli/usage.hpp"
 #include "cli/version.hpp"
 #include "ops/contract.hpp"
+#include "ops/device.hpp"
 #include "reprofuse/context.hpp"
+#include "study/golden_files.hpp"
 #include "study/probe/models.hpp"
 #include "study/probe/probe.hpp"
 
@@ -42,12 +45,16 @@ struct Subject {
   std::string description;
 };
 
+// --threads counts for the reference, too, so that it may stand beside any device.
+Context open_context(const ProbeArguments& arguments) {
+  return Context::open(arguments.device, arguments.numerics, parse_isa(arguments.isa),
+                       computes_on_threads(arguments.device) ? arguments.threads : 0);
+}
+
 Subject make_subject(const ProbeArguments& arguments, const Contract& contract, ThreadPool& pool) {
   if (arguments.reference)
     return {study::reference_of(contract, pool), fmt::format("cpu reference loops, threads: {}", pool.threads())};
-  const Context context = arguments.device == "cuda"
-                              ? Context::cuda(contract.name)
-                              : Context::cpu(contract.name, parse_isa(arguments.isa), arguments.threads);
+  const Context context = open_context(arguments);
   return {study::kernels_of(context), context.description()};
 }
 
@@ -63,9 +70,7 @@ bool wants_models(const ProbeArguments& arguments) {
 }
 
 std::vector<study::ModelProbeResult> probe_models(const ProbeArguments& arguments, const Terminal& terminal) {
-  const Context context = arguments.device == "cuda"
-                              ? Context::cuda(arguments.numerics)
-                              : Context::cpu(arguments.numerics, parse_isa(arguments.isa), arguments.threads);
+  const Context context = open_context(arguments);
   const study::ModelGolden golden = study::parse_model_golden({}, arguments.numerics);
   const std::size_t width = digest_width(terminal, 51);
   if (!arguments.json)
@@ -201,19 +206,19 @@ void print_verdict(const Terminal& terminal, const study::ProbeReport& report, c
 }
 
 void write_golden(const ProbeArguments& arguments, const Contract& contract, const study::ProbeReport& report) {
-  study::Golden golden{.contract = std::string(contract.linear_contract), .cases = {}};
+  study::Golden golden{.contract = std::string(contract.linear->name), .cases = {}};
   for (const study::CaseResult& result : report.cases) golden.cases.push_back({result.spec, result.sha256});
   study::write_golden(arguments.write_golden, golden);
 }
 
 void run_probe_command(const ProbeArguments& arguments) {
-  check_usage(arguments.device == "cpu" || arguments.isa.empty(),
+  check_usage(computes_on_threads(arguments.device) || arguments.isa.empty(),
               fmt::format("--isa {} goes with --device cpu, not {}", arguments.isa, arguments.device));
   if (!arguments.write_golden.empty()) study::require_new_file(arguments.write_golden);
   const Contract& contract = find_contract(arguments.numerics);
-  const study::Golden golden = arguments.golden.empty()
-                                   ? study::parse_golden(contract.golden, "the built-in golden digests")
-                                   : study::read_golden(arguments.golden);
+  const study::Golden golden = arguments.golden.empty() ? study::parse_golden(study::golden_file(contract.linear->name),
+                                                                              "the built-in golden digests")
+                                                        : study::read_golden(arguments.golden);
   const study::ProbeOptions options = make_options(arguments);
   ThreadPool pool(arguments.threads == 0 ? available_cores() : arguments.threads);
   const Subject subject = make_subject(arguments, contract, pool);
@@ -226,8 +231,8 @@ void run_probe_command(const ProbeArguments& arguments) {
   };
   if (!arguments.json) {
     fmt::print("Contract {} on {}\n", contract.name, subject.description);
-    if (contract.linear_contract != contract.name)
-      fmt::print("Its linear layer is that of {}, and so are the digests of the cases\n", contract.linear_contract);
+    if (!contract.names_its_linear())
+      fmt::print("Its linear layer is that of {}, and so are the digests of the cases\n", contract.linear->name);
     fmt::print("\n");
     table.print_header();
     observer.on_result = [&](const study::CaseResult& result) {
@@ -269,8 +274,9 @@ void add_probe_command(CLI::App& app) {
       ->check(one_of(names_of_contracts()))
       ->type_name("NAME")
       ->capture_default_str();
-  auto* device = probe->add_option("--device", arguments->device, "Where to compute")
-                     ->check(one_of({"cpu", "cuda"}))
+  auto* device = probe->add_option("--device", arguments->device, fmt::format("Where to compute: {}", device_names()))
+                     ->check(is_device())
+                     ->type_name("NAME")
                      ->capture_default_str();
   auto* isa = probe->add_option("--isa", arguments->isa, "CPU kernels to force (default: the best this machine runs)")
                   ->check(one_of({"scalar", "avx2", "avx512", "neon"}));

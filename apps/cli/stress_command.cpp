@@ -40,7 +40,7 @@ class Models {
 
   const model::Model& with_threads(int threads) {
     DeviceArguments device = device_;
-    if (device.device == "cpu" && device.threads == 0) device.threads = threads;
+    if (computes_on_threads(device.device) && device.threads == 0) device.threads = threads;
     std::unique_ptr<model::Model>& made = models_[device.threads];
     if (!made) made = std::make_unique<model::Model>(make_context(device), files_.source(), kContext);
     return *made;

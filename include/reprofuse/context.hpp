@@ -29,6 +29,11 @@ struct ContextState;
 
 class REPROFUSE_API Context {
  public:
+  // device: "cpu", "cuda" or, of several GPUs, "cuda:1". isa and threads: of a CPU, as below.
+  // Throws kUnsupported, with the reason, for a device, numerics or an ISA that this build or machine lacks.
+  static Context open(std::string_view device, std::string_view numerics = kDefaultNumerics,
+                      std::optional<Isa> isa = std::nullopt, int threads = 0);
+
   // isa: forced, or the best this machine has. threads: 0 takes every core available to the process.
   // Throws kUnsupported for numerics that do not exist or an ISA that the machine lacks.
   static Context cpu(std::string_view numerics = kDefaultNumerics, std::optional<Isa> isa = std::nullopt,
@@ -43,10 +48,11 @@ class REPROFUSE_API Context {
   int threads() const;
   std::string description() const;  // "cpu avx512, 2 threads" or "cuda:0 NVIDIA H200 (sm_90)"
 
+  // For the library itself: the state is no part of the interface.
+  explicit Context(std::shared_ptr<const ContextState> state) : state_(std::move(state)) {}
   const ContextState& state() const { return *state_; }
 
  private:
-  explicit Context(std::shared_ptr<const ContextState> state) : state_(std::move(state)) {}
   std::shared_ptr<const ContextState> state_;
 };
 

@@ -33,7 +33,7 @@ class REPROFUSE_API Sampler {
   Sampler(Sampler&&) noexcept;
   Sampler& operator=(Sampler&&) noexcept;
 
-  // logits [inputs.size(), vocabulary], on the context's device. On CUDA waits for `stream`.
+  // logits [inputs.size(), vocabulary], on the context's device. Waits for `stream`.
   // Throws kNonFinite with the row and the id where a logit, after the penalty, is not finite.
   std::vector<SampleResult> run(ConstMatrix logits, std::span<const SampleInput> inputs, void* stream = nullptr) const;
 

@@ -12,10 +12,6 @@
 #include "reprofuse/linear.hpp"
 #include "reprofuse/types.hpp"
 
-namespace reprofuse::vendor {
-struct Libraries;
-}
-
 namespace reprofuse::kernels {
 
 struct LinearCall {
@@ -31,6 +27,14 @@ struct Place {
   std::int64_t column;  // over the concatenated outputs
 };
 
+// The first non-finite result that a workspace has a record of: smallest op, then row, then column.
+struct OpPlace {
+  unsigned op;
+  Place place;
+};
+
+inline constexpr std::size_t kWorkspaceAlignment = 256;
+
 // Weights made ready for one backend. run() may be called by several threads at a time, each with its own workspace.
 class PreparedLinear {
  public:
@@ -41,18 +45,18 @@ class PreparedLinear {
   virtual std::string implementation() const = 0;  // what really ran: "avx512", "cuda sm_90"
 };
 
+// What a CPU's kernels run on.
 struct CpuBackend {
   Isa isa;
   ThreadPool* pool;
-  std::string_view name;                         // of the layer, for error messages
-  const vendor::Libraries* libraries = nullptr;  // of the context; baselines alone use them
+  std::string_view name;  // of the layer, for error messages
 };
 
+// What a GPU's layers are made for.
 struct CudaBackend {
   int ordinal;
   unsigned op;            // identifies the layer in the workspace's record of non-finite results
   std::string_view name;  // of the layer, for error messages
-  const vendor::Libraries* libraries = nullptr;
 };
 
 }  // namespace reprofuse::kernels

@@ -1,5 +1,5 @@
 // The operations of a transformer beside its linear layers: what each is given. Backends implement them under the same
-// names in kernels/reference, kernels/cpu and kernels/cuda. On CUDA every pointer below is a device pointer.
+// names; kernels/reference defines their bits. Every pointer below is one of the backend's own memory.
 #pragma once
 
 #include <cstdint>
@@ -33,13 +33,16 @@ struct Batch {
 };
 
 // The keys and values of one layer. Keys lie transposed, so that neighbouring positions are neighbours in memory.
+// Elements are what the cache format says; its kernels know.
 struct KvPages {
   void* keys = nullptr;       // [pages, kv_heads, head_dim, page_size]
   void* values = nullptr;     // [pages, kv_heads, page_size, head_dim]
-  DType dtype = DType::kF32;  // or kBF16: rounded to nearest even when stored, widened when read
+  DType dtype = DType::kF32;  // of floating-point formats; BF16 is rounded to nearest even when stored
   std::int32_t kv_heads = 0;
   std::int32_t head_dim = 0;
-  std::int32_t page_size = 0;  // a power of two, at least 16
+  std::int32_t page_size = 0;       // a power of two, at least 16
+  void* key_exponents = nullptr;    // [pages, kv_heads, page_size], in formats that have them
+  void* value_exponents = nullptr;  // [pages, kv_heads, page_size]
 };
 
 // x[m] = row tokens[m] of the table, widened.

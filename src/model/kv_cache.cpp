@@ -6,45 +6,45 @@
 #include "ops/context_state.hpp"
 
 namespace reprofuse::model {
-namespace {
-
-std::int64_t page_elements(const checkpoint::ModelConfig& config, std::int32_t page_size) {
-  return config.kv_size() * page_size;
-}
-
-}  // namespace
 
 KvCache::KvCache(const Context& context, const checkpoint::ModelConfig& config, std::int64_t pages,
                  std::int32_t page_size)
     : kv_heads_(static_cast<std::int32_t>(config.kv_heads)),
       head_dim_(static_cast<std::int32_t>(config.head_dim)),
       page_size_(page_size),
-      dtype_(context.state().contract->kv_dtype) {
+      format_(context.state().contract->cache) {
   require(page_size >= 16 && std::has_single_bit(static_cast<std::uint32_t>(page_size)),
           "a page of {} positions is not a power of two of at least 16", page_size);
   require(pages >= 1 && pages <= INT32_MAX, "a cache of {} pages; it takes 1 to {}", pages, INT32_MAX);
-  const auto all_bytes = checked_product(pages, config.kv_size(), page_size, dtype_bytes(dtype_), config.layers, 2);
-  require(all_bytes.has_value(), "a cache of {} pages of {} positions is larger than any memory", pages, page_size);
-  layer_bytes_ = *all_bytes / (2 * config.layers);
+  const bool fits = checked_product(bytes_per_page(context, config, page_size), pages).has_value();
+  require(fits, "a cache of {} pages of {} positions is larger than any memory", pages, page_size);
+  layer_bytes_ = pages * format_->page_bytes(kv_heads_, head_dim_, page_size);
+  layer_exponent_bytes_ = pages * format_->page_exponent_bytes(kv_heads_, page_size);
   keys_ = Buffer(context, static_cast<std::size_t>(layer_bytes_ * config.layers));
   values_ = Buffer(context, static_cast<std::size_t>(layer_bytes_ * config.layers));
+  key_exponents_ = Buffer(context, static_cast<std::size_t>(layer_exponent_bytes_ * config.layers));
+  value_exponents_ = Buffer(context, static_cast<std::size_t>(layer_exponent_bytes_ * config.layers));
   uses_.resize(static_cast<std::size_t>(pages));
   for (std::int64_t page = pages; page-- > 0;) free_.push_back(static_cast<std::int32_t>(page));
 }
 
 std::int64_t KvCache::bytes_per_page(const Context& context, const checkpoint::ModelConfig& config,
                                      std::int32_t page_size) {
-  const auto element = static_cast<std::int64_t>(dtype_bytes(context.state().contract->kv_dtype));
-  return 2 * config.layers * page_elements(config, page_size) * element;
+  const kernels::CacheFormat& format = *context.state().contract->cache;
+  return 2 * config.layers *
+         (format.page_bytes(config.kv_heads, config.head_dim, page_size) +
+          format.page_exponent_bytes(config.kv_heads, page_size));
 }
 
 kernels::KvPages KvCache::layer(std::int64_t index) const {
   return {.keys = keys_.as<std::byte>() + index * layer_bytes_,
           .values = values_.as<std::byte>() + index * layer_bytes_,
-          .dtype = dtype_,
+          .dtype = format_->dtype,
           .kv_heads = kv_heads_,
           .head_dim = head_dim_,
-          .page_size = page_size_};
+          .page_size = page_size_,
+          .key_exponents = key_exponents_.as<std::byte>() + index * layer_exponent_bytes_,
+          .value_exponents = value_exponents_.as<std::byte>() + index * layer_exponent_bytes_};
 }
 
 std::optional<std::int32_t> KvCache::take_page() {

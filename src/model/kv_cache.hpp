@@ -45,14 +45,16 @@ class KvCache {
     bool kept = false;
   };
 
-  std::int64_t layer_bytes_;  // of keys, and of values
+  std::int64_t layer_bytes_ = 0;           // of keys, and of values
+  std::int64_t layer_exponent_bytes_ = 0;  // of those of keys, and of values
   std::int32_t kv_heads_;
   std::int32_t head_dim_;
   std::int32_t page_size_;
-  DType dtype_;
-  Buffer keys_;            // [layers, pages, kv_heads, head_dim, page_size]
-  Buffer values_;          // [layers, pages, kv_heads, page_size, head_dim]
-  std::vector<Use> uses_;  // by page
+  const kernels::CacheFormat* format_;
+  Buffer keys_;                             // [layers, pages, kv_heads, head_dim, page_size]
+  Buffer values_;                           // [layers, pages, kv_heads, page_size, head_dim]
+  Buffer key_exponents_, value_exponents_;  // [layers, pages, kv_heads, page_size], in formats that have them
+  std::vector<Use> uses_;                   // by page
   std::int64_t kept_unused_ = 0;
   std::vector<std::int32_t> free_;
 };

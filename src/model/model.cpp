@@ -29,7 +29,7 @@ bool check_sizes(const Context& context, const checkpoint::ModelConfig& config, 
           "a context of {} tokens is outside 1 to {}, which the model declares", max_positions, config.max_positions);
   require(max_positions <= kMaxRotaryPositions, "a context of {} tokens; at most {} are possible", max_positions,
           kMaxRotaryPositions);
-  if (context.device() == DeviceKind::kCuda) require_attention_shape(config.heads, config.kv_heads, config.head_dim);
+  context.state().attention->require_shape(config.heads, config.kv_heads, config.head_dim);
   return true;
 }
 
@@ -42,7 +42,7 @@ Model::Model(const Context& context, std::shared_ptr<const WeightSource> source,
       max_positions_(max_positions == 0 ? config_.max_positions : max_positions),
       checked_(check_sizes(context, config_, max_positions_)),
       weights_(load_weights(context, std::move(source), progress)),
-      bf16_activations_(context.state().contract->bf16_activations) {
+      bf16_results_(context.state().contract->elementwise->bf16_results) {
   const FpEnvironment pinned;
   eps_ = config_.rms_norm_eps_f32();
   score_scale_ = static_cast<float>(1.0 / std::sqrt(static_cast<double>(config_.head_dim)));
@@ -52,18 +52,24 @@ Model::Model(const Context& context, std::shared_ptr<const WeightSource> source,
 }
 
 void Model::observe_linear(LinearObserver observer) {
-  require(context_.device() == DeviceKind::kCpu, "the linear layers of a model on {} cannot be observed",
+  const kernels::Capabilities can = context_.state().backend->capabilities();
+  require(can.shares_host_memory && !can.asynchronous, "the linear layers of a model on {} cannot be observed",
           context_.description());
   linear_observer_ = std::move(observer);
 }
 
 std::size_t Model::workspace_bytes(std::int64_t max_rows, std::int64_t max_chunks, std::int64_t max_logit_rows) const {
-  std::size_t most = attention_workspace_bytes(context_, config_.heads, config_.kv_heads, config_.head_dim, max_chunks,
-                                               max_rows, max_positions_);
+  const auto as_int = [](std::int64_t size) { return static_cast<std::int32_t>(size); };
+  std::size_t bytes = context_.state().attention->workspace_bytes({.heads = as_int(config_.heads),
+                                                                   .kv_heads = as_int(config_.kv_heads),
+                                                                   .head_dim = as_int(config_.head_dim),
+                                                                   .chunks = as_int(max_chunks),
+                                                                   .rows = as_int(max_rows),
+                                                                   .max_keys = as_int(max_positions_)});
   for (const LayerWeights& layer : weights_.layers)
     for (const Projection* projection : {&layer.qkv, &layer.o, &layer.gate_up, &layer.down})
-      most = std::max(most, projection->layer.workspace_bytes(max_rows));
-  return std::max(most, weights_.head.layer.workspace_bytes(max_logit_rows));
+      bytes = std::max(bytes, projection->layer.workspace_bytes(max_rows));
+  return std::max(bytes, weights_.head.layer.workspace_bytes(max_logit_rows));
 }
 
 void Model::forward(const OpScope& scope, const kernels::Batch& batch, const std::int32_t* logit_rows,
@@ -138,7 +144,7 @@ void Model::linear(const OpScope& scope, const Projection& projection, Matrix x,
 
 // The results of linear layers are BF16 values already where the numerics ask for that.
 void Model::finish(const OpScope& scope, Matrix result) const {
-  if (bf16_activations_) round_bf16(scope, {.x = result});
+  if (bf16_results_) round_bf16(scope, {.x = result});
 }
 
 }  // namespace reprofuse::model

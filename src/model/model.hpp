@@ -25,7 +25,8 @@ class Model {
   const checkpoint::ModelConfig& config() const { return config_; }
   std::int64_t max_positions() const { return max_positions_; }
 
-  // For studies of real activations. CPU only: the observer reads x on the thread that runs the pass.
+  // For studies of real activations, where the host can read x: the observer is called by the thread that runs the
+  // pass.
   void observe_linear(LinearObserver observer);
 
   // Scratch that forward() needs for any pass within these sizes.
@@ -33,7 +34,8 @@ class Model {
 
   // Computes every row of the batch, adds its keys and values to the cache, and leaves the logits of the rows listed in
   // `logit_rows` in activations.logits(). Bits: a row's depend on the tokens of its own sequence alone.
-  // CUDA: enqueues on the scope's stream and returns; check_workspace() tells of non-finite values.
+  // Where work is asynchronous, enqueues on the scope's stream and returns; check_workspace() tells of non-finite
+  // values.
   void forward(const OpScope& scope, const kernels::Batch& batch, const std::int32_t* logit_rows,
                std::int64_t logit_row_count, const KvCache& cache, const Activations& activations) const;
 
@@ -54,7 +56,7 @@ class Model {
   Buffer cos_, sin_;          // [max_positions, head_dim / 2]
   float eps_ = 0.0F;          // of the norms
   float score_scale_ = 0.0F;  // 1 / sqrt(head_dim)
-  bool bf16_activations_;
+  bool bf16_results_;
   LinearObserver linear_observer_;
 };
 

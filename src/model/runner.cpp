@@ -24,13 +24,13 @@ struct Layout {
   std::int64_t tokens = 0;
   std::int64_t positions, sequences, chunks, logit_rows, page_table, words;
 
-  Layout(RunnerLimits limits, std::int64_t most_pages)
+  Layout(RunnerLimits limits, std::int64_t max_pages)
       : positions(tokens + limits.rows),
         sequences(positions + limits.rows),
         chunks(sequences + limits.rows),
         logit_rows(chunks + limits.sequences * kChunkWords),
         page_table(logit_rows + limits.logit_rows),
-        words(page_table + limits.sequences * most_pages) {}
+        words(page_table + limits.sequences * max_pages) {}
 };
 
 }  // namespace
@@ -51,21 +51,17 @@ Runner::Runner(const Model& model, KvCache& cache, RunnerLimits limits)
       limits_(checked(limits)),
       activations_(model.context(), model.config(), limits.rows, limits.logit_rows),
       workspace_(model.context(), model.workspace_bytes(limits.rows, limits.sequences, limits.logit_rows)),
-      most_pages_(cache.pages_for(model.max_positions())) {
-  const Layout layout(limits_, most_pages_);
-  const std::size_t bytes = static_cast<std::size_t>(layout.words) * sizeof(std::int32_t);
-  inputs_ = Buffer(model.context(), bytes);
-  staging_ = inputs_.as<std::int32_t>();
-  if (model.context().device() == DeviceKind::kCpu) return;
-  const int ordinal = model.context().state().ordinal;
-  stream_ = cuda::CudaStream(ordinal);
-  pinned_ = cuda::PinnedBuffer(ordinal, bytes);
-  staging_ = pinned_.as<std::int32_t>();
+      max_pages_(cache.pages_for(model.max_positions())),
+      inputs_(model.context(), static_cast<std::size_t>(Layout(limits_, max_pages_).words) * sizeof(std::int32_t)),
+      stream_(backend().make_stream()) {}
+
+const kernels::Backend& Runner::backend() const {
+  return *model_.context().state().backend;
 }
 
 // One graph serves every context up to its bound, so that a growing text needs few of them.
 std::int32_t Runner::key_bound(std::int64_t keys) const {
-  if (model_.context().device() == DeviceKind::kCpu) return static_cast<std::int32_t>(keys);
+  if (!backend().capabilities().graphs) return static_cast<std::int32_t>(keys);
   constexpr std::int64_t kLeast = 512;
   const auto bound = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max(keys, kLeast))));
   return static_cast<std::int32_t>(std::min(bound, model_.max_positions()));
@@ -120,10 +116,11 @@ Runner::HostBatch Runner::build(std::span<const TokenChunk> chunks) const {
 }
 
 kernels::Batch Runner::upload(const HostBatch& host) {
-  if (model_.context().device() == DeviceKind::kCuda) stream_.synchronize();  // a copy may be under way after an error
-  const Layout at(limits_, most_pages_);
+  stream_->synchronize();  // a copy may be under way after an error
+  const Layout at(limits_, max_pages_);
   const auto put = [&](std::int64_t offset, const auto& values) {
-    if (!values.empty()) std::memcpy(staging_ + offset, values.data(), values.size() * sizeof(values[0]));
+    if (!values.empty())
+      std::memcpy(inputs_.host<std::int32_t>() + offset, values.data(), values.size() * sizeof(values[0]));
   };
   put(at.tokens, host.tokens);
   put(at.positions, host.positions);
@@ -131,11 +128,9 @@ kernels::Batch Runner::upload(const HostBatch& host) {
   put(at.chunks, host.chunks);
   put(at.logit_rows, host.logit_rows);
   put(at.page_table, host.page_table);
-  auto* device = inputs_.as<std::int32_t>();
   const std::size_t words = static_cast<std::size_t>(at.page_table) + host.page_table.size();
-  if (model_.context().device() == DeviceKind::kCuda)
-    cuda::copy_to_device_async(model_.context().state().ordinal, device, staging_, words * sizeof(std::int32_t),
-                               stream_.get());
+  inputs_.enqueue_upload(words * sizeof(std::int32_t), stream_->handle());
+  const auto* device = inputs_.device<std::int32_t>();
   return {.rows = static_cast<std::int32_t>(host.tokens.size()),
           .chunk_count = static_cast<std::int32_t>(host.chunks.size()),
           .max_chunk_rows = host.max_chunk_rows,
@@ -163,22 +158,19 @@ ConstMatrix Runner::logits() const {
 
 void Runner::compute(const kernels::Batch& batch, std::int64_t logit_rows, bool is_decode) {
   const Context& context = model_.context();
-  const std::int32_t* rows = inputs_.as<std::int32_t>() + Layout(limits_, most_pages_).logit_rows;
+  const std::int32_t* rows = inputs_.device<std::int32_t>() + Layout(limits_, max_pages_).logit_rows;
   const auto enqueue = [&](void* stream) {
     model_.forward({context, workspace_.data(), workspace_.bytes(), stream}, batch, rows, logit_rows, cache_,
                    activations_);
   };
-  if (context.device() == DeviceKind::kCpu) return enqueue(nullptr);
-
-  if (!is_decode) {
-    enqueue(stream_.get());
-  } else {
+  if (is_decode && backend().capabilities().graphs) {
     // upload() has waited for the last pass, so that no graph dropped here is still running.
-    const cuda::CudaGraph& graph = decode_graphs_.get(
-        {batch.rows, batch.max_keys}, [&] { return cuda::CudaGraph::capture(context.state().ordinal, enqueue); });
-    graph.replay(stream_.get());
+    const auto& graph = decode_graphs_.get({batch.rows, batch.max_keys}, [&] { return backend().capture(enqueue); });
+    graph->replay(stream_->handle());
+  } else {
+    enqueue(stream_->handle());
   }
-  check_workspace(context, workspace_.data(), stream_.get());
+  check_workspace(context, workspace_.data(), stream_->handle());
 }
 
 std::vector<float> Runner::host_logits() const {

@@ -1,4 +1,5 @@
-// Runs a model over any mix of sequences: builds the batch, keeps what a pass needs, and replays decode steps on CUDA.
+// Runs a model over any mix of sequences: builds the batch, keeps what a pass needs, and replays decode steps where the
+// backend has graphs.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +10,7 @@
 #include <vector>
 
 #include "base/bounded_cache.hpp"
-#include "kernels/cuda/ops/model_ops.hpp"
+#include "kernels/backend.hpp"
 #include "model/model.hpp"
 #include "model/sequence.hpp"
 
@@ -44,13 +45,14 @@ class Runner {
   // The logits of the last pass, on the device and in host memory.
   std::vector<float> host_logits() const;
   ConstMatrix logits() const;
-  void* stream() const { return stream_.get(); }  // CUDA
+  void* stream() const { return stream_->handle(); }
 
   const Model& model() const { return model_; }
   const RunnerLimits& limits() const { return limits_; }
 
  private:
   struct HostBatch;
+  const kernels::Backend& backend() const;
   std::int32_t key_bound(std::int64_t keys) const;
   HostBatch build(std::span<const TokenChunk> chunks) const;
   kernels::Batch upload(const HostBatch& host);
@@ -61,17 +63,15 @@ class Runner {
   RunnerLimits limits_;
   Activations activations_;
   Workspace workspace_;
-  std::int64_t most_pages_;      // of one sequence
-  Buffer inputs_;                // the arrays of kernels::Batch and the logit rows, back to back
-  std::int32_t* staging_;        // where the host writes them: the same block, or on CUDA pinned memory
-  cuda::PinnedBuffer pinned_;    // CUDA
+  std::int64_t max_pages_;       // of one sequence
+  StagedBuffer inputs_;          // the arrays of kernels::Batch and the logit rows, back to back
   std::int64_t logit_rows_ = 0;  // of the last pass
-  cuda::CudaStream stream_;      // CUDA
+  std::unique_ptr<kernels::Stream> stream_;
   // By sequences and bound on keys. A graph holds device memory, and there are as many pairs as sequences times
   // doublings of the context, so only those used last are kept. A dropped one is captured again: the same kernels, the
   // same bits.
   static constexpr std::size_t kDecodeGraphs = 64;
-  BoundedCache<std::pair<std::int32_t, std::int32_t>, cuda::CudaGraph> decode_graphs_{kDecodeGraphs};
+  BoundedCache<std::pair<std::int32_t, std::int32_t>, std::unique_ptr<kernels::Graph>> decode_graphs_{kDecodeGraphs};
 };
 
 }  // namespace reprofuse::model

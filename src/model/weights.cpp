@@ -40,7 +40,7 @@ class Loader {
 
   Norm norm(const std::string& name) { return {vector(name), NamedOp(context_, OpKind::kNorm, name)}; }
 
-  // A list of matrices that share their input. On CUDA they stay on the device, in `matrices`.
+  // A list of matrices that share their input. A device with memory of its own keeps them there, in `matrices`.
   Projection projection(const std::string& name, const std::vector<std::string>& tensors, bool bias,
                         std::vector<Buffer>* matrices) {
     std::vector<TensorView> views;
@@ -64,7 +64,7 @@ class Loader {
   // The matrix where the context's device can read it.
   WeightView place(const TensorView& view, const HostTensor& host, std::vector<Buffer>* matrices) {
     const void* data = host.data();
-    if (context_.device() == DeviceKind::kCuda) {
+    if (!context_.state().backend->capabilities().shares_host_memory) {
       matrices->emplace_back(context_, view.bytes.size());
       copy_to_device(context_, matrices->back().as<void>(), data, view.bytes.size());
       data = matrices->back().as<void>();
@@ -114,7 +114,7 @@ Weights load_weights(const Context& context, std::shared_ptr<const WeightSource>
   const TensorView embedding_view = source->tensor(checkpoint::kEmbeddingName);
   std::optional<HostTensor> host_embedding(embedding_view);
   const WeightView embedding = loader.place(embedding_view, *host_embedding, &matrices);
-  if (context.device() == DeviceKind::kCuda) host_embedding.reset();
+  if (!context.state().backend->capabilities().shares_host_memory) host_embedding.reset();
 
   std::vector<LayerWeights> layers;
   for (std::int64_t i = 0; i < config.layers; ++i) layers.push_back(loader.layer(i, &matrices));

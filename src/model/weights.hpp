@@ -51,13 +51,14 @@ struct Weights {
   Norm final_norm;
   Projection head;
 
-  // What the views and the CUDA layers point into.
+  // What the views, and the layers of a device with memory of its own, point into.
   std::shared_ptr<const WeightSource> source;
-  std::optional<checkpoint::HostTensor> host_embedding;  // CPU: rows are widened as tokens ask for them
+  std::optional<checkpoint::HostTensor> host_embedding;  // in shared memory: rows are widened as tokens ask for them
   std::vector<Buffer> device_matrices;
 };
 
-// The CPU packs each matrix and lets its bytes in the source go; CUDA holds one copy of each in its own format.
+// Where memory is shared, layers pack each matrix and its bytes in the source can go; a device with memory of its own
+// holds one copy of each, as it is.
 Weights load_weights(const Context& context, std::shared_ptr<const WeightSource> source, const LoadProgress& progress);
 
 }  // namespace reprofuse::model

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <utility>
 
+#include "kernels/backend.hpp"
 #include "reprofuse/context.hpp"
 
 namespace reprofuse {
@@ -15,11 +17,13 @@ class Buffer {
   Buffer(const Context& context, std::size_t bytes);
   ~Buffer();
   Buffer(Buffer&& other) noexcept
-      : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)), device_(other.device_) {}
+      : backend_(std::move(other.backend_)),
+        data_(std::exchange(other.data_, nullptr)),
+        bytes_(std::exchange(other.bytes_, 0)) {}
   Buffer& operator=(Buffer&& other) noexcept {
+    std::swap(backend_, other.backend_);
     std::swap(data_, other.data_);
     std::swap(bytes_, other.bytes_);
-    std::swap(device_, other.device_);
     return *this;
   }
 
@@ -30,13 +34,39 @@ class Buffer {
   }
 
  private:
+  std::shared_ptr<const kernels::Backend> backend_;
   void* data_ = nullptr;
   std::size_t bytes_ = 0;
-  DeviceKind device_ = DeviceKind::kCpu;
 };
 
 // Between host memory and a buffer's memory; the calling thread waits.
 void copy_to_device(const Context& context, void* to, const void* from, std::size_t bytes);
 void copy_to_host(const Context& context, void* to, const void* from, std::size_t bytes);
+
+// Device memory that the host writes again and again, by way of memory that copies are fast from. Where the device
+// shares the host's memory the two are one.
+class StagedBuffer {
+ public:
+  StagedBuffer(const Context& context, std::size_t bytes);
+  ~StagedBuffer();
+  StagedBuffer(const StagedBuffer&) = delete;
+  StagedBuffer& operator=(const StagedBuffer&) = delete;
+
+  template <typename T>
+  T* host() const {
+    return static_cast<T*>(staging_ == nullptr ? device_.as<void>() : staging_);
+  }
+  template <typename T>
+  T* device() const {
+    return device_.as<T>();
+  }
+  // Enqueues the copy of the first bytes; host() must not be written until the stream has passed it.
+  void enqueue_upload(std::size_t bytes, void* stream) const;
+
+ private:
+  std::shared_ptr<const kernels::Backend> backend_;
+  Buffer device_;
+  void* staging_ = nullptr;  // null: device_ itself
+};
 
 }  // namespace reprofuse

@@ -1,73 +1,52 @@
 #include "reprofuse/context.hpp"
 
+#include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <utility>
 
 #include "base/check.hpp"
 #include "base/math.hpp"
-#include "kernels/cpu/isa.hpp"
-#include "kernels/cuda/runtime/backend.hpp"
 #include "ops/context_state.hpp"
+#include "ops/device.hpp"
 
 namespace reprofuse {
 namespace {
 
-constexpr Isa kIsas[] = {Isa::kScalar, Isa::kNeon, Isa::kAvx2, Isa::kAvx512};
-constexpr int kMaxThreads = 1024;
-constexpr std::size_t kAlignment = 256;
+Context open_device(DeviceName device, std::string_view numerics, std::optional<Isa> isa, int threads) {
+  auto backend = device.backend->open({.ordinal = device.ordinal, .isa = isa, .threads = threads});
+  return make_context(std::move(backend), find_numerics(numerics));
+}
 
 }  // namespace
 
-std::string_view isa_name(Isa isa) {
-  switch (isa) {
-    case Isa::kScalar: return "scalar";
-    case Isa::kAvx2: return "avx2";
-    case Isa::kAvx512: return "avx512";
-    case Isa::kNeon: return "neon";
-  }
-  return "?";
+Context make_context(std::shared_ptr<const kernels::Backend> backend, const Contract& contract) {
+  auto state = std::make_shared<ContextState>();
+  state->elementwise = backend->make_elementwise(*contract.elementwise);
+  state->attention = backend->make_attention(*contract.attention, *contract.cache);
+  state->backend = std::move(backend);
+  state->contract = &contract;
+  return Context(std::move(state));
 }
 
-std::optional<Isa> parse_isa(std::string_view name) {
-  for (Isa isa : kIsas)
-    if (isa_name(isa) == name) return isa;
-  return std::nullopt;
-}
-
-std::vector<Isa> supported_isas() {
-  std::vector<Isa> isas;
-  for (Isa isa : kIsas)
-    if (cpu::is_supported(isa)) isas.push_back(isa);
-  return isas;
+Context Context::open(std::string_view device, std::string_view numerics, std::optional<Isa> isa, int threads) {
+  const DeviceName parsed = parse_device(device);
+  require(parsed.backend->threads || (!isa && threads == 0), "device '{}' takes neither an instruction set nor threads",
+          device);
+  return open_device(parsed, numerics, isa, threads);
 }
 
 Context Context::cpu(std::string_view numerics, std::optional<Isa> isa, int threads) {
-  require(threads >= 0 && threads <= kMaxThreads, "threads = {} is outside 0 to {}", threads, kMaxThreads);
-  if (isa && !cpu::is_supported(*isa)) {
-    std::string have;
-    for (Isa supported : supported_isas()) have += fmt::format("{}{}", have.empty() ? "" : ", ", isa_name(supported));
-    fail(ErrorCode::kUnsupported, "this machine or build has no {} kernels; it has {}", isa_name(*isa), have);
-  }
-  auto state = std::make_shared<ContextState>();
-  state->device = DeviceKind::kCpu;
-  state->contract = &find_numerics(numerics);
-  state->isa = isa.value_or(supported_isas().back());
-  state->pool = std::make_unique<ThreadPool>(threads == 0 ? available_cores() : threads);
-  return Context(std::move(state));
+  return open("cpu", numerics, isa, threads);
 }
 
 Context Context::cuda(std::string_view numerics, int ordinal) {
-  cuda::require_device(ordinal);
-  auto state = std::make_shared<ContextState>();
-  state->device = DeviceKind::kCuda;
-  state->contract = &find_numerics(numerics);
-  state->ordinal = ordinal;
-  return Context(std::move(state));
+  DeviceName device = parse_device("cuda");
+  device.ordinal = ordinal;
+  return open_device(device, numerics, std::nullopt, 0);
 }
 
 DeviceKind Context::device() const {
-  return state_->device;
+  return state_->backend->name() == "cuda" ? DeviceKind::kCuda : DeviceKind::kCpu;
 }
 
 std::string_view Context::numerics() const {
@@ -75,36 +54,26 @@ std::string_view Context::numerics() const {
 }
 
 Isa Context::isa() const {
-  return state_->isa;
+  return state_->backend->isa();
 }
 
 int Context::threads() const {
-  return state_->pool ? state_->pool->threads() : 0;
+  const ThreadPool* pool = state_->backend->pool();
+  return pool == nullptr ? 0 : pool->threads();
 }
 
 std::string Context::description() const {
-  if (device() == DeviceKind::kCuda)
-    return fmt::format("cuda:{} {}", state_->ordinal, cuda::device_description(state_->ordinal));
-  return fmt::format("cpu {}, {} thread{}", isa_name(isa()), threads(), threads() == 1 ? "" : "s");
+  return state_->backend->description();
 }
 
 Workspace::Workspace(const Context& context, std::size_t bytes) : context_(std::make_shared<const Context>(context)) {
   require(bytes <= PTRDIFF_MAX, "a workspace of {} bytes is larger than any memory", bytes);
-  bytes_ = round_up(std::max(bytes, kAlignment), kAlignment);
-  if (context.device() == DeviceKind::kCuda) {
-    data_ = cuda::allocate_workspace(context.state().ordinal, bytes_);
-  } else {
-    data_ = std::aligned_alloc(kAlignment, bytes_);
-    if (data_ == nullptr) throw std::bad_alloc();
-  }
+  bytes_ = round_up(std::max(bytes, kernels::kWorkspaceAlignment), kernels::kWorkspaceAlignment);
+  data_ = context.state().backend->allocate_workspace(bytes_);
 }
 
 Workspace::~Workspace() {
-  if (data_ == nullptr) return;
-  if (context_->device() == DeviceKind::kCuda)
-    cuda::release(data_);
-  else
-    std::free(data_);
+  if (data_ != nullptr) context_->state().backend->release(data_);
 }
 
 Workspace::Workspace(Workspace&& other) noexcept
@@ -118,22 +87,24 @@ Workspace& Workspace::operator=(Workspace&& other) noexcept {
 }
 
 void reset_workspace(const Context& context, void* workspace, std::size_t bytes, void* stream) {
-  if (context.device() == DeviceKind::kCpu) return;
-  require(bytes >= cuda::kWorkspaceHead, "a workspace of {} bytes is too small; {} are the least", bytes,
-          cuda::kWorkspaceHead);
-  cuda::reset_record(context.state().ordinal, workspace, stream);
+  context.state().backend->reset_record(workspace, bytes, stream);
 }
 
 void check_workspace(const Context& context, void* workspace, void* stream) {
-  if (context.device() == DeviceKind::kCpu) return;
-  if (const auto found = cuda::take_record(context.state().ordinal, workspace, stream))
+  if (const auto found = context.state().backend->take_record(workspace, stream))
     context.state().ops.fail_non_finite(found->op, found->place);
+}
+
+std::optional<OpEntry> enter_op(const Context& context, const std::string& name,
+                                const std::vector<std::int64_t>& columns, OpKind kind) {
+  if (!context.state().backend->capabilities().asynchronous) return std::nullopt;
+  return std::optional<OpEntry>(std::in_place, context, name, columns, kind);
 }
 
 unsigned OpNames::add(std::string name, std::vector<std::int64_t> columns, OpKind kind) {
   std::lock_guard lock(mutex_);
   if (free_.empty()) {
-    require(ops_.size() < kMost, "a CUDA context holds at most {} layers at a time", kMost);
+    require(ops_.size() < kMaxOps, "a context holds at most {} layers at a time", kMaxOps);
     free_.insert(static_cast<unsigned>(ops_.size()));
     ops_.emplace_back();
   }

@@ -9,8 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/thread_pool.hpp"
-#include "kernels/vendor/libraries.hpp"
+#include "kernels/backend.hpp"
 #include "ops/contract.hpp"
 #include "reprofuse/context.hpp"
 
@@ -38,22 +37,24 @@ class OpNames {
     std::vector<std::int64_t> columns;  // of each output
     OpKind kind = OpKind::kLinear;
   };
-  static constexpr unsigned kMost = 0xffff;  // a device's record has 16 bits for the index
+  static constexpr unsigned kMaxOps = 0xffff;  // a device's record has 16 bits for the index
 
   mutable std::mutex mutex_;
   std::vector<Op> ops_;
   std::set<unsigned> free_;
 };
 
+// The contract's schemes are resolved once, into the operations that will run on the backend.
 struct ContextState {
-  DeviceKind device;
+  std::shared_ptr<const kernels::Backend> backend;
   const Contract* contract;
-  Isa isa = Isa::kScalar;            // CPU
-  std::unique_ptr<ThreadPool> pool;  // CPU
-  int ordinal = 0;                   // CUDA
-  mutable OpNames ops;               // CUDA
-  vendor::Libraries libraries;       // opened when a baseline first needs one
+  std::unique_ptr<const kernels::Elementwise> elementwise;
+  std::unique_ptr<const kernels::Attention> attention;
+  mutable OpNames ops;
 };
+
+// A context of any backend and contract, also of such as no table lists. The contract must outlive it.
+Context make_context(std::shared_ptr<const kernels::Backend> backend, const Contract& contract);
 
 // A layer's place among the ops of its context, given back when the layer goes.
 class OpEntry {
@@ -72,5 +73,10 @@ class OpEntry {
   std::optional<Context> context_;  // none: moved from
   unsigned index_;
 };
+
+// The entry of an op whose failures are recorded by its index; none where run() itself returns them, so that such a
+// context may hold any number of ops.
+std::optional<OpEntry> enter_op(const Context& context, const std::string& name,
+                                const std::vector<std::int64_t>& columns, OpKind kind = OpKind::kLinear);
 
 }  // namespace reprofuse

@@ -16,31 +16,19 @@ struct LinearLayer::Impl {
   std::string name;
   std::int64_t k;
   std::vector<std::int64_t> n;  // of each output
-  std::optional<OpEntry> op;    // CUDA
+  std::optional<OpEntry> op;
   std::unique_ptr<kernels::PreparedLinear> prepared;
 };
-
-namespace {
-
-std::unique_ptr<kernels::PreparedLinear> prepare(const ContextState& state, std::span<const WeightView> weights,
-                                                 unsigned op, const std::string& name) {
-  const FpEnvironment pinned;
-  if (state.device == DeviceKind::kCuda)
-    return state.contract->prepare_cuda(
-        {.ordinal = state.ordinal, .op = op, .name = name, .libraries = &state.libraries}, weights);
-  return state.contract->prepare_cpu(
-      {.isa = state.isa, .pool = state.pool.get(), .name = name, .libraries = &state.libraries}, weights);
-}
-
-}  // namespace
 
 LinearLayer::LinearLayer(const Context& context, std::span<const WeightView> weights, std::string name) {
   check_weights(weights, name);
   std::vector<std::int64_t> n;
   for (const WeightView& weight : weights) n.push_back(weight.n);
-  std::optional<OpEntry> op;
-  if (context.device() == DeviceKind::kCuda) op.emplace(context, name, n);
-  auto prepared = prepare(context.state(), weights, op ? op->index() : 0, name);
+  std::optional<OpEntry> op = enter_op(context, name, n);
+  const ContextState& state = context.state();
+  const FpEnvironment pinned;
+  auto prepared =
+      state.backend->prepare_linear(*state.contract->linear, {.name = name, .op = op ? op->index() : 0}, weights);
   impl_ = std::make_unique<Impl>(
       Impl{context, std::move(name), weights[0].k, std::move(n), std::move(op), std::move(prepared)});
 }

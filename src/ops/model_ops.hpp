@@ -12,7 +12,7 @@
 
 namespace reprofuse {
 
-// Where a call runs: a workspace that serves one call at a time and, on CUDA, a stream.
+// Where a call runs: a workspace that serves one call at a time and, where work is asynchronous, a stream.
 struct OpScope {
   const Context& context;
   void* workspace = nullptr;
@@ -32,24 +32,16 @@ class NamedOp {
  private:
   std::string name_;
   OpKind kind_;
-  std::optional<OpEntry> entry_;  // CUDA
+  std::optional<OpEntry> entry_;
 };
 
 // Bits: each equals its reference in kernels/reference/model_ops.hpp.
 void embedding(const OpScope& scope, const kernels::EmbeddingCall& call);
 void rms_norm(const OpScope& scope, const NamedOp& op, const kernels::RmsNormCall& call);
 void rotary(const OpScope& scope, const kernels::RotaryCall& call);
-void attention(const OpScope& scope, const NamedOp& op, kernels::AttentionCall call);
+void attention(const OpScope& scope, const NamedOp& op, const kernels::AttentionCall& call);
 void silu_gate(const OpScope& scope, const kernels::SiluGateCall& call);
 void gather_rows(const OpScope& scope, const kernels::GatherRowsCall& call);
 void round_bf16(const OpScope& scope, const kernels::RoundBf16Call& call);
-
-// Throws kUnsupported for heads that attention on CUDA does not take.
-void require_attention_shape(std::int64_t heads, std::int64_t kv_heads, std::int64_t head_dim);
-
-// Scratch that attention() needs for any batch within these sizes.
-std::size_t attention_workspace_bytes(const Context& context, std::int64_t heads, std::int64_t kv_heads,
-                                      std::int64_t head_dim, std::int64_t chunks, std::int64_t rows,
-                                      std::int64_t max_keys);
 
 }  // namespace reprofuse

@@ -6,8 +6,6 @@
 #include "base/check.hpp"
 #include "base/fp_environment.hpp"
 #include "base/math.hpp"
-#include "kernels/cpu/sampler/sample.hpp"
-#include "kernels/cuda/sampler/sample.hpp"
 #include "ops/context_state.hpp"
 
 namespace reprofuse {
@@ -58,16 +56,15 @@ struct Sampler::Impl {
   Context context;
   std::int64_t vocabulary;
   std::int64_t max_rows;
-  std::unique_ptr<cuda::SampleBatch> batch;  // CUDA
+  std::unique_ptr<kernels::SampleBatch> batch;
 };
 
 Sampler::Sampler(const Context& context, std::int64_t vocabulary, std::int64_t max_rows) {
   require(vocabulary > 0 && vocabulary <= sampling::kMaxVocabulary, "sampler: a vocabulary of {} is outside 1 to {}",
           vocabulary, sampling::kMaxVocabulary);
   require(max_rows > 0, "sampler: max_rows = {} is not positive", max_rows);
-  impl_ = std::make_unique<Impl>(Impl{context, vocabulary, max_rows, nullptr});
-  if (context.device() == DeviceKind::kCuda)
-    impl_->batch = cuda::make_sample_batch(context.state().ordinal, vocabulary, max_rows);
+  impl_ = std::make_unique<Impl>(
+      Impl{context, vocabulary, max_rows, context.state().backend->make_sample_batch(vocabulary, max_rows)});
 }
 
 Sampler::~Sampler() = default;
@@ -89,12 +86,9 @@ std::vector<SampleResult> Sampler::run(ConstMatrix logits, std::span<const Sampl
                     .logprobs = input.logprobs});
   }
   std::vector<SampleResult> results(rows.size());
-  const ContextState& state = impl_->context.state();
-  if (impl_->batch != nullptr) {
-    impl_->batch->run(rows, results, stream);
-  } else {
+  {
     const FpEnvironment pinned;
-    cpu::sample(rows, impl_->vocabulary, state.isa, *state.pool, results);
+    impl_->batch->run(rows, results, stream);
   }
   for (std::size_t i = 0; i < results.size(); ++i)
     if (results[i].not_finite >= 0)

@@ -12,8 +12,7 @@
 #include "base/sha256.hpp"
 #include "base/thread_pool.hpp"
 #include "checkpoint/digest.hpp"
-#include "ops/contract.hpp"
-#include "server/server_memory.hpp"
+#include "ops/context_state.hpp"
 
 namespace reprofuse::server {
 namespace {
@@ -45,7 +44,7 @@ std::string fingerprint_of(const Context& context, const engine::ModelFiles& fil
   ThreadPool pool(available_cores());
   const std::string digest = checkpoint::model_digest(files.checkpoint(), pool, progress);
   // Equal fingerprints mean equal bits, so that of a baseline must not look like one of a contract.
-  const std::string promise = find_numerics(context.numerics()).reproducible ? "" : "unpinned-";
+  const std::string promise = context.state().contract->reproducible() ? "" : "unpinned-";
   return promise + system_fingerprint(context.numerics(), digest, settings_digest(files, facts), version);
 }
 
@@ -82,9 +81,10 @@ std::int64_t default_kv_bytes(const model::Model& model, const engine::EngineOpt
   const std::int64_t page = model::KvCache::bytes_per_page(model.context(), model.config(), options.page_size);
   const std::int64_t pages_of_text = (model.max_positions() + options.page_size - 1) / options.page_size;
   const auto enough = checked_product(options.max_batch, pages_of_text, page);
-  const bool is_cuda = model.context().device() == DeviceKind::kCuda;
-  const std::int64_t available = available_bytes(model.context());
-  const std::int64_t share = is_cuda ? available / 10 * 9 : available / 4;
+  // Memory of its own is there to be filled; that of the host has other users.
+  const kernels::Backend& backend = *model.context().state().backend;
+  const std::int64_t available = backend.free_bytes();
+  const std::int64_t share = backend.capabilities().shares_host_memory ? available / 4 : available / 10 * 9;
   return enough ? std::min(*enough, share) : share;
 }
 

@@ -12,7 +12,7 @@
 #include "base/math.hpp"
 #include "base/sha256.hpp"
 #include "numerics/philox.hpp"
-#include "ops/golden.hpp"
+#include "study/golden_files.hpp"
 #include "study/seeded/model_cases.hpp"
 
 namespace reprofuse::study {
@@ -188,7 +188,7 @@ StressOutcome run_stress(const model::Model& model, const std::vector<engine::Re
 }
 
 std::optional<std::string> golden_stress_digest(std::string_view numerics, std::uint64_t seed, std::int64_t requests) {
-  for (const nlohmann::json& entry : nlohmann::json::parse(golden::kStress))
+  for (const nlohmann::json& entry : nlohmann::json::parse(golden_file("stress")))
     if (entry.at("numerics") == numerics && entry.at("seed") == seed && entry.at("requests") == requests)
       return entry.at("digest").get<std::string>();
   return std::nullopt;

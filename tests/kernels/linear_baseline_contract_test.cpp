@@ -4,6 +4,7 @@
 #include "ops/context_state.hpp"
 #include "ops/contract.hpp"
 #include "reprofuse/reprofuse.hpp"
+#include "study/golden_files.hpp"
 
 namespace reprofuse {
 namespace {
@@ -22,37 +23,44 @@ TEST(Contracts, AreListedBeforeTheBaselines) {
   EXPECT_EQ(numerics_names(), (std::vector<std::string_view>{"fma-1", "fma-1-kv16", "exact-1", "exact-1-kv16",
                                                              "layercast", "bf16", "sgemm"}));
   EXPECT_EQ(contracts().size() + baselines().size(), all_numerics().size());
-  for (const Contract& contract : contracts()) EXPECT_TRUE(contract.reproducible) << contract.name;
-  for (const Contract& baseline : baselines()) EXPECT_FALSE(baseline.reproducible) << baseline.name;
+  for (const Contract& contract : contracts()) EXPECT_TRUE(contract.reproducible()) << contract.name;
+  for (const Contract& baseline : baselines()) EXPECT_FALSE(baseline.reproducible()) << baseline.name;
 }
 
 TEST(Contracts, AloneHaveAReferenceAndDigests) {
-  for (const Contract& row : all_numerics()) {
-    EXPECT_EQ(row.reference_linear != nullptr, row.reproducible) << row.name;
-    EXPECT_EQ(!row.golden.empty(), row.reproducible) << row.name;
-    EXPECT_EQ(!row.linear_contract.empty(), row.reproducible) << row.name;
-    EXPECT_NE(row.prepare_cpu, nullptr) << row.name;
-    EXPECT_NE(row.prepare_cuda, nullptr) << row.name;
+  for (const Contract* row : all_numerics()) {
+    EXPECT_EQ(row->linear->reference != nullptr, row->reproducible()) << row->name;
+    if (row->reproducible())
+      EXPECT_FALSE(study::golden_file(row->linear->name).empty()) << row->name;
+    else
+      EXPECT_THROW(study::golden_file(row->linear->name), Error) << row->name;
   }
 }
 
-TEST(Contracts, WithBf16KeysAndValuesShareTheLinearLayer) {
+TEST(Contracts, WithBf16KeysAndValuesDifferInTheCacheAlone) {
   for (const std::string name : {"fma-1", "exact-1"}) {
     const Contract& plain = find_contract(name);
     const Contract& kv16 = find_contract(name + "-kv16");
-    EXPECT_EQ(plain.kv_dtype, DType::kF32);
-    EXPECT_EQ(kv16.kv_dtype, DType::kBF16);
-    EXPECT_EQ(plain.linear_contract, name);
-    EXPECT_EQ(kv16.linear_contract, name);
-    EXPECT_EQ(kv16.golden, plain.golden);
-    EXPECT_EQ(kv16.reference_linear, plain.reference_linear);
-    EXPECT_EQ(kv16.prepare_cpu, plain.prepare_cpu);
-    EXPECT_EQ(kv16.prepare_cuda, plain.prepare_cuda);
+    EXPECT_EQ(plain.cache->dtype, DType::kF32);
+    EXPECT_EQ(kv16.cache->dtype, DType::kBF16);
+    EXPECT_EQ(plain.linear->name, name);
+    EXPECT_EQ(kv16.linear, plain.linear);
+    EXPECT_EQ(kv16.attention, plain.attention);
+    EXPECT_EQ(kv16.elementwise, plain.elementwise);
   }
 }
 
 TEST(Contracts, OnlyBf16RoundsActivations) {
-  for (const Contract& row : all_numerics()) EXPECT_EQ(row.bf16_activations, row.name == "bf16") << row.name;
+  for (const Contract* row : all_numerics())
+    EXPECT_EQ(row->elementwise->bf16_results, row->name == "bf16") << row->name;
+}
+
+TEST(Contracts, SayWhatMultiplies) {
+  using kernels::Multiplier;
+  EXPECT_EQ(find_numerics("exact-1").linear->multiplier_on("cuda"), Multiplier::kInteger8);
+  EXPECT_EQ(find_numerics("fma-1").linear->multiplier_on("cuda"), Multiplier::kBinary32);
+  EXPECT_EQ(find_numerics("bf16").linear->multiplier_on("cuda"), Multiplier::kBf16);
+  EXPECT_EQ(find_numerics("bf16").linear->multiplier_on("cpu"), Multiplier::kBinary32);
 }
 
 TEST(Contracts, ErrorsListWhatThereIs) {

@@ -6,17 +6,17 @@
 #include <bit>
 #include <optional>
 
-#include "kernels/cuda/measure/timing.hpp"
 #include "kernels/cuda/ops/cast.hpp"
 #include "kernels/cuda/runtime/backend.hpp"
+#include "kernels/cuda/runtime/device_buffer.hpp"
 #include "kernels/linear_baseline_case.hpp"
 #include "numerics/widen.hpp"
-#include "study/seeded/device_buffer.hpp"
+#include "ops/context_state.hpp"
 
 namespace reprofuse {
 namespace {
 
-using study::DeviceBuffer;
+using cuda::DeviceBuffer;
 
 constexpr std::string_view kBaselines[] = {"sgemm", "layercast", "bf16"};
 
@@ -115,8 +115,11 @@ TEST_F(LinearBaselineCuda, RunsInACapturedGraph) {
   BaselineCase c{.m = 16, .k = 512, .n = {256, 128}, .bias = true};
   c.make(pool_);
   for (const std::string_view numerics : kBaselines) {
-    const OnDevice on_device(Context::cuda(numerics), c);
-    EXPECT_EQ(cuda::time_replays(0, 3, [&](void* stream) { on_device.enqueue(stream); }).size(), 3U);
+    const Context context = Context::cuda(numerics);
+    const OnDevice on_device(context, c);
+    EXPECT_EQ(
+        kernels::time_replays(*context.state().backend, 3, [&](void* stream) { on_device.enqueue(stream); }).size(),
+        3U);
     for (std::size_t i = 0; i < c.n.size(); ++i)
       EXPECT_LE(c.worst_error(i, on_device.result(i), tolerance_of(numerics, c.k)), 1.0) << numerics;
   }

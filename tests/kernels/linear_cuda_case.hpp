@@ -8,15 +8,15 @@
 #include <vector>
 
 #include "kernels/cuda/runtime/backend.hpp"
+#include "kernels/cuda/runtime/device_buffer.hpp"
 #include "kernels/reference/linear.hpp"
 #include "reprofuse/reprofuse.hpp"
 #include "study/probe/bit_difference.hpp"
-#include "study/seeded/device_buffer.hpp"
 #include "study/seeded/inputs.hpp"
 
 namespace reprofuse::test {
 
-using study::DeviceBuffer;
+using cuda::DeviceBuffer;
 
 inline constexpr float kPoison = 12345.678F;
 inline constexpr DType kDTypes[] = {DType::kBF16, DType::kF16, DType::kF32};

@@ -12,22 +12,22 @@
 #include "kernels/cuda/linear/fma1/linear.hpp"
 #include "kernels/cuda/linear/fma1/params.hpp"
 #include "kernels/cuda/runtime/backend.hpp"
+#include "kernels/cuda/runtime/device_buffer.hpp"
 #include "kernels/linear_cuda_case.hpp"
 #include "kernels/reference/linear.hpp"
 #include "numerics/widen.hpp"
 #include "reprofuse/reprofuse.hpp"
 #include "study/altered_linear.hpp"
 #include "study/probe/bit_difference.hpp"
-#include "study/seeded/device_buffer.hpp"
 #include "study/seeded/inputs.hpp"
 
 namespace reprofuse {
 namespace {
 
+using cuda::DeviceBuffer;
 using cuda::fma1::CudaLinear;
 using cuda::fma1::Kernel;
 using cuda::fma1::Schedule;
-using study::DeviceBuffer;
 using test::Case;
 using test::kDTypes;
 using test::kPoison;

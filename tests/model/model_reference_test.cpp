@@ -81,7 +81,7 @@ class ReferenceModel {
     const HostTensor host(view);
     const std::vector<float> bias = with_bias ? vector(name + ".bias") : std::vector<float>{};
     Dense y{x.rows, view.shape[0]};
-    contract_.reference_linear(x.read(), weight_of(view, host), with_bias ? bias.data() : nullptr, y.view());
+    contract_.linear->reference(x.read(), weight_of(view, host), with_bias ? bias.data() : nullptr, y.view());
     return y;
   }
 
@@ -104,11 +104,12 @@ class ReferenceModel {
     const Dense v = linear(h, name("self_attn.v_proj"), config_.qkv_bias);
     const auto q_norm = config_.qk_norm ? vector(name("self_attn.q_norm.weight")) : std::vector<float>{};
     const auto k_norm = config_.qk_norm ? vector(name("self_attn.k_norm.weight")) : std::vector<float>{};
-    const auto cache_bytes = static_cast<std::size_t>(config_.kv_size() * kOnePage) * dtype_bytes(contract_.kv_dtype);
+    const auto cache_bytes = static_cast<std::size_t>(config_.kv_size() * kOnePage) *
+                             static_cast<std::size_t>(contract_.cache->element_bytes);
     std::vector<std::byte> keys(cache_bytes), values(cache_bytes);
     const kernels::KvPages kv{.keys = keys.data(),
                               .values = values.data(),
-                              .dtype = contract_.kv_dtype,
+                              .dtype = contract_.cache->dtype,
                               .kv_heads = static_cast<std::int32_t>(config_.kv_heads),
                               .head_dim = static_cast<std::int32_t>(config_.head_dim),
                               .page_size = kOnePage};

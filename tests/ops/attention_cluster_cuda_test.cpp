@@ -88,7 +88,7 @@ TEST_F(AttentionCudaCluster, ACapturedGraphFollowsAGrowingContext) {
   Rows out = longest.empty_result();
   std::vector<DeviceRows> outs;
   for (std::int32_t i = 0; i < kLaunches; ++i) outs.emplace_back(out);
-  const cuda::CudaGraph graph = cuda::CudaGraph::capture(0, [&](void* stream) {
+  const cuda::Graph graph(0, [&](void* stream) {
     cuda::Launch on = launch();
     on.stream = stream;
     for (const DeviceRows& to : outs) {

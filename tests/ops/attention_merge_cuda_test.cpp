@@ -97,7 +97,7 @@ TEST_F(AttentionCudaMerge, ACapturedGraphFollowsAGrowingContext) {
   const DeviceRows device_out(out);
   const kernels::AttentionCall call = on_device(longest.call(out), kv, q, device_out);
   ASSERT_TRUE(cuda::choose_attention_schedule(launch(), call).prefetch);
-  const cuda::CudaGraph graph = cuda::CudaGraph::capture(0, [&](void* stream) {
+  const cuda::Graph graph(0, [&](void* stream) {
     cuda::Launch on = launch();
     on.stream = stream;
     cuda::attention(on, call);

@@ -12,11 +12,11 @@ class ElementwiseCuda : public ModelOpsCuda {
 
 TEST_F(ElementwiseCuda, EmbeddingHasTheReferenceBits) {
   const std::vector<std::int32_t> tokens = {0, 99, 5, 5, 42};
-  const study::DeviceBuffer device_tokens = upload(tokens.data(), tokens.size() * sizeof(std::int32_t));
+  const cuda::DeviceBuffer device_tokens = upload(tokens.data(), tokens.size() * sizeof(std::int32_t));
   for (const DType dtype : {DType::kBF16, DType::kF16, DType::kF32})
     for (const std::int64_t hidden : {1, 33, 1024, 1027, 3072}) {
       const study::Weights table = study::make_weights(7, dtype, 100, hidden, pool_);
-      const study::DeviceBuffer device_table = upload(table.storage.data(), table.storage.size());
+      const cuda::DeviceBuffer device_table = upload(table.storage.data(), table.storage.size());
       Rows x(5, hidden, 1, 3), expected(5, hidden, 1, 3);
       const DeviceRows device_x(x);
       cuda::embedding(launch(), {.table = {device_table.as<void>(), dtype, 100, hidden, hidden},
@@ -70,7 +70,7 @@ TEST_F(ElementwiseCuda, AnotherExponentialWouldBeCaught) {
 
 TEST_F(ElementwiseCuda, GatheredRowsAreTheRowsThatWereNamed) {
   const std::vector<std::int32_t> rows = {8, 0, 3, 3};
-  const study::DeviceBuffer device_rows = upload(rows.data(), rows.size() * sizeof(std::int32_t));
+  const cuda::DeviceBuffer device_rows = upload(rows.data(), rows.size() * sizeof(std::int32_t));
   for (const std::int64_t k : {1, 1000, 3072}) {
     Rows x(9, k, 6, 2), y(4, k, 1, 5), expected(4, k, 1, 5);
     const DeviceRows device_x(x), device_y(y);

@@ -5,13 +5,14 @@
 
 #include "kernels/cuda/ops/model_ops.hpp"
 #include "kernels/cuda/runtime/backend.hpp"
+#include "kernels/cuda/runtime/device_buffer.hpp"
+#include "kernels/cuda/runtime/stream.hpp"
 #include "ops/model_ops_case.hpp"
-#include "study/seeded/device_buffer.hpp"
 
 namespace reprofuse {
 
-inline study::DeviceBuffer upload(const void* data, std::size_t bytes) {
-  study::DeviceBuffer buffer(0, std::max<std::size_t>(bytes, 1));
+inline cuda::DeviceBuffer upload(const void* data, std::size_t bytes) {
+  cuda::DeviceBuffer buffer(0, std::max<std::size_t>(bytes, 1));
   cuda::copy_to_device(buffer.as<void>(), data, bytes);
   return buffer;
 }
@@ -32,7 +33,7 @@ class DeviceRows {
 
   ConstMatrix host_;
   std::int64_t elements_;
-  study::DeviceBuffer buffer_;
+  cuda::DeviceBuffer buffer_;
 };
 
 // The batch and the pages of a KvCase, up to the last page that the table names.
@@ -79,7 +80,7 @@ class DeviceKv {
   kernels::Batch host_;
   kernels::KvPages pages_;
   std::size_t bytes_ = 0;
-  study::DeviceBuffer positions_, sequences_, chunks_, page_table_, keys_, values_;
+  cuda::DeviceBuffer positions_, sequences_, chunks_, page_table_, keys_, values_;
 };
 
 // Skips without a device; otherwise gives a workspace and a stream.
@@ -95,7 +96,7 @@ class ModelOpsCuda : public ::testing::Test {
       GTEST_SKIP() << error.what();
     }
     workspace_.reset(cuda::allocate_workspace(0, kWorkspaceBytes));
-    stream_ = cuda::CudaStream(0);
+    stream_ = std::make_unique<cuda::Stream>(0);
   }
 
   cuda::Launch launch() const {
@@ -103,11 +104,11 @@ class ModelOpsCuda : public ::testing::Test {
             .op = kOp,
             .workspace = workspace_.get(),
             .workspace_bytes = kWorkspaceBytes,
-            .stream = stream_.get()};
+            .stream = stream_->handle()};
   }
-  void synchronize() const { stream_.synchronize(); }
+  void synchronize() const { stream_->synchronize(); }
   std::optional<kernels::Place> failure() const {
-    const auto record = cuda::take_record(0, workspace_.get(), stream_.get());
+    const auto record = cuda::take_record(0, workspace_.get(), stream_->handle());
     if (!record) return std::nullopt;
     EXPECT_EQ(record->op, kOp);
     return record->place;
@@ -115,7 +116,7 @@ class ModelOpsCuda : public ::testing::Test {
 
  private:
   std::unique_ptr<void, void (*)(void*) noexcept> workspace_{nullptr, cuda::release};
-  cuda::CudaStream stream_;
+  std::unique_ptr<cuda::Stream> stream_;
 };
 
 }  // namespace reprofuse

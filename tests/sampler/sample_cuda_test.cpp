@@ -6,18 +6,18 @@
 #include <optional>
 
 #include "kernels/cuda/runtime/backend.hpp"
+#include "kernels/cuda/runtime/device_buffer.hpp"
 #include "kernels/cuda/sampler/sample.hpp"
 #include "kernels/reference/sample.hpp"
 #include "reprofuse/error.hpp"
 #include "reprofuse/sampler.hpp"
 #include "sampler/sample_case.hpp"
-#include "study/seeded/device_buffer.hpp"
 
 namespace reprofuse {
 namespace {
 
+using cuda::DeviceBuffer;
 using kernels::SampleRow;
-using study::DeviceBuffer;
 
 template <class T>
 DeviceBuffer upload(const std::vector<T>& values) {

@@ -5,13 +5,13 @@
 #include <cmath>
 #include <set>
 
+#include "kernels/cuda/runtime/device_buffer.hpp"
 #include "reprofuse/error.hpp"
 #include "study/ablate_support.hpp"
 #include "study/ablation/common.hpp"
 #include "study/ablation/kernels/linear_cpu.hpp"
 #include "study/ablation/kernels/linear_cuda.hpp"
 #include "study/probe/bit_difference.hpp"
-#include "study/seeded/device_buffer.hpp"
 
 namespace reprofuse::study {
 namespace {
@@ -37,16 +37,16 @@ class AblatedCudaLayer : public testing::Test {
     device_w_ = upload(weights_.storage.data(), weights_.storage.size());
   }
 
-  static DeviceBuffer upload(const void* data, std::size_t bytes) {
-    DeviceBuffer buffer(kDevice, bytes);
+  static cuda::DeviceBuffer upload(const void* data, std::size_t bytes) {
+    cuda::DeviceBuffer buffer(kDevice, bytes);
     cuda::copy_to_device(buffer.as<void>(), data, bytes);
     return buffer;
   }
 
   std::vector<float> on_gpu(const Variant& variant) const {
     const std::vector<float> poison(kM * kN, kPoison);
-    const DeviceBuffer y = upload(poison.data(), poison.size() * sizeof(float));
-    const DeviceBuffer partials(kDevice, cuda::ablation::partial_bytes(variant, kM, kN, kK) + sizeof(float));
+    const cuda::DeviceBuffer y = upload(poison.data(), poison.size() * sizeof(float));
+    const cuda::DeviceBuffer partials(kDevice, cuda::ablation::partial_bytes(variant, kM, kN, kK) + sizeof(float));
     cuda::ablation::enqueue_linear(kDevice, variant,
                                    {{device_x_.as<float>(), kM, kK, kK},
                                     {device_w_.as<void>(), DType::kBF16, kN, kK, kK},
@@ -73,7 +73,7 @@ class AblatedCudaLayer : public testing::Test {
   ThreadPool pool_{2};
   std::vector<float> x_ = make_activations(1, kM, kK);
   Weights weights_ = make_weights(2, DType::kBF16, kN, kK, pool_);
-  DeviceBuffer device_x_, device_w_;
+  cuda::DeviceBuffer device_x_, device_w_;
 };
 
 TEST_F(AblatedCudaLayer, HasTheBitsOfItsCpuCopyForEveryTileAndSplit) {

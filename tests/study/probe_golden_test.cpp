@@ -5,6 +5,7 @@
 #include "base/temporary_folder.hpp"
 #include "ops/contract.hpp"
 #include "reprofuse/error.hpp"
+#include "study/golden_files.hpp"
 #include "study/probe/golden.hpp"
 
 namespace reprofuse::study {
@@ -54,7 +55,9 @@ TEST(ProbeGolden, HoldsOneCasePerLine) {
 
 TEST(ProbeGolden, TheCommittedFilesAreWhatTheProbeWouldWrite) {
   for (const Contract& contract : contracts())
-    EXPECT_EQ(to_json(parse_golden(contract.golden, contract.name)), contract.golden) << contract.name;
+    EXPECT_EQ(to_json(parse_golden(golden_file(contract.linear->name), contract.name)),
+              golden_file(contract.linear->name))
+        << contract.name;
 }
 
 TEST(ProbeGolden, BadFilesAreNamed) {

@@ -8,6 +8,7 @@
 #include "reprofuse/error.hpp"
 #include "study/altered_exact.hpp"
 #include "study/altered_linear.hpp"
+#include "study/golden_files.hpp"
 
 namespace reprofuse::study {
 namespace {
@@ -24,7 +25,7 @@ const Contract& exact() {
 }
 
 Golden built_in(const Contract& contract = fma1()) {
-  return parse_golden(contract.golden, "built-in");
+  return parse_golden(golden_file(contract.linear->name), "built-in");
 }
 
 Golden golden_of(const ProbeCase& spec, ThreadPool& pool) {

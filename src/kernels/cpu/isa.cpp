@@ -2,6 +2,38 @@
 
 #include "kernels/cpu/linear/fma1/kernels.hpp"
 
+namespace reprofuse {
+namespace {
+
+constexpr Isa kIsas[] = {Isa::kScalar, Isa::kNeon, Isa::kAvx2, Isa::kAvx512};
+
+}  // namespace
+
+std::string_view isa_name(Isa isa) {
+  switch (isa) {
+    case Isa::kScalar: return "scalar";
+    case Isa::kAvx2: return "avx2";
+    case Isa::kAvx512: return "avx512";
+    case Isa::kNeon: return "neon";
+  }
+  return "?";
+}
+
+std::optional<Isa> parse_isa(std::string_view name) {
+  for (const Isa isa : kIsas)
+    if (isa_name(isa) == name) return isa;
+  return std::nullopt;
+}
+
+std::vector<Isa> supported_isas() {
+  std::vector<Isa> isas;
+  for (const Isa isa : kIsas)
+    if (cpu::is_supported(isa)) isas.push_back(isa);
+  return isas;
+}
+
+}  // namespace reprofuse
+
 namespace reprofuse::cpu {
 namespace {
 

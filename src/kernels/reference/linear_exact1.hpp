@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/schemes.hpp"
+#include "numerics/exact.hpp"
 #include "reprofuse/types.hpp"
 
 namespace reprofuse::reference {
@@ -24,5 +26,10 @@ std::int64_t sum_terms(const SnappedRow& x, const SnappedRow& w, std::int64_t be
 
 // bias may be null. A row with a NaN or an infinity gives NaN; the caller checks the results.
 void linear_exact1(ConstMatrix x, const WeightView& weight, const float* bias, Matrix y);
+
+inline constexpr kernels::LinearScheme kLinearExact1{.name = "exact-1",
+                                                     .reference = linear_exact1,
+                                                     .max_terms = exact1::kMaxTerms,
+                                                     .multiplier = kernels::Multiplier::kInteger8};
 
 }  // namespace reprofuse::reference

@@ -6,6 +6,7 @@
 
 #include "kernels/linear.hpp"
 #include "kernels/model_ops.hpp"
+#include "kernels/schemes.hpp"
 
 namespace reprofuse::reference {
 
@@ -16,5 +17,11 @@ std::optional<kernels::Place> attention(const kernels::AttentionCall& call);  //
 void silu_gate(const kernels::SiluGateCall& call);
 void gather_rows(const kernels::GatherRowsCall& call);
 void round_bf16(const kernels::RoundBf16Call& call);
+
+inline constexpr kernels::CacheFormat kCacheF32{.name = "f32", .element_bytes = 4, .dtype = DType::kF32};
+inline constexpr kernels::CacheFormat kCacheBf16{.name = "bf16", .element_bytes = 2, .dtype = DType::kBF16};
+inline constexpr kernels::AttentionScheme kAttentionFma1{.name = "fma-1", .rotary = rotary, .attention = attention};
+inline constexpr kernels::ElementwiseScheme kElementwiseFma1{
+    .name = "fma-1", .embedding = embedding, .rms_norm = rms_norm, .silu_gate = silu_gate};
 
 }  // namespace reprofuse::reference

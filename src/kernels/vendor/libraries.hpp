@@ -1,9 +1,10 @@
-// The vendors' libraries of one context, each opened by the first layer that needs it.
+// The vendors' libraries of one backend, each opened by the first layer that needs it.
 #pragma once
 
 #include <mutex>
 #include <optional>
 
+#include "kernels/backend.hpp"
 #include "kernels/vendor/cublas.hpp"
 #include "kernels/vendor/openblas.hpp"
 
@@ -29,5 +30,15 @@ struct Libraries {
   OnDemand<OpenBlas> openblas;
   OnDemand<Cublas> cublas;
 };
+
+inline const OpenBlas& openblas_of(const kernels::Backend& backend) {
+  return backend.attached<Libraries>().openblas.get(backend.pool()->threads());
+}
+
+// Makes the backend's device that of the calling thread, as cuBLAS wants it.
+inline const Cublas& cublas_of(const kernels::Backend& backend) {
+  backend.make_current();
+  return backend.attached<Libraries>().cublas.get();
+}
 
 }  // namespace reprofuse::vendor

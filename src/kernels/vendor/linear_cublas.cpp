@@ -28,23 +28,23 @@ DeviceMatrix matrix(const WeightView& weight) {
 class CublasLinear final : public kernels::PreparedLinear {
  public:
   // kept: the format the weights are held in; bf16: so are x and y.
-  CublasLinear(const kernels::CudaBackend& backend, std::span<const WeightView> weights, DType kept, bool bf16)
-      : ordinal_(backend.ordinal), name_(backend.name), bf16_(bf16), k_(weights[0].k) {
-    invariant(backend.libraries != nullptr, "a baseline was prepared without the context's libraries");
+  CublasLinear(const kernels::Backend& backend, const kernels::LayerName& layer, std::span<const WeightView> weights,
+               DType kept, bool bf16)
+      : ordinal_(backend.ordinal()), name_(layer.name), bf16_(bf16), k_(weights[0].k) {
     require_int_sizes(weights, name_);
     const cuda::DeviceScope device(ordinal_);
-    cublas_ = &backend.libraries->cublas.get();
+    cublas_ = &cublas_of(backend);
     for (const WeightView& weight : weights) {
       weights_.push_back(weight.dtype == kept ? weight : converted(weight, kept));
-      most_columns_ = std::max(most_columns_, weight.n);
-      if (!bf16_ && kept != DType::kF32) most_cast_ = std::max(most_cast_, weight.n * weight.k);
+      max_columns_ = std::max(max_columns_, weight.n);
+      if (!bf16_ && kept != DType::kF32) max_cast_ = std::max(max_cast_, weight.n * weight.k);
     }
     cuda::check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");  // other streams do not wait for the default
   }
 
   std::size_t workspace_bytes(std::int64_t max_m) const override {
     const auto x_bytes = checked_product(max_m, k_, sizeof(float));
-    const auto y_bytes = checked_product(max_m, most_columns_, sizeof(float));
+    const auto y_bytes = checked_product(max_m, max_columns_, sizeof(float));
     require(x_bytes && y_bytes && *x_bytes < INT64_MAX / 4 && *y_bytes < INT64_MAX / 4,
             "linear '{}': a workspace for {} rows is larger than any memory", name_, max_m);
     return layout(max_m).bytes;
@@ -84,9 +84,9 @@ class CublasLinear final : public kernels::PreparedLinear {
     Layout at{};
     at.scratch = cuda::kWorkspaceHead;
     at.transient = at.scratch + Cublas::kScratchBytes;
-    at.x = at.transient + round_up(static_cast<std::size_t>(most_cast_) * sizeof(float), kAlignment);
+    at.x = at.transient + round_up(static_cast<std::size_t>(max_cast_) * sizeof(float), kAlignment);
     at.y = at.x + round_up(rows * static_cast<std::size_t>(k_) * kBf16Bytes, kAlignment);
-    at.bytes = at.y + round_up(rows * static_cast<std::size_t>(most_columns_) * kBf16Bytes, kAlignment);
+    at.bytes = at.y + round_up(rows * static_cast<std::size_t>(max_columns_) * kBf16Bytes, kAlignment);
     return at;
   }
 
@@ -125,26 +125,29 @@ class CublasLinear final : public kernels::PreparedLinear {
   const Cublas* cublas_ = nullptr;
   std::vector<WeightView> weights_;
   std::vector<DeviceMemory> copies_;
-  std::int64_t most_columns_ = 0;
-  std::int64_t most_cast_ = 0;  // values of the largest weight that calls cast
+  std::int64_t max_columns_ = 0;
+  std::int64_t max_cast_ = 0;  // values of the largest weight that calls cast
 };
 
 }  // namespace
 
-std::unique_ptr<kernels::PreparedLinear> prepare_cublas_sgemm(const kernels::CudaBackend& backend,
+std::unique_ptr<kernels::PreparedLinear> prepare_cublas_sgemm(const kernels::Backend& backend,
+                                                              const kernels::LayerName& layer,
                                                               std::span<const WeightView> weights) {
-  return std::make_unique<CublasLinear>(backend, weights, DType::kF32, false);
+  return std::make_unique<CublasLinear>(backend, layer, weights, DType::kF32, false);
 }
 
-std::unique_ptr<kernels::PreparedLinear> prepare_cublas_layercast(const kernels::CudaBackend& backend,
+std::unique_ptr<kernels::PreparedLinear> prepare_cublas_layercast(const kernels::Backend& backend,
+                                                                  const kernels::LayerName& layer,
                                                                   std::span<const WeightView> weights) {
-  return std::make_unique<CublasLinear>(backend, weights, weights[0].dtype, false);
+  return std::make_unique<CublasLinear>(backend, layer, weights, weights[0].dtype, false);
 }
 
-std::unique_ptr<kernels::PreparedLinear> prepare_cublas_bf16(const kernels::CudaBackend& backend,
+std::unique_ptr<kernels::PreparedLinear> prepare_cublas_bf16(const kernels::Backend& backend,
+                                                             const kernels::LayerName& layer,
                                                              std::span<const WeightView> weights) {
-  require_bf16_or_f32(weights, backend.name);
-  return std::make_unique<CublasLinear>(backend, weights, DType::kBF16, true);
+  require_bf16_or_f32(weights, layer.name);
+  return std::make_unique<CublasLinear>(backend, layer, weights, DType::kBF16, true);
 }
 
 }  // namespace reprofuse::vendor

@@ -88,14 +88,14 @@ float rounded(float value) {
 class OpenBlasLinear final : public kernels::PreparedLinear {
  public:
   // kept: the format the weights are held in. bf16: x and y are rounded to it.
-  OpenBlasLinear(const kernels::CpuBackend& backend, std::span<const WeightView> weights, DType kept, bool bf16)
-      : name_(backend.name), pool_(*backend.pool), bf16_(bf16), k_(weights[0].k) {
-    invariant(backend.libraries != nullptr, "a baseline was prepared without the context's libraries");
-    blas_ = &backend.libraries->openblas.get(pool_.threads());
+  OpenBlasLinear(const kernels::Backend& backend, const kernels::LayerName& layer, std::span<const WeightView> weights,
+                 DType kept, bool bf16)
+      : name_(layer.name), pool_(*backend.pool()), bf16_(bf16), k_(weights[0].k) {
+    blas_ = &openblas_of(backend);
     require_int_sizes(weights, name_);
     for (const WeightView& weight : weights) {
       kept_.emplace_back(weight, kept, pool_);
-      if (kept != DType::kF32) most_cast_ = std::max(most_cast_, weight.n * weight.k);
+      if (kept != DType::kF32) max_cast_ = std::max(max_cast_, weight.n * weight.k);
     }
   }
 
@@ -126,7 +126,7 @@ class OpenBlasLinear final : public kernels::PreparedLinear {
   std::string implementation() const override { return "openblas"; }
 
  private:
-  std::size_t cast_bytes() const { return round_up(static_cast<std::size_t>(most_cast_) * sizeof(float), kAlignment); }
+  std::size_t cast_bytes() const { return round_up(static_cast<std::size_t>(max_cast_) * sizeof(float), kAlignment); }
 
   ConstMatrix rounded_x(const LinearCall& call) const {
     auto* to = reinterpret_cast<float*>(static_cast<std::byte*>(call.workspace) + cast_bytes());
@@ -156,25 +156,28 @@ class OpenBlasLinear final : public kernels::PreparedLinear {
   std::int64_t k_;
   const OpenBlas* blas_ = nullptr;
   std::vector<KeptWeight> kept_;
-  std::int64_t most_cast_ = 0;  // values of the largest weight that calls cast
+  std::int64_t max_cast_ = 0;  // values of the largest weight that calls cast
 };
 
 }  // namespace
 
-std::unique_ptr<kernels::PreparedLinear> prepare_openblas_sgemm(const kernels::CpuBackend& backend,
+std::unique_ptr<kernels::PreparedLinear> prepare_openblas_sgemm(const kernels::Backend& backend,
+                                                                const kernels::LayerName& layer,
                                                                 std::span<const WeightView> weights) {
-  return std::make_unique<OpenBlasLinear>(backend, weights, DType::kF32, false);
+  return std::make_unique<OpenBlasLinear>(backend, layer, weights, DType::kF32, false);
 }
 
-std::unique_ptr<kernels::PreparedLinear> prepare_openblas_layercast(const kernels::CpuBackend& backend,
+std::unique_ptr<kernels::PreparedLinear> prepare_openblas_layercast(const kernels::Backend& backend,
+                                                                    const kernels::LayerName& layer,
                                                                     std::span<const WeightView> weights) {
-  return std::make_unique<OpenBlasLinear>(backend, weights, weights[0].dtype, false);
+  return std::make_unique<OpenBlasLinear>(backend, layer, weights, weights[0].dtype, false);
 }
 
-std::unique_ptr<kernels::PreparedLinear> prepare_openblas_bf16(const kernels::CpuBackend& backend,
+std::unique_ptr<kernels::PreparedLinear> prepare_openblas_bf16(const kernels::Backend& backend,
+                                                               const kernels::LayerName& layer,
                                                                std::span<const WeightView> weights) {
-  require_bf16_or_f32(weights, backend.name);
-  return std::make_unique<OpenBlasLinear>(backend, weights, DType::kBF16, true);
+  require_bf16_or_f32(weights, layer.name);
+  return std::make_unique<OpenBlasLinear>(backend, layer, weights, DType::kBF16, true);
 }
 
 }  // namespace reprofuse::vendor

@@ -4,6 +4,7 @@
 
 #include "base/check.hpp"
 #include "base/overloaded.hpp"
+#include "kernels/vendor/libraries.hpp"
 #include "ops/context_state.hpp"
 #include "reprofuse/linear.hpp"
 #include "study/ablation/kernels/linear_cpu.hpp"
@@ -49,7 +50,7 @@ class CpuCase final : public LoadedCase {
         max_m_(static_cast<std::int64_t>(operands_.x.size()) / operands_.weights.k),
         schedules_(schedules),
         shipped_(context, operands_.weights.view(), max_m_),
-        ablated_(operands_.weights.view(), context.isa(), *context.state().pool) {
+        ablated_(operands_.weights.view(), context.isa(), *context.state().backend->pool()) {
     if (sgemm != nullptr) sgemm_ = std::make_unique<PreparedLayer>(*sgemm, operands_.weights.view(), max_m_);
   }
 
@@ -71,7 +72,7 @@ class CpuCase final : public LoadedCase {
   std::vector<float> reference(std::int64_t m) override {
     std::vector<float> y(static_cast<std::size_t>(m * columns()));
     find_contract(kDefaultNumerics)
-        .reference_linear(first_rows(m), operands_.weights.view(), nullptr, {y.data(), m, columns(), columns()});
+        .linear->reference(first_rows(m), operands_.weights.view(), nullptr, {y.data(), m, columns(), columns()});
     return y;
   }
 
@@ -132,7 +133,7 @@ class CpuMachine final : public AblationMachine {
     for (const Isa isa : supported_isas())
       for (const int threads : kOtherThreadCounts) schedules_.push_back(Context::cpu(kDefaultNumerics, isa, threads));
     try {
-      context_.state().libraries.openblas.get(context_.threads());
+      vendor::openblas_of(*context_.state().backend);
       sgemm_ = std::make_unique<Context>(Context::cpu(kVendorSgemm, std::nullopt, setup.threads));
     } catch (const Error&) {  // a study without it: vendors() says so
     }
@@ -164,8 +165,9 @@ class CpuMachine final : public AblationMachine {
   std::unique_ptr<LoadedCase> load(const AblationCase& shape, std::int64_t max_m) override {
     const std::int64_t rows = shape.kind == CaseKind::kPrefill ? std::min(shape.m, setup_.prefill_rows) : shape.m;
     const std::int64_t columns = std::min(shape.n, setup_.columns);
-    Operands operands{make_activations(kActivationSeed, std::max(rows, max_m), shape.k),
-                      make_weights(weight_seed(shape), DType::kBF16, columns, shape.k, *context_.state().pool)};
+    Operands operands{
+        make_activations(kActivationSeed, std::max(rows, max_m), shape.k),
+        make_weights(weight_seed(shape), DType::kBF16, columns, shape.k, *context_.state().backend->pool())};
     return std::make_unique<CpuCase>(shape, rows, std::move(operands), context_, schedules_, sgemm_.get());
   }
 

@@ -3,37 +3,36 @@
 
 #include "base/check.hpp"
 #include "base/overloaded.hpp"
-#include "kernels/cuda/measure/timing.hpp"
 #include "kernels/cuda/ops/cast.hpp"
-#include "kernels/cuda/runtime/backend.hpp"
+#include "kernels/vendor/libraries.hpp"
+#include "ops/buffer.hpp"
 #include "ops/context_state.hpp"
 #include "reprofuse/linear.hpp"
 #include "study/ablation/kernels/linear_cuda.hpp"
 #include "study/ablation/machine.hpp"
 #include "study/bench/linear.hpp"
-#include "study/seeded/device_buffer.hpp"
 
 namespace reprofuse::study {
 namespace {
 
-constexpr int kDevice = 0;
 constexpr int kReplays = 5;
 constexpr std::size_t kPastTheCaches = std::size_t{128} << 20;  // weights to rotate through: twice the L2 of an H200
 constexpr std::int64_t kDecodeRows = 128;
 
-DeviceBuffer upload(const void* data, std::size_t bytes) {
-  DeviceBuffer buffer(kDevice, bytes);
-  cuda::copy_to_device(buffer.as<void>(), data, bytes);
-  return buffer;
-}
-
 // The contexts that a case runs its layers in.
 struct Contexts {
-  Context shipped = Context::cuda(kDefaultNumerics, kDevice);
+  Context shipped;
   Context cpu = Context::cpu();
   std::optional<Context> sgemm, bf16;  // none: no cuBLAS here
 
-  const vendor::Cublas& cublas() const { return sgemm->state().libraries.cublas.get(); }
+  const vendor::Cublas& cublas() const { return vendor::cublas_of(*sgemm->state().backend); }
+  const kernels::Backend& backend() const { return *shipped.state().backend; }
+  int ordinal() const { return backend().ordinal(); }
+  Buffer upload(const void* data, std::size_t bytes) const {
+    Buffer buffer(shipped, bytes);
+    copy_to_device(shipped, buffer.as<void>(), data, bytes);
+    return buffer;
+  }
 };
 
 // Layers over every copy of the weights, made when first asked for.
@@ -62,12 +61,12 @@ class CudaCase final : public LoadedCase {
         max_m_(max_m),
         host_x_(make_activations(kActivationSeed, max_m, this->shape().k)),
         host_weights_(make_weights(weight_seed(this->shape()), DType::kBF16, columns(), this->shape().k,
-                                   *contexts.cpu.state().pool)),
-        x_(upload(host_x_.data(), host_x_.size() * sizeof(float))),
-        y_(kDevice, static_cast<std::size_t>(max_m * columns()) * sizeof(float)) {
+                                   *contexts.cpu.state().backend->pool())),
+        x_(contexts.upload(host_x_.data(), host_x_.size() * sizeof(float))),
+        y_(contexts.shipped, static_cast<std::size_t>(max_m * columns()) * sizeof(float)) {
     const std::size_t bytes = host_weights_.storage.size();
     for (std::size_t i = 0; i < kPastTheCaches / bytes + 1; ++i) {
-      copies_.push_back(upload(host_weights_.storage.data(), bytes));
+      copies_.push_back(contexts.upload(host_weights_.storage.data(), bytes));
       views_.push_back({copies_.back().as<void>(), DType::kBF16, columns(), this->shape().k, this->shape().k});
     }
   }
@@ -81,20 +80,21 @@ class CudaCase final : public LoadedCase {
     prepare(method, m);
     enqueue(method, m, 0, nullptr);
     std::vector<float> y(static_cast<std::size_t>(m * columns()));
-    cuda::copy_to_host(y.data(), y_.as<void>(), y.size() * sizeof(float));
+    copy_to_host(contexts_.shipped, y.data(), y_.as<void>(), y.size() * sizeof(float));
     return y;
   }
 
   double seconds(const Method& method, std::int64_t m) override {
     prepare(method, m);
     const auto work = [&](void* stream) { enqueue_copies(method, m, stream); };
-    return summarise(cuda::time_replays(kDevice, kReplays, work)).median / static_cast<double>(copies_for(m));
+    return summarise(kernels::time_replays(contexts_.backend(), kReplays, work)).median /
+           static_cast<double>(copies_for(m));
   }
 
   double glance(const Method& method, std::int64_t m) override {
     prepare(method, m);
     const auto work = [&](void* stream) { enqueue_copies(method, m, stream); };
-    return cuda::ablation::time_once(kDevice, work) / static_cast<double>(copies_for(m));
+    return cuda::ablation::time_once(contexts_.ordinal(), work) / static_cast<double>(copies_for(m));
   }
 
   // The same contract on the CPU's kernels, at full size.
@@ -146,8 +146,9 @@ class CudaCase final : public LoadedCase {
                    },
                    [&](const Vendor& vendor) { enqueue_vendor(vendor.name, m, copy, stream); }, [](const LaneSum&) {},
                    [&](const ablation::Variant& variant) {
-                     cuda::ablation::enqueue_linear(
-                         kDevice, variant, {device_x(m), views_[copy], device_y(m), partials_.as<float>()}, stream);
+                     cuda::ablation::enqueue_linear(contexts_.ordinal(), variant,
+                                                    {device_x(m), views_[copy], device_y(m), partials_.as<float>()},
+                                                    stream);
                    }},
         method);
   }
@@ -160,7 +161,7 @@ class CudaCase final : public LoadedCase {
 
   void prepare_schedules() {
     if (schedules_ != nullptr) return;
-    schedules_ = std::make_unique<cuda::ablation::ShippedSchedules>(kDevice, views_[0]);
+    schedules_ = std::make_unique<cuda::ablation::ShippedSchedules>(contexts_.ordinal(), views_[0]);
     schedule_workspace_ = std::make_unique<Workspace>(contexts_.shipped, schedules_->workspace_bytes(max_m_));
   }
 
@@ -171,13 +172,13 @@ class CudaCase final : public LoadedCase {
       return;
     }
     if (!widened_.empty()) return;
-    scratch_ = DeviceBuffer(kDevice, vendor::Cublas::kScratchBytes);
+    scratch_ = Buffer(contexts_.shipped, vendor::Cublas::kScratchBytes);
     for (const WeightView& view : views_) {
-      widened_.emplace_back(kDevice, static_cast<std::size_t>(view.n * view.k) * sizeof(float));
-      cuda::enqueue_widen(kDevice, view, widened_.back().as<float>(), nullptr);
+      widened_.emplace_back(contexts_.shipped, static_cast<std::size_t>(view.n * view.k) * sizeof(float));
+      cuda::enqueue_widen(contexts_.ordinal(), view, widened_.back().as<float>(), nullptr);
     }
     float last = 0;  // waits for the default stream, for which other streams do not wait
-    cuda::copy_to_host(&last, widened_.back().as<float>(), sizeof(last));
+    copy_to_host(contexts_.shipped, &last, widened_.back().as<float>(), sizeof(last));
   }
 
   void enqueue_vendor(const std::string& name, std::int64_t m, std::size_t copy, void* stream) {
@@ -192,8 +193,8 @@ class CudaCase final : public LoadedCase {
   void prepare_partials(const ablation::Variant& variant, std::int64_t m) {
     const std::size_t bytes = cuda::ablation::partial_bytes(variant, m, columns(), shape().k);
     if (bytes <= partial_bytes_) return;
-    partials_ = DeviceBuffer();  // before the larger one takes its place
-    partials_ = DeviceBuffer(kDevice, bytes);
+    partials_ = Buffer();  // before the larger one takes its place
+    partials_ = Buffer(contexts_.shipped, bytes);
     partial_bytes_ = bytes;
   }
 
@@ -201,9 +202,9 @@ class CudaCase final : public LoadedCase {
   std::int64_t max_m_;
   std::vector<float> host_x_;
   Weights host_weights_;
-  DeviceBuffer x_, y_, partials_, scratch_;
+  Buffer x_, y_, partials_, scratch_;
   std::size_t partial_bytes_ = 0;
-  std::vector<DeviceBuffer> copies_, widened_;
+  std::vector<Buffer> copies_, widened_;
   std::vector<WeightView> views_;                                 // of the copies
   std::map<std::string, std::unique_ptr<RotatedLayers>> layers_;  // by numerics
   std::unique_ptr<cuda::ablation::ShippedSchedules> schedules_;
@@ -212,11 +213,12 @@ class CudaCase final : public LoadedCase {
 
 class CudaMachine final : public AblationMachine {
  public:
-  CudaMachine() {
+  explicit CudaMachine(const std::string& device)
+      : contexts_{.shipped = Context::open(device), .sgemm = {}, .bf16 = {}} {
     try {
-      contexts_.shipped.state().libraries.cublas.get();
-      contexts_.sgemm = Context::cuda(kVendorSgemm, kDevice);
-      contexts_.bf16 = Context::cuda(kVendorBf16, kDevice);
+      vendor::cublas_of(contexts_.backend());
+      contexts_.sgemm = Context::open(device, kVendorSgemm);
+      contexts_.bf16 = Context::open(device, kVendorBf16);
     } catch (const Error&) {  // a study without it: vendors() says so
     }
   }
@@ -224,7 +226,7 @@ class CudaMachine final : public AblationMachine {
   std::string description() const override { return contexts_.shipped.description(); }
   bool is_gpu() const override { return true; }
   std::string reference_name() const override { return "the CPU's kernels"; }
-  int multiprocessors() const override { return cuda::ablation::multiprocessors(kDevice); }
+  int multiprocessors() const override { return cuda::ablation::multiprocessors(contexts_.ordinal()); }
 
   std::vector<ablation::Tile> tiles(std::int64_t m) const override { return for_batch(cuda::ablation::tiles(), m); }
 
@@ -245,8 +247,8 @@ class CudaMachine final : public AblationMachine {
 
 }  // namespace
 
-std::unique_ptr<AblationMachine> make_cuda_ablation_machine() {
-  return std::make_unique<CudaMachine>();
+std::unique_ptr<AblationMachine> make_cuda_ablation_machine(const std::string& device) {
+  return std::make_unique<CudaMachine>(device);
 }
 
 }  // namespace reprofuse::study

@@ -78,7 +78,7 @@ struct CpuAblationSetup {
   int threads = 0;  // of the shipped layer, the ablated one and the library; 0 takes every core
 };
 std::unique_ptr<AblationMachine> make_cpu_ablation_machine(const CpuAblationSetup& setup = {});
-std::unique_ptr<AblationMachine> make_cuda_ablation_machine();
+std::unique_ptr<AblationMachine> make_cuda_ablation_machine(const std::string& device = "cuda");
 
 inline constexpr std::uint64_t kActivationSeed = 7;
 // A prefill has the weights of its decode, and every other product its own.

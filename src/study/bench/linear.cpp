@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "base/check.hpp"
+#include "ops/device.hpp"
 
 namespace reprofuse::study {
 namespace {
@@ -136,6 +137,10 @@ std::vector<ForwardSum> sum_forwards(std::span<const BenchRow> rows) {
   for (std::size_t i = 0; i < sums.size(); ++i)
     if (projections_found[i] == kLayerProjections) complete.push_back(std::move(sums[i]));
   return complete;
+}
+
+std::unique_ptr<LinearTimer> make_linear_timer(const BenchTarget& target) {
+  return parse_device(target.device).backend->threads ? make_cpu_linear_timer(target) : make_cuda_linear_timer(target);
 }
 
 }  // namespace reprofuse::study

@@ -92,6 +92,7 @@ class LinearTimer {
 };
 
 struct BenchTarget {
+  std::string device = "cpu";
   std::string numerics{kDefaultNumerics};
   std::vector<std::string> baselines{};
   bool baselines_may_miss = false;  // a machine without the vendor's library measures without them
@@ -100,6 +101,7 @@ struct BenchTarget {
   int threads = 0;                        // CPU
 };
 
+std::unique_ptr<LinearTimer> make_linear_timer(const BenchTarget& target);
 std::unique_ptr<LinearTimer> make_cpu_linear_timer(const BenchTarget& target);
 std::unique_ptr<LinearTimer> make_cuda_linear_timer(const BenchTarget& target);
 

@@ -5,6 +5,7 @@
 
 #include "base/check.hpp"
 #include "base/thread_pool.hpp"
+#include "kernels/vendor/libraries.hpp"
 #include "ops/context_state.hpp"
 #include "reprofuse/linear.hpp"
 #include "study/bench/linear.hpp"
@@ -79,7 +80,7 @@ class RotatedLayers {
 
   const Context& context() const { return context_; }
   const LinearLayer& next() { return layers_[next_++ % layers_.size()]; }
-  bool is_baseline() const { return !context_.state().contract->reproducible; }
+  bool is_baseline() const { return !context_.state().contract->reproducible(); }
 
  private:
   Context context_;
@@ -95,7 +96,7 @@ class CpuLinearTimer final : public LinearTimer {
         pool_(context_.threads()),
         read_(past_the_caches(), pool_) {
     try {
-      vendor_ = context_.state().libraries.openblas.get(context_.threads()).description();
+      vendor_ = vendor::openblas_of(*context_.state().backend).description();
       for (const std::string& name : target.baselines)
         baselines_.push_back(Context::cpu(name, target.isa, target.threads));
     } catch (const Error& error) {

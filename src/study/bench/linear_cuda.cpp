@@ -2,13 +2,11 @@
 
 #include "base/check.hpp"
 #include "base/math.hpp"
-#include "kernels/cuda/measure/peak.hpp"
-#include "kernels/cuda/measure/timing.hpp"
-#include "kernels/cuda/runtime/backend.hpp"
+#include "kernels/vendor/libraries.hpp"
+#include "ops/buffer.hpp"
 #include "ops/context_state.hpp"
 #include "reprofuse/linear.hpp"
 #include "study/bench/linear.hpp"
-#include "study/seeded/device_buffer.hpp"
 #include "study/seeded/inputs.hpp"
 
 namespace reprofuse::study {
@@ -16,20 +14,19 @@ namespace {
 
 constexpr int kRepeats = 21;
 constexpr std::size_t kPastTheCaches = std::size_t{256} << 20;  // several times the L2 of any GPU there is
-constexpr std::size_t kMostCopies = 1024;
-constexpr int kDevice = 0;
+constexpr std::size_t kMaxCopies = 1024;
 
-DeviceBuffer upload(const void* data, std::size_t bytes) {
-  DeviceBuffer buffer(kDevice, bytes);
-  cuda::copy_to_device(buffer.as<void>(), data, bytes);
+Buffer upload(const Context& context, const void* data, std::size_t bytes) {
+  Buffer buffer(context, bytes);
+  copy_to_device(context, buffer.as<void>(), data, bytes);
   return buffer;
 }
 
 // As many copies of the same bytes as it takes for none to be found in the L2, within reason.
-std::vector<DeviceBuffer> upload_copies(const void* data, std::size_t bytes) {
-  std::vector<DeviceBuffer> copies;
-  for (std::size_t i = 0; i < std::min(kMostCopies, kPastTheCaches / bytes + 1); ++i)
-    copies.push_back(upload(data, bytes));
+std::vector<Buffer> upload_copies(const Context& context, const void* data, std::size_t bytes) {
+  std::vector<Buffer> copies;
+  for (std::size_t i = 0; i < std::min(kMaxCopies, kPastTheCaches / bytes + 1); ++i)
+    copies.push_back(upload(context, data, bytes));
   return copies;
 }
 
@@ -37,12 +34,12 @@ class CudaLinearTimer final : public LinearTimer {
  public:
   explicit CudaLinearTimer(const BenchTarget& target)
       : target_(target),
-        context_(Context::cuda(target.numerics, kDevice)),
+        context_(Context::open(target.device, target.numerics)),
         pool_(available_cores()),
-        peak_gigaflops_(cuda::peak_fma_gigaflops(kDevice)) {
+        peak_gigaflops_(backend().peak_fma_gigaflops()) {
     try {
-      vendor_ = context_.state().libraries.cublas.get().description();
-      for (const std::string& name : target.baselines) baselines_.push_back(Context::cuda(name, kDevice));
+      vendor_ = vendor::cublas_of(backend()).description();
+      for (const std::string& name : target.baselines) baselines_.push_back(Context::open(target.device, name));
     } catch (const Error& error) {
       if (!target.baselines_may_miss && !target.baselines.empty()) throw;
       vendor_ = error.what();
@@ -60,7 +57,7 @@ class CudaLinearTimer final : public LinearTimer {
   void measure(const BenchShape& shape, std::span<const std::int64_t> ms,
                const std::function<void(const BenchRow&)>& report) override {
     const Weights weights = make_weights(kBenchSeed, target_.weights, shape.n, shape.k, pool_);
-    const auto copies = upload_copies(weights.storage.data(), weights.storage.size());
+    const auto copies = upload_copies(context_, weights.storage.data(), weights.storage.size());
     for (const std::int64_t m : ms)
       if (m <= shape.max_m) report(measure_row(shape, m, copies));
   }
@@ -70,19 +67,21 @@ class CudaLinearTimer final : public LinearTimer {
   struct Operands {
     ConstMatrix x;
     LinearOutput output;
-    const std::vector<DeviceBuffer>& copies;  // of the weights
+    const std::vector<Buffer>& copies;  // of the weights
   };
 
-  BenchRow measure_row(const BenchShape& shape, std::int64_t m, const std::vector<DeviceBuffer>& copies) {
+  const kernels::Backend& backend() const { return *context_.state().backend; }
+
+  BenchRow measure_row(const BenchShape& shape, std::int64_t m, const std::vector<Buffer>& copies) {
     const std::vector<float> activations = make_activations(kBenchSeed + 1, m, shape.k);
-    const DeviceBuffer device_x = upload(activations.data(), activations.size() * sizeof(float));
-    const DeviceBuffer device_y(kDevice, static_cast<std::size_t>(m * shape.n) * sizeof(float));
+    const Buffer device_x = upload(context_, activations.data(), activations.size() * sizeof(float));
+    const Buffer device_y(context_, static_cast<std::size_t>(m * shape.n) * sizeof(float));
     const Operands operands{.x = {device_x.as<float>(), m, shape.k, shape.k},
                             .output = {.y = {device_y.as<float>(), m, shape.n, shape.n}, .bias = nullptr},
                             .copies = copies};
     const std::size_t bytes = static_cast<std::size_t>(shape.n * shape.k) * dtype_bytes(target_.weights);
-    const auto read = [&](const DeviceBuffer& copy, void* stream) {
-      cuda::enqueue_read(kDevice, copy.as<void>(), bytes, device_y.as<void>(), stream);
+    const auto read = [&](const Buffer& copy, void* stream) {
+      backend().enqueue_read(copy.as<void>(), bytes, device_y.as<void>(), stream);
     };
     BenchRow row{.shape = shape,
                  .m = m,
@@ -92,7 +91,8 @@ class CudaLinearTimer final : public LinearTimer {
                  .peak_gigaflops = peak_gigaflops_,
                  .baselines = {}};
     for (const Context& baseline : baselines_) {
-      const bool product_alone = baseline.state().contract->bf16_activations && target_.weights == DType::kBF16;
+      const bool product_alone =
+          baseline.state().contract->elementwise->bf16_results && target_.weights == DType::kBF16;
       row.baselines.push_back(product_alone ? time_bf16_product(baseline, shape, operands)
                                             : time_layer(baseline, shape, operands));
     }
@@ -101,7 +101,7 @@ class CudaLinearTimer final : public LinearTimer {
 
   Measured time_layer(const Context& context, const BenchShape& shape, const Operands& operands) {
     std::vector<LinearLayer> layers;
-    for (const DeviceBuffer& copy : operands.copies) {
+    for (const Buffer& copy : operands.copies) {
       const WeightView view{copy.as<void>(), target_.weights, shape.n, shape.k, shape.k};
       layers.emplace_back(context, std::span(&view, 1), "bench");
     }
@@ -122,10 +122,10 @@ class CudaLinearTimer final : public LinearTimer {
   Measured time_bf16_product(const Context& context, const BenchShape& shape, const Operands& operands) {
     const std::int64_t m = operands.x.rows;
     const Weights x = make_weights(kBenchSeed + 2, DType::kBF16, m, shape.k, pool_);
-    const DeviceBuffer device_x = upload(x.storage.data(), x.storage.size());
-    const DeviceBuffer scratch(kDevice, vendor::Cublas::kScratchBytes);
-    const vendor::Cublas& cublas = context.state().libraries.cublas.get();
-    const auto run = [&](const DeviceBuffer& copy, void* stream) {
+    const Buffer device_x = upload(context_, x.storage.data(), x.storage.size());
+    const Buffer scratch(context_, vendor::Cublas::kScratchBytes);
+    const vendor::Cublas& cublas = vendor::cublas_of(*context.state().backend);
+    const auto run = [&](const Buffer& copy, void* stream) {
       cublas.bf16({device_x.as<void>(), m, shape.k, shape.k}, {copy.as<void>(), shape.n, shape.k, shape.k},
                   operands.output.y.data, {stream, scratch.as<void>()});
     };
@@ -138,7 +138,7 @@ class CudaLinearTimer final : public LinearTimer {
   // One replay runs the work on every copy in turn; a time is that of one copy.
   template <typename Copy, typename Work>
   Times time_each(const std::vector<Copy>& copies, const Work& work) {
-    std::vector<double> seconds = cuda::time_replays(kDevice, kRepeats, [&](void* stream) {
+    std::vector<double> seconds = kernels::time_replays(backend(), kRepeats, [&](void* stream) {
       for (const Copy& copy : copies) work(copy, stream);
     });
     for (double& time : seconds) time /= static_cast<double>(copies.size());

@@ -6,7 +6,6 @@
 
 #include "base/check.hpp"
 #include "checkpoint/expected_tensors.hpp"
-#include "kernels/cuda/measure/timing.hpp"
 #include "model/runner.hpp"
 #include "ops/context_state.hpp"
 #include "study/bench/streaming_read.hpp"
@@ -141,8 +140,9 @@ void bench_model(const Context& context, const ModelBenchOptions& options,
 
 double streaming_bandwidth(const Context& context) {
   constexpr std::size_t kBytes = std::size_t{1} << 30;
-  if (context.device() == DeviceKind::kCpu) {
-    ThreadPool& pool = *context.state().pool;
+  const kernels::Backend& backend = *context.state().backend;
+  if (!backend.capabilities().graphs) {
+    ThreadPool& pool = *backend.pool();
     StreamingRead read(kBytes, pool);
     std::size_t bytes = 0;
     std::vector<double> seconds(9);
@@ -151,10 +151,8 @@ double streaming_bandwidth(const Context& context) {
   }
   const Buffer memory(context, kBytes);
   const Buffer sink(context, sizeof(std::uint32_t));
-  const int ordinal = context.state().ordinal;
-  const Times times = summarise(cuda::time_replays(ordinal, 10, [&](void* stream) {
-    cuda::enqueue_read(ordinal, memory.as<void>(), kBytes, sink.as<void>(), stream);
-  }));
+  const Times times = summarise(kernels::time_replays(
+      backend, 10, [&](void* stream) { backend.enqueue_read(memory.as<void>(), kBytes, sink.as<void>(), stream); }));
   return static_cast<double>(kBytes) / times.median;
 }
 

@@ -4,19 +4,18 @@
 
 #include "base/check.hpp"
 #include "base/fp_environment.hpp"
-#include "kernels/cuda/runtime/backend.hpp"
+#include "ops/buffer.hpp"
 #include "ops/context_state.hpp"
 #include "reprofuse/linear.hpp"
-#include "study/seeded/device_buffer.hpp"
 
 namespace reprofuse::study {
 namespace {
 
 constexpr const char* kLayerName = "probe";
 
-class CpuLinear final : public HostLinear {
+class SharedMemoryLinear final : public HostLinear {
  public:
-  CpuLinear(const Context& context, const WeightView& weight, std::int64_t max_m)
+  SharedMemoryLinear(const Context& context, const WeightView& weight, std::int64_t max_m)
       : layer_(context, {&weight, 1}, kLayerName), workspace_(context, layer_.workspace_bytes(max_m)) {}
 
   void run(ConstMatrix x, const float* bias, Matrix y) override {
@@ -35,34 +34,34 @@ std::size_t float_bytes(std::int64_t count) {
   return static_cast<std::size_t>(count) * sizeof(float);
 }
 
-DeviceBuffer copied_to_device(int ordinal, const void* data, std::size_t bytes) {
-  DeviceBuffer buffer(ordinal, bytes);
-  cuda::copy_to_device(buffer.as<void>(), data, bytes);
+Buffer copied_to_device(const Context& context, const void* data, std::size_t bytes) {
+  Buffer buffer(context, bytes);
+  copy_to_device(context, buffer.as<void>(), data, bytes);
   return buffer;
 }
 
-class CudaLinear final : public HostLinear {
+// On a device with memory of its own.
+class DeviceLinear final : public HostLinear {
  public:
-  CudaLinear(const Context& context, const WeightView& weight, std::int64_t max_m)
+  DeviceLinear(const Context& context, const WeightView& weight, std::int64_t max_m)
       : context_(context),
-        ordinal_(context.state().ordinal),
         max_m_(max_m),
-        weight_(copied_to_device(ordinal_, weight.data, bytes_of(weight))),
-        x_(ordinal_, float_bytes(max_m * weight.k)),
-        y_(ordinal_, float_bytes(max_m * weight.n)),
-        bias_(ordinal_, float_bytes(weight.n)),
+        weight_(copied_to_device(context, weight.data, bytes_of(weight))),
+        x_(context, float_bytes(max_m * weight.k)),
+        y_(context, float_bytes(max_m * weight.n)),
+        bias_(context, float_bytes(weight.n)),
         layer_(make_layer(context, weight)),
         workspace_(context, layer_.workspace_bytes(max_m)) {}
 
   void run(ConstMatrix x, const float* bias, Matrix y) override {
     require(x.rows <= max_m_, "a layer prepared for {} rows was given {}", max_m_, x.rows);
     require(x.stride == x.cols && y.stride == y.cols, "operands copied to a device must be contiguous");
-    cuda::copy_to_device(x_.as<void>(), x.data, float_bytes(x.rows * x.cols));
-    if (bias != nullptr) cuda::copy_to_device(bias_.as<void>(), bias, float_bytes(y.cols));
+    copy_to_device(context_, x_.as<void>(), x.data, float_bytes(x.rows * x.cols));
+    if (bias != nullptr) copy_to_device(context_, bias_.as<void>(), bias, float_bytes(y.cols));
     const LinearOutput output{{y_.as<float>(), y.rows, y.cols, y.cols}, bias != nullptr ? bias_.as<float>() : nullptr};
     layer_.run({x_.as<float>(), x.rows, x.cols, x.cols}, {&output, 1}, workspace_);
     check_workspace(context_, workspace_.data(), nullptr);
-    cuda::copy_to_host(y.data, y_.as<void>(), float_bytes(y.rows * y.cols));
+    copy_to_host(context_, y.data, y_.as<void>(), float_bytes(y.rows * y.cols));
   }
 
   std::string implementation() const override { return layer_.implementation(); }
@@ -78,12 +77,11 @@ class CudaLinear final : public HostLinear {
   }
 
   Context context_;
-  int ordinal_;
   std::int64_t max_m_;
-  DeviceBuffer weight_;  // [n, stride] of the weight's dtype
-  DeviceBuffer x_;       // [max_m, k] f32
-  DeviceBuffer y_;       // [max_m, n] f32
-  DeviceBuffer bias_;    // [n] f32
+  Buffer weight_;  // [n, stride] of the weight's dtype
+  Buffer x_;       // [max_m, k] f32
+  Buffer y_;       // [max_m, n] f32
+  Buffer bias_;    // [n] f32
   LinearLayer layer_;
   Workspace workspace_;
 };
@@ -99,8 +97,8 @@ class ReferenceLinear final : public HostLinear {
     pool_.parallel_for(parts, [&](std::int64_t part, int) {
       const std::int64_t row = part * x.rows / parts;
       const std::int64_t rows = (part + 1) * x.rows / parts - row;
-      contract_.reference_linear({x.data + row * x.stride, rows, x.cols, x.stride}, weight_, bias,
-                                 {y.data + row * y.stride, rows, y.cols, y.stride});
+      contract_.linear->reference({x.data + row * x.stride, rows, x.cols, x.stride}, weight_, bias,
+                                  {y.data + row * y.stride, rows, y.cols, y.stride});
     });
   }
 
@@ -116,8 +114,9 @@ class ReferenceLinear final : public HostLinear {
 
 PrepareLinear kernels_of(const Context& context) {
   return [context](const WeightView& weight, std::int64_t max_m) -> std::unique_ptr<HostLinear> {
-    if (context.device() == DeviceKind::kCuda) return std::make_unique<CudaLinear>(context, weight, max_m);
-    return std::make_unique<CpuLinear>(context, weight, max_m);
+    if (context.state().backend->capabilities().shares_host_memory)
+      return std::make_unique<SharedMemoryLinear>(context, weight, max_m);
+    return std::make_unique<DeviceLinear>(context, weight, max_m);
   };
 }
 

@@ -5,12 +5,12 @@
 #include <span>
 
 #include "base/check.hpp"
-#include "ops/golden.hpp"
+#include "study/golden_files.hpp"
 
 namespace reprofuse::study {
 
 ModelGolden parse_model_golden(std::string_view json, std::string_view contract) {
-  const auto root = nlohmann::json::parse(json.empty() ? golden::kModels : json, nullptr, false);
+  const auto root = nlohmann::json::parse(json.empty() ? golden_file("models") : json, nullptr, false);
   require(root.is_object(), "the golden digests of models are not a JSON object");
   require(root.contains(contract), "there are no golden digests of models for {}", contract);
   const auto& digests = root[std::string(contract)];

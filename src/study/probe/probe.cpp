@@ -62,8 +62,8 @@ CaseResult probe_case(const Contract& contract, const Golden& golden, const Prep
 
 ProbeReport run_probe(const Contract& contract, const Golden& golden, const PrepareLinear& prepare,
                       const ProbeOptions& options, ThreadPool& pool, const ProbeObserver& observer) {
-  require(golden.contract == contract.linear_contract, "the golden digests are of contract '{}', the probe runs '{}'",
-          golden.contract, contract.linear_contract);
+  require(golden.contract == contract.linear->name, "the golden digests are of contract '{}', the probe runs '{}'",
+          golden.contract, contract.linear->name);
   const std::size_t steps = options.cases.size() + 3;  // and row invariance in three weight types
   std::size_t step = 0;
   const auto start = [&](const std::string& name) {

@@ -1,5 +1,4 @@
-// What the rest of the library needs from CUDA. Implemented in kernels/cuda/, or in kernels/none/ when the build has no
-// CUDA, where each function throws an Error that says so.
+// Devices, memory and the record of non-finite results: what the kernels' host code and the backend stand on.
 #pragma once
 
 #include <cstddef>
@@ -24,13 +23,8 @@ void release(void* pointer) noexcept;
 void copy_to_device(void* to, const void* from, std::size_t bytes);
 void copy_to_host(void* to, const void* from, std::size_t bytes);
 
-// The first non-finite result since the last reset: smallest op, then row, then column.
-struct OpPlace {
-  unsigned op;
-  kernels::Place place;
-};
-
-inline constexpr std::size_t kWorkspaceAlignment = 256;
+using kernels::kWorkspaceAlignment;
+using kernels::OpPlace;
 inline constexpr std::size_t kWorkspaceHead = kWorkspaceAlignment;  // bytes at the start that hold the record
 
 void reset_record(int ordinal, void* workspace, void* stream);

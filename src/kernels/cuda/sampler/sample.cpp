@@ -25,7 +25,7 @@ DeviceArray<T> make_array(int ordinal, std::int64_t count) {
   return DeviceArray<T>(static_cast<T*>(allocate(ordinal, static_cast<std::size_t>(count) * sizeof(T))));
 }
 
-class Batch : public SampleBatch {
+class Batch : public kernels::SampleBatch {
  public:
   Batch(int ordinal, std::int64_t vocabulary, std::int64_t max_rows)
       : ordinal_(ordinal),
@@ -80,7 +80,7 @@ void launch_sample(int ordinal, const SampleRow* rows, std::int64_t count, std::
         "sample_rows");
 }
 
-std::unique_ptr<SampleBatch> make_sample_batch(int ordinal, std::int64_t vocabulary, std::int64_t max_rows) {
+std::unique_ptr<kernels::SampleBatch> make_sample_batch(int ordinal, std::int64_t vocabulary, std::int64_t max_rows) {
   return std::make_unique<Batch>(ordinal, vocabulary, max_rows);
 }
 

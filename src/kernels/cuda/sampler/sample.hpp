@@ -1,11 +1,10 @@
-// The sampler on CUDA. Implemented in kernels/cuda/, or in kernels/none/ when the build has no CUDA.
+// The sampler on CUDA.
 #pragma once
 
 #include <cstdint>
 #include <memory>
-#include <span>
 
-#include "kernels/sample.hpp"
+#include "kernels/backend.hpp"
 
 namespace reprofuse::cuda {
 
@@ -15,14 +14,6 @@ void launch_sample(int ordinal, const kernels::SampleRow* rows, std::int64_t cou
                    kernels::SampleResult* results, void* stream);
 
 // Device memory for up to `max_rows` rows at a time.
-class SampleBatch {
- public:
-  virtual ~SampleBatch() = default;
-  // The rows' logits are device memory, their `seen` words host memory. Waits for the stream.
-  virtual void run(std::span<const kernels::SampleRow> rows, std::span<kernels::SampleResult> results,
-                   void* stream) = 0;
-};
-
-std::unique_ptr<SampleBatch> make_sample_batch(int ordinal, std::int64_t vocabulary, std::int64_t max_rows);
+std::unique_ptr<kernels::SampleBatch> make_sample_batch(int ordinal, std::int64_t vocabulary, std::int64_t max_rows);
 
 }  // namespace reprofuse::cuda

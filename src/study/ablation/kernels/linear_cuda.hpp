@@ -1,5 +1,5 @@
 // The ablated layer on CUDA. With every switch as the contract has it, its bits are those of the shipped kernels.
-// Implemented in this folder, or in kernels/none/ when the build has no CUDA, where each function throws an Error.
+// Implemented in this folder, or in no_cuda.cpp when the build has no CUDA, where each function throws an Error.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Owned memory on a CUDA device.
+// Owned memory on a CUDA device, for tests and benches that drive kernels themselves.
 #pragma once
 
 #include <cstddef>
@@ -6,14 +6,14 @@
 
 #include "kernels/cuda/runtime/backend.hpp"
 
-namespace reprofuse::study {
+namespace reprofuse::cuda {
 
 class DeviceBuffer {
  public:
   DeviceBuffer() = default;
-  DeviceBuffer(int ordinal, std::size_t bytes) : data_(cuda::allocate(ordinal, bytes)) {}
+  DeviceBuffer(int ordinal, std::size_t bytes) : data_(allocate(ordinal, bytes)) {}
   ~DeviceBuffer() {
-    if (data_ != nullptr) cuda::release(data_);
+    if (data_ != nullptr) release(data_);
   }
   DeviceBuffer(DeviceBuffer&& other) noexcept : data_(std::exchange(other.data_, nullptr)) {}
   DeviceBuffer& operator=(DeviceBuffer&& other) noexcept {
@@ -30,4 +30,4 @@ class DeviceBuffer {
   void* data_ = nullptr;
 };
 
-}  // namespace reprofuse::study
+}  // namespace reprofuse::cuda

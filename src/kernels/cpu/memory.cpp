@@ -1,4 +1,4 @@
-#include "server/server_memory.hpp"
+#include "kernels/cpu/memory.hpp"
 
 #include <algorithm>
 #include <fstream>
@@ -6,10 +6,8 @@
 #include <string>
 
 #include "base/check.hpp"
-#include "kernels/cuda/runtime/backend.hpp"
-#include "ops/context_state.hpp"
 
-namespace reprofuse::server {
+namespace reprofuse::cpu {
 namespace {
 
 // A file that holds one number; none when there is no such file or it says "max".
@@ -30,8 +28,7 @@ std::int64_t available_to_the_system() {
 
 }  // namespace
 
-std::int64_t available_bytes(const Context& context) {
-  if (context.device() == DeviceKind::kCuda) return cuda::free_bytes(context.state().ordinal);
+std::int64_t available_memory() {
   std::int64_t available = available_to_the_system();
   const auto limit = number_in("/sys/fs/cgroup/memory.max");
   const auto used = number_in("/sys/fs/cgroup/memory.current");
@@ -39,4 +36,4 @@ std::int64_t available_bytes(const Context& context) {
   return available;
 }
 
-}  // namespace reprofuse::server
+}  // namespace reprofuse::cpu

@@ -1,0 +1,176 @@
+// A backend: memory, streams, events, graphs and operations on one device. Everything above the kernels works through
+// this, asks for capabilities, and never which device it is. kernels/backends.cpp lists the backends there are.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <typeindex>
+#include <vector>
+
+#include "base/thread_pool.hpp"
+#include "kernels/linear.hpp"
+#include "kernels/model_ops.hpp"
+#include "kernels/sample.hpp"
+#include "kernels/schemes.hpp"
+#include "reprofuse/context.hpp"
+
+namespace reprofuse::kernels {
+
+struct Capabilities {
+  bool shares_host_memory = false;  // its pointers are host pointers: nothing has to be copied
+  bool asynchronous = false;        // work is enqueued, and non-finite results are recorded in the workspace
+  bool graphs = false;              // work can be captured once and replayed
+};
+
+// A queue of work. Handles are passed as void*, as the public interface has them; null is the default stream.
+class Stream {
+ public:
+  virtual ~Stream() = default;
+  virtual void* handle() const = 0;
+  virtual void synchronize() const = 0;
+};
+
+// A moment in a stream.
+class Event {
+ public:
+  virtual ~Event() = default;
+  virtual void record(void* stream) = 0;
+  virtual void synchronize() const = 0;
+  virtual double seconds_since(const Event& earlier) const = 0;
+};
+
+// Work recorded once and launched whole.
+class Graph {
+ public:
+  virtual ~Graph() = default;
+  virtual void replay(void* stream) const = 0;
+};
+
+// Where an operation runs. The workspace serves one call at a time.
+struct OpSite {
+  unsigned op = 0;  // identifies the op in a record
+  void* workspace = nullptr;
+  std::size_t workspace_bytes = 0;
+  void* stream = nullptr;
+};
+
+// The operations of an elementwise scheme. A place that is returned is where a result is not finite; a backend whose
+// work is asynchronous records it in the workspace instead.
+class Elementwise {
+ public:
+  virtual ~Elementwise() = default;
+  virtual void embedding(const OpSite& site, const EmbeddingCall& call) const = 0;
+  virtual std::optional<Place> rms_norm(const OpSite& site, const RmsNormCall& call) const = 0;
+  virtual void silu_gate(const OpSite& site, const SiluGateCall& call) const = 0;
+  virtual void gather_rows(const OpSite& site, const GatherRowsCall& call) const = 0;
+  virtual void round_bf16(const OpSite& site, const RoundBf16Call& call) const = 0;
+};
+
+struct AttentionSizes {
+  std::int32_t heads, kv_heads, head_dim;
+  std::int32_t chunks, rows, max_keys;
+};
+
+// The operations of an attention scheme over one cache format.
+class Attention {
+ public:
+  virtual ~Attention() = default;
+  // Throws kUnsupported for heads that it does not take.
+  virtual void require_shape(std::int64_t heads, std::int64_t kv_heads, std::int64_t head_dim) const = 0;
+  // For any batch within these sizes.
+  virtual std::size_t workspace_bytes(const AttentionSizes& sizes) const = 0;
+  virtual void rotary(const OpSite& site, const RotaryCall& call) const = 0;
+  virtual std::optional<Place> attention(const OpSite& site, const AttentionCall& call) const = 0;
+};
+
+// Memory for up to a number of rows at a time. One thread at a time.
+class SampleBatch {
+ public:
+  virtual ~SampleBatch() = default;
+  // The rows' logits are device memory, their `seen` words host memory. Waits for the stream.
+  virtual void run(std::span<const SampleRow> rows, std::span<SampleResult> results, void* stream) = 0;
+};
+
+class Backend {
+ public:
+  Backend() = default;
+  virtual ~Backend() = default;
+  Backend(const Backend&) = delete;
+  Backend& operator=(const Backend&) = delete;
+
+  virtual std::string_view name() const = 0;  // "cpu": its row in backends()
+  virtual int ordinal() const { return 0; }   // among the devices of that name
+  virtual std::string description() const = 0;
+  virtual Capabilities capabilities() const = 0;
+  virtual Isa isa() const { return Isa::kScalar; }      // of a CPU's kernels
+  virtual ThreadPool* pool() const { return nullptr; }  // host threads that compute; null: none do
+
+  // Makes it the device of the calling thread, for libraries beside this one that go by that.
+  virtual void make_current() const {}
+
+  // Memory, aligned to kWorkspaceAlignment. Copies wait.
+  virtual void* allocate(std::size_t bytes) const = 0;
+  virtual void* allocate_workspace(std::size_t bytes) const = 0;  // with its record reset
+  virtual void release(void* memory) const noexcept = 0;
+  virtual void copy_to_device(void* to, const void* from, std::size_t bytes) const = 0;
+  virtual void copy_to_host(void* to, const void* from, std::size_t bytes) const = 0;
+  virtual std::int64_t free_bytes() const = 0;
+  // Host memory that copies can use without a detour, for enqueue_copy_to_device().
+  virtual void* allocate_staging(std::size_t bytes) const = 0;
+  virtual void release_staging(void* memory) const noexcept = 0;
+  virtual void enqueue_copy_to_device(void* to, const void* from, std::size_t bytes, void* stream) const = 0;
+
+  virtual std::unique_ptr<Stream> make_stream() const = 0;
+  virtual std::unique_ptr<Event> make_event() const = 0;
+  // `work` enqueues on the stream it is given; nothing runs until replay(). Only with capabilities().graphs.
+  virtual std::unique_ptr<Graph> capture(const std::function<void(void* stream)>& work) const = 0;
+
+  // Non-finite results. Resetting is enqueued, taking waits for the stream and resets.
+  virtual void reset_record(void* workspace, std::size_t bytes, void* stream) const = 0;
+  virtual std::optional<OpPlace> take_record(void* workspace, void* stream) const = 0;
+
+  // Operations. Each throws kUnsupported where the backend has no kernels for the scheme.
+  std::unique_ptr<PreparedLinear> prepare_linear(const LinearScheme& scheme, const LayerName& layer,
+                                                 std::span<const WeightView> weights) const;
+  virtual std::unique_ptr<Elementwise> make_elementwise(const ElementwiseScheme& scheme) const = 0;
+  virtual std::unique_ptr<Attention> make_attention(const AttentionScheme& scheme, const CacheFormat& cache) const = 0;
+  virtual std::unique_ptr<SampleBatch> make_sample_batch(std::int64_t vocabulary, std::int64_t max_rows) const = 0;
+
+  // For benches: binary32 multiply-adds per second by clock and lanes, two operations each, in 10^9; 0: not known.
+  virtual double peak_fma_gigaflops() const { return 0; }
+  // A plain read, the floor that benches compare with; `sink` is one word, so that the reads are not dropped.
+  virtual void enqueue_read(const void* memory, std::size_t bytes, void* sink, void* stream) const = 0;
+
+  // What a library beside this one keeps for a backend: one T, made when first asked for.
+  template <typename T>
+  const T& attached() const {
+    const std::lock_guard lock(attached_mutex_);
+    std::shared_ptr<void>& slot = attached_[std::type_index(typeid(T))];
+    if (!slot) slot = std::make_shared<T>();
+    return *static_cast<const T*>(slot.get());
+  }
+
+ protected:
+  virtual std::unique_ptr<PreparedLinear> prepare_own_linear(const LinearScheme& scheme, const LayerName& layer,
+                                                             std::span<const WeightView> weights) const = 0;
+  // "the cuda backend has no kernels for linear layers by 'x'"
+  [[noreturn]] void fail_missing(std::string_view what, std::string_view scheme) const;
+
+ private:
+  mutable std::mutex attached_mutex_;
+  mutable std::map<std::type_index, std::shared_ptr<void>> attached_;
+};
+
+// `work` enqueues on the stream it is given; it runs once for warm-up and once under capture. Returns the seconds of
+// each of `repeats` replays.
+std::vector<double> time_replays(const Backend& backend, int repeats, const std::function<void(void* stream)>& work);
+
+}  // namespace reprofuse::kernels

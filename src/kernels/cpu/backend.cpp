@@ -1,0 +1,222 @@
+#include "kernels/cpu/backend.hpp"
+
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "base/check.hpp"
+#include "base/math.hpp"
+#include "kernels/cpu/isa.hpp"
+#include "kernels/cpu/linear/exact1/linear.hpp"
+#include "kernels/cpu/linear/fma1/linear.hpp"
+#include "kernels/cpu/memory.hpp"
+#include "kernels/cpu/ops/model_ops.hpp"
+#include "kernels/cpu/sampler/sample.hpp"
+#include "kernels/reference/linear.hpp"
+#include "kernels/reference/linear_exact1.hpp"
+#include "kernels/reference/model_ops.hpp"
+
+namespace reprofuse::cpu {
+namespace {
+
+using kernels::OpSite;
+using kernels::Place;
+
+constexpr int kMaxThreads = 1024;
+
+// Work is done when a call returns: there is nothing to wait for.
+class Stream final : public kernels::Stream {
+ public:
+  void* handle() const override { return nullptr; }
+  void synchronize() const override {}
+};
+
+class Event final : public kernels::Event {
+ public:
+  void record(void*) override { at_ = std::chrono::steady_clock::now(); }
+  void synchronize() const override {}
+  double seconds_since(const kernels::Event& earlier) const override {
+    return std::chrono::duration<double>(at_ - static_cast<const Event&>(earlier).at_).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point at_;
+};
+
+class ElementwiseFma1 final : public kernels::Elementwise {
+ public:
+  explicit ElementwiseFma1(const kernels::CpuBackend& backend) : backend_(backend) {}
+
+  void embedding(const OpSite&, const kernels::EmbeddingCall& call) const override { cpu::embedding(backend_, call); }
+  std::optional<Place> rms_norm(const OpSite&, const kernels::RmsNormCall& call) const override {
+    return cpu::rms_norm(backend_, call);
+  }
+  void silu_gate(const OpSite&, const kernels::SiluGateCall& call) const override { cpu::silu_gate(backend_, call); }
+  void gather_rows(const OpSite&, const kernels::GatherRowsCall& call) const override {
+    cpu::gather_rows(backend_, call);
+  }
+  void round_bf16(const OpSite&, const kernels::RoundBf16Call& call) const override { cpu::round_bf16(backend_, call); }
+
+ private:
+  kernels::CpuBackend backend_;
+};
+
+class AttentionFma1 final : public kernels::Attention {
+ public:
+  explicit AttentionFma1(const kernels::CpuBackend& backend) : backend_(backend) {}
+
+  void require_shape(std::int64_t, std::int64_t, std::int64_t) const override {}
+  std::size_t workspace_bytes(const kernels::AttentionSizes& sizes) const override {
+    kernels::AttentionCall call;
+    call.heads = sizes.heads;
+    call.kv.kv_heads = sizes.kv_heads;
+    call.kv.head_dim = sizes.head_dim;
+    call.batch.rows = sizes.rows;
+    call.batch.chunk_count = sizes.chunks;
+    call.batch.max_keys = sizes.max_keys;
+    return attention_workspace_bytes(call);
+  }
+  void rotary(const OpSite&, const kernels::RotaryCall& call) const override { cpu::rotary(backend_, call); }
+  std::optional<Place> attention(const OpSite& site, const kernels::AttentionCall& call) const override {
+    kernels::AttentionCall with_workspace = call;
+    with_workspace.workspace = site.workspace;
+    return cpu::attention(backend_, with_workspace);
+  }
+
+ private:
+  kernels::CpuBackend backend_;
+};
+
+class SampleBatch final : public kernels::SampleBatch {
+ public:
+  SampleBatch(const kernels::CpuBackend& backend, std::int64_t vocabulary)
+      : backend_(backend), vocabulary_(vocabulary) {}
+
+  void run(std::span<const kernels::SampleRow> rows, std::span<kernels::SampleResult> results, void*) override {
+    sample(rows, vocabulary_, backend_.isa, *backend_.pool, results);
+  }
+
+ private:
+  kernels::CpuBackend backend_;
+  std::int64_t vocabulary_;
+};
+
+// The kernels there are for each scheme.
+template <typename Make>
+struct Row {
+  std::string_view scheme;
+  Make make;
+};
+
+constexpr Row<decltype(&prepare_linear_fma1)> kLinear[] = {
+    {reference::kLinearFma1.name, prepare_linear_fma1},
+    {reference::kLinearExact1.name, prepare_linear_exact1},
+};
+
+using MakeElementwise = std::unique_ptr<kernels::Elementwise> (*)(const kernels::CpuBackend&);
+constexpr Row<MakeElementwise> kElementwise[] = {
+    {reference::kElementwiseFma1.name,
+     [](const kernels::CpuBackend& backend) -> std::unique_ptr<kernels::Elementwise> {
+       return std::make_unique<ElementwiseFma1>(backend);
+     }},
+};
+
+using MakeAttention = std::unique_ptr<kernels::Attention> (*)(const kernels::CpuBackend&);
+constexpr Row<MakeAttention> kAttention[] = {
+    {reference::kAttentionFma1.name,
+     [](const kernels::CpuBackend& backend) -> std::unique_ptr<kernels::Attention> {
+       return std::make_unique<AttentionFma1>(backend);
+     }},
+};
+
+class Backend final : public kernels::Backend {
+ public:
+  Backend(Isa isa, int threads) : isa_(isa), pool_(threads) {}
+
+  std::string_view name() const override { return "cpu"; }
+  std::string description() const override {
+    return fmt::format("cpu {}, {} thread{}", isa_name(isa_), pool_.threads(), pool_.threads() == 1 ? "" : "s");
+  }
+  kernels::Capabilities capabilities() const override { return {.shares_host_memory = true}; }
+  Isa isa() const override { return isa_; }
+  ThreadPool* pool() const override { return &pool_; }
+
+  void* allocate(std::size_t bytes) const override {
+    void* memory = std::aligned_alloc(kernels::kWorkspaceAlignment, round_up(bytes, kernels::kWorkspaceAlignment));
+    if (memory == nullptr) throw std::bad_alloc();
+    return memory;
+  }
+  void* allocate_workspace(std::size_t bytes) const override { return allocate(bytes); }
+  void release(void* memory) const noexcept override { std::free(memory); }
+  void copy_to_device(void* to, const void* from, std::size_t bytes) const override { std::memcpy(to, from, bytes); }
+  void copy_to_host(void* to, const void* from, std::size_t bytes) const override { std::memcpy(to, from, bytes); }
+  std::int64_t free_bytes() const override { return available_memory(); }
+  void* allocate_staging(std::size_t bytes) const override { return allocate(bytes); }
+  void release_staging(void* memory) const noexcept override { release(memory); }
+  void enqueue_copy_to_device(void* to, const void* from, std::size_t bytes, void*) const override {
+    std::memcpy(to, from, bytes);
+  }
+
+  std::unique_ptr<kernels::Stream> make_stream() const override { return std::make_unique<Stream>(); }
+  std::unique_ptr<kernels::Event> make_event() const override { return std::make_unique<Event>(); }
+  std::unique_ptr<kernels::Graph> capture(const std::function<void(void*)>&) const override {
+    fail(ErrorCode::kUnsupported, "the cpu backend captures no graphs");
+  }
+
+  void reset_record(void*, std::size_t, void*) const override {}
+  std::optional<kernels::OpPlace> take_record(void*, void*) const override { return std::nullopt; }
+
+  std::unique_ptr<kernels::Elementwise> make_elementwise(const kernels::ElementwiseScheme& scheme) const override {
+    for (const auto& row : kElementwise)
+      if (row.scheme == scheme.name) return row.make(kernels_run_on(""));
+    fail_missing("elementwise ops", scheme.name);
+  }
+  std::unique_ptr<kernels::Attention> make_attention(const kernels::AttentionScheme& scheme,
+                                                     const kernels::CacheFormat&) const override {
+    for (const auto& row : kAttention)
+      if (row.scheme == scheme.name) return row.make(kernels_run_on(""));
+    fail_missing("attention", scheme.name);
+  }
+  std::unique_ptr<kernels::SampleBatch> make_sample_batch(std::int64_t vocabulary, std::int64_t) const override {
+    return std::make_unique<SampleBatch>(kernels_run_on(""), vocabulary);
+  }
+
+  void enqueue_read(const void*, std::size_t, void*, void*) const override {
+    fail(ErrorCode::kUnsupported, "the cpu backend times no plain read; study::StreamingRead does");
+  }
+
+ protected:
+  std::unique_ptr<kernels::PreparedLinear> prepare_own_linear(const kernels::LinearScheme& scheme,
+                                                              const kernels::LayerName& layer,
+                                                              std::span<const WeightView> weights) const override {
+    for (const auto& row : kLinear)
+      if (row.scheme == scheme.name) return row.make(kernels_run_on(layer.name), weights);
+    fail_missing("linear layers", scheme.name);
+  }
+
+ private:
+  kernels::CpuBackend kernels_run_on(std::string_view layer) const {
+    return {.isa = isa_, .pool = &pool_, .name = layer};
+  }
+
+  Isa isa_;
+  mutable ThreadPool pool_;  // its loops are the backend's, whoever asks
+};
+
+}  // namespace
+
+std::shared_ptr<const kernels::Backend> open_backend(const kernels::BackendOptions& options) {
+  require(options.threads >= 0 && options.threads <= kMaxThreads, "threads = {} is outside 0 to {}", options.threads,
+          kMaxThreads);
+  const std::vector<Isa> isas = supported_isas();
+  if (options.isa && !is_supported(*options.isa)) {
+    std::string have;
+    for (const Isa isa : isas) have += fmt::format("{}{}", have.empty() ? "" : ", ", isa_name(isa));
+    fail(ErrorCode::kUnsupported, "this machine or build has no {} kernels; it has {}", isa_name(*options.isa), have);
+  }
+  return std::make_shared<Backend>(options.isa.value_or(isas.back()),
+                                   options.threads == 0 ? available_cores() : options.threads);
+}
+
+}  // namespace reprofuse::cpu

@@ -1,0 +1,194 @@
+#include "kernels/cuda/backend.hpp"
+
+#include "kernels/cuda/measure/peak.hpp"
+#include "kernels/cuda/measure/read.hpp"
+#include "kernels/cuda/ops/model_ops.hpp"
+#include "kernels/cuda/runtime/backend.hpp"
+#include "kernels/cuda/runtime/check.hpp"
+#include "kernels/cuda/runtime/stream.hpp"
+#include "kernels/cuda/sampler/sample.hpp"
+#include "kernels/reference/linear.hpp"
+#include "kernels/reference/linear_exact1.hpp"
+#include "kernels/reference/model_ops.hpp"
+
+namespace reprofuse::cuda {
+namespace {
+
+using kernels::OpSite;
+using kernels::Place;
+
+Launch launch_at(int ordinal, const OpSite& site) {
+  return {.ordinal = ordinal,
+          .op = site.op,
+          .workspace = site.workspace,
+          .workspace_bytes = site.workspace_bytes,
+          .stream = site.stream};
+}
+
+class ElementwiseFma1 final : public kernels::Elementwise {
+ public:
+  explicit ElementwiseFma1(int ordinal) : ordinal_(ordinal) {}
+
+  void embedding(const OpSite& site, const kernels::EmbeddingCall& call) const override {
+    cuda::embedding(launch_at(ordinal_, site), call);
+  }
+  std::optional<Place> rms_norm(const OpSite& site, const kernels::RmsNormCall& call) const override {
+    cuda::rms_norm(launch_at(ordinal_, site), call);
+    return std::nullopt;
+  }
+  void silu_gate(const OpSite& site, const kernels::SiluGateCall& call) const override {
+    cuda::silu_gate(launch_at(ordinal_, site), call);
+  }
+  void gather_rows(const OpSite& site, const kernels::GatherRowsCall& call) const override {
+    cuda::gather_rows(launch_at(ordinal_, site), call);
+  }
+  void round_bf16(const OpSite& site, const kernels::RoundBf16Call& call) const override {
+    cuda::round_bf16(launch_at(ordinal_, site), call);
+  }
+
+ private:
+  int ordinal_;
+};
+
+class AttentionFma1 final : public kernels::Attention {
+ public:
+  explicit AttentionFma1(int ordinal) : ordinal_(ordinal) {}
+
+  void require_shape(std::int64_t heads, std::int64_t kv_heads, std::int64_t head_dim) const override {
+    require_attention_shape(heads, kv_heads, head_dim);
+  }
+  std::size_t workspace_bytes(const kernels::AttentionSizes& sizes) const override {
+    return attention_workspace_bytes(sizes.heads, sizes.head_dim, sizes.chunks, sizes.rows, sizes.max_keys);
+  }
+  void rotary(const OpSite& site, const kernels::RotaryCall& call) const override {
+    cuda::rotary(launch_at(ordinal_, site), call);
+  }
+  std::optional<Place> attention(const OpSite& site, const kernels::AttentionCall& call) const override {
+    cuda::attention(launch_at(ordinal_, site), call);
+    return std::nullopt;
+  }
+
+ private:
+  int ordinal_;
+};
+
+// The kernels there are for each scheme.
+template <typename Make>
+struct Row {
+  std::string_view scheme;
+  Make make;
+};
+
+constexpr Row<decltype(&prepare_linear_fma1)> kLinear[] = {
+    {reference::kLinearFma1.name, prepare_linear_fma1},
+    {reference::kLinearExact1.name, prepare_linear_exact1},
+};
+
+using MakeElementwise = std::unique_ptr<kernels::Elementwise> (*)(int ordinal);
+constexpr Row<MakeElementwise> kElementwise[] = {
+    {reference::kElementwiseFma1.name,
+     [](int ordinal) -> std::unique_ptr<kernels::Elementwise> { return std::make_unique<ElementwiseFma1>(ordinal); }},
+};
+
+using MakeAttention = std::unique_ptr<kernels::Attention> (*)(int ordinal);
+constexpr Row<MakeAttention> kAttention[] = {
+    {reference::kAttentionFma1.name,
+     [](int ordinal) -> std::unique_ptr<kernels::Attention> { return std::make_unique<AttentionFma1>(ordinal); }},
+};
+
+class Backend final : public kernels::Backend {
+ public:
+  explicit Backend(int ordinal) : ordinal_(ordinal) {}
+
+  std::string_view name() const override { return "cuda"; }
+  int ordinal() const override { return ordinal_; }
+  std::string description() const override { return fmt::format("cuda:{} {}", ordinal_, device_description(ordinal_)); }
+  kernels::Capabilities capabilities() const override { return {.asynchronous = true, .graphs = true}; }
+
+  void make_current() const override { check(cudaSetDevice(ordinal_), "cudaSetDevice"); }
+
+  void* allocate(std::size_t bytes) const override { return cuda::allocate(ordinal_, bytes); }
+  void* allocate_workspace(std::size_t bytes) const override { return cuda::allocate_workspace(ordinal_, bytes); }
+  void release(void* memory) const noexcept override { cuda::release(memory); }
+  void copy_to_device(void* to, const void* from, std::size_t bytes) const override {
+    const DeviceScope device(ordinal_);
+    cuda::copy_to_device(to, from, bytes);
+  }
+  void copy_to_host(void* to, const void* from, std::size_t bytes) const override {
+    const DeviceScope device(ordinal_);
+    cuda::copy_to_host(to, from, bytes);
+  }
+  std::int64_t free_bytes() const override { return cuda::free_bytes(ordinal_); }
+  void* allocate_staging(std::size_t bytes) const override {
+    const DeviceScope device(ordinal_);
+    void* memory = nullptr;
+    check(cudaMallocHost(&memory, bytes), "cudaMallocHost");
+    return memory;
+  }
+  void release_staging(void* memory) const noexcept override { cudaFreeHost(memory); }
+  void enqueue_copy_to_device(void* to, const void* from, std::size_t bytes, void* stream) const override {
+    const DeviceScope device(ordinal_);
+    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, static_cast<cudaStream_t>(stream)),
+          "cudaMemcpyAsync");
+  }
+
+  std::unique_ptr<kernels::Stream> make_stream() const override { return std::make_unique<Stream>(ordinal_); }
+  std::unique_ptr<kernels::Event> make_event() const override { return std::make_unique<Event>(ordinal_); }
+  std::unique_ptr<kernels::Graph> capture(const std::function<void(void*)>& work) const override {
+    return std::make_unique<Graph>(ordinal_, work);
+  }
+
+  void reset_record(void* workspace, std::size_t bytes, void* stream) const override {
+    require(bytes >= kWorkspaceHead, "a workspace of {} bytes is too small; {} are the least", bytes, kWorkspaceHead);
+    cuda::reset_record(ordinal_, workspace, stream);
+  }
+  std::optional<kernels::OpPlace> take_record(void* workspace, void* stream) const override {
+    return cuda::take_record(ordinal_, workspace, stream);
+  }
+
+  std::unique_ptr<kernels::Elementwise> make_elementwise(const kernels::ElementwiseScheme& scheme) const override {
+    for (const auto& row : kElementwise)
+      if (row.scheme == scheme.name) return row.make(ordinal_);
+    fail_missing("elementwise ops", scheme.name);
+  }
+  std::unique_ptr<kernels::Attention> make_attention(const kernels::AttentionScheme& scheme,
+                                                     const kernels::CacheFormat&) const override {
+    for (const auto& row : kAttention)
+      if (row.scheme == scheme.name) return row.make(ordinal_);
+    fail_missing("attention", scheme.name);
+  }
+  std::unique_ptr<kernels::SampleBatch> make_sample_batch(std::int64_t vocabulary,
+                                                          std::int64_t max_rows) const override {
+    return cuda::make_sample_batch(ordinal_, vocabulary, max_rows);
+  }
+
+  double peak_fma_gigaflops() const override { return cuda::peak_fma_gigaflops(ordinal_); }
+  void enqueue_read(const void* memory, std::size_t bytes, void* sink, void* stream) const override {
+    const DeviceScope device(ordinal_);
+    int sm_count = 0;
+    check(cudaDeviceGetAttribute(&sm_count, cudaDevAttrMultiProcessorCount, ordinal_), "cudaDeviceGetAttribute");
+    check(launch_read(memory, bytes, sink, sm_count, static_cast<cudaStream_t>(stream)), "read_memory");
+  }
+
+ protected:
+  std::unique_ptr<kernels::PreparedLinear> prepare_own_linear(const kernels::LinearScheme& scheme,
+                                                              const kernels::LayerName& layer,
+                                                              std::span<const WeightView> weights) const override {
+    for (const auto& row : kLinear)
+      if (row.scheme == scheme.name)
+        return row.make({.ordinal = ordinal_, .op = layer.op, .name = layer.name}, weights);
+    fail_missing("linear layers", scheme.name);
+  }
+
+ private:
+  int ordinal_;
+};
+
+}  // namespace
+
+std::shared_ptr<const kernels::Backend> open_backend(const kernels::BackendOptions& options) {
+  require_device(options.ordinal);
+  return std::make_shared<Backend>(options.ordinal);
+}
+
+}  // namespace reprofuse::cuda

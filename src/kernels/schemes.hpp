@@ -1,0 +1,86 @@
+// The parts a contract is made of. A scheme names one way to compute, with the reference loops that define its bits;
+// backends list the kernels they have for it. The instances stand beside their references in kernels/reference.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "kernels/linear.hpp"
+#include "kernels/model_ops.hpp"
+
+namespace reprofuse::kernels {
+
+class Backend;
+
+// A linear layer to be made: what error messages and records call it.
+struct LayerName {
+  std::string_view name;
+  unsigned op = 0;  // its place among the ops of a context, for the record of non-finite results
+};
+
+// What multiplies, which tells a bench the peak to compare with.
+enum class Multiplier { kBinary32, kInteger8, kBf16 };
+
+using PrepareLinear = std::unique_ptr<PreparedLinear> (*)(const Backend& backend, const LayerName& layer,
+                                                          std::span<const WeightView> weights);
+
+// Kernels that a scheme brings along for a backend that does not list it: a vendor's library, or a test's.
+struct OwnLinear {
+  std::string_view backend;
+  PrepareLinear prepare;
+  Multiplier multiplier = Multiplier::kBinary32;
+};
+
+struct LinearScheme {
+  std::string_view name;  // its golden digests are golden/NAME.json
+  // Null: a baseline, which pins no bits. bias may be null.
+  void (*reference)(ConstMatrix x, const WeightView& weight, const float* bias, Matrix y) = nullptr;
+  std::int64_t max_terms = std::numeric_limits<std::int64_t>::max();  // of a sum: the largest k
+  Multiplier multiplier = Multiplier::kBinary32;
+  std::span<const OwnLinear> own{};
+  const LinearScheme* same_results_as = nullptr;  // another that computes the same, in other time
+
+  Multiplier multiplier_on(std::string_view backend) const {
+    for (const OwnLinear& kernels : own)
+      if (kernels.backend == backend) return kernels.multiplier;
+    return multiplier;
+  }
+};
+
+// How a cache stores keys and values.
+struct CacheFormat {
+  std::string_view name;
+  std::int32_t element_bytes;
+  std::int32_t exponent_bytes = 0;  // beside each key and each value: of one position and one head
+  DType dtype = DType::kF32;        // of an element, in formats of floating-point numbers
+
+  // Of the keys of one page in one layer, and of its values.
+  std::int64_t page_bytes(std::int64_t kv_heads, std::int64_t head_dim, std::int64_t page_size) const {
+    return kv_heads * head_dim * page_size * element_bytes;
+  }
+  std::int64_t page_exponent_bytes(std::int64_t kv_heads, std::int64_t page_size) const {
+    return kv_heads * page_size * exponent_bytes;
+  }
+};
+
+// From q, k and v to what the heads attend to. Writes the cache and reads it.
+struct AttentionScheme {
+  std::string_view name;
+  void (*rotary)(const RotaryCall& call);
+  std::optional<Place> (*attention)(const AttentionCall& call);
+};
+
+// What has no sums but those of norms.
+struct ElementwiseScheme {
+  std::string_view name;
+  void (*embedding)(const EmbeddingCall& call);
+  std::optional<Place> (*rms_norm)(const RmsNormCall& call);
+  void (*silu_gate)(const SiluGateCall& call);
+  bool bf16_results = false;  // every result is rounded to BF16 between ops, as frameworks do
+};
+
+}  // namespace reprofuse::kernels

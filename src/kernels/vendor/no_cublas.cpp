@@ -1,0 +1,29 @@
+// cuBLAS's layers in a build without CUDA, where no backend asks for them.
+#include "base/check.hpp"
+#include "kernels/vendor/linear_cublas.hpp"
+
+namespace reprofuse::vendor {
+namespace {
+
+[[noreturn]] void missing() {
+  fail(ErrorCode::kInternal, "internal error: a CUDA layer in a build without CUDA");
+}
+
+}  // namespace
+
+std::unique_ptr<kernels::PreparedLinear> prepare_cublas_sgemm(const kernels::Backend&, const kernels::LayerName&,
+                                                              std::span<const WeightView>) {
+  missing();
+}
+
+std::unique_ptr<kernels::PreparedLinear> prepare_cublas_layercast(const kernels::Backend&, const kernels::LayerName&,
+                                                                  std::span<const WeightView>) {
+  missing();
+}
+
+std::unique_ptr<kernels::PreparedLinear> prepare_cublas_bf16(const kernels::Backend&, const kernels::LayerName&,
+                                                             std::span<const WeightView>) {
+  missing();
+}
+
+}  // namespace reprofuse::vendor

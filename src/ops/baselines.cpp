@@ -1,0 +1,58 @@
+// The baselines: a vendor's linear layers, the rest as in fma-1. Part of the library reprofuse_vendor.
+#include "kernels/reference/model_ops.hpp"
+#include "kernels/vendor/linear_cublas.hpp"
+#include "kernels/vendor/linear_openblas.hpp"
+#include "ops/contract.hpp"
+
+namespace reprofuse {
+namespace {
+
+using namespace reference;  // NOLINT(google-build-using-namespace): the schemes
+using kernels::LinearScheme;
+using kernels::Multiplier;
+using kernels::OwnLinear;
+
+constexpr OwnLinear kLayercast[] = {{"cpu", vendor::prepare_openblas_layercast},
+                                    {"cuda", vendor::prepare_cublas_layercast}};
+constexpr OwnLinear kBf16[] = {{"cpu", vendor::prepare_openblas_bf16},
+                               {"cuda", vendor::prepare_cublas_bf16, Multiplier::kBf16}};
+constexpr OwnLinear kSgemm[] = {{"cpu", vendor::prepare_openblas_sgemm}, {"cuda", vendor::prepare_cublas_sgemm}};
+
+constexpr LinearScheme kLinearSgemm{.name = "sgemm", .own = kSgemm};
+constexpr LinearScheme kLinearLayercast{.name = "layercast", .own = kLayercast, .same_results_as = &kLinearSgemm};
+constexpr LinearScheme kLinearBf16{.name = "bf16", .multiplier = Multiplier::kBf16, .own = kBf16};
+
+constexpr kernels::ElementwiseScheme kElementwiseBf16 = [] {
+  kernels::ElementwiseScheme scheme = kElementwiseFma1;
+  scheme.bf16_results = true;
+  return scheme;
+}();
+
+constexpr Contract kBaselines[] = {
+    {.name = "layercast",
+     .summary = "16-bit weights cast to binary32 at each call, then the vendor's SGEMM",
+     .linear = &kLinearLayercast,
+     .attention = &kAttentionFma1,
+     .cache = &kCacheF32,
+     .elementwise = &kElementwiseFma1},
+    {.name = "bf16",
+     .summary = "BF16 weights and activations, the vendor's GEMM (CPU: SGEMM between roundings)",
+     .linear = &kLinearBf16,
+     .attention = &kAttentionFma1,
+     .cache = &kCacheBf16,
+     .elementwise = &kElementwiseBf16},
+    {.name = "sgemm",
+     .summary = "a binary32 copy of the weights, twice their memory, and the vendor's SGEMM",
+     .linear = &kLinearSgemm,
+     .attention = &kAttentionFma1,
+     .cache = &kCacheF32,
+     .elementwise = &kElementwiseFma1},
+};
+
+}  // namespace
+
+std::span<const Contract> baselines() {
+  return kBaselines;
+}
+
+}  // namespace reprofuse

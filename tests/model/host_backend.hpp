@@ -1,0 +1,280 @@
+// A backend for tests, by nothing but what kernels/backend.hpp asks for: reference loops on host memory that it keeps
+// apart from everyone else's, work that is enqueued, graphs, and a record of non-finite results.
+#pragma once
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "base/check.hpp"
+#include "base/math.hpp"
+#include "kernels/backend.hpp"
+#include "kernels/reference/model_ops.hpp"
+#include "kernels/reference/sample.hpp"
+
+namespace reprofuse::test {
+
+using Work = std::vector<std::function<void()>>;
+
+// What a stream's handle points to.
+struct HostQueue {
+  Work* recording = nullptr;  // while work is captured
+};
+
+inline void enqueue(void* stream, std::function<void()> work) {
+  auto* queue = static_cast<HostQueue*>(stream);
+  if (queue != nullptr && queue->recording != nullptr)
+    queue->recording->push_back(std::move(work));
+  else
+    work();
+}
+
+class HostStream final : public kernels::Stream {
+ public:
+  void* handle() const override { return &queue_; }
+  void synchronize() const override {}
+
+ private:
+  mutable HostQueue queue_;
+};
+
+class HostGraph final : public kernels::Graph {
+ public:
+  HostGraph(Work work, int& replays) : work_(std::move(work)), replays_(replays) {}
+  void replay(void*) const override {
+    ++replays_;
+    for (const auto& step : work_) step();
+  }
+
+ private:
+  Work work_;
+  int& replays_;
+};
+
+// The record at the start of a workspace.
+struct HostRecord {
+  std::uint64_t op, row, column;
+
+  void add(unsigned at, kernels::Place place) {
+    const HostRecord other{at, static_cast<std::uint64_t>(place.row), static_cast<std::uint64_t>(place.column)};
+    if (std::tie(other.op, other.row, other.column) < std::tie(op, row, column)) *this = other;
+  }
+};
+
+class HostBackend final : public kernels::Backend {
+ public:
+  static constexpr std::string_view kName = "host";
+
+  mutable int replays = 0;  // of graphs
+
+  std::string_view name() const override { return kName; }
+  std::string description() const override { return "reference loops"; }
+  kernels::Capabilities capabilities() const override { return {.asynchronous = true, .graphs = true}; }
+
+  void* allocate(std::size_t bytes) const override {
+    void* memory = std::aligned_alloc(kernels::kWorkspaceAlignment, round_up(bytes, kernels::kWorkspaceAlignment));
+    const std::lock_guard lock(mutex_);
+    sizes_[static_cast<std::byte*>(memory)] = bytes;
+    return memory;
+  }
+  void* allocate_workspace(std::size_t bytes) const override {
+    void* memory = allocate(bytes);
+    reset_record(memory, bytes, nullptr);
+    return memory;
+  }
+  void release(void* memory) const noexcept override {
+    const std::lock_guard lock(mutex_);
+    sizes_.erase(static_cast<std::byte*>(memory));
+    std::free(memory);
+  }
+  void copy_to_device(void* to, const void* from, std::size_t bytes) const override {
+    require_own(to);
+    std::memcpy(to, from, bytes);
+  }
+  void copy_to_host(void* to, const void* from, std::size_t bytes) const override {
+    require_own(from);
+    std::memcpy(to, from, bytes);
+  }
+  std::int64_t free_bytes() const override { return std::int64_t{1} << 30; }
+  void* allocate_staging(std::size_t bytes) const override { return std::malloc(bytes); }
+  void release_staging(void* memory) const noexcept override { std::free(memory); }
+  void enqueue_copy_to_device(void* to, const void* from, std::size_t bytes, void* stream) const override {
+    enqueue(stream, [this, to, from, bytes] { copy_to_device(to, from, bytes); });
+  }
+
+  std::unique_ptr<kernels::Stream> make_stream() const override { return std::make_unique<HostStream>(); }
+  std::unique_ptr<kernels::Event> make_event() const override { return nullptr; }
+  std::unique_ptr<kernels::Graph> capture(const std::function<void(void*)>& work) const override {
+    Work recorded;
+    HostQueue queue{&recorded};
+    work(&queue);
+    return std::make_unique<HostGraph>(std::move(recorded), replays);
+  }
+
+  void reset_record(void* workspace, std::size_t, void*) const override {
+    std::memset(workspace, 0xff, sizeof(HostRecord));
+  }
+  std::optional<kernels::OpPlace> take_record(void* workspace, void*) const override {
+    const auto record = *static_cast<HostRecord*>(workspace);
+    if (record.op == ~std::uint64_t{0}) return std::nullopt;
+    reset_record(workspace, sizeof(HostRecord), nullptr);
+    return kernels::OpPlace{static_cast<unsigned>(record.op),
+                            {static_cast<std::int64_t>(record.row), static_cast<std::int64_t>(record.column)}};
+  }
+
+  std::unique_ptr<kernels::Elementwise> make_elementwise(const kernels::ElementwiseScheme& scheme) const override;
+  std::unique_ptr<kernels::Attention> make_attention(const kernels::AttentionScheme& scheme,
+                                                     const kernels::CacheFormat& cache) const override;
+  std::unique_ptr<kernels::SampleBatch> make_sample_batch(std::int64_t vocabulary, std::int64_t) const override;
+  void enqueue_read(const void*, std::size_t, void*, void*) const override {}
+
+  // Work that reads what is not this backend's memory would not run on a device.
+  void require_own(const void* memory) const {
+    const std::lock_guard lock(mutex_);
+    const auto* at = static_cast<const std::byte*>(memory);
+    auto after = sizes_.upper_bound(const_cast<std::byte*>(at));
+    invariant(after != sizes_.begin() && at < std::prev(after)->first + std::prev(after)->second,
+              "memory that is not the backend's");
+  }
+
+ protected:
+  std::unique_ptr<kernels::PreparedLinear> prepare_own_linear(const kernels::LinearScheme& scheme,
+                                                              const kernels::LayerName& layer,
+                                                              std::span<const WeightView> weights) const override;
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::map<std::byte*, std::size_t> sizes_;
+};
+
+class HostElementwise final : public kernels::Elementwise {
+ public:
+  HostElementwise(const HostBackend& backend, const kernels::ElementwiseScheme& scheme)
+      : backend_(backend), scheme_(scheme) {}
+  void embedding(const kernels::OpSite& site, const kernels::EmbeddingCall& call) const override {
+    enqueue(site.stream, [this, call] {
+      backend_.require_own(call.table.data);
+      backend_.require_own(call.tokens);
+      scheme_.embedding(call);
+    });
+  }
+  std::optional<kernels::Place> rms_norm(const kernels::OpSite& site, const kernels::RmsNormCall& call) const override {
+    enqueue(site.stream, [this, call, site] {
+      backend_.require_own(call.weight);
+      if (const auto place = scheme_.rms_norm(call)) static_cast<HostRecord*>(site.workspace)->add(site.op, *place);
+    });
+    return std::nullopt;
+  }
+  void silu_gate(const kernels::OpSite& site, const kernels::SiluGateCall& call) const override {
+    enqueue(site.stream, [this, call] { scheme_.silu_gate(call); });
+  }
+  void gather_rows(const kernels::OpSite& site, const kernels::GatherRowsCall& call) const override {
+    enqueue(site.stream, [call] { reference::gather_rows(call); });
+  }
+  void round_bf16(const kernels::OpSite& site, const kernels::RoundBf16Call& call) const override {
+    enqueue(site.stream, [call] { reference::round_bf16(call); });
+  }
+
+ private:
+  const HostBackend& backend_;
+  const kernels::ElementwiseScheme& scheme_;
+};
+
+class HostAttention final : public kernels::Attention {
+ public:
+  HostAttention(const HostBackend& backend, const kernels::AttentionScheme& scheme)
+      : backend_(backend), scheme_(scheme) {}
+  void require_shape(std::int64_t, std::int64_t, std::int64_t) const override {}
+  std::size_t workspace_bytes(const kernels::AttentionSizes&) const override { return sizeof(HostRecord); }
+  void rotary(const kernels::OpSite& site, const kernels::RotaryCall& call) const override {
+    enqueue(site.stream, [this, call] {
+      backend_.require_own(call.cos);
+      scheme_.rotary(call);
+    });
+  }
+  std::optional<kernels::Place> attention(const kernels::OpSite& site,
+                                          const kernels::AttentionCall& call) const override {
+    enqueue(site.stream, [this, call, site] {
+      backend_.require_own(call.batch.page_table);
+      if (const auto place = scheme_.attention(call)) static_cast<HostRecord*>(site.workspace)->add(site.op, *place);
+    });
+    return std::nullopt;
+  }
+
+ private:
+  const HostBackend& backend_;
+  const kernels::AttentionScheme& scheme_;
+};
+
+class HostLinear final : public kernels::PreparedLinear {
+ public:
+  HostLinear(const kernels::LinearScheme& scheme, unsigned op, std::span<const WeightView> weights)
+      : scheme_(scheme), op_(op), weights_(weights.begin(), weights.end()) {}
+  std::size_t workspace_bytes(std::int64_t) const override { return sizeof(HostRecord); }
+  std::string implementation() const override { return "reference"; }
+  std::optional<kernels::Place> run(const kernels::LinearCall& call) const override {
+    const std::vector<LinearOutput> outputs(call.outputs.begin(), call.outputs.end());
+    enqueue(call.stream, [this, outputs, x = call.x, workspace = call.workspace] {
+      for (std::size_t i = 0; i < outputs.size(); ++i) scheme_.reference(x, weights_[i], outputs[i].bias, outputs[i].y);
+      if (const auto place = first_non_finite(outputs)) static_cast<HostRecord*>(workspace)->add(op_, *place);
+    });
+    return std::nullopt;
+  }
+
+ private:
+  static std::optional<kernels::Place> first_non_finite(const std::vector<LinearOutput>& outputs) {
+    for (std::int64_t row = 0; row < outputs[0].y.rows; ++row) {
+      std::int64_t before = 0;  // columns of the outputs so far
+      for (const LinearOutput& output : outputs) {
+        for (std::int64_t column = 0; column < output.y.cols; ++column)
+          if (!std::isfinite(output.y.data[row * output.y.stride + column]))
+            return kernels::Place{row, before + column};
+        before += output.y.cols;
+      }
+    }
+    return std::nullopt;
+  }
+
+  const kernels::LinearScheme& scheme_;
+  unsigned op_;
+  std::vector<WeightView> weights_;
+};
+
+class HostSampleBatch final : public kernels::SampleBatch {
+ public:
+  explicit HostSampleBatch(std::int64_t vocabulary) : vocabulary_(vocabulary) {}
+  void run(std::span<const kernels::SampleRow> rows, std::span<kernels::SampleResult> results, void*) override {
+    for (std::size_t i = 0; i < rows.size(); ++i) results[i] = reference::sample(rows[i], vocabulary_);
+  }
+
+ private:
+  std::int64_t vocabulary_;
+};
+
+inline std::unique_ptr<kernels::Elementwise> HostBackend::make_elementwise(
+    const kernels::ElementwiseScheme& scheme) const {
+  return std::make_unique<HostElementwise>(*this, scheme);
+}
+inline std::unique_ptr<kernels::Attention> HostBackend::make_attention(const kernels::AttentionScheme& scheme,
+                                                                       const kernels::CacheFormat&) const {
+  return std::make_unique<HostAttention>(*this, scheme);
+}
+inline std::unique_ptr<kernels::SampleBatch> HostBackend::make_sample_batch(std::int64_t vocabulary,
+                                                                            std::int64_t) const {
+  return std::make_unique<HostSampleBatch>(vocabulary);
+}
+inline std::unique_ptr<kernels::PreparedLinear> HostBackend::prepare_own_linear(
+    const kernels::LinearScheme& scheme, const kernels::LayerName& layer, std::span<const WeightView> weights) const {
+  for (const WeightView& weight : weights) require_own(weight.data);
+  return std::make_unique<HostLinear>(scheme, layer.op, weights);
+}
+
+}  // namespace reprofuse::test

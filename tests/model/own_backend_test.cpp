@@ -1,0 +1,207 @@
+// A backend and a contract that no table of the library lists: both run whole models, so that adding one changes
+// nothing but its own files and a row.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "kernels/reference/linear.hpp"
+#include "model/generate.hpp"
+#include "model/host_backend.hpp"
+#include "ops/context_state.hpp"
+#include "ops/device.hpp"
+#include "study/probe/models.hpp"
+
+namespace reprofuse {
+namespace {
+
+using test::HostBackend;
+
+study::ModelCase case_named(std::string_view name) {
+  for (const study::ModelCase& spec : study::model_cases())
+    if (spec.name == name) return spec;
+  ADD_FAILURE() << "there is no case " << name;
+  return study::model_cases().front();
+}
+
+study::ModelCase small_case() {
+  study::ModelCase spec = study::model_cases().front();
+  spec.tokens = std::min<std::int64_t>(spec.tokens, 40);  // plain loops
+  return spec;
+}
+
+// y = x · Wᵀ + b by one chain of fused multiply-adds, from the last term to the first.
+void linear_descending(ConstMatrix x, const WeightView& weight, const float* bias, Matrix y) {
+  for (std::int64_t m = 0; m < y.rows; ++m)
+    for (std::int64_t n = 0; n < y.cols; ++n) {
+      float sum = 0.0F;
+      for (std::int64_t k = x.cols; k-- > 0;)
+        sum = std::fma(x.data[m * x.stride + k], reference::widened(weight, n, k), sum);
+      y.data[m * y.stride + n] = bias == nullptr ? sum : sum + bias[n];
+    }
+}
+
+class DescendingLinear final : public kernels::PreparedLinear {
+ public:
+  explicit DescendingLinear(std::span<const WeightView> weights) {
+    for (const WeightView& weight : weights) {
+      const auto* bytes = static_cast<const std::byte*>(weight.data);
+      copies_.emplace_back(bytes,
+                           bytes + static_cast<std::size_t>(weight.n * weight.stride) * dtype_bytes(weight.dtype));
+      views_.push_back(weight);
+      views_.back().data = copies_.back().data();
+    }
+  }
+  std::size_t workspace_bytes(std::int64_t) const override { return 0; }
+  std::string implementation() const override { return "descending"; }
+  std::optional<kernels::Place> run(const kernels::LinearCall& call) const override {
+    for (std::size_t i = 0; i < views_.size(); ++i)
+      linear_descending(call.x, views_[i], call.outputs[i].bias, call.outputs[i].y);
+    return std::nullopt;
+  }
+
+ private:
+  std::vector<std::vector<std::byte>> copies_;
+  std::vector<WeightView> views_;
+};
+
+// What a contract of one's own consists of: a scheme with its reference, kernels for a backend, and a row.
+constexpr kernels::OwnLinear kDescendingOnCpu[] = {
+    {"cpu",
+     [](const kernels::Backend&, const kernels::LayerName&, std::span<const WeightView> weights)
+         -> std::unique_ptr<kernels::PreparedLinear> { return std::make_unique<DescendingLinear>(weights); }}};
+constexpr kernels::LinearScheme kLinearDescending{
+    .name = "descending", .reference = linear_descending, .max_terms = 4096, .own = kDescendingOnCpu};
+constexpr Contract kDescending{.name = "descending",
+                               .summary = "one chain, from the last term to the first",
+                               .linear = &kLinearDescending,
+                               .attention = &reference::kAttentionFma1,
+                               .cache = &reference::kCacheBf16,
+                               .elementwise = &reference::kElementwiseFma1};
+
+Context host_context(const Contract& contract) {
+  return make_context(std::make_shared<HostBackend>(), contract);
+}
+
+Context cpu_context(const Contract& contract) {
+  return make_context(parse_device("cpu").backend->open({.ordinal = 0, .isa = std::nullopt, .threads = 2}), contract);
+}
+
+std::string digest(const Context& context, const study::ModelCase& spec, std::int64_t chunk) {
+  return study::logits_digest(*study::make_model(context, spec), spec, {.chunk = chunk, .page_size = 16});
+}
+
+TEST(OwnBackend, GivesTheCommittedLogitsOfEveryContract) {
+  for (const Contract& contract : contracts()) {
+    const study::ModelCase spec = case_named("llama-f32");
+    const auto golden = study::parse_model_golden({}, contract.name);
+    const auto result = study::probe_model(host_context(contract), spec, golden, {{.chunk = 512}});
+    EXPECT_TRUE(result.golden) << contract.name << ": " << result.digest;
+  }
+}
+
+TEST(OwnBackend, ReplaysDecodeStepsWithTheBitsOfOnePass) {
+  const auto backend = std::make_shared<HostBackend>();
+  const Context context = make_context(backend, contracts().front());
+  const study::ModelCase spec = small_case();
+  const std::string in_one_pass = digest(context, spec, 512);
+  EXPECT_EQ(backend->replays, 0);
+  EXPECT_EQ(digest(context, spec, 1), in_one_pass);
+  EXPECT_EQ(backend->replays, spec.tokens);
+  EXPECT_EQ(digest(cpu_context(contracts().front()), spec, 1), in_one_pass);
+}
+
+TEST(OwnBackend, AnswersLikeTheCpu) {
+  const study::ModelCase spec = small_case();
+  const auto answer = [&](const Context& context) {
+    const auto model = study::make_model(context, spec);
+    model::KvCache cache(context, model->config(), 8, 16);
+    model::Runner runner(*model, cache, {.rows = 16, .sequences = 1, .logit_rows = 1});
+    model::GenerateOptions options;
+    options.max_tokens = 8;
+    options.prefill_chunk = 16;
+    options.sampling.temperature = 0.8F;
+    options.sampling.repetition_penalty = 1.2F;
+    return model::generate(runner, cache, study::case_tokens(spec), options).tokens;
+  };
+  EXPECT_EQ(answer(host_context(contracts().front())), answer(cpu_context(contracts().front())));
+}
+
+TEST(OwnBackend, NamesTheOpWhoseResultIsNotFinite) {
+  const Context context = host_context(contracts().front());
+  const float weight[] = {1.0F, 2.0F}, x[] = {1.0F, INFINITY};
+  Buffer device_weight(context, sizeof(weight)), device_x(context, sizeof(x)), device_y(context, sizeof(float));
+  copy_to_device(context, device_weight.as<void>(), weight, sizeof(weight));
+  copy_to_device(context, device_x.as<void>(), x, sizeof(x));
+  const WeightView view{device_weight.as<float>(), DType::kF32, 1, 2, 2};
+  const LinearLayer layer(context, {&view, 1}, "tested");
+  const Workspace workspace(context, layer.workspace_bytes(1));
+  const LinearOutput output{{device_y.as<float>(), 1, 1, 1}, nullptr};
+  layer.run({device_x.as<float>(), 1, 2, 2}, {&output, 1}, workspace);
+  try {
+    check_workspace(context, workspace.data(), nullptr);
+    FAIL() << "nothing was found";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "linear 'tested' row 0 column 0: the result is not finite");
+  }
+  check_workspace(context, workspace.data(), nullptr);  // told once
+}
+
+TEST(OwnContract, HasTheSameBitsOnBothBackendsAndNoOthers) {
+  const study::ModelCase spec = small_case();
+  const std::string expected = digest(host_context(kDescending), spec, 512);
+  EXPECT_EQ(digest(cpu_context(kDescending), spec, 512), expected);
+  EXPECT_EQ(digest(cpu_context(kDescending), spec, 7), expected);
+  for (const Contract& contract : contracts()) EXPECT_NE(digest(cpu_context(contract), spec, 512), expected);
+}
+
+TEST(OwnContract, ItsLimitIsChecked) {
+  const std::vector<float> weight(4097);
+  const WeightView view{weight.data(), DType::kF32, 1, 4097, 4097};
+  try {
+    const LinearLayer layer(cpu_context(kDescending), {&view, 1}, "long");
+    FAIL() << "k = 4097 was taken";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "linear 'long': k = 4097 is more than the 4096 terms whose sum contract descending can hold");
+  }
+}
+
+TEST(OwnContract, ABackendWithoutKernelsForASchemeSaysSo) {
+  constexpr kernels::AttentionScheme kUnknown{.name = "unknown", .rotary = nullptr, .attention = nullptr};
+  Contract contract = kDescending;
+  contract.attention = &kUnknown;
+  try {
+    cpu_context(contract);
+    FAIL() << "attention 'unknown' was taken";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kUnsupported);
+    EXPECT_STREQ(error.what(), "the cpu backend has no kernels for attention by 'unknown'");
+  }
+}
+
+TEST(Devices, HaveNames) {
+  EXPECT_EQ(Context::open("cpu").device(), DeviceKind::kCpu);
+  EXPECT_EQ(parse_device("cuda").ordinal, 0);
+  EXPECT_EQ(parse_device("cuda:3").ordinal, 3);
+  EXPECT_EQ(parse_device("cuda:3").backend->name, "cuda");
+  for (const char* name : {"", "tpu", "cpu:0", "cuda:", "cuda:x", "cuda:-1", "cuda:1 ", "cuda:99999999999", "CUDA"})
+    try {
+      Context::open(name);
+      ADD_FAILURE() << name << " was opened";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kUnsupported);
+      EXPECT_EQ(error.what(), fmt::format("device '{}' does not exist; there are cpu, cuda, cuda:N", name));
+    }
+}
+
+TEST(Devices, ThatHaveNoThreadsTakeNone) {
+  try {
+    Context::open("cuda", kDefaultNumerics, std::nullopt, 2);
+    FAIL() << "threads of a GPU";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "device 'cuda' takes neither an instruction set nor threads");
+  }
+}
+
+}  // namespace
+}  // namespace reprofuse
