@@ -1,0 +1,15 @@
+"""What the sampler may be made of."""
+import dataclasses
+
+from gpu_code_rules import Contract, OPS_PTX, OPS_SASS
+
+# The sampler rounds likelihoods to integers, whose sums have no order, and turns a sum back into a float once.
+FMA1_SAMPLER = Contract(
+    name="fma-1 sampler",
+    kernels=r"_ZN9reprofuse4cuda4fma1\d+_GLOBAL__N_\w*11sample_rows",
+    ptx=dataclasses.replace(
+        OPS_PTX, allowed_float=OPS_PTX.allowed_float + r"|(?:cvt\.rzi\.s64\.f32|cvt\.rn\.f32\.u64)(?=\s)"),
+    sass=dataclasses.replace(OPS_SASS, allowed_float=OPS_SASS.allowed_float + r"|F2I\.S64\.TRUNC\b"),
+)
+
+CONTRACTS = (FMA1_SAMPLER,)
