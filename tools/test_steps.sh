@@ -25,11 +25,12 @@ declare -A ABOUT=(
   [s390x-models]="on request: whole models on s390x under qemu, which other steps compute on x86 by the same code"
   [riscv64]="on request: linear layers and an answer on RISC-V under qemu: scalar"
   [bare]="on request, as root: quickstart, run-tests and the package in a bare Debian 12 root; REPROFUSE_BARE_STEPS names some steps"
+  [mutants]="on request: small changes that break the program, and whether a test notices each; an hour and more"
   [gpu-audit]="every instruction of the CUDA kernels, for every architecture"
   [tidy]="clang-tidy"
 )
 STEPS=(format float-flags layers release gpu-audit asan tsan aarch64 s390x tidy)
-ON_REQUEST=(s390x-models riscv64 alone bare)
+ON_REQUEST=(s390x-models riscv64 alone bare mutants)
 
 record() { printf '%s\t%s\t%s\n' "$1" "$2" "${3-}" >>"$RESULTS"; }
 
@@ -244,6 +245,11 @@ step_bare() {
   check "bare run-tests" tools/bare.sh run "$BARE_ROOT" ./run-tests ${REPROFUSE_BARE_STEPS-}
   sed 's/\t/\tbare /' "$BARE_ROOT/reprofuse/build/logs/results.tsv" >>"$RESULTS"
   check "bare package" tools/bare.sh package "$BARE_ROOT" "$BARE_PACKAGE_ROOT"
+}
+
+step_mutants() {
+  check mutants python3 tools/mutants/mutants.py
+  grep 'mutants were killed' "$LOGS/mutants.log" || true
 }
 
 step_tidy() {

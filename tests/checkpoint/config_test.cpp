@@ -94,6 +94,15 @@ TEST(Config, YarnTakesTheDefaultsOfTransformers) {
   EXPECT_EQ(rotary.mscale, std::nullopt);
 }
 
+TEST(Config, OneOfYarnsTwoScalesAloneHasNoEffect) {
+  for (const char* alone : {R"("mscale": 0.7)", R"("mscale_all_dim": 0.8)", R"("mscale": 0.7, "mscale_all_dim": 0)"}) {
+    const std::string block = std::string(R"({"rope_scaling": {"type": "yarn", "factor": 4.0, )") + alone + "}}";
+    const RotaryConfig rotary = parse(kQwen25_7B, block.c_str()).rotary;
+    EXPECT_EQ(rotary.mscale, std::nullopt) << alone;
+    EXPECT_EQ(rotary.mscale_all_dim, std::nullopt) << alone;
+  }
+}
+
 TEST(Config, YarnTakesEveryKeyItKnows) {
   const RotaryConfig rotary = parse(kQwen25_7B, R"({"rope_scaling": {"rope_type": "yarn", "factor": 4.0,
                             "original_max_position_embeddings": 32768, "beta_fast": 16, "beta_slow": 2,
@@ -167,6 +176,18 @@ TEST(Config, ExpectedTensorsOfATinyModelAreTheseAndNoOthers) {
             "model.layers.0.mlp.down_proj.weight 90\n"
             "model.norm.weight 90\n"
             "lm_head.weight 311\n");
+}
+
+TEST(Config, EveryMatrixOfALayerMayHaveABias) {
+  ModelConfig config = study::small_config(Architecture::kLlama);
+  config.layers = 1;
+  config.qkv_bias = config.o_bias = config.mlp_bias = true;
+  std::string biases;
+  for (const ExpectedTensor& tensor : expected_tensors(config))
+    if (tensor.role == TensorRole::kBias) biases += tensor.name.substr(std::string("model.layers.0.").size()) + " ";
+  EXPECT_EQ(biases,
+            "self_attn.q_proj.bias self_attn.k_proj.bias self_attn.v_proj.bias self_attn.o_proj.bias "
+            "mlp.gate_proj.bias mlp.up_proj.bias mlp.down_proj.bias ");
 }
 
 TEST(Config, ParameterCountIsTheSumOverExpectedTensors) {

@@ -64,6 +64,38 @@ TEST(Digest, ChangesWithEveryConstantThatEntersTheArithmetic) {
     random.config.rotary.kind = RotaryKind::kLinear;
     random.config.rotary.factor = 2;
   });
+  const auto expect_new_rotary = [&](const std::function<void(RotaryConfig&)>& change) {
+    expect_new([&](auto& random) {
+      random.config.rotary.factor = 2;
+      random.config.rotary.original_max_positions = 64;
+      change(random.config.rotary);
+    });
+  };
+  expect_new_rotary([](auto& rotary) { rotary.kind = RotaryKind::kYarn; });
+  const std::function<void(RotaryConfig&)> yarn_changes[] = {
+      [](auto& rotary) { rotary.factor = 3; },
+      [](auto& rotary) { rotary.original_max_positions = 65; },
+      [](auto& rotary) { rotary.beta_fast = 16; },
+      [](auto& rotary) { rotary.beta_slow = 2; },
+      [](auto& rotary) { rotary.truncate = false; },
+      [](auto& rotary) { rotary.attention_factor = 1.5; },
+      [](auto& rotary) { rotary.mscale = 0.7, rotary.mscale_all_dim = 0.8; },
+      [](auto& rotary) { rotary.mscale = 0.7, rotary.mscale_all_dim = 0.9; }};
+  for (const auto& change : yarn_changes)
+    expect_new_rotary([&](RotaryConfig& rotary) {
+      rotary.kind = RotaryKind::kYarn;
+      change(rotary);
+    });
+  const auto llama3 = [](double low, double high) {
+    return [low, high](RotaryConfig& rotary) {
+      rotary.kind = RotaryKind::kLlama3;
+      rotary.low_freq_factor = low;
+      rotary.high_freq_factor = high;
+    };
+  };
+  expect_new_rotary(llama3(1, 4));
+  expect_new_rotary(llama3(2, 4));
+  expect_new_rotary(llama3(1, 5));
   expect_new([](auto& random) { random.config.heads = random.config.kv_heads = 3; });
   expect_new([](auto& random) { random.config.tied_embeddings = true; });
   expect_new([](auto& random) { random.config.mlp_bias = true; });

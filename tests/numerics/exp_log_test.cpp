@@ -110,5 +110,16 @@ TEST(Log, BitsAreTheCommittedOnes) {
   EXPECT_EQ(digest(results), "b1e3467a1e98c16c373cf17976b8d96bac6bf157d9fff120b869af59ebfdd5a3");
 }
 
+// Inputs whose result tells that a coefficient is one ulp off, down and up in turn: 6 of 59 million tell it of c10.
+TEST(Log, BitsThatTellEachCoefficientOneUlpOffAreTheCommittedOnes) {
+  std::vector<float> results;
+  for (const float x :
+       {0x1.022328p-1F, 0x1.02345ap-1F, 0x1.045816p-1F, 0x1.0c142cp-1F, 0x1.102b68p-1F, 0x1.152dbp-1F,    // c2, c3, c4
+        0x1.1d098p-1F, 0x1.1d9f92p-1F, 0x1.2b2d08p-1F, 0x1.25bd14p-1F, 0x1.31c29cp-1F, 0x1.322b0cp-1F,    // c5, c6, c7
+        0x1.46b3e2p-1F, 0x1.422fa8p-1F, 0x1.4df1a8p-1F, 0x1.47dd1ep-1F, 0x1.5b1a56p-1F, 0x1.4e75f4p-1F})  // c8, c9, c10
+    results.push_back(log_f32(x));
+  EXPECT_EQ(digest(results), "7c266b13ab4236beded08550bc9411d505369ac9fcba9a778a5c6c2f749892eb");
+}
+
 }  // namespace
 }  // namespace reprofuse

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cfloat>
 #include <cmath>
 
 namespace reprofuse {
@@ -51,6 +52,18 @@ TEST(Widen, FiniteBitsAgreeWithTheLibraryAtEveryExponent) {
         const auto value = std::bit_cast<float>(sign | exponent << 23 | fraction);
         ASSERT_EQ(is_finite_bits(value), std::isfinite(value));
       }
+}
+
+TEST(Widen, RoundingForACacheKeepsFiniteValuesFinite) {
+  constexpr float kLargest = 0x1.fep+127F;
+  for (const float sign : {1.0F, -1.0F}) {
+    for (const float value : {FLT_MAX, 0x1.ffp+127F, kLargest})
+      EXPECT_EQ(widen_bf16(round_bf16_finite(sign * value)), sign * kLargest) << value;
+    EXPECT_EQ(widen_bf16(round_bf16(sign * FLT_MAX)), sign * INFINITY);
+    EXPECT_EQ(widen_bf16(round_bf16_finite(sign * INFINITY)), sign * INFINITY);
+  }
+  for (const float value : {0x1.ffp-1F, 0x1.fefffep+126F, 0x1.01p+0F, 0x1.03p+0F, 0x1p-149F})
+    EXPECT_EQ(round_bf16_finite(value), round_bf16(value)) << value;
 }
 
 }  // namespace

@@ -1,4 +1,8 @@
 // The rotary embedding on the CPU: every instruction set gives the reference's bits, in queries and in pages.
+#include <algorithm>
+#include <cfloat>
+#include <cmath>
+
 #include "ops/model_ops_case.hpp"
 
 namespace reprofuse {
@@ -73,6 +77,30 @@ TEST(RotaryCpu, EveryIsaGivesTheReferenceBits) {
         SCOPED_TRACE("head_dim " + std::to_string(head_dim) + (norm ? " with norms" : ""));
         expect_reference_bits({.kv = {.head_dim = head_dim, .page_size = 16, .dtype = dtype}, .norm = norm}, 1);
       }
+}
+
+// An infinity that no row sees would still make NaNs of the zero that its key weighs.
+TEST(RotaryCpu, HugeKeysAndValuesStayFiniteInABf16Cache) {
+  const RotarySpec spec{.kv = {.head_dim = 64, .page_size = 16, .dtype = DType::kBF16}};
+  const auto make_huge = [&](RotaryCase& rows) {
+    rows.v.at(0, 0) = FLT_MAX;
+    rows.v.at(1, 3) = -FLT_MAX;
+    rows.k.at(0, 0) = FLT_MAX;  // at position 0, where it is turned by nothing
+    rows.cos.at(0, 0) = 1.0F;
+    rows.sin.at(0, 0) = 0.0F;
+  };
+  RotaryCase expected(spec, kChunks);
+  make_huge(expected);
+  reference::rotary(expected.call());
+  on_every_isa(1, [&](const kernels::CpuBackend& backend) {
+    RotaryCase mine(spec, kChunks);
+    make_huge(mine);
+    cpu::rotary(backend, mine.call());
+    ASSERT_TRUE(same_pages(mine, expected));
+    const std::vector<float> stored = mine.kv.stored();
+    EXPECT_EQ(std::count_if(stored.begin(), stored.end(), [](float x) { return std::abs(x) == 0x1.fep+127F; }), 3);
+    EXPECT_EQ(std::count_if(stored.begin(), stored.end(), [](float x) { return std::isinf(x); }), 0);
+  });
 }
 
 TEST(RotaryCpu, BitsDoNotDependOnThreadsPagesAndPadding) {

@@ -95,6 +95,25 @@ TEST_F(ServerFraming, ChunksAreTakenByTheLetterAndEndTheConnection) {
     expect_only_answer(chunked + size + "\r\n" + kBody + "\r\n0\r\n\r\n", "413");
 }
 
+TEST_F(ServerFraming, ABodyMayHaveAllTheBytesThatAreAllowed) {
+  TestServer small([](ServerOptions& options) { options.limits.body_bytes = 100; });
+  small->serve_model(load_model());
+  const auto answer_to = [&](std::size_t bytes, bool in_chunks) {
+    const std::string body = kBody + std::string(bytes - kBody.size(), ' ');
+    RawClient client(small.port());
+    if (in_chunks)
+      client.send(header("/tokenize", "Transfer-Encoding: chunked\r\n") + (bytes == 100 ? "64" : "65") + "\r\n" + body +
+                  "\r\n0\r\n\r\n");
+    else
+      client.send(header("/tokenize", "Content-Length: " + std::to_string(bytes) + "\r\n") + body);
+    return client.read("\r\n").substr(0, 12);
+  };
+  for (const bool in_chunks : {false, true}) {
+    EXPECT_EQ(answer_to(100, in_chunks), "HTTP/1.1 200") << in_chunks;
+    EXPECT_EQ(answer_to(101, in_chunks), "HTTP/1.1 413") << in_chunks;
+  }
+}
+
 TEST(HttpGrammar, IsTheSameHoweverTheBytesCome) {
   const auto one_by_one = [](auto grammar, const std::string& bytes) {
     for (const char byte : bytes)

@@ -49,6 +49,7 @@ TEST(TokenizerUnicode, MeasuresWhiteSpaceAtBothEnds) {
   EXPECT_EQ(trailing_white_space(" x\u2028\n"), 4U);
   EXPECT_EQ(leading_white_space("\u180e "), 0U);
   EXPECT_EQ(trailing_white_space(" \ufeff"), 0U);
+  EXPECT_EQ(leading_white_space("\u2000\u200a\u200b"), 6U);
   EXPECT_EQ(leading_white_space("\t\t"), 2U);
   EXPECT_EQ(trailing_white_space("\t\t"), 2U);
   EXPECT_EQ(leading_white_space(""), 0U);

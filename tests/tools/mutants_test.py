@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+"""tools/mutants/mutants.py in a project of two lines: a mutant that a test notices is killed, a changed comment survives, and
+a list that does not fit the sources any more is refused before anything is built."""
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TOOL = pathlib.Path(__file__).resolve().parent.parent.parent / "tools" / "mutants" / "mutants.py"
+FILES = {
+    "CMakeLists.txt": """cmake_minimum_required(VERSION 3.25)
+project(Sums CXX)
+add_subdirectory(tests)
+""",
+    "tests/CMakeLists.txt": """add_executable(sums_test sums_test.cpp ../src/sums.cpp)
+set_target_properties(sums_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+""",
+    "src/sums.cpp": """// Adds.
+int sum(int a, int b) { return a + b; }
+int difference(int a, int b) { return a - b; }
+""",
+    # What a binary of GoogleTest takes and prints, without compiling GoogleTest.
+    "tests/sums_test.cpp": """#include <cstdio>
+#include <cstring>
+int sum(int, int);
+int difference(int, int);
+#define TEST(suite, name) bool suite##name()
+TEST(Sums, Add) { return sum(2, 3) == 5; }
+TEST(Sums, Subtract) { return difference(2, 3) == -1; }
+bool run(const char* filter, const char* name, bool (*test)()) {
+  if (std::strcmp(filter, "--gtest_filter=*") != 0 && std::strstr(filter, name) == nullptr) return true;
+  const bool passed = test();
+  std::printf("%s %s\\n", passed ? "[       OK ]" : "[  FAILED  ]", name);
+  return passed;
+}
+int main(int, char** arguments) {
+  const bool added = run(arguments[1], "Sums.Add", SumsAdd);
+  return run(arguments[1], "Sums.Subtract", SumsSubtract) && added ? 0 : 1;
+}
+""",
+}
+KILLED = {"id": "killed", "find": "a + b", "replace": "a * b"}
+SURVIVOR = {"id": "survivor", "find": "// Adds.", "replace": "// Sums."}
+NOT_CXX = {"id": "not-cxx", "find": "return a + b", "replace": "return a +"}
+ENDLESS = {"id": "endless", "find": "return a + b;", "replace": "for (volatile int i = 0;; i = a + b) {}"}
+BY_ANOTHER_TEST = {"id": "by-another-test", "find": "a - b", "replace": "b - a"}
+
+
+def entry(mutant: dict[str, str]) -> str:
+    fields = {"file": "src/sums.cpp", "claim": "sums are right", "test": "sums_test", "filter": "Sums.Add", **mutant}
+    return "[[mutant]]\n" + "".join(f"{key} = '{value}'\n" for key, value in fields.items())
+
+
+class Mutants(unittest.TestCase):
+    def setUp(self) -> None:
+        # pylint: disable-next=consider-using-with
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name)
+        for name, text in FILES.items():
+            (self.root / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.root / name).write_text(text)
+
+    def run_tool(self, *mutants: dict[str, str], options: tuple[str, ...] = ()) -> tuple[int, str]:
+        (self.root / "lists").mkdir(exist_ok=True)
+        (self.root / "lists" / "all.toml").write_text("\n".join(entry(mutant) for mutant in mutants))
+        command = [sys.executable, TOOL, "--root", self.root, "--lists", self.root / "lists", *options]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout + done.stderr
+
+    def test_the_table_says_what_became_of_each(self) -> None:
+        status, text = self.run_tool(KILLED, SURVIVOR, NOT_CXX, BY_ANOTHER_TEST)
+        self.assertEqual(status, 1, text)
+        self.assertRegex(text, r"killed +killed by Sums.Add")
+        self.assertRegex(text, r"survivor +SURVIVED")
+        self.assertRegex(text, r"not-cxx +did not compile")
+        self.assertRegex(text, r"by-another-test +killed by Sums.Subtract")
+        self.assertIn("2 of 4 mutants were killed (50.0 %)", text)
+        self.assertEqual((self.root / "src/sums.cpp").read_text(), FILES["src/sums.cpp"], "the checkout is only read")
+        status, text = self.run_tool(KILLED, {**SURVIVOR, "equivalent": "a comment"}, options=("kill*", "surv*"))
+        self.assertEqual(status, 0, text)
+        self.assertIn("1 of 1 mutants were killed (100.0 %), and 1 are called equivalent", text)
+
+    def test_a_test_that_does_not_end_is_ended_and_has_noticed(self) -> None:
+        status, text = self.run_tool(ENDLESS, options=("--patience", "1"))
+        self.assertEqual(status, 0, text)
+        self.assertRegex(text, r"endless +killed by the end of the process, or of its time")
+
+    def test_an_equivalent_that_is_killed_is_none(self) -> None:
+        status, text = self.run_tool({**KILLED, "equivalent": "who knows"})
+        self.assertEqual(status, 1, text)
+        self.assertIn("killed by Sums.Add, though it is called equivalent", text)
+
+    def test_without_mutants_the_tests_must_pass(self) -> None:
+        path = self.root / "src/sums.cpp"
+        path.write_text(path.read_text().replace("a - b", "b - a"))
+        status, text = self.run_tool(KILLED)
+        self.assertEqual(status, 2, text)
+        self.assertIn("sums_test fails without any mutant: Sums.Subtract", text)
+
+    def test_a_list_that_does_not_fit_is_refused(self) -> None:
+        (self.root / "src/moved.cpp").write_text("int twice(int a) { return a + a; }\n")
+        cases = {"has the text 0 times, not once": {**KILLED, "find": "a / b"},
+                 "has the text 2 times, not once": {**KILLED, "find": "int a"},
+                 "it stands in src/moved.cpp": {**KILLED, "find": "a + a"},
+                 "src/gone.cpp is not there": {**KILLED, "file": "src/gone.cpp"},
+                 "it changes nothing": {**KILLED, "replace": KILLED["find"]},
+                 "no test binary is called": {**KILLED, "test": "other_test"},
+                 "no test is called Sums.Divide": {**KILLED, "filter": "Sums.Divide"},
+                 "unexpected keyword argument 'why'": {**KILLED, "why": "?"}}
+        for expected, mutant in cases.items():
+            with self.subTest(expected):
+                status, text = self.run_tool(mutant, options=("--check",))
+                self.assertEqual(status, 2, text)
+                self.assertIn(expected, text)
+        self.assertEqual(self.run_tool(KILLED, KILLED, options=("--check",))[0], 2)
+        self.assertEqual(self.run_tool(KILLED, SURVIVOR, options=("--check",)), (0, "2 mutants fit the sources\n"))
+
+
+if __name__ == "__main__":
+    unittest.main()
