@@ -95,14 +95,17 @@ Evaluator::Flow Evaluator::execute(const For& statement) {
   const Value items = Value::sequence(items_of(statement));
   const auto loop = std::make_shared<Loop>();
   loop->items = items.shared_sequence();
+  bool has_whole_round = false;  // an `else` also follows rounds that were all cut short, as in Jinja2
   for (; loop->index < loop->items->items.size(); ++loop->index) {
     runtime_.budget.spend_steps(1);
     const Scope scope(*this);
     scopes_.back().emplace("loop", std::shared_ptr<const Loop>(loop));
     assign(statement.targets, statement.unpacks, loop->items->items[loop->index]);
-    if (run(statement.body) == Flow::kBreak) break;
+    const Flow flow = run(statement.body);
+    if (flow == Flow::kBreak) break;
+    has_whole_round = has_whole_round || flow == Flow::kNext;
   }
-  if (!loop->items->items.empty()) return Flow::kNext;
+  if (has_whole_round) return Flow::kNext;
   const Scope scope(*this);
   return run(statement.otherwise);  // a `break` in here belongs to a loop around this one
 }
