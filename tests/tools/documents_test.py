@@ -3,6 +3,7 @@
 that the tool knows, and the output of quickstart in the README is what golden/answers.json says.
 
 Usage: documents_test.py TOOL"""
+import fnmatch
 import json
 import pathlib
 import re
@@ -18,6 +19,7 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 FOLDERS = "apps|bench|cmake|docs|examples|fuzz|golden|include|models|src|tests|tools|web"
 PATH = re.compile(rf"(?<![\w./-])(?:{FOLDERS})/[\w.+/{{}}*,-]*")
+TO_ADD = re.compile(r"<!-- paths to add: (.*?) -->")
 COMMAND = re.compile(r"^(?:build/bin/)?reprofuse ((?:.*\\\n)*.*)$", re.MULTILINE)
 INLINE_COMMAND = re.compile(r"(?<!`)`(?:build/bin/)?reprofuse ([^`]*)`(?!`)")
 OPTIONAL_COMMANDS = {"serve"}  # a build without the server does not have it
@@ -58,9 +60,15 @@ def alternatives(path: str) -> list[str]:
 
 
 def missing_paths(document: pathlib.Path, root: pathlib.Path) -> list[str]:
-    """Paths from the top of the repository that name nothing. A path may have wildcards, or leave out the suffix."""
-    mentioned = [one for path in PATH.findall(document.read_text()) for one in alternatives(path.rstrip(".,-"))]
-    return [path for path in mentioned if not any(root.glob(path.rstrip("/"))) and not any(root.glob(path + ".*"))]
+    """Paths from the top of the repository that name nothing. A path may have wildcards, leave out the suffix, or have a
+    word in capitals that stands for any name. A document may list paths that a reader is to add."""
+    text = document.read_text()
+    mentioned = [one for path in PATH.findall(text) for one in alternatives(path.rstrip(".,-"))]
+    missing = [path for path in mentioned if not re.search(r"/[A-Z]{3,}\b", path.removesuffix("README.md"))
+               and not any(root.glob(path.rstrip("/"))) and not any(root.glob(path + ".*"))]
+    to_add = [pattern for listed in TO_ADD.findall(text) for pattern in listed.split(", ")]
+    unused = [pattern for pattern in to_add if not fnmatch.filter(missing, pattern)]
+    return [path for path in missing if not any(fnmatch.fnmatch(path, pattern) for pattern in to_add)] + unused
 
 
 class Tool:
@@ -147,6 +155,10 @@ class BrokenDocuments(unittest.TestCase):
     def test_paths(self) -> None:
         self.document.write_text("src/one.cpp, src/one, src/{one,two}.cpp, src/*.cpp, src/*.cu; `src/gone/` or a/src/x.\n")
         self.assertEqual(missing_paths(self.document, self.root), ["src/two.cpp", "src/*.cu", "src/gone/"])
+
+    def test_paths_to_add(self) -> None:
+        self.document.write_text("src/new/x.cpp, src/old.cpp and src/NAME.cpp <!-- paths to add: src/new/*, src/one* -->\n")
+        self.assertEqual(missing_paths(self.document, self.root), ["src/old.cpp", "src/one*"])
 
     def test_commands(self) -> None:
         self.document.write_text("```\nbuild/bin/reprofuse generate --prompt x --gone  # --not-an-option\n"
