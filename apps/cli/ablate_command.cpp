@@ -1,5 +1,3 @@
-#include "cli/ablate_command.hpp"
-
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -7,12 +5,12 @@
 #include <vector>
 
 #include "base/check.hpp"
+#include "cli/commands.hpp"
 #include "cli/device_options.hpp"
 #include "cli/openblas_kernels.hpp"
 #include "cli/option_values.hpp"
 #include "cli/output_file.hpp"
 #include "cli/terminal.hpp"
-#include "cli/version.hpp"
 #include "study/ablation/ablate.hpp"
 
 namespace reprofuse::cli {

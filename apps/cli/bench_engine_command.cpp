@@ -1,5 +1,3 @@
-#include "cli/bench_engine_command.hpp"
-
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -10,12 +8,12 @@
 #include <vector>
 
 #include "base/check.hpp"
+#include "cli/bench_load.hpp"
 #include "cli/bench_options.hpp"
-#include "cli/bench_weather.hpp"
+#include "cli/commands.hpp"
 #include "cli/option_values.hpp"
 #include "cli/output_file.hpp"
 #include "cli/terminal.hpp"
-#include "cli/version.hpp"
 #include "engine/model_files.hpp"
 #include "ops/contract.hpp"
 #include "study/bench/engine.hpp"
@@ -170,7 +168,7 @@ void run_bench_engine(const BenchEngineArguments& arguments) {
   const Terminal terminal;
   Rows rows;
   print_header(arguments, subject_of(arguments), device);
-  const Weather weather(computes_on_threads(arguments.device.device));
+  const OtherLoadWarning other_load(computes_on_threads(arguments.device.device));
   for (const Context& context : contexts) {
     const auto print_progress = [&](std::string_view doing) {
       terminal.progress(fmt::format("{}: {} ...", context.numerics(), doing));
@@ -183,7 +181,7 @@ void run_bench_engine(const BenchEngineArguments& arguments) {
     study::bench_engine(context, source, arguments.options, {.on_row = take_row, .on_progress = print_progress});
   }
   print_ratios(rows, arguments);
-  weather.warn();
+  other_load.print();
   write_json(json, arguments, device, rows);
 }
 
@@ -192,7 +190,7 @@ void run_bench_engine(const BenchEngineArguments& arguments) {
 void add_bench_engine_command(CLI::App& bench) {
   auto arguments = std::make_shared<BenchEngineArguments>();
   study::EngineBenchOptions& options = arguments->options;
-  constexpr std::int64_t kMostTokens = 100000;
+  constexpr std::int64_t kMaxTokens = 100000;
   CLI::App* command = bench.add_subcommand("engine", "The serving engine with many requests at once, end to end");
   CLI::Option* shape = command->add_option("--shape", arguments->shape, "Random weights of a published shape")
                            ->check(one_of(study::published_shapes()))
@@ -201,10 +199,10 @@ void add_bench_engine_command(CLI::App& bench) {
   command->add_option("--model", arguments->model, "Folder of a model instead")->type_name("DIR")->excludes(shape);
   add_number_list(*command, "--batch", options.batches, 4096, "Requests that come at once");
   command->add_option("--prompt", options.prompt, "Tokens of each prompt: random, and different from the others'")
-      ->check(whole_number<std::int64_t>(1, kMostTokens))
+      ->check(whole_number<std::int64_t>(1, kMaxTokens))
       ->capture_default_str();
   command->add_option("--tokens", options.tokens, "Tokens of each answer: the likeliest, whatever they are")
-      ->check(whole_number<std::int64_t>(1, kMostTokens))
+      ->check(whole_number<std::int64_t>(1, kMaxTokens))
       ->capture_default_str();
   command->add_option("--max-rows", options.max_rows, "Tokens in one pass; longer prompts take several")
       ->check(whole_number<std::int64_t>(1, 65536))

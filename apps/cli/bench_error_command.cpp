@@ -1,5 +1,3 @@
-#include "cli/bench_error_command.hpp"
-
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -11,9 +9,9 @@
 
 #include "base/thread_pool.hpp"
 #include "cli/bench_options.hpp"
+#include "cli/commands.hpp"
 #include "cli/output_file.hpp"
 #include "cli/terminal.hpp"
-#include "cli/version.hpp"
 #include "engine/model_files.hpp"
 #include "ops/contract.hpp"
 #include "reprofuse/error.hpp"

@@ -1,5 +1,3 @@
-#include "cli/bench_linear_command.hpp"
-
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -9,13 +7,13 @@
 #include <vector>
 
 #include "base/check.hpp"
+#include "cli/bench_load.hpp"
 #include "cli/bench_options.hpp"
-#include "cli/bench_weather.hpp"
+#include "cli/commands.hpp"
 #include "cli/option_values.hpp"
 #include "cli/output_file.hpp"
 #include "cli/terminal.hpp"
 #include "cli/usage.hpp"
-#include "cli/version.hpp"
 #include "ops/contract.hpp"
 #include "ops/device.hpp"
 #include "study/bench/linear.hpp"
@@ -220,7 +218,7 @@ void run_bench_linear(const BenchArguments& arguments) {
   std::vector<study::BenchRow> all_rows;
   std::string device;
   nlohmann::ordered_json runs = nlohmann::ordered_json::array();
-  const Weather weather(computes_on_threads(arguments.device));
+  const OtherLoadWarning other_load(computes_on_threads(arguments.device));
   for (const std::string& numerics : selection.subjects) {
     const auto timer = make_timer(arguments, numerics, selection.baselines);
     if (!runs.empty()) fmt::print("\n");
@@ -241,7 +239,7 @@ void run_bench_linear(const BenchArguments& arguments) {
     for (const study::ForwardSum& sum : forwards) run["forwards"].push_back(to_json(sum, timer->baselines()));
     runs.push_back(std::move(run));
   }
-  weather.warn();
+  other_load.print();
   json_file.write(nlohmann::ordered_json({{"version", kVersion}, {"runs", runs}}).dump(2) + "\n");
   if (plot_file.is_wanted()) plot_file.write(study::to_svg(study::plot_linear(all_rows, device)));
 }

@@ -1,5 +1,3 @@
-#include "cli/bench_model_command.hpp"
-
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -7,12 +5,12 @@
 #include <vector>
 
 #include "base/check.hpp"
+#include "cli/bench_load.hpp"
 #include "cli/bench_options.hpp"
-#include "cli/bench_weather.hpp"
+#include "cli/commands.hpp"
 #include "cli/option_values.hpp"
 #include "cli/output_file.hpp"
 #include "cli/terminal.hpp"
-#include "cli/version.hpp"
 #include "study/bench/model.hpp"
 
 namespace reprofuse::cli {
@@ -61,7 +59,7 @@ void run_bench_model(const BenchModelArguments& arguments) {
              contexts.front().description(), bandwidth / 1e9);
   fmt::print("{:<12} {:>5} {:>8} {:>9} {:>9} {:>9} {:>7} {:>9}\n", "numerics", "batch", "context", "step ms", "p90",
              "tokens/s", "of read", "prefill/s");
-  const Weather weather(computes_on_threads(arguments.device.device));
+  const OtherLoadWarning other_load(computes_on_threads(arguments.device.device));
   for (const Context& context : contexts) {
     terminal.progress(fmt::format("{}: making {} ...", context.numerics(), arguments.shape));
     study::bench_model(context, options, [&](const study::ModelBenchRow& row) {
@@ -72,7 +70,7 @@ void run_bench_model(const BenchModelArguments& arguments) {
     });
     terminal.clear_progress();
   }
-  weather.warn();
+  other_load.print();
   const nlohmann::ordered_json root = {
       {"version", kVersion}, {"shape", arguments.shape}, {"read", bandwidth}, {"rows", rows}};
   json.write(root.dump(2) + "\n");

@@ -27,10 +27,10 @@ std::vector<std::string> split_list(const std::string& option, const std::string
 
 }  // namespace
 
-void add_number_list(CLI::App& command, const std::string& option, std::vector<std::int64_t>& numbers,
-                     std::int64_t most, const std::string& about) {
-  const auto read = [option, most, &numbers](const std::string& text) {
-    const CLI::Validator is_in_range = whole_number<std::int64_t>(1, most);
+void add_number_list(CLI::App& command, const std::string& option, std::vector<std::int64_t>& numbers, std::int64_t max,
+                     const std::string& about) {
+  const auto read = [option, max, &numbers](const std::string& text) {
+    const CLI::Validator is_in_range = whole_number<std::int64_t>(1, max);
     numbers.clear();
     for (std::string& value : split_list(option, text)) {
       if (const std::string wrong = is_in_range(value); !wrong.empty()) throw CLI::ValidationError(option, wrong);

@@ -12,8 +12,8 @@
 namespace reprofuse::cli {
 
 // Comma-separated values, none of them empty or given twice. The list holds the default before and the values after.
-void add_number_list(CLI::App& command, const std::string& option, std::vector<std::int64_t>& numbers,
-                     std::int64_t most, const std::string& about);
+void add_number_list(CLI::App& command, const std::string& option, std::vector<std::int64_t>& numbers, std::int64_t max,
+                     const std::string& about);
 // Replaces a --numerics that takes one name. An empty list is what `otherwise` says in the help.
 void add_numerics_list(CLI::App& command, std::vector<std::string>& numerics, const std::string& about,
                        const std::string& otherwise = "");

@@ -1,5 +1,3 @@
-#include "cli/generate_command.hpp"
-
 #include <algorithm>
 #include <cfloat>
 #include <cstdio>
@@ -11,19 +9,20 @@
 #include <vector>
 
 #include "base/check.hpp"
+#include "cli/commands.hpp"
 #include "cli/device_options.hpp"
 #include "cli/generate_output.hpp"
 #include "cli/option_values.hpp"
 #include "cli/terminal.hpp"
 #include "cli/usage.hpp"
+#include "engine/engine.hpp"
 #include "engine/model_files.hpp"
-#include "model/generate.hpp"
 #include "model/model.hpp"
 
 namespace reprofuse::cli {
 namespace {
 
-constexpr std::int64_t kMostTokens = std::int64_t{1} << 20;
+constexpr std::int64_t kMaxTokens = std::int64_t{1} << 20;
 
 struct GenerateArguments {
   std::optional<std::string> model;  // none: the one that comes with ReproFuse
@@ -38,6 +37,7 @@ struct GenerateArguments {
   std::optional<int> top_k;
   std::uint64_t seed = 0;
   std::int64_t prefill_chunk = 512;
+  std::vector<std::string> stop_strings;
   bool ignore_stop = false;
   bool digest = false;
   bool json = false;
@@ -50,6 +50,7 @@ void check_arguments(const GenerateArguments& arguments) {
   check_usage(!arguments.chat || arguments.prompt, "--chat goes with --prompt");
   check_usage(!arguments.system || arguments.chat, "--system goes with --chat");
   check_usage(!arguments.date || arguments.chat, "--date goes with --chat");
+  for (const std::string& stop : arguments.stop_strings) check_usage(!stop.empty(), "--stop: '' is in every text");
 }
 
 // What the folder's generation_config.json asks for, but for what the command line says.
@@ -84,14 +85,18 @@ std::vector<std::int32_t> prompt_of(const GenerateArguments& arguments, const en
   return text.encode_chat(messages, date);
 }
 
-model::GenerateOptions options_of(const GenerateArguments& arguments, const engine::ModelFiles& files) {
+engine::Request request_of(const GenerateArguments& arguments, const engine::ModelFiles& files,
+                           const text::DateTime& date) {
   constexpr std::int64_t kDefaultTokens = 256;
   const auto suggested = files.checkpoint().generation_config().max_new_tokens;
-  return {.max_tokens = arguments.max_tokens.value_or(suggested.value_or(kDefaultTokens)),
-          .prefill_chunk = arguments.prefill_chunk,
-          .sampling = sampling_of(arguments, files),
-          .digest = arguments.digest,
-          .stop_tokens = arguments.ignore_stop ? std::vector<std::int32_t>{} : files.stop_tokens()};
+  engine::Request request;
+  request.sampling = sampling_of(arguments, files);
+  request.prompt = prompt_of(arguments, files.text(), date);
+  request.max_tokens = arguments.max_tokens.value_or(suggested.value_or(kDefaultTokens));
+  if (!arguments.ignore_stop) request.stop_tokens = files.stop_tokens();
+  request.stop_strings = arguments.stop_strings;
+  request.digest = arguments.digest;
+  return request;
 }
 
 model::Model load(const Context& context, const engine::ModelFiles& files, std::int64_t max_positions) {
@@ -103,36 +108,64 @@ model::Model load(const Context& context, const engine::ModelFiles& files, std::
   return model;
 }
 
+// An answer ends at the latest where the context does.
+void limit_to_context(engine::Request& request, std::int64_t context) {
+  const std::int64_t room = context - static_cast<std::int64_t>(request.prompt.size());
+  require(room >= 1, "a prompt of {} tokens leaves no room in a context of {}", request.prompt.size(), context);
+  request.max_tokens = std::min(request.max_tokens, room);
+}
+
+// For one request alone: memory for its own text, and nothing kept for others.
+engine::EngineOptions engine_options(const engine::Request& request, std::int64_t prefill_chunk) {
+  const auto prompt = static_cast<std::int64_t>(request.prompt.size());
+  engine::EngineOptions options;
+  options.kv_pages = (prompt + request.max_tokens + options.page_size - 1) / options.page_size;
+  options.max_batch = 1;
+  options.max_rows = std::clamp<std::int64_t>(prompt, 1, prefill_chunk);
+  options.max_prompt_logit_rows = 1;
+  options.prefix_cache = false;
+  return options;
+}
+
+Answer generate(engine::Engine& engine, const engine::Request& request, bool has_text, bool to_stdout) {
+  constexpr engine::RequestId kId = 0;
+  engine.add(kId, request);
+  Answer answer(has_text);
+  AnswerWriter writer(has_text);
+  while (!engine.idle())
+    for (const engine::RequestUpdate& entry : engine.step()) {
+      answer.add(entry.update);
+      if (to_stdout && !writer.write(entry.update)) engine.cancel(kId);
+    }
+  if (to_stdout) writer.finish();
+  return answer;
+}
+
 void run_generate_command(const GenerateArguments& arguments) {
   check_arguments(arguments);
   const text::DateTime date =
       reading_option("--date", [&] { return arguments.date ? text::parse_date(*arguments.date) : text::DateTime{}; });
   const engine::ModelFiles files(arguments.model ? *arguments.model : engine::embedded_model_folder());
-  const model::GenerateOptions options = options_of(arguments, files);
-  const std::vector<std::int32_t> prompt = prompt_of(arguments, files.text(), date);
+  const engine::TextFormat& text = files.text();
+  engine::Request request = request_of(arguments, files, date);
   const Context context = make_context(arguments.device);
   const model::Model model = load(context, files, arguments.context);
+  limit_to_context(request, model.max_positions());
+  engine::Engine engine(model, engine_options(request, arguments.prefill_chunk),
+                        text.has_tokenizer() ? std::optional(text.tokenizer()) : std::nullopt);
+  engine.check(request);
 
-  const auto longest = std::min(model.max_positions(), static_cast<std::int64_t>(prompt.size()) + options.max_tokens);
-  model::KvCache cache(context, model.config(), (longest + model::kDefaultPageSize - 1) / model::kDefaultPageSize);
-  const auto rows = std::min<std::int64_t>(options.prefill_chunk, std::max<std::size_t>(1, prompt.size()));
-  model::Runner runner(model, cache, {.rows = rows, .sequences = 1, .logit_rows = 1});
-
-  const GenerateOutput output{
-      .context = context,
-      .files = files,
-      .options = options,
-      .prompt = prompt,
-      .date = arguments.chat && files.text().template_uses_date() ? std::optional(date) : std::nullopt};
+  const GenerateOutput output{.context = context,
+                              .files = files,
+                              .request = request,
+                              .date = arguments.chat && text.template_uses_date() ? std::optional(date) : std::nullopt};
   if (!arguments.json) output.print_notes();
-  AnswerWriter answer(files.text(), !arguments.json);
-  const model::GenerateResult result =
-      model::generate(runner, cache, prompt, options, [&](std::int32_t token) { return answer.push(token); });
-  answer.finish();
+  const Answer answer = generate(engine, request, text.has_tokenizer(), !arguments.json);
+  if (answer.end().finish_reason == engine::FinishReason::kError) fail(ErrorCode::kNonFinite, "{}", answer.end().error);
   if (arguments.json)
-    output.print_json(answer.text(), result);
+    output.print_json(answer);
   else
-    output.print_end(result);
+    output.print_end(answer);
 }
 
 void add_sampling_options(CLI::App& command, GenerateArguments& arguments) {
@@ -177,15 +210,18 @@ void add_generate_command(CLI::App& app) {
                    fmt::format("What a chat template sees as today (default: {})", text::to_string(text::DateTime{})))
       ->type_name("DATE");
   command->add_option("--max-tokens", arguments->max_tokens, "The longest answer (default: the model's, or 256)")
-      ->check(whole_number<std::int64_t>(1, kMostTokens))
+      ->check(whole_number<std::int64_t>(1, kMaxTokens))
       ->type_name("N");
   command->add_option("--context", arguments->context, "The longest text (default: as the model declares)")
-      ->check(whole_number<std::int64_t>(1, kMostTokens))
+      ->check(whole_number<std::int64_t>(1, kMaxTokens))
       ->type_name("N");
   add_sampling_options(*command, *arguments);
+  command->add_option("--stop", arguments->stop_strings, "Text that ends the answer; may be given again")
+      ->allow_extra_args(false)
+      ->type_name("TEXT");
   command->add_flag("--ignore-stop", arguments->ignore_stop, "Go on after a token that ends an answer");
   command->add_option("--prefill-chunk", arguments->prefill_chunk, "Tokens of the prompt per pass; moves no bit")
-      ->check(whole_number<std::int64_t>(1, kMostTokens))
+      ->check(whole_number<std::int64_t>(1, kMaxTokens))
       ->type_name("N")
       ->capture_default_str();
   add_device_options(*command, arguments->device);

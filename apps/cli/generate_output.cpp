@@ -41,77 +41,95 @@ std::string counted(std::size_t count, std::string_view what) {
 
 }  // namespace
 
-AnswerWriter::AnswerWriter(const engine::TextFormat& format, bool to_stdout) : to_stdout_(to_stdout) {
-  if (!format.has_tokenizer()) return;
-  detokenizer_.emplace(format.tokenizer());
-  text_.emplace();
+Answer::Answer(bool has_text) {
+  if (has_text) text_.emplace();
+  end_.finish_reason = engine::FinishReason::kCancelled;
 }
 
-bool AnswerWriter::push(std::int32_t token) {
-  if (detokenizer_) {
-    const std::string piece = detokenizer_->push(token);
-    *text_ += piece;
-    write(piece);
-  } else {
-    write(fmt::format("{}{}", first_ ? "" : " ", token));
+void Answer::add(const engine::Update& update) {
+  for (const engine::AnswerToken& token : update.tokens) {
+    tokens_.push_back(token.id);
+    if (text_) *text_ += token.text;
+    end_.digest = token.digest;
   }
-  first_ = false;
+  if (update.end) {
+    end_ = *update.end;
+    if (text_) *text_ += end_.text;
+  }
+  last_update_ = update.at;
+  if (!first_update_) first_update_ = update.at;
+}
+
+std::int64_t Answer::steps() const {
+  return static_cast<std::int64_t>(tokens_.size()) + (end_.stop_token ? 1 : 0);
+}
+
+double Answer::prefill_seconds() const {
+  return std::chrono::duration<double>(first_update_.value_or(start_) - start_).count();
+}
+
+double Answer::decode_seconds() const {
+  return first_update_ ? std::chrono::duration<double>(last_update_ - *first_update_).count() : 0.0;
+}
+
+bool AnswerWriter::write(const engine::Update& update) {
+  for (const engine::AnswerToken& token : update.tokens) {
+    if (has_text_)
+      fmt::print("{}", token.text);
+    else
+      fmt::print("{}{}", is_first_ ? "" : " ", token.id);
+    is_first_ = false;
+  }
+  if (has_text_ && update.end) fmt::print("{}", update.end->text);
+  std::fflush(stdout);
   return std::ferror(stdout) == 0;
 }
 
-void AnswerWriter::finish() {
-  if (detokenizer_) {
-    const std::string rest = detokenizer_->flush();
-    *text_ += rest;
-    write(rest);
-  }
-  write("\n");
-}
-
-void AnswerWriter::write(const std::string& piece) const {
-  if (!to_stdout_ || piece.empty()) return;
-  fmt::print("{}", piece);
+void AnswerWriter::finish() const {
+  fmt::print("\n");
   std::fflush(stdout);
 }
 
 void GenerateOutput::print_notes() const {
   if (date) fmt::print(stderr, "the chat template sees the date {}\n", text::to_string(*date));
-  if (options.stop_tokens.empty()) fmt::print(stderr, "no token ends the answer, only its length\n");
-  const SamplingParams& params = options.sampling;
+  if (request.stop_tokens.empty() && request.stop_strings.empty())
+    fmt::print(stderr, "no token ends the answer, only its length\n");
+  const SamplingParams& params = request.sampling;
   if (params.temperature > 0)
     fmt::print(stderr, "sampling: temperature {}, top-k {}, top-p {}, min-p {}, repetition penalty {}, seed {}\n",
                params.temperature, params.top_k, params.top_p, params.min_p, params.repetition_penalty, params.seed);
 }
 
-void GenerateOutput::print_end(const model::GenerateResult& result) const {
-  if (options.digest) fmt::print("digest {}\n", result.digest);
+void GenerateOutput::print_end(const Answer& answer) const {
+  if (request.digest) fmt::print("digest {}\n", answer.end().digest);
   std::fflush(stdout);
-  if (result.tokens.empty() && files.text().has_chat_template())
+  if (answer.tokens().empty() && files.text().has_chat_template())
     fmt::print(stderr, "the model ended its answer at once; a chat model wants --chat\n");
   fmt::print(stderr, "{} on {}\nprompt: {} in {:.3f} s; answer: {}", context.numerics(), context.description(),
-             counted(prompt.size(), "token"), result.prefill_seconds, counted(result.tokens.size(), "token"));
+             counted(request.prompt.size(), "token"), answer.prefill_seconds(),
+             counted(answer.tokens().size(), "token"));
   // The first token comes with the prefill; a rate takes at least one more.
-  if (result.steps > 1)
-    fmt::print(stderr, " at {:.1f} per second", static_cast<double>(result.steps - 1) / result.decode_seconds);
+  if (answer.steps() > 1)
+    fmt::print(stderr, " at {:.1f} per second", static_cast<double>(answer.steps() - 1) / answer.decode_seconds());
   fmt::print(stderr, "\n");
 }
 
-void GenerateOutput::print_json(const std::optional<std::string>& text, const model::GenerateResult& result) const {
-  ordered_json root = {{"text", text ? ordered_json(*text) : ordered_json(nullptr)},
-                       {"tokens", result.tokens},
-                       {"prompt_tokens", prompt},
-                       {"finish_reason", model::finish_reason_name(result.finish)},
+void GenerateOutput::print_json(const Answer& answer) const {
+  ordered_json root = {{"text", answer.text() ? ordered_json(*answer.text()) : ordered_json(nullptr)},
+                       {"tokens", answer.tokens()},
+                       {"prompt_tokens", request.prompt},
+                       {"finish_reason", engine::finish_reason_name(answer.end().finish_reason)},
                        {"numerics", context.numerics()},
                        {"device", context.description()},
-                       {"sampling", to_json(options.sampling)}};
+                       {"sampling", to_json(request.sampling)}};
   if (date) root["date"] = text::to_string(*date);
-  if (options.digest) {
+  if (request.digest) {
     ThreadPool pool(available_cores());
-    root["digest"] = result.digest;
+    root["digest"] = answer.end().digest;
     root["model_digest"] = checkpoint::model_digest(files.checkpoint(), pool);
   }
-  root["prefill_seconds"] = result.prefill_seconds;
-  root["decode_seconds"] = result.decode_seconds;
+  root["prefill_seconds"] = answer.prefill_seconds();
+  root["decode_seconds"] = answer.decode_seconds();
   fmt::print("{}\n", to_lines(root));
 }
 

@@ -1,5 +1,3 @@
-#include "cli/info_command.hpp"
-
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -9,8 +7,8 @@
 #include "base/thread_pool.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/digest.hpp"
+#include "cli/commands.hpp"
 #include "cli/terminal.hpp"
-#include "cli/version.hpp"
 #include "engine/model_files.hpp"
 #include "ops/contract.hpp"
 #include "reprofuse/context.hpp"

@@ -9,15 +9,8 @@
 #include <vector>
 
 #include "base/check.hpp"
-#include "cli/ablate_command.hpp"
-#include "cli/bench_command.hpp"
-#include "cli/generate_command.hpp"
-#include "cli/info_command.hpp"
-#include "cli/probe_command.hpp"
-#include "cli/serve_command.hpp"
-#include "cli/stress_command.hpp"
+#include "cli/commands.hpp"
 #include "cli/usage.hpp"
-#include "cli/version.hpp"
 #include "reprofuse/error.hpp"
 
 namespace reprofuse::cli {
@@ -47,7 +40,11 @@ int run(int argc, char** argv) {
   add_generate_command(app);
   add_serve_command(app);
   add_probe_command(app);
-  add_bench_command(app);
+  CLI::App* bench = app.add_subcommand("bench", "Measure speed or error beside the baselines, in one run");
+  add_bench_linear_command(*bench);
+  add_bench_model_command(*bench);
+  add_bench_engine_command(*bench);
+  add_bench_error_command(*bench);
   add_ablate_command(app);
   add_stress_command(app);
   add_info_command(app);

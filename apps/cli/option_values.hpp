@@ -18,30 +18,30 @@ namespace reprofuse::cli {
 
 // Whole decimal numbers: nothing rounds, wraps, saturates or turns octal.
 template <typename Int>
-CLI::Validator whole_number(Int least, Int most) {
-  const auto check = [least, most](const std::string& text) -> std::string {
+CLI::Validator whole_number(Int min, Int max) {
+  const auto check = [min, max](const std::string& text) -> std::string {
     Int value{};
     const char* end = text.data() + text.size();
     const auto [stop, error] = std::from_chars(text.data(), end, value);
     const bool is_plain = text == "0" || (!text.empty() && text[0] != '0' && text.rfind("-0", 0) != 0);
-    if (error == std::errc() && stop == end && is_plain && value >= least && value <= most) return {};
-    if (most == std::numeric_limits<Int>::max())
-      return fmt::format("'{}' is not a whole number of {} bits, at least {}", text, 8 * sizeof(Int), least);
-    return fmt::format("'{}' is not a whole number from {} to {}", text, least, most);
+    if (error == std::errc() && stop == end && is_plain && value >= min && value <= max) return {};
+    if (max == std::numeric_limits<Int>::max())
+      return fmt::format("'{}' is not a whole number of {} bits, at least {}", text, 8 * sizeof(Int), min);
+    return fmt::format("'{}' is not a whole number from {} to {}", text, min, max);
   };
   return CLI::Validator(check, "");
 }
 
-// FLT_MIN as the least stands for all that is above 0.
-inline CLI::Validator real_number(double least, double most) {
-  const auto check = [least, most](const std::string& text) -> std::string {
+// FLT_MIN as min stands for all that is above 0.
+inline CLI::Validator real_number(double min, double max) {
+  const auto check = [min, max](const std::string& text) -> std::string {
     double value = 0;
     const char* end = text.data() + text.size();
     const auto [stop, error] = std::from_chars(text.data(), end, value);
-    if (error == std::errc() && stop == end && value >= least && value <= most) return {};
-    if (most != FLT_MAX) return fmt::format("'{}' is not a number from {} to {}", text, least, most);
-    if (least == FLT_MIN) return fmt::format("'{}' is not a number above 0 that FP32 can hold", text);
-    return fmt::format("'{}' is not a number of at least {} that FP32 can hold", text, least);
+    if (error == std::errc() && stop == end && value >= min && value <= max) return {};
+    if (max != FLT_MAX) return fmt::format("'{}' is not a number from {} to {}", text, min, max);
+    if (min == FLT_MIN) return fmt::format("'{}' is not a number above 0 that FP32 can hold", text);
+    return fmt::format("'{}' is not a number of at least {} that FP32 can hold", text, min);
   };
   return CLI::Validator(check, "");
 }

@@ -1,5 +1,3 @@
-#include "cli/probe_command.hpp"
-
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -9,11 +7,11 @@
 
 #include "base/check.hpp"
 #include "base/thread_pool.hpp"
+#include "cli/commands.hpp"
 #include "cli/device_options.hpp"
 #include "cli/option_values.hpp"
 #include "cli/terminal.hpp"
 #include "cli/usage.hpp"
-#include "cli/version.hpp"
 #include "ops/contract.hpp"
 #include "ops/device.hpp"
 #include "reprofuse/context.hpp"

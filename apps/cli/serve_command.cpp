@@ -1,5 +1,3 @@
-#include "cli/serve_command.hpp"
-
 #include <pthread.h>
 
 #include <atomic>
@@ -15,11 +13,11 @@
 #include <vector>
 
 #include "base/check.hpp"
+#include "cli/commands.hpp"
 #include "cli/device_options.hpp"
 #include "cli/option_values.hpp"
 #include "cli/terminal.hpp"
 #include "cli/usage.hpp"
-#include "cli/version.hpp"
 #include "engine/model_files.hpp"
 #include "server/server.hpp"
 
@@ -28,7 +26,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr std::int64_t kMost = std::int64_t{1} << 20;
+constexpr std::int64_t kMaxCount = std::int64_t{1} << 20;
 constexpr milliseconds kBetweenLooks{50};
 constexpr milliseconds kLastWords{2'000};  // for clients to take the error that ends their answers
 
@@ -208,8 +206,8 @@ void run_serve_command(ServeArguments arguments) {
 }
 
 template <typename Int>
-void add_number(CLI::App& command, const char* name, Int& value, Int least, Int most, const char* help) {
-  command.add_option(name, value, help)->check(whole_number<Int>(least, most))->type_name("N")->capture_default_str();
+void add_number(CLI::App& command, const char* name, Int& value, Int min, Int max, const char* help) {
+  command.add_option(name, value, help)->check(whole_number<Int>(min, max))->type_name("N")->capture_default_str();
 }
 
 std::string problem_of_power(const std::string& number) {
@@ -251,12 +249,12 @@ void add_network_options(CLI::App& command, ServeArguments& arguments) {
 
 void add_engine_options(CLI::App& command, ServeArguments& arguments) {
   server::ServedModelOptions& served = arguments.served;
-  add_number<std::int64_t>(command, "--max-queue", served.service.max_queue, 1, kMost,
+  add_number<std::int64_t>(command, "--max-queue", served.service.max_queue, 1, kMaxCount,
                            "Answers that may wait or run; one more is refused");
   add_number<std::int64_t>(command, "--max-batch", served.engine.max_batch, 1, 4096, "Answers in one pass");
   add_number<std::int64_t>(command, "--max-rows", served.engine.max_rows, 1, 65536, "Tokens in one pass");
   command.add_option("--context", served.context, "The longest text (default: as the model declares)")
-      ->check(whole_number<std::int64_t>(1, kMost))
+      ->check(whole_number<std::int64_t>(1, kMaxCount))
       ->type_name("N");
   command
       .add_option("--kv-memory", arguments.kv_gibibytes,

@@ -1,5 +1,5 @@
 // `reprofuse serve` of a build without the server: there is no such command.
-#include "cli/serve_command.hpp"
+#include "cli/commands.hpp"
 
 namespace reprofuse::cli {
 

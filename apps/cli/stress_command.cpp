@@ -1,5 +1,3 @@
-#include "cli/stress_command.hpp"
-
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -9,11 +7,11 @@
 #include <vector>
 
 #include "base/check.hpp"
+#include "cli/commands.hpp"
 #include "cli/device_options.hpp"
 #include "cli/option_values.hpp"
 #include "cli/output_file.hpp"
 #include "cli/terminal.hpp"
-#include "cli/version.hpp"
 #include "engine/model_files.hpp"
 #include "model/model.hpp"
 #include "study/stress.hpp"

@@ -10,7 +10,6 @@ namespace reprofuse::engine {
 namespace {
 
 constexpr std::int64_t kMaxChoices = 128;
-constexpr std::int64_t kPromptLogitRows = 128;  // rows of logits that likelihoods of prompts may take of a pass
 
 EngineOptions checked(const EngineOptions& options) {
   require(options.kv_pages >= 1, "a KV cache of {} pages; an engine needs at least one", options.kv_pages);
@@ -26,7 +25,7 @@ model::RunnerLimits limits_of(const EngineOptions& options) {
   const std::int64_t for_answers = options.max_batch * (1 + options.speculation);
   return {.rows = options.max_rows,
           .sequences = options.max_batch,
-          .logit_rows = std::min(options.max_rows, std::max(for_answers, kPromptLogitRows))};
+          .logit_rows = std::min(options.max_rows, std::max(for_answers, options.max_prompt_logit_rows))};
 }
 
 }  // namespace

@@ -20,10 +20,11 @@ namespace reprofuse::engine {
 struct EngineOptions {
   std::int64_t kv_pages = 0;  // see kv_pages_within()
   std::int32_t page_size = model::kDefaultPageSize;
-  std::int64_t max_batch = 64;  // answers in one pass
-  std::int64_t max_rows = 512;  // tokens in one pass; longer prompts take several
-  bool prefix_cache = true;     // keep the keys and values of texts that may come again
-  int speculation = 0;          // tokens guessed ahead by prompt lookup and checked in one pass
+  std::int64_t max_batch = 64;               // answers in one pass
+  std::int64_t max_rows = 512;               // tokens in one pass; longer prompts take several
+  std::int64_t max_prompt_logit_rows = 128;  // of a pass, for log-probabilities of prompts
+  bool prefix_cache = true;                  // keep the keys and values of texts that may come again
+  int speculation = 0;                       // tokens guessed ahead by prompt lookup and checked in one pass
 };
 
 // Pages that fit into so many bytes.

@@ -1,4 +1,10 @@
-// What an engine is asked, and what it tells while it answers.
+// What a client wants of an engine, and the updates that it gets. Words that the engine uses in one sense each:
+// request   what a client asks for: one prompt, and one or more choices
+// choice    one answer to a request: number i is the answer of seed + i
+// job       the engine's work on one choice (job.hpp)
+// pass      one forward pass over the model, for many jobs at once
+// chunk     the next tokens of one job in a pass: one in decode, many in a prefill
+// update    what is new of one choice after a pass
 #pragma once
 
 #include <chrono>

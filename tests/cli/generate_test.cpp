@@ -144,6 +144,17 @@ TEST_F(GenerateText, IgnoreStopGoesOnToMaxTokens) {
   EXPECT_EQ(json.at("finish_reason"), "length");
 }
 
+TEST_F(GenerateText, AStopStringEndsTheAnswerAndIsNoPartOfIt) {
+  const std::string text = golden_["text"];
+  const std::string stop = text.substr(text.size() / 2, 3);
+  const Finished run = reprofuse("generate --json --stop 'never in the text' --stop " + quoted(stop) + " " + question_);
+  ASSERT_EQ(run.status, 0) << run.err;
+  const Json json = Json::parse(run.out);
+  EXPECT_EQ(json.at("text"), text.substr(0, text.find(stop)));
+  EXPECT_EQ(json.at("finish_reason"), "stop");
+  EXPECT_EQ(reprofuse("generate --stop " + quoted(stop) + " " + question_).out, text.substr(0, text.find(stop)) + "\n");
+}
+
 TEST_F(GenerateText, EveryContractWithAGoldenDigestGivesIt) {
   EXPECT_EQ(golden_["digests"].size(), 2U);
   for (const auto& [numerics, digest] : golden_["digests"].items()) {
@@ -212,6 +223,22 @@ TEST(Generate, ANegativeSeedIsTheUnsignedOneWithTheSameBits) {
   EXPECT_NE(tokens("-5"), tokens("5"));
 }
 
+TEST(Generate, AFullContextEndsTheAnswer) {
+  const Finished run = reprofuse("generate --json --ignore-stop --context 40 --max-tokens 1000 --prompt-tokens 1,2,3");
+  ASSERT_EQ(run.status, 0) << run.err;
+  const Json json = Json::parse(run.out);
+  EXPECT_EQ(json.at("tokens").size(), 37U);
+  EXPECT_EQ(json.at("finish_reason"), "length");
+}
+
+TEST(Generate, AnAnswerThatNobodyCanReadIsCancelled) {
+  const std::string to_full_disk = "sh -c 'exec \"$0\" \"$@\" >/dev/full' ";
+  const Finished run = reprofuse("generate --ignore-stop --max-tokens 500 --prompt-tokens 1,2,3", to_full_disk);
+  EXPECT_EQ(run.status, 1);
+  EXPECT_TRUE(contains(run.err, "answer: 1 token\n")) << run.err;
+  EXPECT_TRUE(contains(run.err, "stdout cannot be written")) << run.err;
+}
+
 TEST(Generate, ErrorsAreOneLineThatSaysWhatIsWrong) {
   const struct {
     const char* arguments;
@@ -221,7 +248,7 @@ TEST(Generate, ErrorsAreOneLineThatSaysWhatIsWrong) {
       {"--model some-org/some.model-7B --prompt-tokens 1",
        "some-org/some.model-7B: there is no such folder. A model is a folder on this machine; `hf download "
        "some-org/some.model-7B --local-dir some-org/some.model-7B` makes one"},
-      {"--prompt-tokens 1,5000", "token 5000 at position 1 is outside the vocabulary of 1024"},
+      {"--prompt-tokens 1,5000", "token 5000 at position 1 of the prompt is outside the vocabulary of 1024"},
       {"--context 4096 --prompt-tokens 1", "a context of 4096 tokens is outside 1 to 1024"},
       {"--context 2 --prompt-tokens 1,2", "a prompt of 2 tokens leaves no room in a context of 2"},
   };
@@ -245,6 +272,7 @@ TEST(Generate, ACommandLineThatMakesNoSenseExits2WithAHint) {
       {"--system x --prompt y", "--system goes with --chat"},
       {"--isa scalar --device cuda --prompt-tokens 1", "--isa and --threads go with --device cpu, not cuda"},
       {"--numerics fma-0 --prompt-tokens 1", "--numerics: 'fma-0' is not one of fma-1, "},
+      {"--stop '' --prompt-tokens 1", "--stop: '' is in every text"},
       {"--max-tokens 0 --prompt-tokens 1", "--max-tokens: '0' is not a whole number from 1 to "},
       {"--prefill-chunk 0 --prompt-tokens 1", "--prefill-chunk: '0' is not a whole number from 1 to "},
       {"--prompt-tokens 1,a", "--prompt-tokens"},

@@ -1,6 +1,8 @@
 // An engine over the embedded model, and the answers that come out of it.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <map>
 #include <memory>
 #include <optional>
@@ -11,6 +13,7 @@
 #include "engine/engine.hpp"
 #include "engine/model_files.hpp"
 #include "model/embedded_model.hpp"
+#include "model/plain_generate.hpp"
 
 namespace reprofuse::engine {
 
@@ -24,8 +27,8 @@ inline std::optional<text::Tokenizer> embedded_tokenizer() {
   return text.has_tokenizer() ? std::optional(text.tokenizer()) : std::nullopt;
 }
 
-// All that was told of one choice.
-struct Told {
+// All updates of one choice, put together.
+struct Received {
   std::vector<std::int32_t> tokens;
   std::string text;
   std::vector<AnswerToken> details;
@@ -47,10 +50,10 @@ struct Told {
   }
 };
 
-using Answered = std::map<std::pair<RequestId, int>, Told>;
+using Answered = std::map<std::pair<RequestId, int>, Received>;
 
 inline void step(Engine& engine, Answered& answered) {
-  for (const RequestUpdate& news : engine.step()) answered[{news.request, news.update.choice}].add(news.update);
+  for (const RequestUpdate& entry : engine.step()) answered[{entry.request, entry.update.choice}].add(entry.update);
 }
 
 inline Answered run_until_idle(Engine& engine) {
@@ -59,11 +62,26 @@ inline Answered run_until_idle(Engine& engine) {
   return answered;
 }
 
-inline Told answer_alone(const model::Model& model, Request request, EngineOptions options = {.kv_pages = 8}) {
+inline Received answer_alone(const model::Model& model, Request request, EngineOptions options = {.kv_pages = 8}) {
   Engine engine(model, options, embedded_tokenizer());
   engine.add(0, std::move(request));
   return run_until_idle(engine)[{0, 0}];
 }
+
+// What the plain loop gives for a request with one choice.
+inline model::PlainAnswer plain_answer(const model::Model& model, const Request& request) {
+  return model::plain_generate(
+      model, request.prompt,
+      {.max_tokens = request.max_tokens, .sampling = request.sampling, .stop_tokens = request.stop_tokens});
+}
+
+// Tests that share one embedded model.
+class EmbeddedModelTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { model_ = model::embedded_model(Context::cpu()); }
+  static void TearDownTestSuite() { model_.reset(); }
+  static inline std::unique_ptr<model::Model> model_;
+};
 
 inline Request golden_request() {
   const model::GoldenAnswer golden = model::golden_answer();

@@ -80,6 +80,26 @@ TEST_F(PrefixCacheTest, FindsTheLongestStartAndSharesItsPages) {
   EXPECT_EQ(found(other), 0) << "the second page is the same but comes after another first";
 }
 
+// Keys and values of a page depend on all tokens before it: equal tokens after another start are another page.
+TEST_F(PrefixCacheTest, APageIsFoundOnlyAfterTheStartItWasComputedAfter) {
+  Tokens one = text(0, 32);
+  Tokens two = text(100, 32);
+  computed(one);
+  computed(two);
+  Tokens mixed(two.begin(), two.begin() + kPage);
+  mixed.insert(mixed.end(), one.begin() + kPage, one.end());
+  EXPECT_EQ(found(mixed), 1) << "both of its pages are known, but the second after another first";
+  EXPECT_EQ(found(one), 2);
+}
+
+TEST_F(PrefixCacheTest, APageThatWasDroppedIsNotFoundWhileAnotherTextIsInIt) {
+  computed(text(0, 96));
+  const model::Sequence other = computed(text(200, 96));
+  EXPECT_EQ(cache_.pages_in_use(), 6);
+  EXPECT_EQ(found(text(0, 96)), 0);
+  EXPECT_EQ(found(text(200, 96)), 6);
+}
+
 TEST_F(PrefixCacheTest, MakesRoomByDroppingWhatWasUsedLongestAgo) {
   computed(text(0, 32));
   computed(text(100, 32));

@@ -1,4 +1,4 @@
-// What an engine answers, request by request: the answers of model::generate, with all that may be asked beside them.
+// What an engine answers, request by request, with all that a request may want beside the answer.
 #include "engine/engine.hpp"
 
 #include <gtest/gtest.h>
@@ -6,44 +6,36 @@
 #include "checkpoint/support.hpp"
 #include "engine/engine_case.hpp"
 #include "model/altered_source.hpp"
+#include "numerics/float_ops.hpp"
 
 namespace reprofuse::engine {
 namespace {
 
 using checkpoint::error_of;
 
-class EngineTest : public testing::Test {
- protected:
-  static void SetUpTestSuite() { model_ = model::embedded_model(Context::cpu()).release(); }
-  static void TearDownTestSuite() {
-    delete model_;
-    model_ = nullptr;
-  }
-  static const model::Model* model_;
-};
-const model::Model* EngineTest::model_ = nullptr;
+using EngineTest = EmbeddedModelTest;
 
 TEST_F(EngineTest, GivesTheGoldenAnswer) {
   const model::GoldenAnswer golden = model::golden_answer();
-  const Told told = answer_alone(*model_, golden_request());
-  EXPECT_EQ(told.tokens, golden.tokens);
-  EXPECT_EQ(told.end->digest, golden.digest);
-  EXPECT_EQ(told.end->finish_reason, FinishReason::kStop);
-  EXPECT_EQ(told.end->stop_token, golden.stop_tokens[0]);
-  EXPECT_EQ(told.text, embedded_tokenizer() ? embedded_tokenizer()->decode(golden.tokens) : "");
+  const Received received = answer_alone(*model_, golden_request());
+  EXPECT_EQ(received.tokens, golden.tokens);
+  EXPECT_EQ(received.end->digest, golden.digest);
+  EXPECT_EQ(received.end->finish_reason, FinishReason::kStop);
+  EXPECT_EQ(received.end->stop_token, golden.stop_tokens[0]);
+  EXPECT_EQ(received.text, embedded_tokenizer() ? embedded_tokenizer()->decode(golden.tokens) : "");
 }
 
 TEST_F(EngineTest, RunningDigestsEndInTheLast) {
   Request request = golden_request();
   request.stop_tokens.clear();
   request.max_tokens = 5;
-  const Told told = answer_alone(*model_, request);
-  ASSERT_EQ(told.details.size(), 5U);
-  EXPECT_EQ(told.end->finish_reason, FinishReason::kLength);
-  EXPECT_EQ(told.details.back().digest, told.end->digest);
-  EXPECT_NE(told.details.front().digest, told.end->digest);
+  const Received received = answer_alone(*model_, request);
+  ASSERT_EQ(received.details.size(), 5U);
+  EXPECT_EQ(received.end->finish_reason, FinishReason::kLength);
+  EXPECT_EQ(received.details.back().digest, received.end->digest);
+  EXPECT_NE(received.details.front().digest, received.end->digest);
   request.max_tokens = 1;
-  EXPECT_EQ(answer_alone(*model_, request).end->digest, told.details.front().digest);
+  EXPECT_EQ(answer_alone(*model_, request).end->digest, received.details.front().digest);
 }
 
 TEST_F(EngineTest, ChoiceNumberIIsTheAnswerOfSeedPlusI) {
@@ -66,22 +58,22 @@ TEST_F(EngineTest, LikelihoodsOfAPromptAreThoseOfAnswering) {
   // An answer with likelihoods, then the same text as a prompt.
   Request request = golden_request();
   request.logprobs = 3;
-  const Told answer = answer_alone(*model_, request);
+  const Received answer = answer_alone(*model_, request);
   Request scored;
   scored.prompt = request.prompt;
   scored.prompt.insert(scored.prompt.end(), answer.tokens.begin(), answer.tokens.end());
   scored.max_tokens = 0;
   scored.prompt_logprobs = 3;
   for (const std::int64_t rows : {1, 3, 512}) {
-    const Told told =
+    const Received received =
         answer_alone(*model_, scored, {.kv_pages = 8, .max_batch = 1, .max_rows = rows, .prefix_cache = true});
-    ASSERT_EQ(told.prompt.size(), scored.prompt.size());
-    EXPECT_FALSE(told.prompt[0].likelihood.has_value());
-    EXPECT_TRUE(told.tokens.empty());
-    EXPECT_EQ(told.end->finish_reason, FinishReason::kLength);
+    ASSERT_EQ(received.prompt.size(), scored.prompt.size());
+    EXPECT_FALSE(received.prompt[0].likelihood.has_value());
+    EXPECT_TRUE(received.tokens.empty());
+    EXPECT_EQ(received.end->finish_reason, FinishReason::kLength);
     for (std::size_t i = 0; i < answer.tokens.size(); ++i) {
       const Likelihood& expected = *answer.details[i].likelihood;
-      const Likelihood& given = *told.prompt[request.prompt.size() + i].likelihood;
+      const Likelihood& given = *received.prompt[request.prompt.size() + i].likelihood;
       EXPECT_EQ(float_bits(given.logprob), float_bits(expected.logprob)) << i;
       EXPECT_EQ(given.rank, 1) << "it was greedy";
       ASSERT_EQ(given.top.size(), 3U);
@@ -95,21 +87,21 @@ TEST_F(EngineTest, LikelihoodsOfAPromptAreThoseOfAnswering) {
 
 TEST_F(EngineTest, AStopStringEndsTheTextWhereverItLies) {
   if (!embedded_tokenizer()) GTEST_SKIP() << "this build has no tokenizer";
-  const Told whole = answer_alone(*model_, golden_request());
+  const Received whole = answer_alone(*model_, golden_request());
   for (std::size_t at = 1; at + 3 < whole.text.size(); at += 4) {
     Request request = golden_request();
     request.stop_strings = {"never in the text", whole.text.substr(at, 3)};
     const std::size_t expected = whole.text.find(request.stop_strings[1]);
-    Told told = answer_alone(*model_, request);
-    EXPECT_EQ(told.text, whole.text.substr(0, expected));
-    EXPECT_EQ(told.end->finish_reason, FinishReason::kStop);
-    EXPECT_EQ(told.end->stop_string, request.stop_strings[1]);
+    Received received = answer_alone(*model_, request);
+    EXPECT_EQ(received.text, whole.text.substr(0, expected));
+    EXPECT_EQ(received.end->finish_reason, FinishReason::kStop);
+    EXPECT_EQ(received.end->stop_string, request.stop_strings[1]);
     request.keep_stop_string = true;
     EXPECT_EQ(answer_alone(*model_, request).text, whole.text.substr(0, expected + 3));
   }
 }
 
-TEST_F(EngineTest, ACancelledRequestIsNotHeardOfAndItsPagesComeBack) {
+TEST_F(EngineTest, ACancelledRequestHasNoMoreUpdatesAndItsPagesComeBack) {
   Engine engine(*model_, {.kv_pages = 16, .prefix_cache = false}, embedded_tokenizer());
   Request many = sampled_request(100, 50, 1);
   many.choices = 3;
@@ -127,7 +119,7 @@ TEST_F(EngineTest, ACancelledRequestIsNotHeardOfAndItsPagesComeBack) {
   EXPECT_EQ(engine.stats().pages_in_use, 0);
 }
 
-TEST_F(EngineTest, WithoutRoomForAllTheLastComersStartAgainAndSayTheSame) {
+TEST_F(EngineTest, WithoutRoomForAllTheLastComersArePreemptedAndAnswerTheSame) {
   Engine engine(*model_, {.kv_pages = 5, .max_batch = 4, .max_rows = 64, .prefix_cache = false}, embedded_tokenizer());
   for (RequestId id = 0; id < 4; ++id) engine.add(id, sampled_request(60, 60, id));
   Answered answered = run_until_idle(engine);
@@ -137,7 +129,7 @@ TEST_F(EngineTest, WithoutRoomForAllTheLastComersStartAgainAndSayTheSame) {
     EXPECT_EQ((answered[{id, 0}].end->digest), answer_alone(*model_, sampled_request(60, 60, id)).end->digest) << id;
 }
 
-TEST_F(EngineTest, TheMoreUrgentGoesFirstAndThrowsOutTheLessUrgent) {
+TEST_F(EngineTest, TheMoreUrgentGoesFirstAndPreemptsTheLessUrgent) {
   Engine engine(*model_, {.kv_pages = 16, .max_batch = 1}, embedded_tokenizer());
   engine.add(0, sampled_request(20, 30, 0));
   Answered answered;
@@ -154,7 +146,7 @@ TEST_F(EngineTest, TheMoreUrgentGoesFirstAndThrowsOutTheLessUrgent) {
   EXPECT_EQ((answered[{0, 0}].end->digest), answer_alone(*model_, sampled_request(20, 30, 0)).end->digest);
 }
 
-TEST_F(EngineTest, NobodyIsThrownOutInVain) {
+TEST_F(EngineTest, NoJobIsPreemptedWhenThatWouldNotMakeRoom) {
   Engine engine(*model_, {.kv_pages = 6, .max_batch = 4}, embedded_tokenizer());
   const auto with_priority = [](std::int64_t prompt, std::int64_t tokens, int priority) {
     Request request = sampled_request(prompt, tokens, static_cast<std::uint64_t>(prompt));
@@ -204,7 +196,7 @@ TEST_F(EngineTest, AStartThatWasComputedBeforeIsNotComputedAgain) {
 TEST_F(EngineTest, GuessesSavePassesAndChangeNothing) {
   Request request = golden_request();
   request.prompt.insert(request.prompt.end(), request.prompt.begin(), request.prompt.end());
-  const Told alone = answer_alone(*model_, request);
+  const Received alone = answer_alone(*model_, request);
   Engine engine(*model_, {.kv_pages = 8, .speculation = 6}, embedded_tokenizer());
   engine.add(0, request);
   Answered answered = run_until_idle(engine);
@@ -269,9 +261,9 @@ TEST_F(EngineTest, AGuessThatFailsDoesNotFailTheAnswer) {
   request.sampling.temperature = 1e37F;
   request.sampling.seed = 469;
   request.digest = true;
-  const Told alone = answer_alone(*model_, request);
+  const Received alone = answer_alone(*model_, request);
   ASSERT_EQ(alone.end->finish_reason, FinishReason::kLength) << alone.end->error;
-  const Told guessed = answer_alone(*model_, request, {.kv_pages = 8, .speculation = 8});
+  const Received guessed = answer_alone(*model_, request, {.kv_pages = 8, .speculation = 8});
   EXPECT_EQ(guessed.end->error, "");
   EXPECT_EQ(guessed.end->digest, alone.end->digest);
 }

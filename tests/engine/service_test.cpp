@@ -20,11 +20,11 @@ class ServiceTest : public testing::Test {
   std::unique_ptr<Service> service(ServiceOptions options = {}, EngineOptions engine = {.kv_pages = 64}) {
     return std::make_unique<Service>(std::make_unique<Engine>(*model_, engine, embedded_tokenizer()), options);
   }
-  static Told wait_for(Answers& answers) {
-    Told told;
+  static Received wait_for(Answers& answers) {
+    Received received;
     while (!answers.finished())
-      if (const std::optional<Update> update = answers.next(kPatience)) told.add(*update);
-    return told;
+      if (const std::optional<Update> update = answers.next(kPatience)) received.add(*update);
+    return received;
   }
   std::unique_ptr<model::Model> model_ = model::embedded_model(Context::cpu());
 };

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "model/checkpoint_source.hpp"
-#include "model/generate.hpp"
 #include "model/model.hpp"
 
 namespace reprofuse::model {
@@ -41,28 +40,6 @@ inline GoldenAnswer golden_answer(std::string_view numerics = kDefaultNumerics) 
           json.at("tokens"),
           json.at("digests").at(std::string(numerics)),
           {eos.ids.begin(), eos.ids.end()}};
-}
-
-inline GenerateOptions at_most(std::int64_t tokens, const std::vector<std::int32_t>& stop_tokens = {}) {
-  GenerateOptions options;
-  options.max_tokens = tokens;
-  options.stop_tokens = stop_tokens;
-  return options;
-}
-
-// How an answer is computed, apart from what is asked. No bit may depend on it.
-struct AnswerPlan {
-  std::int64_t prefill_chunk = 512;
-  std::int32_t page_size = kDefaultPageSize;
-};
-
-inline GenerateResult answer(const Model& model, const std::vector<std::int32_t>& prompt, GenerateOptions options,
-                             const AnswerPlan& plan = {}) {
-  const std::int64_t pages = (model.max_positions() + plan.page_size - 1) / plan.page_size;
-  KvCache cache(model.context(), model.config(), pages, plan.page_size);
-  Runner runner(model, cache, {.rows = plan.prefill_chunk, .sequences = 1, .logit_rows = 1});
-  options.prefill_chunk = plan.prefill_chunk;
-  return generate(runner, cache, prompt, options);
 }
 
 }  // namespace reprofuse::model

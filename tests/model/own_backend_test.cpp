@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "kernels/reference/linear.hpp"
-#include "model/generate.hpp"
 #include "model/host_backend.hpp"
+#include "model/plain_generate.hpp"
 #include "ops/context_state.hpp"
 #include "ops/device.hpp"
 #include "study/probe/models.hpp"
@@ -113,15 +113,12 @@ TEST(OwnBackend, ReplaysDecodeStepsWithTheBitsOfOnePass) {
 TEST(OwnBackend, AnswersLikeTheCpu) {
   const study::ModelCase spec = small_case();
   const auto answer = [&](const Context& context) {
-    const auto model = study::make_model(context, spec);
-    model::KvCache cache(context, model->config(), 8, 16);
-    model::Runner runner(*model, cache, {.rows = 16, .sequences = 1, .logit_rows = 1});
-    model::GenerateOptions options;
-    options.max_tokens = 8;
-    options.prefill_chunk = 16;
-    options.sampling.temperature = 0.8F;
-    options.sampling.repetition_penalty = 1.2F;
-    return model::generate(runner, cache, study::case_tokens(spec), options).tokens;
+    return model::plain_generate(*study::make_model(context, spec), study::case_tokens(spec),
+                                 {.max_tokens = 8,
+                                  .sampling = {.temperature = 0.8F, .repetition_penalty = 1.2F},
+                                  .prefill_chunk = 16,
+                                  .page_size = 16})
+        .tokens;
   };
   EXPECT_EQ(answer(host_context(contracts().front())), answer(cpu_context(contracts().front())));
 }

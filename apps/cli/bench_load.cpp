@@ -1,4 +1,4 @@
-#include "cli/bench_weather.hpp"
+#include "cli/bench_load.hpp"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 
 namespace reprofuse::cli {
 
-void Weather::warn() const {
+void OtherLoadWarning::print() const {
   constexpr double kNoise = 0.2;  // cores: what an idle machine does for itself
   const std::optional<double> cores = others_.cores();
   if (!matters_ || !cores || *cores < kNoise) return;

@@ -1,0 +1,22 @@
+// The commands of the tool. Each function adds one to the command line, with what it runs.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace reprofuse::cli {
+
+inline constexpr const char* kVersion = REPROFUSE_VERSION;  // as CMake's project() declares it
+
+void add_generate_command(CLI::App& app);  // one answer to one prompt
+void add_serve_command(CLI::App& app);   // the OpenAI API and a page, over HTTP; nothing in a build without the server
+void add_probe_command(CLI::App& app);   // digests of this machine beside the committed ones
+void add_ablate_command(CLI::App& app);  // what each rule of the contract is worth, one rule switched off at a time
+void add_stress_command(CLI::App& app);  // many requests under many schedules; none may move a bit
+void add_info_command(CLI::App& app);    // numerics, devices, and a model's card
+
+void add_bench_linear_command(CLI::App& bench);  // how fast the linear layer is
+void add_bench_model_command(CLI::App& bench);   // how fast whole models decode
+void add_bench_engine_command(CLI::App& bench);  // how fast the serving engine answers many requests at once
+void add_bench_error_command(CLI::App& bench);   // how far results are from exact ones
+
+}  // namespace reprofuse::cli

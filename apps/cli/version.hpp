@@ -1,8 +1,0 @@
-// The version CMake's project() declares.
-#pragma once
-
-namespace reprofuse::cli {
-
-inline constexpr const char* kVersion = REPROFUSE_VERSION;
-
-}  // namespace reprofuse::cli
