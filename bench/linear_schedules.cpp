@@ -50,14 +50,14 @@ void sweep(const Context& context, const Shape& shape, const std::vector<std::in
     std::printf("%s m %ld:", shape.name, static_cast<long>(m));
     for (const auto schedule : layers[0].schedules(call)) {
       const auto& kernel = layers[0].kernel_table()[static_cast<std::size_t>(schedule.kernel)];
-      const std::string label = std::string(kernel.name) + (schedule.split ? "/s" : "");
+      const std::string label = std::string(kernel.name) + (schedule.split_k ? "/s" : "");
       if (!kernels.empty() && kernels != kernel.name && kernels != label) continue;
       if (m > 64 * kernel.tile_m || kernel.tile_m > 4 * m) continue;
       const auto times = study::summarise(kernels::time_replays(*context.state().backend, 10, [&](void* stream) {
         call.stream = stream;
         for (const auto& layer : layers) layer.run_with(call, schedule);
       }));
-      const bool is_chosen = schedule.kernel == chosen.kernel && schedule.split == chosen.split;
+      const bool is_chosen = schedule.kernel == chosen.kernel && schedule.split_k == chosen.split_k;
       std::printf(" %s%s %.1f", is_chosen ? "*" : "", label.c_str(),
                   times.median * 1e6 / static_cast<double>(layers.size()));
     }

@@ -60,7 +60,7 @@ class LinearCuda : public ::testing::Test {
       layer.run_with(call, schedule);
       EXPECT_FALSE(cuda::take_record(0, workspace.data(), nullptr)) << c.describe();
       const char* name = layer.kernel_table()[static_cast<std::size_t>(schedule.kernel)].name;
-      expect_equal(c, expected, fmt::format("{}{}", name, schedule.split ? " split" : ""));
+      expect_equal(c, expected, fmt::format("{}{}", name, schedule.split_k ? " split" : ""));
       ++schedules_run_;
     }
   }
@@ -319,7 +319,7 @@ TEST(LinearFma1Schedule, BlocksGetTheStagesThatFitAndAMultiprocessorNoMoreBlocks
             const auto place = cuda::fma1::place(device, kernel, blocks, folds);
             const std::string what = fmt::format("{}, {} KiB, {} blocks", kernel.name, kib, blocks);
             EXPECT_GE(place.stages, cuda::fma1::kFewestStages) << what;
-            EXPECT_LE(place.stages, cuda::fma1::kMostStages) << what;
+            EXPECT_LE(place.stages, cuda::fma1::kMaxStages) << what;
             EXPECT_GE(place.shared_bytes, fixed + place.stages * kernel.stage_bytes) << what;
             EXPECT_LE(place.shared_bytes, device.shared_bytes_per_block) << what;
             EXPECT_LE(place.blocks_per_sm, (blocks + 131) / 132) << what;

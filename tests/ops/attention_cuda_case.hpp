@@ -57,7 +57,7 @@ class AttentionCuda : public ModelOpsCuda {
     return call;
   }
 
-  // Not every device has a copy engine and clusters, and not every shape suits them.
+  // Not every device has the TMA and clusters, and not every shape suits them.
   bool can_run(const AttentionSchedule& schedule, const kernels::AttentionCall& call) const {
     if (schedule.decode == DecodeBy::kStream) return cuda::attention_stream_stages(launch(), call) > 0;
     if (schedule.decode == DecodeBy::kCluster) return cuda::attention_clusters_at_once(launch(), call) > 0;

@@ -1,4 +1,4 @@
-// Decode attention by the copy engine: the reference's bits, however often the ring of tiles goes round.
+// Decode attention by the TMA: the reference's bits, however often the pipeline of tiles goes round.
 #include <set>
 
 #include "ops/attention_cuda_case.hpp"
@@ -13,7 +13,7 @@ class AttentionCudaStream : public AttentionCuda {
     if (IsSkipped()) return;
     AttentionCase data({.kv = {.head_dim = 64}}, {{0, 10, 1}});
     Rows out = data.empty_result();
-    if (cuda::attention_stream_stages(launch(), data.call(out)) == 0) GTEST_SKIP() << "the device has no copy engine";
+    if (cuda::attention_stream_stages(launch(), data.call(out)) == 0) GTEST_SKIP() << "the device has no TMA";
   }
 
   // By all schedules, streams among them.
@@ -52,9 +52,9 @@ TEST_F(AttentionCudaStream, RingsOfAnySizeHaveTheReferenceBits) {
       Rows expected = data.expected(), unused = data.empty_result();
       const DeviceKv kv(data.kv());
       const DeviceRows q(data.queries());
-      const int most = cuda::attention_stream_stages(launch(), data.call(unused));
+      const int max_stages = cuda::attention_stream_stages(launch(), data.call(unused));
       for (const int splits : {1, 3})
-        for (int stages = 2; stages <= most; ++stages) {
+        for (int stages = 2; stages <= max_stages; ++stages) {
           const AttentionSchedule schedule{AttentionKernels::kDecode, splits, false, false,
                                            DecodeBy::kStream,         false,  stages};
           SCOPED_TRACE(name_of(schedule));

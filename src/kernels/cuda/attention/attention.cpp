@@ -1,6 +1,5 @@
 #include "kernels/cuda/attention/attention.hpp"
 
-#include "kernels/cuda/attention/kv_view_host.hpp"
 #include "kernels/cuda/attention/sizes.hpp"
 #include "kernels/cuda/ops/ops_launch.hpp"
 
@@ -18,10 +17,10 @@ void check_call(const kernels::AttentionCall& call) {
   const kernels::KvPages& kv = call.kv;
   require_attention_shape(call.heads, kv.kv_heads, kv.head_dim);
   require_rows("attention", call.q.rows);
-  require(call.batch.rows <= kMostGridYZ && call.batch.chunk_count <= kMostGridYZ &&
-              std::int64_t{kv.kv_heads} * set_count(call) <= kMostGridYZ,
+  require(call.batch.rows <= kMaxGridYZ && call.batch.chunk_count <= kMaxGridYZ &&
+              std::int64_t{kv.kv_heads} * set_count(call) <= kMaxGridYZ,
           "attention: {} rows in {} chunks and {} key-value heads; the CUDA backend takes at most {} of each",
-          call.batch.rows, call.batch.chunk_count, kv.kv_heads, kMostGridYZ);
+          call.batch.rows, call.batch.chunk_count, kv.kv_heads, kMaxGridYZ);
 }
 
 AttentionParams params_of(const Launch& launch, const kernels::AttentionCall& call, const AttentionSchedule& schedule) {
@@ -45,16 +44,16 @@ AttentionParams params_of(const Launch& launch, const kernels::AttentionCall& ca
   p.record = record_of(launch);
   p.prefill_from = schedule.kernels == AttentionKernels::kPrefill ? 1 : 2;
   p.slot_is_row = schedule.kernels == AttentionKernels::kDecode;
-  p.splits = schedule.decode == DecodeBy::kCluster ? cluster_blocks(call) : schedule.splits;
+  p.splits = schedule.decode == DecodeBy::kCluster ? cluster_ctas(call) : schedule.splits;
   p.key_blocks = key_blocks_of(call.batch.max_keys, call.window);
   p.one_buffer = schedule.one_buffer;
   p.prefetch = schedule.prefetch;
   if (schedule.decode == DecodeBy::kStream) {
-    const int most = attention_stream_stages(launch, call);
-    p.stages = schedule.stages > 0 ? schedule.stages : most;
-    require(p.stages >= 2 && p.stages <= most,
+    const int max_stages = attention_stream_stages(launch, call);
+    p.stages = schedule.stages > 0 ? schedule.stages : max_stages;
+    require(p.stages >= kMinTileStages && p.stages <= max_stages,
             "attention: {} tiles of pages of {} keys and heads of {}; this device streams at most {}", p.stages,
-            call.kv.page_size, call.kv.head_dim, most);
+            call.kv.page_size, call.kv.head_dim, max_stages);
   }
   const std::int64_t partials = slots_of(call, schedule.kernels) * p.heads * p.key_blocks;
   p.weighted = reinterpret_cast<float*>(static_cast<unsigned char*>(launch.workspace) + kWorkspaceHead);
@@ -65,7 +64,7 @@ AttentionParams params_of(const Launch& launch, const kernels::AttentionCall& ca
 void launch_clusters(const Launch& launch, const kernels::AttentionCall& call, const AttentionParams& p,
                      std::int64_t slots) {
   require(attention_clusters_at_once(launch, call) > 0,
-          "attention: clusters of {} blocks with pages of {} keys and heads of {} do not fit", p.splits,
+          "attention: clusters of {} CTAs with pages of {} keys and heads of {} do not fit", p.splits,
           call.kv.page_size, p.kv.head_dim);
   const AttentionKernel kernel = cluster_kernel(call, p.splits);
   const GridShape shape{.grid = decode_grid(call, p.splits, slots),
@@ -75,15 +74,6 @@ void launch_clusters(const Launch& launch, const kernels::AttentionCall& call, c
   check(launch_kernel(kernel.function, shape, p, launch.stream), "attention_decode_cluster");
 }
 
-AttentionKernel decode_kernel(const kernels::AttentionCall& call, const AttentionParams& p, DecodeBy by) {
-  if (by == DecodeBy::kStream) return stream_kernel(call, p.stages);
-  const int head_dim = p.kv.head_dim;
-  return {.function = call.kv.dtype == DType::kBF16 ? decode_kernel_bf16(head_dim, p.set_heads)
-                                                    : decode_kernel_f32(head_dim, p.set_heads),
-          .threads = kDecodeThreads,
-          .shared_bytes = decode_shared_bytes(head_dim, p.set_heads, element_bytes(call.kv), p.one_buffer)};
-}
-
 void launch_decode(const Launch& launch, const kernels::AttentionCall& call, const AttentionParams& p,
                    const AttentionSchedule& schedule, std::int64_t slots) {
   if (p.splits > 1) {
@@ -91,7 +81,8 @@ void launch_decode(const Launch& launch, const kernels::AttentionCall& call, con
     require(launch.workspace_bytes >= bytes, "attention: a workspace of {} bytes, but {} are needed",
             launch.workspace_bytes, bytes);
   }
-  const AttentionKernel decode = decode_kernel(call, p, schedule.decode);
+  const AttentionKernel decode =
+      schedule.decode == DecodeBy::kStream ? stream_kernel(call, p.stages) : decode_kernel(call, p.one_buffer);
   const GridShape shape{
       .grid = decode_grid(call, p.splits, slots), .threads = decode.threads, .shared_bytes = decode.shared_bytes};
   check(launch_kernel(decode.function, shape, p, launch.stream), "attention_decode");
@@ -104,8 +95,7 @@ void launch_decode(const Launch& launch, const kernels::AttentionCall& call, con
 }
 
 void launch_prefill(const Launch& launch, const kernels::AttentionCall& call, const AttentionParams& p) {
-  const AttentionKernel kernel =
-      call.kv.dtype == DType::kBF16 ? prefill_kernel_bf16(p.kv.head_dim) : prefill_kernel_f32(p.kv.head_dim);
+  const AttentionKernel kernel = prefill_kernel(call);
   const int tiles = ceil_div(call.batch.max_chunk_rows, kPrefillQueries / p.set_heads);
   const GridShape shape{.grid = dim3(static_cast<unsigned>(tiles), static_cast<unsigned>(p.kv.kv_heads * p.sets),
                                      static_cast<unsigned>(call.batch.chunk_count)),
@@ -117,9 +107,9 @@ void launch_prefill(const Launch& launch, const kernels::AttentionCall& call, co
 }  // namespace
 
 void require_attention_shape(std::int64_t heads, std::int64_t kv_heads, std::int64_t head_dim) {
-  if (head_dim % kHeadDimStep != 0 || head_dim < kHeadDimStep || head_dim > kMostHeadDim)
+  if (head_dim % kHeadDimStep != 0 || head_dim < kHeadDimStep || head_dim > kMaxHeadDim)
     fail(ErrorCode::kUnsupported, "attention: head_dim {}; the CUDA backend takes multiples of {} up to {}", head_dim,
-         kHeadDimStep, kMostHeadDim);
+         kHeadDimStep, kMaxHeadDim);
   require(kv_heads > 0 && heads % kv_heads == 0, "attention: {} heads are no multiple of {} key-value heads", heads,
           kv_heads);
 }

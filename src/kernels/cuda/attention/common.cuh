@@ -1,22 +1,28 @@
-// What the attention kernels share: who owns which heads and keys, and copies into shared memory.
+// What the attention kernels share: who owns which heads and keys, and how partials are folded.
 #pragma once
 
 #include "kernels/cuda/attention/kv_types.cuh"
 #include "kernels/cuda/attention/params.hpp"
-#include "kernels/cuda/ptx/copy_async.cuh"
+#include "kernels/cuda/ptx/cp_async.cuh"
 #include "kernels/cuda/runtime/record.cuh"
+#include "kernels/cuda/sm_limits.hpp"
 #include "numerics/exp.hpp"
 
 namespace reprofuse::cuda::fma1::ops {
 
-inline constexpr int kWarp = 32;
-inline constexpr int kLeastPage = 16;
+inline constexpr int kMinPageSize = 16;
+
+// What a kernel for decode is made for.
+struct HeadShape {
+  int heads;     // of a set, at most
+  int head_dim;  // 64 or 128; 0: any, for kernels that can
+};
 
 __device__ inline float masked_score() {
   return __uint_as_float(0xff800000u);  // -inf: below every score that is not an error
 }
 
-// The query heads of one block: all read the same keys and values.
+// The query heads of one CTA: all read the same keys and values.
 struct HeadSet {
   int kv_head, first, count;
 
@@ -66,7 +72,7 @@ struct DecodeRow {
   }
 };
 
-// What a block of the decode kernels owns: a row, a set of heads, and every p.splits-th key block from blockIdx.x on.
+// What a CTA of the decode kernels owns: a row, a set of heads, and every p.splits-th key block from blockIdx.x on.
 struct DecodeShare : DecodeRow {
   HeadSet heads;
 
@@ -80,20 +86,13 @@ struct BlockPages {
   int pages;  // lane l: the page of keys [16 (l % 4), 16 (l % 4) + 16) of the block
 
   __device__ void load(const AttentionParams& p, int sequence, int block, const KeyRange& range) {
-    const int first = block * kKeyBlock + threadIdx.x % (kKeyBlock / kLeastPage) * kLeastPage;
-    pages = first < range.end && first + kLeastPage > range.begin ? p.kv.page_of(sequence, first) : 0;
+    const int first = block * kKeyBlock + threadIdx.x % (kKeyBlock / kMinPageSize) * kMinPageSize;
+    pages = first < range.end && first + kMinPageSize > range.begin ? p.kv.page_of(sequence, first) : 0;
   }
   __device__ int own() const { return pages; }
   // Whole warps must ask together.
-  __device__ int of(int key_in_block) const { return __shfl_sync(~0u, pages, key_in_block / kLeastPage); }
+  __device__ int of(int key_in_block) const { return __shfl_sync(~0u, pages, key_in_block / kMinPageSize); }
 };
-
-// 16 bytes on their way, or zeros.
-__device__ inline void copy_or_zero(void* shared, const void* global, bool copy) {
-  const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
-  const int bytes = copy ? 16 : 0;
-  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(address), "l"(global), "r"(bytes));
-}
 
 // Two neighbours in shared memory, widened.
 template <typename Kv>
@@ -135,6 +134,28 @@ struct Rescale {
     b = exp_nonpositive_f32(__fsub_rn(next_max, max));
   }
   __device__ float merged(float total, float next) const { return fma_rn(total, a, __fmul_rn(next, b)); }
+};
+
+// How a run of up to 32 partials is folded, partial l by lane l. A maximum does not depend on order, so the maxima
+// before and after each step of the fold come from a scan, and the exponentials of all steps are computed at once.
+struct FoldSteps {
+  float a, b, scaled_sum;  // total = total * a + next * b
+
+  __device__ FoldSteps(float2 max_and_sum, float* running_max) {
+    const int lane = threadIdx.x % kWarp;
+    float max = lane == 0 ? fmaxf(*running_max, max_and_sum.x) : max_and_sum.x;
+#pragma unroll
+    for (int step = 1; step < kWarp; step *= 2) {
+      const float before = __shfl_up_sync(~0u, max, step);
+      if (lane >= step) max = fmaxf(max, before);
+    }
+    float before = __shfl_up_sync(~0u, max, 1);
+    if (lane == 0) before = *running_max;
+    a = exp_nonpositive_f32(__fsub_rn(before, max));
+    b = exp_nonpositive_f32(__fsub_rn(max_and_sum.x, max));
+    scaled_sum = __fmul_rn(max_and_sum.y, b);
+    *running_max = __shfl_sync(~0u, max, kWarp - 1);
+  }
 };
 
 // Adding +0 turns a -0, which a masked key could have lost, into +0.

@@ -1,4 +1,4 @@
-// What the attention kernels are given. Single rows go to the decode kernel, which cuts the keys of a row over blocks;
+// What the attention kernels are given. Single rows go to the decode kernel, which cuts the keys of a row over CTAs;
 // chunks of many rows to the prefill kernel, which cuts the rows. Each skips what belongs to the other.
 #pragma once
 
@@ -10,6 +10,13 @@
 #include "kernels/cuda/runtime/record.hpp"
 #include "kernels/model_ops.hpp"
 #include "numerics/order.hpp"
+
+namespace reprofuse::cuda {
+
+struct F32Kv;
+struct Bf16Kv;
+
+}  // namespace reprofuse::cuda
 
 namespace reprofuse::cuda::fma1::ops {
 
@@ -25,8 +32,8 @@ struct AttentionParams {
   KvView kv;
   int heads;
   int group;      // query heads of one key-value head
-  int sets;       // a group is cut into so many sets of heads, one per block
-  int set_heads;  // at most kMostSetHeads
+  int sets;       // a group is cut into so many sets of heads, one per CTA
+  int set_heads;  // at most kMaxSetHeads
   float scale;
   int window;
   bool q_aligned;  // rows and heads of q start on 16 bytes
@@ -35,17 +42,17 @@ struct AttentionParams {
   int prefill_from;  // the rows of a chunk from which on it belongs to the prefill kernel
   // Decode.
   bool slot_is_row;     // every row is decoded; otherwise a slot is a chunk, decoded if it has one row
-  int splits;           // blocks that share a row's key blocks in turn; 1: the block folds them itself
+  int splits;           // CTAs that share a row's key blocks in turn; 1: the CTA folds them itself
   int key_blocks;       // bound on those of one row
   bool one_buffer;      // keys and values take turns in shared memory, for a device with little of it
   bool prefetch;        // into the L2, before the kernels ahead have finished
-  int stages;           // tiles in the ring of attention_decode_stream: 2 to kMostRingTiles
+  int stages;           // tiles of attention_decode_stream in shared memory
   float* weighted;      // [slots, heads, key_blocks, head_dim]
   float2* max_and_sum;  // [slots, heads, key_blocks]
 };
 
-inline constexpr int kMostSetHeads = 8;
-inline constexpr int kMostHeadDim = 256;
+inline constexpr int kMaxSetHeads = 8;
+inline constexpr int kMaxHeadDim = 256;
 inline constexpr int kHeadDimStep = 16;
 
 struct AttentionKernel {
@@ -54,24 +61,25 @@ struct AttentionKernel {
   int shared_bytes;
 };
 
+// Kernels by the format of keys and values, F32Kv or Bf16Kv: attention_f32.cu and attention_bf16.cu hold them.
 inline constexpr int kDecodeThreads = 128;
-inline constexpr int kDecodeBlocksAtOnce = 3;  // on one multiprocessor, with heads of 128 elements in FP32
+inline constexpr int kDecodeCtasPerSm = 3;  // with heads of 128 elements in FP32
 // Grid: splits, kv_heads * sets, slots.
-const void* decode_kernel_f32(int head_dim, int set_heads);
-const void* decode_kernel_bf16(int head_dim, int set_heads);
+template <typename Kv>
+const void* decode_kernel(int head_dim, int set_heads);
 int decode_shared_bytes(int head_dim, int set_heads, int element_bytes, bool one_buffer);
 
-// The same by the copy engine, for pages of one key block and heads of 64 or 128 elements.
-inline constexpr int kMostRingTiles = 6;
-inline constexpr int kStreamBlocksAtOnce = 2;  // on one multiprocessor
-AttentionKernel stream_kernel_f32(int head_dim, int set_heads, int stages);
-AttentionKernel stream_kernel_bf16(int head_dim, int set_heads, int stages);
+// The same by the TMA, for pages of one key block and heads of 64 or 128 elements.
+inline constexpr int kMinTileStages = 2, kMaxTileStages = 6;
+inline constexpr int kStreamCtasPerSm = 2;
+template <typename Kv>
+AttentionKernel stream_kernel(int head_dim, int set_heads, int stages);
 
-// Decode on devices with clusters, without partials and merge. Grid: as above, where `splits` blocks are a cluster.
-inline constexpr int kMostClusterBlocks = 16;
-inline constexpr int kClusterBlocksAtOnce = 3;  // on one multiprocessor, with heads of 128 elements in FP32
-AttentionKernel cluster_kernel_f32(int head_dim, int set_heads, int blocks);
-AttentionKernel cluster_kernel_bf16(int head_dim, int set_heads, int blocks);
+// Decode on devices with clusters, without partials and merge. Grid: as above, where `splits` CTAs are a cluster.
+inline constexpr int kMaxClusterCtas = 16;
+inline constexpr int kClusterCtasPerSm = 3;  // with heads of 128 elements in FP32
+template <typename Kv>
+AttentionKernel cluster_kernel(int head_dim, int set_heads, int ctas);
 
 inline constexpr int kMergeElements = 32;  // of a head, that a warp has
 inline constexpr int kMergeRun = 32;       // partials that are fetched together
@@ -80,7 +88,7 @@ AttentionKernel merge_kernel(int head_dim, int key_blocks, bool small);
 
 inline constexpr int kPrefillQueries = 64;  // rows of a tile times set_heads, at most
 // Grid: tiles of the longest chunk, kv_heads * sets, chunks.
-AttentionKernel prefill_kernel_f32(int head_dim);
-AttentionKernel prefill_kernel_bf16(int head_dim);
+template <typename Kv>
+AttentionKernel prefill_kernel(int head_dim);
 
 }  // namespace reprofuse::cuda::fma1::ops

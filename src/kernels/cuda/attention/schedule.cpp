@@ -12,8 +12,8 @@ namespace {
 
 using namespace fma1::ops;  // NOLINT(google-build-using-namespace): the kernels of this operation
 
-constexpr int kMostDecodeChunk = 4;  // rows: a batch of chunks no longer than this is decoded row by row
-constexpr int kDecodeRounds = 16;    // of blocks that run at once, when the keys allow it: decode by threads
+constexpr int kMaxDecodeChunk = 4;  // rows: a batch of chunks no longer than this is decoded row by row
+constexpr int kDecodeRounds = 16;   // of blocks that run at once, when the keys allow it: decode by threads
 constexpr std::size_t kMaxPartialBytes = std::size_t{256} << 20;
 
 // How many clusters of a kernel a device holds never changes, so one answer of the driver is enough for all threads.
@@ -38,8 +38,8 @@ class KnownClusters {
   std::map<std::tuple<int, const void*, int>, int> counts_;  // by device, kernel and blocks of a cluster
 };
 
-// The copy engine brings a page of a head in one piece, which must be the keys, or the values, of one block.
-bool suits_copy_engine(const kernels::KvPages& kv) {
+// The TMA brings a page of a head in one piece, which must be the keys, or the values, of one block.
+bool suits_tma(const kernels::KvPages& kv) {
   return kv.page_size == kKeyBlock && (kv.head_dim == 64 || kv.head_dim == 128);
 }
 
@@ -47,25 +47,25 @@ bool suits_copy_engine(const kernels::KvPages& kv) {
 class StreamRoom {
  public:
   explicit StreamRoom(int ordinal)
-      : most_(device_attribute(ordinal, cudaDevAttrMaxSharedMemoryPerBlockOptin)),
+      : max_(device_attribute(ordinal, cudaDevAttrMaxSharedMemoryPerBlockOptin)),
         room_(device_attribute(ordinal, cudaDevAttrMaxSharedMemoryPerMultiprocessor)),
         reserved_(device_attribute(ordinal, cudaDevAttrReservedSharedMemoryPerBlock)) {}
 
-  bool holds(int blocks, int bytes) const { return bytes <= most_ && blocks * (bytes + reserved_) <= room_; }
+  bool holds(int blocks, int bytes) const { return bytes <= max_ && blocks * (bytes + reserved_) <= room_; }
 
  private:
-  int most_, room_, reserved_;
+  int max_, room_, reserved_;
 };
 
-// Whether decode by the copy engine is the faster way: with three tiles each, two blocks hide each other's waits. With
+// Whether decode by the TMA is the faster way: with three tiles each, two blocks hide each other's waits. With
 // less room nothing was measured.
 bool should_stream(const Launch& launch, const kernels::AttentionCall& call) {
-  constexpr int kLeastStages = 3;
-  return attention_stream_stages(launch, call) >= kLeastStages &&
-         StreamRoom(launch.ordinal).holds(kStreamBlocksAtOnce, stream_kernel(call, kLeastStages).shared_bytes);
+  constexpr int kEnoughStages = 3;
+  return attention_stream_stages(launch, call) >= kEnoughStages &&
+         StreamRoom(launch.ordinal).holds(kStreamCtasPerSm, stream_kernel(call, kEnoughStages).shared_bytes);
 }
 
-// What decode by the copy engine takes. Time is counted in bytes, those that a multiprocessor's share of the bandwidth
+// What decode by the TMA takes. Time is counted in bytes, those that a multiprocessor's share of the bandwidth
 // reads in it; the constants fit `attention_cuda --sweep` on an H200 with the heads of Llama-3.2-3B.
 class StreamTime {
  public:
@@ -80,7 +80,7 @@ class StreamTime {
 
   std::int64_t of(int splits) const {
     const std::int64_t blocks = ceil_div<std::int64_t>(shares_ * splits, multiprocessors_);
-    const std::int64_t one_after_another = ceil_div<std::int64_t>(blocks, kStreamBlocksAtOnce);
+    const std::int64_t one_after_another = ceil_div<std::int64_t>(blocks, kStreamCtasPerSm);
     const std::int64_t latency = one_after_another * ceil_div(key_blocks_, splits) * kKeyBlockLatency;
     return std::max(read_, latency) + (splits > 1 ? merge_ : 0);
   }
@@ -95,10 +95,10 @@ class StreamTime {
   std::int64_t read_ = 0, merge_ = 0;
 };
 
-int fastest_splits(const StreamTime& time, int most_splits) {
+int fastest_splits(const StreamTime& time, int max_splits) {
   int best = 1;
   std::int64_t best_time = time.of(1);
-  for (int splits = 2; splits <= most_splits; ++splits)
+  for (int splits = 2; splits <= max_splits; ++splits)
     if (const std::int64_t one = time.of(splits); one < best_time) {
       best = splits;
       best_time = one;
@@ -112,7 +112,7 @@ namespace fma1::ops {
 
 // Keys and values, the queries, the weights and the maxima, as DecodeShared lays them out.
 int decode_shared_bytes(int head_dim, int set_heads, int element, bool one_buffer) {
-  const int heads = set_heads <= 2 ? 2 : set_heads <= 4 ? 4 : kMostSetHeads;
+  const int heads = set_heads <= 2 ? 2 : set_heads <= 4 ? 4 : kMaxSetHeads;
   return (one_buffer ? 1 : 2) * kKeyBlock * head_dim * element + heads * (head_dim + kKeyBlock + 1) * 4;
 }
 
@@ -120,61 +120,61 @@ int decode_shared_bytes(int head_dim, int set_heads, int element, bool one_buffe
 
 std::size_t attention_workspace_bytes(int heads, int head_dim, int chunk_count, int rows, int max_keys) {
   const auto slots =
-      std::max<std::int64_t>(chunk_count, std::min<std::int64_t>(rows, std::int64_t{kMostDecodeChunk} * chunk_count));
+      std::max<std::int64_t>(chunk_count, std::min<std::int64_t>(rows, std::int64_t{kMaxDecodeChunk} * chunk_count));
   const std::size_t bytes = partial_bytes(slots, heads, head_dim, key_blocks_of(max_keys, 0));
   return kWorkspaceHead + std::min(bytes, kMaxPartialBytes);
 }
 
 int attention_stream_stages(const Launch& launch, const kernels::AttentionCall& call) {
-  if (!suits_copy_engine(call.kv)) return 0;
+  if (!suits_tma(call.kv)) return 0;
   const DeviceScope device(launch.ordinal);
   KernelFacts kernel;
-  check(look_up_kernel(stream_kernel(call, kMostRingTiles).function, kernel), "looking up attention_decode_stream");
+  check(look_up_kernel(stream_kernel(call, kMaxTileStages).function, kernel), "looking up attention_decode_stream");
   if (!kernel.for_hopper) return 0;
   const StreamRoom room(launch.ordinal);
-  for (const int blocks : {kStreamBlocksAtOnce, 1})
-    for (int stages = kMostRingTiles; stages >= 2; --stages)
+  for (const int blocks : {kStreamCtasPerSm, 1})
+    for (int stages = kMaxTileStages; stages >= kMinTileStages; --stages)
       if (room.holds(blocks, stream_kernel(call, stages).shared_bytes)) return stages;
   return 0;
 }
 
 int attention_clusters_at_once(const Launch& launch, const kernels::AttentionCall& call) {
   static KnownClusters known;
-  const int blocks = cluster_blocks(call);
-  if (blocks > kMostClusterBlocks || !suits_copy_engine(call.kv)) return 0;
+  const int blocks = cluster_ctas(call);
+  if (blocks > kMaxClusterCtas || !suits_tma(call.kv)) return 0;
   return known.at_once(launch.ordinal, cluster_kernel(call, blocks), blocks);
 }
 
 AttentionSchedule choose_attention_schedule(const Launch& launch, const kernels::AttentionCall& call) {
   const kernels::Batch& batch = call.batch;
   AttentionSchedule schedule{.kernels = AttentionKernels::kBoth, .splits = 1, .one_buffer = false, .prefetch = false};
-  if (batch.max_chunk_rows <= kMostDecodeChunk) {
+  if (batch.max_chunk_rows <= kMaxDecodeChunk) {
     schedule.kernels = AttentionKernels::kDecode;
   } else if (batch.rows == batch.max_chunk_rows * batch.chunk_count) {  // no chunk has a single row
     schedule.kernels = AttentionKernels::kPrefill;
     return schedule;  // the rest is about decode
   }
   const int key_blocks = key_blocks_of(batch.max_keys, call.window);
-  const int most_shared = device_attribute(launch.ordinal, cudaDevAttrMaxSharedMemoryPerBlockOptin);
+  const int max_shared = device_attribute(launch.ordinal, cudaDevAttrMaxSharedMemoryPerBlockOptin);
   schedule.one_buffer =
-      decode_shared_bytes(call.kv.head_dim, set_heads_of(call), element_bytes(call.kv), false) > most_shared;
-  schedule.small_merge = merge_kernel(call.kv.head_dim, key_blocks, false).shared_bytes > most_shared;
+      decode_shared_bytes(call.kv.head_dim, set_heads_of(call), element_bytes(call.kv), false) > max_shared;
+  schedule.small_merge = merge_kernel(call.kv.head_dim, key_blocks, false).shared_bytes > max_shared;
   const std::int64_t slots = slots_of(call, schedule.kernels);
   const bool partials_fit = partial_bytes(slots, call.heads, call.kv.head_dim, key_blocks) <= kMaxPartialBytes;
-  const int most_splits = partials_fit ? key_blocks : 1;
+  const int max_splits = partials_fit ? key_blocks : 1;
   const int multiprocessors = device_attribute(launch.ordinal, cudaDevAttrMultiProcessorCount);
   const std::int64_t shares = slots * call.kv.kv_heads * set_count(call);
   if (shares <= attention_clusters_at_once(launch, call)) {
     schedule.decode = DecodeBy::kCluster;
   } else if (should_stream(launch, call)) {
     const auto one_round = static_cast<int>(
-        ceil_div<std::int64_t>(std::int64_t{kStreamBlocksAtOnce} * multiprocessors, shares));  // more gain nothing
+        ceil_div<std::int64_t>(std::int64_t{kStreamCtasPerSm} * multiprocessors, shares));  // more gain nothing
     schedule.decode = DecodeBy::kStream;
-    schedule.splits = fastest_splits({call, shares, key_blocks, multiprocessors}, std::min(most_splits, one_round));
+    schedule.splits = fastest_splits({call, shares, key_blocks, multiprocessors}, std::min(max_splits, one_round));
   } else {
-    const std::int64_t round = std::int64_t{kDecodeBlocksAtOnce} * multiprocessors;
+    const std::int64_t round = std::int64_t{kDecodeCtasPerSm} * multiprocessors;
     schedule.splits =
-        static_cast<int>(std::clamp<std::int64_t>(ceil_div(kDecodeRounds * round, shares), 1, most_splits));
+        static_cast<int>(std::clamp<std::int64_t>(ceil_div(kDecodeRounds * round, shares), 1, max_splits));
     schedule.prefetch = shares * schedule.splits <= round;  // later rounds do not start early
   }
   return schedule;

@@ -29,7 +29,7 @@ inline int element_bytes(const kernels::KvPages& kv) {
 }
 
 inline int set_count(const kernels::AttentionCall& call) {
-  return ceil_div(call.heads / call.kv.kv_heads, kMostSetHeads);
+  return ceil_div(call.heads / call.kv.kv_heads, kMaxSetHeads);
 }
 
 inline int set_heads_of(const kernels::AttentionCall& call) {
@@ -40,22 +40,39 @@ inline std::int64_t slots_of(const kernels::AttentionCall& call, AttentionKernel
   return kernels == AttentionKernels::kDecode ? call.batch.rows : call.batch.chunk_count;
 }
 
-// The blocks of a cluster that has a key block of the row each.
-inline int cluster_blocks(const kernels::AttentionCall& call) {
+// The CTAs of a cluster that has a key block of the row each.
+inline int cluster_ctas(const kernels::AttentionCall& call) {
   const auto key_blocks = static_cast<unsigned>(key_blocks_of(call.batch.max_keys, call.window));
   return static_cast<int>(std::bit_ceil(std::max(key_blocks, 2U)));
 }
 
-inline AttentionKernel cluster_kernel(const kernels::AttentionCall& call, int blocks) {
+// Calls make<Kv>() for the format of keys and values.
+template <typename Make>
+AttentionKernel kernel_of_format(const kernels::AttentionCall& call, const Make& make) {
+  return call.kv.dtype == DType::kBF16 ? make.template operator()<Bf16Kv>() : make.template operator()<F32Kv>();
+}
+
+inline AttentionKernel decode_kernel(const kernels::AttentionCall& call, bool one_buffer) {
   const int head_dim = call.kv.head_dim, set_heads = set_heads_of(call);
-  return call.kv.dtype == DType::kBF16 ? cluster_kernel_bf16(head_dim, set_heads, blocks)
-                                       : cluster_kernel_f32(head_dim, set_heads, blocks);
+  return kernel_of_format(call, [&]<typename Kv>() -> AttentionKernel {
+    return {.function = decode_kernel<Kv>(head_dim, set_heads),
+            .threads = kDecodeThreads,
+            .shared_bytes = decode_shared_bytes(head_dim, set_heads, element_bytes(call.kv), one_buffer)};
+  });
+}
+
+inline AttentionKernel cluster_kernel(const kernels::AttentionCall& call, int ctas) {
+  return kernel_of_format(
+      call, [&]<typename Kv>() { return cluster_kernel<Kv>(call.kv.head_dim, set_heads_of(call), ctas); });
 }
 
 inline AttentionKernel stream_kernel(const kernels::AttentionCall& call, int stages) {
-  const int head_dim = call.kv.head_dim, set_heads = set_heads_of(call);
-  return call.kv.dtype == DType::kBF16 ? stream_kernel_bf16(head_dim, set_heads, stages)
-                                       : stream_kernel_f32(head_dim, set_heads, stages);
+  return kernel_of_format(
+      call, [&]<typename Kv>() { return stream_kernel<Kv>(call.kv.head_dim, set_heads_of(call), stages); });
+}
+
+inline AttentionKernel prefill_kernel(const kernels::AttentionCall& call) {
+  return kernel_of_format(call, [&]<typename Kv>() { return prefill_kernel<Kv>(call.kv.head_dim); });
 }
 
 inline int device_attribute(int ordinal, cudaDeviceAttr which) {

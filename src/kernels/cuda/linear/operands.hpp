@@ -8,13 +8,12 @@
 
 #include "kernels/cuda/runtime/backend.hpp"
 #include "kernels/cuda/runtime/check.hpp"
+#include "kernels/cuda/runtime/launch.hpp"
 #include "kernels/cuda/runtime/record.hpp"
 
 namespace reprofuse::cuda {
 
-inline constexpr std::int64_t kMaxRows = std::int64_t{1} << kPlaceBits;
 inline constexpr std::int64_t kMaxColumns = 4'000'000;
-inline constexpr std::int64_t kMaxGridYZ = 65535;  // blocks, in the second or third dimension of a grid
 static_assert(kMaxColumns / 64 + 8 <= kMaxGridYZ && kMaxColumns < kMaxRows, "the narrowest tile must fit a grid");
 
 inline bool is_vector_aligned(const void* data, std::int64_t stride_bytes) {

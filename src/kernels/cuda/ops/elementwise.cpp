@@ -1,6 +1,6 @@
 #include "base/math.hpp"
-#include "kernels/cuda/ops/elementwise_params.hpp"
 #include "kernels/cuda/ops/ops_launch.hpp"
+#include "kernels/cuda/ops/params.hpp"
 
 namespace reprofuse::cuda {
 namespace {
@@ -11,7 +11,7 @@ void launch_rows(const char* op, const Launch& launch, const void* kernel, std::
   if (rows == 0 || cols == 0) return;
   require_rows(op, rows);
   const auto pieces = ceil_div<std::int64_t>(cols, std::int64_t{fma1::ops::kElementThreads} * fma1::ops::kElements);
-  require(pieces <= kMostGridYZ, "{}: rows of {} columns are more than the CUDA backend takes", op, cols);
+  require(pieces <= kMaxGridYZ, "{}: rows of {} columns are more than the CUDA backend takes", op, cols);
   const DeviceScope device(launch.ordinal);
   const GridShape shape{.grid = dim3(static_cast<unsigned>(rows), static_cast<unsigned>(pieces)),
                         .threads = fma1::ops::kElementThreads};

@@ -1,6 +1,6 @@
 #include "kernels/cuda/attention/kv_types.cuh"
 #include "kernels/cuda/linear/weight_types.cuh"
-#include "kernels/cuda/ops/elementwise_params.hpp"
+#include "kernels/cuda/ops/params.hpp"
 #include "kernels/cuda/runtime/launch.cuh"
 #include "numerics/silu.hpp"
 

@@ -1,6 +1,7 @@
 // The reduction of every norm: reference::sum_of_squares ends in a halving tree over 256 chains.
 #pragma once
 
+#include "kernels/cuda/sm_limits.hpp"
 #include "numerics/float_ops.hpp"
 #include "numerics/order.hpp"
 
@@ -8,7 +9,7 @@ namespace reprofuse::cuda {
 
 // The sum of 256 values in shared memory, by a whole warp; every lane gets it.
 __device__ inline float halving_tree(const float* lanes) {
-  constexpr int kWarp = 32, kEach = reprofuse::fma1::kNormLanes / kWarp;
+  constexpr int kEach = reprofuse::fma1::kNormLanes / kWarp;
   const int lane = threadIdx.x % kWarp;
   float values[kEach];
 #pragma unroll

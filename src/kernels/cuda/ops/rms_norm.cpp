@@ -1,5 +1,5 @@
 #include "kernels/cuda/ops/ops_launch.hpp"
-#include "kernels/cuda/ops/rms_norm_params.hpp"
+#include "kernels/cuda/ops/params.hpp"
 
 namespace reprofuse::cuda {
 

@@ -1,5 +1,5 @@
 #include "kernels/cuda/ops/halving_tree.cuh"
-#include "kernels/cuda/ops/rms_norm_params.hpp"
+#include "kernels/cuda/ops/params.hpp"
 #include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/cuda/runtime/record.cuh"
 #include "numerics/inverse_rms.hpp"

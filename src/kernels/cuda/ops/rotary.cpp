@@ -1,7 +1,6 @@
 #include "base/math.hpp"
-#include "kernels/cuda/attention/kv_view_host.hpp"
 #include "kernels/cuda/ops/ops_launch.hpp"
-#include "kernels/cuda/ops/rotary_params.hpp"
+#include "kernels/cuda/ops/params.hpp"
 
 namespace reprofuse::cuda {
 
@@ -9,8 +8,8 @@ void rotary(const Launch& launch, const kernels::RotaryCall& call) {
   if (call.q.rows == 0) return;
   require_rows("rotary", call.q.rows);
   const int head_dim = call.kv.head_dim;
-  require(head_dim % 2 == 0 && head_dim <= fma1::ops::kMostRotaryHeadDim,
-          "rotary: head_dim {}; the CUDA backend takes even ones up to {}", head_dim, fma1::ops::kMostRotaryHeadDim);
+  require(head_dim % 2 == 0 && head_dim <= fma1::ops::kMaxRotaryHeadDim,
+          "rotary: head_dim {}; the CUDA backend takes even ones up to {}", head_dim, fma1::ops::kMaxRotaryHeadDim);
   const DeviceScope device(launch.ordinal);
   const fma1::ops::RotaryParams params{.q = call.q.data,
                                        .k = call.k.data,

@@ -1,6 +1,6 @@
 #include "kernels/cuda/attention/kv_types.cuh"
 #include "kernels/cuda/ops/halving_tree.cuh"
-#include "kernels/cuda/ops/rotary_params.hpp"
+#include "kernels/cuda/ops/params.hpp"
 #include "kernels/cuda/runtime/launch.cuh"
 #include "numerics/inverse_rms.hpp"
 
@@ -9,8 +9,7 @@ namespace {
 
 using reprofuse::fma1::kNormLanes;
 
-constexpr int kWarp = 32;
-constexpr int kPairs = kMostRotaryHeadDim / 2 / kWarp;  // of a lane, at most
+constexpr int kPairs = kMaxRotaryHeadDim / 2 / kWarp;  // of a lane, at most
 
 // A head in the registers of a warp: lane l holds elements l + 32 i of the first half, and those that turn with them.
 struct Head {

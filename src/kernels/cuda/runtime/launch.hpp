@@ -4,7 +4,11 @@
 
 #include <cuda_runtime.h>
 
+#include <cstdint>
+
 namespace reprofuse::cuda {
+
+inline constexpr std::int64_t kMaxGridYZ = 65535;  // CTAs, in the second or third dimension of a grid
 
 enum class Start {
   kEarly,   // as soon as there is room beside the kernel before it: for kernels that wait for memory

@@ -11,7 +11,8 @@ namespace reprofuse::cuda {
 using Record = unsigned long long;
 
 inline constexpr Record kNothingRecorded = ~Record{0};
-inline constexpr int kPlaceBits = 24;  // of a row or a column; LinearCall sizes are checked against it
+inline constexpr int kPlaceBits = 24;                                    // of a row or a column
+inline constexpr std::int64_t kMaxRows = std::int64_t{1} << kPlaceBits;  // calls have fewer rows
 
 inline OpPlace unpack(Record record) {
   constexpr Record kMask = (Record{1} << kPlaceBits) - 1;

@@ -27,7 +27,7 @@ CUtensorMap tensor_map_of(const BoxedMatrix& matrix, const char* what, const std
   const CUresult status =
       encode(&map, matrix.element_bytes == 2 ? CU_TENSOR_MAP_DATA_TYPE_UINT16 : CU_TENSOR_MAP_DATA_TYPE_UINT32, 2,
              const_cast<void*>(matrix.data), sizes, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-             matrix.swaps_vectors ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_NONE,
+             matrix.swizzle_128b ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_NONE,
              CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (status != CUDA_SUCCESS)
     fail(ErrorCode::kDevice, "{} of linear '{}': no tensor map for {} x {} elements with row stride {}: CUDA status {}",

@@ -1,4 +1,4 @@
-// How the copy engine of compute capability 9.0 and later sees a matrix in device memory: as boxes of rows and columns.
+// How the TMA of compute capability 9.0 and later sees a matrix in device memory: as boxes of rows and columns.
 #pragma once
 
 #include <cuda.h>
@@ -14,7 +14,7 @@ struct BoxedMatrix {
   std::int64_t rows, columns, stride;
   int box_rows, box_columns;
   // In a box, 16-byte vector v of row r lies at v ^ r % 8, so that reads of 8 rows of 128 bytes meet no bank twice.
-  bool swaps_vectors;
+  bool swizzle_128b;
 };
 
 // An error names the matrix: `what` it is of linear layer `name`.

@@ -127,7 +127,7 @@ std::vector<std::string> ShippedSchedules::names(const kernels::LinearCall& call
   std::vector<std::string> names;
   for (const fma1::Schedule& schedule : layer_->linear.schedules(call)) {
     const auto& kernel = layer_->linear.kernel_table()[static_cast<std::size_t>(schedule.kernel)];
-    names.push_back(fmt::format("{}{}", kernel.name, schedule.split ? ", split" : ""));
+    names.push_back(fmt::format("{}{}", kernel.name, schedule.split_k ? ", split" : ""));
   }
   return names;
 }

@@ -49,7 +49,7 @@ __device__ inline void split_weights(const float (&row)[kThreadTerms], const flo
   }
 }
 
-// A block's tile belongs to one output: the last whose first_tile is not beyond it.
+// A CTA's tile belongs to one output: the last whose first_tile is not beyond it.
 __device__ inline const Output& output_of_tile(const Params& p, int tile) {
   int i = p.count - 1;
   while (i > 0 && p.outputs[i].first_tile > tile) --i;

@@ -3,17 +3,15 @@
 #include <algorithm>
 
 #include "base/math.hpp"
-#include "kernels/cuda/linear/operands.hpp"
 #include "kernels/cuda/runtime/backend.hpp"
 #include "kernels/cuda/runtime/check.hpp"
 #include "kernels/cuda/runtime/launch.hpp"
-#include "kernels/cuda/runtime/tensor_map.hpp"
 
 namespace reprofuse::cuda::exact1 {
 namespace {
 
 // A row of digits of every kernel is a multiple of this.
-constexpr std::int64_t kMostTileM = 64;
+constexpr std::int64_t kMaxTileM = 64;
 
 // The workspace: record, rows, digits, partials.
 std::size_t rows_bytes(std::int64_t m) {
@@ -25,20 +23,6 @@ std::size_t digits_bytes(std::int64_t m, std::int64_t k, std::int64_t tile_m) {
   return static_cast<std::size_t>(kDigits * round_up<std::int64_t>(m, tile_m) * round_up<std::int64_t>(k, kChunk));
 }
 
-// Boxes of 64 rows and 64 terms, for kernels of 9.0. All zero where alignment or format leave it to other kernels.
-CUtensorMap map_of(const WeightView& weight, const std::string& name) {
-  if (weight.dtype == DType::kF32 || !is_vector_aligned(weight.data, weight.stride * 2)) return {};
-  return tensor_map_of({.data = weight.data,
-                        .element_bytes = 2,
-                        .rows = weight.n,
-                        .columns = weight.k,
-                        .stride = weight.stride,
-                        .box_rows = 64,
-                        .box_columns = 64,
-                        .swaps_vectors = true},
-                       "weights", name);
-}
-
 }  // namespace
 
 void CudaLinear::Release::operator()(void* memory) const {
@@ -46,25 +30,15 @@ void CudaLinear::Release::operator()(void* memory) const {
 }
 
 CudaLinear::CudaLinear(const kernels::CudaBackend& backend, std::span<const WeightView> weights)
-    : op_(backend.op),
-      name_(backend.name),
-      device_(read_device(backend.ordinal)),
-      weights_(weights.begin(), weights.end()),
-      kernels_(load_kernels(device_, weights[0].dtype)) {
+    : ScheduledLinear(backend, weights) {
+  kernels_ = load_kernels(device_, weights[0].dtype);
   require(weights[0].k <= kMaxTerms, "linear '{}': k = {}; exact-1 takes at most {} terms in a sum", name_,
           weights[0].k, kMaxTerms);
-  std::int64_t columns = 0;
-  for (std::size_t begin = 0; begin < weights.size(); begin += kMaxOutputs) {
-    const std::size_t count = std::min<std::size_t>(kMaxOutputs, weights.size() - begin);
-    groups_.push_back({begin, count, columns});
-    for (std::size_t i = begin; i < begin + count; ++i) columns += weights[i].n;
-  }
-  require_columns(name_, columns);
-  for (std::size_t i = 0; i < weights.size(); ++i) require_device_memory(name_, i, weights[i].data);
-  for (const Kernel& kernel : kernels_) invariant(kMostTileM % kernel.tile_m == 0, "a tile of unforeseen height");
+  require_weights_on_device();
+  for (const Kernel& kernel : kernels_) invariant(kMaxTileM % kernel.tile_m == 0, "a tile of unforeseen height");
   const DeviceScope scope(device_.ordinal);
   find_exponents();
-  for (const WeightView& weight : weights_) maps_.push_back(device_.major == 9 ? map_of(weight, name_) : CUtensorMap{});
+  if (device_.major == 9 && weights[0].dtype != DType::kF32) make_tensor_maps();  // for wgmma, of 16-bit weights
 }
 
 // Reads the weights, so it waits for whatever may still be writing them.
@@ -90,56 +64,27 @@ void CudaLinear::find_exponents() {
 }
 
 std::size_t CudaLinear::workspace_bytes(std::int64_t max_m) const {
-  require(max_m <= kMaxGridYZ * kMostTileM, "linear '{}': {} rows; exact-1 on CUDA takes at most {} in one call", name_,
-          max_m, kMaxGridYZ * kMostTileM);
-  std::size_t most = 0;
-  for (const Group& group : groups_) {
-    Problem p{.m = max_m, .k = weights_[0].k, .n = {}, .vector_loads = true};
-    for (std::size_t i = 0; i < group.count; ++i) p.n.push_back(weights_[group.begin + i].n);
-    most = std::max(most, std::min(partial_bytes(p, kMostSplits), kMaxPartialBytes));
-  }
-  return kWorkspaceHead + rows_bytes(max_m) + digits_bytes(max_m, weights_[0].k, kMostTileM) + most;
-}
-
-std::string CudaLinear::implementation() const {
-  return fmt::format("cuda {}", device_.architecture);
+  require(max_m <= kMaxGridYZ * kMaxTileM, "linear '{}': {} rows; exact-1 on CUDA takes at most {} in one call", name_,
+          max_m, kMaxGridYZ * kMaxTileM);
+  const std::size_t partials = max_partial_bytes(max_m, [](const Problem& p) { return partial_bytes(p, kMaxSplits); });
+  return kWorkspaceHead + rows_bytes(max_m) + digits_bytes(max_m, weights_[0].k, kMaxTileM) + partials;
 }
 
 Problem CudaLinear::problem(const kernels::LinearCall& call, const Group& group) const {
-  Problem p{.m = call.x.rows, .k = weights_[0].k, .n = {}, .vector_loads = weights_[0].k % 8 == 0};
-  const auto bytes = static_cast<std::int64_t>(dtype_bytes(weights_[0].dtype));
-  for (std::size_t i = group.begin; i < group.begin + group.count; ++i) {
-    p.n.push_back(weights_[i].n);
-    p.vector_loads = p.vector_loads && is_vector_aligned(weights_[i].data, weights_[i].stride * bytes);
+  return problem_of(group, call.x.rows, weights_[0].k % 8 == 0);
+}
+
+void CudaLinear::run_group(const kernels::LinearCall& call, const Group& group) const {
+  Problem part = problem(call, group);
+  part.m = rows_at_once(kernels_, part);
+  for (std::int64_t row = 0; row < call.x.rows; row += part.m) {
+    part.m = std::min(part.m, call.x.rows - row);
+    launch_rows(call, group, {row, part.m}, choose_schedule(device_, kernels_, part));
   }
-  return p;
 }
 
-std::vector<Schedule> CudaLinear::schedules(const kernels::LinearCall& call) const {
-  return possible_schedules(kernels_, problem(call, groups_[0]));
-}
-
-Schedule CudaLinear::chosen_schedule(const kernels::LinearCall& call) const {
-  return choose_schedule(device_, kernels_, problem(call, groups_[0]));
-}
-
-std::optional<kernels::Place> CudaLinear::run(const kernels::LinearCall& call) const {
-  require_workspace_alignment(name_, call.workspace);
-  const DeviceScope device(device_.ordinal);
-  for (const Group& group : groups_) {
-    Problem part = problem(call, group);
-    part.m = rows_at_once(kernels_, part);
-    for (std::int64_t row = 0; row < call.x.rows; row += part.m) {
-      part.m = std::min(part.m, call.x.rows - row);
-      launch(call, group, {row, part.m}, choose_schedule(device_, kernels_, part));
-    }
-  }
-  return std::nullopt;
-}
-
-void CudaLinear::run_with(const kernels::LinearCall& call, Schedule schedule) const {
-  invariant(groups_.size() == 1, "run_with() takes one launch");
-  launch(call, groups_[0], {0, call.x.rows}, schedule);
+void CudaLinear::launch(const kernels::LinearCall& call, const Group& group, Schedule schedule) const {
+  launch_rows(call, group, {0, call.x.rows}, schedule);
 }
 
 Params CudaLinear::params(const kernels::LinearCall& call, const Group& group, Rows rows, Schedule schedule) const {
@@ -189,7 +134,7 @@ void CudaLinear::add_outputs(const kernels::LinearCall& call, const Group& group
   }
 }
 
-void CudaLinear::launch(const kernels::LinearCall& call, const Group& group, Rows rows, Schedule schedule) const {
+void CudaLinear::launch_rows(const kernels::LinearCall& call, const Group& group, Rows rows, Schedule schedule) const {
   const Kernel& kernel = kernels_[static_cast<std::size_t>(schedule.kernel)];
   const Params p = params(call, group, rows, schedule);
   const auto stream = static_cast<cudaStream_t>(call.stream);

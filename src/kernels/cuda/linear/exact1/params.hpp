@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/linear/problem.hpp"
 #include "kernels/cuda/runtime/record.hpp"
 #include "numerics/exact.hpp"
 #include "reprofuse/types.hpp"
@@ -14,18 +15,17 @@ namespace reprofuse::cuda::exact1 {
 
 using namespace reprofuse::exact1;  // NOLINT(google-build-using-namespace): the contract these kernels compute
 
-inline constexpr int kMaxOutputs = 8;  // fused in one launch
-inline constexpr int kDigits = 3;      // of an activation or a weight, highest first
-inline constexpr int kClasses = 4;     // of digit products: those of class c weigh 2^(8 (4 - c))
-inline constexpr int kChunk = 128;     // terms that travel through shared memory together
-inline constexpr int kMostSplits = 8;  // blocks that share K: every device that has clusters has them of eight
+inline constexpr int kDigits = 3;     // of an activation or a weight, highest first
+inline constexpr int kClasses = 4;    // of digit products: those of class c weigh 2^(8 (4 - c))
+inline constexpr int kChunk = 128;    // terms that travel through shared memory together
+inline constexpr int kMaxSplits = 8;  // CTAs that share K (split-K): every device that has clusters has them of eight
 
 // A class gets at most 128 * 128 + 2 * 255 * 128 per term, and 32 bits hold so many chunks of that.
 inline constexpr int kMaxChunks = 192;
 static_assert(std::int64_t{kMaxChunks} * kChunk * (128 * 128 + 2 * 255 * 128) < std::int64_t{1} << 31);
 
 struct Output {
-  CUtensorMap map;                // of w, for kernels whose copies are made by the copy engine
+  CUtensorMap map;                // of w, for kernels fed by the TMA
   const void* w;                  // [n, k]
   const std::uint8_t* exponents;  // [n], each plus 127
   const float* bias;              // [n] or null
@@ -51,13 +51,13 @@ struct Params {
   int m;
   int k;
   int chunks;            // of k
-  int tile_m;            // rows of x that a block multiplies, a multiple of 8
+  int tile_m;            // rows of x that a CTA multiplies, a multiple of 8
   std::uint8_t* digits;  // [tiles of rows][chunks][digit][tile_m / 8][kChunk / 16][8 rows][16 terms]
   Row* rows;             // [m]
   int row_tiles;         // tiles of rows
   int column_tiles;      // tiles of columns, of all outputs
-  int splits;            // blocks that share K
-  long long* partials;   // [splits, m, columns], of kernels whose blocks cannot reach each other
+  int splits;            // CTAs that share K (split-K)
+  long long* partials;   // [splits, m, columns], of kernels whose CTAs cannot reach each other
   int count;             // outputs
   int columns;           // of all outputs of this launch
   int record_row;        // of x's first row, over the whole call

@@ -12,7 +12,7 @@
 namespace reprofuse::cuda::exact1 {
 namespace {
 
-static_assert(kMaxTerms <= std::int64_t{kMostSplits} * kMaxChunks * kChunk, "enough for the largest k");
+static_assert(kMaxTerms <= std::int64_t{kMaxSplits} * kMaxChunks * kChunk, "enough for the largest k");
 
 std::int64_t chunks_of(const Problem& problem) {
   return ceil_div<std::int64_t>(problem.k, kChunk);
@@ -55,7 +55,7 @@ std::vector<Kernel> load_kernels(const Device& device, DType dtype) {
                                                         static_cast<std::size_t>(kernel.shared_bytes)),
           "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
     if (kernel.exchange != Exchange::kCluster) continue;
-    for (int blocks = 1; blocks <= kMostSplits; ++blocks)
+    for (int blocks = 1; blocks <= kMaxSplits; ++blocks)
       check(count_clusters_at_once(kernel.function, one_cluster(kernel, blocks),
                                    kernel.at_once[static_cast<std::size_t>(blocks - 1)]),
             "counting the clusters that fit");
@@ -64,9 +64,7 @@ std::vector<Kernel> load_kernels(const Device& device, DType dtype) {
 }
 
 std::size_t partial_bytes(const Problem& problem, int splits) {
-  std::int64_t columns = 0;
-  for (const std::int64_t n : problem.n) columns += n;
-  const auto bytes = checked_product(splits, problem.m, columns, sizeof(long long));
+  const auto bytes = checked_product(splits, problem.m, problem.columns(), sizeof(long long));
   return bytes ? static_cast<std::size_t>(*bytes) : SIZE_MAX;
 }
 
@@ -76,7 +74,7 @@ std::vector<Schedule> find_schedules(const std::vector<Kernel>& kernels, const P
   std::vector<Schedule> possible;
   for (std::size_t i = 0; i < kernels.size(); ++i) {
     if (kernels[i].blocks_per_sm == 0 || (kernels[i].vector_loads && !problem.vector_loads)) continue;
-    for (int splits = 1; splits <= kMostSplits; ++splits)
+    for (int splits = 1; splits <= kMaxSplits; ++splits)
       if (can_split(kernels[i], problem, splits)) possible.push_back({static_cast<int>(i), splits});
   }
   return possible;

@@ -3,11 +3,11 @@
 #include "kernels/cuda/linear/exact1/digits.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/cuda/runtime/launch.hpp"
+#include "kernels/cuda/sm_limits.hpp"
 
 namespace reprofuse::cuda::exact1 {
 namespace {
 
-constexpr int kWarp = 32;
 constexpr int kThreads = 512;
 constexpr std::uint32_t kMagnitude = 0x7fffffffu;
 constexpr std::uint32_t kInfinity = 0x7f800000u;

@@ -1,5 +1,5 @@
 #include "base/math.hpp"
-#include "kernels/cuda/linear/fma1/params.cuh"
+#include "kernels/cuda/linear/fma1/epilogue.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/cuda/runtime/launch.hpp"
 

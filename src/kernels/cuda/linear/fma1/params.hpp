@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/linear/problem.hpp"
 #include "kernels/cuda/runtime/record.hpp"
 #include "numerics/order.hpp"
 
@@ -13,14 +14,11 @@ namespace reprofuse::cuda::fma1 {
 
 using reprofuse::fma1::kSegment;
 
-inline constexpr int kMaxOutputs = 8;  // fused in one launch
-
-// Kernels whose copies the copy engine makes: the boxes of weights it brings, and the k-tiles on their way at once.
-inline constexpr int kBoxRows = 64, kBoxRowBytes = 128;
-inline constexpr int kFewestStages = 2, kMostStages = 4;  // with more, x would queue behind weights at the start
+// Stages of kernels fed by the TMA.
+inline constexpr int kMinStages = 2, kMaxStages = 4;  // with more, x would queue behind weights at the start
 
 struct Output {
-  CUtensorMap map;    // of w, for kernels whose copies the copy engine makes
+  CUtensorMap map;    // of w, for kernels fed by the TMA
   const void* w;      // [n, k]
   const float* bias;  // [n] or null
   float* y;           // [m, n]
@@ -41,14 +39,14 @@ struct Params {
   int columns;        // of all outputs of this launch
   int record_column;  // of the first output, over the whole op
   unsigned op;
-  bool split;       // block z owns segment z alone and leaves a partial; otherwise a block folds all segments itself
+  bool split_k;     // CTA z owns segment z alone and leaves a partial; otherwise a CTA folds all segments itself
   float* partials;  // [segments, m, columns]
   int stages;       // of kernels that take as many as fit
   Record* record;
   Output outputs[kMaxOutputs];
 };
 
-// Folds the partials of a split in ascending order of segments, then adds the bias.
+// Folds the partials of a split-K in ascending order of segments, then adds the bias.
 cudaError_t load_fold_ascending();
 cudaError_t launch_fold_ascending(const Params& params, cudaStream_t stream);
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "base/math.hpp"
 #include "kernels/cuda/linear/fma1/params.hpp"
@@ -15,14 +14,6 @@ namespace reprofuse::cuda::fma1 {
 
 using reprofuse::fma1::segment_count;
 
-namespace {
-
-std::int64_t columns_of(const Problem& problem) {
-  return std::accumulate(problem.n.begin(), problem.n.end(), std::int64_t{0});
-}
-
-}  // namespace
-
 std::vector<Kernel> load_kernels(const Device& device, DType dtype) {
   const DeviceScope scope(device.ordinal);
   check(load_fold_ascending(), "loading fold_ascending");  // now, so that no run has to load it
@@ -32,7 +23,7 @@ std::vector<Kernel> load_kernels(const Device& device, DType dtype) {
   for (Kernel& kernel : kernels) {
     KernelFacts facts;
     check(look_up_kernel(kernel.function, facts), "looking up a kernel of fma-1");
-    if (kernel.reads == Reads::kBoxes && !facts.for_hopper) continue;  // older code knows no copy engine
+    if (kernel.reads == Reads::kTma && !facts.for_hopper) continue;  // older code knows no TMA
     const auto occupancy = [&](int shared_bytes) {
       int blocks = 0;
       if (shared_bytes > device.shared_bytes_per_block) return 0;
@@ -41,7 +32,7 @@ std::vector<Kernel> load_kernels(const Device& device, DType dtype) {
             "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
       return blocks;
     };
-    const int least = kernel.shared_bytes + kFewestStages * kernel.stage_bytes;
+    const int least = kernel.shared_bytes + kMinStages * kernel.stage_bytes;
     kernel.blocks_per_sm = occupancy(least);
     kernel.blocks_per_sm_fold = occupancy(least + kernel.fold_bytes);
   }
@@ -50,7 +41,7 @@ std::vector<Kernel> load_kernels(const Device& device, DType dtype) {
 
 std::size_t partial_bytes(const Problem& problem) {
   std::size_t bytes = 0;
-  const bool overflows = __builtin_mul_overflow(segment_count(problem.k) * problem.m, columns_of(problem), &bytes) ||
+  const bool overflows = __builtin_mul_overflow(segment_count(problem.k) * problem.m, problem.columns(), &bytes) ||
                          __builtin_mul_overflow(bytes, sizeof(float), &bytes);
   return overflows ? SIZE_MAX : bytes;
 }
@@ -75,16 +66,17 @@ std::vector<Schedule> possible_schedules(const std::vector<Kernel>& kernels, con
 // asks for so much shared memory that no more fit than the launch needs.
 Placement place(const Device& device, const Kernel& kernel, std::int64_t blocks, bool folds) {
   const int fixed = kernel.shared_bytes + (folds ? kernel.fold_bytes : 0);
-  const int most = folds ? kernel.blocks_per_sm_fold : kernel.blocks_per_sm;
-  if (kernel.stage_bytes == 0) return {.blocks_per_sm = most, .stages = 0, .shared_bytes = fixed};
-  const int few = folds ? kFewestStages + 1 : kFewestStages;  // a block that walks all of k must not run dry
-  auto resident = static_cast<int>(std::min<std::int64_t>(most, ceil_div<std::int64_t>(blocks, device.sm_count)));
+  const int max_resident = folds ? kernel.blocks_per_sm_fold : kernel.blocks_per_sm;
+  if (kernel.stage_bytes == 0) return {.blocks_per_sm = max_resident, .stages = 0, .shared_bytes = fixed};
+  const int few = folds ? kMinStages + 1 : kMinStages;  // a block that walks all of k must not run dry
+  auto resident =
+      static_cast<int>(std::min<std::int64_t>(max_resident, ceil_div<std::int64_t>(blocks, device.sm_count)));
   invariant(resident > 0, "a kernel that does not run, or a launch of no blocks");
   for (;; --resident) {
     constexpr int kUnit = 128;  // shared memory is given out in such pieces
     const int share = device.shared_bytes_per_sm / resident / kUnit * kUnit - device.reserved_shared_bytes_per_block;
     const int bytes = std::min(device.shared_bytes_per_block, share);
-    const int stages = std::min(kMostStages, (bytes - fixed) / kernel.stage_bytes);
+    const int stages = std::min(kMaxStages, (bytes - fixed) / kernel.stage_bytes);
     if (stages < few && resident > 1) continue;
     const int too_much_for_more = device.shared_bytes_per_sm / (resident + 1);
     return {.blocks_per_sm = resident,
@@ -119,7 +111,7 @@ double clocks_of(const Kernel& kernel, double blocks, int resident, double terms
 // The clocks that the weights take to come from memory.
 double read_clocks(const Device& device, const Problem& problem) {
   if (device.memory_bytes_per_clock == 0) return 0;  // the driver does not say
-  const double bytes = static_cast<double>(columns_of(problem) * problem.k) * problem.weight_bytes;
+  const double bytes = static_cast<double>(problem.columns() * problem.k) * problem.weight_bytes;
   return bytes / (kOfMemoryPeak * device.memory_bytes_per_clock);
 }
 
@@ -144,7 +136,7 @@ double expected_clocks(const Device& device, const Kernel& kernel, const Problem
 Schedule choose_schedule(const Device& device, const std::vector<Kernel>& kernels, const Problem& problem) {
   const std::vector<Schedule> possible = possible_schedules(kernels, problem);
   const auto clocks = [&](const Schedule& schedule) {
-    return expected_clocks(device, kernels[static_cast<std::size_t>(schedule.kernel)], problem, schedule.split);
+    return expected_clocks(device, kernels[static_cast<std::size_t>(schedule.kernel)], problem, schedule.split_k);
   };
   return *std::min_element(possible.begin(), possible.end(),
                            [&](const Schedule& a, const Schedule& b) { return clocks(a) < clocks(b); });

@@ -1,4 +1,4 @@
-// Which kernel runs a linear layer, and whether K is split over blocks. The tree is fixed by K, so no choice made here
+// Which kernel runs a linear layer, and whether K is split over CTAs. The tree is fixed by K, so no choice made here
 // can move a bit: it may depend on the device, its size and anything else.
 #pragma once
 
@@ -6,13 +6,14 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/cuda/linear/problem.hpp"
 #include "kernels/cuda/runtime/device.hpp"
 #include "kernels/cuda/runtime/launch.hpp"
 #include "reprofuse/types.hpp"
 
 namespace reprofuse::cuda::fma1 {
 
-inline constexpr std::size_t kMaxPartialBytes = std::size_t{64} << 20;
+using reprofuse::cuda::Problem;
 
 // How fast a kernel goes on one multiprocessor, in multiply-adds of its tile per clock.
 struct Rate {
@@ -24,7 +25,7 @@ struct Rate {
 enum class Reads {
   kSingly,   // whatever their alignment
   kVectors,  // needs 16-byte aligned rows and k a multiple of 16 bytes
-  kBoxes,    // likewise, and the copy engine of compute capability 9.0 and later
+  kTma,      // likewise, and the TMA of compute capability 9.0 and later
 };
 
 struct Kernel {
@@ -35,12 +36,12 @@ struct Kernel {
   int threads;
   Start start;
   Reads reads;
-  bool splits;  // a block can own one segment
+  bool splits;  // a CTA can own one segment
   int shared_bytes;
-  int fold_bytes;  // more shared memory, when a block folds several segments itself
+  int fold_bytes;  // more shared memory, when a CTA folds several segments itself
   Rate rate;
   int stage_bytes = 0;         // more shared memory for each stage, of a kernel that takes as many as fit
-  int tile_k = 0;              // of kBoxes
+  int tile_k = 0;              // of kTma
   int blocks_per_sm = 0;       // on the device at most, when a block owns one segment; 0: does not run there
   int blocks_per_sm_fold = 0;  // likewise when it folds
 };
@@ -53,17 +54,9 @@ std::vector<Kernel> kernels_f32();
 // ask.
 std::vector<Kernel> load_kernels(const Device& device, DType dtype);
 
-struct Problem {
-  std::int64_t m;
-  std::int64_t k;
-  std::vector<std::int64_t> n;  // of each output of the launch
-  bool vector_loads;            // the operands allow them
-  int weight_bytes;             // of one
-};
-
 struct Schedule {
-  int kernel;  // index into the table
-  bool split;  // one segment per block, then a fold kernel
+  int kernel;    // index into the table
+  bool split_k;  // one segment per CTA, then a fold kernel
 };
 
 // What a launch of so many blocks, one at least, asks for. The kernel runs on the device.

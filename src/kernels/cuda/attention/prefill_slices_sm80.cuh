@@ -1,4 +1,4 @@
-// Prefill: what a block owns, its shared memory, and how slices of keys and values get there.
+// Prefill: what a CTA owns, its shared memory, and how slices of keys and values get there.
 #pragma once
 
 #include "kernels/cuda/attention/common.cuh"
@@ -25,13 +25,18 @@ struct PrefillShape {
   static constexpr int kStatistics = 4 + kParts;             // floats per query
   static constexpr int kSharedBytes =
       (kDim + kKeyBlock + kStatistics) * kPrefillQueries * 4 + kStages * kSlice * static_cast<int>(sizeof(Bits));
-  static_assert(kKeyBlock == 64 && kPrefillQueries == 64 && kM % 4 == 0 && kN % 4 == 0);
+  static_assert(kKeyBlock == 64 && kPrefillQueries == 64, "16 x kLanesM threads cover the scores");
+  static_assert(kM % 4 == 0 && kN % 4 == 0, "a thread has squares of 4 x 4 outputs");
+  static_assert(fits_shared(kSharedBytes, 1, kMinSmSharedBytes), "every supported device must have room for a CTA");
+  // Totals and the sums of a key block; the operands of two terms.
+  static_assert(2 * kM * kN + 2 * (kM + kN) + 32 <= registers_per_thread(kThreads, 1),
+                "a thread's sums and some 32 registers of addresses must fit");
 };
 
 template <typename S>
 struct PrefillShared {
   float* query;              // [kDim][kPrefillQueries]
-  float* weights;            // [kKeyBlock][kPrefillQueries]: scores, then exp(score - max)
+  float* probabilities;      // [kKeyBlock][kPrefillQueries]: scores, then exp(score - max), not normalised
   float* part_max;           // [kParts][kPrefillQueries]
   float *a, *b, *sum;        // [kPrefillQueries]: the merge of a block, and the final sum
   int* ends;                 // [kPrefillQueries]: one past the last key a query sees; 0: there is no such query
@@ -39,8 +44,8 @@ struct PrefillShared {
 
   __device__ explicit PrefillShared(unsigned char* memory) {
     query = reinterpret_cast<float*>(memory);
-    weights = query + S::kDim * kPrefillQueries;
-    part_max = weights + kKeyBlock * kPrefillQueries;
+    probabilities = query + S::kDim * kPrefillQueries;
+    part_max = probabilities + kKeyBlock * kPrefillQueries;
     a = part_max + S::kParts * kPrefillQueries;
     b = a + kPrefillQueries;
     sum = b + kPrefillQueries;
@@ -49,7 +54,7 @@ struct PrefillShared {
   }
 };
 
-// The rows of a chunk that a block owns. Query i is head i % heads.count of row i / heads.count.
+// The rows of a chunk that a CTA owns. Query i is head i % heads.count of row i / heads.count.
 struct PrefillTile {
   int first_row, rows, sequence;
   KeyRange keys;  // that any of its rows sees
@@ -81,7 +86,7 @@ struct SliceQueue {
 
   // Waits for the next slice and sends for the one that takes the place of the last.
   __device__ const typename S::Bits* next() {
-    wait_for_copies<S::kStages - 2>();
+    ptx::cp_async_wait_group<S::kStages - 2>();
     __syncthreads();
     fetch();
     const typename S::Bits* slice_memory = stages + use * S::kSlice;
@@ -102,7 +107,7 @@ struct SliceQueue {
       }
       stage = stage + 1 == S::kStages ? 0 : stage + 1;
     }
-    commit_copies();
+    ptx::cp_async_commit_group();
   }
 
   __device__ void fetch_keys(int first_d, typename S::Bits* to) const {
@@ -117,7 +122,7 @@ struct SliceQueue {
       const int d = threadIdx.x / kVectors + i * (S::kThreads / kVectors);
       const bool has = seen && first_d + d < p.kv.head_dim;
       const auto* vector = from + (static_cast<std::int64_t>(first_d + d) << p.kv.page_shift);
-      copy_or_zero(to + d * kKeyBlock + key, has ? vector : keys, has);
+      ptx::cp_async_or_zero(to + d * kKeyBlock + key, has ? vector : keys, has);
     }
   }
 
@@ -133,7 +138,7 @@ struct SliceQueue {
       const std::int64_t slot = position & (p.kv.page_size() - 1);
       const auto* vector =
           values + p.kv.head_offset(pages.of(first_key + key), tile.heads.kv_head) + slot * p.kv.head_dim + d;
-      copy_or_zero(to + key * S::kDim + d, has ? vector : values, has);
+      ptx::cp_async_or_zero(to + key * S::kDim + d, has ? vector : values, has);
     }
   }
 };

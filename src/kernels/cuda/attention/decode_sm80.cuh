@@ -1,9 +1,9 @@
-// Decode: a block owns one row and one set of heads, and some of the row's key blocks. Keys and values stream through
-// shared memory with cp.async, the keys of the next block while the values of this one are summed. For the scores a
-// lane is a key, for the weighted sums it is an element of the head: no reduction crosses lanes.
+// Decode by threads: a CTA owns one row and one set of heads, and some of the row's key blocks. Keys and values stream
+// through shared memory with cp.async, the keys of the next block while the values of this one are summed. For the
+// scores a lane is a key, for the weighted sums it is an element of the head: no reduction crosses lanes.
 #pragma once
 
-#include "kernels/cuda/attention/decode_fetch.cuh"
+#include "kernels/cuda/attention/decode_fetch_sm80.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
 
 namespace reprofuse::cuda::fma1::ops {
@@ -39,22 +39,22 @@ __device__ inline void score_keys(const AttentionParams& p, const DecodeShare& a
     if (head >= at.heads.count) continue;
     const float score = __fmul_rn(dot[i], p.scale);
     if (seen) record_if_not_finite(p.record, p.op, at.row, at.heads.first + head, score);
-    shared.weights[head * kKeyBlock + key] = seen ? score : masked_score();
+    shared.probabilities[head * kKeyBlock + key] = seen ? score : masked_score();
   }
 }
 
-// Scores become weights; a warp takes every fourth head.
+// Scores become probabilities, up to the sum that divides them in the end; a warp takes every fourth head.
 template <typename S>
-__device__ inline void weigh_keys(const DecodeShare& at, const DecodeShared<S>& shared) {
+__device__ inline void exponentiate_scores(const DecodeShare& at, const DecodeShared<S>& shared) {
   const int lane = threadIdx.x % kWarp;
   for (int head = threadIdx.x / kWarp; head < at.heads.count; head += kDecodeThreads / kWarp) {
-    float* weights = shared.weights + head * kKeyBlock;
-    const float first = weights[lane], second = weights[lane + kWarp];
+    float* probabilities = shared.probabilities + head * kKeyBlock;
+    const float first = probabilities[lane], second = probabilities[lane + kWarp];
     float max = fmaxf(first, second);
 #pragma unroll
     for (int step = kWarp / 2; step >= 1; step /= 2) max = fmaxf(max, __shfl_xor_sync(~0u, max, step));
-    weights[lane] = first == masked_score() ? 0.0f : exp_nonpositive_f32(__fsub_rn(first, max));
-    weights[lane + kWarp] = second == masked_score() ? 0.0f : exp_nonpositive_f32(__fsub_rn(second, max));
+    probabilities[lane] = first == masked_score() ? 0.0f : exp_nonpositive_f32(__fsub_rn(first, max));
+    probabilities[lane + kWarp] = second == masked_score() ? 0.0f : exp_nonpositive_f32(__fsub_rn(second, max));
     if (lane == 0) shared.max[head] = max;
   }
 }
@@ -77,7 +77,7 @@ struct DecodeSums {
     }
   }
 
-  // Chains in ascending key order. Keys that are not seen have the weight 0 and the value 0.
+  // Chains in ascending key order. Keys that are not seen have the probability 0 and the value 0.
   __device__ void add_block(const AttentionParams& p, const DecodeShared<S>& shared) {
     clear();
     const int head_dim = S::head_dim(p);
@@ -95,13 +95,13 @@ struct DecodeSums {
       for (int i = 0; i < S::kSumHeads; ++i) {
         const int head = first_head() + i * S::kHeadStep;
         if (head >= S::kHeads) continue;
-        const float4 w4 = *reinterpret_cast<const float4*>(shared.weights + head * kKeyBlock + key);
-        const float w[4] = {w4.x, w4.y, w4.z, w4.w};
+        const float4 p4 = *reinterpret_cast<const float4*>(shared.probabilities + head * kKeyBlock + key);
+        const float probability[4] = {p4.x, p4.y, p4.z, p4.w};
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
-          sum[i] = __fadd_rn(sum[i], w[e]);
+          sum[i] = __fadd_rn(sum[i], probability[e]);
 #pragma unroll
-          for (int j = 0; j < S::kDims; ++j) weighted[i][j] = fma_rn(w[e], v[j][e], weighted[i][j]);
+          for (int j = 0; j < S::kDims; ++j) weighted[i][j] = fma_rn(probability[e], v[j][e], weighted[i][j]);
         }
       }
     }
@@ -166,6 +166,8 @@ __global__ __launch_bounds__(kDecodeThreads) void attention_decode(const __grid_
   extern __shared__ __align__(128) unsigned char memory[];
   let_next_kernel_start();
   const DecodeShare at(p);
+
+  // Prologue: keys, values and queries of the first key block
   BlockPages pages;
   if (at.has_work()) pages.load(p, at.sequence, at.first_block + blockIdx.x, at.range);
   if (at.has_work() && p.prefetch) prefetch_block<S>(p, at, pages, at.first_block + blockIdx.x);
@@ -173,29 +175,30 @@ __global__ __launch_bounds__(kDecodeThreads) void attention_decode(const __grid_
   if (!at.has_work()) return;
   const DecodeShared<S> shared(memory, p);
   fetch_keys<S>(p, at, pages, at.first_block + blockIdx.x, shared.keys);
-  commit_copies();
+  ptx::cp_async_commit_group();
   if (!p.one_buffer) fetch_values<S>(p, at, pages, at.first_block + blockIdx.x, shared.values);
-  commit_copies();
+  ptx::cp_async_commit_group();
   load_query<S>(p, at, shared.query);
 
+  // Main loop over key blocks: scores, probabilities, weighted sums
   DecodeSums<S> total, next;
   total.clear();
   for (int i = blockIdx.x; i < at.key_blocks; i += p.splits) {
     const int block = at.first_block + i;
     const bool more = i + p.splits < at.key_blocks;
-    wait_for_copies<1>();  // for the keys
+    ptx::cp_async_wait_group<1>();  // for the keys
     __syncthreads();
     score_keys<S>(p, at, shared, block);
     __syncthreads();
     if (p.one_buffer) fetch_values<S>(p, at, pages, block, shared.values);
     if (more) pages.load(p, at.sequence, block + p.splits, at.range);
     if (more && !p.one_buffer) fetch_keys<S>(p, at, pages, block + p.splits, shared.keys);
-    commit_copies();
-    weigh_keys<S>(at, shared);
+    ptx::cp_async_commit_group();
+    exponentiate_scores<S>(at, shared);
     if (p.one_buffer)
-      wait_for_copies<0>();
+      ptx::cp_async_wait_group<0>();
     else
-      wait_for_copies<1>();  // for the values
+      ptx::cp_async_wait_group<1>();  // for the values
     __syncthreads();
     next.add_block(p, shared);
     if (p.splits == 1)
@@ -205,26 +208,30 @@ __global__ __launch_bounds__(kDecodeThreads) void attention_decode(const __grid_
     __syncthreads();
     if (more && p.one_buffer) fetch_keys<S>(p, at, pages, block + p.splits, shared.keys);
     if (more && !p.one_buffer) fetch_values<S>(p, at, pages, block + p.splits, shared.values);
-    if (p.one_buffer) commit_copies();  // the keys come first in either case
-    commit_copies();
+    if (p.one_buffer) ptx::cp_async_commit_group();  // the keys come first in either case
+    ptx::cp_async_commit_group();
   }
+
+  // Epilogue
   if (p.splits == 1) total.store_result(p, at);
 }
 
 template <typename Kv, int kHeads>
-const void* decode_kernel_for_dim(int head_dim) {
-  if (head_dim == 128) return reinterpret_cast<const void*>(&attention_decode<DecodeShape<Kv, kHeads, 128>>);
-  if (head_dim == 64) return reinterpret_cast<const void*>(&attention_decode<DecodeShape<Kv, kHeads, 64>>);
-  return reinterpret_cast<const void*>(&attention_decode<DecodeShape<Kv, kHeads, 0>>);
+const void* decode_kernel_of_heads(int head_dim) {
+  if (head_dim == 128)
+    return reinterpret_cast<const void*>(&attention_decode<Decode<Kv, HeadShape{.heads = kHeads, .head_dim = 128}>>);
+  if (head_dim == 64)
+    return reinterpret_cast<const void*>(&attention_decode<Decode<Kv, HeadShape{.heads = kHeads, .head_dim = 64}>>);
+  return reinterpret_cast<const void*>(&attention_decode<Decode<Kv, HeadShape{.heads = kHeads, .head_dim = 0}>>);
 }
 
 // decode_shared_bytes() knows these steps.
 template <typename Kv>
 const void* decode_kernel(int head_dim, int set_heads) {
-  if (set_heads <= 2) return decode_kernel_for_dim<Kv, 2>(head_dim);
+  if (set_heads <= 2) return decode_kernel_of_heads<Kv, 2>(head_dim);
   if (set_heads <= 4)
-    return decode_kernel_for_dim<Kv, 4>(head_dim);  // three take longer by themselves than with a fourth
-  return decode_kernel_for_dim<Kv, kMostSetHeads>(head_dim);
+    return decode_kernel_of_heads<Kv, 4>(head_dim);  // three take longer by themselves than with a fourth
+  return decode_kernel_of_heads<Kv, kMaxSetHeads>(head_dim);
 }
 
 }  // namespace reprofuse::cuda::fma1::ops

@@ -1,24 +1,37 @@
 // exact-1 with the integer matrix product that every GPU from compute capability 8.0 on has. A warp owns 16 weight rows
 // and takes them from memory to digits in registers; the digits of x come through shared memory. Any alignment, any
 // weight format.
-#pragma once
-
 #include "kernels/cuda/linear/exact1/digits.cuh"
+#include "kernels/cuda/linear/exact1/schedule.hpp"
+#include "kernels/cuda/ptx/cp_async.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
+#include "kernels/cuda/sm_limits.hpp"
 
 namespace reprofuse::cuda::exact1 {
+namespace {
 
-template <typename W_, int kTileM_, bool kVectorLoads_>
 struct MmaShape {
+  int tile_m;         // rows of x
+  bool vector_loads;  // 16-byte aligned weight rows, k a multiple of 8
+};
+
+template <typename W_, MmaShape kShape>
+struct Mma {
   using W = W_;
-  static constexpr int kTileM = kTileM_;
-  static constexpr bool kVectorLoads = kVectorLoads_;  // 16-byte aligned weight rows, k a multiple of 8
+  static constexpr int kTileM = kShape.tile_m;
+  static constexpr bool kVectorLoads = kShape.vector_loads;
   static constexpr int kThreads = 128;
   static constexpr int kTileN = kThreads / 32 * 16;
   static constexpr int kPlaneBytes = kTileM * kChunk;
   static constexpr int kStageBytes = kDigits * kPlaneBytes;
   static constexpr int kSharedBytes = 2 * kStageBytes;
-  static_assert(kStageBytes % (kThreads * 16) == 0);
+  static_assert(kStageBytes % (kThreads * 16) == 0, "every thread brings as many vectors of digits");
+  static_assert(fits_shared(kSharedBytes, 1, kMinSmSharedBytes),
+                "every supported device must have room for two stages");
+  // Sums of all classes, the digits and 16 terms of two weight rows, the digits of eight rows of x.
+  static_assert(kClasses * kTileM / 2 + kDigits * 4 + 2 * kThreadTerms + kDigits * 2 + 24 <=
+                    registers_per_thread(kThreads, 1),
+                "a thread's operands and some 24 registers of addresses must fit");
 };
 
 // Terms k to k + 7 of a weight row, zero beyond K.
@@ -43,14 +56,12 @@ template <typename S>
 __device__ inline void fetch_digits(const Params& p, unsigned char* stage, int chunk) {
   const std::uint8_t* from = p.digits + (static_cast<std::int64_t>(blockIdx.y) * p.chunks + chunk) * S::kStageBytes;
 #pragma unroll
-  for (int at = threadIdx.x * 16; at < S::kStageBytes; at += S::kThreads * 16) {
-    const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(stage + at));
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(from + at));
-  }
+  for (int at = threadIdx.x * 16; at < S::kStageBytes; at += S::kThreads * 16)
+    ptx::cp_async_no_prefetch(stage + at, from + at);
 }
 
 // sums[16, 8] += a[16, 32] * b[32, 8], unsigned times signed bytes.
-__device__ inline void multiply_add(int* sums, const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
+__device__ inline void mma_m16n8k32(int* sums, const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
   asm volatile(
       "mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
       "{%0, %1, %2, %3};"
@@ -76,7 +87,7 @@ __device__ inline void multiply_terms(int (&sums)[kClasses][S::kTileM / 2], cons
     for (int d = 0; d < kDigits; ++d)
 #pragma unroll
       for (int e = 0; e < kDigits; ++e)
-        if (d + e < kClasses) multiply_add(&sums[d + e][block * 4], w[e], x[d][0], x[d][1]);
+        if (d + e < kClasses) mma_m16n8k32(&sums[d + e][block * 4], w[e], x[d][0], x[d][1]);
   }
 }
 
@@ -100,7 +111,10 @@ __device__ inline void store_sums(const Params& p, const Output& out, int m0, in
 // columns.
 template <typename S>
 __global__ __launch_bounds__(S::kThreads) void linear_mma(const __grid_constant__ Params p) {
+  // Shared memory: two stages of digits of x
   extern __shared__ __align__(128) unsigned char shared[];
+
+  // The CTA's tile, and the thread's weight rows
   const Output& out = output_of_tile(p, blockIdx.z);
   const int n0 = (blockIdx.z - out.first_tile) * S::kTileN, m0 = blockIdx.y * S::kTileM;
   const int lane = threadIdx.x % 32, n = n0 + threadIdx.x / 32 * 16 + lane / 4;
@@ -110,15 +124,20 @@ __global__ __launch_bounds__(S::kThreads) void linear_mma(const __grid_constant_
   };
   const auto *row = row_of(n), *row8 = row_of(n + 8);
   const float scale = weight_scale(exponent_of(out, n)), scale8 = weight_scale(exponent_of(out, n + 8));
+
+  // Prologue
   int sums[kClasses][S::kTileM / 2] = {};
   let_next_kernel_start();
   wait_for_previous_kernel();
   if (begin < end) fetch_digits<S>(p, shared, begin);
-  asm volatile("cp.async.commit_group;");
+  ptx::cp_async_commit_group();
+
+  // Main loop
   for (int chunk = begin; chunk < end; ++chunk) {
     const unsigned char* stage = shared + (chunk - begin) % 2 * S::kStageBytes;
     if (chunk + 1 < end) fetch_digits<S>(p, shared + (chunk + 1 - begin) % 2 * S::kStageBytes, chunk + 1);
-    asm volatile("cp.async.commit_group;\ncp.async.wait_group 1;" ::: "memory");
+    ptx::cp_async_commit_group();
+    ptx::cp_async_wait_group<1>();
     __syncthreads();
 #pragma unroll
     for (int step = 0; step < kChunk / 32; ++step) {
@@ -132,7 +151,40 @@ __global__ __launch_bounds__(S::kThreads) void linear_mma(const __grid_constant_
     }
     __syncthreads();
   }
+
+  // Epilogue
   store_sums<S>(p, out, m0, n0, sums);
+}
+
+template <typename W, MmaShape kShape>
+Kernel kernel(const char* name, Cost cost) {
+  using S = Mma<W, kShape>;
+  return {.name = name,
+          .function = reinterpret_cast<const void*>(&linear_mma<S>),
+          .tile_m = S::kTileM,
+          .tile_n = S::kTileN,
+          .threads = S::kThreads,
+          .shared_bytes = S::kSharedBytes,
+          .vector_loads = S::kVectorLoads,
+          .exchange = Exchange::kPartials,
+          .cost = cost};
+}
+
+template <typename W>
+std::vector<Kernel> table() {
+  return {
+      kernel<W, MmaShape{.tile_m = 16, .vector_loads = true}>("mma 16x64", {.chunk = 4, .start = 6}),
+      kernel<W, MmaShape{.tile_m = 64, .vector_loads = true}>("mma 64x64", {.chunk = 12, .start = 6}),
+      kernel<W, MmaShape{.tile_m = 16, .vector_loads = false}>("mma 16x64, any alignment", {.chunk = 8, .start = 6}),
+      kernel<W, MmaShape{.tile_m = 64, .vector_loads = false}>("mma 64x64, any alignment", {.chunk = 16, .start = 6})};
+}
+
+}  // namespace
+
+std::vector<Kernel> mma_kernels(DType dtype) {
+  if (dtype == DType::kBF16) return table<Bf16Weight>();
+  if (dtype == DType::kF16) return table<F16Weight>();
+  return table<F32Weight>();
 }
 
 }  // namespace reprofuse::cuda::exact1

@@ -1,37 +1,41 @@
-// Decode: what a block owns, its shared memory, and how keys and values get there.
+// Decode by threads: what a CTA owns, its shared memory, and how keys and values get there.
 #pragma once
 
 #include "kernels/cuda/attention/common.cuh"
-#include "kernels/cuda/ptx/hopper.cuh"
+#include "kernels/cuda/ptx/tma.cuh"
 
 namespace reprofuse::cuda::fma1::ops {
 
-// kHeads: the most heads of a set. kHeadDim: 64, 128, or 0 for any.
-template <typename Kv_, int kHeads_, int kHeadDim_>
-struct DecodeShape {
+template <typename Kv_, HeadShape kShape>
+struct Decode {
   using Kv = Kv_;
   using Bits = typename Kv::Bits;
-  static constexpr int kHeads = kHeads_, kHeadDim = kHeadDim_;
+  static constexpr int kHeads = kShape.heads, kHeadDim = kShape.head_dim;
   static constexpr int kPerVector = 16 / sizeof(Bits);
   static constexpr int kKeyVectors = kKeyBlock / kPerVector;  // of one element of the head, over the keys of a block
   // Scores: a warp has one half of the keys and every second head.
   static constexpr int kScoreHeads = (kHeads + 1) / 2;
   // Sums: a thread has kDims elements and every kHeadStep-th head.
-  static constexpr int kDims = kHeadDim == 0 ? kMostHeadDim / kDecodeThreads : 1;
+  static constexpr int kDims = kHeadDim == 0 ? kMaxHeadDim / kDecodeThreads : 1;
   static constexpr int kHeadStep = kHeadDim == 64 ? 2 : 1;
   static constexpr int kSumHeads = (kHeads + kHeadStep - 1) / kHeadStep;
-  static_assert(kDecodeThreads == 4 * kWarp && kDecodeThreads % kKeyVectors == 0);
+  static_assert(kDecodeThreads == 4 * kWarp, "two warps for the keys, and as many for every second head");
+  static_assert(kDecodeThreads % kKeyVectors == 0, "a thread stays with its keys");
+  // Totals and the sums of a key block, each with its maximum; four values of each element; four probabilities.
+  static_assert(
+      2 * kSumHeads * (kDims + 2) + 4 * kDims + 4 + 40 <= registers_per_thread(kDecodeThreads, kDecodeCtasPerSm),
+      "a thread's sums and some 40 registers of addresses must fit what kDecodeCtasPerSm CTAs leave a thread");
 
   __device__ static int head_dim(const AttentionParams& p) { return kHeadDim == 0 ? p.kv.head_dim : kHeadDim; }
 };
 
-// The shared memory of a block; decode_shared_bytes() counts it.
+// The shared memory of a CTA; decode_shared_bytes() counts it.
 template <typename S>
 struct DecodeShared {
   typename S::Bits* keys;    // [head_dim][kKeyBlock]
   typename S::Bits* values;  // [kKeyBlock][head_dim]
   float* query;              // [kHeads][head_dim]
-  float* weights;            // [kHeads][kKeyBlock]: scores, then exp(score - max)
+  float* probabilities;      // [kHeads][kKeyBlock]: scores, then exp(score - max), not normalised
   float* max;                // [kHeads]
 
   __device__ DecodeShared(unsigned char* memory, const AttentionParams& p) {
@@ -39,24 +43,24 @@ struct DecodeShared {
     keys = reinterpret_cast<typename S::Bits*>(memory);
     values = p.one_buffer ? keys : keys + tile;
     query = reinterpret_cast<float*>(values + tile);
-    weights = query + S::kHeads * S::head_dim(p);
-    max = weights + S::kHeads * kKeyBlock;
+    probabilities = query + S::kHeads * S::head_dim(p);
+    max = probabilities + S::kHeads * kKeyBlock;
   }
 };
 
-// Brings the keys and values of a block into the L2, where the kernels that still run write the newest of them: nothing
-// is read yet. For pages of one key block at most, which lie in one piece.
+// Brings the keys and values of a key block into the L2, where the kernels that still run write the newest of them:
+// nothing is read yet. For pages of one key block at most, which lie in one piece.
 template <typename S>
 __device__ inline void prefetch_block(const AttentionParams& p, const DecodeShare& at, const BlockPages& pages,
                                       int block) {
 #if __CUDA_ARCH__ >= 900
-  const int key = threadIdx.x * kLeastPage, position = block * kKeyBlock + key;
+  const int key = threadIdx.x * kMinPageSize, position = block * kKeyBlock + key;
   if (p.kv.page_size() > kKeyBlock || key >= kKeyBlock || key % p.kv.page_size() != 0) return;
-  if (position >= at.range.end || position + kLeastPage <= at.range.begin) return;  // its page was not looked up
+  if (position >= at.range.end || position + kMinPageSize <= at.range.begin) return;  // its page was not looked up
   const std::int64_t first = p.kv.head_offset(pages.own(), at.heads.kv_head);
   const unsigned bytes = static_cast<unsigned>(S::head_dim(p) * sizeof(typename S::Bits)) << p.kv.page_shift;
   for (const void* cache : {p.kv.keys, p.kv.values})
-    hopper::prefetch_bytes(static_cast<const typename S::Bits*>(cache) + first, bytes);
+    ptx::tma_prefetch_bulk(static_cast<const typename S::Bits*>(cache) + first, bytes);
 #endif
 }
 
@@ -72,10 +76,10 @@ __device__ inline void fetch_keys(const AttentionParams& p, const DecodeShare& a
                      (position & (p.kv.page_size() - 1));
 #pragma unroll 16
   for (int d = threadIdx.x / S::kKeyVectors; d < S::head_dim(p); d += kDecodeThreads / S::kKeyVectors)
-    copy_async(to + d * kKeyBlock + key, from + (static_cast<std::int64_t>(d) << p.kv.page_shift));
+    ptx::cp_async(to + d * kKeyBlock + key, from + (static_cast<std::int64_t>(d) << p.kv.page_shift));
 }
 
-// Values that the row does not see become 0: their weight is 0, and 0 times what lies there might be a NaN.
+// Values that the row does not see become 0: their probability is 0, and 0 times what lies there might be a NaN.
 template <typename S>
 __device__ inline void fetch_values(const AttentionParams& p, const DecodeShare& at, const BlockPages& pages, int block,
                                     typename S::Bits* to) {
@@ -91,7 +95,7 @@ __device__ inline void fetch_values(const AttentionParams& p, const DecodeShare&
     const std::int64_t slot = position & (p.kv.page_size() - 1);
     const auto* from = values + p.kv.head_offset(page, at.heads.kv_head) + slot * S::head_dim(p) + d;
     const bool seen = at.range.has(position);
-    copy_or_zero(to + key * S::head_dim(p) + d, seen ? from : values, seen);
+    ptx::cp_async_or_zero(to + key * S::head_dim(p) + d, seen ? from : values, seen);
   }
 }
 

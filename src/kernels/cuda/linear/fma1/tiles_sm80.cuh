@@ -1,27 +1,34 @@
-// Tens of rows and more, and operands that allow no vector loads: a block owns a kTileM x kTileN tile, a thread kM x kN
-// of it in registers. Operands come in their own formats, one k-tile ahead into registers or several ahead into shared
-// memory, where only the thread that fetched them looks; from there they are widened into tiles that all threads read.
-// A block owns one segment (split) or all; then totals wait in shared memory, because the registers hold the running
-// chain.
+// Tens of rows and more, and operands that allow no vector loads: a CTA owns a tile_m x tile_n tile, a thread thread_m
+// x thread_n of it in registers. Operands come in their own formats, one k-tile ahead into registers or several ahead
+// into shared memory, where only the thread that fetched them looks; from there they are widened into tiles that all
+// threads read. A CTA owns one segment (split-K) or all; then totals wait in shared memory, because the registers hold
+// the running chain.
 #pragma once
 
-#include "kernels/cuda/linear/fma1/params.cuh"
+#include "kernels/cuda/linear/fma1/epilogue.cuh"
 #include "kernels/cuda/linear/weight_types.cuh"
-#include "kernels/cuda/ptx/copy_async.cuh"
+#include "kernels/cuda/ptx/cp_async.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
+#include "kernels/cuda/sm_limits.hpp"
 #include "numerics/order.hpp"
 
 namespace reprofuse::cuda::fma1 {
 
 using reprofuse::fma1::kPadX;
 
-// kStages k-tiles are on their way at once, a single one into registers. kVectorLoads: rows start on 16 bytes and k is
-// a multiple of a vector; otherwise operands come one by one.
-template <typename W_, int kTileM_, int kTileN_, int kM_, int kN_, int kStages_, bool kVectorLoads_ = true>
 struct TileShape {
+  int tile_m, tile_n;        // outputs of a CTA
+  int thread_m, thread_n;    // outputs of a thread
+  int stages;                // k-tiles on their way at once, a single one into registers
+  bool vector_loads = true;  // rows start on 16 bytes and k is a multiple of a vector; else operands come one by one
+};
+
+template <typename W_, TileShape kShape>
+struct Tiles {
   using W = W_;
-  static constexpr int kTileM = kTileM_, kTileN = kTileN_, kM = kM_, kN = kN_, kStages = kStages_;
-  static constexpr bool kVectorLoads = kVectorLoads_, kInRegisters = kStages == 1;
+  static constexpr int kTileM = kShape.tile_m, kTileN = kShape.tile_n, kM = kShape.thread_m, kN = kShape.thread_n;
+  static constexpr int kStages = kShape.stages;
+  static constexpr bool kVectorLoads = kShape.vector_loads, kInRegisters = kStages == 1;
   static constexpr int kTileK = 16;  // the loop over it is unrolled and should stay in the instruction cache
   static constexpr int kThreads = (kTileM / kM) * (kTileN / kN);
   // A warp is kLaneM x kLaneN threads, each holding kM / 4 by kN / 4 squares of 4 x 4 outputs.
@@ -39,7 +46,13 @@ struct TileShape {
   static constexpr int kTotalBytes = kTileM * kTileN * 4;
   static_assert(kSegment % kTileK == 0, "a k-tile must not straddle two segments");
   static_assert(kInRegisters || kVectorLoads, "single values cannot be copied past the registers");
-  static_assert(kTileM % kWarpM == 0 && kTileN % kWarpN == 0 && kM % 4 == 0 && kN % 4 == 0);
+  static_assert(kTileM % kWarpM == 0 && kTileN % kWarpN == 0, "a tile is made of whole warps");
+  static_assert(kM % 4 == 0 && kN % 4 == 0, "a thread has squares of 4 x 4 outputs");
+  // Chains, and the operands of the terms that are read ahead and worked on.
+  static_assert(kM * kN + 2 * kTermsAhead * (kM + kN) + 32 <= registers_per_thread(kThreads, 1),
+                "a thread's operands and some 32 registers of addresses must fit");
+  static_assert(fits_shared(kSharedBytes + kTotalBytes, 1, kMinSmSharedBytes),
+                "every supported device must have room for a CTA that folds segments");
 
   // Lanes that differ in bit 0 share x and those that differ in bit 1 share w: the hardware then serves a 16-byte read
   // of a whole warp in two passes instead of four.
@@ -87,7 +100,7 @@ struct Operand {
       const int left = k_end - k - k_of(i);
       if (!has(i) || (!kWhole && left <= 0)) continue;
       if constexpr (!S::kInRegisters)
-        copy_async(slot(stage, i), from[i] + k);
+        ptx::cp_async(slot(stage, i), from[i] + k);
       else if constexpr (S::kVectorLoads)
         held[i] = __ldg(reinterpret_cast<const uint4*>(from[i] + k));
       else
@@ -218,20 +231,25 @@ __device__ inline void fold_segment(float* totals, bool first, float (&acc)[S::k
     }
 }
 
+// Grid: tiles of rows, tiles of columns of all outputs, segments of a split-K.
 template <typename S>
 __global__ __launch_bounds__(S::kThreads, 1) void linear_tiles(const __grid_constant__ Params p) {
+  // Shared memory: two widened k-tiles, stages, totals
   extern __shared__ __align__(128) float buffers[];
   auto* stages = reinterpret_cast<unsigned char*>(buffers) + S::kStagesOffset;
   float* totals = buffers + S::kSharedBytes / 4;
+
+  // The CTA's tile, and the thread's place in it
   const Output& out = p.outputs[output_of_tile(p, blockIdx.y)];
   const int n0 = (blockIdx.y - out.first_tile) * S::kTileN;
   const int m0 = blockIdx.x * S::kTileM;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int m = warp % S::kWarpsM * S::kWarpM + S::lane_m(lane) * 4;
   const int n = warp / S::kWarpsM * S::kWarpN + S::lane_n(lane) * 4;
-  const int k_begin = p.split ? blockIdx.z * kSegment : 0;
-  const int k_end = p.split ? min(p.k, k_begin + kSegment) : p.k;
+  const int k_begin = p.split_k ? blockIdx.z * kSegment : 0;
+  const int k_end = p.split_k ? min(p.k, k_begin + kSegment) : p.k;
 
+  // Prologue
   let_next_kernel_start();
   wait_for_previous_kernel();
   float acc[S::kM][S::kN] = {};
@@ -240,16 +258,18 @@ __global__ __launch_bounds__(S::kThreads, 1) void linear_tiles(const __grid_cons
 #pragma unroll 1
   for (int stage = 0; stage < S::kStages; ++stage) {
     operands.fetch(stages + stage * S::kStageBytes, k_begin + stage * S::kTileK);
-    commit_copies();
+    ptx::cp_async_commit_group();
   }
-  wait_for_copies<S::kStages - 1>();
+  ptx::cp_async_wait_group<S::kStages - 1>();
   operands.widen(stages, buffers, k_begin);
   __syncthreads();
+
+  // Main loop: one k-tile is multiplied, the next is widened, those after it are on their way
   int buffer = 0, stage = 0;
 #pragma unroll 1
   for (int k = k_begin; k < k_end; k += S::kTileK) {
     operands.fetch(stages + stage * S::kStageBytes, k + S::kStages * S::kTileK);
-    commit_copies();
+    ptx::cp_async_commit_group();
     const float* xs = buffers + buffer * S::kBufferFloats;
     multiply_tile<S>(xs + m, xs + S::kTileK * S::kStrideX + n, acc);
     const int k_next = k + S::kTileK;
@@ -257,11 +277,13 @@ __global__ __launch_bounds__(S::kThreads, 1) void linear_tiles(const __grid_cons
     if (k_next % kSegment == 0) fold_segment<S>(totals, k_next == kSegment, acc);
     buffer ^= 1;
     stage = stage + 1 == S::kStages ? 0 : stage + 1;
-    wait_for_copies<S::kStages - 1>();
+    ptx::cp_async_wait_group<S::kStages - 1>();
     operands.widen(stages + stage * S::kStageBytes, buffers + buffer * S::kBufferFloats, k_next);
     __syncthreads();
   }
-  const bool several = !p.split && p.k > kSegment;
+
+  // Epilogue: add the last segment to the totals and store
+  const bool several = !p.split_k && p.k > kSegment;
 #pragma unroll
   for (int i = 0; i < S::kM; ++i)
 #pragma unroll

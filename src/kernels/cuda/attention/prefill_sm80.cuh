@@ -1,15 +1,15 @@
-// Prefill: a block owns a tile of 64 queries, which are the heads of one set times as many rows as fit, and walks all
+// Prefill: a CTA owns a tile of 64 queries, which are the heads of one set times as many rows as fit, and walks all
 // key blocks that they see. Keys and values come through shared memory in slices, ahead of their use. Scores and
 // weighted sums are outer products in registers, so each chain ascends over d and over keys by construction.
 #pragma once
 
-#include "kernels/cuda/attention/prefill_slices.cuh"
+#include "kernels/cuda/attention/prefill_slices_sm80.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
 
 namespace reprofuse::cuda::fma1::ops {
 
 // A thread's place in the tile. Lanes that differ in bit 0 share the queries and those that differ in bit 1 the other
-// operand, as in linear_fma1_tiles.cuh.
+// operand, as in linear/fma1/tiles_sm80.cuh.
 template <typename S>
 struct PrefillThread {
   int m, n;  // first query and first key, or d; the others follow in steps of 4 * kLanesM and 4 * kLanesN
@@ -91,7 +91,7 @@ __device__ inline void store_scores(const AttentionParams& p, const PrefillTile&
   for (int j = 0; j < 4; ++j)
 #pragma unroll
     for (int i = 0; i < S::kM; i += 4)
-      *reinterpret_cast<float4*>(shared.weights + (at.n + j) * kPrefillQueries + at.query(i)) =
+      *reinterpret_cast<float4*>(shared.probabilities + (at.n + j) * kPrefillQueries + at.query(i)) =
           make_float4(scores[i][j], scores[i + 1][j], scores[i + 2][j], scores[i + 3][j]);
 }
 
@@ -102,10 +102,10 @@ struct Softmax {
   int query = threadIdx.x % kPrefillQueries, part = threadIdx.x / kPrefillQueries;
   float max = masked_score(), sum = 0.0f;
 
-  // Scores become weights; a and b of the merge are left beside them. A query that sees no key of the block keeps its
-  // totals: a = 1, b = 0.
+  // Scores become probabilities; a and b of the merge are left beside them. A query that sees no key of the block keeps
+  // its totals: a = 1, b = 0.
   __device__ void run(const PrefillShared<S>& shared) {
-    float* own = shared.weights + part * kKeys * kPrefillQueries + query;
+    float* own = shared.probabilities + part * kKeys * kPrefillQueries + query;
     float block_max = masked_score();
 #pragma unroll 8
     for (int key = 0; key < kKeys; ++key) block_max = fmaxf(block_max, own[key * kPrefillQueries]);
@@ -135,7 +135,7 @@ struct Softmax {
     float block_sum = 0.0f;  // a chain in ascending key order
 #pragma unroll 16
     for (int key = 0; key < kKeyBlock; ++key)
-      block_sum = __fadd_rn(block_sum, shared.weights[key * kPrefillQueries + query]);
+      block_sum = __fadd_rn(block_sum, shared.probabilities[key * kPrefillQueries + query]);
     max = rescale.max;
     sum = rescale.merged(sum, block_sum);
   }
@@ -169,6 +169,7 @@ __device__ inline void store_results(const AttentionParams& p, const PrefillTile
 // Bits: equal reference::attention.
 template <typename S>
 __global__ __launch_bounds__(S::kThreads) void attention_prefill(const __grid_constant__ AttentionParams p) {
+  // The CTA's tile
   extern __shared__ __align__(128) unsigned char memory[];
   let_next_kernel_start();
   wait_for_previous_kernel();
@@ -181,12 +182,14 @@ __global__ __launch_bounds__(S::kThreads) void attention_prefill(const __grid_co
   PrefillTile tile{chunk.first_row + first, rows, chunk.sequence, KeyRange(p, position), heads};
   tile.keys.end = position + rows;
 
+  // Prologue: queries, and the first slices of keys on their way
   const PrefillShared<S> shared(memory);
   SliceQueue<S> queue(p, tile, shared.stages);
   load_queries<S>(p, tile, shared);
   if (threadIdx.x < kPrefillQueries)
     shared.ends[threadIdx.x] = threadIdx.x < rows * heads.count ? position + threadIdx.x / heads.count + 1 : 0;
 
+  // Main loop over key blocks: scores, softmax, weighted sums
   const PrefillThread<S> at;
   Softmax<S> softmax;
   float total[S::kM][S::kN] = {};
@@ -200,10 +203,12 @@ __global__ __launch_bounds__(S::kThreads) void attention_prefill(const __grid_co
     softmax.run(shared);
     float next[S::kM][S::kN] = {};
     for (int slice = 0; slice < S::kValueSlices; ++slice)
-      multiply_slice<S, S::kSliceKeys, S::kN, S::kDim>(at, shared.weights + slice * S::kSliceKeys * kPrefillQueries,
-                                                       queue.next(), next);
+      multiply_slice<S, S::kSliceKeys, S::kN, S::kDim>(
+          at, shared.probabilities + slice * S::kSliceKeys * kPrefillQueries, queue.next(), next);
     merge_block<S>(at, shared, next, total);
   }
+
+  // Epilogue
   if (softmax.part == 0) shared.sum[softmax.query] = softmax.sum;
   __syncthreads();
   store_results<S>(p, tile, at, shared.sum, total);

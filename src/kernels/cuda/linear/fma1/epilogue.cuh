@@ -1,4 +1,4 @@
-// How an fma-1 linear kernel finds its output and leaves its results.
+// Epilogue of the fma-1 linear kernels: which output a tile belongs to, and where its results go.
 #pragma once
 
 #include "kernels/cuda/linear/fma1/params.hpp"
@@ -6,7 +6,7 @@
 
 namespace reprofuse::cuda::fma1 {
 
-// A block's tile belongs to one output: the last whose first_tile is not beyond it.
+// A CTA's tile belongs to one output: the last whose first_tile is not beyond it.
 __device__ inline int output_of_tile(const Params& p, int tile) {
   int i = p.count - 1;
   while (i > 0 && p.outputs[i].first_tile > tile) --i;
@@ -21,7 +21,7 @@ __device__ inline void store_result(const Params& p, const Output& out, int m, i
 
 __device__ inline void store(const Params& p, const Output& out, int m, int n, float value) {
   if (m >= p.m || n >= out.n) return;
-  if (p.split)
+  if (p.split_k)
     p.partials[(std::int64_t{blockIdx.z} * p.m + m) * p.columns + out.first_column + n] = value;
   else
     store_result(p, out, m, n, value);
@@ -30,7 +30,7 @@ __device__ inline void store(const Params& p, const Output& out, int m, int n, f
 // Four neighbours in a row, stored together where the row allows it.
 __device__ inline void store4(const Params& p, const Output& out, int m, int n, const float4& value) {
   const std::int64_t partial = (std::int64_t{blockIdx.z} * p.m + m) * p.columns + out.first_column + n;
-  if (p.split && m < p.m && n + 3 < out.n && partial % 4 == 0) {
+  if (p.split_k && m < p.m && n + 3 < out.n && partial % 4 == 0) {
     *reinterpret_cast<float4*>(p.partials + partial) = value;
     return;
   }

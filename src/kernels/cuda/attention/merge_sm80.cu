@@ -1,10 +1,10 @@
-#include "kernels/cuda/attention/fold.cuh"
+#include "kernels/cuda/attention/common.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
 
 namespace reprofuse::cuda::fma1::ops {
 namespace {
 
-static_assert(kMergeElements == kWarp && kMergeRun == kWarp);
+static_assert(kMergeElements == kWarp && kMergeRun == kWarp, "a lane has an element, and a partial of a run");
 
 // The partials of one row and head that decode stored; each is read once.
 struct Partials {
@@ -28,9 +28,10 @@ struct Partials {
 #pragma unroll
       for (int i = 0; i < kMergeRun; i += kAtOnce) {
         const bool stored = first + i < count;
-        copy_or_zero(to + (in_run + i) * kMergeElements + element, stored ? from + i * head_dim : weighted, stored);
+        ptx::cp_async_or_zero(to + (in_run + i) * kMergeElements + element, stored ? from + i * head_dim : weighted,
+                              stored);
       }
-    commit_copies();
+    ptx::cp_async_commit_group();
   }
   __device__ float element(int partial) const {
     const int lane = threadIdx.x % kWarp;
@@ -72,25 +73,29 @@ struct ChunkSteps {
   }
 };
 
-// So many runs are on their way at once, and so many are a chunk.
-template <int kAhead_, int kChunkRuns_>
 struct MergeShape {
-  static constexpr int kAhead = kAhead_, kChunkRuns = kChunkRuns_;
+  int stages;      // runs on their way at once
+  int chunk_runs;  // runs whose folding is worked out together
+};
+
+template <MergeShape kShape>
+struct Merge {
+  static constexpr int kStages = kShape.stages, kChunkRuns = kShape.chunk_runs;
   static constexpr int kChunk = kChunkRuns * kMergeRun, kRunElements = kMergeRun * kMergeElements;
-  static_assert(kChunkRuns <= kWarp && kChunkRuns % 4 == 0);
+  static_assert(kChunkRuns <= kWarp && kChunkRuns % 4 == 0, "a lane has the maximum of a run; memory is in vectors");
 
   static constexpr int shared_bytes(int warps) {
-    return static_cast<int>(kChunk * sizeof(float4) + (kChunkRuns + warps * kAhead * kRunElements) * sizeof(float));
+    return static_cast<int>(kChunk * sizeof(float4) + (kChunkRuns + warps * kStages * kRunElements) * sizeof(float));
   }
 };
 
-// Folds the partials of a row that blocks of decode share, from left to right. A block has a head, a warp some elements
+// Folds the partials of a row that CTAs of decode share, from left to right. A CTA has a head, a warp some elements
 // of it, a lane one. Elements come in runs; how to fold them is worked out for a chunk of runs, by all warps together.
 template <typename S>
-__global__ __launch_bounds__(kMostHeadDim) void attention_merge(const __grid_constant__ AttentionParams p) {
+__global__ __launch_bounds__(kMaxHeadDim) void attention_merge(const __grid_constant__ AttentionParams p) {
   extern __shared__ __align__(16) float4 memory[];
   float* const run_max = reinterpret_cast<float*>(memory + S::kChunk);
-  float* const ring = run_max + S::kChunkRuns;  // [warps][kAhead][kMergeRun][kMergeElements]
+  float* const stages = run_max + S::kChunkRuns;  // [warps][kStages][kMergeRun][kMergeElements]
   const ChunkSteps chunk{memory, run_max};
   let_next_kernel_start();
   const DecodeRow at(p, blockIdx.y);
@@ -99,15 +104,15 @@ __global__ __launch_bounds__(kMostHeadDim) void attention_merge(const __grid_con
   const int head = blockIdx.x, first_element = warp * kMergeElements;
   const Partials partials(p, at, head, first_element);
   const int runs = ceil_div(partials.count, kMergeRun);
-  const auto place = [&](int run) { return ring + (warp * S::kAhead + run % S::kAhead) * S::kRunElements; };
-  for (int run = 0; run < S::kAhead; ++run) partials.fetch(run, place(run));
+  const auto place = [&](int run) { return stages + (warp * S::kStages + run % S::kStages) * S::kRunElements; };
+  for (int run = 0; run < S::kStages; ++run) partials.fetch(run, place(run));
   float total = 0.0f, sum = 0.0f, max = masked_score();
   for (int run = 0; run < runs; ++run) {
     if (run % S::kChunkRuns == 0) {
       __syncthreads();
       max = chunk.prepare(partials, run, min(S::kChunkRuns, runs - run), max);
     }
-    wait_for_copies<S::kAhead - 1>();
+    ptx::cp_async_wait_group<S::kStages - 1>();
     __syncwarp();
     const float4* step = chunk.steps + run % S::kChunkRuns * kMergeRun;
     const float* next = place(run) + lane;
@@ -119,14 +124,14 @@ __global__ __launch_bounds__(kMostHeadDim) void attention_merge(const __grid_con
       total = fma_rn(total, fold.x, __fmul_rn(next[i * kMergeElements], fold.y));
     }
     __syncwarp();
-    partials.fetch(run + S::kAhead, place(run));
+    partials.fetch(run + S::kStages, place(run));
   }
   if (partials.count > 0 && lane < partials.elements)
     p.out[at.row * p.out_stride + head * p.kv.head_dim + first_element + lane] = finished(total, sum);
 }
 
 // The same for a single run, whose partials come straight into registers.
-__global__ __launch_bounds__(kMostHeadDim) void attention_merge_few(const __grid_constant__ AttentionParams p) {
+__global__ __launch_bounds__(kMaxHeadDim) void attention_merge_few(const __grid_constant__ AttentionParams p) {
   constexpr int kAhead = 16;  // partials on their way
   let_next_kernel_start();
   const DecodeRow at(p, blockIdx.y);
@@ -162,12 +167,14 @@ AttentionKernel merge_kernel(int head_dim, int key_blocks, bool small) {
             .threads = warps * kWarp,
             .shared_bytes = S::shared_bytes(warps)};
   };
-  using Small = MergeShape<3, 4>;
-  static_assert(Small::shared_bytes(kMostHeadDim / kMergeElements) <= 99 << 10);  // what every device from 8.0 on has
+  using Small = Merge<MergeShape{.stages = 3, .chunk_runs = 4}>;
+  using Large = Merge<MergeShape{.stages = 6, .chunk_runs = 16}>;
+  static_assert(fits_shared(Small::shared_bytes(kMaxHeadDim / kMergeElements), 1, kMinSmSharedBytes),
+                "every supported device must have room for a CTA of the small merge");
   if (key_blocks <= kMergeRun)
     return {
         .function = reinterpret_cast<const void*>(&attention_merge_few), .threads = warps * kWarp, .shared_bytes = 0};
-  return small ? with.template operator()<Small>() : with.template operator()<MergeShape<6, 16>>();
+  return small ? with.template operator()<Small>() : with.template operator()<Large>();
 }
 
 }  // namespace reprofuse::cuda::fma1::ops

@@ -1,4 +1,4 @@
-// Decode by the copy engine, on compute capability 9.0 and later: a key block of a row comes to shared memory as two
+// Decode by the TMA, on compute capability 9.0 and later: a key block of a row comes to shared memory as two
 // tiles, keys and values, each in one piece because a page is a key block. Here is what is computed of them; who brings
 // them, and who folds the results, differs from kernel to kernel.
 #pragma once
@@ -7,13 +7,13 @@
 
 namespace reprofuse::cuda::fma1::ops {
 
-// kHeads: the most heads of a set. kHeadDim: 64 or 128. Shared memory takes as long for a value that all lanes read as
-// for one that each reads apart, so a thread has two keys, or two elements, for each weight or query that it reads.
-template <typename Kv_, int kHeads_, int kHeadDim_>
-struct TileShape {
+// Shared memory takes as long for a value that all lanes read as for one that each reads apart, so a thread has two
+// keys, or two elements, for each probability or query that it reads.
+template <typename Kv_, HeadShape kShape>
+struct DecodeTile {
   using Kv = Kv_;
   using Bits = typename Kv::Bits;
-  static constexpr int kHeads = kHeads_, kHeadDim = kHeadDim_;
+  static constexpr int kHeads = kShape.heads, kHeadDim = kShape.head_dim;
   static constexpr int kTile = kKeyBlock * kHeadDim;  // keys: [kHeadDim][kKeyBlock], values: [kKeyBlock][kHeadDim]
   static constexpr std::uint32_t kTileBytes = kTile * sizeof(Bits);
   // Scores: a warp has all keys and two heads.
@@ -22,35 +22,36 @@ struct TileShape {
   static constexpr int kSumHeads = kHeads < 4 ? kHeads : 4;
   static constexpr int kSumWarps = kHeadDim / 2 * (kHeads / kSumHeads) / kWarp;
   static constexpr int kSumThreads = kSumWarps * kWarp;
-  static_assert(kHeads % kSumHeads == 0 && kSumThreads == kHeadDim / 2 * (kHeads / kSumHeads));
-  static constexpr int kWeightStride = kKeyBlock + 4;  // neighbouring heads lie in other banks
+  static_assert(kHeads % kSumHeads == 0, "threads have as many heads each");
+  static_assert(kSumThreads == kHeadDim / 2 * (kHeads / kSumHeads), "sums are shared out over whole warps");
+  static constexpr int kProbabilityStride = kKeyBlock + 4;  // neighbouring heads lie in other banks
 };
 
-// The weights of one key block, in shared memory.
+// The probabilities of one key block, in shared memory, before the sum divides them.
 template <typename S>
-struct TileWeights {
-  float* weights;  // [kHeads][kWeightStride]: exp(score - max)
-  float* max;      // [kHeads]
+struct Probabilities {
+  float* values;  // [kHeads][kProbabilityStride]: exp(score - max)
+  float* max;     // [kHeads]
 
-  __device__ float* of(int head) const { return weights + head * S::kWeightStride; }
+  __device__ float* of(int head) const { return values + head * S::kProbabilityStride; }
 
   // Summed in ascending key order.
   __device__ float sum(int head) const {
     float sum = 0.0f;
 #pragma unroll
     for (int key = 0; key < kKeyBlock; key += 4) {
-      const float4 w = *reinterpret_cast<const float4*>(of(head) + key);
-      sum = __fadd_rn(__fadd_rn(__fadd_rn(__fadd_rn(sum, w.x), w.y), w.z), w.w);
+      const float4 four = *reinterpret_cast<const float4*>(of(head) + key);
+      sum = __fadd_rn(__fadd_rn(__fadd_rn(__fadd_rn(sum, four.x), four.y), four.z), four.w);
     }
     return sum;
   }
 };
 
-// Scores of all keys, one chain over d each, become weights. A warp has two heads, a lane two keys; an odd last head is
-// computed twice. `query` is [kHeads][kHeadDim].
+// Scores of all keys, one chain over d each, become probabilities. A warp has two heads, a lane two keys; an odd last
+// head is computed twice. `query` is [kHeads][kHeadDim].
 template <typename S>
-__device__ inline void weigh_tile(const AttentionParams& p, const DecodeShare& at, int first_key, int warp,
-                                  const float* query, const typename S::Bits* keys, const TileWeights<S>& to) {
+__device__ inline void score_tile(const AttentionParams& p, const DecodeShare& at, int first_key, int warp,
+                                  const float* query, const typename S::Bits* keys, const Probabilities<S>& to) {
   const int key = threadIdx.x % kWarp * 2;
   const int heads[2] = {2 * warp, min(2 * warp + 1, S::kHeads - 1)};
   float score[2][2] = {};  // [head][key]
@@ -81,10 +82,10 @@ __device__ inline void weigh_tile(const AttentionParams& p, const DecodeShare& a
       if (!seen[j]) score[i][j] = masked_score();
     }
     const float max = max_of_warp(fmaxf(score[i][0], score[i][1]));
-    float2 weights;
-    weights.x = seen[0] ? exp_nonpositive_f32(__fsub_rn(score[i][0], max)) : 0.0f;
-    weights.y = seen[1] ? exp_nonpositive_f32(__fsub_rn(score[i][1], max)) : 0.0f;
-    *reinterpret_cast<float2*>(to.of(head) + key) = weights;
+    float2 probabilities;
+    probabilities.x = seen[0] ? exp_nonpositive_f32(__fsub_rn(score[i][0], max)) : 0.0f;
+    probabilities.y = seen[1] ? exp_nonpositive_f32(__fsub_rn(score[i][1], max)) : 0.0f;
+    *reinterpret_cast<float2*>(to.of(head) + key) = probabilities;
     if (key == 0) to.max[head] = max;
   }
 }
@@ -97,8 +98,8 @@ struct TileElements {
   __device__ explicit TileElements(int thread)
       : d(thread % (S::kHeadDim / 2) * 2), first(thread / (S::kHeadDim / 2) * S::kSumHeads) {}
 
-  // Values that the row does not see become 0: their weight is 0, and 0 times what lies there might be a NaN. Threads
-  // of other heads write the same zeros to the same places.
+  // Values that the row does not see become 0: their probability is 0, and 0 times what lies there might be a NaN.
+  // Threads of other heads write the same zeros to the same places.
   __device__ void clear_unseen(const KeyRange& range, int first_key, typename S::Bits* values) const {
     const auto clear = [&](int key) { values[key * S::kHeadDim + d] = values[key * S::kHeadDim + d + 1] = 0; };
     for (int key = 0; key < range.begin - first_key; ++key) clear(key);
@@ -106,7 +107,7 @@ struct TileElements {
   }
 
   // Weighted sums of the values, chains in ascending key order.
-  __device__ void sum_values(const typename S::Bits* values, const TileWeights<S>& weights,
+  __device__ void sum_values(const typename S::Bits* values, const Probabilities<S>& probabilities,
                              float2 (&weighted)[S::kSumHeads]) const {
 #pragma unroll
     for (int i = 0; i < S::kSumHeads; ++i) weighted[i] = make_float2(0.0f, 0.0f);
@@ -117,12 +118,12 @@ struct TileElements {
       for (int e = 0; e < 4; ++e) v[e] = widen2<typename S::Kv>(values + (key + e) * S::kHeadDim + d);
 #pragma unroll
       for (int i = 0; i < S::kSumHeads; ++i) {
-        const float4 w4 = *reinterpret_cast<const float4*>(weights.of(first + i) + key);
-        const float w[4] = {w4.x, w4.y, w4.z, w4.w};
+        const float4 p4 = *reinterpret_cast<const float4*>(probabilities.of(first + i) + key);
+        const float probability[4] = {p4.x, p4.y, p4.z, p4.w};
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
-          weighted[i].x = fma_rn(w[e], v[e].x, weighted[i].x);
-          weighted[i].y = fma_rn(w[e], v[e].y, weighted[i].y);
+          weighted[i].x = fma_rn(probability[e], v[e].x, weighted[i].x);
+          weighted[i].y = fma_rn(probability[e], v[e].y, weighted[i].y);
         }
       }
     }
@@ -136,7 +137,7 @@ struct TileElements {
   }
 };
 
-// The queries of a share, by all kThreads threads of a block: all loads are on their way before the first is waited
+// The queries of a share, by all kThreads threads of a CTA: all loads are on their way before the first is waited
 // for.
 template <typename S, int kThreads>
 __device__ inline void load_queries(const AttentionParams& p, const DecodeShare& at, float* to) {
@@ -155,17 +156,17 @@ __device__ inline void load_queries(const AttentionParams& p, const DecodeShare&
   }
 }
 
-// Calls make<Shape<Kv, kHeads, kHeadDim>>() for the shape that has so many heads of so many elements.
-template <template <typename, int, int> typename Shape, typename Kv, typename Make>
+// Calls make<Kernel<Kv, shape>>() for the shape that has so many heads of so many elements.
+template <template <typename, HeadShape> typename Kernel, typename Kv, typename Make>
 AttentionKernel kernel_of_shape(int head_dim, int set_heads, const Make& make) {
   const auto of_heads = [&]<int kHeads>() {
-    return head_dim == 128 ? make.template operator()<Shape<Kv, kHeads, 128>>()
-                           : make.template operator()<Shape<Kv, kHeads, 64>>();
+    return head_dim == 128 ? make.template operator()<Kernel<Kv, HeadShape{.heads = kHeads, .head_dim = 128}>>()
+                           : make.template operator()<Kernel<Kv, HeadShape{.heads = kHeads, .head_dim = 64}>>();
   };
   if (set_heads <= 2) return of_heads.template operator()<2>();
   if (set_heads == 3) return of_heads.template operator()<3>();
   if (set_heads == 4) return of_heads.template operator()<4>();
-  return of_heads.template operator()<kMostSetHeads>();
+  return of_heads.template operator()<kMaxSetHeads>();
 }
 
 }  // namespace reprofuse::cuda::fma1::ops

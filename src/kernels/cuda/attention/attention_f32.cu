@@ -1,0 +1,14 @@
+// The attention kernels for keys and values in FP32.
+#include "kernels/cuda/attention/decode_cluster_sm90.cuh"
+#include "kernels/cuda/attention/decode_sm80.cuh"
+#include "kernels/cuda/attention/decode_stream_sm90.cuh"
+#include "kernels/cuda/attention/prefill_sm80.cuh"
+
+namespace reprofuse::cuda::fma1::ops {
+
+template const void* decode_kernel<F32Kv>(int head_dim, int set_heads);
+template AttentionKernel stream_kernel<F32Kv>(int head_dim, int set_heads, int stages);
+template AttentionKernel cluster_kernel<F32Kv>(int head_dim, int set_heads, int ctas);
+template AttentionKernel prefill_kernel<F32Kv>(int head_dim);
+
+}  // namespace reprofuse::cuda::fma1::ops

@@ -1,0 +1,164 @@
+// How weights and digits reach the exact-1 kernels of compute capability 9.0: a pipeline of stages in shared memory
+// that one thread keeps filling through the TMA.
+#pragma once
+
+#include "kernels/cuda/linear/exact1/digits.cuh"
+#include "kernels/cuda/ptx/pipeline.cuh"
+#include "kernels/cuda/ptx/tma.cuh"
+#include "kernels/cuda/ptx/wgmma.cuh"
+#include "kernels/cuda/runtime/launch.cuh"
+#include "kernels/cuda/sm_limits.hpp"
+
+namespace reprofuse::cuda::exact1 {
+
+inline constexpr int kWarpgroup = 128;     // threads
+inline constexpr int kWarpgroupRows = 64;  // weight rows that a warpgroup multiplies: the m of wgmma
+inline constexpr int kBoxTerms = kBoxRowBytes / 2;
+static_assert(kBoxRows == kWarpgroupRows, "a box has the weight rows of a warpgroup");
+
+struct WgmmaShape {
+  int tile_m;               // rows of x
+  int warpgroups;           // of math threads, each with 64 weight rows
+  int stages;               // chunks in shared memory
+  int ctas_per_sm;          // that the registers must be few enough for
+  bool persistent = false;  // CTAs take one tile after another; otherwise each has a share of the K of one
+};
+
+template <typename W_, WgmmaShape kShape>
+struct Wgmma {
+  using W = W_;
+  static constexpr int kTileM = kShape.tile_m, kWarpgroups = kShape.warpgroups, kStages = kShape.stages;
+  static constexpr int kCtasPerSm = kShape.ctas_per_sm;
+  static constexpr bool kPersistent = kShape.persistent;
+  static constexpr int kTileN = kWarpgroups * kWarpgroupRows;
+  static constexpr int kMathThreads = kWarpgroups * kWarpgroup;
+  // Sums of many rows need more registers than an even share. They change hands by the warpgroup, so that the producer
+  // is one too.
+  static constexpr bool kMoveRegisters = kTileM * kWarpgroups >= 128;
+  static constexpr int kProducerRegisters = 24, kMathRegisters = 240;
+  static constexpr int kProducerThreads = kMoveRegisters ? kWarpgroup : kWarp;
+  static constexpr int kThreads = kMathThreads + kProducerThreads;
+  static constexpr int kBoxBytes = kWarpgroupRows * kBoxTerms * 2;
+  static constexpr int kWeightBytes = kTileN * kChunk * 2;
+  static constexpr int kPlaneBytes = kTileM * kChunk;        // one digit of the rows of x
+  static constexpr int kDigitBytes = kDigits * kPlaneBytes;  // all of them
+  static constexpr int kStageBytes = kWeightBytes + kDigitBytes;
+  static constexpr int kSumPitch = kTileN + 4;  // of the sums that a CTA shows its cluster
+  static_assert(kStageBytes % 1024 == 0, "the swizzle of 128 bytes repeats after 1024, by address");
+  static_assert(kTileM * kSumPitch * 8 <= kStages * kStageBytes, "the sums take the place of the stages");
+
+  // Sums of all classes, or of a digit of w with all digits of x at once; two steps' digits of w; 16 terms of two rows.
+  static constexpr int kSums = kTileM <= 16 ? 8 * kTileM / 2 : kClasses * kTileM / 2;
+  static constexpr int kLiveRegisters = kSums + 2 * kDigits * 4 + 2 * kThreadTerms;
+  static constexpr int kEvenRegisters = registers_per_thread(kThreads, kCtasPerSm);
+  static_assert(kLiveRegisters + 24 <= (kMoveRegisters ? kMathRegisters : kEvenRegisters),
+                "sums, digits and some 24 registers of addresses must fit");
+  static_assert(!kMoveRegisters ||
+                    kCtasPerSm * (kMathThreads * kMathRegisters + kProducerThreads * kProducerRegisters) <=
+                        kSmRegisters,
+                "setmaxnreg must not ask for more registers than the SM has");
+};
+
+// What a CTA has in shared memory besides the stages: barriers, and what the epilogue knows of its rows and columns.
+template <typename S>
+struct SharedState {
+  std::uint64_t barriers[2 * S::kStages];
+  Row rows[S::kTileM];  // their offsets: what this CTA takes out of its sums
+  int exponents[S::kTileN];
+};
+
+template <typename S>
+struct WgmmaShared {
+  static constexpr int kStagesBytes = S::kStages * S::kStageBytes;
+  static constexpr int kBytes = kStagesBytes + static_cast<int>(sizeof(SharedState<S>));
+  static_assert(fits_shared(kBytes, S::kCtasPerSm, kSmSharedBytesSm90), "ctas_per_sm CTAs must find room on an SM");
+
+  unsigned char* memory;
+
+  __device__ explicit WgmmaShared(unsigned char* shared) : memory(shared) {}
+  __device__ unsigned char* weights(int stage) const { return memory + stage * S::kStageBytes; }
+  __device__ unsigned char* digits(int stage) const { return weights(stage) + S::kWeightBytes; }
+  __device__ SharedState<S>& state() const { return *reinterpret_cast<SharedState<S>*>(memory + kStagesBytes); }
+  __device__ ptx::Pipeline pipeline() const { return {state().barriers, S::kStages}; }
+};
+
+struct Tile {
+  const Output& out;
+  int row_tile, m0, n0;  // first row of x, first column of the output
+
+  __device__ Tile(const Params& p, int row_tile_, int column_tile, int tile_m, int tile_n)
+      : out(output_of_tile(p, column_tile)),
+        row_tile(row_tile_),
+        m0(row_tile * tile_m),
+        n0((column_tile - out.first_tile) * tile_n) {}
+};
+
+// What a CTA has to do: one tile after another, or its share of the chunks of one (split-K).
+template <typename S>
+struct TileScheduler {
+  const Params& p;
+  int tile, tiles, step;
+  int begin, end;  // chunks
+
+  __device__ explicit TileScheduler(const Params& params) : p(params) {
+    tile = S::kPersistent ? blockIdx.x : 0;
+    tiles = S::kPersistent ? p.row_tiles * p.column_tiles : 1;
+    step = S::kPersistent ? gridDim.x : 1;
+    begin = S::kPersistent ? 0 : p.chunks * blockIdx.x / p.splits;
+    end = S::kPersistent ? p.chunks : p.chunks * (blockIdx.x + 1) / p.splits;
+  }
+  // Tiles of the same weight rows come one after another, so that CTAs side by side read them from the cache.
+  __device__ Tile at(int which) const {
+    if constexpr (S::kPersistent)
+      return {p, which % p.row_tiles, which / p.row_tiles, S::kTileM, S::kTileN};
+    else
+      return {p, static_cast<int>(blockIdx.y), static_cast<int>(blockIdx.z), S::kTileM, S::kTileN};
+  }
+};
+
+// One chunk of a tile's weights, as boxes of 64 rows and 64 terms with the TMA's swizzle of 128 bytes: eight rows of
+// one 16-byte vector lie in different banks. Rows and terms beyond the edge are zero.
+template <typename S>
+__device__ inline void load_weights(const Tile& tile, const WgmmaShared<S>& shared, int stage, int chunk) {
+  std::uint64_t* full = shared.pipeline().full_barrier(stage);
+  ptx::mbarrier_arrive_expect_tx(full, S::kStageBytes);
+#pragma unroll
+  for (int group = 0; group < S::kWarpgroups; ++group)
+#pragma unroll
+    for (int box = 0; box < kChunk / kBoxTerms; ++box)
+      ptx::tma_load_2d(shared.weights(stage) + (group * (kChunk / kBoxTerms) + box) * S::kBoxBytes, &tile.out.map,
+                       chunk * kChunk + box * kBoxTerms, tile.n0 + group * kWarpgroupRows, full);
+}
+
+template <typename S>
+__device__ inline void load_digits(const Params& p, const Tile& tile, const WgmmaShared<S>& shared, int stage,
+                                   int chunk) {
+  const std::uint8_t* from = p.digits + (static_cast<std::int64_t>(tile.row_tile) * p.chunks + chunk) * S::kDigitBytes;
+  ptx::tma_load_bulk(shared.digits(stage), from, S::kDigitBytes, shared.pipeline().full_barrier(stage));
+}
+
+// The producer, one thread.
+template <typename S>
+__device__ inline void load_stages(const Params& p, const TileScheduler<S>& scheduler, const WgmmaShared<S>& shared) {
+  // Prologue: weights are constants, so the first of them are on their way before the kernel that makes the digits has
+  // finished.
+  const Tile first = scheduler.at(scheduler.tile);
+  const int ahead = min(S::kStages, scheduler.end - scheduler.begin);
+  for (int i = 0; i < ahead; ++i) load_weights<S>(first, shared, i, scheduler.begin + i);
+  wait_for_previous_kernel();
+  for (int i = 0; i < ahead; ++i) load_digits<S>(p, first, shared, i, scheduler.begin + i);
+
+  // Main loop: the chunks of all tiles, but those of the first tile that are on their way.
+  int filled = ahead;
+  for (int t = scheduler.tile; t < scheduler.tiles; t += scheduler.step) {
+    const Tile tile = scheduler.at(t);
+    for (int chunk = scheduler.begin + (t == scheduler.tile ? ahead : 0); chunk < scheduler.end; ++chunk, ++filled) {
+      const auto at = ptx::PipelineState::of_producer(filled, S::kStages);
+      if (filled >= S::kStages) shared.pipeline().wait_empty(at);
+      load_weights<S>(tile, shared, at.stage, chunk);
+      load_digits<S>(p, tile, shared, at.stage, chunk);
+    }
+  }
+}
+
+}  // namespace reprofuse::cuda::exact1

@@ -1,0 +1,61 @@
+#include "kernels/cuda/linear/layer.hpp"
+
+#include <algorithm>
+
+#include "kernels/cuda/runtime/check.hpp"
+#include "kernels/cuda/runtime/tensor_map.hpp"
+
+namespace reprofuse::cuda {
+
+LinearBase::LinearBase(const kernels::CudaBackend& backend, std::span<const WeightView> weights)
+    : op_(backend.op),
+      name_(backend.name),
+      device_(read_device(backend.ordinal)),
+      weights_(weights.begin(), weights.end()),
+      maps_(weights.size()) {
+  std::int64_t columns = 0;
+  for (std::size_t begin = 0; begin < weights.size(); begin += kMaxOutputs) {
+    const std::size_t count = std::min<std::size_t>(kMaxOutputs, weights.size() - begin);
+    groups_.push_back({begin, count, columns});
+    for (std::size_t i = begin; i < begin + count; ++i) columns += weights[i].n;
+  }
+  require_columns(name_, columns);
+}
+
+std::string LinearBase::implementation() const {
+  return fmt::format("cuda {}", device_.architecture);
+}
+
+void LinearBase::require_weights_on_device() const {
+  for (std::size_t i = 0; i < weights_.size(); ++i) require_device_memory(name_, i, weights_[i].data);
+}
+
+void LinearBase::make_tensor_maps() {
+  const DeviceScope scope(device_.ordinal);
+  for (std::size_t i = 0; i < weights_.size(); ++i) {
+    const WeightView& weight = weights_[i];
+    const int bytes = static_cast<int>(dtype_bytes(weight.dtype));
+    if (!is_vector_aligned(weight.data, weight.stride * bytes)) continue;
+    maps_[i] = tensor_map_of({.data = weight.data,
+                              .element_bytes = bytes,
+                              .rows = weight.n,
+                              .columns = weight.k,
+                              .stride = weight.stride,
+                              .box_rows = kBoxRows,
+                              .box_columns = kBoxRowBytes / bytes,
+                              .swizzle_128b = true},
+                             "weights", name_);
+  }
+}
+
+Problem LinearBase::problem_of(const Group& group, std::int64_t m, bool vector_loads) const {
+  const int bytes = static_cast<int>(dtype_bytes(weights_[0].dtype));
+  Problem p{.m = m, .k = weights_[0].k, .n = {}, .vector_loads = vector_loads, .weight_bytes = bytes};
+  for (std::size_t i = group.begin; i < group.begin + group.count; ++i) {
+    p.n.push_back(weights_[i].n);
+    p.vector_loads = p.vector_loads && is_vector_aligned(weights_[i].data, weights_[i].stride * bytes);
+  }
+  return p;
+}
+
+}  // namespace reprofuse::cuda

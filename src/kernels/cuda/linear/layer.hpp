@@ -1,0 +1,94 @@
+// The host half that all CUDA linear layers share: weights in groups of one launch each, their tensor maps, the checks,
+// and running a schedule: the one expected to be fastest, or one that a test or an ablation asks for.
+#pragma once
+
+#include <cuda.h>
+
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/cuda/linear/operands.hpp"
+#include "kernels/cuda/linear/problem.hpp"
+#include "kernels/cuda/runtime/device.hpp"
+#include "kernels/linear.hpp"
+
+namespace reprofuse::cuda {
+
+class LinearBase : public kernels::PreparedLinear {
+ public:
+  std::string implementation() const override;
+
+ protected:
+  struct Group {  // the outputs of one launch
+    std::size_t begin;
+    std::size_t count;
+    std::int64_t first_column;
+  };
+
+  LinearBase(const kernels::CudaBackend& backend, std::span<const WeightView> weights);
+
+  void require_weights_on_device() const;
+  // Of the weights whose alignment allows them; until then, and of all others, they are zero.
+  void make_tensor_maps();
+  // Of m rows. `vector_loads`: what the contract asks besides aligned weights.
+  Problem problem_of(const Group& group, std::int64_t m, bool vector_loads) const;
+  // The most that a group's partials take, where `bytes` counts those of a problem; no schedule takes more than the
+  // limit.
+  template <typename Bytes>
+  std::size_t max_partial_bytes(std::int64_t max_m, const Bytes& bytes) const {
+    std::size_t max = 0;
+    for (const Group& group : groups_)
+      max = std::max(max, std::min<std::size_t>(bytes(problem_of(group, max_m, true)), kMaxPartialBytes));
+    return max;
+  }
+
+  unsigned op_;
+  std::string name_;
+  Device device_;
+  std::vector<WeightView> weights_;
+  std::vector<CUtensorMap> maps_;  // of each weight
+  std::vector<Group> groups_;
+};
+
+// Kernel and Schedule are those of a contract, whose schedule.hpp says how to choose.
+template <typename Kernel, typename Schedule>
+class ScheduledLinear : public LinearBase {
+ public:
+  std::optional<kernels::Place> run(const kernels::LinearCall& call) const override {
+    require_workspace_alignment(name_, call.workspace);
+    const DeviceScope device(device_.ordinal);
+    for (const Group& group : groups_) run_group(call, group);
+    return std::nullopt;
+  }
+
+  const std::vector<Kernel>& kernel_table() const { return kernels_; }
+  // All schedules that can run the call; its outputs must fit one launch.
+  std::vector<Schedule> schedules(const kernels::LinearCall& call) const {
+    return possible_schedules(kernels_, problem(call, groups_[0]));
+  }
+  Schedule chosen_schedule(const kernels::LinearCall& call) const {
+    return choose_schedule(device_, kernels_, problem(call, groups_[0]));
+  }
+  void run_with(const kernels::LinearCall& call, Schedule schedule) const {
+    invariant(groups_.size() == 1, "run_with() takes one launch");
+    launch(call, groups_[0], schedule);
+  }
+
+ protected:
+  using Group = LinearBase::Group;
+
+  using LinearBase::LinearBase;
+
+  virtual Problem problem(const kernels::LinearCall& call, const Group& group) const = 0;
+  virtual void launch(const kernels::LinearCall& call, const Group& group, Schedule schedule) const = 0;
+  virtual void run_group(const kernels::LinearCall& call, const Group& group) const {
+    launch(call, group, choose_schedule(device_, kernels_, problem(call, group)));
+  }
+
+  std::vector<Kernel> kernels_;  // filled by the contract's constructor
+};
+
+}  // namespace reprofuse::cuda

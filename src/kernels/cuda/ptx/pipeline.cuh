@@ -1,0 +1,57 @@
+// Stages of shared memory between a producer, whose TMA copies fill them, and consumers, who release them: one full and
+// one empty mbarrier for each. What CUTLASS calls PipelineState, and DeepGEMM full_barriers and empty_barriers.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/ptx/mbarrier.cuh"
+
+namespace reprofuse::cuda::ptx {
+
+// Where a thread stands in the ring of stages, and the parity of the phase that it waits for there.
+struct PipelineState {
+  int stage = 0;
+  std::uint32_t phase = 0;
+
+  __device__ void advance(int stages, int by = 1) {
+    stage = stage + by < stages ? stage + by : stage + by - stages;
+    phase ^= stage < by;
+  }
+  // The same from the number of stages that a consumer has released, or a producer has filled. In its first round every
+  // stage is empty: a new barrier lets a wait for parity 1 pass.
+  __device__ static PipelineState of_consumer(int released, int stages) {
+    return {.stage = released % stages, .phase = static_cast<std::uint32_t>(released / stages) & 1};
+  }
+  __device__ static PipelineState of_producer(int filled, int stages) {
+    return {.stage = filled % stages, .phase = static_cast<std::uint32_t>(filled / stages - 1) & 1};
+  }
+  __device__ int previous_stage(int stages) const { return stage == 0 ? stages - 1 : stage - 1; }
+};
+
+// Several pipelines can lie side by side: each has some of the slots, from its first on.
+struct Pipeline {
+  std::uint64_t* barriers;  // [slots] full: the bytes have come; then [slots] empty: the consumers are done
+  int slots;
+  int first = 0;
+
+  static constexpr int barrier_bytes(int slots) { return 2 * slots * static_cast<int>(sizeof(std::uint64_t)); }
+
+  __device__ std::uint64_t* full_barrier(int stage) const { return barriers + (first + stage); }
+  __device__ std::uint64_t* empty_barrier(int stage) const { return barriers + slots + (first + stage); }
+
+  // Of all pipelines that share the slots. By one thread, followed by fence_mbarrier_init() and a barrier of the CTA.
+  __device__ void init(int producers, int consumers) const {
+    for (int slot = 0; slot < slots; ++slot) {
+      mbarrier_init(barriers + slot, producers);
+      mbarrier_init(barriers + slots + slot, consumers);
+    }
+  }
+
+  // Consumer: until the stage is full. It is given back by release().
+  __device__ void wait_full(const PipelineState& at) const { mbarrier_wait(full_barrier(at.stage), at.phase); }
+  __device__ void release(int stage) const { mbarrier_arrive(empty_barrier(stage)); }
+  // Producer: until the consumers have given the stage back.
+  __device__ void wait_empty(const PipelineState& at) const { mbarrier_wait(empty_barrier(at.stage), at.phase); }
+};
+
+}  // namespace reprofuse::cuda::ptx

@@ -1,0 +1,131 @@
+// Matrix products of a warpgroup (wgmma), of 8-bit integers, and the registers that warpgroups trade (setmaxnreg). Both
+// exist on compute capability 9.0 alone, in the feature set sm_90a.
+#pragma once
+
+#include <cstdint>
+
+namespace reprofuse::cuda::ptx {
+
+// The number of registers that each thread of the warpgroup has from here on: fewer than before, or more.
+template <int kRegisters>
+__device__ inline void setmaxnreg_dec() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+
+template <int kRegisters>
+__device__ inline void setmaxnreg_inc() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+
+// Products run beside the warpgroup's other work. Between fence and commit their operands must not change; what they
+// read and add to is free again once at most kPending committed groups are pending.
+__device__ inline void wgmma_fence() {
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+
+__device__ inline void wgmma_commit_group() {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+template <int kPending>
+__device__ inline void wgmma_wait_group() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
+}
+
+// How wgmma finds an operand in shared memory without swizzle: as core matrices of 8 rows by 16 bytes, 128 bytes each.
+struct SharedMemoryDescriptor {
+  static constexpr int kCoreMatrixBytes = 128;
+  std::uint32_t start_address;        // in the shared window
+  std::uint32_t leading_byte_offset;  // from a core matrix to the next along k
+  std::uint32_t stride_byte_offset;   // from a core matrix to the next along m or n
+
+  // Bits 0-13, 16-29 and 32-45, each in units of 16 bytes. The swizzle mode, bits 62-63, is 0: none.
+  __device__ std::uint64_t word() const {
+    return static_cast<std::uint64_t>((start_address & 0x3ffff) >> 4) |
+           static_cast<std::uint64_t>(leading_byte_offset >> 4) << 16 |
+           static_cast<std::uint64_t>(stride_byte_offset >> 4) << 32;
+  }
+  // What to add to a word() for an operand that starts so many bytes later.
+  __host__ __device__ static constexpr int advance(int bytes) { return bytes / 16; }
+};
+
+// sums[64, kN] += a[64, 32] * b[32, kN], unsigned times signed bytes, without saturation: sums wrap, and never need to.
+// `b` is the word() of a descriptor.
+template <int kN>
+__device__ void wgmma_m64k32(int* sums, const std::uint32_t* a, std::uint64_t b);
+
+template <>
+__device__ inline void wgmma_m64k32<8>(int* sums, const std::uint32_t* a, std::uint64_t b) {
+  asm volatile(
+      "wgmma.mma_async.sync.aligned.m64n8k32.s32.u8.s8 "
+      "{%0, %1, %2, %3}, "
+      "{%4, %5, %6, %7}, %8, 1;"
+      : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+}
+
+template <>
+__device__ inline void wgmma_m64k32<16>(int* sums, const std::uint32_t* a, std::uint64_t b) {
+  asm volatile(
+      "wgmma.mma_async.sync.aligned.m64n16k32.s32.u8.s8 "
+      "{%0, %1, %2, %3, %4, %5, %6, %7}, "
+      "{%8, %9, %10, %11}, %12, 1;"
+      : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3]), "+r"(sums[4]), "+r"(sums[5]), "+r"(sums[6]),
+        "+r"(sums[7])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+}
+
+template <>
+__device__ inline void wgmma_m64k32<24>(int* sums, const std::uint32_t* a, std::uint64_t b) {
+  asm volatile(
+      "wgmma.mma_async.sync.aligned.m64n24k32.s32.u8.s8 "
+      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11}, "
+      "{%12, %13, %14, %15}, %16, 1;"
+      : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3]), "+r"(sums[4]), "+r"(sums[5]), "+r"(sums[6]),
+        "+r"(sums[7]), "+r"(sums[8]), "+r"(sums[9]), "+r"(sums[10]), "+r"(sums[11])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+}
+
+template <>
+__device__ inline void wgmma_m64k32<32>(int* sums, const std::uint32_t* a, std::uint64_t b) {
+  asm volatile(
+      "wgmma.mma_async.sync.aligned.m64n32k32.s32.u8.s8 "
+      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, "
+      "{%16, %17, %18, %19}, %20, 1;"
+      : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3]), "+r"(sums[4]), "+r"(sums[5]), "+r"(sums[6]),
+        "+r"(sums[7]), "+r"(sums[8]), "+r"(sums[9]), "+r"(sums[10]), "+r"(sums[11]), "+r"(sums[12]), "+r"(sums[13]),
+        "+r"(sums[14]), "+r"(sums[15])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+}
+
+template <>
+__device__ inline void wgmma_m64k32<48>(int* sums, const std::uint32_t* a, std::uint64_t b) {
+  asm volatile(
+      "wgmma.mma_async.sync.aligned.m64n48k32.s32.u8.s8 "
+      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, "
+      "%14, %15, %16, %17, %18, %19, %20, %21, %22, %23}, "
+      "{%24, %25, %26, %27}, %28, 1;"
+      : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3]), "+r"(sums[4]), "+r"(sums[5]), "+r"(sums[6]),
+        "+r"(sums[7]), "+r"(sums[8]), "+r"(sums[9]), "+r"(sums[10]), "+r"(sums[11]), "+r"(sums[12]), "+r"(sums[13]),
+        "+r"(sums[14]), "+r"(sums[15]), "+r"(sums[16]), "+r"(sums[17]), "+r"(sums[18]), "+r"(sums[19]), "+r"(sums[20]),
+        "+r"(sums[21]), "+r"(sums[22]), "+r"(sums[23])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+}
+
+template <>
+__device__ inline void wgmma_m64k32<64>(int* sums, const std::uint32_t* a, std::uint64_t b) {
+  asm volatile(
+      "wgmma.mma_async.sync.aligned.m64n64k32.s32.u8.s8 "
+      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, "
+      "%30, %31}, "
+      "{%32, %33, %34, %35}, %36, 1;"
+      : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3]), "+r"(sums[4]), "+r"(sums[5]), "+r"(sums[6]),
+        "+r"(sums[7]), "+r"(sums[8]), "+r"(sums[9]), "+r"(sums[10]), "+r"(sums[11]), "+r"(sums[12]), "+r"(sums[13]),
+        "+r"(sums[14]), "+r"(sums[15]), "+r"(sums[16]), "+r"(sums[17]), "+r"(sums[18]), "+r"(sums[19]), "+r"(sums[20]),
+        "+r"(sums[21]), "+r"(sums[22]), "+r"(sums[23]), "+r"(sums[24]), "+r"(sums[25]), "+r"(sums[26]), "+r"(sums[27]),
+        "+r"(sums[28]), "+r"(sums[29]), "+r"(sums[30]), "+r"(sums[31])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+}
+
+}  // namespace reprofuse::cuda::ptx
