@@ -120,7 +120,7 @@ def lacking_architectures(source, architectures):
     """Those that a source should be compiled for and is not. Ablations, which keep no rule, need not run natively
     everywhere; a source for one feature set (90a) has a sibling that serves the other GPUs."""
     is_for_one_feature_set = all(architecture.endswith("a") for architecture in architectures)
-    if source.parent.name == "ablation" or is_for_one_feature_set:
+    if "ablation" in source.parent.parts or is_for_one_feature_set:
         return []
     return sorted({f"compute_{number}" for number in ARCHITECTURES} - set(architectures))
 

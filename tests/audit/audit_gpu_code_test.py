@@ -124,10 +124,10 @@ def missing_architectures_are_refused(_):
     """A contract's kernel must be there for every GPU; an ablation need not, and code for 90a has a sibling."""
     clean = (HERE / "clean.ptx").read_text()
     for kind, architectures, refused in (("cuda", ("80", "90"), True), ("cuda", ("90a", "120a"), False),
-                                         ("ablation", ("80", "90"), False), ("cuda", ARCHITECTURES, False)):
+                                         ("ablation/kernels", ("80", "90"), False), ("cuda", ARCHITECTURES, False)):
         with tempfile.TemporaryDirectory() as name:
             folder = pathlib.Path(name) / kind
-            folder.mkdir()
+            folder.mkdir(parents=True)
             source = folder / "sample.cu"
             source.write_text("")
             os.utime(source, (1000, 1000))

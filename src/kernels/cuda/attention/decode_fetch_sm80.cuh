@@ -12,7 +12,8 @@ struct Decode {
   using Bits = typename Kv::Bits;
   static constexpr int kHeads = kShape.heads, kHeadDim = kShape.head_dim;
   static constexpr int kPerVector = 16 / sizeof(Bits);
-  static constexpr int kKeyVectors = kKeyBlock / kPerVector;  // of one element of the head, over the keys of a block
+  static constexpr int kKeyVectors =
+      kKeyBlock / kPerVector;  // of one element of the head, over the keys of a key block
   // Scores: a warp has one half of the keys and every second head.
   static constexpr int kScoreHeads = (kHeads + 1) / 2;
   // Sums: a thread has kDims elements and every kHeadStep-th head.
@@ -64,7 +65,7 @@ __device__ inline void prefetch_block(const AttentionParams& p, const DecodeShar
 #endif
 }
 
-// Keys of the block that the row does not see stay what they were; their scores are masked.
+// Keys of the key block that the row does not see stay what they were; their scores are masked.
 template <typename S>
 __device__ inline void fetch_keys(const AttentionParams& p, const DecodeShare& at, const BlockPages& pages, int block,
                                   typename S::Bits* to) {

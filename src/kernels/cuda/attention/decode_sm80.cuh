@@ -1,5 +1,5 @@
 // Decode by threads: a CTA owns one row and one set of heads, and some of the row's key blocks. Keys and values stream
-// through shared memory with cp.async, the keys of the next block while the values of this one are summed. For the
+// through shared memory with cp.async, the keys of the next key block while the values of this one are summed. For the
 // scores a lane is a key, for the weighted sums it is an element of the head: no reduction crosses lanes.
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace reprofuse::cuda::fma1::ops {
 
-// Scores of the block's keys: one chain over d each.
+// Scores of the key block's keys: one chain over d each.
 template <typename S>
 __device__ inline void score_keys(const AttentionParams& p, const DecodeShare& at, const DecodeShared<S>& shared,
                                   int block) {

@@ -8,7 +8,8 @@
 
 namespace reprofuse::cuda::ptx {
 
-// Where a thread stands in the ring of stages, and the parity of the phase that it waits for there.
+// Where a thread stands in the ring of stages, and the parity of the phase that it waits for there. `by` is no more
+// than `stages`.
 struct PipelineState {
   int stage = 0;
   std::uint32_t phase = 0;
@@ -17,11 +18,12 @@ struct PipelineState {
     stage = stage + by < stages ? stage + by : stage + by - stages;
     phase ^= stage < by;
   }
-  // The same from the number of stages that a consumer has released, or a producer has filled. In its first round every
-  // stage is empty: a new barrier lets a wait for parity 1 pass.
+  // The state of a consumer that has released so many stages.
   __device__ static PipelineState of_consumer(int released, int stages) {
     return {.stage = released % stages, .phase = static_cast<std::uint32_t>(released / stages) & 1};
   }
+  // The state of a producer that has filled so many: it waits for what was released one round before. In the first
+  // round every stage is empty, and need not be waited for.
   __device__ static PipelineState of_producer(int filled, int stages) {
     return {.stage = filled % stages, .phase = static_cast<std::uint32_t>(filled / stages - 1) & 1};
   }
