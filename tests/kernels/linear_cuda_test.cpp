@@ -312,13 +312,13 @@ TEST(LinearFma1Schedule, BlocksGetTheStagesThatFitAndAMultiprocessorNoMoreBlocks
         for (const bool folds : {false, true}) {
           if (kernel.stage_bytes == 0) continue;
           const int fixed = kernel.shared_bytes + (folds ? kernel.fold_bytes : 0);
-          const int least = fixed + cuda::fma1::kFewestStages * kernel.stage_bytes;
+          const int least = fixed + cuda::fma1::kMinStages * kernel.stage_bytes;
           kernel.blocks_per_sm = kernel.blocks_per_sm_fold = device.shared_bytes_per_sm / (least + kReserved);
           if (kernel.blocks_per_sm == 0) continue;
           for (const std::int64_t blocks : {1, 131, 132, 133, 264, 265, 1000}) {
             const auto place = cuda::fma1::place(device, kernel, blocks, folds);
             const std::string what = fmt::format("{}, {} KiB, {} blocks", kernel.name, kib, blocks);
-            EXPECT_GE(place.stages, cuda::fma1::kFewestStages) << what;
+            EXPECT_GE(place.stages, cuda::fma1::kMinStages) << what;
             EXPECT_LE(place.stages, cuda::fma1::kMaxStages) << what;
             EXPECT_GE(place.shared_bytes, fixed + place.stages * kernel.stage_bytes) << what;
             EXPECT_LE(place.shared_bytes, device.shared_bytes_per_block) << what;

@@ -45,7 +45,7 @@ struct RotaryParams {
   KvView kv;
 };
 
-inline constexpr int kRotaryWarps = 4;          // of a block; each owns one head of one row
+inline constexpr int kRotaryWarps = 4;         // of a block; each owns one head of one row
 inline constexpr int kMaxRotaryHeadDim = 256;  // one chain of the norm per element
 
 const void* rotary_kernel(bool bf16_kv);  // grid: rows, and heads + kv_heads over kRotaryWarps
