@@ -3,9 +3,8 @@
 #include <utility>
 
 #include "base/check.hpp"
+#include "text/jinja/ast.hpp"
 #include "text/jinja/evaluator.hpp"
-#include "text/jinja/free_names.hpp"
-#include "text/jinja/parser.hpp"
 
 namespace reprofuse::text {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "text/tokenizer/bpe_alphabet.hpp"
+#include "text/tokenizer/bpe.hpp"
 #include "text/tokenizer/tokenizer.hpp"
 
 namespace reprofuse::text {

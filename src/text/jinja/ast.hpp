@@ -2,7 +2,9 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -11,8 +13,8 @@
 
 namespace reprofuse::text::jinja {
 
-struct Filter;  // jinja_filters.hpp
-struct Test;    // jinja_tests.hpp
+struct Filter;  // builtins.hpp
+struct Test;    // builtins.hpp
 
 struct Expression;
 using ExpressionPtr = std::unique_ptr<const Expression>;  // null where an optional part is left out
@@ -155,5 +157,14 @@ struct Statement {
   std::variant<Text, Print, If, For, Set, SetAttribute, SetBlock, std::unique_ptr<const Macro>, Scoped, Break, Continue>
       node;
 };
+
+// From a template's source to its syntax tree. Throws TemplateError: for bad syntax, and for a statement, filter or
+// test that is not supported.
+Block parse(std::string_view source);
+
+// Which variables a template asks for: the names that it reads where it may not have set them itself, in any
+// conversation, without those of functions. It may be one too many, where a macro reads what the template sets before
+// it calls the macro; it is never one too few.
+std::set<std::string> free_names(const Block& block);
 
 }  // namespace reprofuse::text::jinja

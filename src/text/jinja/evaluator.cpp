@@ -3,12 +3,9 @@
 #include <optional>
 #include <utility>
 
-#include "text/jinja/filters.hpp"
-#include "text/jinja/functions.hpp"
-#include "text/jinja/methods.hpp"
+#include "text/jinja/builtins.hpp"
 #include "text/jinja/operators.hpp"
-#include "text/jinja/print.hpp"
-#include "text/jinja/tests.hpp"
+#include "text/jinja/value.hpp"
 
 namespace reprofuse::text::jinja {
 namespace {

@@ -1,5 +1,5 @@
-// Jinja2's grammar of expressions. In jinja_expression_parser.cpp the operators, in jinja_primary_parser.cpp what they
-// are applied to.
+// Jinja2's grammar of expressions. The operators are in expression_parser.cpp, what they are applied to is in
+// primary_parser.cpp.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "text/jinja/ast.hpp"
-#include "text/jinja/token_stream.hpp"
+#include "text/jinja/lexer.hpp"
 
 namespace reprofuse::text::jinja {
 

@@ -1,16 +1,16 @@
-#include "text/jinja/filters.hpp"
-
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "text/jinja/print.hpp"
-#include "text/jinja/unicode.hpp"
+#include "text/jinja/builtins.hpp"
+#include "text/jinja/text.hpp"
+#include "text/jinja/value.hpp"
 
 namespace reprofuse::text::jinja {
 namespace {
@@ -121,10 +121,10 @@ Value tojson(const FilterInput& input) {
   style.ascii = parameters.truth_or(0, false);
   style.sort_keys = parameters.truth_or(3, false);
   if (parameters.has(1) && !parameters[1].is_none()) {
-    constexpr std::int64_t kWidest = 100;
+    constexpr std::int64_t kMaxIndent = 100;
     style.indent = require_integer(parameters[1], input.user);
-    if (*style.indent < 0 || *style.indent > kWidest) {
-      template_error("{}: indent {} is not between 0 and {}", input.user, *style.indent, kWidest);
+    if (*style.indent < 0 || *style.indent > kMaxIndent) {
+      template_error("{}: indent {} is not between 0 and {}", input.user, *style.indent, kMaxIndent);
     }
     style.item_separator = std::string(1, ',');  // from a literal, g++ 12 warns of an overlap that cannot be
   }
@@ -181,5 +181,75 @@ Value apply_filter(const Filter& filter, const Value& value, const Arguments& ar
   if (!filter.takes_undefined) require_defined(value, filter.user);
   return filter.apply({filter.user, value, arguments, runtime});
 }
+
+namespace filters {
+namespace {
+
+// Jinja2 would turn any value into a string first; here "None" never slips into a prompt.
+const std::string& text_of(const FilterInput& input) {
+  const std::string& text = require_string(input.value, input.user);
+  input.runtime.budget.spend_bytes(text.size());
+  return text;
+}
+
+Value change(const FilterInput& input, std::string (*change_text)(std::string_view text, std::string_view user)) {
+  const Parameters none(input.user, input.arguments, {});
+  return Value(change_text(text_of(input), input.user));
+}
+
+}  // namespace
+
+Value capitalize(const FilterInput& input) {
+  return change(input, jinja::capitalize);
+}
+Value lower(const FilterInput& input) {
+  return change(input, jinja::lower);
+}
+Value title(const FilterInput& input) {
+  return change(input, jinja::title_filter);
+}
+Value upper(const FilterInput& input) {
+  return change(input, jinja::upper);
+}
+
+Value trim(const FilterInput& input) {
+  const Parameters parameters(input.user, input.arguments, {"chars"});
+  const std::string& text = text_of(input);
+  if (!parameters.has(0) || parameters[0].is_none()) return Value(std::string(strip_space(text)));
+  return Value(std::string(strip(text, require_string(parameters[0], input.user), StripEnds::kBoth)));
+}
+
+Value replace(const FilterInput& input) {
+  const Parameters parameters(input.user, input.arguments, {"old", "new", "count"}, 2);
+  return Value(jinja::replace(text_of(input), require_string(parameters[0], input.user),
+                              require_string(parameters[1], input.user), parameters.integer_or(2, -1),
+                              input.runtime.budget));
+}
+
+Value indent(const FilterInput& input) {
+  const Parameters parameters(input.user, input.arguments, {"width", "first", "blank"});
+  constexpr std::int64_t kMaxWidth = 1000;
+  std::string indentation(4, ' ');
+  if (parameters.has(0) && parameters[0].string() != nullptr) {
+    indentation = *parameters[0].string();
+  } else if (parameters.has(0)) {
+    const std::int64_t width = require_integer(parameters[0], input.user);
+    if (width < 0 || width > kMaxWidth)
+      template_error("{}: width {} is not between 0 and {}", input.user, width, kMaxWidth);
+    indentation = std::string(static_cast<std::size_t>(width), ' ');
+  }
+  Budget& budget = input.runtime.budget;
+  const bool blank_lines_too = parameters.truth_or(2, false);
+  std::string result = parameters.truth_or(1, false) ? indentation : "";
+  const std::vector<std::string> lines = split_lines(text_of(input) + "\n", budget);  // so that there is a line
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    budget.spend_bytes(indentation.size() + lines[i].size() + 1);
+    if (i > 0) result += '\n';
+    if (i > 0 && (blank_lines_too || !lines[i].empty())) result += indentation;
+    result += lines[i];
+  }
+  return Value(std::move(result));
+}
+}  // namespace filters
 
 }  // namespace reprofuse::text::jinja

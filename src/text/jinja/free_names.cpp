@@ -1,11 +1,10 @@
-#include "text/jinja/free_names.hpp"
-
 #include <algorithm>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
-#include "text/jinja/functions.hpp"
+#include "text/jinja/ast.hpp"
+#include "text/jinja/builtins.hpp"
 
 namespace reprofuse::text::jinja {
 namespace {

@@ -1,5 +1,3 @@
-#include "text/jinja/functions.hpp"
-
 #include <algorithm>
 #include <array>
 #include <string>
@@ -7,9 +5,42 @@
 #include <vector>
 
 #include "reprofuse/error.hpp"
-#include "text/jinja/print.hpp"
+#include "text/jinja/builtins.hpp"
+#include "text/jinja/value.hpp"
 
 namespace reprofuse::text::jinja {
+
+Parameters::Parameters(std::string_view user, const Arguments& given, std::initializer_list<std::string_view> names,
+                       std::size_t required)
+    : user_(user), values_(names.size(), nullptr) {
+  if (given.positional.size() > names.size()) {
+    template_error("{}: takes at most {} arguments, not {}", user, names.size(), given.positional.size());
+  }
+  for (std::size_t i = 0; i < given.positional.size(); ++i) values_[i] = &given.positional[i];
+  for (const auto& [name, value] : given.named) {
+    const auto found = std::find(names.begin(), names.end(), name);
+    if (found == names.end()) template_error("{}: argument '{}' is not supported", user, name);
+    const Value*& slot = values_[static_cast<std::size_t>(found - names.begin())];
+    if (slot != nullptr) template_error("{}: argument '{}' is given twice", user, name);
+    slot = &value;
+  }
+  for (std::size_t i = 0; i < required; ++i) {
+    if (values_[i] == nullptr) template_error("{}: argument '{}' is missing", user, names.begin()[i]);
+  }
+}
+
+std::string_view Parameters::string_or(std::size_t i, std::string_view otherwise) const {
+  return has(i) && !values_[i]->is_none() ? std::string_view(require_string(*values_[i], user_)) : otherwise;
+}
+
+std::int64_t Parameters::integer_or(std::size_t i, std::int64_t otherwise) const {
+  return has(i) && !values_[i]->is_none() ? require_integer(*values_[i], user_) : otherwise;
+}
+
+bool Parameters::truth_or(std::size_t i, bool otherwise) const {
+  return has(i) && !values_[i]->is_none() ? values_[i]->truthy() : otherwise;
+}
+
 namespace {
 
 // The entries of an optional mapping, then the named arguments.
@@ -43,7 +74,7 @@ Value make_dict(const Arguments& arguments, Runtime& runtime) {
 
 Value range(const Arguments& arguments, Runtime& runtime) {
   static constexpr std::string_view kUser = "function 'range'";
-  constexpr std::uint64_t kLongest = 100'000;  // as Jinja2's sandbox has it
+  constexpr std::uint64_t kMaxNumbers = 100'000;  // as Jinja2's sandbox has it
   if (!arguments.named.empty()) template_error("{}: takes no named arguments", kUser);
   const Parameters parameters(kUser, arguments, {"start", "stop", "step"}, 1);
   const std::int64_t first = require_integer(parameters[0], kUser);
@@ -53,7 +84,7 @@ Value range(const Arguments& arguments, Runtime& runtime) {
   if (step == 0) template_error("{}: the step is zero", kUser);
   std::vector<Value> items;
   for (std::int64_t at = start; step > 0 ? at < stop : at > stop;) {
-    if (items.size() == kLongest) template_error("{}: more than {} numbers", kUser, kLongest);
+    if (items.size() == kMaxNumbers) template_error("{}: more than {} numbers", kUser, kMaxNumbers);
     runtime.budget.spend_bytes(sizeof(Value));
     items.emplace_back(at);
     if (__builtin_add_overflow(at, step, &at)) break;

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "text/jinja/operators.hpp"
-#include "text/jinja/unicode.hpp"
+#include "text/jinja/text.hpp"
 
 namespace reprofuse::text::jinja {
 namespace {

@@ -1,5 +1,3 @@
-#include "text/jinja/methods.hpp"
-
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -7,8 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "text/jinja/builtins.hpp"
 #include "text/jinja/text.hpp"
-#include "text/jinja/unicode.hpp"
 
 namespace reprofuse::text::jinja {
 namespace {

@@ -1,5 +1,3 @@
-#include "text/jinja/parser.hpp"
-
 #include <algorithm>
 #include <iterator>
 #include <memory>
@@ -7,8 +5,9 @@
 #include <utility>
 #include <vector>
 
+#include "text/jinja/ast.hpp"
 #include "text/jinja/expression_parser.hpp"
-#include "text/jinja/token_stream.hpp"
+#include "text/jinja/lexer.hpp"
 
 namespace reprofuse::text::jinja {
 namespace {

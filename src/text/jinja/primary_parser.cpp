@@ -2,9 +2,8 @@
 #include <string_view>
 #include <utility>
 
+#include "text/jinja/builtins.hpp"
 #include "text/jinja/expression_parser.hpp"
-#include "text/jinja/filters.hpp"
-#include "text/jinja/tests.hpp"
 
 namespace reprofuse::text::jinja {
 

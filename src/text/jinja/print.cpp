@@ -1,11 +1,10 @@
-#include "text/jinja/print.hpp"
-
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdlib>
 
-#include "text/jinja/unicode.hpp"
+#include "text/jinja/text.hpp"
+#include "text/jinja/value.hpp"
 
 namespace reprofuse::text::jinja {
 namespace {

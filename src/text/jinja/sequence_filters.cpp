@@ -5,12 +5,10 @@
 #include <utility>
 #include <vector>
 
-#include "text/jinja/filters.hpp"
+#include "text/jinja/builtins.hpp"
 #include "text/jinja/operators.hpp"
-#include "text/jinja/print.hpp"
-#include "text/jinja/tests.hpp"
 #include "text/jinja/text.hpp"
-#include "text/jinja/unicode.hpp"
+#include "text/jinja/value.hpp"
 
 namespace reprofuse::text::jinja::filters {
 namespace {

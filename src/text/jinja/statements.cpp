@@ -2,9 +2,9 @@
 #include <optional>
 #include <utility>
 
+#include "text/jinja/builtins.hpp"
 #include "text/jinja/evaluator.hpp"
-#include "text/jinja/filters.hpp"
-#include "text/jinja/print.hpp"
+#include "text/jinja/value.hpp"
 
 namespace reprofuse::text::jinja {
 

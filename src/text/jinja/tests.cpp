@@ -1,8 +1,7 @@
-#include "text/jinja/tests.hpp"
-
 #include <algorithm>
 #include <array>
 
+#include "text/jinja/builtins.hpp"
 #include "text/jinja/operators.hpp"
 
 namespace reprofuse::text::jinja {

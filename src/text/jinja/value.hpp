@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -17,8 +18,8 @@
 namespace reprofuse::text::jinja {
 
 class Value;
-struct Macro;     // a syntax tree's, jinja_ast.hpp
-struct Function;  // a built-in one, jinja_functions.hpp
+struct Macro;     // a syntax tree's, ast.hpp
+struct Function;  // a built-in one, builtins.hpp
 
 using String = std::shared_ptr<const std::string>;  // always valid UTF-8
 
@@ -119,5 +120,22 @@ std::int64_t require_integer(const Value& value, std::string_view user);
 std::vector<Value> walk(const Value& value, std::string_view user, Budget& budget);
 
 Value from_json(const nlohmann::ordered_json& json, std::string_view place);
+
+// Values as text: what {{ }} prints (Python's str), and what the filter tojson writes (Python's json.dumps).
+// str(): a string is itself, undefined is nothing, True, None, 1.0, ['a', 1], {'key': 'value'}.
+std::string to_text(const Value& value, Budget& budget);
+
+// repr() of a float: the shortest digits that read back as the same number.
+std::string float_text(double value);
+
+struct JsonStyle {
+  std::optional<std::int64_t> indent;  // none: everything on one line
+  std::string item_separator = ", ";
+  std::string key_separator = ": ";
+  bool ascii = false;  // write \uXXXX for everything else
+  bool sort_keys = false;
+};
+
+std::string to_json(const Value& value, const JsonStyle& style, Budget& budget);
 
 }  // namespace reprofuse::text::jinja

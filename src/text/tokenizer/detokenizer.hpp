@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "text/tokenizer/tokenizer.hpp"
+#include "text/tokenizer/unicode.hpp"
 
 namespace reprofuse::text {
 
@@ -17,10 +19,17 @@ class StreamDetokenizer {
 
   // The text that this token completes: well-formed UTF-8, perhaps empty. Models pad their vocabularies, so an id may
   // have no token: it stands for no text.
-  std::string push(std::int32_t id);
+  std::string push(std::int32_t id) {
+    std::string text;
+    if (!tokenizer_.has_token(id)) return text;
+    if (tokenizer_.is_special(id) && skip_special_tokens_) return text;
+    pending_ += tokenizer_.token_bytes(id);
+    pending_.erase(0, append_utf8_replacing(pending_, text));
+    return text;
+  }
 
   // U+FFFD when the last character was never finished, else nothing. The next push() starts a new text.
-  std::string flush();
+  std::string flush() { return utf8_replacing(std::exchange(pending_, {})); }
 
  private:
   Tokenizer tokenizer_;

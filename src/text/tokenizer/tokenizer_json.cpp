@@ -5,12 +5,12 @@
 namespace reprofuse::text {
 
 std::string shown(const nlohmann::json& value) {
-  constexpr std::size_t kLongest = 60;
+  constexpr std::size_t kMaxShownBytes = 60;
   if (value.is_structured()) return fmt::format("(an {} of {})", value.type_name(), value.size());
   if (!value.is_string()) return value.dump();
   const auto& text = value.get_ref<const std::string&>();
-  if (text.size() <= kLongest) return fmt::format("'{}'", text);
-  std::size_t cut = kLongest;
+  if (text.size() <= kMaxShownBytes) return fmt::format("'{}'", text);
+  std::size_t cut = kMaxShownBytes;
   while ((static_cast<unsigned char>(text[cut]) & 0xC0) == 0x80) --cut;
   return fmt::format("'{}...'", text.substr(0, cut));
 }

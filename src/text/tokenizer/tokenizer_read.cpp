@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json.hpp"
-#include "text/tokenizer/bpe_alphabet.hpp"
+#include "text/tokenizer/bpe.hpp"
 #include "text/tokenizer/tokenizer_parts.hpp"
 #include "text/tokenizer/unicode.hpp"
 

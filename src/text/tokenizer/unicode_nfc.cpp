@@ -23,15 +23,15 @@ utf8proc_propval_t combining_class(utf8proc_int32_t code_point) {
 }
 
 std::vector<utf8proc_int32_t> decompose(std::string_view utf8) {
-  constexpr int kLongestDecomposition = 4;
+  constexpr int kMaxDecomposition = 4;
   std::vector<utf8proc_int32_t> decomposed;
   decomposed.reserve(utf8.size());
   for (std::size_t offset = 0; offset < utf8.size();) {
     const auto code_point = static_cast<utf8proc_int32_t>(next_code_point(utf8, offset));
-    utf8proc_int32_t parts[kLongestDecomposition];
+    utf8proc_int32_t parts[kMaxDecomposition];
     int boundary_state = 0;
-    const auto count = utf8proc_decompose_char(code_point, parts, kLongestDecomposition, kDecomposed, &boundary_state);
-    invariant(count > 0 && count <= kLongestDecomposition, "utf8proc's decomposition of a code point");
+    const auto count = utf8proc_decompose_char(code_point, parts, kMaxDecomposition, kDecomposed, &boundary_state);
+    invariant(count > 0 && count <= kMaxDecomposition, "utf8proc's decomposition of a code point");
     decomposed.insert(decomposed.end(), parts, parts + count);
   }
   return decomposed;

@@ -1,0 +1,121 @@
+// What templates can call: functions, methods, filters and tests; and how arguments reach them.
+#pragma once
+
+#include <deque>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "text/chat_template_date.hpp"
+#include "text/jinja/limits.hpp"
+#include "text/jinja/value.hpp"
+
+namespace reprofuse::text::jinja {
+
+struct Runtime {
+  Budget budget;
+  DateTime now;                      // the only clock a template can read
+  std::deque<Namespace> namespaces;  // stable addresses
+};
+
+struct Arguments {
+  std::vector<Value> positional;
+  std::vector<std::pair<std::string, Value>> named;
+};
+
+// Matches arguments, which it refers to, with the names of parameters; the first `required` must be given.
+class Parameters {
+ public:
+  Parameters(std::string_view user, const Arguments& given, std::initializer_list<std::string_view> names,
+             std::size_t required = 0);
+  Parameters(std::string_view, Arguments&&, std::initializer_list<std::string_view>, std::size_t = 0) = delete;
+
+  bool has(std::size_t i) const { return values_[i] != nullptr; }
+  const Value& operator[](std::size_t i) const { return *values_[i]; }
+
+  // With what applies when the argument is not given, or is none.
+  std::string_view string_or(std::size_t i, std::string_view otherwise) const;
+  std::int64_t integer_or(std::size_t i, std::int64_t otherwise) const;
+  bool truth_or(std::size_t i, bool otherwise) const;
+
+ private:
+  std::string_view user_;
+  std::vector<const Value*> values_;
+};
+
+// A function that every template can call: Jinja2's, and those that Hugging Face adds.
+struct Function {
+  std::string_view name;
+  Value (*call)(const Arguments& arguments, Runtime& runtime);
+};
+
+// Null when it is not supported.
+const Function* find_function(std::string_view name);
+
+// The methods of Python's strings and mappings that templates call.
+Value call_method(const Value& object, std::string_view name, const Arguments& arguments, Runtime& runtime);
+
+// A test: value is name(argument).
+struct TestInput {
+  std::string_view user;  // "test 'even'"
+  const Value& value;
+  const Value* argument;  // null unless the test takes one
+  Runtime& runtime;
+};
+
+struct Test {
+  std::string_view name;
+  std::string_view user;
+  bool (*apply)(const TestInput& input);
+  bool takes_argument = false;
+};
+
+// Null when it is not supported.
+const Test* find_test(std::string_view name);
+bool apply_test(const Test& test, const Value& value, const Arguments& arguments, Runtime& runtime);
+
+// A filter: value | name(arguments).
+struct FilterInput {
+  std::string_view user;  // "filter 'join'"
+  const Value& value;
+  const Arguments& arguments;
+  Runtime& runtime;
+};
+
+struct Filter {
+  std::string_view name;
+  std::string_view user;
+  Value (*apply)(const FilterInput& input);
+  bool takes_undefined = false;
+};
+
+// Null when it is not supported.
+const Filter* find_filter(std::string_view name);
+Value apply_filter(const Filter& filter, const Value& value, const Arguments& arguments, Runtime& runtime);
+
+// Those of text are in filters.cpp ...
+namespace filters {
+Value capitalize(const FilterInput& input);
+Value indent(const FilterInput& input);
+Value lower(const FilterInput& input);
+Value replace(const FilterInput& input);
+Value title(const FilterInput& input);
+Value trim(const FilterInput& input);
+Value upper(const FilterInput& input);
+// ... and those of sequences in sequence_filters.cpp.
+Value first(const FilterInput& input);
+Value join(const FilterInput& input);
+Value last(const FilterInput& input);
+Value map(const FilterInput& input);
+Value reject(const FilterInput& input);
+Value rejectattr(const FilterInput& input);
+Value reverse(const FilterInput& input);
+Value select(const FilterInput& input);
+Value selectattr(const FilterInput& input);
+Value sort(const FilterInput& input);
+Value unique(const FilterInput& input);
+}  // namespace filters
+
+}  // namespace reprofuse::text::jinja
