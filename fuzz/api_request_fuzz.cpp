@@ -9,11 +9,9 @@
 
 #include "bytes_target.hpp"
 #include "engine/model_files.hpp"
-#include "server/api/chat.hpp"
-#include "server/api/completion.hpp"
+#include "server/api/call.hpp"
 #include "server/api/error.hpp"
 #include "server/api/reply.hpp"
-#include "server/api/tokenize.hpp"
 
 namespace reprofuse::fuzz {
 namespace {

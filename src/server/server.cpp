@@ -6,8 +6,8 @@
 
 #include "base/check.hpp"
 #include "base/json.hpp"
+#include "server/http/access.hpp"
 #include "server/http/connection.hpp"
-#include "server/http/host.hpp"
 #include "server/server_routes.hpp"
 #include "server/web_assets.hpp"
 
@@ -148,7 +148,7 @@ void Server::finished(const RequestRecord& record) {
   if (!log_) return;
   try {
     log_(record);
-  } catch (const std::exception&) {  // a log that cannot be written is no reason to fail whoever asks
+  } catch (const std::exception&) {  // a log that cannot be written is no reason to fail a request
   }
 }
 

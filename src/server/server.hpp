@@ -13,9 +13,8 @@
 #include <vector>
 
 #include "server/api/call.hpp"
+#include "server/http/access.hpp"
 #include "server/http/connection_listener.hpp"
-#include "server/http/cors.hpp"
-#include "server/http/keys.hpp"
 #include "server/http/message.hpp"
 #include "server/metrics.hpp"
 #include "server/server_model.hpp"
@@ -38,7 +37,7 @@ using RequestLog = std::function<void(const RequestRecord&)>;  // called from an
 
 class Server final : private HttpHandler {
  public:
-  // Listens at once, so that whoever asks is told that the model is being loaded. Throws for an address that other
+  // Listens at once, so that a client learns that the model is being loaded. Throws for an address that other
   // machines can reach when there is no key, unless that is what the options ask for.
   Server(ServerOptions options, RequestLog log);
   ~Server() override;  // closes every connection, whatever it is doing

@@ -24,8 +24,9 @@ struct ServedModelOptions {
   std::string version;
 };
 
-// Memory for keys and values when nobody says how much: enough for max_batch answers of full length, but on a CPU at
-// most a quarter of the memory that is available, and on a GPU at most nine tenths of what the weights leave free.
+// Memory for keys and values when the options do not say how much: enough for max_batch answers of full length, but on
+// a CPU at most a quarter of the memory that is available, and on a GPU at most nine tenths of what the weights leave
+// free.
 std::int64_t default_kv_bytes(const model::Model& model, const engine::EngineOptions& options);
 
 std::int64_t seconds_since_1970();  // what the API calls "created"

@@ -4,11 +4,9 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
-#include "server/api/chat.hpp"
-#include "server/api/completion.hpp"
+#include "server/api/call.hpp"
 #include "server/api/error.hpp"
 #include "server/api/reply.hpp"
-#include "server/api/tokenize.hpp"
 #include "server/stream_answer.hpp"
 #include "server/web_assets.hpp"
 

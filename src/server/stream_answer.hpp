@@ -1,8 +1,11 @@
-// From a call to the answer of HTTP: the engine's news, gathered into one body or sent on as events.
+// From a call to the answer of HTTP: the engine's updates, gathered into one body or sent on as events.
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "engine/service.hpp"
 #include "server/api/call.hpp"
@@ -12,6 +15,33 @@
 #include "server/server_model.hpp"
 
 namespace reprofuse::server {
+
+// One of the engine's updates, and which prompt of the call it is about.
+struct News {
+  std::size_t prompt;
+  engine::Update update;
+};
+
+// The updates of all prompts of one call, as they come. Destroying it cancels what has not ended.
+class AnswerFeed {
+ public:
+  // Submits the requests, all or none. Throws what Service::submit_all throws.
+  AnswerFeed(engine::Service& service, std::vector<engine::Request> requests, Metrics& metrics,
+             std::chrono::steady_clock::time_point begin);
+
+  // None: nothing came in time, or everything has ended.
+  std::optional<News> next(std::chrono::milliseconds patience);
+
+ private:
+  std::optional<News> take_any();               // what is there already,
+  std::optional<News> take(std::size_t index);  // of one of the open prompts
+
+  RequestTimer timer_;
+  std::shared_ptr<engine::AnswerBell> bell_ = std::make_shared<engine::AnswerBell>();  // of all answers
+  std::vector<std::unique_ptr<engine::Answers>> answers_;
+  std::vector<std::size_t> open_;  // prompts whose answers have not all ended
+  std::size_t turn_ = 0;           // which of them is looked at first
+};
 
 struct AnswerScene {
   std::shared_ptr<ServedModel> model;

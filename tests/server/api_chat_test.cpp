@@ -1,6 +1,5 @@
 // /v1/chat/completions: what clients send, what it means to the engine, and what is refused.
-#include "server/api/chat.hpp"
-#include "server/api/messages.hpp"
+#include "server/api/call.hpp"
 #include "server/api_support.hpp"
 
 namespace reprofuse::server {

@@ -1,5 +1,5 @@
 // /v1/completions: what clients send, what it means to the engine, and what is refused.
-#include "server/api/completion.hpp"
+#include "server/api/call.hpp"
 #include "server/api_support.hpp"
 
 namespace reprofuse::server {

@@ -1,5 +1,5 @@
 // /tokenize and /detokenize, in vLLM's shapes.
-#include "server/api/tokenize.hpp"
+#include "server/api/call.hpp"
 #include "server/api_support.hpp"
 
 namespace reprofuse::server {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "server/http/grammar.hpp"
+#include "server/http/framing.hpp"
 #include "server/server_test_support.hpp"
 
 namespace reprofuse::server {

@@ -1,12 +1,11 @@
 // The news of a call with several prompts, and what is counted of them.
-#include "server/stream_feed.hpp"
-
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <thread>
 
 #include "server/server_test_support.hpp"
+#include "server/stream_answer.hpp"
 
 namespace reprofuse::server {
 namespace {

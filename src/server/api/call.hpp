@@ -1,4 +1,4 @@
-// What completions and chats have in common: requests for the engine, and how the reply is to look.
+// The calls of the API: what a body asks of the engine, and how the reply is to look.
 #pragma once
 
 #include <cstdint>
@@ -22,10 +22,10 @@ inline constexpr std::int64_t kMaxAnswers = 4096;  // prompts times n
 inline constexpr std::int64_t kMaxPromptLikelihoods = std::int64_t{1} << 19;
 inline constexpr std::int64_t kMaxAnswerLikelihoods = std::int64_t{1} << 18;
 
-// What whoever runs the server lets clients do.
+// What the server's operator allows clients to do.
 struct CallRules {
   bool allow_priority = false;
-  bool report_cached_tokens = false;  // tells whoever asks what others have asked
+  bool report_cached_tokens = false;  // in replies, which tells a client what others have asked
 };
 
 struct Call {
@@ -44,7 +44,7 @@ struct Call {
 // Fields that both kinds have, into `call`; returns the request that each prompt's is made from.
 engine::Request read_common_fields(Fields& fields, const ModelFacts& facts, const CallRules& rules, Call& call);
 
-// Throws the 400 of a text of so many bytes that it cannot have few enough tokens, before anybody encodes it.
+// Throws the 400 of a text of so many bytes that it cannot have few enough tokens, before it is encoded.
 void check_text_length(std::string_view text, const ModelFacts& facts, const std::string& param);
 
 // Throws the 400 of a call whose reply would have too many likelihoods of prompts: `per_token` for each token of a
@@ -71,5 +71,38 @@ auto reading(const std::string& param, Read read) {
     throw from_library_error(error, param);
   }
 }
+
+// POST /v1/completions
+
+struct CompletionCall : Call {
+  bool echo = false;
+  std::vector<std::string> prompt_texts;  // with echo: as given, or what the token ids stand for
+};
+
+// Throws an ApiError, and nothing else, for a body that makes no sense.
+CompletionCall parse_completion(std::string_view body, const ModelFacts& facts, const CallRules& rules = {});
+
+// POST /v1/chat/completions
+
+struct ChatCall : Call {};  // one request
+
+// Throws an ApiError, and nothing else, for a body that makes no sense. Tools go to the chat template, if it takes
+// them; an answer that calls one comes back as the text that the model wrote.
+ChatCall parse_chat(std::string_view body, const ModelFacts& facts, const CallRules& rules = {});
+
+// The tokens of a chat by the model's template. Reads messages, tools, add_generation_prompt, chat_template_kwargs and
+// their like.
+std::vector<std::int32_t> read_chat_prompt(Fields& fields, const ModelFacts& facts);
+
+// Messages as templates know them: a content of text parts becomes one text, the arguments of tool calls, which the API
+// gives as JSON in a string, become values, and nulls are left out.
+Json template_messages(const Json& messages);
+
+// POST /tokenize and /detokenize, in vLLM's shapes. Both return the reply's body, and throw an ApiError, and nothing
+// else, for a body that makes no sense.
+// {"prompt"} or {"messages"} to {"count", "max_model_len", "tokens"}.
+std::string tokenize(std::string_view body, const ModelFacts& facts);
+// {"tokens"} to {"prompt"}, special tokens included.
+std::string detokenize(std::string_view body, const ModelFacts& facts);
 
 }  // namespace reprofuse::server

@@ -1,13 +1,137 @@
-#include "server/api/chat.hpp"
-
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <set>
 #include <utility>
 
-#include "server/api/messages.hpp"
+#include "server/api/call.hpp"
 
 namespace reprofuse::server {
 namespace {
+
+constexpr std::string_view kRoles[] = {"system", "developer", "user", "assistant", "tool"};
+
+// What replies contain and clients send back, though it says nothing; and a type that lm-evaluation-harness adds.
+constexpr AllowedValue kSayNothing[] = {
+    {"refusal", "null"}, {"audio", "null"}, {"function_call", "null"}, {"annotations", "[]"}, {"type", R"("text")"}};
+
+constexpr AllowedValue kFixedForTemplates[] = {{"chat_template", "null"},
+                                               {"documents", "null"},
+                                               {"continue_final_message", "false"},
+                                               {"mm_processor_kwargs", "null"}};
+
+// The texts of the parts, each on a line of its own, as vLLM joins them.
+std::string joined_parts(const Json& parts, const std::string& name) {
+  std::string joined;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const std::string place = fmt::format("{}[{}]", name, i);
+    if (!parts[i].is_object())
+      throw bad_request(fmt::format("{} is {}, not an object", place, shown_value(parts[i])), place, "invalid_value");
+    Fields part(parts[i], place + ".");
+    const auto type = part.string("type");
+    if (type != "text")
+      throw bad_request(
+          fmt::format("{}.type is {}; only 'text' is supported", place, type ? shown_value(*type) : "missing"),
+          place + ".type", "unsupported_value");
+    const auto text = part.string("text");
+    if (!text) part.fail_missing("text");
+    part.refuse_the_rest();
+    joined += i == 0 ? *text : "\n" + *text;
+  }
+  return joined;
+}
+
+std::string read_content(Fields& message, const std::string& place, bool may_be_absent) {
+  const Json* content = message.find("content");
+  if (content == nullptr && may_be_absent) return {};
+  if (content == nullptr) message.fail_missing("content");
+  if (content->is_array()) return joined_parts(*content, place + ".content");
+  if (!content->is_string()) message.fail_value("content", *content, "a string or a list of text parts");
+  return content->get<std::string>();
+}
+
+// {"id", "type", "function": {"name", "arguments"}}, with the arguments as values.
+Json read_tool_call(const Json& call, const std::string& place) {
+  if (!call.is_object() || !call.contains("function") || !call["function"].is_object())
+    throw bad_request(fmt::format("{} is {}, not a call of a function", place, shown_value(call)), place,
+                      "invalid_value");
+  Json read = call;
+  Json& arguments = read["function"]["arguments"];
+  const auto text = arguments.is_string() ? arguments.get<std::string>() : std::string();
+  if (arguments.is_null() || (arguments.is_string() && text.empty())) arguments = Json::object();
+  if (arguments.is_string()) arguments = parse_object(text, place + ".function.arguments");
+  if (!arguments.is_object())
+    throw bad_request(fmt::format("{}.function.arguments is {}, not an object", place, shown_value(arguments)), place,
+                      "invalid_value");
+  return read;
+}
+
+Json read_tool_calls(const Json& calls, const std::string& place) {
+  Json read = Json::array();
+  for (std::size_t i = 0; i < calls.size(); ++i)
+    read.push_back(read_tool_call(calls[i], fmt::format("{}[{}]", place, i)));
+  return read;
+}
+
+Json template_message(const Json& message, const std::string& place) {
+  if (!message.is_object())
+    throw bad_request(fmt::format("{} is {}, not an object", place, shown_value(message)), place, "invalid_value");
+  Fields fields(message, place + ".");
+  const auto role = fields.string("role");
+  if (!role) fields.fail_missing("role");
+  if (std::find(std::begin(kRoles), std::end(kRoles), *role) == std::end(kRoles))
+    fields.fail_value("role", *role, "one of 'system', 'developer', 'user', 'assistant', 'tool'");
+  const Json* calls = fields.find("tool_calls");
+  if (calls != nullptr && !calls->is_array()) fields.fail_value("tool_calls", *calls, "a list");
+  const bool has_calls = calls != nullptr && !calls->empty();
+
+  Json read = {{"role", *role}, {"content", read_content(fields, place, *role == "assistant" && has_calls)}};
+  if (has_calls) read["tool_calls"] = read_tool_calls(*calls, place + ".tool_calls");
+  for (const char* key : {"name", "tool_call_id", "reasoning_content"})
+    if (const auto text = fields.string(key)) read[key] = *text;
+  fields.allow_only(kSayNothing);
+  fields.refuse_the_rest();
+  return read;
+}
+
+// The functions that the model may call: null for none. Which one it calls, or whether, is the model's to say.
+Json read_tools(Fields& fields, const engine::TextFormat& format) {
+  const Json* tools = fields.find("tools");
+  const auto choice = fields.find("tool_choice");
+  fields.boolean("parallel_tool_calls");  // many at a time: the model's to say as well
+  if (choice != nullptr && *choice != "auto" && *choice != "none")
+    fields.fail_value("tool_choice", *choice, "'auto' or 'none', which alone are supported");
+  if (tools == nullptr) return nullptr;
+  const auto is_object = [](const Json& tool) { return tool.is_object(); };
+  if (!tools->is_array() || !std::all_of(tools->begin(), tools->end(), is_object))
+    fields.fail_value("tools", *tools, "a list of objects");
+  if (tools->empty() || (choice != nullptr && *choice == "none")) return nullptr;
+  if (format.has_chat_template() && !format.template_uses_tools())
+    throw bad_request("the chat template of this model takes no tools", "tools", "unsupported_value");
+  return *tools;
+}
+
+// Others that the template reads. One that it does not read was meant to change the prompt, and would not.
+Json read_template_variables(Fields& fields, const engine::TextFormat& format) {
+  const Json* variables = fields.find("chat_template_kwargs");
+  if (variables == nullptr) return Json::object();
+  if (!variables->is_object()) fields.fail_value("chat_template_kwargs", *variables, "an object");
+  const std::set<std::string>& known = format.template_variables();
+  for (const auto& [name, value] : variables->items()) {
+    if (format.given_variables().contains(name))
+      throw bad_request(
+          fmt::format("chat_template_kwargs has {}, which the chat template is given anyway: messages, tools "
+                      "and add_generation_prompt are fields of the request, tokens are the tokenizer's",
+                      shown_value(name)),
+          "chat_template_kwargs", "unsupported_value");
+    if (format.has_chat_template() && !known.contains(name))
+      throw bad_request(
+          fmt::format("chat_template_kwargs has {}, which the chat template of this model does not take; it takes {}",
+                      shown_value(name), known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", "))),
+          "chat_template_kwargs", "unknown_parameter");
+  }
+  return *variables;
+}
 
 constexpr AllowedValue kFixedForChats[] = {
     {"modalities", R"(["text"])"}, {"audio", "null"},         {"prediction", "null"},
@@ -37,6 +161,34 @@ int read_chat_logprobs(Fields& fields) {
 }
 
 }  // namespace
+
+Json template_messages(const Json& messages) {
+  Json read = Json::array();
+  for (std::size_t i = 0; i < messages.size(); ++i)
+    read.push_back(template_message(messages[i], fmt::format("messages[{}]", i)));
+  return read;
+}
+
+std::vector<std::int32_t> read_chat_prompt(Fields& fields, const ModelFacts& facts) {
+  const engine::TextFormat& format = facts.files->text();
+  const Json* messages = fields.find("messages");
+  if (messages == nullptr) fields.fail_missing("messages");
+  if (!messages->is_array() || messages->empty())
+    fields.fail_value("messages", *messages, "a list of at least one message");
+  engine::ChatExtras extras;
+  extras.add_generation_prompt = fields.boolean("add_generation_prompt").value_or(true);
+  extras.tools = read_tools(fields, format);
+  extras.variables = read_template_variables(fields, format);
+  const bool add_special_tokens = fields.boolean("add_special_tokens").value_or(false);
+  fields.allow_only(kFixedForTemplates);
+  return reading("messages", [&] {
+    const Json chat = template_messages(*messages);
+    const std::string text = format.render_chat(chat, facts.date, extras);
+    check_text_length(text, facts, "messages");
+    // As a rule the template itself writes the special tokens.
+    return add_special_tokens ? format.encode_prompt(text) : format.tokenizer().encode(text, false);
+  });
+}
 
 ChatCall parse_chat(std::string_view body, const ModelFacts& facts, const CallRules& rules) {
   const Json root = parse_object(body);

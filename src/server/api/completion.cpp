@@ -1,10 +1,9 @@
-#include "server/api/completion.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
 
+#include "server/api/call.hpp"
 #include "text/tokenizer/detokenizer.hpp"
 
 namespace reprofuse::server {

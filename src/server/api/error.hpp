@@ -1,4 +1,4 @@
-// What a client is told when a request fails: a status and OpenAI's error object.
+// The answer to a request that fails: a status and OpenAI's error object.
 #pragma once
 
 #include <optional>

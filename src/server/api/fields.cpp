@@ -14,8 +14,8 @@ namespace reprofuse::server {
 namespace {
 
 constexpr int kMaxLevels = 64;
-constexpr std::size_t kLongestParam = 80;  // of a name that the client made up
-constexpr std::size_t kMaxKeys = 1024;     // of one object, in which each key is looked for among all before it
+constexpr std::size_t kMaxParamShown = 80;  // of a name that the client made up
+constexpr std::size_t kMaxKeys = 1024;      // of one object, in which each key is looked for among all before it
 
 // Looks over the shoulder of the parser, which by itself takes any depth and the last of equal keys.
 class ParserCheck {
@@ -143,11 +143,11 @@ std::optional<Fields> Fields::object(std::string_view key) {
   return Fields(*value, name(key) + ".");
 }
 
-std::vector<std::int32_t> Fields::ids(std::string_view key, std::int64_t vocabulary, std::size_t most) {
+std::vector<std::int32_t> Fields::ids(std::string_view key, std::int64_t vocabulary, std::size_t max_count) {
   const Json* value = find(key);
   if (value == nullptr) return {};
-  if (!value->is_array() || value->size() > most)
-    fail_value(key, *value, fmt::format("a list of at most {} token ids", most));
+  if (!value->is_array() || value->size() > max_count)
+    fail_value(key, *value, fmt::format("a list of at most {} token ids", max_count));
   return read_token_ids(*value, vocabulary, name(key));
 }
 
@@ -169,7 +169,7 @@ void Fields::refuse_the_rest() const {
   for (const auto& [key, value] : object_.items()) {
     if (!known_.contains(key))
       throw bad_request(fmt::format("unrecognized request argument supplied: {}", shown_value(name(key))),
-                        name(key).substr(0, kLongestParam), "unknown_parameter");
+                        name(key).substr(0, kMaxParamShown), "unknown_parameter");
   }
 }
 

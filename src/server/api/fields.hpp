@@ -41,12 +41,12 @@ class Fields {
   std::optional<float> number(std::string_view key, float min, float max);
   std::optional<std::string> string(std::string_view key);
   std::optional<Fields> object(std::string_view key);
-  // A list of integers, at most `most` of them; empty when absent.
-  std::vector<std::int32_t> ids(std::string_view key, std::int64_t vocabulary, std::size_t most);
+  // A list of integers, at most `max_count` of them; empty when absent.
+  std::vector<std::int32_t> ids(std::string_view key, std::int64_t vocabulary, std::size_t max_count);
 
   void accept(std::span<const std::string_view> keys);  // whatever their values
   void allow_only(std::span<const AllowedValue> values);
-  void refuse_the_rest() const;  // call last: a 400 for the first key that nobody asked for
+  void refuse_the_rest() const;  // call last: a 400 for the first key that is not known
 
   std::string name(std::string_view key) const { return path_ + std::string(key); }
   [[noreturn]] void fail_value(std::string_view key, const Json& value, std::string_view wanted) const;

@@ -8,8 +8,7 @@
 #include <vector>
 
 #include "engine/request.hpp"
-#include "server/api/chat.hpp"
-#include "server/api/completion.hpp"
+#include "server/api/call.hpp"
 #include "server/api/facts.hpp"
 
 namespace reprofuse::server {

@@ -1,9 +1,6 @@
-#include "server/api/tokenize.hpp"
-
 #include <vector>
 
 #include "server/api/call.hpp"
-#include "server/api/messages.hpp"
 #include "server/api/tokens.hpp"
 
 namespace reprofuse::server {

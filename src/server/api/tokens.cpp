@@ -11,8 +11,9 @@
 namespace reprofuse::server {
 namespace {
 
-std::span<const TokenLogprob> likeliest(const engine::Likelihood& likelihood, int most) {
-  return std::span(likelihood.top).first(std::min(likelihood.top.size(), static_cast<std::size_t>(std::max(0, most))));
+std::span<const TokenLogprob> likeliest(const engine::Likelihood& likelihood, int max_top) {
+  return std::span(likelihood.top)
+      .first(std::min(likelihood.top.size(), static_cast<std::size_t>(std::max(0, max_top))));
 }
 
 }  // namespace
@@ -57,13 +58,13 @@ double shown_logprob(float logprob) {
   return std::isfinite(logprob) ? static_cast<double>(logprob) : -9999.0;
 }
 
-Json chat_logprob(std::int32_t id, const engine::Likelihood& likelihood, int most, const TokenNames& names) {
+Json chat_logprob(std::int32_t id, const engine::Likelihood& likelihood, int max_top, const TokenNames& names) {
   const auto entry = [&](std::int32_t token, float logprob) {
     return Json{{"token", names.name(token)}, {"logprob", shown_logprob(logprob)}, {"bytes", names.bytes(token)}};
   };
   Json chosen = entry(id, likelihood.logprob);
   Json& top = chosen["top_logprobs"] = Json::array();
-  for (const TokenLogprob& other : likeliest(likelihood, most)) top.push_back(entry(other.id, other.logprob));
+  for (const TokenLogprob& other : likeliest(likelihood, max_top)) top.push_back(entry(other.id, other.logprob));
   return chosen;
 }
 
@@ -77,7 +78,7 @@ void CompletionLogprobs::add(std::int32_t id, const std::optional<engine::Likeli
   }
   token_logprobs_.push_back(shown_logprob(likelihood->logprob));
   Json top = Json::object();
-  for (const TokenLogprob& other : likeliest(*likelihood, most_))
+  for (const TokenLogprob& other : likeliest(*likelihood, max_top_))
     top.emplace(names_.name(other.id), shown_logprob(other.logprob));
   top.emplace(names_.name(id), shown_logprob(likelihood->logprob));
   top_logprobs_.push_back(std::move(top));
@@ -90,7 +91,7 @@ Json CompletionLogprobs::json() const {
           {"text_offset", offsets_}};
 }
 
-Json prompt_logprobs_json(const std::vector<engine::PromptToken>& prompt, int most, const TokenNames& names) {
+Json prompt_logprobs_json(const std::vector<engine::PromptToken>& prompt, int max_top, const TokenNames& names) {
   Json list = Json::array();
   for (const engine::PromptToken& token : prompt) {
     if (!token.likelihood) {
@@ -104,7 +105,7 @@ Json prompt_logprobs_json(const std::vector<engine::PromptToken>& prompt, int mo
     };
     add(token.id, token.likelihood->logprob, token.likelihood->rank);
     std::int64_t rank = 0;
-    for (const TokenLogprob& other : likeliest(*token.likelihood, most)) add(other.id, other.logprob, ++rank);
+    for (const TokenLogprob& other : likeliest(*token.likelihood, max_top)) add(other.id, other.logprob, ++rank);
     list.push_back(std::move(entries));
   }
   return list;

@@ -48,19 +48,19 @@ std::size_t count_characters(std::string_view utf8);
 // Every bit of it, as a number that JSON has: no likelihood at all is -9999, as OpenAI and vLLM have it.
 double shown_logprob(float logprob);
 
-// An entry of a chat's logprobs.content, with the `most` likeliest tokens.
-Json chat_logprob(std::int32_t id, const engine::Likelihood& likelihood, int most, const TokenNames& names);
+// An entry of a chat's logprobs.content, with the `max_top` likeliest tokens.
+Json chat_logprob(std::int32_t id, const engine::Likelihood& likelihood, int max_top, const TokenNames& names);
 
 // {"tokens", "token_logprobs", "top_logprobs", "text_offset"} of a completion. A token is among its top_logprobs even
-// if it is not among the `most` likeliest.
+// if it is not among the `max_top` likeliest.
 class CompletionLogprobs {
  public:
-  CompletionLogprobs(int most, const TokenNames& names) : most_(most), names_(names) {}
+  CompletionLogprobs(int max_top, const TokenNames& names) : max_top_(max_top), names_(names) {}
   void add(std::int32_t id, const std::optional<engine::Likelihood>& likelihood, std::size_t offset);
   Json json() const;
 
  private:
-  int most_;
+  int max_top_;
   const TokenNames& names_;
   Json tokens_ = Json::array(), token_logprobs_ = Json::array(), top_logprobs_ = Json::array(),
        offsets_ = Json::array();
@@ -68,6 +68,6 @@ class CompletionLogprobs {
 
 // vLLM's prompt_logprobs: null, then {"7": {"logprob", "rank", "decoded_token"}} for each token and the likeliest in
 // its place.
-Json prompt_logprobs_json(const std::vector<engine::PromptToken>& prompt, int most, const TokenNames& names);
+Json prompt_logprobs_json(const std::vector<engine::PromptToken>& prompt, int max_top, const TokenNames& names);
 
 }  // namespace reprofuse::server

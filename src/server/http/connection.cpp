@@ -4,13 +4,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <exception>
+#include <random>
 #include <string_view>
 #include <utility>
 
 #include "server/api/error.hpp"
 #include "server/http/framing.hpp"
-#include "server/http/request_id.hpp"
 
 namespace reprofuse::server {
 namespace {
@@ -21,11 +22,22 @@ constexpr std::array kHeadersForRoutes = {"authorization", "host", "origin", "ac
 
 // For a line of the log: nothing that a terminal would obey, and nothing long.
 std::string printable(std::string text) {
-  constexpr std::size_t kLongest = 100;
-  if (text.size() > kLongest) text.replace(kLongest, std::string::npos, "...");
+  constexpr std::size_t kMaxShown = 100;
+  if (text.size() > kMaxShown) text.replace(kMaxShown, std::string::npos, "...");
   std::replace_if(
       text.begin(), text.end(), [](unsigned char letter) { return letter <= ' ' || letter > '~'; }, '?');
   return text;
+}
+
+// The client's X-Request-Id, if it is one that can be written anywhere, else a new one.
+std::string request_id_of(const std::string& given) {
+  constexpr std::size_t kMaxLength = 128;
+  constexpr std::string_view kAllowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.:";
+  const bool is_plain = given.find_first_not_of(kAllowed) == std::string::npos;
+  if (!given.empty() && given.size() <= kMaxLength && is_plain) return given;
+  std::random_device random;  // of the system: ids of two servers differ as well
+  const auto half = [&random] { return std::uint64_t{random()} << 32 | random(); };
+  return fmt::format("{:016x}{:016x}", half(), half());
 }
 
 class ChunkSink final : public EventSink {

@@ -1,7 +1,8 @@
-// Accepts connections and gives each a thread, up to a limit; one more is told so at once and closed.
+// Accepts connections and gives each a thread, up to a limit; one more gets a 503 at once and is closed.
 #pragma once
 
 #include <poll.h>
+#include <sys/socket.h>
 
 #include <chrono>
 #include <condition_variable>
@@ -16,10 +17,27 @@
 #include <thread>
 #include <vector>
 
-#include "server/http/connection_address.hpp"
 #include "server/http/connection_stream.hpp"
 
 namespace reprofuse::server {
+
+// Where a server listens.
+
+struct SocketAddress {
+  sockaddr_storage storage = {};
+  socklen_t bytes = 0;
+
+  bool is_loopback() const;  // no other machine can reach it
+  int port() const;
+  std::string to_string() const;  // "127.0.0.1:8000", "[::1]:8000"
+};
+
+// All that a name or a number stands for. Throws when there is none.
+std::vector<SocketAddress> resolve_address(const std::string& host, int port);
+
+// A socket that listens on the first of them that can be had; the one that it got is `bound`. Port 0 is any free one.
+// A port of which an earlier server left only ended connections can be had; one on which another listens cannot.
+int listen_on(const std::vector<SocketAddress>& addresses, SocketAddress& bound);
 
 // A descriptor that can be read from the moment on that something was raised, by any number of threads.
 class Flag {

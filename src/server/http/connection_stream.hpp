@@ -11,7 +11,7 @@
 #include <string_view>
 #include <variant>
 
-#include "server/http/grammar.hpp"
+#include "server/http/framing.hpp"
 
 namespace reprofuse::server {
 
