@@ -6,7 +6,7 @@
 #include "checkpoint/config.hpp"
 #include "checkpoint/expected_tensors.hpp"
 #include "checkpoint/generation_config.hpp"
-#include "checkpoint/shard_index.hpp"
+#include "checkpoint/safetensors.hpp"
 
 namespace reprofuse::fuzz {
 namespace {

@@ -6,7 +6,6 @@
 
 #include "bytes_target.hpp"
 #include "checkpoint/safetensors_header.hpp"
-#include "checkpoint/safetensors_json.hpp"
 
 namespace reprofuse::fuzz {
 namespace {

@@ -8,7 +8,7 @@
 #include "base/check.hpp"
 #include "base/fp_environment.hpp"
 #include "checkpoint/json_reader.hpp"
-#include "checkpoint/shard_index.hpp"
+#include "checkpoint/safetensors.hpp"
 
 namespace reprofuse::checkpoint {
 namespace {

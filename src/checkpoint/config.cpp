@@ -147,4 +147,124 @@ ModelConfig parse_config(std::string_view json, const std::string& file) {
   return config;
 }
 
+// What a ModelConfig must satisfy, whether a file was read or a program filled it in.
+namespace {
+
+void check_sizes(const ModelConfig& config, const std::string& file) {
+  const auto check = [&](const SizeKey& size) {
+    const std::int64_t value = config.*size.field;
+    require(value >= 1 && value <= size.max, "{}: {} is {}, not from 1 to {}", file, size.key, value, size.max);
+  };
+  std::for_each(std::begin(kSizeKeys), std::end(kSizeKeys), check);
+  check(kKvHeadsKey);
+  check(kHeadDimKey);
+  require(config.heads % config.kv_heads == 0, "{}: num_attention_heads {} is no multiple of num_key_value_heads {}",
+          file, config.heads, config.kv_heads);
+  require(config.head_dim % 2 == 0, "{}: head_dim {} is odd, and rotary embedding turns pairs", file, config.head_dim);
+}
+
+void check_windows(const ModelConfig& config, const ArchitectureTraits& traits, const std::string& file) {
+  require(static_cast<std::int64_t>(config.layer_windows.size()) == config.layers, "{}: {} windows for {} layers", file,
+          config.layer_windows.size(), config.layers);
+  std::int64_t shared = 0;
+  for (const std::int64_t window : config.layer_windows) {
+    require(window >= 0 && window <= kMaxWindow, "{}: a window of {} positions", file, window);
+    require(window == 0 || shared == 0 || window == shared, "{}: windows of {} and of {} positions in one model", file,
+            shared, window);
+    shared = std::max(shared, window);
+  }
+  const auto full = std::count(config.layer_windows.begin(), config.layer_windows.end(), 0);
+  require(traits.window != WindowRule::kNever || shared == 0, "{}: {} has no sliding window", file, traits.name);
+  require(traits.window != WindowRule::kEveryLayer || shared == 0 || full == 0,
+          "{}: {} has a sliding window in every layer or in none", file, traits.name);
+}
+
+void check_switches(const ModelConfig& config, const ArchitectureTraits& traits, const std::string& file) {
+  const bool qkv_only = traits.attention_bias == BiasRule::kQkvOnly;
+  require(
+      config.qkv_bias == (qkv_only || config.o_bias) && (traits.attention_bias == BiasRule::kByKey || !config.o_bias),
+      "{}: {} has no such attention biases: qkv {}, o {}", file, traits.name, config.qkv_bias, config.o_bias);
+  require(traits.mlp_bias_by_key || !config.mlp_bias, "{}: {} has no mlp_bias", file, traits.name);
+  require(config.qk_norm == traits.qk_norm, "{}: {} {} norms of q and k", file, traits.name,
+          traits.qk_norm ? "has" : "has no");
+}
+
+}  // namespace
+
+void check_config(const ModelConfig& config, const std::string& file) {
+  const ArchitectureTraits& traits = traits_of(config.architecture);
+  check_sizes(config, file);
+  check_switches(config, traits, file);
+  check_windows(config, traits, file);
+  check_rotary(config.rotary, file);
+  require(config.rms_norm_eps_f32() > 0 && config.rms_norm_eps < 1, "{}: rms_norm_eps is {}, not between 0 and 1", file,
+          config.rms_norm_eps);
+  const auto in_vocabulary = [&](std::int64_t id) { return id >= 0 && id < config.vocab_size; };
+  require(!config.bos_token || in_vocabulary(*config.bos_token), "{}: bos_token_id {} is not in a vocabulary of {}",
+          file, config.bos_token.value_or(0), config.vocab_size);
+  for (const std::int64_t id : config.eos_tokens)
+    require(in_vocabulary(id), "{}: eos_token_id {} is not in a vocabulary of {}", file, id, config.vocab_size);
+}
+
+// Writing config.json.
+namespace {
+
+std::string_view torch_name(DType dtype) {
+  switch (dtype) {
+    case DType::kBF16: return "bfloat16";
+    case DType::kF16: return "float16";
+    case DType::kF32: break;
+  }
+  return "float32";
+}
+
+void write_rotary(const RotaryConfig& rotary, Spelling spelling, Json& out) {
+  Json block = rotary_to_json(rotary);
+  if (spelling == Spelling::kNew) {
+    block["rope_theta"] = rotary.theta;
+    out["rope_parameters"] = std::move(block);
+    return;
+  }
+  out["rope_theta"] = rotary.theta;
+  out["rope_scaling"] = rotary.kind == RotaryKind::kPlain ? Json(nullptr) : std::move(block);
+}
+
+void write_windows(const ModelConfig& config, WindowRule rule, Json& out) {
+  if (rule == WindowRule::kNever) return;
+  const auto& windows = config.layer_windows;
+  const auto first = std::find_if(windows.begin(), windows.end(), [](std::int64_t window) { return window != 0; });
+  const bool any = first != windows.end();
+  out["sliding_window"] = any ? Json(*first) : Json(nullptr);
+  if (rule == WindowRule::kEveryLayer) return;
+  out["use_sliding_window"] = any;
+  out["max_window_layers"] = first - windows.begin();
+  Json types = Json::array();
+  for (const std::int64_t window : windows) types.push_back(window == 0 ? "full_attention" : "sliding_attention");
+  out["layer_types"] = std::move(types);
+}
+
+}  // namespace
+
+std::string config_to_json(const ModelConfig& config, Spelling spelling) {
+  const ArchitectureTraits& traits = traits_of(config.architecture);
+  Json out = {{"architectures", {traits.name}},
+              {"model_type", traits.model_type},
+              {"hidden_act", "silu"},
+              {"rms_norm_eps", config.rms_norm_eps},
+              {"tie_word_embeddings", config.tied_embeddings}};
+  for (const SizeKey& size : kSizeKeys) out[std::string(size.key)] = config.*size.field;
+  out[std::string(kKvHeadsKey.key)] = config.kv_heads;
+  out[std::string(kHeadDimKey.key)] = config.head_dim;
+  if (traits.attention_bias == BiasRule::kByKey) out["attention_bias"] = config.qkv_bias;
+  if (traits.mlp_bias_by_key) out["mlp_bias"] = config.mlp_bias;
+  if (config.declared_dtype)
+    out[spelling == Spelling::kNew ? "dtype" : "torch_dtype"] = torch_name(*config.declared_dtype);
+  write_rotary(config.rotary, spelling, out);
+  write_windows(config, traits.window, out);
+  out["bos_token_id"] = config.bos_token ? Json(*config.bos_token) : Json(nullptr);
+  const auto& eos = config.eos_tokens;
+  out["eos_token_id"] = eos.empty() ? Json(nullptr) : eos.size() == 1 ? Json(eos.front()) : Json(eos);
+  return out.dump(2) + "\n";
+}
+
 }  // namespace reprofuse::checkpoint

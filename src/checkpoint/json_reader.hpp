@@ -65,7 +65,7 @@ class JsonReader {
   void ignore(std::span<const std::string_view> keys);
   void allow_only(std::span<const FixedValue> values);
 
-  // Call last: throws for the first key that nobody asked for.
+  // Call last: throws for the first key that is not known.
   void refuse_the_rest() const;
 
   [[noreturn]] void fail_missing(std::string_view key) const;

@@ -1,7 +1,14 @@
 #include "checkpoint/safetensors.hpp"
 
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <tuple>
+
 #include "base/check.hpp"
+#include "base/math.hpp"
 #include "checkpoint/json_reader.hpp"
+#include "checkpoint/safetensors_header.hpp"
 
 namespace reprofuse::checkpoint {
 
@@ -24,6 +31,101 @@ TensorView Safetensors::view(const TensorEntry& entry) const {
           .bytes = mapping_.bytes().subspan(header_.data_offset + entry.begin, entry.end - entry.begin),
           .dtype = *entry.type->dtype,
           .shape = entry.shape};
+}
+
+namespace {
+
+constexpr std::size_t kHeaderAlignment = 8;
+
+std::vector<const TensorToWrite*> in_file_order(std::span<const TensorToWrite> tensors) {
+  std::vector<const TensorToWrite*> order;
+  for (const TensorToWrite& tensor : tensors) order.push_back(&tensor);
+  std::sort(order.begin(), order.end(), [](const TensorToWrite* a, const TensorToWrite* b) {
+    return std::tuple(dtype_bytes(b->dtype), std::string_view(a->name)) <
+           std::tuple(dtype_bytes(a->dtype), std::string_view(b->name));
+  });
+  return order;
+}
+
+// The length, then the JSON padded with spaces so that the data begin at a multiple of eight.
+std::string header_text(const SafetensorsHeader& header) {
+  std::string json = header_to_json(header);
+  json.resize(round_up(json.size(), kHeaderAlignment), ' ');
+  std::string length;
+  for (std::size_t i = 0; i < kLengthBytes; ++i) length += static_cast<char>(json.size() >> (8 * i));
+  return length + json;
+}
+
+}  // namespace
+
+void write_safetensors(const std::string& path, std::span<const TensorToWrite> tensors,
+                       const std::map<std::string, std::string>& metadata) {
+  const std::vector<const TensorToWrite*> order = in_file_order(tensors);
+  SafetensorsHeader header;
+  header.metadata = metadata;
+  std::uint64_t offset = 0;
+  for (const TensorToWrite* tensor : order) {
+    const StoredType& type = stored_type(tensor->dtype);
+    std::int64_t elements = 1;
+    for (const std::int64_t size : tensor->shape) {
+      const auto product = size < 0 ? std::nullopt : checked_product(elements, size);
+      require(product.has_value(), "{}: tensor {} has shape [{}]", path, Shown{tensor->name},
+              fmt::join(tensor->shape, ", "));
+      elements = *product;
+    }
+    const std::uint64_t bytes = static_cast<std::uint64_t>(elements) * dtype_bytes(tensor->dtype);
+    header.tensors.push_back({tensor->name, &type, tensor->shape, offset, offset + bytes});
+    offset += bytes;
+  }
+  std::ofstream file(path, std::ios::binary);
+  require(file.is_open(), "{}: cannot be written", path);
+  const std::string text = header_text(header);
+  file.write(text.data(), static_cast<std::streamsize>(text.size()));
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const std::vector<std::byte> bytes = order[i]->make_bytes();
+    const TensorEntry& entry = header.tensors[i];
+    require(bytes.size() == entry.end - entry.begin, "{}: tensor {} of shape [{}] has {} bytes", path,
+            Shown{entry.name}, fmt::join(entry.shape, ", "), bytes.size());
+    file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  }
+  file.close();
+  require(file.good(), "{}: cannot be written", path);
+}
+
+namespace {
+
+constexpr std::string_view kSafetensorsSuffix = ".safetensors";
+// "metadata" holds a total that writers get wrong; what is in the shards is checked tensor by tensor instead.
+constexpr std::string_view kHarmlessKeys[] = {"metadata"};
+
+bool is_plain_file_name(std::string_view name) {
+  constexpr std::string_view kForbidden("/\\\0", 3);
+  return name.find_first_of(kForbidden) == std::string_view::npos && name.size() > kSafetensorsSuffix.size() &&
+         name.ends_with(kSafetensorsSuffix);
+}
+
+}  // namespace
+
+WeightMap parse_shard_index(std::string_view json, const std::string& file) {
+  const Json root = parse_json_object(json, file);
+  JsonReader reader(root, file);
+  const Json* weight_map = reader.find("weight_map");
+  if (weight_map == nullptr) reader.fail_missing("weight_map");
+  if (!weight_map->is_object()) reader.fail_value("weight_map", *weight_map, "an object");
+  reader.ignore(kHarmlessKeys);
+  reader.refuse_the_rest();
+  WeightMap files;
+  for (const auto& [tensor, name] : weight_map->items()) {
+    require(name.is_string() && is_plain_file_name(name.get_ref<const std::string&>()),
+            "{}: weight_map puts tensor {} into {}, which is no plain name of a {} file", file, Shown{tensor},
+            shown(name), kSafetensorsSuffix);
+    files.emplace(tensor, name.get<std::string>());
+  }
+  return files;
+}
+
+std::string shard_index_to_json(const WeightMap& weight_map, std::int64_t total_bytes) {
+  return Json{{"metadata", {{"total_size", total_bytes}}}, {"weight_map", weight_map}}.dump(2) + "\n";
 }
 
 }  // namespace reprofuse::checkpoint

@@ -1,4 +1,4 @@
-// safetensors files: reading through a mapping, and writing.
+// safetensors files: reading through a mapping, writing, and the index of a checkpoint that has several.
 #pragma once
 
 #include <functional>
@@ -52,5 +52,13 @@ struct TensorToWrite {
 // Replaces a file of that name.
 void write_safetensors(const std::string& path, std::span<const TensorToWrite> tensors,
                        const std::map<std::string, std::string>& metadata = {});
+
+// model.safetensors.index.json: which file of a sharded checkpoint holds which tensor.
+// Tensor name to file name. File names are plain: nothing in an index can point out of its folder.
+using WeightMap = std::map<std::string, std::string>;
+
+WeightMap parse_shard_index(std::string_view json, const std::string& file);
+
+std::string shard_index_to_json(const WeightMap& weight_map, std::int64_t total_bytes);
 
 }  // namespace reprofuse::checkpoint

@@ -45,4 +45,11 @@ struct SafetensorsHeader {
 // and well-formed and its tensors lie end to end from the first byte of the data to the last, as the format demands.
 SafetensorsHeader parse_safetensors_header(std::span<const std::byte> contents, const std::string& file);
 
+// The header's JSON alone: tensors in the order of the text; their offsets are not yet compared with anything. Memory
+// stays within a small multiple of the text: what does not belong into a header is refused at its first byte, before it
+// is stored.
+SafetensorsHeader parse_header_json(std::string_view json, const std::string& file);
+
+std::string header_to_json(const SafetensorsHeader& header);
+
 }  // namespace reprofuse::checkpoint

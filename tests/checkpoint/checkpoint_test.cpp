@@ -8,8 +8,8 @@
 #include <fstream>
 #include <functional>
 
-#include "checkpoint/safetensors_json.hpp"
-#include "checkpoint/shard_index.hpp"
+#include "checkpoint/safetensors.hpp"
+#include "checkpoint/safetensors_header.hpp"
 #include "published_configs.hpp"
 #include "study/seeded/random_checkpoint.hpp"
 #include "support.hpp"

@@ -5,7 +5,7 @@
 #include <bit>
 #include <cstring>
 
-#include "checkpoint/byte_order.hpp"
+#include "checkpoint/tensor_view.hpp"
 #include "support.hpp"
 
 namespace reprofuse::checkpoint {

@@ -8,9 +8,9 @@
 #include "base/check.hpp"
 #include "base/math.hpp"
 #include "checkpoint/architecture.hpp"
-#include "checkpoint/byte_order.hpp"
 #include "checkpoint/checkpoint.hpp"
-#include "checkpoint/shard_index.hpp"
+#include "checkpoint/safetensors.hpp"
+#include "checkpoint/tensor_view.hpp"
 #include "numerics/widen.hpp"
 #include "study/seeded/random_bits.hpp"
 

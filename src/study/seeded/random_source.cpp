@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "base/check.hpp"
-#include "checkpoint/byte_order.hpp"
 #include "checkpoint/expected_tensors.hpp"
+#include "checkpoint/tensor_view.hpp"
 #include "study/seeded/random_checkpoint.hpp"
 
 namespace reprofuse::study {
