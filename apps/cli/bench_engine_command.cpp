@@ -18,7 +18,7 @@
 #include "ops/contract.hpp"
 #include "study/bench/engine.hpp"
 #include "study/bench/model.hpp"
-#include "study/seeded/random_source.hpp"
+#include "study/seeded/random_weights.hpp"
 
 namespace reprofuse::cli {
 namespace {

@@ -17,7 +17,6 @@
 #include "ops/contract.hpp"
 #include "ops/device.hpp"
 #include "study/bench/linear.hpp"
-#include "study/bench/linear_plot.hpp"
 
 namespace reprofuse::cli {
 namespace {

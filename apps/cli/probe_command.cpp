@@ -101,7 +101,7 @@ std::string first_model_failure(const std::vector<study::ModelProbeResult>& mode
 
 study::ProbeOptions make_options(const ProbeArguments& arguments) {
   study::ProbeOptions options{.cases = arguments.quick ? study::quick_probe_cases() : study::all_probe_cases(),
-                              .largest_batch = arguments.quick ? study::kLargestQuickBatch : study::kLargestBatch,
+                              .max_batch = arguments.quick ? study::kMaxQuickBatch : study::kMaxBatch,
                               .explain = arguments.check};
   if (!arguments.cases.empty())
     options.cases = reading_option("--cases", [&] { return study::select_cases(options.cases, arguments.cases); });
@@ -183,11 +183,11 @@ class ProbeTable {
 
 void print_verdict(const Terminal& terminal, const study::ProbeReport& report, const study::ProbeOptions& options,
                    const std::vector<study::ModelProbeResult>& models) {
-  const auto sizes = study::batch_sizes(options.largest_batch).size();
+  const auto sizes = study::batch_sizes(options.max_batch).size();
   if (report.row_invariant())
     fmt::print(
         "\nRows: {}. Each row has the same bits alone and in {} batch sizes up to M = {}, in every weight type.\n",
-        terminal.green("invariant"), sizes, options.largest_batch);
+        terminal.green("invariant"), sizes, options.max_batch);
   else
     fmt::print("\nRows: {}. {}.\n", terminal.red("NOT INVARIANT"), report.row_difference->description());
   if (const std::string failure = first_model_failure(models); !failure.empty())

@@ -18,8 +18,8 @@
 namespace reprofuse::study {
 namespace {
 
-constexpr std::int64_t kLongestPrompt = 320;
-constexpr std::int64_t kLongestAnswer = 48;
+constexpr std::int64_t kMaxPrompt = 320;
+constexpr std::int64_t kMaxAnswer = 48;
 constexpr std::int64_t kSharedStart = 200;
 
 // Numbers of one seed, in the order in which they are asked for.
@@ -29,7 +29,7 @@ class Draws {
   std::int64_t below(std::int64_t bound) {
     return static_cast<std::int64_t>(philox(seed_, count_++, stream_) % static_cast<std::uint64_t>(bound));
   }
-  std::int64_t between(std::int64_t least, std::int64_t most) { return least + below(most - least + 1); }
+  std::int64_t between(std::int64_t min, std::int64_t max) { return min + below(max - min + 1); }
   bool one_in(std::int64_t n) { return below(n) == 0; }
   template <class T, std::size_t N>
   T one_of(const T (&values)[N]) {
@@ -57,7 +57,7 @@ SamplingParams random_sampling(Draws& draws) {
 engine::Request random_request(std::uint64_t seed, std::int64_t index, std::int64_t vocabulary, bool with_texts) {
   Draws draws(seed, static_cast<std::uint64_t>(index) + 1);
   engine::Request request;
-  std::int64_t length = draws.one_in(2) ? draws.between(1, 40) : draws.between(41, kLongestPrompt);
+  std::int64_t length = draws.one_in(2) ? draws.between(1, 40) : draws.between(41, kMaxPrompt);
   request.prompt = random_tokens(seed + static_cast<std::uint64_t>(index), length, vocabulary);
   if (draws.one_in(3)) {  // the start that others have too
     const auto start = random_tokens(seed, std::min(length, kSharedStart), vocabulary);
@@ -67,7 +67,7 @@ engine::Request random_request(std::uint64_t seed, std::int64_t index, std::int6
     for (std::size_t i = 7; i < request.prompt.size(); ++i) request.prompt[i] = request.prompt[i - 7];
   }
   request.sampling = random_sampling(draws);
-  request.max_tokens = draws.one_in(16) ? 0 : draws.between(1, kLongestAnswer);
+  request.max_tokens = draws.one_in(16) ? 0 : draws.between(1, kMaxAnswer);
   if (draws.one_in(8)) request.choices = static_cast<int>(draws.between(2, 4));
   if (draws.one_in(3)) request.logprobs = static_cast<int>(draws.below(6));
   if (draws.one_in(6) || request.max_tokens == 0) request.prompt_logprobs = static_cast<int>(draws.below(4));
@@ -126,10 +126,10 @@ std::vector<engine::Request> stress_requests(std::uint64_t seed, std::int64_t co
 }
 
 StressSchedule stress_schedule(std::uint64_t seed, std::int64_t index) {
-  constexpr std::int64_t kLongest = kLongestPrompt + kLongestAnswer;
+  constexpr std::int64_t kMaxLength = kMaxPrompt + kMaxAnswer;
   StressSchedule schedule;
   if (index == 0) {
-    schedule.engine = {.kv_pages = ceil_div<std::int64_t>(kLongest, model::kDefaultPageSize),
+    schedule.engine = {.kv_pages = ceil_div<std::int64_t>(kMaxLength, model::kDefaultPageSize),
                        .max_batch = 1,
                        .max_rows = 512,
                        .prefix_cache = false};
@@ -146,7 +146,7 @@ StressSchedule stress_schedule(std::uint64_t seed, std::int64_t index) {
   options.prefix_cache = index % 2 == 0;
   options.speculation = index / 2 % 2 == 0 ? static_cast<int>(draws.between(1, 8)) : 0;
   const bool has_little_memory = index / 4 % 2 == 0;
-  const std::int64_t for_one = ceil_div<std::int64_t>(kLongest, options.page_size);
+  const std::int64_t for_one = ceil_div<std::int64_t>(kMaxLength, options.page_size);
   options.kv_pages = has_little_memory ? for_one * draws.between(1, 3) : for_one * (options.max_batch + 4);
   return schedule;
 }

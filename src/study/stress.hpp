@@ -29,7 +29,7 @@ StressSchedule stress_schedule(std::uint64_t seed, std::int64_t index);
 
 struct StressOutcome {
   StressSchedule schedule;
-  std::vector<std::string> digests;  // per request: SHA-256 over everything that was told of it, bit for bit
+  std::vector<std::string> digests;  // per request: SHA-256 over all its updates, bit for bit
   engine::EngineStats stats;
   double seconds = 0;
 };

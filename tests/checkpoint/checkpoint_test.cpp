@@ -11,7 +11,7 @@
 #include "checkpoint/safetensors.hpp"
 #include "checkpoint/safetensors_header.hpp"
 #include "published_configs.hpp"
-#include "study/seeded/random_checkpoint.hpp"
+#include "study/seeded/random_weights.hpp"
 #include "support.hpp"
 
 namespace reprofuse::checkpoint {

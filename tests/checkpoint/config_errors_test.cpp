@@ -7,7 +7,7 @@
 #include "checkpoint/expected_tensors.hpp"
 #include "checkpoint/generation_config.hpp"
 #include "published_configs.hpp"
-#include "study/seeded/random_checkpoint.hpp"
+#include "study/seeded/random_weights.hpp"
 #include "support.hpp"
 
 namespace reprofuse::checkpoint {

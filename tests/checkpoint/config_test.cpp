@@ -4,7 +4,7 @@
 
 #include "checkpoint/expected_tensors.hpp"
 #include "published_configs.hpp"
-#include "study/seeded/random_checkpoint.hpp"
+#include "study/seeded/random_weights.hpp"
 #include "support.hpp"
 
 namespace reprofuse::checkpoint {

@@ -6,7 +6,7 @@
 #include <set>
 #include <sstream>
 
-#include "study/seeded/random_checkpoint.hpp"
+#include "study/seeded/random_weights.hpp"
 #include "support.hpp"
 
 namespace reprofuse::checkpoint {

@@ -1,10 +1,9 @@
-#include "study/seeded/random_checkpoint.hpp"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "numerics/widen.hpp"
+#include "study/seeded/random_weights.hpp"
 #include "support.hpp"
 
 namespace reprofuse::study {

@@ -7,7 +7,7 @@
 #include "engine/engine_case.hpp"
 #include "engine/engine_pass.hpp"
 #include "engine/prefix_cache.hpp"
-#include "study/seeded/random_checkpoint.hpp"
+#include "study/seeded/random_weights.hpp"
 
 namespace reprofuse::engine {
 namespace {

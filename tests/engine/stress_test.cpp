@@ -5,7 +5,7 @@
 
 #include "engine/engine_case.hpp"
 #include "study/seeded/model_cases.hpp"
-#include "study/seeded/random_source.hpp"
+#include "study/seeded/random_weights.hpp"
 
 namespace reprofuse::study {
 namespace {

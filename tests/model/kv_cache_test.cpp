@@ -10,7 +10,7 @@
 
 #include "checkpoint/support.hpp"
 #include "model/sequence.hpp"
-#include "study/seeded/random_checkpoint.hpp"
+#include "study/seeded/random_weights.hpp"
 
 namespace reprofuse::model {
 namespace {

@@ -15,7 +15,7 @@
 #include "base/temporary_folder.hpp"
 #include "model/checkpoint_source.hpp"
 #include "model/model.hpp"
-#include "study/seeded/random_checkpoint.hpp"
+#include "study/seeded/random_weights.hpp"
 
 namespace reprofuse::model {
 namespace {

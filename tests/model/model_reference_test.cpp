@@ -15,7 +15,7 @@
 #include "ops/contract.hpp"
 #include "study/probe/models.hpp"
 #include "study/seeded/model_cases.hpp"
-#include "study/seeded/random_source.hpp"
+#include "study/seeded/random_weights.hpp"
 
 namespace reprofuse::study {
 namespace {

@@ -15,7 +15,7 @@
 #include "model/altered_source.hpp"
 #include "model/embedded_model.hpp"
 #include "study/seeded/model_cases.hpp"
-#include "study/seeded/random_source.hpp"
+#include "study/seeded/random_weights.hpp"
 
 namespace reprofuse::model {
 namespace {

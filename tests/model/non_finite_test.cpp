@@ -12,8 +12,7 @@
 #include "model/altered_source.hpp"
 #include "model/runner.hpp"
 #include "reprofuse/error.hpp"
-#include "study/seeded/random_checkpoint.hpp"
-#include "study/seeded/random_source.hpp"
+#include "study/seeded/random_weights.hpp"
 
 namespace reprofuse::model {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "checkpoint/support.hpp"
 #include "study/seeded/model_cases.hpp"
-#include "study/seeded/random_source.hpp"
+#include "study/seeded/random_weights.hpp"
 
 namespace reprofuse::model {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "base/thread_pool.hpp"
 #include "study/seeded/model_cases.hpp"
-#include "study/seeded/random_checkpoint.hpp"
+#include "study/seeded/random_weights.hpp"
 
 int main(int argc, char** argv) {
   using namespace reprofuse;

@@ -22,7 +22,7 @@ inline const std::vector<AblationCase>& small_cases() {
 
 // One thread: what OpenBLAS's threads do to each other, a thread sanitizer cannot see.
 inline std::unique_ptr<AblationMachine> small_machine() {
-  return make_cpu_ablation_machine({.columns = 20, .prefill_rows = 6, .most_batch = 96, .threads = 1});
+  return make_cpu_ablation_machine({.columns = 20, .prefill_rows = 6, .max_batch = 96, .threads = 1});
 }
 
 inline AblationOptions small_options() {

@@ -2,8 +2,7 @@
 
 #include "reprofuse/error.hpp"
 #include "study/bench/engine.hpp"
-#include "study/seeded/random_checkpoint.hpp"
-#include "study/seeded/random_source.hpp"
+#include "study/seeded/random_weights.hpp"
 
 namespace reprofuse::study {
 namespace {

@@ -11,7 +11,7 @@
 #include "study/bench/error.hpp"
 #include "study/seeded/inputs.hpp"
 #include "study/seeded/model_cases.hpp"
-#include "study/seeded/random_source.hpp"
+#include "study/seeded/random_weights.hpp"
 
 namespace reprofuse::study {
 namespace {

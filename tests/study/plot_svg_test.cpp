@@ -5,7 +5,7 @@
 #include <regex>
 
 #include "reprofuse/error.hpp"
-#include "study/bench/linear_plot.hpp"
+#include "study/bench/linear.hpp"
 
 namespace reprofuse::study {
 namespace {

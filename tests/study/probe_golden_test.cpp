@@ -6,7 +6,7 @@
 #include "ops/contract.hpp"
 #include "reprofuse/error.hpp"
 #include "study/golden_files.hpp"
-#include "study/probe/golden.hpp"
+#include "study/probe/cases.hpp"
 
 namespace reprofuse::study {
 namespace {

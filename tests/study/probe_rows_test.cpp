@@ -4,7 +4,7 @@
 #include <set>
 
 #include "study/altered_linear.hpp"
-#include "study/probe/rows.hpp"
+#include "study/probe/probe.hpp"
 #include "study/seeded/inputs.hpp"
 
 namespace reprofuse::study {

@@ -149,7 +149,7 @@ TEST(Probe, ACaseThatGoldenLacksOrHasWithOtherOperandsDoesNotMatch) {
 
 TEST(Probe, TheReportNamesTheFirstFailureAndTheBatchDependentRow) {
   ThreadPool pool(2);
-  const ProbeOptions options{.cases = {kSmallDecode}, .largest_batch = 17, .explain = true};
+  const ProbeOptions options{.cases = {kSmallDecode}, .max_batch = 17, .explain = true};
   const Golden golden = golden_of(kSmallDecode, pool);
   const auto good = run_probe(fma1(), golden, altered(Alteration::kNone), options, pool);
   EXPECT_TRUE(good.matches_golden());
@@ -170,7 +170,7 @@ TEST(Probe, TheReportNamesTheFirstFailureAndTheBatchDependentRow) {
 
 TEST(Probe, GoldenOfAnotherContractIsRefused) {
   ThreadPool pool(1);
-  const ProbeOptions options{.cases = {kSmallDecode}, .largest_batch = 1};
+  const ProbeOptions options{.cases = {kSmallDecode}, .max_batch = 1};
   EXPECT_THROW(run_probe(fma1(), {"other-1", {}}, altered(Alteration::kNone), options, pool), Error);
 }
 

@@ -11,7 +11,7 @@
 
 namespace reprofuse::study {
 
-// What OpenBLAS gives for each CPU case when it is told to be another machine's.
+// What OpenBLAS gives for each CPU case when it is made to choose the kernels of another machine.
 struct VendorKernels {
   std::string name;                  // of the kernels that really ran
   std::vector<std::string> digests;  // one per case

@@ -44,8 +44,8 @@ int wave_sized_splits(std::int64_t m, std::int64_t n, const ablation::Tile& tile
 }
 
 std::vector<ablation::Tile> for_batch(std::vector<ablation::Tile> tiles, std::int64_t m) {
-  constexpr std::int64_t kMostDecodeRows = 128;
-  if (m <= kMostDecodeRows) return tiles;
+  constexpr std::int64_t kMaxDecodeRows = 128;
+  if (m <= kMaxDecodeRows) return tiles;
   int tallest = 0;
   for (const ablation::Tile& tile : tiles) tallest = std::max(tallest, tile.m);
   std::erase_if(tiles, [&](const ablation::Tile& tile) { return tile.m < tallest; });

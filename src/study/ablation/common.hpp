@@ -1,11 +1,13 @@
-// What the four ablations share: counting outcomes, measuring errors, and the check that opens each of them.
+// What the four ablations share: counting outcomes, measuring errors, tuning, and the check that opens each of them.
 #pragma once
 
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "study/ablation/ablate.hpp"
+#include "study/ablation/machine.hpp"
 
 namespace reprofuse::study {
 
@@ -55,5 +57,8 @@ void claim_rules_on(AblationMachine& machine, const AblationOptions& options, Ex
 
 // "holds on 9 of 9 cases" and the like.
 Claim claim_of(std::string text, std::int64_t held, std::int64_t of);
+
+// An autotuner of the usual kind: it times every candidate on the machine at hand and keeps the fastest.
+ablation::Variant tune(LoadedCase& operands, std::span<const ablation::Variant> menu, std::int64_t m);
 
 }  // namespace reprofuse::study

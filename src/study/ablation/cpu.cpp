@@ -158,7 +158,7 @@ class CpuMachine final : public AblationMachine {
 
   std::vector<std::int64_t> batches_beyond_decode() const override {
     std::vector<std::int64_t> batches = {65, 96};
-    for (std::int64_t m = 128; m <= setup_.most_batch; m *= 2) batches.push_back(m);
+    for (std::int64_t m = 128; m <= setup_.max_batch; m *= 2) batches.push_back(m);
     return batches;
   }
 

@@ -16,7 +16,7 @@
 namespace reprofuse::study {
 
 // Ways to compute a product. An ablation::Variant is the layer with rules as switches.
-struct Shipped {};  // the contract's layer, as everybody runs it
+struct Shipped {};  // the contract's layer, as every other command runs it
 struct ShippedSchedule {
   std::size_t index;  // of LoadedCase::schedules()
 };
@@ -74,7 +74,7 @@ inline constexpr const char* kVendorBf16 = "bf16";
 struct CpuAblationSetup {
   std::int64_t columns = 128;  // of every case that are computed
   std::int64_t prefill_rows = 128;
-  std::int64_t most_batch = 512;
+  std::int64_t max_batch = 512;
   int threads = 0;  // of the shipped layer, the ablated one and the library; 0 takes every core
 };
 std::unique_ptr<AblationMachine> make_cpu_ablation_machine(const CpuAblationSetup& setup = {});

@@ -6,7 +6,6 @@
 
 #include "base/check.hpp"
 #include "study/ablation/common.hpp"
-#include "study/ablation/tuner.hpp"
 
 namespace reprofuse::study {
 namespace {

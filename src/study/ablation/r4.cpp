@@ -5,14 +5,14 @@
 
 #include "base/check.hpp"
 #include "study/ablation/common.hpp"
-#include "study/ablation/tuner.hpp"
 
 namespace reprofuse::study {
 namespace {
 
 using ablation::Variant;
 
-constexpr std::int64_t kWidestPrefill = 100'000;  // wider is a vocabulary, which is projected for decode batches alone
+constexpr std::int64_t kMaxPrefillWidth =
+    100'000;  // wider is a vocabulary, which is projected for decode batches alone
 
 struct Policy {
   std::string name;
@@ -165,7 +165,7 @@ Experiment ablate_r4(AblationMachine& machine, const AblationOptions& options) {
   for (const AblationCase& shape : options.cases) {
     if (shape.kind != CaseKind::kDecode) continue;
     options.progress(fmt::format("ablate r4: {} ...", shape.name));
-    const std::size_t count = shape.n > kWidestPrefill ? std::size(kDecodeBatches) : batches.size();
+    const std::size_t count = shape.n > kMaxPrefillWidth ? std::size(kDecodeBatches) : batches.size();
     const auto operands = machine.load(shape, batches[count - 1]);
     shapes.push_back(measure(machine, *operands, all, std::span(batches).first(count)));
   }

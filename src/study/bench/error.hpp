@@ -12,8 +12,8 @@
 #include "model/weight_source.hpp"
 #include "reprofuse/context.hpp"
 #include "reprofuse/types.hpp"
+#include "study/bench/error_operands.hpp"
 #include "study/probe/linear.hpp"
-#include "study/seeded/linear_inputs.hpp"
 
 namespace reprofuse::study {
 

@@ -10,8 +10,10 @@
 #include <string_view>
 #include <vector>
 
+#include "base/thread_pool.hpp"
 #include "reprofuse/context.hpp"
 #include "reprofuse/types.hpp"
+#include "study/plot_svg.hpp"
 
 namespace reprofuse::study {
 
@@ -20,7 +22,7 @@ struct BenchShape {
   std::int64_t n;
   std::int64_t k;
   std::int64_t max_m = INT64_MAX;  // a vocabulary is projected for the tokens that are sampled, not for a prompt
-  std::string model{};             // whose projection it is; empty: nobody's
+  std::string model{};             // whose projection it is; empty: of no model
   int per_forward = 0;             // how often one forward pass of the model runs it
 };
 
@@ -79,7 +81,7 @@ struct ForwardSum {
 // One per model and m for which every layer's projections are among the rows.
 std::vector<ForwardSum> sum_forwards(std::span<const BenchRow> rows);
 
-// One place to measure. A row's own times and its baselines' are taken in turns, so that they meet the same weather.
+// One place to measure. A row's own times and its baselines' alternate, so that other load hits them alike.
 class LinearTimer {
  public:
   virtual ~LinearTimer() = default;
@@ -104,5 +106,15 @@ struct BenchTarget {
 std::unique_ptr<LinearTimer> make_linear_timer(const BenchTarget& target);
 std::unique_ptr<LinearTimer> make_cpu_linear_timer(const BenchTarget& target);
 std::unique_ptr<LinearTimer> make_cuda_linear_timer(const BenchTarget& target);
+
+// The arithmetic floor of a linear layer on the CPU: fused multiply-adds of binary32 and nothing else, on all threads
+// of the pool, in the widest registers the machine has, for about a millisecond. Returns how many operations they were,
+// two each.
+double run_fma_burst(ThreadPool& pool);
+
+// The rows of a benchmark as a figure: time over M, a panel per projection and per whole forward, a line per numerics,
+// and the two floors. Rows of several contracts may follow each other; a baseline that was measured beside each is
+// drawn once.
+Plot plot_linear(std::span<const BenchRow> rows, const std::string& device);
 
 }  // namespace reprofuse::study

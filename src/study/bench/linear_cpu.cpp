@@ -9,7 +9,6 @@
 #include "ops/context_state.hpp"
 #include "reprofuse/linear.hpp"
 #include "study/bench/linear.hpp"
-#include "study/bench/linear_peak.hpp"
 #include "study/bench/streaming_read.hpp"
 #include "study/seeded/inputs.hpp"
 
@@ -17,8 +16,8 @@ namespace reprofuse::study {
 namespace {
 
 constexpr double kSecondsPerRow = 1.5;
-constexpr int kFewestRounds = 5;
-constexpr int kMostRounds = 101;
+constexpr int kMinRounds = 5;
+constexpr int kMaxRounds = 101;
 // OpenBLAS's threads go on polling for some 20 ms after a call, on the cores that the next work would need; and a
 // virtual core that has slept that long takes milliseconds to come back.
 constexpr auto kOpenBlasSettles = std::chrono::milliseconds(40);
@@ -41,7 +40,7 @@ std::vector<std::vector<double>> time_in_turns(std::span<const Work> works, cons
   double round = 0;
   for (const Work& work : works)
     round += seconds_of(work.run) + (work.leaves_threads_polling ? seconds_of(settle) : 0.0);
-  const int rounds = static_cast<int>(std::clamp(kSecondsPerRow / round, 1.0 * kFewestRounds, 1.0 * kMostRounds));
+  const int rounds = static_cast<int>(std::clamp(kSecondsPerRow / round, 1.0 * kMinRounds, 1.0 * kMaxRounds));
   std::vector<std::vector<double>> times(works.size());
   for (int i = 0; i < rounds; ++i) {
     for (std::size_t w = 0; w < works.size(); ++w) {
@@ -63,8 +62,8 @@ std::size_t past_the_caches() {
 
 // Matrices too small to be worth rotating that far stay in a cache.
 std::size_t copies_past_the_caches(double bytes) {
-  constexpr double kMost = 1024;
-  return static_cast<std::size_t>(std::min(kMost, static_cast<double>(past_the_caches()) / bytes)) + 1;
+  constexpr double kMaxLayers = 1024;
+  return static_cast<std::size_t>(std::min(kMaxLayers, static_cast<double>(past_the_caches()) / bytes)) + 1;
 }
 
 // One numerics' layers over the same weights, in enough copies that no call finds its own in a cache.

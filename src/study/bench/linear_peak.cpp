@@ -1,9 +1,9 @@
-#include "study/bench/linear_peak.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <iterator>
+
+#include "study/bench/linear.hpp"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

@@ -1,9 +1,8 @@
-#include "study/bench/linear_plot.hpp"
-
 #include <algorithm>
 #include <limits>
 
 #include "base/check.hpp"
+#include "study/bench/linear.hpp"
 
 namespace reprofuse::study {
 namespace {

@@ -10,7 +10,7 @@
 #include "ops/context_state.hpp"
 #include "study/bench/streaming_read.hpp"
 #include "study/seeded/model_cases.hpp"
-#include "study/seeded/random_source.hpp"
+#include "study/seeded/random_weights.hpp"
 
 namespace reprofuse::study {
 namespace {

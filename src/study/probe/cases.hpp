@@ -1,8 +1,9 @@
-// What the probe computes: fixed shapes with fixed seeds. A case once released never changes, since its digest is
-// committed in golden/.
+// What the probe computes: fixed shapes with fixed seeds, and the digests committed for them in golden/. A case once
+// released never changes.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -44,5 +45,29 @@ struct Operands {
 };
 
 Operands make_operands(const ProbeCase& spec, ThreadPool& pool);
+
+// The committed digests of a contract's probe cases, as golden/<contract>.json holds them.
+struct GoldenCase {
+  ProbeCase spec;
+  std::string sha256;
+};
+
+struct Golden {
+  std::string contract;
+  std::vector<GoldenCase> cases;
+
+  const GoldenCase* find(std::string_view name) const;  // null: not there
+};
+
+// `origin` names the text in error messages: a file, or "the built-in golden digests".
+Golden parse_golden(std::string_view json, std::string_view origin);
+Golden read_golden(const std::string& path);
+
+// One case per line, so that a diff shows which one moved.
+std::string to_json(const Golden& golden);
+
+// The digests of a contract never change, so a file of them is never overwritten.
+void require_new_file(const std::string& path);
+void write_golden(const std::string& path, const Golden& golden);
 
 }  // namespace reprofuse::study

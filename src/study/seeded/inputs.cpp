@@ -3,7 +3,6 @@
 #include <bit>
 
 #include "numerics/widen.hpp"
-#include "study/seeded/random_bits.hpp"
 
 namespace reprofuse::study {
 namespace {

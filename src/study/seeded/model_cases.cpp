@@ -6,9 +6,8 @@
 #include "base/check.hpp"
 #include "model/logits_digest.hpp"
 #include "model/runner.hpp"
-#include "study/seeded/random_bits.hpp"
-#include "study/seeded/random_checkpoint.hpp"
-#include "study/seeded/random_source.hpp"
+#include "study/seeded/inputs.hpp"
+#include "study/seeded/random_weights.hpp"
 
 namespace reprofuse::study {
 namespace {

@@ -14,7 +14,7 @@
 #include <hwy/highway.h>
 
 #include "numerics/order.hpp"
-#include "study/ablation/kernels/linear_cpu_kernels.hpp"
+#include "study/ablation/kernels/linear_cpu.hpp"
 
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
 #include "study/ablation/kernels/linear_cpu_simd-inl.hpp"

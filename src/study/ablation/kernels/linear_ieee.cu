@@ -1,5 +1,5 @@
 // The ablated layer in IEEE arithmetic, for every tile that the tuner tries. The sums of a part ascend in k in all of
-// them, so the tile is free; where K is cut is not.
+// them, so the tile is free; where K is cut is not. And the fold of the parts, of every arithmetic.
 #include "study/ablation/kernels/linear_tile.cuh"
 
 namespace reprofuse::cuda::ablation {
@@ -62,6 +62,17 @@ void add_tiles(std::vector<Kernel>& kernels) {
   kernels.push_back(kernel<Fused, kM, kN, 32>());
 }
 
+constexpr int kFoldThreads = 256;
+
+__global__ void fold_parts(const __grid_constant__ Params p) {
+  const std::int64_t values = std::int64_t{p.m} * p.n;
+  const std::int64_t at = std::int64_t{blockIdx.x} * kFoldThreads + threadIdx.x;
+  if (at >= values) return;
+  float total = p.partials[at];
+  for (int part = 1; part < p.parts; ++part) total = __fadd_rn(total, p.partials[part * values + at]);
+  p.y[at] = total;
+}
+
 }  // namespace
 
 std::vector<Kernel> ieee_kernels() {
@@ -77,6 +88,13 @@ std::vector<Kernel> ieee_kernels() {
   add_tiles<64, 256>(kernels);
   kernels.push_back(kernel<TwoRoundings, kPinned.m, kPinned.n, kPinned.k>());
   return kernels;
+}
+
+cudaError_t launch_fold_parts(const Params& params, cudaStream_t stream) {
+  const std::int64_t values = std::int64_t{params.m} * params.n;
+  const auto blocks = static_cast<unsigned>(ceil_div<std::int64_t>(values, kFoldThreads));
+  fold_parts<<<blocks, kFoldThreads, 0, stream>>>(params);
+  return cudaGetLastError();
 }
 
 }  // namespace reprofuse::cuda::ablation

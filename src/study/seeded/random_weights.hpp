@@ -1,8 +1,10 @@
-// Checkpoints of any supported shape with seeded random weights. Every machine writes the same bytes.
+// Seeded random weights of any supported shape, for tests and benchmarks: checkpoints on disk, of which every machine
+// writes the same bytes, and tensors made when they are asked for.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +13,7 @@
 #include "checkpoint/config.hpp"
 #include "checkpoint/expected_tensors.hpp"
 #include "checkpoint/safetensors.hpp"
+#include "model/weight_source.hpp"
 
 namespace reprofuse::study {
 
@@ -34,5 +37,23 @@ void write_random_checkpoint(const std::string& folder, const RandomCheckpoint& 
 
 // A small valid config of the family, to vary: 3 layers, odd sizes, 6 heads of 16 over 2 key-value heads.
 checkpoint::ModelConfig small_config(checkpoint::Architecture architecture);
+
+// The weights of a model that is in no file.
+class RandomSource final : public model::WeightSource {
+ public:
+  RandomSource(checkpoint::ModelConfig config, DType dtype, std::uint64_t seed);
+
+  const checkpoint::ModelConfig& config() const override { return config_; }
+  std::int64_t tensor_bytes() const override;
+  checkpoint::TensorView tensor(std::string_view name) const override;
+  void release(const checkpoint::TensorView& tensor) const override;  // the embedding stays: the CPU reads its rows
+
+ private:
+  checkpoint::ModelConfig config_;
+  DType dtype_;
+  std::uint64_t seed_;
+  mutable ThreadPool pool_;
+  mutable std::map<std::string, std::vector<std::byte>, std::less<>> made_;  // in file order
+};
 
 }  // namespace reprofuse::study
