@@ -13,7 +13,7 @@ LOGS=$PWD/build/logs
 RESULTS=$LOGS/results.tsv
 
 declare -A ABOUT=(
-  [format]="clang-format agrees with every source"
+  [format]="clang-format agrees with every source, and none is too long"
   [float-flags]="floating-point flags are set in one file"
   [layers]="includes go one way; contracts are named in their tables alone"
   [release]="build with warnings as errors, all tests, each fuzz target for some seconds"
@@ -49,6 +49,7 @@ step_format() {
   mapfile -t files < <(find apps bench fuzz include src tests -name node_modules -prune -o \
     -regex '.*\.\(cpp\|hpp\|h\|c\|cu\|cuh\)' -print)
   check format clang-format --dry-run --Werror "${files[@]}"
+  check file-sizes tools/check_file_sizes.py
 }
 
 step_float-flags() { check float-flags tools/check_float_flags.sh; }
