@@ -3,7 +3,7 @@
 
 #include <cfenv>
 
-#include "kernels/linear_cpu_case.hpp"
+#include "support/linear_cpu_case.hpp"
 
 namespace reprofuse {
 namespace {

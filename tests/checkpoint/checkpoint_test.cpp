@@ -12,7 +12,8 @@
 #include "checkpoint/safetensors_header.hpp"
 #include "published_configs.hpp"
 #include "study/seeded/random_weights.hpp"
-#include "support.hpp"
+#include "support/files.hpp"
+#include "support/messages.hpp"
 
 namespace reprofuse::checkpoint {
 namespace {

@@ -8,7 +8,8 @@
 #include "checkpoint/generation_config.hpp"
 #include "published_configs.hpp"
 #include "study/seeded/random_weights.hpp"
-#include "support.hpp"
+#include "support/json.hpp"
+#include "support/messages.hpp"
 
 namespace reprofuse::checkpoint {
 namespace {

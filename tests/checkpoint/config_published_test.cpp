@@ -3,7 +3,7 @@
 #include "checkpoint/config.hpp"
 #include "checkpoint/expected_tensors.hpp"
 #include "published_configs.hpp"
-#include "support.hpp"
+#include "support/json.hpp"
 
 namespace reprofuse::checkpoint {
 namespace {

@@ -5,7 +5,7 @@
 #include "checkpoint/expected_tensors.hpp"
 #include "published_configs.hpp"
 #include "study/seeded/random_weights.hpp"
-#include "support.hpp"
+#include "support/json.hpp"
 
 namespace reprofuse::checkpoint {
 namespace {

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "study/seeded/random_weights.hpp"
-#include "support.hpp"
+#include "support/files.hpp"
 
 namespace reprofuse::checkpoint {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "support.hpp"
+#include "support/messages.hpp"
 
 namespace reprofuse::checkpoint {
 namespace {

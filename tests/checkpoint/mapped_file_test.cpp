@@ -3,7 +3,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "support.hpp"
+#include "support/files.hpp"
+#include "support/messages.hpp"
 
 namespace reprofuse::checkpoint {
 namespace {

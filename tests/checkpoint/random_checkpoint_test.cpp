@@ -4,7 +4,8 @@
 
 #include "numerics/widen.hpp"
 #include "study/seeded/random_weights.hpp"
-#include "support.hpp"
+#include "support/files.hpp"
+#include "support/messages.hpp"
 
 namespace reprofuse::study {
 namespace {
@@ -64,11 +65,11 @@ TEST(RandomCheckpoint, RefusesWhatCannotBeWritten) {
   random.config = small_config(checkpoint::Architecture::kLlama);
   random.shards = 0;
   const TemporaryFolder folder;
-  EXPECT_EQ(checkpoint::error_of([&] { write_random_checkpoint(folder.path(), random, pool); }),
+  EXPECT_EQ(error_of([&] { write_random_checkpoint(folder.path(), random, pool); }),
             folder.path() + ": 30 tensors cannot be put into 0 shards");
   random.shards = 1;
   random.config.head_dim = 3;
-  EXPECT_EQ(checkpoint::error_of([&] { write_random_checkpoint(folder.path(), random, pool); }),
+  EXPECT_EQ(error_of([&] { write_random_checkpoint(folder.path(), random, pool); }),
             folder.path() + ": head_dim 3 is odd, and rotary embedding turns pairs");
 }
 

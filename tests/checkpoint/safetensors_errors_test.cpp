@@ -2,7 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "checkpoint/safetensors.hpp"
-#include "support.hpp"
+#include "support/files.hpp"
+#include "support/messages.hpp"
 
 namespace reprofuse::checkpoint {
 namespace {

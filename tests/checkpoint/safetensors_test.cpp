@@ -6,7 +6,8 @@
 #include <cstring>
 
 #include "checkpoint/tensor_view.hpp"
-#include "support.hpp"
+#include "support/files.hpp"
+#include "support/messages.hpp"
 
 namespace reprofuse::checkpoint {
 namespace {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "base/temporary_folder.hpp"
 #include "cli/run_cli.hpp"
 #include "reprofuse/context.hpp"
+#include "support/files.hpp"
 
 namespace reprofuse {
 namespace {

@@ -6,7 +6,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "base/temporary_folder.hpp"
+#include "support/files.hpp"
+#include "support/messages.hpp"
 
 namespace reprofuse {
 
@@ -23,10 +24,6 @@ inline Finished reprofuse(const std::string& arguments, const std::string& befor
   const std::string command = before + "'" + REPROFUSE_CLI + "' " + arguments + " >'" + out + "' 2>'" + err + "'";
   const int status = std::system(command.c_str());
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_whole_file(out), read_whole_file(err)};
-}
-
-inline bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace reprofuse

@@ -3,15 +3,13 @@
 
 #include <gtest/gtest.h>
 
-#include "checkpoint/support.hpp"
 #include "engine/engine_case.hpp"
-#include "model/altered_source.hpp"
 #include "numerics/float_ops.hpp"
+#include "support/altered_source.hpp"
+#include "support/messages.hpp"
 
 namespace reprofuse::engine {
 namespace {
-
-using checkpoint::error_of;
 
 using EngineTest = EmbeddedModelTest;
 

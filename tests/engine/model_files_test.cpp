@@ -8,14 +8,14 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/support.hpp"
+#include "support/files.hpp"
+#include "support/json.hpp"
+#include "support/messages.hpp"
 
 namespace reprofuse::engine {
 namespace {
 
 namespace fs = std::filesystem;
-using checkpoint::edited;
-using checkpoint::error_of;
 using nlohmann::ordered_json;
 
 const std::string kModel = REPROFUSE_EMBEDDED_MODEL;

@@ -5,8 +5,8 @@
 
 #include <thread>
 
-#include "checkpoint/support.hpp"
 #include "engine/engine_case.hpp"
+#include "support/messages.hpp"
 
 namespace reprofuse::engine {
 namespace {
@@ -94,7 +94,7 @@ TEST_F(ServiceTest, SeveralRequestsAreTakenTogetherOrNotAtAll) {
     for (std::size_t i = 0; i < count; ++i) requests.push_back(sampled_request(10, 20, i));
     return requests;
   };
-  EXPECT_EQ(checkpoint::error_of([&] { service->submit_all(several(4)); }),
+  EXPECT_EQ(error_of([&] { service->submit_all(several(4)); }),
             "4 answers at once, and at most 3 are ever under way (max-queue); ask for fewer at a time");
   std::vector<Request> with_a_bad_one = several(2);
   with_a_bad_one[1].prompt.clear();

@@ -4,8 +4,8 @@
 #include <limits>
 #include <thread>
 
-#include "kernels/linear_cpu_case.hpp"
 #include "ops/context_state.hpp"
+#include "support/linear_cpu_case.hpp"
 
 namespace reprofuse {
 namespace {

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "kernels/cpu/linear/fma1/kernels.hpp"
-#include "kernels/linear_cpu_case.hpp"
+#include "support/linear_cpu_case.hpp"
 
 namespace reprofuse {
 namespace {

@@ -1,8 +1,8 @@
 // Controls: the operands of the CPU tests tell fma-1 from its nearest neighbours, so a kernel that strayed would show.
 #include <cmath>
 
-#include "kernels/linear_cpu_case.hpp"
-#include "study/altered_linear.hpp"
+#include "support/altered_linear.hpp"
+#include "support/linear_cpu_case.hpp"
 
 namespace reprofuse {
 namespace {

@@ -1,5 +1,5 @@
 // fma-1 on the CPU: every instruction set gives the reference's bits at every shape, alignment and thread count.
-#include "kernels/linear_cpu_case.hpp"
+#include "support/linear_cpu_case.hpp"
 
 namespace reprofuse {
 namespace {

@@ -17,9 +17,9 @@
 #include "kernels/reference/linear.hpp"
 #include "numerics/widen.hpp"
 #include "reprofuse/reprofuse.hpp"
-#include "study/altered_linear.hpp"
 #include "study/probe/bit_difference.hpp"
 #include "study/seeded/inputs.hpp"
+#include "support/altered_linear.hpp"
 
 namespace reprofuse {
 namespace {

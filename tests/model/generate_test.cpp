@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "model/embedded_model.hpp"
 #include "model/logits_digest.hpp"
 #include "model/plain_generate.hpp"
+#include "support/embedded_model.hpp"
 
 namespace reprofuse::model {
 namespace {

@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/support.hpp"
 #include "model/sequence.hpp"
 #include "study/seeded/random_weights.hpp"
+#include "support/messages.hpp"
 
 namespace reprofuse::model {
 namespace {
@@ -18,7 +18,7 @@ namespace {
 const checkpoint::ModelConfig kConfig = study::small_config(checkpoint::Architecture::kLlama);
 
 std::string error_of(std::int64_t pages, std::int32_t page_size) {
-  return checkpoint::error_of([&] { const KvCache cache(Context::cpu(), kConfig, pages, page_size); });
+  return error_of([&] { const KvCache cache(Context::cpu(), kConfig, pages, page_size); });
 }
 
 TEST(KvCache, EveryPageIsHandedOutOnceAndComesBack) {

@@ -12,10 +12,10 @@
 #include <string>
 
 #include "base/check.hpp"
-#include "base/temporary_folder.hpp"
 #include "model/checkpoint_source.hpp"
 #include "model/model.hpp"
 #include "study/seeded/random_weights.hpp"
+#include "support/files.hpp"
 
 namespace reprofuse::model {
 namespace {

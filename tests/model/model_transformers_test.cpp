@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
-#include "model/altered_source.hpp"
-#include "model/embedded_model.hpp"
 #include "study/seeded/model_cases.hpp"
 #include "study/seeded/random_weights.hpp"
+#include "support/altered_source.hpp"
+#include "support/embedded_model.hpp"
 
 namespace reprofuse::model {
 namespace {

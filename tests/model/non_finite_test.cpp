@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "checkpoint/expected_tensors.hpp"
-#include "model/altered_source.hpp"
 #include "model/runner.hpp"
 #include "reprofuse/error.hpp"
 #include "study/seeded/random_weights.hpp"
+#include "support/altered_source.hpp"
 
 namespace reprofuse::model {
 namespace {

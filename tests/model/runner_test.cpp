@@ -7,14 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/support.hpp"
 #include "study/seeded/model_cases.hpp"
 #include "study/seeded/random_weights.hpp"
+#include "support/messages.hpp"
 
 namespace reprofuse::model {
 namespace {
 
-using checkpoint::error_of;
 using Tokens = std::vector<std::int32_t>;
 
 class RunnerLimitsTest : public testing::Test {

@@ -1,10 +1,10 @@
 // Whole replies, compared with what OpenAI and vLLM send.
 #include <cmath>
 
-#include "checkpoint/support.hpp"
 #include "server/api/reply.hpp"
 #include "server/api/tokens.hpp"
 #include "server/api_reply_support.hpp"
+#include "support/messages.hpp"
 
 namespace reprofuse::server {
 namespace {
@@ -218,8 +218,8 @@ TEST(ApiReply, AnAnswerThatFailedIsAnError) {
 TEST(ApiReply, AReplyThatIsNotFinishedHasNoBody) {
   const auto reply = completion_reply(R"({"prompt":"1","n":2})");
   reply->add(0, end_of(0, FinishReason::kStop));
-  EXPECT_EQ(checkpoint::error_of([&] { reply->body(); }), "internal error: a reply was asked for before its end");
-  EXPECT_EQ(checkpoint::error_of([&] { reply->add(0, end_of(2, FinishReason::kStop)); }),
+  EXPECT_EQ(error_of([&] { reply->body(); }), "internal error: a reply was asked for before its end");
+  EXPECT_EQ(error_of([&] { reply->add(0, end_of(2, FinishReason::kStop)); }),
             "internal error: news of a choice that nobody asked for");
 }
 

@@ -10,11 +10,11 @@
 #include <ostream>
 #include <string>
 
-#include "base/temporary_folder.hpp"
 #include "engine/model_files.hpp"
 #include "server/api/error.hpp"
 #include "server/api/facts.hpp"
 #include "server/api/fields.hpp"
+#include "support/files.hpp"
 
 namespace reprofuse::server {
 

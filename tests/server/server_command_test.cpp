@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "base/temporary_folder.hpp"
 #include "server/server_test_support.hpp"
+#include "support/files.hpp"
 
 namespace reprofuse::server {
 namespace {

@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <string>
 
-#include "base/temporary_folder.hpp"
 #include "server/server_test_support.hpp"
+#include "support/files.hpp"
 
 namespace reprofuse::server {
 namespace {

@@ -7,7 +7,8 @@
 #include <set>
 #include <string>
 
-#include "checkpoint/support.hpp"
+#include "support/files.hpp"
+#include "support/messages.hpp"
 
 namespace reprofuse::server {
 namespace {
@@ -66,12 +67,12 @@ TEST_F(ServedModelTest, WhatDecidesOnlyWhenAnAnswerComesIsNot) {
 
 TEST_F(ServedModelTest, ACacheTooSmallForOneTextIsRefusedAndSaysWhatWouldFit) {
   options_.kv_bytes = 4 << 20;
-  const std::string error = checkpoint::error_of([&] { fingerprint(); });
+  const std::string error = error_of([&] { fingerprint(); });
   EXPECT_NE(error.find("of KV cache hold 448 tokens, fewer than the 1024 of the longest text: say --context 448"),
             std::string::npos)
       << error;
   options_.context = 448;
-  EXPECT_EQ(checkpoint::error_of([&] { fingerprint(); }), "");
+  EXPECT_EQ(error_of([&] { fingerprint(); }), "");
 }
 
 TEST_F(ServedModelTest, ACacheTooLargeForTheMachineIsRefusedByItsSize) {
@@ -79,7 +80,7 @@ TEST_F(ServedModelTest, ACacheTooLargeForTheMachineIsRefusedByItsSize) {
   GTEST_SKIP() << "a sanitizer ends a program that asks for so much";
 #endif
   options_.kv_bytes = std::int64_t{1} << 49;  // more than any address space
-  EXPECT_EQ(checkpoint::error_of([&] { fingerprint(); }),
+  EXPECT_EQ(error_of([&] { fingerprint(); }),
             "there is no memory for 524288.00 GiB of KV cache: ask for less with --kv-memory");
 }
 

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "server/server.hpp"
+#include "support/messages.hpp"
 
 namespace reprofuse::server {
 
@@ -143,10 +144,6 @@ inline std::string error_code(const httplib::Result& result) {
   if (!result) return "no answer: " + httplib::to_string(result.error());
   const Json body = Json::parse(result->body, nullptr, false);
   return body.is_object() && body.contains("error") ? body["error"]["code"].dump() : "not an error: " + result->body;
-}
-
-inline bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 // Whether it comes true while a test can wait for it.

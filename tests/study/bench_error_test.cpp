@@ -7,11 +7,11 @@
 
 #include "model/runner.hpp"
 #include "reprofuse/error.hpp"
-#include "study/altered_linear.hpp"
 #include "study/bench/error.hpp"
 #include "study/seeded/inputs.hpp"
 #include "study/seeded/model_cases.hpp"
 #include "study/seeded/random_weights.hpp"
+#include "support/altered_linear.hpp"
 
 namespace reprofuse::study {
 namespace {

@@ -2,11 +2,12 @@
 
 #include <algorithm>
 
-#include "base/temporary_folder.hpp"
 #include "ops/contract.hpp"
 #include "reprofuse/error.hpp"
 #include "study/golden_files.hpp"
 #include "study/probe/cases.hpp"
+#include "support/files.hpp"
+#include "support/messages.hpp"
 
 namespace reprofuse::study {
 namespace {
@@ -15,13 +16,8 @@ const Golden kGolden{"fma-1",
                      {{{"first", 1, 2, 3, DType::kF16, true, 16}, std::string(64, 'a')},
                       {{"second", 4, 5, 6, DType::kF32, false, 32}, std::string(64, 'b')}}};
 
-std::string error_of(const std::string& json) {
-  try {
-    parse_golden(json, "some.json");
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+std::string parse_error(const std::string& json) {
+  return error_of([&] { parse_golden(json, "some.json"); });
 }
 
 TEST(ProbeGolden, SurvivesWritingAndReading) {
@@ -61,10 +57,10 @@ TEST(ProbeGolden, TheCommittedFilesAreWhatTheProbeWouldWrite) {
 }
 
 TEST(ProbeGolden, BadFilesAreNamed) {
-  EXPECT_EQ(error_of("{").find("some.json: "), 0U);
-  EXPECT_NE(error_of(R"({"cases": []})").find("contract"), std::string::npos);
-  EXPECT_NE(error_of(R"({"contract": "fma-1", "cases": [{"name": "a"}]})").find("'m'"), std::string::npos);
-  EXPECT_NE(error_of(R"({"contract": "fma-1", "cases": [{"name": "a", "m": 1, "n": 1, "k": 1, "weights": "f64",
+  EXPECT_EQ(parse_error("{").find("some.json: "), 0U);
+  EXPECT_NE(parse_error(R"({"cases": []})").find("contract"), std::string::npos);
+  EXPECT_NE(parse_error(R"({"contract": "fma-1", "cases": [{"name": "a"}]})").find("'m'"), std::string::npos);
+  EXPECT_NE(parse_error(R"({"contract": "fma-1", "cases": [{"name": "a", "m": 1, "n": 1, "k": 1, "weights": "f64",
                       "bias": false, "seed": 1, "sha256": ""}]})")
                 .find("weights 'f64'"),
             std::string::npos);

@@ -3,9 +3,9 @@
 #include <map>
 #include <set>
 
-#include "study/altered_linear.hpp"
 #include "study/probe/probe.hpp"
 #include "study/seeded/inputs.hpp"
+#include "support/altered_linear.hpp"
 
 namespace reprofuse::study {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "reprofuse/error.hpp"
 #include "study/altered_exact.hpp"
-#include "study/altered_linear.hpp"
 #include "study/golden_files.hpp"
+#include "support/altered_linear.hpp"
 
 namespace reprofuse::study {
 namespace {

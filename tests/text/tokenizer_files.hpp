@@ -2,11 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "support/json.hpp"
 #include "text/tokenizer/tokenizer.hpp"
 
 namespace reprofuse::text {
@@ -22,11 +22,6 @@ inline std::string tokenizer_path(const std::string& style) {
 
 inline Tokenizer load_style(const std::string& style) {
   return Tokenizer::load(tokenizer_path(style));
-}
-
-inline nlohmann::json read_json(const std::string& path) {
-  std::ifstream file(path);
-  return nlohmann::json::parse(file);
 }
 
 // What npm/tokenizer_expected.mjs wrote.

@@ -153,11 +153,11 @@ AnswerLength read_length(Fields& fields, const ModelFacts& facts) {
 
 int read_chat_logprobs(Fields& fields) {
   const bool wanted = fields.boolean("logprobs").value_or(false);
-  const auto most_likely = static_cast<int>(fields.integer("top_logprobs", 0, kMaxLogprobs).value_or(0));
-  if (most_likely > 0 && !wanted)
-    throw bad_request(fmt::format("top_logprobs is {}, but logprobs is not true", most_likely), "top_logprobs",
+  const auto top_logprobs = static_cast<int>(fields.integer("top_logprobs", 0, kMaxLogprobs).value_or(0));
+  if (top_logprobs > 0 && !wanted)
+    throw bad_request(fmt::format("top_logprobs is {}, but logprobs is not true", top_logprobs), "top_logprobs",
                       "invalid_value");
-  return wanted ? most_likely : -1;
+  return wanted ? top_logprobs : -1;
 }
 
 }  // namespace

@@ -1,23 +1,14 @@
-// Shared by the checkpoint tests: messages of errors, edited JSON, and temporary folders.
+// JSON as tests read and change it.
 #pragma once
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "base/temporary_folder.hpp"
-#include "reprofuse/error.hpp"
+namespace reprofuse {
 
-namespace reprofuse::checkpoint {
-
-// The message of the Error that `call` throws; "" when it throws none.
-template <typename Call>
-std::string error_of(Call call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+inline nlohmann::json read_json(const std::string& path) {
+  return nlohmann::json::parse(std::ifstream(path));
 }
 
 // `json` with the keys of `changes` set; a key whose value is "<absent>" is removed.
@@ -34,4 +25,4 @@ inline std::string edited(const std::string& json, const std::string& changes) {
   return root.dump();
 }
 
-}  // namespace reprofuse::checkpoint
+}  // namespace reprofuse

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -11,12 +10,9 @@
 
 #include "model/checkpoint_source.hpp"
 #include "model/model.hpp"
+#include "support/json.hpp"
 
 namespace reprofuse::model {
-
-inline nlohmann::json read_json(const std::string& path) {
-  return nlohmann::json::parse(std::ifstream(path));
-}
 
 // The longest text that the tests make of it.
 inline constexpr std::int64_t kTestPositions = 512;
