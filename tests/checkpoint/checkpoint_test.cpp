@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <nlohmann/json.hpp>
 
 #include "checkpoint/safetensors.hpp"
 #include "checkpoint/safetensors_header.hpp"
