@@ -170,7 +170,7 @@ std::vector<Bytes> valid_inputs() {
   return inputs;
 }
 
-std::vector<std::string_view> telling_tokens() {
+std::vector<std::string_view> dictionary() {
   return {R"("prompt":)",
           R"("prompt":"",)",
           R"("prompt":[],)",

@@ -29,10 +29,10 @@ struct Outcome {
 // its promises. Anything else is a violation, or a crash.
 Outcome try_input(std::span<const std::uint8_t> input, Sabotage sabotage = Sabotage::kNone);
 
-std::vector<Bytes> valid_inputs();               // to mutate; try_input accepts each
-std::vector<std::string_view> telling_tokens();  // to insert into them
-bool takes_every_input();                        // any bytes make a case; else mutations must be refused too
-void repair(Bytes& input);                       // redoes what most mutations break, such as a length field
+std::vector<Bytes> valid_inputs();           // to mutate; try_input accepts each
+std::vector<std::string_view> dictionary();  // of tokens to insert into them
+bool takes_every_input();                    // any bytes make a case; else mutations must be refused too
+void repair(Bytes& input);                   // redoes what most mutations break, such as a length field
 
 // Calls read() and turns whatever it throws into an outcome. read() returns a violation, or none.
 template <typename Read>

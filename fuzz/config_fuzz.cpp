@@ -101,7 +101,7 @@ std::vector<Bytes> valid_inputs() {
   return inputs;
 }
 
-std::vector<std::string_view> telling_tokens() {
+std::vector<std::string_view> dictionary() {
   return {R"("rope_scaling":{"type":"dynamic","factor":2},)",
           R"("quantization_config":{},)",
           R"("head_dim":null,)",

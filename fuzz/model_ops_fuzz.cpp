@@ -41,7 +41,7 @@ State run_cpu(const ModelOpsCase& drawn, const kernels::CpuBackend& backend, boo
   return state;
 }
 
-// The payload and sign of a NaN are nobody's promise.
+// No contract promises the payload and sign of a NaN.
 bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), [](float x, float y) {
     return std::bit_cast<std::uint32_t>(x) == std::bit_cast<std::uint32_t>(y) || (x != x && y != y);
@@ -94,7 +94,7 @@ std::vector<Bytes> valid_inputs() {
 }
 
 // Draws of two bytes each: the lowest value, and one that is as good as any.
-std::vector<std::string_view> telling_tokens() {
+std::vector<std::string_view> dictionary() {
   return {std::string_view("\0\0", 2), "\x12\x34"};
 }
 

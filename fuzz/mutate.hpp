@@ -12,7 +12,7 @@ namespace reprofuse::fuzz {
 
 class InputSource {
  public:
-  explicit InputSource(std::uint64_t seed) : random_(seed), valid_(valid_inputs()), tokens_(telling_tokens()) {}
+  explicit InputSource(std::uint64_t seed) : random_(seed), valid_(valid_inputs()), tokens_(dictionary()) {}
 
   Bytes next();  // a function of the seed and the number of calls before
 

@@ -84,7 +84,7 @@ std::vector<Bytes> valid_inputs() {
   };
 }
 
-std::vector<std::string_view> telling_tokens() {
+std::vector<std::string_view> dictionary() {
   return {R"("__metadata__":{"a":"b"},)",
           R"("t":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},)",
           R"("dtype":"F64",)",

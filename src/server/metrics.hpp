@@ -1,4 +1,4 @@
-// What /metrics tells, under the names that dashboards for vLLM know, with "reprofuse:" in front.
+// What /metrics shows, under the names that dashboards for vLLM know, with "reprofuse:" in front.
 #pragma once
 
 #include <prometheus/counter.h>
@@ -47,7 +47,7 @@ class Metrics {
 
 inline constexpr const char* kMetricsContentType = "text/plain; version=0.0.4; charset=utf-8";
 
-// The news of one request, as they are measured.
+// Measures the updates of one request as they come.
 class RequestTimer {
  public:
   RequestTimer(Metrics& metrics, std::chrono::steady_clock::time_point begin, std::size_t prompts);
@@ -64,7 +64,7 @@ class RequestTimer {
   Metrics& metrics_;
   TimePoint begin_;
   std::size_t unended_ = 0;
-  bool has_failed_ = false;                                  // one of them, so that nobody waits for the others
+  bool has_failed_ = false;                                  // one of them, so that the others are not waited for
   std::vector<std::vector<std::optional<TimePoint>>> last_;  // [prompt][choice], when its last token came
 };
 

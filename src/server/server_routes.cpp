@@ -69,9 +69,9 @@ HttpResponse Server::answer(const HttpRequest& request, const Client& client, Re
     record.note = error.code().value_or(error.type());  // its message may hold what the client sent
     return error_response(error);
   } catch (const Error& error) {
-    const ApiError as_told = from_library_error(error);
-    record.note = as_told.code().value_or(as_told.type());
-    return error_response(as_told);
+    const ApiError api_error = from_library_error(error);
+    record.note = api_error.code().value_or(api_error.type());
+    return error_response(api_error);
   }
 }
 

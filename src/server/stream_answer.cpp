@@ -21,25 +21,25 @@ AnswerFeed::AnswerFeed(engine::Service& service, std::vector<engine::Request> re
   }
 }
 
-std::optional<News> AnswerFeed::next(std::chrono::milliseconds patience) {
+std::optional<PromptUpdate> AnswerFeed::next(std::chrono::milliseconds patience) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
   while (!open_.empty()) {
-    if (auto news = take_any()) return news;
+    if (auto found = take_any()) return found;
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
     if (!bell_->wait(std::max(left, std::chrono::milliseconds(0)))) break;
   }
   return std::nullopt;
 }
 
-std::optional<News> AnswerFeed::take_any() {
+std::optional<PromptUpdate> AnswerFeed::take_any() {
   for (std::size_t i = 0; i < open_.size(); ++i) {
     turn_ = (turn_ + 1) % open_.size();
-    if (auto news = take(turn_)) return news;
+    if (auto found = take(turn_)) return found;
   }
   return std::nullopt;
 }
 
-std::optional<News> AnswerFeed::take(std::size_t index) {
+std::optional<PromptUpdate> AnswerFeed::take(std::size_t index) {
   const std::size_t prompt = open_[index];
   std::optional<engine::Update> update = answers_[prompt]->next(std::chrono::milliseconds(0));
   if (!update) return std::nullopt;
@@ -48,7 +48,7 @@ std::optional<News> AnswerFeed::take(std::size_t index) {
     open_.erase(open_.begin() + static_cast<std::ptrdiff_t>(index));
     turn_ = 0;
   }
-  return News{prompt, std::move(*update)};
+  return PromptUpdate{prompt, std::move(*update)};
 }
 
 namespace {
@@ -60,28 +60,28 @@ constexpr const char* kBrokenOff = "broken off: the server stopped";
 
 // An answer under way.
 struct Running {
-  AnswerScene scene;
+  AnswerContext context;
   std::unique_ptr<Reply> reply;
   AnswerFeed feed;
 
-  Running(const AnswerScene& of, std::unique_ptr<Reply> into, std::vector<engine::Request> requests)
-      : scene(of),
+  Running(const AnswerContext& of, std::unique_ptr<Reply> into, std::vector<engine::Request> requests)
+      : context(of),
         reply(std::move(into)),
         feed(of.model->service(), std::move(requests), of.metrics, of.record.begin) {}
 
-  // The next news of the engine; none when the client has gone.
-  std::optional<News> next() {
-    while (!scene.client.gone())
-      if (std::optional<News> news = feed.next(kBetweenLooks)) {
-        scene.record.answer_tokens += static_cast<std::int64_t>(news->update.tokens.size());
-        return news;
+  // The next update of the engine; none when the client has gone.
+  std::optional<PromptUpdate> next() {
+    while (!context.client.gone())
+      if (std::optional<PromptUpdate> found = feed.next(kBetweenLooks)) {
+        context.record.answer_tokens += static_cast<std::int64_t>(found->update.tokens.size());
+        return found;
       }
-    tell_unfinished();
+    note_unfinished();
     return std::nullopt;
   }
 
   // A server that stops closes connections itself, and a client that it closed did not leave.
-  void tell_unfinished() { scene.record.note = scene.model->service().stopped() ? kBrokenOff : kClientLeft; }
+  void note_unfinished() { context.record.note = context.model->service().stopped() ? kBrokenOff : kClientLeft; }
 };
 
 std::string event(const std::string& data) {
@@ -90,41 +90,41 @@ std::string event(const std::string& data) {
 
 HttpResponse gather(Running& running) {
   while (!running.reply->finished()) {
-    const std::optional<News> news = running.next();
-    if (!news) return http_error(kClientClosedRequest, kClientLeft, "client_closed_request");
-    running.reply->add(news->prompt, news->update);
+    const std::optional<PromptUpdate> next = running.next();
+    if (!next) return http_error(kClientClosedRequest, kClientLeft, "client_closed_request");
+    running.reply->add(next->prompt, next->update);
   }
   HttpResponse response;
   response.body = running.reply->body();
   return response;
 }
 
-// An answer that failed ends without [DONE], so that nobody takes it for a whole one.
+// An answer that failed ends without [DONE], so that no client takes it for a whole one.
 bool send_events(Running& running, EventSink& sink) {
   std::string failure;
   while (!running.reply->finished()) {
-    const std::optional<News> news = running.next();
-    if (!news) return false;
-    if (const auto& end = news->update.end; end && end->finish_reason == engine::FinishReason::kError)
+    const std::optional<PromptUpdate> next = running.next();
+    if (!next) return false;
+    if (const auto& end = next->update.end; end && end->finish_reason == engine::FinishReason::kError)
       failure = end->by_stop ? kBrokenOff : "an answer failed";
     std::string events;
-    for (const std::string& chunk : running.reply->chunks(news->prompt, news->update)) events += event(chunk);
+    for (const std::string& chunk : running.reply->chunks(next->prompt, next->update)) events += event(chunk);
     if (!events.empty() && !sink.send(events)) {
-      running.tell_unfinished();
+      running.note_unfinished();
       return false;
     }
   }
   std::string events;
   for (const std::string& chunk : running.reply->last_chunks()) events += event(chunk);
-  running.scene.record.note = failure;
+  running.context.record.note = failure;
   if (failure.empty()) events += event("[DONE]");
   return sink.send(events);
 }
 
-std::shared_ptr<Running> start(Call& call, std::unique_ptr<Reply> reply, const AnswerScene& scene) {
+std::shared_ptr<Running> start(Call& call, std::unique_ptr<Reply> reply, const AnswerContext& context) {
   const char* asks_for_many = call.requests.front().choices > 1 ? "n" : "prompt";
   try {
-    return std::make_shared<Running>(scene, std::move(reply), std::move(call.requests));
+    return std::make_shared<Running>(context, std::move(reply), std::move(call.requests));
   } catch (const engine::Refused& refused) {
     throw from_library_error(refused, asks_for_many);
   }
@@ -132,10 +132,10 @@ std::shared_ptr<Running> start(Call& call, std::unique_ptr<Reply> reply, const A
 
 }  // namespace
 
-HttpResponse answer_call(Call& call, std::unique_ptr<Reply> reply, const AnswerScene& scene) {
+HttpResponse answer_call(Call& call, std::unique_ptr<Reply> reply, const AnswerContext& context) {
   for (const engine::Request& request : call.requests)
-    scene.record.prompt_tokens += static_cast<std::int64_t>(request.prompt.size());
-  const std::shared_ptr<Running> running = start(call, std::move(reply), scene);
+    context.record.prompt_tokens += static_cast<std::int64_t>(request.prompt.size());
+  const std::shared_ptr<Running> running = start(call, std::move(reply), context);
   if (!call.stream) return gather(*running);
   HttpResponse response;
   response.content_type = "text/event-stream; charset=utf-8";

@@ -17,7 +17,7 @@
 namespace reprofuse::server {
 
 // One of the engine's updates, and which prompt of the call it is about.
-struct News {
+struct PromptUpdate {
   std::size_t prompt;
   engine::Update update;
 };
@@ -30,11 +30,11 @@ class AnswerFeed {
              std::chrono::steady_clock::time_point begin);
 
   // None: nothing came in time, or everything has ended.
-  std::optional<News> next(std::chrono::milliseconds patience);
+  std::optional<PromptUpdate> next(std::chrono::milliseconds patience);
 
  private:
-  std::optional<News> take_any();               // what is there already,
-  std::optional<News> take(std::size_t index);  // of one of the open prompts
+  std::optional<PromptUpdate> take_any();               // what is there already,
+  std::optional<PromptUpdate> take(std::size_t index);  // of one of the open prompts
 
   RequestTimer timer_;
   std::shared_ptr<engine::AnswerBell> bell_ = std::make_shared<engine::AnswerBell>();  // of all answers
@@ -43,7 +43,7 @@ class AnswerFeed {
   std::size_t turn_ = 0;           // which of them is looked at first
 };
 
-struct AnswerScene {
+struct AnswerContext {
   std::shared_ptr<ServedModel> model;
   Metrics& metrics;
   const Client& client;
@@ -51,8 +51,8 @@ struct AnswerScene {
 };
 
 // Computes the answer, or starts to: a stream goes on when it is called. A client that has gone is noticed either way,
-// and its answers are given up. The scene's references must outlive the stream. Throws what
+// and its answers are given up. The context's references must outlive the stream. Throws what
 // Service::submit_all throws, a refusal as an ApiError.
-HttpResponse answer_call(Call& call, std::unique_ptr<Reply> reply, const AnswerScene& scene);
+HttpResponse answer_call(Call& call, std::unique_ptr<Reply> reply, const AnswerContext& context);
 
 }  // namespace reprofuse::server

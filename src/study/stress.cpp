@@ -91,7 +91,7 @@ void add_likelihood(Sha256& hash, const std::optional<engine::Likelihood>& likel
   }
 }
 
-// Everything that was told of one choice, however it was cut into updates.
+// All updates of one choice, however the answer was cut into them.
 class ChoiceDigest {
  public:
   void add(const engine::Update& update) {
@@ -163,7 +163,7 @@ StressOutcome run_stress(const model::Model& model, const std::vector<engine::Re
     for (std::size_t i = order.size(); i > 1; --i)
       std::swap(order[i - 1], order[static_cast<std::size_t>(draws.below(static_cast<std::int64_t>(i)))]);
 
-  std::map<std::pair<engine::RequestId, int>, ChoiceDigest> told;
+  std::map<std::pair<engine::RequestId, int>, ChoiceDigest> digests;
   std::size_t arrived = 0;
   while (arrived < order.size() || !engine.idle()) {
     std::int64_t arriving = engine.idle() ? 1 : 0;
@@ -173,14 +173,15 @@ StressOutcome run_stress(const model::Model& model, const std::vector<engine::Re
       if (!one_by_one) request.priority = static_cast<int>(draws.below(3));
       engine.add(order[arrived], std::move(request));
     }
-    for (const engine::RequestUpdate& news : engine.step()) told[{news.request, news.update.choice}].add(news.update);
+    for (const engine::RequestUpdate& news : engine.step())
+      digests[{news.request, news.update.choice}].add(news.update);
   }
 
   StressOutcome outcome{.schedule = schedule, .digests = {}, .stats = engine.stats()};
   for (std::size_t i = 0; i < requests.size(); ++i) {
     std::vector<std::string> choices;
     choices.reserve(static_cast<std::size_t>(requests[i].choices));
-    for (int choice = 0; choice < requests[i].choices; ++choice) choices.push_back(told[{i, choice}].hex());
+    for (int choice = 0; choice < requests[i].choices; ++choice) choices.push_back(digests[{i, choice}].hex());
     outcome.digests.push_back(combined_digest(choices));
   }
   outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

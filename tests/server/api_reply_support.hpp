@@ -1,4 +1,4 @@
-// Shared by the tests of replies: news as an engine would tell them.
+// Shared by the tests of replies: updates as an engine would give them.
 #pragma once
 
 #include <string>

@@ -220,7 +220,7 @@ TEST(ApiReply, AReplyThatIsNotFinishedHasNoBody) {
   reply->add(0, end_of(0, FinishReason::kStop));
   EXPECT_EQ(error_of([&] { reply->body(); }), "internal error: a reply was asked for before its end");
   EXPECT_EQ(error_of([&] { reply->add(0, end_of(2, FinishReason::kStop)); }),
-            "internal error: news of a choice that nobody asked for");
+            "internal error: an update of a choice that was not requested");
 }
 
 }  // namespace

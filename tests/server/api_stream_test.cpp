@@ -1,4 +1,4 @@
-// Streams: which chunk carries what, and that it does not depend on how the engine's news were cut.
+// Streams: which chunk carries what, and that it does not depend on how the engine's updates were cut.
 #include "server/api_reply_support.hpp"
 
 namespace reprofuse::server {
@@ -158,11 +158,11 @@ TEST_F(ApiStream, TheChunksDoNotDependOnHowTheNewsWereCut) {
 }
 
 TEST_F(ApiStream, TheTextOfAStreamIsTheTextOfTheReply) {
-  const engine::Update news[] = {tokens_of(0, {token(49, "1"), token(50, "")}), tokens_of(0, {token(51, "\u20ac")}),
-                                 end_of(0, FinishReason::kLength, "?")};
+  const engine::Update updates[] = {tokens_of(0, {token(49, "1"), token(50, "")}), tokens_of(0, {token(51, "\u20ac")}),
+                                    end_of(0, FinishReason::kLength, "?")};
   const auto whole = completion_reply(R"({"prompt":"1","echo":true})");
   reply_ = completion_reply(R"({"prompt":"1","echo":true,"stream":true})");
-  for (const engine::Update& update : news) {
+  for (const engine::Update& update : updates) {
     whole->add(0, update);
     feed(update);
   }

@@ -1,4 +1,4 @@
-// The news of a call with several prompts, and what is counted of them.
+// The updates of a call with several prompts, and what is counted of them.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -28,7 +28,7 @@ class StreamFeed : public testing::Test {
     return text.substr(begin, text.find('\n', begin) - begin);
   }
 
-  // One answer at a time, so that the others have no news for as long as the first takes.
+  // One answer at a time, so that the others have none for as long as the first takes.
   std::shared_ptr<ServedModel> model_ = load_model([](ServedModelOptions& options) {
     options.engine.max_batch = 1;
     options.service.max_queue = 4;
@@ -55,8 +55,9 @@ TEST_F(StreamFeed, WithoutNewsItWaitsAsLongAsItMay) {
   ASSERT_TRUE(soon([&] { return service_.stats().running == 1; }));
   AnswerFeed feed(service_, prompts(3, 2), metrics_, Clock::now());
   const auto begin = Clock::now();
-  const std::optional<News> news = feed.next(milliseconds(40));  // on a busy machine the first may have ended by now
-  EXPECT_TRUE(news || Clock::now() - begin >= milliseconds(40)) << "it came back though nothing had come";
+  const std::optional<PromptUpdate> next =
+      feed.next(milliseconds(40));  // on a busy machine the first may have ended by now
+  EXPECT_TRUE(next || Clock::now() - begin >= milliseconds(40)) << "it came back though nothing had come";
 }
 
 TEST_F(StreamFeed, TellsOfEveryPromptUntilAllHaveEnded) {
@@ -64,10 +65,10 @@ TEST_F(StreamFeed, TellsOfEveryPromptUntilAllHaveEnded) {
   std::vector<std::size_t> tokens(4);
   std::size_t ended = 0;
   while (ended < tokens.size()) {
-    const std::optional<News> news = feed.next(kPatience);
-    ASSERT_TRUE(news);
-    tokens.at(news->prompt) += news->update.tokens.size();
-    ended += news->update.end ? 1 : 0;
+    const std::optional<PromptUpdate> next = feed.next(kPatience);
+    ASSERT_TRUE(next);
+    tokens.at(next->prompt) += next->update.tokens.size();
+    ended += next->update.end ? 1 : 0;
   }
   EXPECT_EQ(tokens, std::vector<std::size_t>(4, 3));
   const auto begin = Clock::now();

@@ -17,7 +17,7 @@ constexpr int kMaxLevels = 64;
 constexpr std::size_t kMaxParamShown = 80;  // of a name that the client made up
 constexpr std::size_t kMaxKeys = 1024;      // of one object, in which each key is looked for among all before it
 
-// Looks over the shoulder of the parser, which by itself takes any depth and the last of equal keys.
+// Checks the parser's events: by itself it takes any depth and the last of equal keys.
 class ParserCheck {
  public:
   explicit ParserCheck(const std::string& name) : name_(name) {}

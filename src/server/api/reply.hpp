@@ -1,4 +1,4 @@
-// From what the engine tells to what a client reads: one JSON text, or the chunks of a stream.
+// From the engine's updates to what a client reads: one JSON text, or the chunks of a stream.
 #pragma once
 
 #include <cstddef>
@@ -19,12 +19,12 @@ namespace reprofuse::server {
 // holds, or return_token_ids); a chunk for each token, with its text and what else was asked of it, left out if there
 // is neither; a chunk with the finish_reason and the text that was held back till then. So the chunks of a choice are a
 // function of the request, as the answer is, whatever passes the engine made. Only the usage may tell what the prefix
-// cache held, if the server was told to report that.
+// cache held, if the server is configured to report it.
 class Reply {
  public:
   virtual ~Reply() = default;
 
-  // News of Call::requests[prompt]. Throws the ApiError of answers with more likelihoods than a reply may have.
+  // An update of Call::requests[prompt]. Throws the ApiError of answers with more likelihoods than a reply may have.
   virtual void add(std::size_t prompt, const engine::Update& update) = 0;
   // The whole answer, once finished. Throws the ApiError of an answer that the engine could not finish.
   virtual std::string body() const = 0;

@@ -44,7 +44,7 @@ ReplyBase::ReplyBase(const Call& call, const ModelFacts& facts, std::string requ
 
 Choice& ReplyBase::choice_at(std::size_t prompt, int choice) {
   invariant(prompt < call_.requests.size() && choice >= 0 && choice < call_.requests[prompt].choices,
-            "news of a choice that nobody asked for");
+            "an update of a choice that was not requested");
   const auto each = static_cast<std::size_t>(call_.requests[prompt].choices);  // the same for every prompt
   return choices_[prompt * each + static_cast<std::size_t>(choice)];
 }

@@ -73,7 +73,7 @@ class ReplyBase : public Reply {
   std::vector<std::vector<engine::Update>> held_;          // of each prompt, until its likelihoods are known
   std::vector<std::int64_t> cached_tokens_;                // of each prompt
   std::int64_t completion_tokens_ = 0;
-  std::int64_t likelihoods_ = 0;  // of the answers that add() was told of
+  std::int64_t likelihoods_ = 0;  // of the answers passed to add()
   std::size_t open_choices_;
   bool failed_ = false;
 };

@@ -143,7 +143,7 @@ void HttpConnection::take_header(httplib::Request& request) {
   request.headers.erase("Range");
   request.headers.erase("Accept-Encoding");
   refusal_ = refuse_framing(request);
-  if (refusal_) ends_connection_ = true;  // where the next request begins is anybody's guess
+  if (refusal_) ends_connection_ = true;  // where the next request begins is not known
   if (!refusal_) refusal_ = handler_.refuse(request_);
   if (!refusal_) refusal_ = refuse_body(request, limits_.body_bytes);
   in_chunks_ = comes_in_chunks(request);

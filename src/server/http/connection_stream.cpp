@@ -67,7 +67,7 @@ bool ConnectionStream::wait_for_request(int stop) {
 
 void ConnectionStream::begin_body(bool in_chunks) {
   deadline_ = Clock::now() + limits_.body;
-  // The body's own bytes are counted where they are gathered; this bounds what surrounds the parts of a chunked one.
+  // The body's own bytes are counted where they are gathered; this bounds the framing of a chunked one.
   allowance_ = 2 * limits_.body_bytes + limits_.header_bytes;
   grammar_.emplace<std::monostate>();
   if (in_chunks) grammar_.emplace<ChunkGrammar>(limits_.body_bytes);

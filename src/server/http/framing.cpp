@@ -58,7 +58,7 @@ bool HeaderGrammar::accepts_line() const {
   const std::string_view name = std::string_view(line_).substr(0, line_.find(':'));
   if (name.empty() || name.size() == line_.size() || !std::all_of(name.begin(), name.end(), is_token_letter))
     return false;
-  // httplib reads "%63hunked" as "chunked", and nobody else does.
+  // httplib reads "%63hunked" as "chunked", and no other server does.
   const bool tells_length = equal_but_for_case(name, "content-length") || equal_but_for_case(name, "transfer-encoding");
   return !tells_length || line_.find('%') == std::string::npos;
 }

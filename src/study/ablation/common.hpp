@@ -25,7 +25,7 @@ class Outcomes {
 ConstMatrix matrix_of(const std::vector<float>& values, std::int64_t rows, std::int64_t columns);
 std::size_t values_that_differ(const std::vector<float>& a, const std::vector<float>& b);
 
-// Results in binary64 at a sample of places, against which errors are told as parts of the largest magnitude there.
+// Results in binary64 at a sample of places, against which errors are given as parts of the largest magnitude there.
 class Fp64Sample {
  public:
   Fp64Sample(const LoadedCase& operands, std::int64_t m);

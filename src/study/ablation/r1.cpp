@@ -95,7 +95,7 @@ Table per_case(std::string title, const AblationOptions& options, const std::vec
   return table;
 }
 
-// The same library told to be several machines, beside ours on every instruction set.
+// The same library with the kernels of several machines, beside ours on every instruction set.
 void add_vendor_kernels(AblationMachine& machine, const AblationOptions& options, Experiment& experiment) {
   Table table{.title = "R1 on the CPU: OpenBLAS SGEMM with the kernels of several machines, beside ours",
               .columns = {"kernels", "cases with the bits of the first of its kind"},
