@@ -50,7 +50,7 @@ Violation check_request(const engine::Request& request) {
   const auto taken = static_cast<std::int64_t>(request.prompt.size());
   if (request.max_tokens < 0 || request.max_tokens > facts().max_positions - taken) return "more tokens than fit";
   if (request.choices < 1 || request.choices > server::kMaxChoices) return "too many choices, or none";
-  if (request.logprobs > sampling::kMaxLogprobs || request.prompt_logprobs > sampling::kMaxLogprobs)
+  if (request.logprobs > kMaxLogprobs || request.prompt_logprobs > kMaxLogprobs)
     return "more logprobs than a sampler tells";
   check_sampling_params(request.sampling);
   return std::nullopt;
