@@ -17,7 +17,7 @@ namespace {
 
 const checkpoint::ModelConfig kConfig = study::small_config(checkpoint::Architecture::kLlama);
 
-std::string error_of(std::int64_t pages, std::int32_t page_size) {
+std::string cache_error(std::int64_t pages, std::int32_t page_size) {
   return error_of([&] { const KvCache cache(Context::cpu(), kConfig, pages, page_size); });
 }
 
@@ -44,10 +44,10 @@ TEST(KvCache, LayersLieApartAndHaveTheSizeThatIsStated) {
 }
 
 TEST(KvCache, SizesThatMakeNoSenseAreErrors) {
-  EXPECT_EQ(error_of(1, 8), "a page of 8 positions is not a power of two of at least 16");
-  EXPECT_EQ(error_of(1, 48), "a page of 48 positions is not a power of two of at least 16");
-  EXPECT_EQ(error_of(1, -64), "a page of -64 positions is not a power of two of at least 16");
-  EXPECT_EQ(error_of(0, 64), "a cache of 0 pages; it takes 1 to 2147483647");
+  EXPECT_EQ(cache_error(1, 8), "a page of 8 positions is not a power of two of at least 16");
+  EXPECT_EQ(cache_error(1, 48), "a page of 48 positions is not a power of two of at least 16");
+  EXPECT_EQ(cache_error(1, -64), "a page of -64 positions is not a power of two of at least 16");
+  EXPECT_EQ(cache_error(0, 64), "a cache of 0 pages; it takes 1 to 2147483647");
 }
 
 TEST(Sequence, TakesPagesAsItGrowsAndGivesThemBack) {

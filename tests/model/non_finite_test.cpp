@@ -53,7 +53,7 @@ AlteredSource::Change scale(std::size_t begin, std::size_t end, float factor) {
 }
 
 // Of loading the model and one pass over the tokens 0, 1, 2, ...
-std::string error_of(const std::shared_ptr<const WeightSource>& source) {
+std::string pass_error(const std::shared_ptr<const WeightSource>& source) {
   try {
     const Model model(Context::cpu(), source, 64);
     KvCache cache(model.context(), model.config(), 1);
@@ -73,7 +73,7 @@ std::string error_of(const std::shared_ptr<const WeightSource>& source) {
 
 TEST(NonFinite, TheModelsAreSoundUntilTheyAreAltered) {
   for (const Architecture architecture : {Architecture::kLlama, Architecture::kQwen2, Architecture::kQwen3})
-    EXPECT_EQ(error_of(random_model(architecture)), "");
+    EXPECT_EQ(pass_error(random_model(architecture)), "");
 }
 
 TEST(NonFinite, AWeightOfAnyMatrixIsFoundAndItsLayerNamed) {
@@ -87,7 +87,7 @@ TEST(NonFinite, AWeightOfAnyMatrixIsFoundAndItsLayerNamed) {
     for (const float value : {kNan, kInfinity, -kInfinity}) {
       const auto source = random_model(Architecture::kLlama);
       source->change(layer_tensor(1, tensor) + ".weight", set(91, value));
-      const std::string message = error_of(source);
+      const std::string message = pass_error(source);
       EXPECT_EQ(message.find("linear '" + layer_tensor(1, layer) + "'"), 0U) << tensor << ": " << message;
     }
   }
@@ -96,7 +96,7 @@ TEST(NonFinite, AWeightOfAnyMatrixIsFoundAndItsLayerNamed) {
 TEST(NonFinite, TheHeadIsChecked) {
   const auto source = random_model(Architecture::kLlama);
   source->change("lm_head.weight", set(7, kNan));
-  const std::string message = error_of(source);
+  const std::string message = pass_error(source);
   EXPECT_EQ(message.find("linear 'lm_head'"), 0U) << message;
 }
 
@@ -121,7 +121,7 @@ TEST(NonFinite, ABiasOrANormWeightIsFoundWhereItIsUsed) {
     for (const float value : {kNan, kInfinity}) {
       const auto source = random_model(architecture);
       source->change(layer_tensor(1, tensor), set(3, value));
-      EXPECT_EQ(error_of(source), message);
+      EXPECT_EQ(pass_error(source), message);
     }
   }
 }
@@ -130,7 +130,7 @@ TEST(NonFinite, AnEmbeddingIsFoundInTheFirstNormOfItsRow) {
   const auto source = random_model(Architecture::kLlama);
   const auto width = static_cast<std::size_t>(source->config().hidden_size);
   source->change("model.embed_tokens.weight", set(4 * width + 2, kInfinity));
-  EXPECT_EQ(error_of(source), "norm 'model.layers.0.input_layernorm.weight' row 4: the sum of squares is not finite");
+  EXPECT_EQ(pass_error(source), "norm 'model.layers.0.input_layernorm.weight' row 4: the sum of squares is not finite");
 }
 
 // Every weight is finite, and so is every value that the first layer computes: its feed-forward adds 2^70 to the text's
@@ -147,10 +147,10 @@ TEST(NonFinite, AnOverflowInANormNamesTheNormAndTheRow) {
   source->change(layer_tensor(0, "mlp.gate_proj.weight"), only(kColumn, 1.0F));
   source->change(layer_tensor(0, "mlp.up_proj.weight"), only(kColumn, 1.0F));
   source->change(layer_tensor(0, "mlp.down_proj.weight"), only(0, 0x1p70F));
-  EXPECT_EQ(error_of(source), "norm 'model.layers.1.input_layernorm.weight' row 3: the sum of squares is not finite");
+  EXPECT_EQ(pass_error(source), "norm 'model.layers.1.input_layernorm.weight' row 3: the sum of squares is not finite");
 
   source->change(layer_tensor(0, "mlp.down_proj.weight"), only(0, 0x1p10F));
-  EXPECT_EQ(error_of(source), "") << "a smaller value is no error";
+  EXPECT_EQ(pass_error(source), "") << "a smaller value is no error";
 }
 
 TEST(NonFinite, AScoreThatOverflowsNamesTheLayerTheRowAndTheHead) {
@@ -158,9 +158,9 @@ TEST(NonFinite, AScoreThatOverflowsNamesTheLayerTheRowAndTheHead) {
   const ModelConfig& config = source->config();
   const auto of_head = static_cast<std::size_t>(config.head_dim * config.hidden_size);
   source->change(layer_tensor(2, "self_attn.q_proj.weight"), scale(4 * of_head, 5 * of_head, 0x1p100F));
-  EXPECT_EQ(error_of(source), "") << "large queries alone are no error";
+  EXPECT_EQ(pass_error(source), "") << "large queries alone are no error";
   source->change(layer_tensor(2, "self_attn.k_proj.weight"), scale(of_head, 2 * of_head, 0x1p60F));
-  EXPECT_EQ(error_of(source), "attention 'model.layers.2.self_attn' row 0 head 4: a score is not finite");
+  EXPECT_EQ(pass_error(source), "attention 'model.layers.2.self_attn' row 0 head 4: a score is not finite");
 }
 
 // A norm over a head whose squares overflow: 1 / sqrt(infinity) would make it zeros, and nobody would see it.
@@ -171,7 +171,8 @@ TEST(NonFinite, AnOverflowInAHeadNormIsAnErrorOfTheScores) {
     const auto of_head = static_cast<std::size_t>(config.head_dim * config.hidden_size);
     source->change(layer_tensor(1, projection), scale(of_head, 2 * of_head, 0x1p80F));
     const std::string head = std::string(projection).find("q_proj") != std::string::npos ? "1" : "3";
-    EXPECT_EQ(error_of(source), "attention 'model.layers.1.self_attn' row 0 head " + head + ": a score is not finite");
+    EXPECT_EQ(pass_error(source),
+              "attention 'model.layers.1.self_attn' row 0 head " + head + ": a score is not finite");
   }
 }
 
