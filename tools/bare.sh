@@ -84,8 +84,8 @@ test_package() {
   run_inside "$root" cmake --build build --target package
   make_root "$fresh"
   mkdir -p "$fresh/reprofuse"
-  cp "$root"/reprofuse/build/*.deb tests/install/deb_root_test.sh tests/install/c_consumer/main.c "$fresh/reprofuse/"
-  run_inside "$fresh" bash -c './deb_root_test.sh ./*.deb main.c'
+  cp "$root"/reprofuse/build/*.deb tests/install/deb_root_test.sh examples/generate.c "$fresh/reprofuse/"
+  run_inside "$fresh" bash -c './deb_root_test.sh ./*.deb generate.c'
 }
 
 [[ $(id -u) -eq 0 ]] || die "a root for chroot can only be made and entered by root"

@@ -29,6 +29,7 @@ LAYERS = {
     "src/engine": ("src/model", "src/text"),
     "src/server": ("src/engine",),
     "src/study": ("src/engine", "src/kernels/vendor"),
+    "src/api": ("src/engine",),
     "src/capi": ("include/reprofuse", "src/base"),
     "apps/cli": ("src/server", "src/study"),
 }

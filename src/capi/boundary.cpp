@@ -1,5 +1,6 @@
 #include "capi/boundary.hpp"
 
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <new>
@@ -42,6 +43,31 @@ reprofuse_status status_of_current_exception() noexcept {
 
 const char* last_error() noexcept {
   return message;
+}
+
+namespace {
+
+void* copy(const void* from, std::size_t bytes, std::size_t room) {
+  void* memory = std::malloc(room);
+  if (memory == nullptr) throw std::bad_alloc();
+  if (bytes > 0) std::memcpy(memory, from, bytes);
+  return memory;
+}
+
+}  // namespace
+
+void give_text(std::string_view text, char** to, std::size_t* bytes) {
+  require(to != nullptr && bytes != nullptr, "a pointer that receives the text is null");
+  char* copied = static_cast<char*>(copy(text.data(), text.size(), text.size() + 1));
+  copied[text.size()] = '\0';
+  *to = copied;
+  *bytes = text.size();
+}
+
+void give_tokens(std::span<const std::int32_t> tokens, std::int32_t** to, std::size_t* count) {
+  require(to != nullptr && count != nullptr, "a pointer that receives the tokens is null");
+  *to = static_cast<std::int32_t*>(copy(tokens.data(), tokens.size_bytes(), tokens.size_bytes() + 1));
+  *count = tokens.size();
 }
 
 }  // namespace reprofuse::capi

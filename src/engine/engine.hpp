@@ -31,22 +31,6 @@ struct EngineOptions {
 std::int64_t kv_pages_within(const model::Model& model, std::int64_t bytes,
                              std::int32_t page_size = model::kDefaultPageSize);
 
-struct EngineStats {
-  std::int64_t running = 0;  // answers in the KV cache
-  std::int64_t waiting = 0;
-  std::int64_t pages = 0;
-  std::int64_t pages_in_use = 0;
-  // Since the start:
-  std::int64_t passes = 0;
-  std::int64_t prompt_tokens = 0;
-  std::int64_t queried_prompt_tokens = 0;  // of these, those looked for in the prefix cache
-  std::int64_t cached_prompt_tokens = 0;   // of these, those found
-  std::int64_t generated_tokens = 0;
-  std::int64_t preemptions = 0;
-  std::int64_t guessed_tokens = 0;
-  std::int64_t accepted_tokens = 0;  // of these
-};
-
 struct RequestUpdate {
   RequestId request;
   Update update;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace reprofuse::engine {
+namespace reprofuse {
 
 std::string_view finish_reason_name(FinishReason reason) {
   switch (reason) {
@@ -13,6 +13,10 @@ std::string_view finish_reason_name(FinishReason reason) {
   }
   return "error";
 }
+
+}  // namespace reprofuse
+
+namespace reprofuse::engine {
 
 Likelihood likelihood_of(const SampleResult& result, int count) {
   return {.logprob = result.logprob,

@@ -7,13 +7,11 @@
 // update    what is new of one choice after a pass
 #pragma once
 
-#include <chrono>
 #include <cstdint>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "reprofuse/answer.hpp"
 #include "reprofuse/sampler.hpp"
 
 namespace reprofuse::engine {
@@ -34,46 +32,14 @@ struct Request {
   bool digest = false;       // chain the logits of every step
 };
 
-struct Likelihood {
-  float logprob = 0;
-  std::int64_t rank = 0;          // 1: the most likely
-  std::vector<TokenLogprob> top;  // the most likely first
-};
-
-// A token of an answer.
-struct AnswerToken {
-  std::int32_t id = -1;
-  std::string text;                      // what is certain now: it may be part of the text of tokens before
-  std::optional<Likelihood> likelihood;  // with logprobs
-  std::string digest;                    // of all steps so far, with Request::digest
-};
-
-struct PromptToken {
-  std::int32_t id = -1;
-  std::optional<Likelihood> likelihood;  // none for the first token
-};
-
-enum class FinishReason { kStop, kLength, kCancelled, kError };
-std::string_view finish_reason_name(FinishReason reason);  // "stop", "length", "cancelled", "error"
-
-struct End {
-  FinishReason finish_reason = FinishReason::kStop;
-  std::string text;                        // what was held back until now
-  std::optional<std::int32_t> stop_token;  // which one ended it,
-  std::optional<std::string> stop_string;  // or which of these
-  std::string digest;                      // of all steps, the one that chose the stop token included
-  std::string error;                       // kError: why
-  bool by_stop = false;                    // kError: the service was stopped, and the answer is not at fault
-};
-
-// What is new of one choice. It may end without a token.
-struct Update {
-  int choice = 0;
-  std::vector<PromptToken> prompt;  // with prompt_logprobs, of choice 0 alone: the next of its tokens
-  std::vector<AnswerToken> tokens;
-  std::optional<End> end;                 // nothing comes after it
-  std::int64_t cached_prompt_tokens = 0;  // of the prompt, those whose keys and values were there already
-  std::chrono::steady_clock::time_point at;
-};
+// What it tells is what the public interface tells.
+using reprofuse::AnswerToken;
+using reprofuse::End;
+using reprofuse::EngineStats;
+using reprofuse::finish_reason_name;
+using reprofuse::FinishReason;
+using reprofuse::Likelihood;
+using reprofuse::PromptToken;
+using reprofuse::Update;
 
 }  // namespace reprofuse::engine

@@ -1,107 +1,20 @@
 // The operations of a transformer beside its linear layers: what each is given. Backends implement them under the same
-// names; kernels/reference defines their bits. Every pointer below is one of the backend's own memory.
+// names; kernels/reference defines their bits.
 #pragma once
 
-#include <cstdint>
-
-#include "reprofuse/types.hpp"
+#include "reprofuse/op_calls.hpp"
 
 namespace reprofuse::kernels {
 
-// Consecutive tokens of one sequence that are computed together: one token in decode, many in a prefill.
-struct Chunk {
-  std::int32_t first_row = 0;       // of the batch
-  std::int32_t rows = 0;            // >= 1
-  std::int32_t first_position = 0;  // of its first row in its sequence
-  std::int32_t sequence = 0;        // row of the page table
-};
-
-// The tokens of one forward pass, one per row; rows of a chunk are adjacent and chunks cover all rows in order.
-// The sizes are known to the host, which sizes launches by them. A captured graph keeps them and re-reads the arrays.
-// On CUDA the arrays are written by copies, never by a kernel: a kernel may read them before its turn.
-struct Batch {
-  std::int32_t rows = 0;
-  std::int32_t chunk_count = 0;
-  std::int32_t max_chunk_rows = 0;           // of any chunk
-  std::int32_t max_keys = 0;                 // bound on position + 1 over all rows
-  const std::int32_t* tokens = nullptr;      // [rows]
-  const std::int32_t* positions = nullptr;   // [rows]
-  const std::int32_t* sequences = nullptr;   // [rows]: row of the page table
-  const Chunk* chunks = nullptr;             // [chunk_count]
-  const std::int32_t* page_table = nullptr;  // [sequences, page_table_stride]: page that holds positions
-  std::int32_t page_table_stride = 0;        // [i * page_size, (i + 1) * page_size) of the sequence
-};
-
-// The keys and values of one layer. Keys lie transposed, so that neighbouring positions are neighbours in memory.
-// Elements are what the cache format says; its kernels know.
-struct KvPages {
-  void* keys = nullptr;       // [pages, kv_heads, head_dim, page_size]
-  void* values = nullptr;     // [pages, kv_heads, page_size, head_dim]
-  DType dtype = DType::kF32;  // of floating-point formats; BF16 is rounded to nearest even when stored
-  std::int32_t kv_heads = 0;
-  std::int32_t head_dim = 0;
-  std::int32_t page_size = 0;       // a power of two, at least 16
-  void* key_exponents = nullptr;    // [pages, kv_heads, page_size], in formats that have them
-  void* value_exponents = nullptr;  // [pages, kv_heads, page_size]
-};
-
-// x[m] = row tokens[m] of the table, widened.
-struct EmbeddingCall {
-  WeightView table;                      // [vocabulary, hidden]
-  const std::int32_t* tokens = nullptr;  // [m], each within the vocabulary
-  Matrix x;                              // [m, hidden]
-};
-
-// x = x + delta, if there is a delta; y = weight * (x / rms(x)). Fails where the mean of squares is not finite.
-struct RmsNormCall {
-  Matrix x;                       // [m, k], updated when there is a delta
-  ConstMatrix delta;              // [m, k]; data = null: none
-  const float* weight = nullptr;  // [k]
-  float eps = 0.0F;
-  Matrix y;  // [m, k]; may be x itself when there is no delta
-};
-
-// Normalises each head of q and k when there are norm weights, rotates both, and stores k and v in the pages of their
-// rows.
-struct RotaryCall {
-  Matrix q;                       // [m, heads * head_dim], in place
-  ConstMatrix k;                  // [m, kv_heads * head_dim]
-  ConstMatrix v;                  // [m, kv_heads * head_dim]
-  const float* q_norm = nullptr;  // [head_dim], or none; both or neither
-  const float* k_norm = nullptr;
-  float eps = 0.0F;
-  const float* cos = nullptr;  // [positions, head_dim / 2]
-  const float* sin = nullptr;
-  Batch batch;
-  KvPages kv;
-};
-
-// Causal attention of every row over the keys of its sequence up to its own position. Fails where a score is not
-// finite.
-struct AttentionCall {
-  ConstMatrix q;  // [m, heads * head_dim], rotated
-  KvPages kv;     // holds the keys of these rows, too
-  Batch batch;
-  std::int32_t heads = 0;
-  float scale = 0.0F;
-  std::int32_t window = 0;  // a row sees the last `window` positions, its own included; 0: all
-  Matrix out;               // [m, heads * head_dim]
-  void* workspace = nullptr;
-};
-
-// y = silu(gate) * up.
-struct SiluGateCall {
-  ConstMatrix gate;  // [m, k]
-  ConstMatrix up;    // [m, k]
-  Matrix y;          // [m, k]; may be gate or up itself
-};
-
-// y[i] = x[rows[i]].
-struct GatherRowsCall {
-  ConstMatrix x;
-  const std::int32_t* rows = nullptr;  // [y.rows]
-  Matrix y;
-};
+using reprofuse::AttentionCall;
+using reprofuse::Batch;
+using reprofuse::Chunk;
+using reprofuse::EmbeddingCall;
+using reprofuse::GatherRowsCall;
+using reprofuse::KvPages;
+using reprofuse::RmsNormCall;
+using reprofuse::RotaryCall;
+using reprofuse::SiluGateCall;
 
 // x = x rounded to BF16, ties to even: for the baseline that keeps its activations in 16 bits.
 struct RoundBf16Call {

@@ -23,9 +23,13 @@ int main(void) {
   reprofuse_output output = {y, 2, bias};
   size_t bytes = 0;
   void* workspace = NULL;
+  reprofuse_context_options options;
 
+  CHECK(reprofuse_context_options_init(&options, sizeof options) == REPROFUSE_OK);
+  options.isa = "scalar";
+  options.threads = 1;
   CHECK(reprofuse_abi_version() == REPROFUSE_ABI_VERSION);
-  CHECK(reprofuse_context_create_cpu("fma-1", "scalar", 1, &context) == REPROFUSE_OK);
+  CHECK(reprofuse_context_create(&options, &context) == REPROFUSE_OK);
   CHECK(reprofuse_linear_create(context, &weight, 1, "tiny", &linear) == REPROFUSE_OK);
   CHECK(reprofuse_linear_workspace_bytes(linear, 1, &bytes) == REPROFUSE_OK);
   workspace = malloc(bytes + 1);

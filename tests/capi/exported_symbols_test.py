@@ -27,16 +27,16 @@ def main():
     parser.add_argument("library")
     args = parser.parse_args()
 
-    declared = {header.name: header.read_text() for header in args.headers.iterdir()}
-    words = set(re.findall(r"\w+", "\n".join(declared.values())))
+    declared = [header.read_text() for header in args.headers.rglob("*.h*")]
+    words = set(re.findall(r"\w+", "\n".join(declared)))
     symbols = exported(args.nm, args.library)
     leaked = [symbol for symbol in symbols if not is_public(symbol, words)]
-    c_functions = set(re.findall(r"\b(reprofuse_\w+)\(", declared["reprofuse.h"]))
+    c_functions = set(re.findall(r"^REPROFUSE_C_API [^;]*?\b(reprofuse_\w+)\(", "\n".join(declared), re.MULTILINE))
     missing = sorted(c_functions - set(symbols))
     for symbol in leaked:
         print(f"exported, but in no public header: {symbol}")
     for symbol in missing:
-        print(f"declared in reprofuse.h, but not exported: {symbol}")
+        print(f"declared, but not exported: {symbol}")
     print(f"{len(symbols)} symbols exported, {len(leaked)} leaked, {len(missing)} missing")
     return 1 if leaked or missing or not symbols else 0
 

@@ -42,8 +42,8 @@ grep -q "reprofuse" /tmp/manual
 echo "== a C program"
 install_packages gcc libc6-dev pkg-config
 # shellcheck disable=SC2046  # flags are words
-gcc -std=c99 -Wall -Wextra -Werror "$source" -o /tmp/consumer $(pkg-config --cflags --libs reprofuse)
-/tmp/consumer
+gcc -std=c99 -Wall -Wextra -Werror "$source" -o /tmp/generate $(pkg-config --cflags --libs reprofuse)
+/tmp/generate /usr/share/reprofuse/models/arithmetic-7m
 
 echo "== what Debian thinks of the package"
 install_packages lintian

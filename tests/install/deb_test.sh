@@ -52,8 +52,8 @@ fi
 echo "== a C program"
 export PKG_CONFIG_PATH=$usr/lib/pkgconfig
 read -ra flags <<<"$(pkg-config --cflags --libs reprofuse)"
-"$cc" -std=c99 -Wall -Wextra -Werror "$here/c_consumer/main.c" -o "$work/c_consumer" "${flags[@]}"
-"$work/c_consumer"
+"$cc" -std=c99 -Wall -Wextra -Werror "$here/../../examples/generate.c" -o "$work/generate" "${flags[@]}"
+"$work/generate" "$usr/share/reprofuse/models/arithmetic-7m"
 
 if command -v systemd-analyze >/dev/null; then
   echo "== the unit"

@@ -3,7 +3,7 @@
 # Usage: install_test.sh BUILD_DIR CMAKE C_COMPILER CXX_COMPILER
 set -euo pipefail
 build=$1 cmake=$2 cc=$3 cxx=$4
-here=$(cd "$(dirname "$0")" && pwd)
+examples=$(cd "$(dirname "$0")/../../examples" && pwd)
 
 if ! command -v pkg-config >/dev/null; then
   echo "skipped: pkg-config is not installed"
@@ -17,17 +17,27 @@ mv "$work/staged" "$work/moved" # nothing may remember where it was installed
 prefix=$work/moved
 libdir=$(dirname "$(find "$prefix" -name libreprofuse.so)")
 export LD_LIBRARY_PATH=$libdir
+model=$prefix/share/reprofuse/models/arithmetic-7m
 
 echo "== a C program, found by pkg-config"
 export PKG_CONFIG_PATH=$libdir/pkgconfig
 read -ra flags <<<"$(pkg-config --cflags --libs reprofuse)"
-"$cc" -std=c99 -Wall -Wextra -Werror "$here/c_consumer/main.c" -o "$work/c_consumer" "${flags[@]}"
-"$work/c_consumer"
+"$cc" -std=c99 -Wall -Wextra -Wpedantic -Werror "$examples/generate.c" -o "$work/generate" "${flags[@]}"
+"$work/generate" "$model" | tee "$work/answer"
+grep -q "Answer: 42" "$work/answer"
+
+echo "== a Python program, by ctypes"
+python3 "$examples/generate.py" "$libdir/libreprofuse.so" "$model" | cmp - "$work/answer"
 
 echo "== a C++ program, found by find_package"
-"$cmake" -G Ninja -S "$here/cpp_consumer" -B "$work/cpp" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_CXX_COMPILER="$cxx"
+"$cmake" -G Ninja -S "$examples/cmake_project" -B "$work/cpp" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_CXX_COMPILER="$cxx"
 "$cmake" --build "$work/cpp"
-"$work/cpp/cpp_consumer"
+"$work/cpp/ask" "$model" "What is 12 + 30?" | tee "$work/answer"
+grep -q "Answer: 42" "$work/answer"
+if "$work/cpp/ask" "$work" "?"; then # an Error is caught by its type across the library's border
+  echo "a folder without a model passes"
+  exit 1
+fi
 
 echo "== the installed tool"
 "$prefix/bin/reprofuse" --version

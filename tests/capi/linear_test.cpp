@@ -8,9 +8,9 @@
 #include <thread>
 #include <vector>
 
-#include "reprofuse/reprofuse.h"
-#include "reprofuse/reprofuse.hpp"
+#include "capi/support.hpp"
 
+namespace reprofuse::capi {
 namespace {
 
 constexpr std::int64_t kM = 5, kK = 1100, kStride = kK + 3;
@@ -29,7 +29,7 @@ std::vector<float> operand(std::uint32_t seed, std::int64_t count) {
 class CApi : public ::testing::Test {
  protected:
   void SetUp() override {
-    ASSERT_EQ(reprofuse_context_create_cpu(nullptr, nullptr, 2, &context_), REPROFUSE_OK) << reprofuse_last_error();
+    ASSERT_EQ(make_context("cpu", nullptr, nullptr, 2, &context_), REPROFUSE_OK) << reprofuse_last_error();
   }
   void TearDown() override {
     reprofuse_linear_destroy(linear_);
@@ -104,7 +104,7 @@ TEST_F(CApi, NullArgumentsAreErrors) {
   const reprofuse_weight one = weight(0);
   reprofuse_linear* made = nullptr;
   size_t bytes = 0;
-  EXPECT_EQ(reprofuse_context_create_cpu(nullptr, nullptr, 1, nullptr), REPROFUSE_INVALID_ARGUMENT);
+  EXPECT_EQ(reprofuse_context_create(nullptr, nullptr), REPROFUSE_INVALID_ARGUMENT);
   EXPECT_EQ(reprofuse_linear_create(nullptr, &one, 1, nullptr, &made), REPROFUSE_INVALID_ARGUMENT);
   EXPECT_EQ(reprofuse_linear_create(context_, nullptr, 1, nullptr, &made), REPROFUSE_INVALID_ARGUMENT);
   EXPECT_EQ(reprofuse_linear_create(context_, nullptr, 0, nullptr, &made), REPROFUSE_INVALID_ARGUMENT);
@@ -126,10 +126,14 @@ TEST_F(CApi, NullArgumentsAreErrors) {
 
 TEST_F(CApi, WrongArgumentsAreNamed) {
   reprofuse_context* context = nullptr;
-  EXPECT_EQ(reprofuse_context_create_cpu("fma-9", nullptr, 1, &context), REPROFUSE_UNSUPPORTED);
+  EXPECT_EQ(make_context("cpu", "fma-9", nullptr, 1, &context), REPROFUSE_UNSUPPORTED);
   EXPECT_NE(std::string(reprofuse_last_error()).find("fma-9"), std::string::npos) << reprofuse_last_error();
-  EXPECT_EQ(reprofuse_context_create_cpu(nullptr, "mmx", 1, &context), REPROFUSE_INVALID_ARGUMENT);
+  EXPECT_EQ(make_context("cpu", nullptr, "mmx", 1, &context), REPROFUSE_INVALID_ARGUMENT);
   EXPECT_NE(std::string(reprofuse_last_error()).find("mmx"), std::string::npos) << reprofuse_last_error();
+  for (const char* device : {"tpu", "cuda:", "cuda:x", "cuda:-1", "cpu:0", ""}) {
+    EXPECT_NE(make_context(device, nullptr, nullptr, 0, &context), REPROFUSE_OK) << device;
+    EXPECT_NE(std::string(reprofuse_last_error()).find("cpu"), std::string::npos) << reprofuse_last_error();
+  }
   EXPECT_EQ(context, nullptr);
   reprofuse_weight wrong = weight(0);
   for (const int dtype : {-1, 3, 7}) {
@@ -148,7 +152,7 @@ TEST_F(CApi, CountOfOutputsMustMatchTheWeights) {
 
 TEST(CApiErrors, LastErrorBelongsToItsThread) {
   reprofuse_context* context = nullptr;
-  ASSERT_EQ(reprofuse_context_create_cpu("fma-9", nullptr, 1, &context), REPROFUSE_UNSUPPORTED);
+  ASSERT_EQ(make_context("cpu", "fma-9", nullptr, 1, &context), REPROFUSE_UNSUPPORTED);
   std::string seen_elsewhere = "not read";
   std::thread([&] { seen_elsewhere = reprofuse_last_error(); }).join();
   EXPECT_EQ(seen_elsewhere, "");
@@ -157,7 +161,7 @@ TEST(CApiErrors, LastErrorBelongsToItsThread) {
 
 TEST(CApiErrors, CudaContextWorksOrSaysWhyNot) {
   reprofuse_context* context = nullptr;
-  const reprofuse_status status = reprofuse_context_create_cuda(nullptr, 0, &context);
+  const reprofuse_status status = make_context("cuda:0", nullptr, nullptr, 0, &context);
   if (status == REPROFUSE_OK) {
     EXPECT_EQ(std::string(reprofuse_context_description(context)).substr(0, 6), "cuda:0");
   } else {
@@ -173,6 +177,9 @@ TEST(CApiNames, ListsEndWithNull) {
   EXPECT_EQ(reprofuse_numerics_name(reprofuse::numerics_names().size()), nullptr);
   EXPECT_STREQ(reprofuse_isa_name(0), "scalar");
   EXPECT_EQ(reprofuse_isa_name(reprofuse::supported_isas().size()), nullptr);
+  EXPECT_STREQ(reprofuse_device_name(0), "cpu");
+  EXPECT_EQ(reprofuse_device_name(reprofuse::available_devices().size()), nullptr);
 }
 
 }  // namespace
+}  // namespace reprofuse::capi

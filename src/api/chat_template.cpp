@@ -1,0 +1,59 @@
+#include "reprofuse/chat_template.hpp"
+
+#include <utility>
+
+#include "api/chat.hpp"
+#include "base/check.hpp"
+#include "text/chat_template.hpp"
+
+namespace reprofuse {
+namespace {
+
+using nlohmann::ordered_json;
+
+ordered_json parse(std::string_view json, const char* what) {
+  try {
+    return ordered_json::parse(json);
+  } catch (const ordered_json::exception& error) {
+    fail(ErrorCode::kInvalidArgument, "{} are not JSON: {}", what, error.what());
+  }
+}
+
+engine::ChatExtras extras_of(const ChatOptions& options) {
+  engine::ChatExtras extras;
+  extras.add_generation_prompt = options.add_generation_prompt;
+  if (!options.tools_json.empty()) extras.tools = parse(options.tools_json, "the tools of a chat");
+  if (!options.variables_json.empty()) extras.variables = parse(options.variables_json, "the variables of a chat");
+  return extras;
+}
+
+}  // namespace
+
+ChatTemplate::ChatTemplate(std::string_view source, std::string name, std::string_view special_tokens_json) {
+  const auto parsed = std::make_shared<const text::ChatTemplate>(source, std::move(name));
+  const ordered_json special_tokens = parse(special_tokens_json, "the special tokens of a chat template");
+  impl_ = std::make_shared<const Impl>(
+      Impl{[parsed, special_tokens](const ordered_json& messages, const text::DateTime& date,
+                                    const engine::ChatExtras& extras) {
+        text::ChatOptions options;
+        options.add_generation_prompt = extras.add_generation_prompt;
+        options.tools = extras.tools;
+        options.date = date;
+        options.special_tokens = special_tokens;
+        options.variables = extras.variables;
+        return parsed->render(messages, options);
+      }});
+}
+
+std::string ChatTemplate::render(const std::vector<ChatMessage>& messages, const ChatOptions& options) const {
+  ordered_json list = ordered_json::array();
+  for (const ChatMessage& message : messages) list.push_back({{"role", message.role}, {"content", message.content}});
+  return impl_->render(list, text::parse_date(options.date), extras_of(options));
+}
+
+std::string ChatTemplate::render_json(std::string_view messages_json, const ChatOptions& options) const {
+  return impl_->render(parse(messages_json, "the messages of a chat"), text::parse_date(options.date),
+                       extras_of(options));
+}
+
+}  // namespace reprofuse

@@ -1,0 +1,104 @@
+#include "reprofuse/checkpoint.hpp"
+
+#include "api/chat.hpp"
+#include "api/folder.hpp"
+#include "base/check.hpp"
+#include "base/thread_pool.hpp"
+#include "checkpoint/digest.hpp"
+#include "checkpoint/expected_tensors.hpp"
+
+namespace reprofuse {
+namespace {
+
+ModelFacts facts_of(const checkpoint::ModelConfig& config) {
+  return {.architecture = std::string(checkpoint::architecture_name(config.architecture)),
+          .vocab_size = config.vocab_size,
+          .hidden_size = config.hidden_size,
+          .intermediate_size = config.intermediate_size,
+          .layers = config.layers,
+          .heads = config.heads,
+          .kv_heads = config.kv_heads,
+          .head_dim = config.head_dim,
+          .max_positions = config.max_positions,
+          .parameters = checkpoint::parameter_count(config),
+          .rms_norm_eps = config.rms_norm_eps,
+          .tied_embeddings = config.tied_embeddings};
+}
+
+Tensor tensor_of(checkpoint::TensorView view) {
+  return {std::move(view.name), view.dtype, std::move(view.shape), view.bytes};
+}
+
+}  // namespace
+
+Checkpoint::Impl::Impl(const std::string& folder) : files(folder), facts(facts_of(files.checkpoint().config())) {}
+
+Checkpoint Checkpoint::open(const std::string& folder) {
+  return Checkpoint(std::make_shared<const Impl>(folder));
+}
+
+const std::string& Checkpoint::folder() const {
+  return impl_->files.path();
+}
+
+const ModelFacts& Checkpoint::facts() const {
+  return impl_->facts;
+}
+
+const std::vector<std::int32_t>& Checkpoint::stop_tokens() const {
+  return impl_->files.stop_tokens();
+}
+
+SamplingParams Checkpoint::suggested_sampling() const {
+  return impl_->files.suggested_sampling();
+}
+
+std::size_t Checkpoint::tensor_count() const {
+  return impl_->files.checkpoint().tensors().size();
+}
+
+Tensor Checkpoint::tensor(std::size_t index) const {
+  require(index < tensor_count(), "tensor {} of {}: there are only {}", index, folder(), tensor_count());
+  return tensor(std::string_view(impl_->files.checkpoint().tensors()[index].name));
+}
+
+Tensor Checkpoint::tensor(std::string_view name) const {
+  return tensor_of(impl_->files.checkpoint().tensor(name));
+}
+
+std::string Checkpoint::digest(const Progress& progress) const {
+  ThreadPool pool(available_cores());
+  return checkpoint::model_digest(impl_->files.checkpoint(), pool, progress);
+}
+
+bool Checkpoint::has_tokenizer() const {
+  return impl_->files.text().has_tokenizer();
+}
+
+bool Checkpoint::has_chat_template() const {
+  return impl_->files.text().has_chat_template();
+}
+
+Tokenizer Checkpoint::tokenizer() const {
+  return impl_->files.text().tokenizer();
+}
+
+ChatTemplate Checkpoint::chat_template() const {
+  const engine::TextFormat& text = impl_->files.text();
+  if (!text.has_chat_template()) fail(ErrorCode::kUnsupported, "{}", text.why_no_chat_template());
+  return ChatTemplate(std::make_shared<const ChatTemplate::Impl>(ChatTemplate::Impl{
+      [impl = impl_](const auto& messages, const text::DateTime& date, const engine::ChatExtras& extras) {
+        return impl->files.text().render_chat(messages, date, extras);
+      }}));
+}
+
+std::vector<std::int32_t> Checkpoint::encode_prompt(std::string_view text) const {
+  return impl_->files.text().encode_prompt(text);
+}
+
+std::vector<std::int32_t> Checkpoint::encode_chat(const std::vector<ChatMessage>& messages,
+                                                  const ChatOptions& options) const {
+  return tokenizer().encode(chat_template().render(messages, options), false);
+}
+
+}  // namespace reprofuse

@@ -1,0 +1,146 @@
+#include "reprofuse/engine.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "api/folder.hpp"
+#include "api/loaded_model.hpp"
+#include "base/check.hpp"
+#include "engine/service.hpp"
+
+namespace reprofuse {
+namespace {
+
+constexpr std::int64_t kReasonableKvBytes = std::int64_t{4} << 30;
+
+// For a whole batch of the longest texts, but no more than is reasonable, unless one of them takes more.
+std::int64_t default_kv_bytes(std::int64_t bytes_of_text, std::int64_t max_batch) {
+  const std::int64_t enough = checked_product(bytes_of_text, max_batch).value_or(kReasonableKvBytes);
+  return std::max(bytes_of_text, std::min(enough, kReasonableKvBytes));
+}
+
+engine::EngineOptions options_of(const model::Model& model, const EngineOptions& options) {
+  require(options.kv_bytes >= 0, "kv_bytes = {} is below 0", options.kv_bytes);
+  require(options.max_batch >= 1, "max_batch = {} is below 1", options.max_batch);
+  engine::EngineOptions made;
+  const std::int64_t page = model::KvCache::bytes_per_page(model.context(), model.config(), made.page_size);
+  const std::int64_t pages_of_text = (model.max_positions() + made.page_size - 1) / made.page_size;
+  const auto bytes_of_text = checked_product(pages_of_text, page);
+  require(bytes_of_text.has_value(), "a text of {} tokens is larger than any memory", model.max_positions());
+  made.kv_pages =
+      (options.kv_bytes == 0 ? default_kv_bytes(*bytes_of_text, options.max_batch) : options.kv_bytes) / page;
+  // Else the memory of a machine would decide how long an answer may be.
+  require(made.kv_pages >= pages_of_text,
+          "{} bytes hold {} tokens, fewer than the {} of the longest text; it takes {}. Load the model with fewer "
+          "max_positions, or give more",
+          options.kv_bytes, made.kv_pages * made.page_size, model.max_positions(), *bytes_of_text);
+  made.max_batch = options.max_batch;
+  made.max_rows = std::max(options.max_rows, options.max_batch);
+  made.prefix_cache = options.prefix_cache;
+  made.speculation = options.speculation;
+  return made;
+}
+
+engine::Request request_of(const Request& request, const Checkpoint& checkpoint) {
+  return {.prompt = request.prompt,
+          .sampling = request.sampling,
+          .max_tokens = request.max_tokens,
+          .choices = request.choices,
+          .priority = request.priority,
+          .stop_tokens = request.stop_tokens.value_or(checkpoint.stop_tokens()),
+          .stop_strings = request.stop_strings,
+          .keep_stop_string = request.keep_stop_string,
+          .skip_special_tokens = request.skip_special_tokens,
+          .logprobs = request.logprobs,
+          .prompt_logprobs = request.prompt_logprobs,
+          .digest = request.digest};
+}
+
+void add(Completion& completion, Update& update) {
+  for (AnswerToken& token : update.tokens) {
+    completion.tokens.push_back(token.id);
+    completion.text += token.text;
+    if (token.likelihood) completion.likelihoods.push_back(std::move(*token.likelihood));
+  }
+  std::move(update.prompt.begin(), update.prompt.end(), std::back_inserter(completion.prompt));
+  if (!update.end) return;
+  completion.text += update.end->text;
+  completion.finish_reason = update.end->finish_reason;
+  completion.digest = update.end->digest;
+}
+
+}  // namespace
+
+struct Engine::Impl {
+  Impl(const Model& loaded, const model::Model& inside, const EngineOptions& options)
+      : model(loaded), service(make_engine(loaded, inside, options), {.max_queue = options.max_queue}) {}
+
+  static std::unique_ptr<engine::Engine> make_engine(const Model& loaded, const model::Model& inside,
+                                                     const EngineOptions& options) {
+    std::optional<Tokenizer> tokenizer;
+    if (loaded.checkpoint().has_tokenizer()) tokenizer = loaded.checkpoint().tokenizer();
+    return std::make_unique<engine::Engine>(inside, options_of(inside, options), std::move(tokenizer));
+  }
+
+  Model model;  // outlives the service
+  mutable engine::Service service;
+};
+
+struct Answers::Impl {
+  std::shared_ptr<const Engine::Impl> engine;  // outlives the answers
+  std::unique_ptr<engine::Answers> answers;    // none: cancelled
+};
+
+Answers::Answers(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Answers::~Answers() = default;
+Answers::Answers(Answers&&) noexcept = default;
+Answers& Answers::operator=(Answers&&) noexcept = default;
+
+std::optional<Update> Answers::next(std::chrono::milliseconds timeout) {
+  constexpr std::chrono::milliseconds kMaxTimeout = std::chrono::hours(24);  // beyond it clocks overflow
+  return impl_->answers ? impl_->answers->next(std::min(timeout, kMaxTimeout)) : std::nullopt;
+}
+
+bool Answers::finished() const {
+  return !impl_->answers || impl_->answers->finished();
+}
+
+void Answers::cancel() {
+  impl_->answers.reset();
+}
+
+Engine::Engine(const Model& model, const EngineOptions& options)
+    : impl_(std::make_shared<const Impl>(model, model.impl_->model, options)) {}
+
+Answers Engine::submit(const Request& request) const {
+  auto answers = impl_->service.submit(request_of(request, model().checkpoint()));
+  return Answers(std::make_unique<Answers::Impl>(Answers::Impl{impl_, std::move(answers)}));
+}
+
+std::vector<Completion> Engine::generate(const Request& request) const {
+  Answers answers = submit(request);
+  std::vector<Completion> completions(static_cast<std::size_t>(request.choices));
+  while (!answers.finished()) {
+    std::optional<Update> update = answers.next(std::chrono::hours(1));
+    if (!update) continue;
+    if (update->end && update->end->finish_reason == FinishReason::kError)
+      fail(impl_->service.failed() || update->end->by_stop ? ErrorCode::kInternal : ErrorCode::kNonFinite, "{}",
+           update->end->error);
+    add(completions[static_cast<std::size_t>(update->choice)], *update);
+  }
+  return completions;
+}
+
+EngineStats Engine::stats() const {
+  return impl_->service.stats();
+}
+
+const Model& Engine::model() const {
+  return impl_->model;
+}
+
+std::int64_t Engine::max_positions() const {
+  return impl_->service.engine().max_positions();
+}
+
+}  // namespace reprofuse

@@ -1,0 +1,96 @@
+#include "reprofuse/ops.hpp"
+
+#include <utility>
+
+#include "api/op_checks.hpp"
+#include "base/check.hpp"
+#include "numerics/rotary.hpp"
+#include "ops/model_ops.hpp"
+
+namespace reprofuse {
+
+struct Ops::Impl {
+  Context context;
+  std::string name;
+  NamedOp norm;
+  NamedOp attention;
+
+  // Arrays that the host can read are checked, too.
+  bool is_readable() const { return context.state().backend->capabilities().shares_host_memory; }
+  OpScope scope(WorkspaceView workspace, void* stream) const {
+    require(is_readable() || workspace.data != nullptr, "'{}': the workspace pointer is null", name);
+    return {context, workspace.data, workspace.bytes, stream};
+  }
+};
+
+Ops::Ops(const Context& context, std::string name) {
+  NamedOp norm(context, OpKind::kNorm, name);
+  NamedOp attention(context, OpKind::kAttention, name);
+  impl_ = std::make_unique<Impl>(Impl{context, std::move(name), std::move(norm), std::move(attention)});
+}
+
+Ops::~Ops() = default;
+Ops::Ops(Ops&&) noexcept = default;
+Ops& Ops::operator=(Ops&&) noexcept = default;
+
+void Ops::embedding(const EmbeddingCall& call, WorkspaceView workspace, void* stream) const {
+  check_embedding(impl_->name, call, impl_->is_readable());
+  if (call.x.rows > 0) reprofuse::embedding(impl_->scope(workspace, stream), call);
+}
+
+void Ops::rms_norm(const RmsNormCall& call, WorkspaceView workspace, void* stream) const {
+  check_rms_norm(impl_->name, call);
+  if (call.x.rows > 0) reprofuse::rms_norm(impl_->scope(workspace, stream), impl_->norm, call);
+}
+
+void Ops::rotary(const RotaryCall& call, WorkspaceView workspace, void* stream) const {
+  check_rotary(impl_->name, call, kv_dtype(), impl_->is_readable());
+  if (call.q.rows > 0) reprofuse::rotary(impl_->scope(workspace, stream), call);
+}
+
+void Ops::attention(const AttentionCall& call, WorkspaceView workspace, void* stream) const {
+  check_attention(impl_->name, call, kv_dtype(), impl_->is_readable());
+  if (call.q.rows == 0) return;
+  const std::size_t needed = attention_workspace_bytes({.heads = call.heads,
+                                                        .kv_heads = call.kv.kv_heads,
+                                                        .head_dim = call.kv.head_dim,
+                                                        .rows = call.batch.rows,
+                                                        .chunks = call.batch.chunk_count,
+                                                        .keys = call.batch.max_keys});
+  check_workspace_bytes(impl_->name, workspace, needed);
+  reprofuse::attention(impl_->scope(workspace, stream), impl_->attention, call);
+}
+
+void Ops::silu_gate(const SiluGateCall& call, WorkspaceView workspace, void* stream) const {
+  check_silu_gate(impl_->name, call);
+  if (call.y.rows > 0) reprofuse::silu_gate(impl_->scope(workspace, stream), call);
+}
+
+void Ops::gather_rows(const GatherRowsCall& call, WorkspaceView workspace, void* stream) const {
+  check_gather_rows(impl_->name, call, impl_->is_readable());
+  if (call.y.rows > 0) reprofuse::gather_rows(impl_->scope(workspace, stream), call);
+}
+
+std::size_t Ops::attention_workspace_bytes(const AttentionSizes& sizes) const {
+  check_attention_sizes(impl_->name, sizes);
+  const kernels::Attention& kernels = *impl_->context.state().attention;
+  kernels.require_shape(sizes.heads, sizes.kv_heads, sizes.head_dim);
+  const auto as_int = [](std::int64_t size) { return static_cast<std::int32_t>(size); };
+  return kernels.workspace_bytes({.heads = as_int(sizes.heads),
+                                  .kv_heads = as_int(sizes.kv_heads),
+                                  .head_dim = as_int(sizes.head_dim),
+                                  .chunks = as_int(sizes.chunks),
+                                  .rows = as_int(sizes.rows),
+                                  .max_keys = as_int(sizes.keys)});
+}
+
+DType Ops::kv_dtype() const {
+  return impl_->context.state().contract->cache->dtype;
+}
+
+RotaryTable rotary_table(double theta, std::int64_t head_dim, std::int64_t positions) {
+  RotaryTables tables = make_rotary_tables({.theta = theta}, head_dim, positions);
+  return {std::move(tables.cos), std::move(tables.sin)};
+}
+
+}  // namespace reprofuse

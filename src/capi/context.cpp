@@ -1,0 +1,114 @@
+// Versions, names and contexts.
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "capi/boundary.hpp"
+#include "capi/handles.hpp"
+
+using reprofuse::Context;
+using reprofuse::require;
+using namespace reprofuse::capi;
+
+namespace {
+
+std::optional<reprofuse::Isa> isa_or_best(const char* name) {
+  if (name == nullptr) return std::nullopt;
+  const auto isa = reprofuse::parse_isa(name);
+  require(isa.has_value(), "isa '{}' does not exist; there are scalar, avx2, avx512 and neon", name);
+  return isa;
+}
+
+// Names as C strings that live as long as the library; the lists cannot change while it is loaded.
+std::vector<std::string> isa_names() {
+  std::vector<std::string> names;
+  for (const reprofuse::Isa isa : reprofuse::supported_isas()) names.emplace_back(reprofuse::isa_name(isa));
+  return names;
+}
+
+std::vector<std::string> numerics_names() {
+  std::vector<std::string> names;
+  for (const std::string_view name : reprofuse::numerics_names()) names.emplace_back(name);
+  return names;
+}
+
+const char* name_at(const std::vector<std::string>& names, size_t index) {
+  return index < names.size() ? names[index].c_str() : nullptr;
+}
+
+}  // namespace
+
+int reprofuse_abi_version(void) {
+  return REPROFUSE_ABI_VERSION;
+}
+
+const char* reprofuse_version(void) {
+  return REPROFUSE_VERSION;
+}
+
+const char* reprofuse_last_error(void) {
+  return last_error();
+}
+
+void reprofuse_free(void* memory) {
+  std::free(memory);
+}
+
+const char* reprofuse_numerics_name(size_t index) {
+  const char* name = nullptr;
+  guarded([&] {
+    static const std::vector<std::string> names = numerics_names();
+    name = name_at(names, index);
+  });
+  return name;
+}
+
+const char* reprofuse_isa_name(size_t index) {
+  const char* name = nullptr;
+  guarded([&] {
+    static const std::vector<std::string> names = isa_names();
+    name = name_at(names, index);
+  });
+  return name;
+}
+
+const char* reprofuse_device_name(size_t index) {
+  const char* name = nullptr;
+  guarded([&] {
+    static const std::vector<std::string> names = reprofuse::available_devices();
+    name = name_at(names, index);
+  });
+  return name;
+}
+
+reprofuse_status reprofuse_context_options_init(reprofuse_context_options* options, size_t size) {
+  return guarded([&] { blank(options, size, "context options"); });
+}
+
+reprofuse_status reprofuse_context_create(const reprofuse_context_options* options, reprofuse_context** context) {
+  return create(context, "context", [&] {
+    const auto given = options == nullptr ? reprofuse_context_options{} : checked(options, "context options");
+    Context made = Context::open(text_or(given.device, "cpu"), text_or(given.numerics, reprofuse::kDefaultNumerics),
+                                 isa_or_best(given.isa), given.threads);
+    std::string description = made.description();
+    return new reprofuse_context{std::move(made), std::move(description)};
+  });
+}
+
+void reprofuse_context_destroy(reprofuse_context* context) {
+  delete context;
+}
+
+const char* reprofuse_context_description(const reprofuse_context* context) {
+  return context == nullptr ? nullptr : context->description.c_str();
+}
+
+reprofuse_status reprofuse_workspace_reset(const reprofuse_context* context, void* workspace, size_t bytes,
+                                           void* stream) {
+  return guarded([&] { reprofuse::reset_workspace(unwrap(context, "context").context, workspace, bytes, stream); });
+}
+
+reprofuse_status reprofuse_workspace_check(const reprofuse_context* context, void* workspace, void* stream) {
+  return guarded([&] { reprofuse::check_workspace(unwrap(context, "context").context, workspace, stream); });
+}

@@ -1,0 +1,263 @@
+// The operations beside linear layers, and the sampler: exact cases, the C ABI against the C++ API, and misuse.
+#include <cmath>
+#include <limits>
+
+#include "capi/support.hpp"
+
+namespace reprofuse::capi {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+// Two sequences over pages of 16 positions: one token at position 0, and two at positions 0 and 1.
+struct Pages {
+  static constexpr std::int32_t kRows = 3, kHeads = 4, kKvHeads = 2, kDim = 8, kPage = 16;
+  std::vector<float> keys = std::vector<float>(2 * kKvHeads * kDim * kPage);
+  std::vector<float> values = keys;
+  std::vector<float> q = filled(kRows * kHeads * kDim, 0.25F), k = filled(kRows * kKvHeads * kDim, -0.5F),
+                     v = filled(kRows * kKvHeads * kDim, 0.125F), out = std::vector<float>(q.size());
+  std::vector<std::int32_t> positions = {0, 0, 1}, sequences = {0, 1, 1}, table = {1, 0};
+  std::vector<Chunk> chunks = {{0, 1, 0, 0}, {1, 2, 0, 1}};
+  RotaryTable rotary = rotary_table(10000.0, kDim, 4);
+
+  static std::vector<float> filled(std::int64_t count, float step) {
+    std::vector<float> values(static_cast<std::size_t>(count));
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = step * static_cast<float>(i % 13 + 1);
+    return values;
+  }
+  Matrix matrix(std::vector<float>& from, std::int64_t cols) { return {from.data(), kRows, cols, cols}; }
+  ConstMatrix read(const std::vector<float>& from, std::int64_t cols) { return {from.data(), kRows, cols, cols}; }
+  Batch batch() const {
+    return {.rows = kRows,
+            .chunk_count = 2,
+            .max_chunk_rows = 2,
+            .max_keys = 2,
+            .positions = positions.data(),
+            .sequences = sequences.data(),
+            .chunks = chunks.data(),
+            .page_table = table.data(),
+            .page_table_stride = 1};
+  }
+  KvPages kv() {
+    return {.keys = keys.data(), .values = values.data(), .kv_heads = kKvHeads, .head_dim = kDim, .page_size = kPage};
+  }
+  RotaryCall rotary_call() {
+    return {.q = matrix(q, kHeads * kDim),
+            .k = read(k, kKvHeads * kDim),
+            .v = read(v, kKvHeads * kDim),
+            .cos = rotary.cos.data(),
+            .sin = rotary.sin.data(),
+            .batch = batch(),
+            .kv = kv()};
+  }
+  AttentionCall attention_call() {
+    return {.q = read(q, kHeads * kDim),
+            .kv = kv(),
+            .batch = batch(),
+            .heads = kHeads,
+            .scale = 0.5F,
+            .out = matrix(out, kHeads * kDim)};
+  }
+};
+
+class OpsTest : public testing::Test {
+ protected:
+  Context context_ = Context::cpu();
+  Ops ops_{context_, "layer 3"};
+  Workspace workspace_{context_, ops_.attention_workspace_bytes({4, 2, 8, 3, 2, 16})};
+};
+
+TEST_F(OpsTest, ExactCasesComeOutExactly) {
+  const std::vector<float> table = {1, 2, 3, 4, 5, 6};
+  const std::int32_t tokens[] = {2, 0};
+  std::vector<float> x(4);
+  ops_.embedding({.table = {table.data(), DType::kF32, 3, 2, 2}, .tokens = tokens, .x = {x.data(), 2, 2, 2}},
+                 workspace_);
+  EXPECT_EQ(x, (std::vector<float>{5, 6, 1, 2}));
+  std::vector<float> y(2);
+  const std::int32_t rows[] = {1};
+  ops_.gather_rows({.x = {x.data(), 2, 2, 2}, .rows = rows, .y = {y.data(), 1, 2, 2}}, workspace_);
+  EXPECT_EQ(y, (std::vector<float>{1, 2}));
+  const std::vector<float> zero = {0, 0};
+  ops_.silu_gate({.gate = {zero.data(), 1, 2, 2}, .up = {y.data(), 1, 2, 2}, .y = {y.data(), 1, 2, 2}}, workspace_);
+  EXPECT_EQ(y, zero);
+  const std::vector<float> weight = {3, -2};
+  std::vector<float> normed = {4, -4};  // its root mean square is 4
+  ops_.rms_norm({.x = {normed.data(), 1, 2, 2}, .weight = weight.data(), .y = {normed.data(), 1, 2, 2}}, workspace_);
+  EXPECT_EQ(normed, (std::vector<float>{3, 2}));
+}
+
+TEST_F(OpsTest, ARowThatSeesItselfAloneGetsItsOwnValues) {
+  Pages p;
+  const std::vector<float> before = p.q;
+  ops_.rotary(p.rotary_call(), workspace_);
+  EXPECT_TRUE(std::equal(p.q.begin(), p.q.begin() + 64, before.begin())) << "position 0 turns by nothing";
+  EXPECT_FALSE(std::equal(p.q.begin() + 64, p.q.end(), before.begin() + 64)) << "position 1 turns";
+  ops_.attention(p.attention_call(), workspace_);
+  for (int head = 0; head < 4; ++head)
+    for (int i = 0; i < 8; ++i) EXPECT_EQ(p.out[head * 8 + i], p.v[head / 2 * 8 + i]) << head << " " << i;
+}
+
+TEST_F(OpsTest, ASequenceGetsTheSameBitsAlone) {
+  Pages p;
+  ops_.rotary(p.rotary_call(), workspace_);
+  ops_.attention(p.attention_call(), workspace_);
+  Pages alone;  // rows 1 and 2, as a batch of their own
+  alone.chunks = {{0, 2, 0, 1}};
+  RotaryCall rotary = alone.rotary_call();
+  AttentionCall attention = alone.attention_call();
+  for (Batch* batch : {&rotary.batch, &attention.batch}) {
+    batch->rows = 2;
+    batch->chunk_count = 1;
+    batch->positions += 1;
+    batch->sequences += 1;
+  }
+  const auto skip_first = [](auto&... matrices) { (((matrices.data += matrices.stride), --matrices.rows), ...); };
+  skip_first(rotary.q, rotary.k, rotary.v, attention.q, attention.out);
+  ops_.rotary(rotary, workspace_);
+  ops_.attention(attention, workspace_);
+  EXPECT_TRUE(std::equal(p.out.begin() + 32, p.out.end(), alone.out.begin() + 32));
+  EXPECT_FALSE(std::equal(p.out.begin() + 32, p.out.begin() + 64, p.out.begin() + 64)) << "row 2 sees row 1, too";
+}
+
+TEST_F(OpsTest, TheCAbiGivesTheBitsOfTheCppApi) {
+  Pages cpp;
+  ops_.rotary(cpp.rotary_call(), workspace_);
+  ops_.attention(cpp.attention_call(), workspace_);
+
+  Pages p;
+  reprofuse_context* context = nullptr;
+  reprofuse_ops* ops = nullptr;
+  ASSERT_EQ(reprofuse_context_create(nullptr, &context), REPROFUSE_OK);
+  ASSERT_EQ(reprofuse_ops_create(context, "layer 3", &ops), REPROFUSE_OK);
+  reprofuse_context_destroy(context);
+  reprofuse_batch batch;
+  reprofuse_kv_pages pages;
+  ASSERT_EQ(reprofuse_batch_init(&batch, sizeof batch), REPROFUSE_OK);
+  ASSERT_EQ(reprofuse_kv_pages_init(&pages, sizeof pages), REPROFUSE_OK);
+  const reprofuse_chunk chunks[] = {{0, 1, 0, 0}, {1, 2, 0, 1}};
+  batch.rows = 3;
+  batch.chunk_count = 2;
+  batch.max_chunk_rows = 2;
+  batch.max_keys = 2;
+  batch.positions = p.positions.data();
+  batch.sequences = p.sequences.data();
+  batch.chunks = chunks;
+  batch.page_table = p.table.data();
+  batch.page_table_stride = 1;
+  pages.keys = p.keys.data();
+  pages.values = p.values.data();
+  pages.kv_heads = 2;
+  pages.head_dim = 8;
+  pages.page_size = 16;
+  const reprofuse_matrix q = {p.q.data(), 3, 32, 32}, k = {p.k.data(), 3, 16, 16}, v = {p.v.data(), 3, 16, 16},
+                         out = {p.out.data(), 3, 32, 32};
+  std::vector<float> cos(16), sin(16);
+  ASSERT_EQ(reprofuse_rotary_table(10000.0, 8, 4, cos.data(), sin.data()), REPROFUSE_OK);
+  ASSERT_EQ(reprofuse_ops_rotary(ops, &q, &k, &v, nullptr, nullptr, 0, cos.data(), sin.data(), &batch, &pages, nullptr,
+                                 0, nullptr),
+            REPROFUSE_OK)
+      << reprofuse_last_error();
+  size_t bytes = 0;
+  ASSERT_EQ(reprofuse_ops_attention_workspace_bytes(ops, 4, 2, 8, 3, 2, 2, &bytes), REPROFUSE_OK);
+  const Workspace workspace(context_, bytes);
+  ASSERT_EQ(reprofuse_ops_attention(ops, &q, 4, 0.5F, 0, &batch, &pages, &out, workspace.data(), bytes, nullptr),
+            REPROFUSE_OK)
+      << reprofuse_last_error();
+  EXPECT_EQ(p.out, cpp.out);
+  EXPECT_NE(p.out, std::vector<float>(p.out.size()));
+
+  pages.page_size = 12;
+  EXPECT_NE(
+      error_text(reprofuse_ops_attention(ops, &q, 4, 0.5F, 0, &batch, &pages, &out, workspace.data(), bytes, nullptr),
+                 REPROFUSE_INVALID_ARGUMENT)
+          .find("a page of 12"),
+      std::string::npos);
+  batch.struct_size = 4;
+  EXPECT_EQ(reprofuse_ops_attention(ops, &q, 4, 0.5F, 0, &batch, &pages, &out, nullptr, 0, nullptr),
+            REPROFUSE_INVALID_ARGUMENT);
+  EXPECT_EQ(reprofuse_ops_silu_gate(nullptr, &q, &q, &q, nullptr, 0, nullptr), REPROFUSE_INVALID_ARGUMENT);
+  EXPECT_EQ(reprofuse_ops_silu_gate(ops, nullptr, &q, &q, nullptr, 0, nullptr), REPROFUSE_INVALID_ARGUMENT);
+  reprofuse_ops_destroy(ops);
+  reprofuse_ops_destroy(nullptr);
+}
+
+TEST_F(OpsTest, MisuseIsNamedWithItsPlace) {
+  const auto refused = [&](const auto& change) {
+    Pages p;
+    AttentionCall call = p.attention_call();
+    change(p, call);
+    return thrown(ErrorCode::kInvalidArgument, [&] { ops_.attention(call, workspace_); });
+  };
+  EXPECT_NE(refused([](Pages&, AttentionCall& c) { c.heads = 3; }).find("attention of 'layer 3': 3 heads"),
+            std::string::npos);
+  EXPECT_NE(refused([](Pages&, AttentionCall& c) { c.kv.dtype = DType::kBF16; }).find("bf16"), std::string::npos);
+  EXPECT_NE(refused([](Pages&, AttentionCall& c) { c.q.data = nullptr; }).find("q pointer"), std::string::npos);
+  EXPECT_NE(refused([](Pages&, AttentionCall& c) { c.batch.rows = 2; }).find("2 rows"), std::string::npos);
+  EXPECT_NE(refused([](Pages& p, AttentionCall&) { p.positions[2] = 9; }).find("row 2"), std::string::npos);
+  EXPECT_NE(refused([](Pages& p, AttentionCall&) { p.chunks[1].rows = 1; }).find("2 rows of 3"), std::string::npos);
+  EXPECT_NE(refused([](Pages&, AttentionCall& c) { c.batch.max_keys = 1; }).find("position 1"), std::string::npos);
+  EXPECT_NE(thrown(ErrorCode::kInvalidArgument,
+                   [&] {
+                     Pages p;
+                     ops_.attention(p.attention_call(), {nullptr, 0});
+                   })
+                .find("workspace"),
+            std::string::npos);
+}
+
+TEST_F(OpsTest, WhatIsNotFiniteIsThrownWithItsRow) {
+  Pages p;
+  ops_.rotary(p.rotary_call(), workspace_);
+  p.q[40] = kInfinity;
+  const std::string text = thrown(ErrorCode::kNonFinite, [&] { ops_.attention(p.attention_call(), workspace_); });
+  EXPECT_NE(text.find("layer 3"), std::string::npos) << text;
+  EXPECT_NE(text.find("row 1"), std::string::npos) << text;
+}
+
+TEST(SamplerApi, TheMostLikelyTokenAndItsLogProbability) {
+  const std::vector<float> logits = {1, 3, 3, -2};
+  const Context context = Context::cpu();
+  EXPECT_EQ(sample(context, logits, {}, {}, 0), 1) << "the first of equals";
+  reprofuse_context* c_context = nullptr;
+  reprofuse_sampler* sampler = nullptr;
+  reprofuse_sample row;
+  ASSERT_EQ(reprofuse_context_create(nullptr, &c_context), REPROFUSE_OK);
+  ASSERT_EQ(reprofuse_sampler_create(c_context, 4, 1, &sampler), REPROFUSE_OK);
+  ASSERT_EQ(reprofuse_sample_init(&row, sizeof row), REPROFUSE_OK);
+  row.logprobs = 2;
+  ASSERT_EQ(reprofuse_sampler_run(sampler, logits.data(), 4, &row, 1, nullptr), REPROFUSE_OK) << reprofuse_last_error();
+  EXPECT_EQ(row.token, 1);
+  EXPECT_EQ(row.rank, 1);
+  EXPECT_NEAR(row.logprob, 3 - std::log(std::exp(1.0) + 2 * std::exp(3.0) + std::exp(-2.0)), 1e-6);
+  EXPECT_EQ(row.top[1].id, 2);
+  const std::int32_t seen[] = {1, 2};
+  row.history = seen;
+  row.history_count = 2;
+  row.sampling.repetition_penalty = 10;
+  ASSERT_EQ(reprofuse_sampler_run(sampler, logits.data(), 4, &row, 1, nullptr), REPROFUSE_OK);
+  EXPECT_EQ(row.token, 0);
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    reprofuse_sample drawn;
+    ASSERT_EQ(reprofuse_sample_init(&drawn, sizeof drawn), REPROFUSE_OK);
+    drawn.sampling.temperature = 2;
+    drawn.sampling.seed = seed;
+    drawn.position = 5;
+    ASSERT_EQ(reprofuse_sampler_run(sampler, logits.data(), 4, &drawn, 1, nullptr), REPROFUSE_OK);
+    EXPECT_EQ(drawn.token, sample(context, logits, {.temperature = 2, .seed = seed}, {}, 5));
+  }
+  const std::vector<float> broken = {1, kInfinity, 0, 0};
+  EXPECT_NE(
+      error_text(reprofuse_sampler_run(sampler, broken.data(), 4, &row, 1, nullptr), REPROFUSE_NON_FINITE).find("id 1"),
+      std::string::npos);
+  EXPECT_EQ(reprofuse_sampler_run(sampler, nullptr, 4, &row, 1, nullptr), REPROFUSE_INVALID_ARGUMENT);
+  EXPECT_EQ(reprofuse_sampler_run(nullptr, logits.data(), 4, &row, 1, nullptr), REPROFUSE_INVALID_ARGUMENT);
+  row.struct_version = 0;
+  EXPECT_EQ(reprofuse_sampler_run(sampler, logits.data(), 4, &row, 1, nullptr), REPROFUSE_INVALID_ARGUMENT);
+  EXPECT_EQ(reprofuse_sampler_create(c_context, 0, 1, &sampler), REPROFUSE_INVALID_ARGUMENT);
+  EXPECT_EQ(sampler, nullptr);
+  reprofuse_context_destroy(c_context);
+}
+
+}  // namespace
+}  // namespace reprofuse::capi
