@@ -28,7 +28,7 @@ State run_reference(const ModelOpsCase& drawn) {
   return state;
 }
 
-State run_cpu(const ModelOpsCase& drawn, const kernels::CpuBackend& backend, bool workspace) {
+State run_cpu(const ModelOpsCase& drawn, const kernels::CpuTarget& backend, bool workspace) {
   State state = drawn.start;
   cpu::rotary(backend, drawn.rotary(state));
   kernels::AttentionCall attention = drawn.attention(state);

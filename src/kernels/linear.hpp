@@ -46,7 +46,7 @@ class PreparedLinear {
 };
 
 // What a CPU's kernels run on.
-struct CpuBackend {
+struct CpuTarget {
   Isa isa;
   ThreadPool* pool;
   std::string_view name;  // of the layer, for error messages

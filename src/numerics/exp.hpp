@@ -9,10 +9,10 @@
 namespace reprofuse {
 namespace exp_constants {
 
-// Below kLeast the result is 0. Above kMost, the last input whose exponential is finite, it stays at that of kMost,
+// Below kLeast the result is 0. Above kMax, the last input whose exponential is finite, it stays at that of kMax,
 // 0x1.ffff08p+127: an exponential never is infinite.
 inline constexpr float kLeast = -104.0F;
-inline constexpr float kMost = 0x1.62e42ep+6F;
+inline constexpr float kMax = 0x1.62e42ep+6F;
 
 // x = n ln 2 + r. Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits of the sum's word.
 inline constexpr float kLog2E = 0x1.715476p+0F;
@@ -56,7 +56,7 @@ REPROFUSE_HOST_DEVICE inline float exp_f32_scaled(float x, float shift, float un
 REPROFUSE_HOST_DEVICE inline float exp_f32(float x) {
   using namespace exp_constants;
   x = x < kLeast ? kLeast : x;
-  x = x > kMost ? kMost : x;
+  x = x > kMax ? kMax : x;
   const bool negative = x < 0.0F;
   return exp_f32_scaled(x, negative ? kShiftNegative : kShiftPositive, negative ? kUnraiseNegative : kUnraisePositive);
 }

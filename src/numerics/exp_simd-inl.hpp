@@ -70,7 +70,7 @@ template <class D, class V = hwy::HWY_NAMESPACE::Vec<D>>
 HWY_INLINE V exp_f32(D d, V x) {
   namespace hn = hwy::HWY_NAMESPACE;
   namespace c = exp_constants;
-  x = exp_at_most(d, c::kMost, exp_at_least(d, c::kLeast, x));
+  x = exp_at_most(d, c::kMax, exp_at_least(d, c::kLeast, x));
   const auto negative = hn::Lt(x, hn::Zero(d));
   const V shift = hn::IfThenElse(negative, hn::Set(d, c::kShiftNegative), hn::Set(d, c::kShiftPositive));
   const V unraise = hn::IfThenElse(negative, hn::Set(d, c::kUnraiseNegative), hn::Set(d, c::kUnraisePositive));

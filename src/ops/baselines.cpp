@@ -1,7 +1,6 @@
 // The baselines: a vendor's linear layers, the rest as in fma-1. Part of the library reprofuse_vendor.
 #include "kernels/reference/model_ops.hpp"
-#include "kernels/vendor/linear_cublas.hpp"
-#include "kernels/vendor/linear_openblas.hpp"
+#include "kernels/vendor/linear.hpp"
 #include "ops/contract.hpp"
 
 namespace reprofuse {

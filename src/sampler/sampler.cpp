@@ -30,11 +30,11 @@ void check_call(ConstMatrix logits, std::span<const SampleInput> inputs, std::in
           logits.rows, logits.cols, rows, vocabulary);
   require(rows == 0 || logits.data != nullptr, "sampler: the logits pointer is null");
   require(logits.stride >= vocabulary, "sampler: a stride of {} is below the {} columns", logits.stride, vocabulary);
-  const std::int64_t most = std::min<std::int64_t>(sampling::kMaxLogprobs, vocabulary);
+  const std::int64_t max_logprobs = std::min<std::int64_t>(sampling::kMaxLogprobs, vocabulary);
   for (const SampleInput& input : inputs) {
     check_sampling_params(input.params);
-    require(input.logprobs >= -1 && input.logprobs <= most, "sampler: logprobs = {} is outside -1 to {}",
-            input.logprobs, most);
+    require(input.logprobs >= -1 && input.logprobs <= max_logprobs, "sampler: logprobs = {} is outside -1 to {}",
+            input.logprobs, max_logprobs);
     require(input.given >= -1 && input.given < vocabulary, "sampler: the given token {} is outside 0 to {}",
             input.given, vocabulary - 1);
   }

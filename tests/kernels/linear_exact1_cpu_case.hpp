@@ -118,7 +118,7 @@ class Prepared {
   }
 
  private:
-  kernels::CpuBackend backend() { return {.isa = Isa::kScalar, .pool = &pool_, .name = "tested"}; }
+  kernels::CpuTarget backend() { return {.isa = Isa::kScalar, .pool = &pool_, .name = "tested"}; }
 
   ThreadPool pool_;
   std::unique_ptr<kernels::PreparedLinear> prepared_;

@@ -45,7 +45,7 @@ class AttentionCase {
     return out;
   }
 
-  Rows run(const kernels::CpuBackend& backend, bool workspace) {
+  Rows run(const kernels::CpuTarget& backend, bool workspace) {
     Rows out = empty_result();
     kernels::AttentionCall request = call(out);
     std::vector<std::byte> memory(workspace ? cpu::attention_workspace_bytes(request) : 0);

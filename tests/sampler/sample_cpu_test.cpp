@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "kernels/cpu/sampler/sample.hpp"
-#include "kernels/cpu/sampler/sample_kernels.hpp"
 #include "kernels/reference/sample.hpp"
 #include "sampler/sample_case.hpp"
 

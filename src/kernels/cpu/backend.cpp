@@ -7,10 +7,9 @@
 
 #include "base/check.hpp"
 #include "base/math.hpp"
-#include "kernels/cpu/isa.hpp"
-#include "kernels/cpu/linear/exact1/linear.hpp"
-#include "kernels/cpu/linear/fma1/linear.hpp"
-#include "kernels/cpu/memory.hpp"
+#include "kernels/cpu/linear/exact1/kernels.hpp"
+#include "kernels/cpu/linear/fma1/kernels.hpp"
+#include "kernels/cpu/machine.hpp"
 #include "kernels/cpu/ops/model_ops.hpp"
 #include "kernels/cpu/sampler/sample.hpp"
 #include "kernels/reference/linear.hpp"
@@ -46,7 +45,7 @@ class Event final : public kernels::Event {
 
 class ElementwiseFma1 final : public kernels::Elementwise {
  public:
-  explicit ElementwiseFma1(const kernels::CpuBackend& backend) : backend_(backend) {}
+  explicit ElementwiseFma1(const kernels::CpuTarget& backend) : backend_(backend) {}
 
   void embedding(const OpSite&, const kernels::EmbeddingCall& call) const override { cpu::embedding(backend_, call); }
   std::optional<Place> rms_norm(const OpSite&, const kernels::RmsNormCall& call) const override {
@@ -59,12 +58,12 @@ class ElementwiseFma1 final : public kernels::Elementwise {
   void round_bf16(const OpSite&, const kernels::RoundBf16Call& call) const override { cpu::round_bf16(backend_, call); }
 
  private:
-  kernels::CpuBackend backend_;
+  kernels::CpuTarget backend_;
 };
 
 class AttentionFma1 final : public kernels::Attention {
  public:
-  explicit AttentionFma1(const kernels::CpuBackend& backend) : backend_(backend) {}
+  explicit AttentionFma1(const kernels::CpuTarget& backend) : backend_(backend) {}
 
   void require_shape(std::int64_t, std::int64_t, std::int64_t) const override {}
   std::size_t workspace_bytes(const kernels::AttentionSizes& sizes) const override {
@@ -85,12 +84,12 @@ class AttentionFma1 final : public kernels::Attention {
   }
 
  private:
-  kernels::CpuBackend backend_;
+  kernels::CpuTarget backend_;
 };
 
 class SampleBatch final : public kernels::SampleBatch {
  public:
-  SampleBatch(const kernels::CpuBackend& backend, std::int64_t vocabulary)
+  SampleBatch(const kernels::CpuTarget& backend, std::int64_t vocabulary)
       : backend_(backend), vocabulary_(vocabulary) {}
 
   void run(std::span<const kernels::SampleRow> rows, std::span<kernels::SampleResult> results, void*) override {
@@ -98,7 +97,7 @@ class SampleBatch final : public kernels::SampleBatch {
   }
 
  private:
-  kernels::CpuBackend backend_;
+  kernels::CpuTarget backend_;
   std::int64_t vocabulary_;
 };
 
@@ -109,23 +108,25 @@ struct Row {
   Make make;
 };
 
-constexpr Row<decltype(&prepare_linear_fma1)> kLinear[] = {
+using PrepareLinear = std::unique_ptr<kernels::PreparedLinear> (*)(const kernels::CpuTarget&,
+                                                                   std::span<const WeightView>);
+constexpr Row<PrepareLinear> kLinear[] = {
     {reference::kLinearFma1.name, prepare_linear_fma1},
     {reference::kLinearExact1.name, prepare_linear_exact1},
 };
 
-using MakeElementwise = std::unique_ptr<kernels::Elementwise> (*)(const kernels::CpuBackend&);
+using MakeElementwise = std::unique_ptr<kernels::Elementwise> (*)(const kernels::CpuTarget&);
 constexpr Row<MakeElementwise> kElementwise[] = {
     {reference::kElementwiseFma1.name,
-     [](const kernels::CpuBackend& backend) -> std::unique_ptr<kernels::Elementwise> {
+     [](const kernels::CpuTarget& backend) -> std::unique_ptr<kernels::Elementwise> {
        return std::make_unique<ElementwiseFma1>(backend);
      }},
 };
 
-using MakeAttention = std::unique_ptr<kernels::Attention> (*)(const kernels::CpuBackend&);
+using MakeAttention = std::unique_ptr<kernels::Attention> (*)(const kernels::CpuTarget&);
 constexpr Row<MakeAttention> kAttention[] = {
     {reference::kAttentionFma1.name,
-     [](const kernels::CpuBackend& backend) -> std::unique_ptr<kernels::Attention> {
+     [](const kernels::CpuTarget& backend) -> std::unique_ptr<kernels::Attention> {
        return std::make_unique<AttentionFma1>(backend);
      }},
 };
@@ -196,7 +197,7 @@ class Backend final : public kernels::Backend {
   }
 
  private:
-  kernels::CpuBackend kernels_run_on(std::string_view layer) const {
+  kernels::CpuTarget kernels_run_on(std::string_view layer) const {
     return {.isa = isa_, .pool = &pool_, .name = layer};
   }
 

@@ -1,7 +1,11 @@
 #include <algorithm>
+#include <array>
+#include <cmath>
 
 #include "kernels/reference/linear.hpp"
 #include "kernels/reference/model_ops.hpp"
+#include "numerics/inverse_rms.hpp"
+#include "numerics/order.hpp"
 #include "numerics/silu.hpp"
 #include "numerics/widen.hpp"
 
@@ -11,6 +15,34 @@ void embedding(const kernels::EmbeddingCall& call) {
   for (std::int64_t m = 0; m < call.x.rows; ++m)
     for (std::int64_t i = 0; i < call.x.cols; ++i)
       call.x.data[m * call.x.stride + i] = widened(call.table, call.tokens[m], i);
+}
+
+// Chain j takes elements j, j + 256, ...; then a halving tree over the chains.
+float sum_of_squares(const float* x, std::int64_t k) {
+  std::array<float, fma1::kNormLanes> lanes{};
+  for (std::int64_t i = 0; i < k; ++i) {
+    float& lane = lanes[static_cast<std::size_t>(i % fma1::kNormLanes)];
+    lane = std::fma(x[i], x[i], lane);
+  }
+  for (std::size_t half = fma1::kNormLanes / 2; half >= 1; half /= 2)
+    for (std::size_t j = 0; j < half; ++j) lanes[j] = lanes[j] + lanes[j + half];
+  return lanes[0];
+}
+
+std::optional<kernels::Place> rms_norm(const kernels::RmsNormCall& call) {
+  const std::int64_t k = call.x.cols;
+  std::optional<kernels::Place> failure;
+  for (std::int64_t m = 0; m < call.x.rows; ++m) {
+    float* x = call.x.data + m * call.x.stride;
+    float* y = call.y.data + m * call.y.stride;
+    if (call.delta.data != nullptr)
+      for (std::int64_t i = 0; i < k; ++i) x[i] = x[i] + call.delta.data[m * call.delta.stride + i];
+    const float sum = sum_of_squares(x, k);
+    if (!is_finite_bits(sum) && !failure) failure = {.row = m, .column = 0};
+    const float inverse = inverse_rms(sum, k, call.eps);
+    for (std::int64_t i = 0; i < k; ++i) y[i] = call.weight[i] * (x[i] * inverse);
+  }
+  return failure;
 }
 
 void silu_gate(const kernels::SiluGateCall& call) {

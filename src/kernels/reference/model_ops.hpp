@@ -2,6 +2,7 @@
 // words. Each returns the first place where it fails, by row and then column, as kernels/model_ops.hpp defines failing.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
 #include "kernels/linear.hpp"
@@ -9,6 +10,8 @@
 #include "kernels/schemes.hpp"
 
 namespace reprofuse::reference {
+
+float sum_of_squares(const float* x, std::int64_t k);  // the reduction of every norm, over a row or over a head
 
 void embedding(const kernels::EmbeddingCall& call);
 std::optional<kernels::Place> rms_norm(const kernels::RmsNormCall& call);  // column 0

@@ -3,7 +3,6 @@
 
 #include "kernels/reference/kv_element.hpp"
 #include "kernels/reference/model_ops.hpp"
-#include "kernels/reference/sum_of_squares.hpp"
 #include "numerics/inverse_rms.hpp"
 
 namespace reprofuse::reference {

@@ -1,5 +1,3 @@
-#include "kernels/vendor/linear_cublas.hpp"
-
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -9,7 +7,7 @@
 #include "kernels/cuda/runtime/backend.hpp"
 #include "kernels/cuda/runtime/check.hpp"
 #include "kernels/vendor/libraries.hpp"
-#include "kernels/vendor/limits.hpp"
+#include "kernels/vendor/linear.hpp"
 
 namespace reprofuse::vendor {
 namespace {

@@ -1,5 +1,3 @@
-#include "kernels/vendor/linear_openblas.hpp"
-
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -8,7 +6,7 @@
 #include "base/check.hpp"
 #include "base/math.hpp"
 #include "kernels/vendor/libraries.hpp"
-#include "kernels/vendor/limits.hpp"
+#include "kernels/vendor/linear.hpp"
 #include "numerics/widen.hpp"
 
 namespace reprofuse::vendor {

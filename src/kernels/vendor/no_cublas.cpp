@@ -1,6 +1,6 @@
 // cuBLAS's layers in a build without CUDA, where no backend asks for them.
 #include "base/check.hpp"
-#include "kernels/vendor/linear_cublas.hpp"
+#include "kernels/vendor/linear.hpp"
 
 namespace reprofuse::vendor {
 namespace {

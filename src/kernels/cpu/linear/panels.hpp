@@ -6,6 +6,7 @@
 // Columns past the end of a matrix are zero; their results are never stored.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -14,6 +15,9 @@
 #include <vector>
 
 #include "base/thread_pool.hpp"
+#include "kernels/cpu/parallel_rows.hpp"
+#include "kernels/linear.hpp"
+#include "numerics/widen.hpp"
 #include "reprofuse/types.hpp"
 
 namespace reprofuse::cpu {
@@ -58,5 +62,25 @@ class Panels {
   };
   std::unique_ptr<std::uint32_t[], Free> words_;
 };
+
+// The last step of a linear layer, whatever the contract.
+// Bias, check, store: one row of one panel. An infinity or a NaN on the way to a total stays one, so looking at results
+// misses nothing.
+inline void store_panel_row(const kernels::LinearCall& call, const PanelColumns& columns, const float* totals,
+                            std::int64_t row, FirstPlace& non_finite) {
+  const LinearOutput& output = call.outputs[columns.output];
+  const float* bias = output.bias == nullptr ? nullptr : output.bias + columns.column;
+  float* y = output.y.data + row * output.y.stride + columns.column;
+  bool finite = true;
+  for (std::int64_t c = 0; c < columns.columns; ++c) {
+    const float value = bias == nullptr ? totals[c] : totals[c] + bias[c];
+    finite &= is_finite_bits(value);
+    y[c] = value;
+  }
+  if (finite) [[likely]]
+    return;
+  const float* first = std::find_if_not(y, y + columns.columns, is_finite_bits);
+  non_finite.add({row, columns.concatenated + (first - y)});
+}
 
 }  // namespace reprofuse::cpu

@@ -31,13 +31,13 @@ struct LinearSchedule {
   std::int64_t tasks() const { return groups * chunks; }
 };
 
-// Blocks of at most `tile_rows` rows, in chunks of at most `most_rows`.
-inline LinearSchedule make_linear_schedule(std::int64_t m, int tile_rows, std::int64_t most_rows, std::int64_t panels,
+// Blocks of at most `tile_rows` rows, in chunks of at most `max_rows`.
+inline LinearSchedule make_linear_schedule(std::int64_t m, int tile_rows, std::int64_t max_rows, std::int64_t panels,
                                            int threads) {
   const std::int64_t groups = ceil_div<std::int64_t>(panels, kGroupPanels);
   const std::int64_t blocks = ceil_div<std::int64_t>(m, tile_rows);
   const std::int64_t fair = blocks * groups / (threads * kTasksPerThread);
-  const std::int64_t blocks_per_chunk = std::clamp<std::int64_t>(fair, 1, most_rows / tile_rows);
+  const std::int64_t blocks_per_chunk = std::clamp<std::int64_t>(fair, 1, max_rows / tile_rows);
   return {.m = m,
           .blocks = blocks,
           .blocks_per_chunk = blocks_per_chunk,

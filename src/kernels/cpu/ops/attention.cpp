@@ -4,10 +4,9 @@
 #include <vector>
 
 #include "base/math.hpp"
-#include "kernels/cpu/first_place.hpp"
-#include "kernels/cpu/ops/kv_pages.hpp"
 #include "kernels/cpu/ops/model_ops.hpp"
 #include "kernels/cpu/ops/model_ops_kernels.hpp"
+#include "kernels/cpu/parallel_rows.hpp"
 #include "numerics/order.hpp"
 
 namespace reprofuse::cpu {
@@ -61,7 +60,7 @@ class Partials {
 
 class Attention {
  public:
-  Attention(const kernels::CpuBackend& backend, const AttentionCall& call)
+  Attention(const kernels::CpuTarget& backend, const AttentionCall& call)
       : call_(call),
         kernels_(model_ops_kernels(backend.isa)),
         kernel_(kernels_.attention(call.kv.dtype)),
@@ -284,7 +283,7 @@ void Attention::run_tiles(const Task& task, AttentionTile tile, std::int64_t fir
 
 }  // namespace
 
-std::optional<kernels::Place> attention(const kernels::CpuBackend& backend, const AttentionCall& call) {
+std::optional<kernels::Place> attention(const kernels::CpuTarget& backend, const AttentionCall& call) {
   return Attention(backend, call).run();
 }
 

@@ -16,17 +16,17 @@ constexpr int kAccumulators = 24;
 static_assert(kTileLines <= kMaxTileLines);
 
 // Vectors per line of a pass over keys or values, a power of two.
-constexpr int strip_vectors(int lines, int most) {
+constexpr int strip_vectors(int lines, int max_vectors) {
   int vectors = 1;
-  while (vectors * 2 <= most && vectors * 2 * lines <= kAccumulators) vectors *= 2;
+  while (vectors * 2 <= max_vectors && vectors * 2 * lines <= kAccumulators) vectors *= 2;
   return vectors;
 }
 
 // Lines of one pass. A full tile takes all: its operands come from cache, in narrow strips. A smaller one, as decoding
 // has, takes as many as leave strips `vectors` wide, so that memory is read in long runs.
 constexpr int pass_lines(int lines, int vectors) {
-  const int most = lines == kTileLines ? lines : std::max(1, kAccumulators / vectors);
-  return ceil_div(lines, ceil_div(lines, most));
+  const int max_lines = lines == kTileLines ? lines : std::max(1, kAccumulators / vectors);
+  return ceil_div(lines, ceil_div(lines, max_lines));
 }
 
 // Calls body(count, first) for passes of at most kPass of kLines lines.

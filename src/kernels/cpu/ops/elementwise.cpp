@@ -1,12 +1,12 @@
-// Operations on single elements. Those that move and round without arithmetic are the same code for every
+// Norms and operations on single elements. Those that move and round without arithmetic are the same code for every
 // instruction set.
 #include <algorithm>
 #include <cstring>
 
 #include "base/check.hpp"
-#include "kernels/cpu/for_each_row.hpp"
 #include "kernels/cpu/ops/model_ops.hpp"
 #include "kernels/cpu/ops/model_ops_kernels.hpp"
+#include "kernels/cpu/parallel_rows.hpp"
 #include "numerics/widen.hpp"
 
 namespace reprofuse::cpu {
@@ -37,13 +37,29 @@ const ModelOpsKernels& model_ops_kernels(Isa isa) {
   return *kernels;
 }
 
-void embedding(const kernels::CpuBackend& backend, const kernels::EmbeddingCall& call) {
+void embedding(const kernels::CpuTarget& backend, const kernels::EmbeddingCall& call) {
   const WidenRow widen_one = widen_row_of(call.table.dtype);
   for_each_row(*backend.pool, call.x.rows, call.x.cols,
                [&](std::int64_t m, int) { widen_one(call.table, call.tokens[m], call.x.data + m * call.x.stride); });
 }
 
-void silu_gate(const kernels::CpuBackend& backend, const kernels::SiluGateCall& call) {
+std::optional<kernels::Place> rms_norm(const kernels::CpuTarget& backend, const kernels::RmsNormCall& call) {
+  const ModelOpsKernels& kernels = model_ops_kernels(backend.isa);
+  FirstPlace failure;
+  for_each_row(*backend.pool, call.x.rows, call.x.cols, [&](std::int64_t m, int) {
+    const bool finite =
+        kernels.norm_row({.x = call.x.data + m * call.x.stride,
+                          .delta = call.delta.data == nullptr ? nullptr : call.delta.data + m * call.delta.stride,
+                          .weight = call.weight,
+                          .eps = call.eps,
+                          .k = call.x.cols,
+                          .y = call.y.data + m * call.y.stride});
+    if (!finite) failure.add({.row = m, .column = 0});
+  });
+  return failure.get();
+}
+
+void silu_gate(const kernels::CpuTarget& backend, const kernels::SiluGateCall& call) {
   const ModelOpsKernels& kernels = model_ops_kernels(backend.isa);
   for_each_row(*backend.pool, call.y.rows, call.y.cols, [&](std::int64_t m, int) {
     kernels.silu_gate_row({.gate = call.gate.data + m * call.gate.stride,
@@ -53,13 +69,13 @@ void silu_gate(const kernels::CpuBackend& backend, const kernels::SiluGateCall& 
   });
 }
 
-void gather_rows(const kernels::CpuBackend& backend, const kernels::GatherRowsCall& call) {
+void gather_rows(const kernels::CpuTarget& backend, const kernels::GatherRowsCall& call) {
   for_each_row(*backend.pool, call.y.rows, call.y.cols, [&](std::int64_t m, int) {
     std::copy_n(call.x.data + call.rows[m] * call.x.stride, call.y.cols, call.y.data + m * call.y.stride);
   });
 }
 
-void round_bf16(const kernels::CpuBackend& backend, const kernels::RoundBf16Call& call) {
+void round_bf16(const kernels::CpuTarget& backend, const kernels::RoundBf16Call& call) {
   for_each_row(*backend.pool, call.x.rows, call.x.cols, [&](std::int64_t m, int) {
     float* x = call.x.data + m * call.x.stride;
     for (std::int64_t i = 0; i < call.x.cols; ++i) x[i] = widen_bf16(reprofuse::round_bf16(x[i]));

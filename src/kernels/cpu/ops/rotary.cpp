@@ -1,10 +1,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "kernels/cpu/for_each_row.hpp"
-#include "kernels/cpu/ops/kv_pages.hpp"
 #include "kernels/cpu/ops/model_ops.hpp"
 #include "kernels/cpu/ops/model_ops_kernels.hpp"
+#include "kernels/cpu/parallel_rows.hpp"
 #include "numerics/widen.hpp"
 
 namespace reprofuse::cpu {
@@ -53,7 +52,7 @@ void rotate_row(const ModelOpsKernels& kernels, const RotaryCall& call, std::int
 
 }  // namespace
 
-void rotary(const kernels::CpuBackend& backend, const RotaryCall& call) {
+void rotary(const kernels::CpuTarget& backend, const RotaryCall& call) {
   const ModelOpsKernels& kernels = model_ops_kernels(backend.isa);
   const auto head_dim = static_cast<std::size_t>(call.kv.head_dim);
   std::vector<float> keys(static_cast<std::size_t>(backend.pool->threads()) * head_dim);

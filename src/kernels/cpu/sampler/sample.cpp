@@ -6,7 +6,6 @@
 #include <memory>
 #include <vector>
 
-#include "kernels/cpu/sampler/sample_kernels.hpp"
 #include "kernels/cpu/sampler/sample_select.hpp"
 #include "numerics/widen.hpp"
 

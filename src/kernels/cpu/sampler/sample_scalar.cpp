@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "kernels/cpu/sampler/sample_kernels.hpp"
+#include "kernels/cpu/sampler/sample.hpp"
 #include "numerics/sampling.hpp"
 #include "numerics/widen.hpp"
 

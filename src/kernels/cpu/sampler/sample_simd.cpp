@@ -1,21 +1,10 @@
 // The sampler's passes for every instruction set with a fused multiply-add: Highway compiles this file once per target.
-
-// The same targets as linear_fma1_simd.cpp; sample_scalar.cpp serves the others.
-#undef HWY_DISABLED_TARGETS
-#define HWY_DISABLED_TARGETS \
-  (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
-#define HWY_COMPILE_ALL_ATTAINABLE
-#define HWY_DISABLE_PCLMUL_AES
-#define HWY_DISABLE_F16C
-
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/sampler/sample_simd.cpp"
-#include <hwy/foreach_target.h>  // must come before highway.h
-#include <hwy/highway.h>
+#include "kernels/cpu/highway_targets.hpp"  // before all others
+#include "kernels/cpu/sampler/sample.hpp"
 
-#include "kernels/cpu/sampler/sample_kernels.hpp"
-
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
+#if REPROFUSE_SIMD_TARGET
 #include "kernels/cpu/sampler/sample_simd-inl.hpp"
 #endif
 
@@ -23,17 +12,7 @@
 namespace reprofuse::cpu {
 
 const SampleKernels* sample_simd(Isa isa) {
-#if HWY_TARGETS & HWY_AVX2
-  if (isa == Isa::kAvx2) return &N_AVX2::kSample;
-#endif
-#if HWY_TARGETS & HWY_AVX3
-  if (isa == Isa::kAvx512) return &N_AVX3::kSample;
-#endif
-#if HWY_TARGETS & HWY_NEON
-  if (isa == Isa::kNeon) return &N_NEON::kSample;
-#endif
-  (void)isa;
-  return nullptr;
+  REPROFUSE_RETURN_TABLE(isa, kSample);
 }
 
 }  // namespace reprofuse::cpu

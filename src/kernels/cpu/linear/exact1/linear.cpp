@@ -1,15 +1,11 @@
-#include "kernels/cpu/linear/exact1/linear.hpp"
-
 #include <algorithm>
 #include <limits>
 #include <vector>
 
 #include "base/check.hpp"
 #include "base/math.hpp"
-#include "kernels/cpu/first_place.hpp"
 #include "kernels/cpu/linear/exact1/kernels.hpp"
 #include "kernels/cpu/linear/exact1/row_exponents.hpp"
-#include "kernels/cpu/linear/panel_output.hpp"
 #include "kernels/cpu/linear/panels.hpp"
 #include "kernels/cpu/linear/schedule.hpp"
 #include "numerics/exact.hpp"
@@ -39,7 +35,7 @@ struct RowFacts {
 
 class LinearExact1 final : public kernels::PreparedLinear {
  public:
-  LinearExact1(const LinearExact1Kernels& kernels, const kernels::CpuBackend& backend,
+  LinearExact1(const LinearExact1Kernels& kernels, const kernels::CpuTarget& backend,
                std::span<const WeightView> weights)
       : kernels_(kernels), pool_(*backend.pool), panels_(weights, backend.name, pool_), exponents_(panels_, pool_) {}
 
@@ -201,7 +197,7 @@ const LinearExact1Kernels& best_linear_exact1(Isa isa) {
 }
 
 std::unique_ptr<kernels::PreparedLinear> prepare_linear_exact1(const LinearExact1Kernels& kernels,
-                                                               const kernels::CpuBackend& backend,
+                                                               const kernels::CpuTarget& backend,
                                                                std::span<const WeightView> weights) {
   require(weights[0].k <= exact1::kMaxTerms,
           "linear '{}': k = {} is more than the {} terms whose sum contract exact-1 can hold", backend.name,
@@ -209,7 +205,7 @@ std::unique_ptr<kernels::PreparedLinear> prepare_linear_exact1(const LinearExact
   return std::make_unique<LinearExact1>(kernels, backend, weights);
 }
 
-std::unique_ptr<kernels::PreparedLinear> prepare_linear_exact1(const kernels::CpuBackend& backend,
+std::unique_ptr<kernels::PreparedLinear> prepare_linear_exact1(const kernels::CpuTarget& backend,
                                                                std::span<const WeightView> weights) {
   return prepare_linear_exact1(best_linear_exact1(backend.isa), backend, weights);
 }

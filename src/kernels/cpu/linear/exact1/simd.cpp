@@ -1,26 +1,15 @@
 // exact-1 for every instruction set with a fused multiply-add, from one source: Highway compiles this file once per
 // target. What the registers hold are integers, so neither their width nor the order of sums can move a bit.
-
-// As for fma-1: other targets get no kernels here; linear_exact1_scalar.cpp serves them.
-#undef HWY_DISABLED_TARGETS
-#define HWY_DISABLED_TARGETS \
-  (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
-#define HWY_COMPILE_ALL_ATTAINABLE  // a baseline raised by -march must not drop the narrower kernels
-#define HWY_DISABLE_PCLMUL_AES      // neither is used, so neither is required of the machine
-#define HWY_DISABLE_F16C
-
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/linear/exact1/simd.cpp"
-#include <hwy/foreach_target.h>  // must come before highway.h
-#include <hwy/highway.h>
-
 #include <cstring>
 
+#include "kernels/cpu/highway_targets.hpp"  // before all others
 #include "kernels/cpu/linear/exact1/kernels.hpp"
 #include "kernels/cpu/linear/panels.hpp"
 #include "numerics/exact.hpp"
 
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
+#if REPROFUSE_SIMD_TARGET
 #include "kernels/cpu/linear/exact1/simd-inl.hpp"
 #endif
 
@@ -28,17 +17,7 @@
 namespace reprofuse::cpu {
 
 const LinearExact1Kernels* linear_exact1_simd(Isa isa) {
-#if HWY_TARGETS & HWY_AVX2
-  if (isa == Isa::kAvx2) return &N_AVX2::kLinearExact1;
-#endif
-#if HWY_TARGETS & HWY_AVX3
-  if (isa == Isa::kAvx512) return &N_AVX3::kLinearExact1;
-#endif
-#if HWY_TARGETS & HWY_NEON
-  if (isa == Isa::kNeon) return &N_NEON::kLinearExact1;
-#endif
-  (void)isa;
-  return nullptr;
+  REPROFUSE_RETURN_TABLE(isa, kLinearExact1);
 }
 
 }  // namespace reprofuse::cpu

@@ -17,8 +17,8 @@ constexpr int kTileRows = 6;       // 24 classes, 3 planes of weights and 3 digi
 static_assert(kTileRows <= kMaxExactRows && kStripTerms % kQuad == 0);
 
 // A term adds at most this much to a class: its largest has three products, one of them of the weight's highest byte.
-constexpr std::int64_t kMostPerTerm = 128 * (255 + 255 + 128);
-static_assert(kStripTerms * kMostPerTerm < std::int64_t{1} << 31);
+constexpr std::int64_t kMaxPerTerm = 128 * (255 + 255 + 128);
+static_assert(kStripTerms * kMaxPerTerm < std::int64_t{1} << 31);
 
 // Packed rows are [quads][rows] of 16 bytes: four lowest digits, four middle, four highest, four of no meaning.
 constexpr int kQuadBytes = 16;

@@ -3,10 +3,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <string_view>
 
 #include "kernels/cpu/linear/panels.hpp"
 #include "kernels/cpu/linear/schedule.hpp"
+#include "kernels/linear.hpp"
 #include "reprofuse/context.hpp"
 #include "reprofuse/types.hpp"
 
@@ -49,5 +52,8 @@ const LinearFma1Kernels* compiled_linear_fma1(Isa isa);
 
 const LinearFma1Kernels& linear_fma1_scalar();       // a true fused multiply-add on every machine
 const LinearFma1Kernels* linear_fma1_simd(Isa isa);  // null: not in this build
+
+std::unique_ptr<kernels::PreparedLinear> prepare_linear_fma1(const kernels::CpuTarget& backend,
+                                                             std::span<const WeightView> weights);
 
 }  // namespace reprofuse::cpu

@@ -1,12 +1,8 @@
-#include "kernels/cpu/linear/fma1/linear.hpp"
-
 #include <algorithm>
 
 #include "base/check.hpp"
 #include "base/math.hpp"
-#include "kernels/cpu/first_place.hpp"
 #include "kernels/cpu/linear/fma1/kernels.hpp"
-#include "kernels/cpu/linear/panel_output.hpp"
 #include "kernels/cpu/linear/panels.hpp"
 #include "kernels/cpu/linear/schedule.hpp"
 #include "numerics/order.hpp"
@@ -38,7 +34,7 @@ void pack_rows(ConstMatrix x, const LinearSchedule& schedule, float* packed, Thr
 
 class LinearFma1 final : public kernels::PreparedLinear {
  public:
-  LinearFma1(const LinearFma1Kernels& kernels, const kernels::CpuBackend& backend, std::span<const WeightView> weights)
+  LinearFma1(const LinearFma1Kernels& kernels, const kernels::CpuTarget& backend, std::span<const WeightView> weights)
       : kernels_(kernels), pool_(*backend.pool), panels_(weights, backend.name, pool_) {}
 
   std::size_t workspace_bytes(std::int64_t max_m) const override {
@@ -111,7 +107,7 @@ const LinearFma1Kernels* compiled_linear_fma1(Isa isa) {
   return isa == Isa::kScalar ? &linear_fma1_scalar() : linear_fma1_simd(isa);
 }
 
-std::unique_ptr<kernels::PreparedLinear> prepare_linear_fma1(const kernels::CpuBackend& backend,
+std::unique_ptr<kernels::PreparedLinear> prepare_linear_fma1(const kernels::CpuTarget& backend,
                                                              std::span<const WeightView> weights) {
   const LinearFma1Kernels* kernels = compiled_linear_fma1(backend.isa);
   invariant(kernels != nullptr, "a context holds an instruction set that the build has no kernels for");
