@@ -25,9 +25,9 @@ struct Request {
   int priority = 0;               // the least goes first; among equals, the one that came first
   std::optional<std::vector<std::int32_t>> stop_tokens = {};  // any of them ends an answer and is not part of it; not
                                                               // given: those of the checkpoint
-  std::vector<std::string> stop_strings = {};  // the same, in the text
-  bool keep_stop_string = false;               // as part of the text
-  bool skip_special_tokens = true;             // in the text
+  std::vector<std::string> stop_strings = {};                 // the same, in the text
+  bool keep_stop_string = false;                              // as part of the text
+  bool skip_special_tokens = true;                            // in the text
   int logprobs = -1;  // how many of the most likely tokens to tell with each token, 0 to 20; -1: not even its own
   int prompt_logprobs = -1;  // the same for the prompt's tokens
   bool digest = false;       // SHA-256 chain over the logits of every step
