@@ -40,10 +40,9 @@ int main() try {
   check(cudaStreamEndCapture(stream, &graph));
   check(cudaGraphInstantiate(&ready, graph, 0));
 
-  const auto cpu = reprofuse::Context::cpu();
   const reprofuse::WeightView host_view{weights.data(), reprofuse::DType::kF32, n, k, k};
-  const reprofuse::LinearLayer host_layer(cpu, {&host_view, 1});
-  const reprofuse::Workspace host_workspace(cpu, host_layer.workspace_bytes(m));
+  const reprofuse::LinearLayer host_layer(reprofuse::Context::cpu(), {&host_view, 1});
+  const reprofuse::Workspace host_workspace(reprofuse::Context::cpu(), host_layer.workspace_bytes(m));
   for (unsigned run = 0; run < 5; ++run) {
     const auto input = numbers(m * k, 100 + run);
     std::vector<float> seen(m * n), expected(m * n);
