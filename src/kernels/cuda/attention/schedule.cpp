@@ -14,7 +14,7 @@ using namespace fma1::ops;  // NOLINT(google-build-using-namespace): the kernels
 
 constexpr int kMaxDecodeChunk = 4;  // rows: a batch of chunks no longer than this is decoded row by row
 constexpr int kDecodeRounds = 16;   // of blocks that run at once, when the keys allow it: decode by threads
-constexpr std::size_t kMaxPartialBytes = std::size_t{256} << 20;
+constexpr std::size_t kMaxAttentionPartialBytes = std::size_t{256} << 20;
 
 // How many clusters of a kernel a device holds never changes, so one answer of the driver is enough for all threads.
 class KnownClusters {
@@ -122,7 +122,7 @@ std::size_t attention_workspace_bytes(int heads, int head_dim, int chunk_count, 
   const auto slots =
       std::max<std::int64_t>(chunk_count, std::min<std::int64_t>(rows, std::int64_t{kMaxDecodeChunk} * chunk_count));
   const std::size_t bytes = partial_bytes(slots, heads, head_dim, key_blocks_of(max_keys, 0));
-  return kWorkspaceHead + std::min(bytes, kMaxPartialBytes);
+  return kWorkspaceHead + std::min(bytes, kMaxAttentionPartialBytes);
 }
 
 int attention_stream_stages(const Launch& launch, const kernels::AttentionCall& call) {
@@ -160,7 +160,7 @@ AttentionSchedule choose_attention_schedule(const Launch& launch, const kernels:
       decode_shared_bytes(call.kv.head_dim, set_heads_of(call), element_bytes(call.kv), false) > max_shared;
   schedule.small_merge = merge_kernel(call.kv.head_dim, key_blocks, false).shared_bytes > max_shared;
   const std::int64_t slots = slots_of(call, schedule.kernels);
-  const bool partials_fit = partial_bytes(slots, call.heads, call.kv.head_dim, key_blocks) <= kMaxPartialBytes;
+  const bool partials_fit = partial_bytes(slots, call.heads, call.kv.head_dim, key_blocks) <= kMaxAttentionPartialBytes;
   const int max_splits = partials_fit ? key_blocks : 1;
   const int multiprocessors = device_attribute(launch.ordinal, cudaDevAttrMultiProcessorCount);
   const std::int64_t shares = slots * call.kv.kv_heads * set_count(call);
