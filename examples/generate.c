@@ -37,12 +37,12 @@ int main(int argc, char** argv) {
   check(reprofuse_engine_submit(engine, &request, &answers));
   do {
     check(reprofuse_answers_next(answers, 10000, &update, sizeof update));
-    if (update.kind != REPROFUSE_UPDATE) continue;
+    if (update.kind != REPROFUSE_NEXT_UPDATE) continue;
     fputs(update.text, stdout);
     fflush(stdout);
-    if (update.finish_reason == REPROFUSE_ERROR) fprintf(stderr, "%s\n", update.error);
-    if (update.finish_reason != REPROFUSE_RUNNING) printf("\ndigest %s\n", update.digest);
-  } while (update.kind != REPROFUSE_FINISHED);
+    if (update.finish_reason == REPROFUSE_FINISH_ERROR) fprintf(stderr, "%s\n", update.error);
+    if (update.finish_reason != REPROFUSE_FINISH_NONE) printf("\ndigest %s\n", update.digest);
+  } while (update.kind != REPROFUSE_NEXT_FINISHED);
 
   reprofuse_free(prompt);
   reprofuse_answers_destroy(answers);

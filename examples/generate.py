@@ -45,10 +45,10 @@ def main(library, folder, question="What is 12 + 30?"):
     call("checkpoint_encode_chat", checkpoint, messages, None, c.byref(tokens), c.byref(count))
     request.prompt, request.prompt_count, request.digest = tokens, count, 1
     call("engine_submit", engine, c.byref(request), c.byref(answers))
-    while update.kind != 2:  # REPROFUSE_FINISHED
+    while update.kind != 2:  # REPROFUSE_NEXT_FINISHED
         call("answers_next", answers, c.c_int64(10000), c.byref(update), c.c_size_t(c.sizeof(update)))
         print((update.text or b"").decode(), end="", flush=True)
-        if update.finish_reason != 0:  # REPROFUSE_RUNNING
+        if update.finish_reason != 0:  # REPROFUSE_FINISH_NONE
             print("\ndigest", update.digest.decode() + update.error.decode())
     lib.reprofuse_free(tokens)
     for name, handle in (("answers", answers), ("engine", engine), ("model", model), ("checkpoint", checkpoint)):

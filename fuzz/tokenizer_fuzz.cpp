@@ -3,8 +3,8 @@
 #include <string_view>
 
 #include "bytes_target.hpp"
+#include "reprofuse/tokenizer.hpp"
 #include "text/tokenizer/detokenizer.hpp"
-#include "text/tokenizer/tokenizer.hpp"
 #include "text/tokenizer/unicode.hpp"
 
 namespace reprofuse::fuzz {
@@ -22,7 +22,7 @@ std::optional<std::string> check_ids(const Tokenizer& tokenizer, const Ids& ids,
   for (const std::int32_t id : ids)
     if (id < 0 || static_cast<std::size_t>(id) >= tokenizer.vocab_size()) return "an id is not below vocab_size";
   for (const bool skip : {false, true}) {
-    StreamDetokenizer stream(tokenizer, skip);
+    text::StreamDetokenizer stream(tokenizer, skip);
     std::string streamed;
     for (const std::int32_t id : ids) streamed += stream.push(id);
     streamed += stream.flush();

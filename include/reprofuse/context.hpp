@@ -20,7 +20,7 @@ REPROFUSE_API std::vector<Isa> supported_isas();               // on this machin
 
 // What a context can compute by. Contracts pin every bit: "fma-1", chains of fused multiply-adds in a fixed order, and
 // "exact-1", integer sums that have no order; "fma-1-kv16" and "exact-1-kv16" keep a model's keys and values in BF16.
-// Baselines pin none and look for no NaN; they run a vendor's library, found at run time: "layercast", "bf16", "sgemm".
+// The tool has baselines beside them, which pin none and look for no NaN: "layercast", "bf16", "sgemm".
 REPROFUSE_API std::vector<std::string_view> numerics_names();
 
 inline constexpr std::string_view kDefaultNumerics = "fma-1";

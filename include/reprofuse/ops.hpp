@@ -33,10 +33,11 @@ struct AttentionSizes {
 
 // Bits: each operation equals its reference in NUMERICS.md for every row alone, whatever the other rows and the device.
 //
-// CPU: computes and returns. Sizes, ids, positions and pages are checked, and a value that is not finite is thrown.
-// CUDA: enqueues on `stream` (a cudaStream_t; null is the default stream) without allocating or synchronising, so that
-// calls can be captured in a graph. Sizes are checked; what arrays on the device hold is not. check_workspace() tells
-// of values that are not finite. Several threads may call, each with a workspace of its own.
+// CPU: computes and returns. Sizes, ids and positions are checked, page numbers are not. What is not finite is thrown
+// by rms_norm and attention; the others pass it on. CUDA: enqueues on `stream` (a cudaStream_t; null is the default
+// stream) without allocating or synchronising, so that calls can be captured in a graph. Sizes are checked; what arrays
+// on the device hold is not. check_workspace() tells of values that are not finite. Several threads may call, each with
+// a workspace of its own.
 class REPROFUSE_API Ops {
  public:
   // `name` is what errors call the place: "layer 3".

@@ -4,6 +4,7 @@
 
 #include "api/chat.hpp"
 #include "base/check.hpp"
+#include "base/fp_environment.hpp"
 #include "text/chat_template.hpp"
 
 namespace reprofuse {
@@ -30,6 +31,7 @@ engine::ChatExtras extras_of(const ChatOptions& options) {
 }  // namespace
 
 ChatTemplate::ChatTemplate(std::string_view source, std::string name, std::string_view special_tokens_json) {
+  const FpEnvironment pinned;  // templates and JSON may hold numbers
   const auto parsed = std::make_shared<const text::ChatTemplate>(source, std::move(name));
   const ordered_json special_tokens = parse(special_tokens_json, "the special tokens of a chat template");
   impl_ = std::make_shared<const Impl>(
@@ -46,12 +48,14 @@ ChatTemplate::ChatTemplate(std::string_view source, std::string name, std::strin
 }
 
 std::string ChatTemplate::render(const std::vector<ChatMessage>& messages, const ChatOptions& options) const {
+  const FpEnvironment pinned;  // templates and JSON may hold numbers
   ordered_json list = ordered_json::array();
   for (const ChatMessage& message : messages) list.push_back({{"role", message.role}, {"content", message.content}});
   return impl_->render(list, text::parse_date(options.date), extras_of(options));
 }
 
 std::string ChatTemplate::render_json(std::string_view messages_json, const ChatOptions& options) const {
+  const FpEnvironment pinned;  // templates and JSON may hold numbers
   return impl_->render(parse(messages_json, "the messages of a chat"), text::parse_date(options.date),
                        extras_of(options));
 }

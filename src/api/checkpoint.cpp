@@ -3,6 +3,7 @@
 #include "api/chat.hpp"
 #include "api/folder.hpp"
 #include "base/check.hpp"
+#include "base/fp_environment.hpp"
 #include "base/thread_pool.hpp"
 #include "checkpoint/digest.hpp"
 #include "checkpoint/expected_tensors.hpp"
@@ -34,6 +35,7 @@ Tensor tensor_of(checkpoint::TensorView view) {
 Checkpoint::Impl::Impl(const std::string& folder) : files(folder), facts(facts_of(files.checkpoint().config())) {}
 
 Checkpoint Checkpoint::open(const std::string& folder) {
+  const FpEnvironment pinned;  // templates and JSON may hold numbers
   return Checkpoint(std::make_shared<const Impl>(folder));
 }
 
@@ -98,6 +100,7 @@ std::vector<std::int32_t> Checkpoint::encode_prompt(std::string_view text) const
 
 std::vector<std::int32_t> Checkpoint::encode_chat(const std::vector<ChatMessage>& messages,
                                                   const ChatOptions& options) const {
+  const FpEnvironment pinned;  // templates and JSON may hold numbers
   return tokenizer().encode(chat_template().render(messages, options), false);
 }
 

@@ -54,6 +54,9 @@ void check_indices(const Op& op, const char* what, const std::int32_t* values, s
 
 void check_kv(const Op& op, const KvPages& kv, DType dtype) {
   require_of(op, kv.keys != nullptr && kv.values != nullptr, "a pointer of the KV pages is null");
+  for (const void* data : {kv.keys, kv.values})
+    require_of(op, reinterpret_cast<std::uintptr_t>(data) % 16 == 0, "KV pages at {} are not aligned to 16 bytes",
+               data);
   require_of(op, kv.dtype == dtype, "KV pages of {}; the context's numerics keep them in {}", dtype_name(kv.dtype),
              dtype_name(dtype));
   require_of(op, kv.kv_heads >= 1 && kv.head_dim >= 2 && kv.head_dim % 2 == 0,

@@ -1,5 +1,6 @@
 #include "reprofuse/ops.hpp"
 
+#include <cstdint>
 #include <utility>
 
 #include "api/op_checks.hpp"
@@ -18,7 +19,13 @@ struct Ops::Impl {
   // Arrays that the host can read are checked, too.
   bool is_readable() const { return context.state().backend->capabilities().shares_host_memory; }
   OpScope scope(WorkspaceView workspace, void* stream) const {
-    require(is_readable() || workspace.data != nullptr, "'{}': the workspace pointer is null", name);
+    if (!is_readable()) {
+      require(workspace.data != nullptr, "'{}': the workspace pointer is null", name);
+      require(reinterpret_cast<std::uintptr_t>(workspace.data) % kernels::kWorkspaceAlignment == 0 &&
+                  workspace.bytes >= kernels::kWorkspaceAlignment,
+              "'{}': a workspace of {} bytes at {}; it takes at least {}, aligned to as many", name, workspace.bytes,
+              workspace.data, kernels::kWorkspaceAlignment);
+    }
     return {context, workspace.data, workspace.bytes, stream};
   }
 };

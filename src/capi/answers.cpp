@@ -43,12 +43,12 @@ reprofuse_token token_of(std::int32_t id, const std::optional<reprofuse::Likelih
 
 std::int32_t finish_reason(reprofuse::FinishReason reason) {
   switch (reason) {
-    case reprofuse::FinishReason::kStop: return REPROFUSE_STOP;
-    case reprofuse::FinishReason::kLength: return REPROFUSE_LENGTH;
+    case reprofuse::FinishReason::kStop: return REPROFUSE_FINISH_STOP;
+    case reprofuse::FinishReason::kLength: return REPROFUSE_FINISH_LENGTH;
     case reprofuse::FinishReason::kCancelled:
     case reprofuse::FinishReason::kError: break;
   }
-  return REPROFUSE_ERROR;
+  return REPROFUSE_FINISH_ERROR;
 }
 
 reprofuse::Request request_of(const reprofuse_request& from, const reprofuse::Checkpoint& checkpoint) {
@@ -87,7 +87,7 @@ void show(reprofuse_answers& self, reprofuse_update& to) {
     self.tokens.push_back(token_of(token.id, token.likelihood, token.text.c_str(), token.digest.c_str()));
     self.text += token.text;
   }
-  to.kind = REPROFUSE_UPDATE;
+  to.kind = REPROFUSE_NEXT_UPDATE;
   to.choice = update.choice;
   to.cached_prompt_tokens = update.cached_prompt_tokens;
   to.stop_token = -1;
@@ -205,7 +205,7 @@ reprofuse_status reprofuse_answers_next(reprofuse_answers* answers, int64_t time
       self.latest = std::move(*next);
       show(self, to);
     } else {
-      to.kind = self.answers.finished() ? REPROFUSE_FINISHED : REPROFUSE_NOTHING;
+      to.kind = self.answers.finished() ? REPROFUSE_NEXT_FINISHED : REPROFUSE_NEXT_NOTHING;
     }
   });
 }

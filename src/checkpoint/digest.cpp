@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "base/check.hpp"
+#include "base/fp_environment.hpp"
 #include "base/sha256.hpp"
 
 namespace reprofuse::checkpoint {
@@ -39,6 +40,7 @@ std::string config_lines(const ModelConfig& c) {
 }  // namespace
 
 std::string model_manifest(const Checkpoint& checkpoint, ThreadPool& pool, const Progress& progress) {
+  const FpEnvironment pinned;  // constants are rounded to binary32
   std::vector<TensorView> views;
   for (const ExpectedTensor& expected : checkpoint.tensors()) views.push_back(checkpoint.tensor(expected.name));
   std::sort(views.begin(), views.end(), [](const TensorView& a, const TensorView& b) { return a.name < b.name; });

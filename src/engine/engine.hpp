@@ -13,7 +13,7 @@
 #include "engine/request.hpp"
 #include "model/runner.hpp"
 #include "reprofuse/sampler.hpp"
-#include "text/tokenizer/tokenizer.hpp"
+#include "reprofuse/tokenizer.hpp"
 
 namespace reprofuse::engine {
 

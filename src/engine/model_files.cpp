@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "base/check.hpp"
+#include "base/fp_environment.hpp"
 
 namespace reprofuse::engine {
 namespace {
@@ -53,6 +54,7 @@ ModelFiles::ModelFiles(const std::string& folder)
 }
 
 SamplingParams ModelFiles::suggested_sampling() const {
+  const FpEnvironment pinned;  // decimals are rounded to binary32
   const checkpoint::GenerationConfig& config = checkpoint().generation_config();
   SamplingParams params;
   params.repetition_penalty = static_cast<float>(config.repetition_penalty.value_or(1.0));

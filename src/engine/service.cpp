@@ -205,8 +205,10 @@ void Service::deliver(std::vector<RequestUpdate> updates) {
   for (RequestUpdate& entry : updates) {
     const auto found = open_.find(entry.request);
     if (found == open_.end()) continue;  // cancelled meanwhile
-    if (entry.update.end) unfinished_ -= static_cast<std::int64_t>(found->second.unfinished.erase(entry.update.choice));
-    found->second.inbox->put(std::move(entry.update));
+    const bool ended = entry.update.end.has_value();
+    const int choice = entry.update.choice;
+    found->second.inbox->put(std::move(entry.update));  // first: where it throws, the choice is still to be ended
+    if (ended) unfinished_ -= static_cast<std::int64_t>(found->second.unfinished.erase(choice));
     if (found->second.unfinished.empty()) close(found);
   }
 }

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "reprofuse/tokenizer.hpp"
 #include "text/chat_template.hpp"
-#include "text/tokenizer/tokenizer.hpp"
 
 namespace reprofuse::engine {
 

@@ -105,8 +105,8 @@ unsigned OpNames::add(std::string name, std::vector<std::int64_t> columns, OpKin
   std::lock_guard lock(mutex_);
   if (free_.empty()) {
     require(ops_.size() < kMaxOps, "a context holds at most {} layers at a time", kMaxOps);
-    free_.insert(static_cast<unsigned>(ops_.size()));
     ops_.emplace_back();
+    free_.insert(static_cast<unsigned>(ops_.size() - 1));
   }
   const unsigned op = free_.extract(free_.begin()).value();
   ops_[op] = {std::move(name), std::move(columns), kind};

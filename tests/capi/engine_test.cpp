@@ -23,7 +23,7 @@ Request golden_request() {
 struct Collected {
   std::string text, digest, error;
   std::vector<std::int32_t> tokens;
-  std::int32_t finish_reason = REPROFUSE_RUNNING;
+  std::int32_t finish_reason = REPROFUSE_FINISH_NONE;
   std::int32_t stop_token = -1;
 };
 
@@ -32,16 +32,16 @@ Collected collect(reprofuse_answers* answers) {
   reprofuse_update update;
   do {
     EXPECT_EQ(reprofuse_answers_next(answers, 60000, &update, sizeof update), REPROFUSE_OK) << reprofuse_last_error();
-    if (update.kind != REPROFUSE_UPDATE) continue;
+    if (update.kind != REPROFUSE_NEXT_UPDATE) continue;
     EXPECT_EQ(std::string(update.text).size(), update.text_bytes);
     all.text += update.text;
     for (std::size_t i = 0; i < update.token_count; ++i) all.tokens.push_back(update.tokens[i].id);
-    if (update.finish_reason == REPROFUSE_RUNNING) continue;
+    if (update.finish_reason == REPROFUSE_FINISH_NONE) continue;
     all.finish_reason = update.finish_reason;
     all.stop_token = update.stop_token;
     all.digest = update.digest;
     all.error = update.error;
-  } while (update.kind != REPROFUSE_FINISHED);
+  } while (update.kind != REPROFUSE_NEXT_FINISHED);
   return all;
 }
 
@@ -79,7 +79,7 @@ TEST(CEngine, GivesTheGoldenAnswerAfterAllElseIsDestroyed) {
   EXPECT_EQ(all.digest, golden()["digests"]["fma-1"]);
   EXPECT_EQ(all.text, golden_text());
   EXPECT_EQ(all.tokens, golden()["tokens"].get<std::vector<std::int32_t>>());
-  EXPECT_EQ(all.finish_reason, REPROFUSE_STOP);
+  EXPECT_EQ(all.finish_reason, REPROFUSE_FINISH_STOP);
   EXPECT_EQ(all.stop_token, small_model().checkpoint().stop_tokens()[0]);
   EXPECT_EQ(all.error, "");
 }
@@ -159,7 +159,7 @@ TEST(CEngine, TellsLogProbabilitiesAndDigestsByToken) {
       EXPECT_EQ(token.top[0].logprob, token.logprob);
       EXPECT_EQ(std::string(token.digest).size(), 64U);
     }
-  } while (update.kind != REPROFUSE_FINISHED);
+  } while (update.kind != REPROFUSE_NEXT_FINISHED);
   EXPECT_EQ(prompt_tokens, prompt.size());
   EXPECT_EQ(tokens, 1U);
   reprofuse_engine_stats stats;
@@ -184,11 +184,11 @@ TEST(CEngine, ACancelledRequestIsFinishedAndItsPagesComeBack) {
   ASSERT_EQ(reprofuse_engine_submit(engine, &request, &answers), REPROFUSE_OK) << reprofuse_last_error();
   reprofuse_update update;
   do ASSERT_EQ(reprofuse_answers_next(answers, 60000, &update, sizeof update), REPROFUSE_OK);
-  while (update.kind == REPROFUSE_NOTHING);
-  EXPECT_EQ(update.finish_reason, REPROFUSE_RUNNING);
+  while (update.kind == REPROFUSE_NEXT_NOTHING);
+  EXPECT_EQ(update.finish_reason, REPROFUSE_FINISH_NONE);
   ASSERT_EQ(reprofuse_answers_cancel(answers), REPROFUSE_OK);
   ASSERT_EQ(reprofuse_answers_next(answers, 60000, &update, sizeof update), REPROFUSE_OK);
-  EXPECT_EQ(update.kind, REPROFUSE_FINISHED);
+  EXPECT_EQ(update.kind, REPROFUSE_NEXT_FINISHED);
   reprofuse_engine_stats stats;
   do {
     std::this_thread::sleep_for(milliseconds(5));
@@ -327,7 +327,7 @@ TEST(CEngine, ATextIsEncodedAsTheFolderSaysAndStopStringsEndIt) {
   reprofuse_answers* answers = nullptr;
   ASSERT_EQ(reprofuse_engine_submit(engine, &request, &answers), REPROFUSE_OK) << reprofuse_last_error();
   const Collected all = collect(answers);
-  EXPECT_EQ(all.finish_reason, REPROFUSE_STOP);
+  EXPECT_EQ(all.finish_reason, REPROFUSE_FINISH_STOP);
   EXPECT_EQ(all.text, golden_text().substr(0, golden_text().find("36.")));
   reprofuse_answers_destroy(answers);
   reprofuse_engine_destroy(engine);

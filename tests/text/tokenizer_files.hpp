@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "reprofuse/tokenizer.hpp"
 #include "support/json.hpp"
-#include "text/tokenizer/tokenizer.hpp"
 
 namespace reprofuse::text {
 

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "reprofuse/tokenizer.hpp"
 #include "text/tokenizer/bpe.hpp"
-#include "text/tokenizer/tokenizer.hpp"
 
 namespace reprofuse::text {
 

@@ -176,20 +176,20 @@ REPROFUSE_C_API reprofuse_status reprofuse_engine_submit(const reprofuse_engine*
                                                          const reprofuse_request* request, reprofuse_answers** answers);
 /* Cancels what has not ended. */
 REPROFUSE_C_API void reprofuse_answers_destroy(reprofuse_answers* answers);
-/* No more updates come; the next one says REPROFUSE_FINISHED. */
+/* No more updates come; the next one says REPROFUSE_NEXT_FINISHED. */
 REPROFUSE_C_API reprofuse_status reprofuse_answers_cancel(reprofuse_answers* answers);
 
 typedef enum reprofuse_update_kind {
-  REPROFUSE_NOTHING = 0, /* no update came in time: ask again */
-  REPROFUSE_UPDATE = 1,
-  REPROFUSE_FINISHED = 2 /* every choice has ended, or the request was cancelled: nothing more comes */
+  REPROFUSE_NEXT_NOTHING = 0, /* no update came in time: ask again */
+  REPROFUSE_NEXT_UPDATE = 1,
+  REPROFUSE_NEXT_FINISHED = 2 /* every choice has ended, or the request was cancelled: nothing more comes */
 } reprofuse_update_kind;
 
 typedef enum reprofuse_finish_reason {
-  REPROFUSE_RUNNING = 0,
-  REPROFUSE_STOP = 1,   /* by a stop token or a stop string */
-  REPROFUSE_LENGTH = 2, /* max_tokens */
-  REPROFUSE_ERROR = 3   /* such as a value that is not finite */
+  REPROFUSE_FINISH_NONE = 0,
+  REPROFUSE_FINISH_STOP = 1,   /* by a stop token or a stop string */
+  REPROFUSE_FINISH_LENGTH = 2, /* max_tokens */
+  REPROFUSE_FINISH_ERROR = 3   /* such as a value that is not finite */
 } reprofuse_finish_reason;
 
 /* A token of an answer or, without text and digest, of a prompt. */
@@ -208,7 +208,7 @@ typedef struct reprofuse_token {
 typedef struct reprofuse_update {
   uint32_t struct_size;
   uint32_t struct_version;
-  int32_t kind; /* a reprofuse_update_kind; unless it is REPROFUSE_UPDATE nothing else is set */
+  int32_t kind; /* a reprofuse_update_kind; unless it is REPROFUSE_NEXT_UPDATE nothing else is set */
   int32_t choice;
   const char* text; /* of all tokens of this update, with a zero after it */
   size_t text_bytes;
@@ -221,7 +221,7 @@ typedef struct reprofuse_update {
   int32_t stop_token;      /* which one ended it, or -1 */
   const char* stop_string; /* which of these, or NULL */
   const char* digest;      /* of all steps when it has ended and a digest was asked for, else "" */
-  const char* error;       /* REPROFUSE_ERROR: why, else "" */
+  const char* error;       /* REPROFUSE_FINISH_ERROR: why, else "" */
 } reprofuse_update;
 
 /* Waits up to timeout_ms milliseconds for an update. */

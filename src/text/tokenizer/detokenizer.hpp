@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "text/tokenizer/tokenizer.hpp"
+#include "reprofuse/tokenizer.hpp"
 #include "text/tokenizer/unicode.hpp"
 
 namespace reprofuse::text {

@@ -1,4 +1,4 @@
-#include "text/tokenizer/tokenizer.hpp"
+#include "reprofuse/tokenizer.hpp"
 
 #include <fstream>
 #include <system_error>

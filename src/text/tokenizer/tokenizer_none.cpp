@@ -1,6 +1,6 @@
 // The tokenizer of a build without PCRE2 and utf8proc.
 #include "base/check.hpp"
-#include "text/tokenizer/tokenizer.hpp"
+#include "reprofuse/tokenizer.hpp"
 
 namespace reprofuse::text {
 namespace {
