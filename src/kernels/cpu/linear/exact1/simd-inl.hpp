@@ -1,6 +1,6 @@
 // exact-1 with floating-point registers, as integers: X * W is below 2^45, so a binary64 chain of 256 fused
 // multiply-adds is exact, and the products of lowest digits, below 2^15, have a binary32 chain of their own.
-// Only linear_exact1_simd.cpp includes this, once per target: hence no guard.
+// Only simd.cpp includes this, once per target: hence no guard.
 #include "kernels/cpu/linear/exact1/row-inl.hpp"
 
 static_assert(HWY_NATIVE_FMA, "a multiply and an add would round twice");

@@ -1,6 +1,6 @@
 // exact-1 in digits of a byte. vpdpbusd adds four products of unsigned and signed bytes to each 32-bit lane, so four
 // terms of a column share a lane, and the eight products of digits fall into four classes by their power of 2^8.
-// Only linear_exact1_vnni.cpp includes this.
+// Only vnni.cpp includes this.
 #include "kernels/cpu/linear/exact1/snap-inl.hpp"
 
 HWY_PUSH_ATTRIBUTES(HWY_TARGET_STR ",avx512vnni")

@@ -1,4 +1,4 @@
-// The micro-kernels of one target. Only linear_fma1_simd.cpp includes this, once per target: hence no guard.
+// The micro-kernels of one target. Only simd.cpp includes this, once per target: hence no guard.
 #include "kernels/cpu/linear/weight_words-inl.hpp"
 
 static_assert(HWY_NATIVE_FMA, "a multiply and an add would round twice");
