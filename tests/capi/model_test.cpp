@@ -1,5 +1,9 @@
 // Checkpoints, tokenizers and chat templates through the public interfaces.
+#include <unistd.h>
+
+#include <cfenv>
 #include <filesystem>
+#include <sstream>
 
 #include "capi/support.hpp"
 
@@ -54,6 +58,50 @@ TEST(CheckpointApi, TheCAbiTellsTheSame) {
   EXPECT_EQ(std::string(digest), expected.digest());
   EXPECT_EQ(std::string(digest).size(), 64U);
   EXPECT_GT(done, 1'000'000);
+}
+
+// A folder whose decimals are no binary32 numbers.
+std::filesystem::path folder_that_samples() {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::temp_directory_path() / ("reprofuse_rounding_" + std::to_string(getpid()));
+  fs::create_directories(folder);
+  for (const auto& file : fs::directory_iterator(REPROFUSE_EMBEDDED_MODEL))
+    if (file.path().filename() != "generation_config.json")
+      fs::create_symlink(file.path(), folder / file.path().filename());
+  std::ofstream(folder / "generation_config.json")
+      << R"({"do_sample": true, "temperature": 0.6, "top_p": 0.9, "repetition_penalty": 1.1})";
+  return folder;
+}
+
+// What a caller can see that is rounded: a model's digest, its suggested sampling, numbers in a chat.
+std::string rounded_results(const std::string& folder) {
+  const Checkpoint checkpoint = Checkpoint::open(folder);
+  const SamplingParams sampling = checkpoint.suggested_sampling();
+  const ChatTemplate chat("{{ x }} {{ x / 3 }} {{ messages[0].n }}", "numbers");
+  ChatOptions options;
+  options.variables_json = R"({"x": 0.1})";
+  std::ostringstream results;
+  results << std::hexfloat << checkpoint.digest() << ' ' << sampling.temperature << ' ' << sampling.top_p << ' '
+          << sampling.repetition_penalty << ' ' << chat.render_json(R"([{"role": "user", "n": 0.7}])", options);
+  return results.str();
+}
+
+TEST(CheckpointApi, NothingFollowsTheRoundingModeOfTheCaller) {
+  const std::filesystem::path folder = folder_that_samples();
+  const std::string expected = rounded_results(folder);
+  const volatile double decimal = 0.6;
+  const auto nearest = static_cast<float>(decimal);
+  bool would_show = false;  // the control: a conversion outside the library does follow it
+  for (const int mode : {FE_DOWNWARD, FE_UPWARD, FE_TOWARDZERO}) {
+    std::fesetround(mode);
+    const std::string results = rounded_results(folder);
+    would_show = would_show || static_cast<float>(decimal) != nearest;
+    EXPECT_EQ(std::fegetround(), mode) << "the caller's mode was not given back";
+    std::fesetround(FE_TONEAREST);
+    EXPECT_EQ(results, expected) << mode;
+  }
+  EXPECT_TRUE(would_show);
+  std::filesystem::remove_all(folder);
 }
 
 TEST(CheckpointApi, FoldersWithoutAModelAreNamed) {
