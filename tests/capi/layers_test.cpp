@@ -254,6 +254,7 @@ TEST(SamplerApi, TheMostLikelyTokenAndItsLogProbability) {
   EXPECT_EQ(reprofuse_sampler_run(nullptr, logits.data(), 4, &row, 1, nullptr), REPROFUSE_INVALID_ARGUMENT);
   row.struct_version = 0;
   EXPECT_EQ(reprofuse_sampler_run(sampler, logits.data(), 4, &row, 1, nullptr), REPROFUSE_INVALID_ARGUMENT);
+  reprofuse_sampler_destroy(sampler);
   EXPECT_EQ(reprofuse_sampler_create(c_context, 0, 1, &sampler), REPROFUSE_INVALID_ARGUMENT);
   EXPECT_EQ(sampler, nullptr);
   reprofuse_context_destroy(c_context);

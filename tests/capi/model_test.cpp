@@ -235,6 +235,7 @@ TEST(TokenizerApi, TextGoesInAndOut) {
   const std::int32_t wrong = 1 << 20;
   EXPECT_EQ(reprofuse_tokenizer_decode(tokenizer, &wrong, 1, 0, &text, &bytes), REPROFUSE_INVALID_ARGUMENT);
   EXPECT_EQ(reprofuse_tokenizer_encode(nullptr, "a", 1, 0, &tokens, &count), REPROFUSE_INVALID_ARGUMENT);
+  reprofuse_tokenizer_destroy(tokenizer);
   EXPECT_EQ(reprofuse_tokenizer_load("/no/such/tokenizer.json", &tokenizer), REPROFUSE_INVALID_ARGUMENT);
   EXPECT_EQ(tokenizer, nullptr);
 }
