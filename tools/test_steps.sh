@@ -87,8 +87,12 @@ LONG_UNDER_ASAN=(
   BenchCommand.MeasuresEveryBatchSizeAndWritesThemAsJson
   BenchEngineCommand.TheBaselineIsComparedWithWhereverItStandsInTheList
   Cases/ModelInvariance.EveryInstructionSetAndThreadCountGivesTheSameBits/mistral_window
+  EngineOracle.APreemptedJobGoesOnAtTheTokenWhereItWas
+  EngineOracle.EveryScheduleGivesTheAnswersOfThePlainLoop
+  EngineOracle.GuessesCountAsFarAsTheyAreRightAndNoFurther
+  EngineOracle.WrongGuessesLeaveNothingInPagesThatAreKept
   EngineTest.ChoiceNumberIIsTheAnswerOfSeedPlusI
-  EngineTest.NobodyIsThrownOutInVain
+  EngineTest.NoJobIsPreemptedWhenThatWouldNotMakeRoom
   ProbeCommand.CheckFailsOnATamperedDigestAndNamesTheCase
   ServiceTest.WhatCannotBeTakenIsRefusedWithTheReason
   fuzz.linear.self_test
@@ -97,10 +101,18 @@ LONG_UNDER_ASAN=(
 # The same under ThreadSanitizer, where all that counts is which threads meet, and not with which sizes or models.
 LONG_UNDER_TSAN=(
   Cases/ModelInvariance.EveryInstructionSetAndThreadCountGivesTheSameBits/mistral_window
+  EngineOracle.APageThatWasDroppedForAnotherTextIsComputedAgain
+  EngineOracle.APreemptedJobGoesOnAtTheTokenWhereItWas
+  EngineOracle.EveryScheduleGivesTheAnswersOfThePlainLoop
+  EngineOracle.GuessesCountAsFarAsTheyAreRightAndNoFurther
+  EngineOracle.GuessesNeedNoRoomBeyondTheLastToken
+  EngineOracle.ThePageOfTheLastTokenOfAPromptIsNeverTakenFromTheCache
+  EngineOracle.WrongGuessesLeaveNothingInPagesThatAreKept
   EngineTest.AGuessThatFailsDoesNotFailTheAnswer
   EngineTest.GivesTheGoldenAnswer
   LinearCpu.EveryIsaGivesTheReferenceBitsAtRaggedShapes
   LinearExact1Cpu.EveryTableGivesTheReferenceBitsAtRaggedShapes
+  SampleCpu.ANucleusEndsWhereItsShareIsReachedExactly
   RotaryCpu.EveryIsaGivesTheReferenceBits
   SeededErrors.AnotherOrderShows
   SeededErrors.AreThoseThatTheArithmeticMustHave
@@ -144,7 +156,11 @@ run_ctest() {
   shift
   await_build "$preset"
   rm -f "$LOGS/$preset.xml"
-  local names
+  local names name
+  names=$(ctest --preset "$preset" --show-only)
+  for name in "${LEFT_OUT[@]}"; do
+    [[ $names == *": $name"$'\n'* ]] || record failed "$preset $name" "no test of that name could be left out"
+  done
   names=$(IFS='|' && echo "${LEFT_OUT[*]-none}")
   "$@" ctest --preset "$preset" --exclude-regex "^(${names//./\\.})\$" --parallel "$(cores)" \
     --output-junit "$LOGS/$preset.xml" >"$LOGS/$preset.log" 2>&1 || true
