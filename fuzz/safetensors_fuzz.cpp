@@ -5,7 +5,7 @@
 #include <cstddef>
 
 #include "bytes_target.hpp"
-#include "checkpoint/safetensors_header.hpp"
+#include "checkpoint/safetensors.hpp"
 
 namespace reprofuse::fuzz {
 namespace {

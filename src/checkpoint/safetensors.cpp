@@ -8,7 +8,6 @@
 #include "base/check.hpp"
 #include "base/math.hpp"
 #include "checkpoint/json_reader.hpp"
-#include "checkpoint/safetensors_header.hpp"
 
 namespace reprofuse::checkpoint {
 

@@ -1,6 +1,10 @@
 // safetensors files: reading through a mapping, writing, and the index of a checkpoint that has several.
 #pragma once
 
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
@@ -10,10 +14,94 @@
 #include <vector>
 
 #include "base/mapped_file.hpp"
-#include "checkpoint/safetensors_header.hpp"
-#include "checkpoint/tensor_view.hpp"
+#include "reprofuse/types.hpp"
 
 namespace reprofuse::checkpoint {
+
+// The header of a safetensors file: eight bytes of length, then JSON that says where each tensor's bytes are.
+inline constexpr std::size_t kLengthBytes = 8;
+inline constexpr std::size_t kMaxHeaderBytes = 100'000'000;  // the official library's limit
+
+// An element type of the format; those without a DType can be stored, and told from damage, but not computed with.
+struct StoredType {
+  std::string_view name;
+  std::int64_t bits;
+  std::optional<DType> dtype;
+};
+
+const StoredType* find_stored_type(std::string_view name);  // null: the format has no such type
+const StoredType& stored_type(DType dtype);
+
+struct TensorEntry {
+  std::string name;
+  const StoredType* type = nullptr;
+  std::vector<std::int64_t> shape;
+  std::uint64_t begin = 0;  // bytes from the start of the data
+  std::uint64_t end = 0;
+};
+
+struct SafetensorsHeader {
+  std::uint64_t data_offset = 0;     // bytes from the start of the file
+  std::vector<TensorEntry> tensors;  // by ascending offset
+  std::map<std::string, std::string> metadata;
+};
+
+// Reads the start of `contents`, a whole file, and nothing of the tensors' data. Throws unless the header is complete
+// and well-formed and its tensors lie end to end from the first byte of the data to the last, as the format demands.
+SafetensorsHeader parse_safetensors_header(std::span<const std::byte> contents, const std::string& file);
+
+// The header's JSON alone: tensors in the order of the text; their offsets are not yet compared with anything. Memory
+// stays within a small multiple of the text: what does not belong into a header is refused at its first byte, before it
+// is stored.
+SafetensorsHeader parse_header_json(std::string_view json, const std::string& file);
+
+std::string header_to_json(const SafetensorsHeader& header);
+
+// Files hold little-endian elements; this is the only place that knows what the machine holds.
+static_assert(std::endian::native == std::endian::little || std::endian::native == std::endian::big);
+inline constexpr bool kFileOrderIsHostOrder = std::endian::native == std::endian::little;
+
+// Reverses the bytes of each element in place.
+inline void swap_element_bytes(std::span<std::byte> elements, DType dtype) {
+  const std::size_t bytes = dtype_bytes(dtype);
+  for (std::size_t i = 0; i + bytes <= elements.size(); i += bytes)
+    std::reverse(elements.begin() + static_cast<std::ptrdiff_t>(i),
+                 elements.begin() + static_cast<std::ptrdiff_t>(i + bytes));
+}
+
+// Between file order and host order, either way, in place. Nothing to do on a little-endian machine.
+inline void convert_byte_order(std::span<std::byte> elements, DType dtype) {
+  if constexpr (!kFileOrderIsHostOrder) swap_element_bytes(elements, dtype);
+}
+
+// Valid as long as the file is mapped. Only touching `bytes` reads the file.
+struct TensorView {
+  std::string name;
+  std::string file;                  // its name, for messages
+  std::span<const std::byte> bytes;  // as in the file: little-endian elements, perhaps unaligned
+  DType dtype;
+  std::vector<std::int64_t> shape;
+
+  std::int64_t elements() const { return static_cast<std::int64_t>(bytes.size() / dtype_bytes(dtype)); }
+};
+
+// Elements in host order, aligned to themselves: the mapping itself where it is both already, else a copy.
+class HostTensor {
+ public:
+  explicit HostTensor(const TensorView& view) : bytes_(view.bytes) {
+    const bool aligned = reinterpret_cast<std::uintptr_t>(bytes_.data()) % dtype_bytes(view.dtype) == 0;
+    if (aligned && kFileOrderIsHostOrder) return;
+    copy_.assign(bytes_.begin(), bytes_.end());
+    convert_byte_order(copy_, view.dtype);
+  }
+
+  const void* data() const { return copy_.empty() ? bytes_.data() : copy_.data(); }
+  bool is_copy() const { return !copy_.empty(); }
+
+ private:
+  std::span<const std::byte> bytes_;
+  std::vector<std::byte> copy_;
+};
 
 class Safetensors {
  public:

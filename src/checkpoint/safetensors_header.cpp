@@ -1,5 +1,3 @@
-#include "checkpoint/safetensors_header.hpp"
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <tuple>
@@ -7,6 +5,7 @@
 
 #include "base/check.hpp"
 #include "checkpoint/json_reader.hpp"
+#include "checkpoint/safetensors.hpp"
 
 namespace reprofuse::checkpoint {
 namespace {

@@ -12,8 +12,8 @@
 #include "engine/answer_text.hpp"
 #include "engine/prefix_cache.hpp"
 #include "engine/request.hpp"
+#include "model/kv_cache.hpp"
 #include "model/logits_digest.hpp"
-#include "model/sequence.hpp"
 
 namespace reprofuse::engine {
 

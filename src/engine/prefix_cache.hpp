@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "model/sequence.hpp"
+#include "model/kv_cache.hpp"
 
 namespace reprofuse::engine {
 

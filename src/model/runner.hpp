@@ -11,8 +11,8 @@
 
 #include "base/bounded_cache.hpp"
 #include "kernels/backend.hpp"
+#include "model/kv_cache.hpp"
 #include "model/model.hpp"
-#include "model/sequence.hpp"
 
 namespace reprofuse::model {
 

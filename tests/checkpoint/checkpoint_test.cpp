@@ -10,7 +10,6 @@
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/safetensors.hpp"
-#include "checkpoint/safetensors_header.hpp"
 #include "published_configs.hpp"
 #include "study/seeded/random_weights.hpp"
 #include "support/files.hpp"

@@ -5,7 +5,6 @@
 #include <bit>
 #include <cstring>
 
-#include "checkpoint/tensor_view.hpp"
 #include "support/files.hpp"
 #include "support/messages.hpp"
 

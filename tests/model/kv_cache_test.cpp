@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "model/sequence.hpp"
 #include "study/seeded/random_weights.hpp"
 #include "support/messages.hpp"
 

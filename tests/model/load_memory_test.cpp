@@ -12,8 +12,8 @@
 #include <string>
 
 #include "base/check.hpp"
-#include "model/checkpoint_source.hpp"
 #include "model/model.hpp"
+#include "model/weight_source.hpp"
 #include "study/seeded/random_weights.hpp"
 #include "support/files.hpp"
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/check.hpp"
-#include "checkpoint/tensor_view.hpp"
+#include "checkpoint/safetensors.hpp"
 #include "model/weight_source.hpp"
 #include "numerics/widen.hpp"
 

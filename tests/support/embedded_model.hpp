@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "model/checkpoint_source.hpp"
 #include "model/model.hpp"
+#include "model/weight_source.hpp"
 #include "support/json.hpp"
 
 namespace reprofuse::model {

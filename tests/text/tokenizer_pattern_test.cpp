@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "reprofuse/error.hpp"
-#include "text/tokenizer/pretokenizer_pattern.hpp"
+#include "text/tokenizer/pretokenizer.hpp"
 #include "text/tokenizer/unicode.hpp"
 
 namespace reprofuse::text {

@@ -12,7 +12,6 @@
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/expected_tensors.hpp"
 #include "checkpoint/safetensors.hpp"
-#include "checkpoint/tensor_view.hpp"
 #include "numerics/widen.hpp"
 #include "study/seeded/inputs.hpp"
 

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "text/jinja/error.hpp"
+#include "text/jinja/limits.hpp"
 #include "text/jinja/text.hpp"
 #include "text/tokenizer/unicode.hpp"
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "text/jinja/error.hpp"
+#include "text/jinja/limits.hpp"
 
 namespace reprofuse::text::jinja {
 
