@@ -44,12 +44,14 @@ KILLED = {"id": "killed", "find": "a + b", "replace": "a * b"}
 SURVIVOR = {"id": "survivor", "find": "// Adds.", "replace": "// Sums."}
 NOT_CXX = {"id": "not-cxx", "find": "return a + b", "replace": "return a +"}
 ENDLESS = {"id": "endless", "find": "return a + b;", "replace": "for (volatile int i = 0;; i = a + b) {}"}
-BY_ANOTHER_TEST = {"id": "by-another-test", "find": "a - b", "replace": "b - a"}
+WAITING = {"id": "waiting", "find": "int sum(int a, int b) { return a + b; }",
+           "replace": "#include <unistd.h>\\nint sum(int, int) { return pause(); }"}
+OF_ANOTHER_TEST = {"id": "of-another-test", "find": "a - b", "replace": "b - a"}
 
 
 def entry(mutant: dict[str, str]) -> str:
     fields = {"file": "src/sums.cpp", "claim": "sums are right", "test": "sums_test", "filter": "Sums.Add", **mutant}
-    return "[[mutant]]\n" + "".join(f"{key} = '{value}'\n" for key, value in fields.items())
+    return "[[mutant]]\n" + "".join(f'{key} = "{value}"\n' for key, value in fields.items())
 
 
 class Mutants(unittest.TestCase):
@@ -70,22 +72,39 @@ class Mutants(unittest.TestCase):
         return done.returncode, done.stdout + done.stderr
 
     def test_the_table_says_what_became_of_each(self) -> None:
-        status, text = self.run_tool(KILLED, SURVIVOR, NOT_CXX, BY_ANOTHER_TEST)
+        status, text = self.run_tool(KILLED, SURVIVOR, NOT_CXX, OF_ANOTHER_TEST)
         self.assertEqual(status, 1, text)
         self.assertRegex(text, r"killed +killed by Sums.Add")
         self.assertRegex(text, r"survivor +SURVIVED")
-        self.assertRegex(text, r"not-cxx +did not compile")
-        self.assertRegex(text, r"by-another-test +killed by Sums.Subtract")
-        self.assertIn("2 of 4 mutants were killed (50.0 %)", text)
+        self.assertRegex(text, r"not-cxx +DID NOT COMPILE")
+        self.assertRegex(text, r"of-another-test +SURVIVED", "only the tests that are named are run")
+        self.assertIn("1 of 4 mutants were killed (25.0 %)", text)
         self.assertEqual((self.root / "src/sums.cpp").read_text(), FILES["src/sums.cpp"], "the checkout is only read")
         status, text = self.run_tool(KILLED, {**SURVIVOR, "equivalent": "a comment"}, options=("kill*", "surv*"))
         self.assertEqual(status, 0, text)
         self.assertIn("1 of 1 mutants were killed (100.0 %), and 1 are called equivalent", text)
 
-    def test_a_test_that_does_not_end_is_ended_and_has_noticed(self) -> None:
+    def test_a_test_that_takes_too_much_of_the_processor_has_noticed(self) -> None:
         status, text = self.run_tool(ENDLESS, options=("--patience", "1"))
         self.assertEqual(status, 0, text)
-        self.assertRegex(text, r"endless +killed by the end of the process, or of its time")
+        self.assertRegex(text, r"endless +killed by its processor time, which ran out")
+
+    def test_a_test_that_waits_without_an_end_has_not_noticed(self) -> None:
+        status, text = self.run_tool(WAITING, options=("--patience", "0.1"))
+        self.assertEqual(status, 1, text)
+        self.assertRegex(text, r"waiting +WAITED")
+
+    def test_a_second_run_goes_on_with_what_is_not_known(self) -> None:
+        self.run_tool(KILLED, SURVIVOR)
+        _, text = self.run_tool(KILLED, SURVIVOR)
+        self.assertRegex(text, r"killed +killed by Sums.Add \(known\)\n")
+        self.assertRegex(text, r"survivor +SURVIVED\n", "what is not as it should be is tried again")
+        path = self.root / "tests/sums_test.cpp"
+        path.write_text(path.read_text().replace("sum(2, 3) == 5", "sum(2, 2) == 4"))
+        self.assertRegex(self.run_tool(KILLED)[1], r"killed +SURVIVED\n", "another test may see less")
+        path.write_text(FILES["tests/sums_test.cpp"])
+        self.assertRegex(self.run_tool(KILLED)[1], r"killed +killed by Sums.Add\n")
+        self.assertRegex(self.run_tool(KILLED, options=("--again",))[1], r"killed +killed by Sums.Add\n")
 
     def test_an_equivalent_that_is_killed_is_none(self) -> None:
         status, text = self.run_tool({**KILLED, "equivalent": "who knows"})
@@ -95,7 +114,7 @@ class Mutants(unittest.TestCase):
     def test_without_mutants_the_tests_must_pass(self) -> None:
         path = self.root / "src/sums.cpp"
         path.write_text(path.read_text().replace("a - b", "b - a"))
-        status, text = self.run_tool(KILLED)
+        status, text = self.run_tool({**KILLED, "filter": "*"})
         self.assertEqual(status, 2, text)
         self.assertIn("sums_test fails without any mutant: Sums.Subtract", text)
 

@@ -3,17 +3,27 @@
 
   mutants.py               every mutant of the lists beside this file: a table, and how many were killed
   mutants.py ID...         some of them; an ID may have wildcards
+  mutants.py --again       also those whose result is known
   mutants.py --check       only whether each mutant still fits the sources and names a test that exists
 
 A mutant is an entry of a TOML file. In `file` the text `find` stands exactly once and becomes `replace`, which breaks the `claim`.
-`test` is the binary that must notice, and `filter` says which of its tests (as --gtest_filter does). Where they do not notice,
-the whole binary is run. A mutant that nothing can notice says why in `equivalent`.
+`test` is the binary that must notice, and `filter` says which of its tests (as --gtest_filter does). A mutant that nothing can
+notice says why in `equivalent`.
 
-The build is in build-mutants/, with a copy of the sources; the checkout is only read. Exit status: 1 where a mutant survived
-that is not equivalent, did not compile, or is killed though it is called equivalent; 2 where nothing could be tried."""
+The build is in build-mutants/, with a copy of the sources; the checkout is only read. What became of a mutant is kept there in
+results.json, so that a run that was interrupted goes on. A result as it should be counts until the entry, the file that it
+changes or a source of the tests it names is another.
+
+A test that takes far more processor time than without the mutant has noticed it, however busy the machine is. One that waits
+without an end has not: the mutant needs a test with a limit of its own. Exit status: 1 where a mutant survived that is not
+equivalent, waited, did not compile, or is killed though it is called equivalent; 2 where nothing could be tried."""
 import argparse
 import dataclasses
 import fnmatch
+import hashlib
+import itertools
+import json
+import math
 import os
 import pathlib
 import re
@@ -21,7 +31,6 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 import tomllib
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -29,12 +38,15 @@ TEST_NAME = re.compile(r"^\s*(?:TYPED_)?TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\s*\)",
 BINARY = re.compile(r"(?:reprofuse_test|add_executable)\(\s*(\w+)")
 FAILED = re.compile(r"^\[  FAILED  \] ([^\s,]+)", re.MULTILINE)
 PASSED = re.compile(r"^\[       OK \] (\S+)", re.MULTILINE)
+OUT_OF_TIME = "its processor time, which ran out"
 # No warnings: a mutant may leave a variable unused. -O1 for what computes, and -O0 above it, compile fastest.
 CONFIGURE = ["-G", "Ninja", "-DCMAKE_BUILD_TYPE=Mutants", "-DCMAKE_CXX_FLAGS_MUTANTS=-O1 -w", "-DCMAKE_C_FLAGS_MUTANTS=-O1 -w",
              "-DREPROFUSE_CUDA=OFF", "-DREPROFUSE_FUZZ=OFF", "-DREPROFUSE_FAST_COMPILE=ON",
              "-DCMAKE_GTEST_DISCOVER_TESTS_DISCOVERY_MODE=PRE_TEST"]
 NOT_COPIED = re.compile(r"^(build.*|node_modules|__pycache__|\.git|\.cache)$")
 MEMORY = 32 << 30  # a broken loop must not take the machine with it
+WALL = 30  # seconds of waiting for one of processor time: when a test counts as one that waits without an end
+WAITED = 1000
 
 
 class CannotRun(Exception):
@@ -77,8 +89,20 @@ class Sources:
         self.texts = {str(path.relative_to(root)): path.read_text() for path in sorted((root / "src").rglob("*.[ch]pp"))}
         lists = [path.read_text() for path in (root / "tests").rglob("CMakeLists.txt")]
         self.binaries = {name for text in lists for name in BINARY.findall(text)}
-        tests = [path.read_text() for path in (root / "tests").rglob("*.cpp")]
-        self.tests = {".".join(name) for text in tests for name in TEST_NAME.findall(text)}
+        self.tests: dict[str, list[str]] = {}  # the texts of the files that have it
+        for text in (path.read_text() for path in sorted((root / "tests").rglob("*.cpp"))):
+            for name in {".".join(name) for name in TEST_NAME.findall(text)}:
+                self.tests.setdefault(name, []).append(text)
+
+    def named(self, pattern: str) -> list[str]:
+        """The tests of a pattern of --gtest_filter."""
+        return sorted(fnmatch.filter(self.tests, re.sub(r"/[^.]*$", "", re.sub(r"^[^./]*/", "", pattern))))
+
+    def key(self, mutant: Mutant) -> str:
+        """What a result counts for."""
+        texts = {text for pattern in mutant.filter.split(":") for name in self.named(pattern) for text in self.tests[name]}
+        whole = json.dumps([dataclasses.astuple(mutant), self.texts[mutant.file], sorted(texts), CONFIGURE])
+        return hashlib.sha256(whole.encode()).hexdigest()
 
     def faults(self, mutant: Mutant) -> list[str]:
         """Why it cannot be tried any more: what a change of the sources, or of the tests, left behind."""
@@ -94,8 +118,7 @@ class Sources:
         if mutant.test not in self.binaries:
             faults.append(f"no test binary is called {mutant.test}")
         for pattern in mutant.filter.split(":"):
-            plain = re.sub(r"/[^.]*$", "", re.sub(r"^[^./]*/", "", pattern))  # without the names of parameters
-            if not fnmatch.filter(self.tests, plain):
+            if not self.named(pattern):
                 faults.append(f"no test is called {pattern}")
         return [f"{mutant.id}: {fault}" for fault in faults]
 
@@ -106,7 +129,7 @@ class Scratch:
     def __init__(self, root: pathlib.Path, patience: float) -> None:
         self.root, self.work, self.patience = root, root / "build-mutants", patience
         self.tree, self.build_folder = self.work / "tree", self.work / "build"
-        self.seconds: dict[str, float] = {}  # that the tests of a binary take
+        self.seconds: dict[tuple[str, str], float] = {}  # of the processor that tests of a binary take
 
     def copy_sources(self) -> None:
         """Files that changed only, so that a second run compiles those alone."""
@@ -124,70 +147,95 @@ class Scratch:
                 copy.write_bytes(source.read_bytes())
                 copy.chmod(source.stat().st_mode)
 
-    def command(self, log: str, command: list[str], limit: float | None = None) -> tuple[bool, str]:
-        """Whether it ended well, and what it printed. Ended with all that it started when it takes too long."""
-        def limit_memory() -> None:
+    def command(self, log: str, command: list[str], seconds: float | None = None) -> tuple[int, str]:
+        """Its exit status, and what it printed. It is ended when it takes too much of the processor, and, with all that it started
+        and the status WAITED, when it waits far longer."""
+        def limit() -> None:
             resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            if seconds:
+                resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(seconds), math.ceil(seconds) + 5))
 
         path = self.work / f"{log}.log"
         with open(path, "w") as output, subprocess.Popen(command, stdout=output, stderr=output, stdin=subprocess.DEVNULL,
-                                                         start_new_session=True, preexec_fn=limit_memory) as process:
+                                                         start_new_session=True, preexec_fn=limit) as process:
             try:
-                process.wait(limit)
+                process.wait(WALL * seconds if seconds else None)
             except subprocess.TimeoutExpired:
-                output.write("\ntook too long\n")
+                pass
             except BaseException:
                 os.killpg(process.pid, signal.SIGTERM)  # by which a build ends what it has started
                 raise
-            if process.returncode is None:
+            waited = process.returncode is None
+            if waited:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-        return process.returncode == 0, path.read_text(errors="replace")
+        return WAITED if waited else process.returncode, path.read_text(errors="replace")
 
     def configure(self) -> None:
-        done, text = self.command("configure", ["cmake", "-S", str(self.tree), "-B", str(self.build_folder), *CONFIGURE])
-        if not done:
+        status, text = self.command("configure", ["cmake", "-S", str(self.tree), "-B", str(self.build_folder), *CONFIGURE])
+        if status:
             raise CannotRun(f"the copy cannot be configured:\n{text[-2000:]}")
 
-    def build(self, *binaries: str) -> tuple[bool, str]:
+    def build(self, *binaries: str) -> tuple[int, str]:
         return self.command("build", ["cmake", "--build", str(self.build_folder), "--target", *binaries])
 
-    def run(self, binary: str, tests: str = "*") -> tuple[bool, str]:
-        limit = self.patience + 5 * self.seconds[binary] if binary in self.seconds else None
+    def run(self, binary: str, tests: str) -> tuple[int, str]:
+        usual = self.seconds.get((binary, tests))
+        limit = None if usual is None else self.patience + 5 * usual
         return self.command(binary, [str(self.build_folder / "tests" / binary), f"--gtest_filter={tests}"], limit)
 
-    def see_everything_pass(self, mutants: list[Mutant]) -> None:
-        """Without a mutant every test passes, and each filter takes one at least: a failure is the mutant's work then."""
-        binaries = sorted({mutant.test for mutant in mutants})
-        done, text = self.build(*binaries)
-        if not done:
-            raise CannotRun(f"the copy cannot be built:\n{text[-4000:]}")
-        for binary in binaries:
-            began = time.monotonic()
-            done, text = self.run(binary)
-            self.seconds[binary] = time.monotonic() - began
-            if not done:
+    def see_tests_pass(self, binary: str, mutants: list[Mutant]) -> None:
+        """Without a mutant its tests pass, and each filter takes one at least: a failure is the mutant's work then."""
+        status, text = self.build(binary)
+        if status:
+            raise CannotRun(f"{binary} cannot be built:\n{text[-4000:]}")
+        for tests in sorted({mutant.filter for mutant in mutants}):
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            status, text = self.run(binary, tests)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            self.seconds[binary, tests] = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+            if status:
                 raise CannotRun(f"{binary} fails without any mutant: {', '.join(FAILED.findall(text)) or text[-2000:]}")
-            for mutant in [mutant for mutant in mutants if mutant.test == binary]:
-                if not any(fnmatch.filter(PASSED.findall(text), pattern) for pattern in mutant.filter.split(":")):
-                    raise CannotRun(f"{mutant.id}: {binary} passed no test called {mutant.filter}")
+            for pattern in tests.split(":"):
+                if not fnmatch.filter(PASSED.findall(text), pattern):
+                    raise CannotRun(f"{binary} passed no test called {pattern}")
 
     def try_mutant(self, mutant: Mutant) -> str:
-        """What became of it: 'killed by TEST', 'SURVIVED' or 'did not compile'."""
+        """What became of it: 'killed by TEST', 'SURVIVED', 'WAITED' or 'DID NOT COMPILE'."""
         path = self.tree / mutant.file
         whole = path.read_text()
         path.write_text(whole.replace(mutant.find, mutant.replace))
         try:
-            if not self.build(mutant.test)[0]:
-                return "did not compile"
-            passed, text = self.run(mutant.test, mutant.filter)
-            if passed:
-                passed, text = self.run(mutant.test)
-            if passed:
+            if self.build(mutant.test)[0]:
+                return "DID NOT COMPILE"
+            status, text = self.run(mutant.test, mutant.filter)
+            if status == 0:
                 return "SURVIVED"
-            return f"killed by {next(iter(FAILED.findall(text)), 'the end of the process, or of its time')}"
+            if status == WAITED:
+                return "WAITED"
+            because = OUT_OF_TIME if status in (-signal.SIGXCPU, -signal.SIGKILL) else "the end of the process"
+            return f"killed by {next(iter(FAILED.findall(text)), because)}"
         finally:
             path.write_text(whole)
+
+
+class Results:
+    """What became of each mutant, kept in a file."""
+
+    def __init__(self, path: pathlib.Path, sources: Sources) -> None:
+        self.path, self.sources = path, sources
+        self.known: dict[str, dict[str, str]] = json.loads(path.read_text()) if path.exists() else {}
+
+    def of(self, mutant: Mutant) -> str | None:
+        entry = self.known.get(mutant.id, {})
+        return entry["result"] if entry.get("key") == self.sources.key(mutant) and verdict(mutant, entry["result"])[1] else None
+
+    def keep(self, mutant: Mutant, result: str) -> None:
+        self.known[mutant.id] = {"key": self.sources.key(mutant), "result": result}
+        new = self.path.with_suffix(".new")
+        new.write_text(json.dumps(self.known, indent=1) + "\n")
+        new.replace(self.path)
 
 
 def verdict(mutant: Mutant, result: str) -> tuple[str, bool]:
@@ -199,12 +247,19 @@ def verdict(mutant: Mutant, result: str) -> tuple[str, bool]:
     return f"{result}, though it is called equivalent", False
 
 
-def try_all(scratch: Scratch, mutants: list[Mutant]) -> int:
+def try_all(scratch: Scratch, mutants: list[Mutant], results: Results, again: bool) -> int:
     bad = []
-    for mutant in mutants:
-        line, good = verdict(mutant, scratch.try_mutant(mutant))
-        print(f"{mutant.id:32}  {line}", flush=True)
-        bad += [] if good else [mutant]
+    known = {} if again else {mutant.id: result for mutant in mutants if (result := results.of(mutant))}
+    for binary, group in itertools.groupby(mutants, lambda mutant: mutant.test):
+        group = list(group)
+        if unknown := [mutant for mutant in group if mutant.id not in known]:
+            scratch.see_tests_pass(binary, unknown)
+        for mutant in group:
+            result = known.get(mutant.id) or scratch.try_mutant(mutant)
+            results.keep(mutant, result)
+            line, good = verdict(mutant, result)
+            print(f"{mutant.id:36}{line}{' (known)' if mutant.id in known else ''}", flush=True)
+            bad += [] if good else [mutant]
     different = [mutant for mutant in mutants if not mutant.equivalent]
     killed = sum(mutant not in bad for mutant in different)
     print(f"{killed} of {len(different)} mutants were killed ({100 * killed / max(1, len(different)):.1f} %), "
@@ -218,9 +273,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("ids", nargs="*", metavar="ID")
     parser.add_argument("--check", action="store_true")
+    parser.add_argument("--again", action="store_true")
     parser.add_argument("--root", type=pathlib.Path, default=ROOT, help="the checkout")
     parser.add_argument("--lists", type=pathlib.Path, default=pathlib.Path(__file__).parent, help="the folder of lists")
-    parser.add_argument("--patience", type=float, default=60.0, help="seconds beyond five times what the tests usually take")
+    parser.add_argument("--patience", type=float, default=20.0,
+                        help="seconds of the processor beyond five times what tests usually take")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended, too
     try:
@@ -239,8 +296,7 @@ def main() -> int:
         scratch.tree.mkdir(parents=True, exist_ok=True)
         scratch.copy_sources()
         scratch.configure()
-        scratch.see_everything_pass(chosen)
-        return try_all(scratch, chosen)
+        return try_all(scratch, chosen, Results(scratch.work / "results.json", sources), options.again)
     except CannotRun as error:
         print(error, file=sys.stderr)
         return 2
