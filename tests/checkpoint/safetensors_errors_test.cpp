@@ -44,6 +44,8 @@ TEST(SafetensorsErrors, EveryTruncationIsRefused) {
   for (std::size_t size = 0; size < whole.size(); ++size) EXPECT_NE(refusal(whole.substr(0, size)), "") << size;
   EXPECT_EQ(refusal(whole.substr(0, 7)), "7 bytes, too few for a safetensors header");
   EXPECT_EQ(refusal(whole.substr(0, 50)), "a header of 113 bytes in a file of 50; the file is truncated");
+  EXPECT_EQ(refusal(whole.substr(0, 120)),  // more than 113, but a header begins at byte 8
+            "a header of 113 bytes in a file of 120; the file is truncated");
   EXPECT_EQ(refusal(whole.substr(0, whole.size() - 1)),
             "tensor 'b' has data_offsets [12, 16] in 15 bytes of data; the file is truncated or damaged");
 }
@@ -83,6 +85,8 @@ TEST(SafetensorsErrors, ShapesThatDoNotFitTheirBytesAreRefused) {
   EXPECT_EQ(shape("BF16", "[3]"),
             "tensor 'a' of dtype BF16 and shape [3] has data_offsets [0, 4], which is another size");
   EXPECT_EQ(shape("F4", "[7]"), "tensor 'a' of dtype F4 and shape [7] has data_offsets [0, 4], which is another size");
+  EXPECT_EQ(shape("F4", "[9]"),  // four bytes and a half
+            "tensor 'a' of dtype F4 and shape [9] has data_offsets [0, 4], which is another size");
   EXPECT_EQ(shape("U8", "[4294967296,4294967296]"),  // 2^64 elements: 0 after wrapping
             "tensor 'a' of dtype U8 and shape [4294967296, 4294967296] has data_offsets [0, 4], which is another size");
   EXPECT_EQ(shape("U8", "[18446744073709551615]"), "tensor 'a' has a dimension of 18446744073709551615");

@@ -92,6 +92,21 @@ TEST_F(PrefixCacheTest, APageIsFoundOnlyAfterTheStartItWasComputedAfter) {
   EXPECT_EQ(found(one), 2);
 }
 
+// A job that starts with it takes it from the room that is left.
+TEST_F(PrefixCacheTest, APageThatNobodyUsesIsRoomAndNotInUse) {
+  const Tokens all = text(0, 48);
+  PageKeys keys(kPage);
+  const std::span<const PageKey> pages = keys.first(3, all);
+  {
+    const model::Sequence user = computed(all);
+    EXPECT_EQ(prefixes_.pages_in_use(pages), 3);
+  }
+  EXPECT_EQ(prefixes_.pages_in_use(pages), 0);
+  model::Sequence shorter(cache_);
+  EXPECT_EQ(prefixes_.start(shorter, pages.first(1)), 1);
+  EXPECT_EQ(prefixes_.pages_in_use(pages), 1) << "the others are kept, for nobody";
+}
+
 TEST_F(PrefixCacheTest, APageThatWasDroppedIsNotFoundWhileAnotherTextIsInIt) {
   computed(text(0, 96));
   const model::Sequence other = computed(text(200, 96));

@@ -99,6 +99,11 @@ TEST(LinearCpuNonFinite, AWeightThatIsNotFiniteIsRefusedWithItsPlaceAndBits) {
   EXPECT_EQ(prepare(DType::kBF16, halves.data()),
             "linear 'loaded' weight 1 row 17 column 32: bf16 bits 0x7f80 are not finite");
 
+  // Two columns lie in one word of a panel.
+  std::swap(halves[17 * 33 + 32], halves[17 * 33 + 31]);
+  EXPECT_EQ(prepare(DType::kBF16, halves.data()),
+            "linear 'loaded' weight 1 row 17 column 31: bf16 bits 0x7f80 are not finite");
+
   std::vector<float> floats(20 * 33, 1.0F);
   floats[2 * 33 + 5] = -kInfinity;
   const WeightView view{floats.data(), DType::kF32, 20, 33, 33};

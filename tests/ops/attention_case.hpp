@@ -48,9 +48,12 @@ class AttentionCase {
   Rows run(const kernels::CpuTarget& backend, bool workspace) {
     Rows out = empty_result();
     kernels::AttentionCall request = call(out);
-    std::vector<std::byte> memory(workspace ? cpu::attention_workspace_bytes(request) : 0);
+    const std::size_t bytes = workspace ? cpu::attention_workspace_bytes(request) : 0;
+    std::vector<std::byte> memory(2 * bytes);  // what lies behind the workspace stays as it is
     request.workspace = workspace ? memory.data() : nullptr;
     EXPECT_FALSE(cpu::attention(backend, request));
+    const auto is_zero = [](std::byte byte) { return byte == std::byte{0}; };
+    EXPECT_TRUE(std::all_of(memory.begin() + static_cast<std::ptrdiff_t>(bytes), memory.end(), is_zero));
     return out;
   }
 

@@ -70,6 +70,15 @@ TEST(AttentionCpu, BitsDoNotDependOnThreadsOrTheirShareOfTheKeys) {
     }
 }
 
+// The first block that a row sees is far from the first of its text, and the workspace has room for what it sees alone.
+TEST(AttentionCpu, ThreadsShareTheKeysOfAWindowWithinTheirWorkspace) {
+  const KvSpec kv{.kv_heads = 2, .head_dim = 128, .page_size = 64};
+  for (const std::int32_t rows : {1, 3}) {
+    AttentionCase data({.kv = kv, .group = 4, .window = 600}, {{0, 3000, rows}});
+    expect_reference_bits(data, 3);
+  }
+}
+
 TEST(AttentionCpu, BitsDoNotDependOnPages) {
   AttentionCase reference_layout({.kv = {.head_dim = 32, .page_size = 256}}, {{0, 250, 20}});
   Rows expected = reference_layout.expected();

@@ -39,10 +39,10 @@ BINARY = re.compile(r"(?:reprofuse_test|add_executable)\(\s*(\w+)")
 FAILED = re.compile(r"^\[  FAILED  \] ([^\s,]+)", re.MULTILINE)
 PASSED = re.compile(r"^\[       OK \] (\S+)", re.MULTILINE)
 OUT_OF_TIME = "its processor time, which ran out"
-# No warnings: a mutant may leave a variable unused. -O1 for what computes, and -O0 above it, compile fastest.
-CONFIGURE = ["-G", "Ninja", "-DCMAKE_BUILD_TYPE=Mutants", "-DCMAKE_CXX_FLAGS_MUTANTS=-O1 -w", "-DCMAKE_C_FLAGS_MUTANTS=-O1 -w",
-             "-DREPROFUSE_CUDA=OFF", "-DREPROFUSE_FUZZ=OFF", "-DREPROFUSE_FAST_COMPILE=ON",
-             "-DCMAKE_GTEST_DISCOVER_TESTS_DISCOVERY_MODE=PRE_TEST"]
+# The flags of a release, so that a cache of compilations knows what is not changed; no warnings, because a mutant may leave a
+# variable unused; each source by itself, because one is changed at a time.
+CONFIGURE = ["-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_CXX_FLAGS=-w", "-DCMAKE_C_FLAGS=-w", "-DREPROFUSE_CUDA=OFF",
+             "-DREPROFUSE_FUZZ=OFF", "-DCMAKE_GTEST_DISCOVER_TESTS_DISCOVERY_MODE=PRE_TEST"]
 NOT_COPIED = re.compile(r"^(build.*|node_modules|__pycache__|\.git|\.cache)$")
 MEMORY = 32 << 30  # a broken loop must not take the machine with it
 WALL = 30  # seconds of waiting for one of processor time: when a test counts as one that waits without an end
@@ -128,7 +128,7 @@ class Scratch:
 
     def __init__(self, root: pathlib.Path, patience: float) -> None:
         self.root, self.work, self.patience = root, root / "build-mutants", patience
-        self.tree, self.build_folder = self.work / "tree", self.work / "build"
+        self.tree, self.build_folder = self.work / "tree", self.work / "tree" / "build"
         self.seconds: dict[tuple[str, str], float] = {}  # of the processor that tests of a binary take
 
     def copy_sources(self) -> None:
@@ -137,9 +137,11 @@ class Scratch:
         for folder, folders, files in os.walk(self.root):
             folders[:] = [name for name in folders if not NOT_COPIED.match(name)]
             wanted |= {os.path.relpath(os.path.join(folder, name), self.root) for name in files}
-        for path in [path for path in self.tree.rglob("*") if path.is_file() or path.is_symlink()]:
-            if str(path.relative_to(self.tree)) not in wanted:
-                path.unlink()
+        for folder, folders, files in os.walk(self.tree):
+            folders[:] = [name for name in folders if os.path.join(folder, name) != str(self.build_folder)]
+            for path in (pathlib.Path(folder, name) for name in files):
+                if str(path.relative_to(self.tree)) not in wanted:
+                    path.unlink()
         for name in wanted:
             source, copy = self.root / name, self.tree / name
             if not copy.exists() or copy.read_bytes() != source.read_bytes():
