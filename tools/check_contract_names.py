@@ -6,9 +6,10 @@ usage: tools/check_contract_names.py [ROOT]
 Code asks a contract for facts: its schemes, their limits, what multiplies. A name in a condition would be a second table.
 Names that a data type has too ("bf16") are looked for beside a comparison with numerics alone.
 """
-import pathlib
 import re
 import sys
+
+import sources
 
 TABLES = ("src/ops/contract.cpp", "src/ops/baselines.cpp")
 
@@ -44,27 +45,15 @@ def complaints(root):
         return [f"{TABLES[0]} has no row that this script can read"]
     patterns = {name: pattern_of(name) for name in rows}
     found = []
-    for top in ("include", "src", "apps", "bench", "fuzz"):
-        for path in sorted((root / top).rglob("*")):
-            where = path.relative_to(root).as_posix()
-            if path.suffix not in (".hpp", ".cpp", ".h", ".cu", ".cuh") or where in TABLES:
-                continue
-            if any(where.startswith(start) for start in ALLOWED):
-                continue
-            for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-                code = line.split("//")[0]
-                found += [f"{where}:{number} names '{name}': ask the contract for a fact instead"
-                          for name, pattern in patterns.items() if pattern.search(code)]
+    for where, text in sources.texts(root, "include", "src", "apps", "bench", "fuzz").items():
+        if where in TABLES or where.startswith(tuple(ALLOWED)):
+            continue
+        for number, line in enumerate(text.splitlines(), 1):
+            code = line.split("//")[0]
+            found += [f"{where}:{number} names '{name}': ask the contract for a fact instead"
+                      for name, pattern in patterns.items() if pattern.search(code)]
     return found
 
 
-def main():
-    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent)
-    found = complaints(root)
-    for line in found:
-        print(line)
-    return 1 if found else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(sources.main(complaints))

@@ -6,9 +6,10 @@ usage: tools/check_layers.py [ROOT]
 Exits 1 with a line for every include that a folder may not have. Tests, fuzz targets and benches see the inside and are
 not looked at.
 """
-import pathlib
 import re
 import sys
+
+import sources
 
 # Who may include whom, beside itself. A folder that is not here is an error: give it a place first.
 LAYERS = {
@@ -49,7 +50,6 @@ EXCEPTIONS = {
     ("apps/cli/openblas_kernels.cpp", "src/kernels/vendor/openblas.hpp"): "runs the tool again under another OpenBLAS",
 }
 
-SUFFIXES = (".hpp", ".cpp", ".h", ".cu", ".cuh", ".in")
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
 
@@ -92,25 +92,15 @@ def complaint(includer, included):
 
 
 def complaints(root):
-    files = sorted(path.relative_to(root).as_posix() for top in ("include", "src", "apps")
-                   for path in (root / top).rglob("*") if path.suffix in SUFFIXES)
-    known, found = set(files), []
-    for includer in files:
-        for name in INCLUDE.findall((root / includer).read_text(encoding="utf-8")):
-            included = resolve(known, includer, name)
+    files, found = sources.texts(root, "include", "src", "apps"), []
+    for includer, text in files.items():
+        for name in INCLUDE.findall(text):
+            included = resolve(files, includer, name)
             why = complaint(includer, included) if included else None
             if why:
                 found.append(f"{includer} includes {included}, {why}")
     return found
 
 
-def main():
-    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent)
-    found = complaints(root)
-    for line in found:
-        print(line)
-    return 1 if found else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(sources.main(complaints))
