@@ -48,24 +48,30 @@ if(NOT CMAKE_CROSSCOMPILING)
   target_link_libraries(reprofuse_text_deps INTERFACE ${REPROFUSE_PCRE2} ${REPROFUSE_UTF8PROC})
 endif()
 
-# The server alone needs these two, as shared libraries, so a binary that travels has no server. httplib.h must be compiled
-# with the definitions that its library was compiled with: its classes have other sizes without them.
-option(REPROFUSE_SERVER "Build `reprofuse serve`, for which cpp-httplib and prometheus-cpp are needed" ON)
+# The server alone needs these: Boost's headers, and prometheus-cpp as a shared library, so a binary that travels has no
+# server. Its tests ask by cpp-httplib, whose header must be compiled with the definitions that its library was compiled with:
+# its classes have other sizes without them.
+option(REPROFUSE_SERVER "Build `reprofuse serve`, for which Boost.Beast and prometheus-cpp are needed" ON)
 set(REPROFUSE_HAVE_SERVER OFF)
 if(REPROFUSE_SERVER AND REPROFUSE_HAVE_TEXT AND NOT REPROFUSE_STATIC_RUNTIME)
-  find_path(REPROFUSE_HTTPLIB_INCLUDE httplib.h)
-  find_library(REPROFUSE_HTTPLIB cpp-httplib)
+  find_path(REPROFUSE_BOOST_INCLUDE boost/beast/version.hpp)
   find_path(REPROFUSE_PROMETHEUS_INCLUDE prometheus/text_serializer.h)
   find_library(REPROFUSE_PROMETHEUS prometheus-cpp-core)
-  if(NOT REPROFUSE_HTTPLIB_INCLUDE OR NOT REPROFUSE_HTTPLIB OR NOT REPROFUSE_PROMETHEUS_INCLUDE OR NOT REPROFUSE_PROMETHEUS)
-    message(FATAL_ERROR "cpp-httplib or prometheus-cpp was not found. On Debian: "
-                        "apt install libcpp-httplib-dev prometheus-cpp-dev (./quickstart does it), "
+  if(NOT REPROFUSE_BOOST_INCLUDE OR NOT REPROFUSE_PROMETHEUS_INCLUDE OR NOT REPROFUSE_PROMETHEUS)
+    message(FATAL_ERROR "Boost.Beast or prometheus-cpp was not found. On Debian: "
+                        "apt install libboost-dev prometheus-cpp-dev (./quickstart does it), "
                         "or build without `reprofuse serve`: -DREPROFUSE_SERVER=OFF")
   endif()
   set(REPROFUSE_HAVE_SERVER ON)
   add_library(reprofuse_http_deps INTERFACE)
-  target_include_directories(reprofuse_http_deps SYSTEM INTERFACE ${REPROFUSE_HTTPLIB_INCLUDE} ${REPROFUSE_PROMETHEUS_INCLUDE})
-  target_compile_definitions(reprofuse_http_deps INTERFACE CPPHTTPLIB_OPENSSL_SUPPORT CPPHTTPLIB_ZLIB_SUPPORT
-                                                           CPPHTTPLIB_BROTLI_SUPPORT)
-  target_link_libraries(reprofuse_http_deps INTERFACE ${REPROFUSE_HTTPLIB} ${REPROFUSE_PROMETHEUS})
+  target_include_directories(reprofuse_http_deps SYSTEM INTERFACE ${REPROFUSE_BOOST_INCLUDE} ${REPROFUSE_PROMETHEUS_INCLUDE})
+  target_link_libraries(reprofuse_http_deps INTERFACE ${REPROFUSE_PROMETHEUS})
+
+  find_path(REPROFUSE_HTTPLIB_INCLUDE httplib.h)
+  find_library(REPROFUSE_HTTPLIB cpp-httplib)
+  add_library(reprofuse_http_client INTERFACE)
+  target_include_directories(reprofuse_http_client SYSTEM INTERFACE ${REPROFUSE_HTTPLIB_INCLUDE})
+  target_compile_definitions(reprofuse_http_client INTERFACE CPPHTTPLIB_OPENSSL_SUPPORT CPPHTTPLIB_ZLIB_SUPPORT
+                                                             CPPHTTPLIB_BROTLI_SUPPORT)
+  target_link_libraries(reprofuse_http_client INTERFACE ${REPROFUSE_HTTPLIB})
 endif()

@@ -226,7 +226,8 @@ void add_network_options(CLI::App& command, ServeArguments& arguments) {
                   "A key that clients must send; may be given more than once. REPROFUSE_API_KEY in the environment is "
                   "one, too, and does not show in the list of processes")
       ->type_name("KEY")
-      ->expected(1);
+      ->expected(1, kMaxCount)
+      ->allow_extra_args(false);
   command.add_flag("--allow-public-without-key", server.public_without_key,
                    "Listen on an address that other machines can reach, and let everyone ask");
   command
@@ -234,13 +235,19 @@ void add_network_options(CLI::App& command, ServeArguments& arguments) {
                   "A site whose pages may ask from a browser, as https://example.org, or *: any; may be given more "
                   "than once")
       ->type_name("ORIGIN")
-      ->expected(1);
+      ->expected(1, kMaxCount)
+      ->allow_extra_args(false);
   command.add_flag("--allow-priority", server.rules.allow_priority,
                    "Let clients say, by the field priority, whose answers go first");
   command.add_flag("--report-cached-tokens", server.rules.report_cached_tokens,
                    "Say in the usage how much of a prompt the prefix cache had, which tells what others asked");
-  add_number<std::size_t>(command, "--max-connections", server.max_connections, 1, 65536,
-                          "Open connections; one more is refused");
+  add_number<std::size_t>(command, "--max-connections", server.limits.connections, 1, 65536,
+                          "Open connections; where all are in use, one that waits for a request makes room");
+  command
+      .add_option("--max-connections-per-client", server.limits.connections_per_client,
+                  "Of them, those of one address (default: seven eighths)")
+      ->check(whole_number<std::size_t>(1, 65536))
+      ->type_name("N");
   add_number<std::int64_t>(command, "--max-body", arguments.max_body_mebibytes, 1, 1024, "Largest request in MiB");
   add_number<std::int64_t>(command, "--drain-seconds", arguments.drain_seconds, 0, 86400,
                            "Time for what is under way when a signal stops the server");

@@ -30,6 +30,12 @@ void AnswerBell::ring() {
   const std::lock_guard lock(mutex_);
   has_rung_ = true;
   rung_.notify_all();
+  if (call_) call_();
+}
+
+void AnswerBell::call_on_ring(std::function<void()> call) {
+  const std::lock_guard lock(mutex_);
+  call_ = std::move(call);
 }
 
 bool AnswerBell::wait(std::chrono::milliseconds patience) {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -41,11 +42,14 @@ class AnswerBell {
  public:
   void ring();
   bool wait(std::chrono::milliseconds patience);  // for a ring since the last wait; false: none came
+  // From now on a ring calls this, on the engine's thread: it must not take long, throw or wait for the service.
+  void call_on_ring(std::function<void()> call);
 
  private:
   std::mutex mutex_;
   std::condition_variable rung_;
   bool has_rung_ = false;
+  std::function<void()> call_;
 };
 
 // The answers to one request. Dropping them before the end cancels the request.

@@ -7,7 +7,6 @@
 #include "base/check.hpp"
 #include "base/json.hpp"
 #include "server/http/access.hpp"
-#include "server/http/connection.hpp"
 #include "server/server_routes.hpp"
 #include "server/web_assets.hpp"
 
@@ -17,7 +16,7 @@ namespace {
 void check_public(const std::vector<SocketAddress>& addresses, const ServerOptions& options) {
   if (!options.api_keys.empty() || options.public_without_key) return;
   for (const SocketAddress& address : addresses)
-    require(address.is_loopback(),
+    require(address.is_loopback,
             "other machines can reach {}, and there is no key: give one with --api-key, or say "
             "--allow-public-without-key to let everyone ask",
             address.to_string());
@@ -34,28 +33,15 @@ HttpResponse wrong_key(bool has_header) {
   return response;
 }
 
-HttpResponse unavailable(const std::string& message, const std::string& code) {
-  HttpResponse response = http_error(503, message, code);
-  response.headers.emplace_back("Retry-After", "1");
-  return response;
-}
-
 }  // namespace
 
 Server::Server(ServerOptions options, RequestLog log)
     : options_(std::move(options)), log_(std::move(log)), keys_(options_.api_keys), cors_(options_.allowed_origins) {
   const std::vector<SocketAddress> addresses = resolve_address(options_.host, options_.port);
   check_public(addresses, options_);
-  const std::string full = fmt::format("there are {} connections, and no more are served", options_.max_connections);
-  listener_ = std::make_unique<ConnectionListener>(
-      ConnectionListener::Options{.addresses = addresses,
-                                  .max_connections = options_.max_connections,
-                                  .limits = options_.limits,
-                                  .full_response = raw_response(unavailable(full, "too_many_connections"))},
-      [this](ConnectionStream& stream, const Flag& stop) {
-        HttpConnection(stream, *this, options_.limits).serve(stop);
-      });
-  listener_->start_accepting();  // not before listener_ is there, since routes ask it
+  HttpHandler& handler = *this;
+  listener_ = std::make_unique<HttpListener>(addresses, options_.limits, handler);
+  listener_->start();  // not before listener_ is there, since routes ask it
 }
 
 Server::~Server() = default;
@@ -95,7 +81,7 @@ void Server::break_off(std::chrono::milliseconds patience) {
 
 std::optional<HttpResponse> Server::refuse(const HttpRequest& request) {
   const std::string host = request.header("host").value_or("");
-  if (keys_.empty() && address().is_loopback() && !is_local_name(host))
+  if (keys_.empty() && address().is_loopback && !is_local_name(host))
     return http_error(403,
                       fmt::format("the header Host is {}, and a server without an API key answers only to localhost or "
                                   "an address in digits; with --api-key it answers to any name",
@@ -104,9 +90,11 @@ std::optional<HttpResponse> Server::refuse(const HttpRequest& request) {
   if (auto preflight = cors_.preflight(request)) return preflight;
   if (auto unknown = refuse_unknown(request)) return unknown;
   const Route* route = find_route(request.method, request.path);
-  if (route == nullptr) return std::nullopt;  // a file of the page
+  if (route == nullptr && !request.in_reserve) return std::nullopt;  // a file of the page
   const std::optional<std::string> authorization = request.header("authorization");
-  if (route->needs_key && !keys_.accept(authorization)) return wrong_key(authorization.has_value());
+  if (route != nullptr && route->needs_key && !keys_.accept(authorization)) return wrong_key(authorization.has_value());
+  if (request.in_reserve && (route == nullptr || !route->in_reserve))
+    return http_error(503, "there are too many connections, and no more are served", "too_many_connections");
   return route->needs_model ? refuse_now() : std::nullopt;
 }
 
@@ -131,8 +119,9 @@ std::optional<HttpResponse> Server::refuse_unknown(const HttpRequest& request) {
 std::optional<HttpResponse> Server::refuse_now() const {
   switch (state()) {
     case State::kServing: return std::nullopt;
-    case State::kLoading: return unavailable("the model is being loaded; /health tells when it is there", "loading");
-    case State::kDraining: return unavailable("the server is shutting down and takes no new requests", "draining");
+    case State::kLoading:
+      return http_error(503, "the model is being loaded; /health tells when it is there", "loading");
+    case State::kDraining: return http_error(503, "the server is shutting down and takes no new requests", "draining");
     case State::kFailed: break;
   }
   return http_error(503, "the engine has failed, and only a new server will answer", "engine_failed");
@@ -144,7 +133,7 @@ void Server::decorate(const HttpRequest& request, HttpResponse& response) {
   cors_.decorate(request, response);
 }
 
-void Server::finished(const RequestRecord& record) {
+void Server::finished(const RequestRecord& record) noexcept {
   if (!log_) return;
   try {
     log_(record);

@@ -14,7 +14,8 @@
 
 #include "server/api/call.hpp"
 #include "server/http/access.hpp"
-#include "server/http/connection_listener.hpp"
+#include "server/http/limits.hpp"
+#include "server/http/listener.hpp"
 #include "server/http/message.hpp"
 #include "server/metrics.hpp"
 #include "server/server_model.hpp"
@@ -27,7 +28,6 @@ struct ServerOptions {
   std::vector<std::string> api_keys;
   bool public_without_key = false;
   std::vector<std::string> allowed_origins;  // of pages of other sites that may ask
-  std::size_t max_connections = 256;
   ConnectionLimits limits;
   CallRules rules;
   std::string version;
@@ -43,7 +43,7 @@ class Server final : private HttpHandler {
   ~Server() override;  // closes every connection, whatever it is doing
 
   const SocketAddress& address() const { return listener_->address(); }
-  std::size_t connections() const { return listener_->connections(); }
+  std::size_t connections() const { return listener_->counts().connections; }
 
   void serve_model(std::shared_ptr<ServedModel> model);  // from now on
   bool failed() const;                                   // the engine has; nothing is answered any more
@@ -63,10 +63,10 @@ class Server final : private HttpHandler {
   static std::string allowed_methods(const std::string& path);  // as the header Allow has them; empty: it is not there
 
   std::optional<HttpResponse> refuse(const HttpRequest& request) override;
-  HttpResponse answer(const HttpRequest& request, const Client& client, RequestRecord& record) override;
+  HttpResponse answer(const HttpRequest& request, const std::atomic<bool>& stop, RequestRecord& record) override;
   void decorate(const HttpRequest& request, HttpResponse& response) override;
   bool keeps_connections() const override { return !draining_; }
-  void finished(const RequestRecord& record) override;
+  void finished(const RequestRecord& record) noexcept override;
 
   static std::optional<HttpResponse> refuse_unknown(const HttpRequest& request);
   std::optional<HttpResponse> refuse_now() const;  // while no request can be answered
@@ -74,7 +74,7 @@ class Server final : private HttpHandler {
   State state() const;
   std::shared_ptr<ServedModel> model() const;  // null while there is none
 
-  struct Visit;  // a request, who made it, and what the log will say of it
+  struct Visit;  // a request, whether anyone waits for its answer, and what the log will say of it
   HttpResponse page(const Visit& visit);
   HttpResponse models(const Visit& visit);
   HttpResponse model_by_name(const Visit& visit);
@@ -94,7 +94,7 @@ class Server final : private HttpHandler {
   std::atomic<bool> draining_ = false;
   mutable std::mutex mutex_;
   std::shared_ptr<ServedModel> model_;
-  std::unique_ptr<ConnectionListener> listener_;  // last: its threads use all the rest
+  std::unique_ptr<HttpListener> listener_;  // last: its threads use all the rest
 };
 
 }  // namespace reprofuse::server

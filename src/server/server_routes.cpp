@@ -19,27 +19,19 @@ HttpResponse json_body(std::string body) {
   return response;
 }
 
-HttpResponse error_response(const ApiError& error) {
-  HttpResponse response;
-  response.status = error.status();
-  response.body = error_body(error);
-  if (error.status() == 429 || error.status() == 503) response.headers.emplace_back("Retry-After", "1");
-  return response;
-}
-
 }  // namespace
 
 const std::vector<Server::Route>& Server::routes() {
   static const std::vector<Route> kRoutes = {
-      {"GET", "/v1/models", true, true, &Server::models},
-      {"GET", "/v1/models/", true, true, &Server::model_by_name},
-      {"POST", "/v1/completions", true, true, &Server::completions},
-      {"POST", "/v1/chat/completions", true, true, &Server::chat_completions},
-      {"POST", "/tokenize", true, true, &Server::tokenize_text},
-      {"POST", "/detokenize", true, true, &Server::detokenize_ids},
-      {"GET", "/health", false, false, &Server::health},
-      {"GET", "/version", false, false, &Server::version},
-      {"GET", "/metrics", false, false, &Server::metrics},
+      {"GET", "/v1/models", true, true, false, &Server::models},
+      {"GET", "/v1/models/", true, true, false, &Server::model_by_name},
+      {"POST", "/v1/completions", true, true, false, &Server::completions},
+      {"POST", "/v1/chat/completions", true, true, false, &Server::chat_completions},
+      {"POST", "/tokenize", true, true, false, &Server::tokenize_text},
+      {"POST", "/detokenize", true, true, false, &Server::detokenize_ids},
+      {"GET", "/health", false, false, true, &Server::health},
+      {"GET", "/version", false, false, true, &Server::version},
+      {"GET", "/metrics", false, false, true, &Server::metrics},
   };
   return kRoutes;
 }
@@ -60,8 +52,8 @@ const Server::Route* Server::find_route(const std::string& method, const std::st
   return found == routes().end() ? nullptr : &*found;
 }
 
-HttpResponse Server::answer(const HttpRequest& request, const Client& client, RequestRecord& record) {
-  const Visit visit{request, client, record};
+HttpResponse Server::answer(const HttpRequest& request, const std::atomic<bool>& stop, RequestRecord& record) {
+  const Visit visit{request, stop, record};
   const Route* route = find_route(request.method, request.path);
   try {
     return route == nullptr ? page(visit) : (this->*route->answer)(visit);
@@ -99,14 +91,14 @@ HttpResponse Server::completions(const Visit& visit) {
   const std::shared_ptr<ServedModel> served = model();
   CompletionCall call = parse_completion(visit.request.body, served->facts(), options_.rules);
   auto reply = make_reply(call, served->facts(), "cmpl-" + visit.request.id, seconds_since_1970());
-  return answer_call(call, std::move(reply), {served, metrics_, visit.client, visit.record});
+  return answer_call(call, std::move(reply), {served, metrics_, visit.record});
 }
 
 HttpResponse Server::chat_completions(const Visit& visit) {
   const std::shared_ptr<ServedModel> served = model();
   ChatCall call = parse_chat(visit.request.body, served->facts(), options_.rules);
   auto reply = make_reply(call, served->facts(), "chatcmpl-" + visit.request.id, seconds_since_1970());
-  return answer_call(call, std::move(reply), {served, metrics_, visit.client, visit.record});
+  return answer_call(call, std::move(reply), {served, metrics_, visit.record});
 }
 
 HttpResponse Server::tokenize_text(const Visit& visit) {
@@ -132,8 +124,9 @@ HttpResponse Server::metrics(const Visit&) {
     gauges.model = served->facts().id;
     gauges.engine = served->service().stats();
   }
-  gauges.connections = listener_->connections();
-  gauges.refused_connections = listener_->refused();
+  const HttpListener::Counts counts = listener_->counts();
+  gauges.connections = counts.connections;
+  gauges.refused_connections = counts.refused;
   HttpResponse response;
   response.body = metrics_.text(gauges);
   response.content_type = kMetricsContentType;

@@ -9,7 +9,7 @@ namespace reprofuse::server {
 
 struct Server::Visit {
   const HttpRequest& request;
-  const Client& client;
+  const std::atomic<bool>& stop;
   RequestRecord& record;
 };
 
@@ -18,6 +18,7 @@ struct Server::Route {
   std::string_view path;  // one that ends with '/' stands for all that begin with it
   bool needs_key;
   bool needs_model;
+  bool in_reserve;  // also over connections that are kept for those who watch the server
   HttpResponse (Server::*answer)(const Visit& visit);
 };
 

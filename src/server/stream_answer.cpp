@@ -53,94 +53,95 @@ std::optional<PromptUpdate> AnswerFeed::take(std::size_t index) {
 
 namespace {
 
-constexpr std::chrono::milliseconds kBetweenLooks{50};  // at whether the client is still there
-constexpr int kClientClosedRequest = 499;               // nginx's number for what HTTP has none for
 constexpr const char* kClientLeft = "the client left";
 constexpr const char* kBrokenOff = "broken off: the server stopped";
-
-// An answer under way.
-struct Running {
-  AnswerContext context;
-  std::unique_ptr<Reply> reply;
-  AnswerFeed feed;
-
-  Running(const AnswerContext& of, std::unique_ptr<Reply> into, std::vector<engine::Request> requests)
-      : context(of),
-        reply(std::move(into)),
-        feed(of.model->service(), std::move(requests), of.metrics, of.record.begin) {}
-
-  // The next update of the engine; none when the client has gone.
-  std::optional<PromptUpdate> next() {
-    while (!context.client.gone())
-      if (std::optional<PromptUpdate> found = feed.next(kBetweenLooks)) {
-        context.record.answer_tokens += static_cast<std::int64_t>(found->update.tokens.size());
-        return found;
-      }
-    note_unfinished();
-    return std::nullopt;
-  }
-
-  // A server that stops closes connections itself, and a client that it closed did not leave.
-  void note_unfinished() { context.record.note = context.model->service().stopped() ? kBrokenOff : kClientLeft; }
-};
 
 std::string event(const std::string& data) {
   return "data: " + data + "\n\n";
 }
 
-HttpResponse gather(Running& running) {
-  while (!running.reply->finished()) {
-    const std::optional<PromptUpdate> next = running.next();
-    if (!next) return http_error(kClientClosedRequest, kClientLeft, "client_closed_request");
-    running.reply->add(next->prompt, next->update);
-  }
-  HttpResponse response;
-  response.body = running.reply->body();
-  return response;
-}
+// An answer under way.
+class RunningAnswer final : public PendingAnswer {
+ public:
+  RunningAnswer(const AnswerContext& context, std::unique_ptr<Reply> reply, std::vector<engine::Request> requests,
+                bool is_stream)
+      : context_(context),
+        reply_(std::move(reply)),
+        feed_(context.model->service(), std::move(requests), context.metrics, context.record.begin),
+        is_stream_(is_stream) {}
 
-// An answer that failed ends without [DONE], so that no client takes it for a whole one.
-bool send_events(Running& running, EventSink& sink) {
-  std::string failure;
-  while (!running.reply->finished()) {
-    const std::optional<PromptUpdate> next = running.next();
-    if (!next) return false;
-    if (const auto& end = next->update.end; end && end->finish_reason == engine::FinishReason::kError)
-      failure = end->by_stop ? kBrokenOff : "an answer failed";
-    std::string events;
-    for (const std::string& chunk : running.reply->chunks(next->prompt, next->update)) events += event(chunk);
-    if (!events.empty() && !sink.send(events)) {
-      running.note_unfinished();
-      return false;
+  void on_news(std::function<void()> call) override { feed_.on_news(std::move(call)); }
+
+  State advance(std::string& events, std::size_t enough) override {
+    try {
+      while (!reply_->finished()) {
+        const std::optional<PromptUpdate> next = feed_.next(std::chrono::milliseconds(0));
+        if (!next) return State::kOpen;
+        context_.record.answer_tokens += static_cast<std::int64_t>(next->update.tokens.size());
+        is_stream_ ? add_events(*next, events) : reply_->add(next->prompt, next->update);
+        if (events.size() >= enough) return State::kOpen;
+      }
+      if (is_stream_) end_events(events);
+    } catch (const ApiError& error) {  // of what is no stream
+      failure_ = error;
+    }
+    return State::kComplete;
+  }
+
+  HttpResponse response() override {
+    try {
+      if (failure_) throw *failure_;
+      HttpResponse response;
+      response.body = reply_->body();
+      return response;
+    } catch (const ApiError& error) {
+      context_.record.note = error.code().value_or(error.type());
+      return error_response(error);
     }
   }
-  std::string events;
-  for (const std::string& chunk : running.reply->last_chunks()) events += event(chunk);
-  running.context.record.note = failure;
-  if (failure.empty()) events += event("[DONE]");
-  return sink.send(events);
-}
 
-std::shared_ptr<Running> start(Call& call, std::unique_ptr<Reply> reply, const AnswerContext& context) {
-  const char* asks_for_many = call.requests.front().choices > 1 ? "n" : "prompt";
-  try {
-    return std::make_shared<Running>(context, std::move(reply), std::move(call.requests));
-  } catch (const engine::Refused& refused) {
-    throw from_library_error(refused, asks_for_many);
+  // A server that stops closes connections itself, and a client that it closed did not leave.
+  void note_departure() override {
+    context_.record.note = context_.model->service().stopped() ? kBrokenOff : kClientLeft;
   }
-}
+
+ private:
+  void add_events(const PromptUpdate& next, std::string& events) {
+    if (const auto& end = next.update.end; end && end->finish_reason == engine::FinishReason::kError)
+      context_.record.note = end->by_stop ? kBrokenOff : "an answer failed";
+    for (const std::string& chunk : reply_->chunks(next.prompt, next.update)) events += event(chunk);
+  }
+
+  // An answer that failed ends without [DONE], so that no client takes it for a whole one.
+  void end_events(std::string& events) {
+    for (const std::string& chunk : reply_->last_chunks()) events += event(chunk);
+    if (context_.record.note.empty()) events += event("[DONE]");
+  }
+
+  AnswerContext context_;
+  std::unique_ptr<Reply> reply_;
+  AnswerFeed feed_;
+  bool is_stream_;
+  std::optional<ApiError> failure_;
+};
 
 }  // namespace
 
 HttpResponse answer_call(Call& call, std::unique_ptr<Reply> reply, const AnswerContext& context) {
   for (const engine::Request& request : call.requests)
     context.record.prompt_tokens += static_cast<std::int64_t>(request.prompt.size());
-  const std::shared_ptr<Running> running = start(call, std::move(reply), context);
-  if (!call.stream) return gather(*running);
+  const char* asks_for_many = call.requests.front().choices > 1 ? "n" : "prompt";
   HttpResponse response;
+  try {
+    response.pending =
+        std::make_shared<RunningAnswer>(context, std::move(reply), std::move(call.requests), call.stream);
+  } catch (const engine::Refused& refused) {
+    throw from_library_error(refused, asks_for_many);
+  }
+  response.is_stream = call.stream;
+  if (!call.stream) return response;
   response.content_type = "text/event-stream; charset=utf-8";
   response.headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}};
-  response.stream = [running](EventSink& sink) { return send_events(*running, sink); };
   return response;
 }
 

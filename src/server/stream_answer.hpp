@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -31,6 +32,8 @@ class AnswerFeed {
 
   // None: nothing came in time, or everything has ended.
   std::optional<PromptUpdate> next(std::chrono::milliseconds patience);
+  // From now on `call` is called, by any thread, whenever something new is there.
+  void on_news(std::function<void()> call) { bell_->call_on_ring(std::move(call)); }
 
  private:
   std::optional<PromptUpdate> take_any();               // what is there already,
@@ -46,12 +49,10 @@ class AnswerFeed {
 struct AnswerContext {
   std::shared_ptr<ServedModel> model;
   Metrics& metrics;
-  const Client& client;
   RequestRecord& record;
 };
 
-// Computes the answer, or starts to: a stream goes on when it is called. A client that has gone is noticed either way,
-// and its answers are given up. The context's references must outlive the stream. Throws what
+// Starts to compute the answer, which is pending. The context's references must outlive it. Throws what
 // Service::submit_all throws, a refusal as an ApiError.
 HttpResponse answer_call(Call& call, std::unique_ptr<Reply> reply, const AnswerContext& context);
 

@@ -79,13 +79,15 @@ httplib::Client client_of(int port) {
 
 TEST(ServeCommand, PrintsWhereItIsAnswersAndEndsWithStatus0) {
   for (const int signal : {SIGTERM, SIGINT}) {
-    ServeProcess server({"--port", "0", "--api-key", "on-the-command-line"}, "in-the-environment");
+    ServeProcess server({"--port", "0", "--api-key", "on-the-command-line", "--api-key", "another-on-the-command-line",
+                         "--allowed-origin", "https://a.example", "--allowed-origin", "https://b.example"},
+                        "in-the-environment");
     auto client = client_of(server.port());
     EXPECT_EQ(server.out().find("listening on http://127.0.0.1:"), 0U);
     for (const char* line :
          {"fingerprint  fma-1-", "KV cache     ", " pages of 64 tokens: ", "date         2024-07-26"})
       EXPECT_TRUE(contains(server.err(), line)) << line << server.err();
-    for (const char* key : {"on-the-command-line", "in-the-environment"}) {
+    for (const char* key : {"on-the-command-line", "another-on-the-command-line", "in-the-environment"}) {
       client.set_bearer_token_auth(key);
       const auto result = post(client, "/v1/completions", {{"prompt", "a secret"}, {"max_tokens", 2}});
       ASSERT_TRUE(result);

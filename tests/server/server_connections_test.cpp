@@ -1,6 +1,7 @@
 // The server as clients meet it that leave, dawdle, send nonsense or come in crowds.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <vector>
@@ -53,7 +54,8 @@ class ServerConnections : public testing::Test {
 
   std::shared_ptr<ServedModel> model_ = load_model();
   TestServer server_{[](ServerOptions& options) {
-    options.max_connections = 4;
+    options.limits.connections = 4;
+    options.limits.connections_per_client = 4;
     options.limits.body_bytes = 10'000;
   }};
 };
@@ -127,20 +129,42 @@ TEST_F(ImpatientServer, OneByteNowAndThenIsSlow) {
   EXPECT_TRUE(contains(client->read(), "408"));
 }
 
+constexpr const char* kHealth = "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
 TEST_F(ServerConnections, OneConnectionTooManyIsToldSoAndAPlaceThatBecomesFreeIsUsed) {
   std::vector<std::unique_ptr<RawClient>> clients;
   for (int i = 0; i < 4; ++i) {
     clients.push_back(std::make_unique<RawClient>(server_.port()));
-    clients.back()->send("GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    EXPECT_TRUE(contains(clients.back()->read("\"ok\"}"), "200 OK"));
+    Json long_one = endless_completion(true);
+    long_one["n"] = 1;
+    clients.back()->send(post_text("/v1/completions", long_one.dump()));
+    EXPECT_TRUE(contains(clients.back()->read("data: "), "200 OK"));
   }
-  const std::string answer = answer_to("GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  const std::string answer = answer_to("GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n");
   EXPECT_EQ(answer.find("HTTP/1.1 503 "), 0U) << answer;
   EXPECT_TRUE(contains(answer, "Retry-After: 1\r\n")) << answer;
   EXPECT_TRUE(contains(answer, "too_many_connections")) << answer;
+  EXPECT_TRUE(contains(answer_to(kHealth), "200 OK")) << "whoever watches the server is answered all the same";
   clients[0]->close();
   EXPECT_TRUE(soon([&] { return server_->connections() == 3; }));
-  EXPECT_TRUE(contains(answer_to("GET /health HTTP/1.0\r\n\r\n"), "200 OK"));
+  EXPECT_TRUE(contains(answer_to("GET /v1/models HTTP/1.0\r\n\r\n"), "200 OK"));
+}
+
+TEST_F(ServerConnections, AConnectionThatWaitsForARequestMakesRoomForANewOne) {
+  std::vector<std::unique_ptr<RawClient>> clients;
+  for (int i = 0; i < 4; ++i) {
+    clients.push_back(std::make_unique<RawClient>(server_.port()));
+    clients.back()->send(kHealth);
+    EXPECT_TRUE(contains(clients.back()->read("\"ok\"}"), "200 OK"));
+  }
+  for (int i = 0; i < 3; ++i) {
+    clients.push_back(std::make_unique<RawClient>(server_.port()));
+    clients.back()->send("GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    EXPECT_TRUE(contains(clients.back()->read("}]}"), "200 OK"));
+  }
+  EXPECT_TRUE(soon([&] { return server_->connections() == 4; }));
+  const auto is_closed = [](const auto& client) { return client->can_read(milliseconds(0)); };
+  EXPECT_TRUE(soon([&] { return std::count_if(clients.begin(), clients.end(), is_closed) == 3; }));
 }
 
 TEST_F(ServerConnections, NonsenseIsAClearErrorAndTheServerLives) {

@@ -46,7 +46,7 @@ class TestServer {
 
   Server& operator*() { return server_; }
   Server* operator->() { return &server_; }
-  int port() const { return server_.address().port(); }
+  int port() const { return server_.address().port; }
 
   httplib::Client client() const {
     httplib::Client client("127.0.0.1", port());

@@ -41,9 +41,11 @@ ApiKeys::ApiKeys(const std::vector<std::string>& keys) {
 
 bool ApiKeys::accept(const std::optional<std::string>& authorization) const {
   if (empty()) return true;
-  constexpr std::string_view kScheme = "Bearer ";
+  constexpr std::string_view kScheme = "bearer ";  // in any letters
   const std::string_view header = authorization ? std::string_view(*authorization) : std::string_view();
-  const bool is_bearer = header.substr(0, kScheme.size()) == kScheme;
+  const bool is_bearer = header.size() >= kScheme.size() &&
+                         std::equal(kScheme.begin(), kScheme.end(), header.begin(),
+                                    [](char small, unsigned char letter) { return std::tolower(letter) == small; });
   const Sha256::Digest given = digest_of(is_bearer ? header.substr(kScheme.size()) : std::string_view());
   bool is_known = false;
   for (const Sha256::Digest& digest : digests_) {

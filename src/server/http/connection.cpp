@@ -1,24 +1,31 @@
 #include "server/http/connection.hpp"
 
 #include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
 
 #include <algorithm>
-#include <array>
-#include <cstdint>
+#include <boost/asio/post.hpp>
+#include <boost/beast/http/verb.hpp>
+#include <cctype>
 #include <exception>
+#include <new>
 #include <random>
 #include <string_view>
 #include <utility>
 
-#include "server/api/error.hpp"
-#include "server/http/framing.hpp"
-
 namespace reprofuse::server {
 namespace {
 
+namespace net = boost::asio;
+namespace http = boost::beast::http;
+using std::chrono::milliseconds;
+
 constexpr int kRequestsPerConnection = 10'000;
-constexpr std::array kHeadersForRoutes = {"authorization", "host", "origin", "access-control-request-method",
-                                          "access-control-request-headers"};
+constexpr std::size_t kReadBytes = 16384;
+constexpr http::field kHeadersForRoutes[] = {http::field::authorization, http::field::host, http::field::origin,
+                                             http::field::access_control_request_method,
+                                             http::field::access_control_request_headers};
 
 // For a line of the log: nothing that a terminal would obey, and nothing long.
 std::string printable(std::string text) {
@@ -40,206 +47,267 @@ std::string request_id_of(const std::string& given) {
   return fmt::format("{:016x}{:016x}", half(), half());
 }
 
-class ChunkSink final : public EventSink {
- public:
-  ChunkSink(httplib::DataSink& sink, const Client& client) : sink_(sink), client_(client) {}
-  bool send(std::string_view text) override { return !client_.gone() && sink_.write(text.data(), text.size()); }
-
- private:
-  httplib::DataSink& sink_;
-  const Client& client_;
-};
-
 }  // namespace
 
-HttpResponse http_error(int status, const std::string& message, const std::string& code) {
-  const std::string type = status >= 500 ? "server_error" : "invalid_request_error";
-  HttpResponse response;
-  response.status = status;
-  response.body = error_body(ApiError(status, type, message, std::nullopt, code));
-  return response;
+Connection::Connection(Socket socket, Origin origin, const ConnectionContext& context)
+    : socket_(std::move(socket)), origin_(std::move(origin)), context_(context) {
+  ErrorCode ignored;
+  socket_.set_option(net::ip::tcp::no_delay(true), ignored);  // a token should not wait for the next one
+  socket_.non_blocking(true, ignored);
+  move_to(At::kIdle, context_.limits.header);
 }
 
-std::string raw_response(const HttpResponse& response) {
-  // The reason may be left empty; no client goes by it.
-  std::string text = fmt::format("HTTP/1.1 {} \r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\n",
-                                 response.status, response.content_type, response.body.size());
-  for (const auto& [name, value] : response.headers) text += fmt::format("{}: {}\r\n", name, value);
-  return text + "\r\n" + response.body;
-}
-
-HttpConnection::HttpConnection(ConnectionStream& stream, HttpHandler& handler, const ConnectionLimits& limits)
-    : stream_(stream), handler_(handler), limits_(limits) {
-  svr_sock_ = stream.socket();  // httplib breaks streams off when there is none
-  set_keep_alive_timeout(std::chrono::duration_cast<std::chrono::seconds>(limits.idle).count());
-  set_keep_alive_max_count(kRequestsPerConnection);
-  set_expect_100_continue_handler([this](const httplib::Request&, httplib::Response& to) {
-    if (!refusal_) return 100;
-    write_to(to, *refusal_);
-    return refusal_->status;
-  });
-  set_pre_routing_handler([this](const httplib::Request&, httplib::Response& to) {
-    if (!refusal_ && request_.method == "POST") return HandlerResponse::Unhandled;  // its body comes next
-    write_to(to, refusal_ ? *refusal_ : ask());
-    return HandlerResponse::Handled;
-  });
-  Post("/.*", [this](const httplib::Request&, httplib::Response& to, const httplib::ContentReader& reader) {
-    read_and_answer(reader, to);
-  });
-  set_error_handler(HandlerWithResponse([this](const httplib::Request&, httplib::Response& to) {
-    if (to.body.empty()) write_to(to, broken_header(to.status));
-    return HandlerResponse::Handled;
-  }));
-  set_post_routing_handler([this](const httplib::Request&, httplib::Response& to) { end_header(to); });
-}
-
-void HttpConnection::serve(const Flag& stop) noexcept {
+// Without a byte more than there is.
+void Connection::failed(const std::exception& error) noexcept {
+  constexpr std::string_view kAnswer =
+      "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: 121\r\nRetry-After: 1\r\n"
+      "Connection: close\r\n\r\n"
+      R"({"error":{"message":"there is no memory for this request now","type":"server_error","param":null,)"
+      R"("code":"out_of_memory"}})";
+  if (!is_logged_ && record_.status == 0) {
+    record_.status = 503;
+    ::send(socket_.native_handle(), kAnswer.data(), kAnswer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  }
   try {
-    for (int served = 0; served < kRequestsPerConnection && stream_.wait_for_request(stop.descriptor()); ++served)
-      if (!serve_one()) return stream_.end();
-  } catch (const std::exception& error) {  // no memory: the connection ends, the server goes on
     record_.note = error.what();
-    handler_.finished(record_);
+  } catch (const std::bad_alloc&) {  // the status says enough
+  }
+  break_off();
+}
+
+void Connection::move_to(At at, std::optional<milliseconds> patience) {
+  const auto now = Clock::now();
+  if (at_ != at) since_ = now.time_since_epoch().count();
+  deadline_ = patience ? (now + *patience).time_since_epoch().count() : Clock::duration::max().count();
+  at_ = at;
+}
+
+bool Connection::client_gone() {
+  pollfd entry = {.fd = socket_.native_handle(), .events = POLLRDHUP, .revents = 0};
+  return poll(&entry, 1, 0) > 0 && (entry.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+}
+
+void Connection::start() {
+  post([](Connection& self) {
+    if (self.origin_.place == Place::kTurnedAway)
+      self.refuse(http_error(503, "there are too many connections, and no more are served", "too_many_connections"));
+    else
+      self.await_request();
+  });
+}
+
+void Connection::look() {
+  if (at_ == At::kAnswering || Clock::now().time_since_epoch().count() >= deadline_)
+    post([](Connection& self) { self.examine(); });
+}
+
+void Connection::drain() {
+  post([](Connection& self) {
+    self.is_draining_ = true;
+    if (self.at_ == At::kIdle && self.buffer_.size() == 0) self.close();
+  });
+}
+
+void Connection::make_room() {
+  post([](Connection& self) {
+    if (self.at_ == At::kAnswering || self.at_ == At::kLeaving) return;
+    if (self.at_ == At::kIdle && self.has_served()) return self.close();
+    self.refuse(http_error(503, "others need the place of a connection that is slow", "too_many_connections"));
+  });
+}
+
+void Connection::abort() {
+  post([](Connection& self) {
+    self.stop_ = self.is_aborted_ = true;
+    if (!self.is_asking_) self.client_left();
+  });
+}
+
+void Connection::examine() {
+  if (is_asking_) {
+    if (has_answer_) return take_answer();  // which could not be posted
+    if (is_draining_ || client_gone()) stop_ = true;
+  } else if (Clock::now().time_since_epoch().count() >= deadline_) {
+    late();
+  } else if (pending_ && client_gone()) {
+    client_left();
+  } else if (pending_) {
+    advance();  // news that could not be posted
   }
 }
 
-bool HttpConnection::serve_one() {
+void Connection::late() {
+  const ConnectionLimits& limits = context_.limits;
+  switch (at_) {
+    case At::kHeader:
+      return refuse(
+          http_error(408, fmt::format("the header did not come within {} ms", limits.header.count()), "timeout"));
+    case At::kBody:
+      return refuse(http_error(408, fmt::format("the body did not come within {} ms", limits.body.count()), "timeout"));
+    case At::kAnswering: return client_left();
+    default: return close();
+  }
+}
+
+// Reading.
+
+void Connection::await_request() {
+  const bool is_first = requests_ == 0;
+  parser_.reset();
   request_ = {};
   record_ = {};
-  record_.begin = Clock::now();
-  refusal_.reset();
-  has_header_ = is_http10_ = in_chunks_ = body_too_large_ = false;
-  ends_connection_ = true;
-  bool is_last = false;
-  const bool is_written =
-      process_request(stream_, false, is_last, [this](httplib::Request& request) { take_header(request); });
-  if (record_.status == 0) {  // not even a first line
-    if (stream_.failure() == ReadFailure::kGone) return false;
-    const HttpResponse answer = broken_header(400);
-    const std::string text = raw_response(answer);
-    stream_.write(text.data(), text.size());
-    record_.status = answer.status;
-  }
-  record_.time = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - record_.begin);
-  if (!is_written && record_.note.empty()) record_.note = "the client left before the end of the answer";
-  handler_.finished(record_);
-  return is_written && !is_last && !ends_connection_;
+  scan_ = {};
+  scanned_ = body_read_ = 0;
+  has_header_ = is_head_ = is_http10_ = is_stream_ = false;
+  ends_ = true;
+  move_to(At::kIdle, is_first ? context_.limits.header : context_.limits.idle);
+  if (is_draining_ && buffer_.size() == 0) return close();
+  take_bytes();
 }
 
-void HttpConnection::take_header(httplib::Request& request) {
+void Connection::read_more() {
+  if (is_reading_) return;
+  is_reading_ = true;
+  socket_.async_read_some(buffer_.prepare(kReadBytes),
+                          [self = shared_from_this()](const ErrorCode& error, std::size_t bytes) {
+                            self->is_reading_ = false;
+                            self->guard([&] { self->received(error, bytes); });
+                          });
+}
+
+void Connection::received(const ErrorCode& error, std::size_t bytes) {
+  if (!error) {
+    buffer_.commit(bytes);
+    return take_bytes();
+  }
+  if (at_ == At::kAnswering) return;  // examine() will see that the client has left
+  if (at_ == At::kBody) return refuse(http_error(400, "the body is not complete", "bad_framing"));
+  if (at_ == At::kHeader && scan_.has_line())
+    return refuse(http_error(400, "the request is not HTTP/1.1 as RFC 9112 has it", "bad_request"));
+  is_logged_ = true;  // of less than a line there is nothing to say
+  close();
+}
+
+void Connection::take_bytes() {
+  const auto bytes = [&] { return std::string_view(static_cast<const char*>(buffer_.data().data()), buffer_.size()); };
+  if (at_ == At::kIdle) {
+    if (bytes() == "\r") return read_more();
+    if (bytes().starts_with("\r\n")) buffer_.consume(2);  // once, as RFC 9112 has it: clients of old sent one too many
+    if (bytes().empty()) return read_more();
+    record_.begin = Clock::now();
+    is_logged_ = false;
+    move_to(At::kHeader, context_.limits.header);
+  }
+  switch (at_) {
+    case At::kHeader: return take_header();
+    case At::kBody: return take_body();
+    case At::kLeaving: buffer_.clear(); return read_more();
+    default: return;
+  }
+}
+
+void Connection::take_header() {
+  const auto* begin = static_cast<const char*>(buffer_.data().data());
+  const std::optional<std::size_t> taken = scan_.take({begin + scanned_, buffer_.size() - scanned_});
+  scanned_ += taken.value_or(0);
+  if (scanned_ > context_.limits.header_bytes)
+    return refuse(http_error(431, fmt::format("the header has more than {} bytes", context_.limits.header_bytes),
+                             "header_too_large"));
+  if (!taken)
+    return refuse(http_error(400,
+                             "a line of the header is not as RFC 9112 has it: name, colon, value, CR and LF, without "
+                             "control characters",
+                             "bad_framing"));
+  if (!scan_.is_complete()) return read_more();
+  read_header();
+}
+
+void Connection::read_header() {
+  parser_.emplace();
+  parser_->header_limit(static_cast<std::uint32_t>(context_.limits.header_bytes + 1));
+  parser_->body_limit(UINT64_MAX);  // whoever may not ask should learn that first
+  ErrorCode error;
+  parser_->put(net::buffer(buffer_.data(), scanned_), error);
+  buffer_.consume(scanned_);
+  if (error == http::error::bad_content_length || error == http::error::bad_transfer_encoding)
+    return refuse(http_error(
+        400, "a request has one Content-Length, a whole number, or one Transfer-Encoding, not both", "bad_framing"));
+  if (error || !parser_->is_header_done())
+    return refuse(http_error(400, "the request is not HTTP/1.1 as RFC 9112 has it", "bad_request"));
+  if (std::optional<HttpResponse> refusal = begin_request()) return respond(std::move(*refusal));
+  if (request_.method != "POST") return ask();
+  begin_body();
+}
+
+std::optional<HttpResponse> Connection::begin_request() {
+  const Parser::value_type& header = parser_->get();
+  const auto text = [](auto view) { return std::string(view.data(), view.size()); };
+  is_head_ = header.method() == http::verb::head;
+  is_http10_ = header.version() < 11;
+  request_.method = is_head_ ? "GET" : text(header.method_string());
+  request_.id = request_id_of(text(header["X-Request-Id"]));
+  request_.address = origin_.address;
+  request_.in_reserve = origin_.place == Place::kReserve;
+  for (const http::field name : kHeadersForRoutes) {
+    std::string key = text(http::to_string(name));
+    std::transform(key.begin(), key.end(), key.begin(), [](unsigned char c) { return std::tolower(c); });
+    if (header.count(name) > 0) request_.headers[key] = text(header[name]);
+  }
+  std::optional<std::string> host;
+  const bool has_path = read_target(text(header.target()), request_.path, host);
+  if (host) request_.headers["host"] = *host;
   has_header_ = true;
-  ends_connection_ = announces_body(request) || !handler_.keeps_connections();
-  is_http10_ = request.version == "HTTP/1.0";
-  request_.method = request.method == "HEAD" ? "GET" : request.method;
-  request_.path = request.path;
-  request_.id = request_id_of(request.get_header_value("X-Request-Id"));
-  for (const char* name : kHeadersForRoutes)
-    if (request.has_header(name)) request_.headers[name] = request.get_header_value(name);
   record_.id = request_.id;
-  record_.method = request.method;
+  record_.method = printable(text(header.method_string()));
   record_.path = printable(request_.path);
-  // Answers are sent whole and as they are: a compressor would hold back what a stream should show.
-  request.ranges.clear();
-  request.headers.erase("Range");
-  request.headers.erase("Accept-Encoding");
-  refusal_ = refuse_framing(request);
-  if (refusal_) ends_connection_ = true;  // where the next request begins is not known
-  if (!refusal_) refusal_ = handler_.refuse(request_);
-  if (!refusal_) refusal_ = refuse_body(request, limits_.body_bytes);
-  in_chunks_ = comes_in_chunks(request);
-  stream_.begin_body(in_chunks_);
+  if (auto refusal = refuse_framing(header)) return refusal;  // where the next request begins is not known
+  if (!has_path) return http_error(400, "the request's target is no address of a server of HTTP", "bad_request");
+  ends_ = announces_body(header) || !parser_->keep_alive() || ++requests_ >= kRequestsPerConnection ||
+          request_.in_reserve || is_draining_ || !context_.handler.keeps_connections();
+  if (auto refusal = context_.handler.refuse(request_)) return refusal;
+  return refuse_body(header, context_.limits.body_bytes);
 }
 
-bool HttpConnection::read_body(const httplib::ContentReader& reader) {
-  return reader([&](const char* data, std::size_t size) {
-    body_too_large_ = request_.body.size() + size > limits_.body_bytes;
-    if (!body_too_large_) request_.body.append(data, size);
-    return !body_too_large_;
-  });
+void Connection::begin_body() {
+  parser_->body_limit(context_.limits.body_bytes);
+  parser_->eager(true);
+  parser_->get().body().share.emplace(context_.memory);
+  if (expects_continue(parser_->get()) && buffer_.size() == 0)
+    return send("HTTP/1.1 100 Continue\r\n\r\n", "", &Connection::await_body);
+  await_body();
 }
 
-void HttpConnection::read_and_answer(const httplib::ContentReader& reader, httplib::Response& to) {
-  if (!read_body(reader)) {
-    write_to(to, unread_body());
-    return;
+void Connection::await_body() {
+  move_to(At::kBody, context_.limits.body);
+  take_body();
+}
+
+void Connection::take_body() {
+  ErrorCode error;
+  if (!parser_->is_done() && buffer_.size() > 0) {
+    const std::size_t taken = parser_->put(buffer_.data(), error);
+    buffer_.consume(taken);
+    body_read_ += taken;
   }
-  ends_connection_ = in_chunks_ || !handler_.keeps_connections();
-  HttpResponse response = ask();
-  request_.body = {};  // of no use to a stream, which may be long
-  write_to(to, std::move(response));
+  if (error && error != http::error::need_more) return refuse(unread_body(error));
+  // The body's own bytes are counted by the parser; this bounds the framing of one in chunks.
+  if (body_read_ + buffer_.size() > 2 * context_.limits.body_bytes + context_.limits.header_bytes)
+    return refuse(unread_body(http::error::body_limit));
+  if (!parser_->is_done()) return read_more();
+  const Parser::value_type& header = parser_->get();
+  ends_ = has_chunks(header) ||  // of whose end others may have another notion
+          !parser_->keep_alive() || requests_ >= kRequestsPerConnection || is_draining_ ||
+          !context_.handler.keeps_connections();
+  request_.body = std::move(parser_->get().body().text);
+  ask();
 }
 
-HttpResponse HttpConnection::ask() {
-  try {
-    return handler_.answer(request_, *this, record_);
-  } catch (const std::exception& error) {
-    record_.note = error.what();
-    return http_error(500, fmt::format("the server failed: {}", error.what()), "internal_error");
-  }
-}
-
-HttpResponse HttpConnection::unread_body() const {
-  if (stream_.failure() == ReadFailure::kTooLate)
-    return http_error(408, fmt::format("the body did not come within {} ms", limits_.body.count()), "timeout");
-  if (stream_.failure() == ReadFailure::kGone) return http_error(400, "the body is not complete", "bad_framing");
-  if (stream_.failure() == ReadFailure::kTooLarge || body_too_large_)
-    return http_error(413, fmt::format("the body has more than {} bytes", limits_.body_bytes), "body_too_large");
+HttpResponse Connection::unread_body(const ErrorCode& error) const {
+  if (error == http::error::buffer_overflow) return out_of_memory_error();
+  if (error == http::error::body_limit)
+    return http_error(413, fmt::format("the body has more than {} bytes", context_.limits.body_bytes),
+                      "body_too_large");
   return http_error(400, "the body is not in chunks as RFC 9112 has them", "bad_framing");
-}
-
-HttpResponse HttpConnection::broken_header(int status) const {
-  switch (stream_.failure()) {
-    case ReadFailure::kTooLate:
-      return http_error(408, fmt::format("the header did not come within {} ms", limits_.header.count()), "timeout");
-    case ReadFailure::kTooLarge:
-      return http_error(431, fmt::format("the header has more than {} bytes", limits_.header_bytes),
-                        "header_too_large");
-    case ReadFailure::kMalformed:
-      return http_error(400, "a line of the header is not as RFC 9112 has it: name, colon, value, CR and LF",
-                        "bad_framing");
-    default: break;
-  }
-  if (status == 414) return http_error(414, "the address in the request is too long", "uri_too_long");
-  return http_error(400, "the request is not HTTP/1.1 as RFC 9112 has it", "bad_request");
-}
-
-void HttpConnection::write_to(httplib::Response& to, HttpResponse response) {
-  if (has_header_) handler_.decorate(request_, response);
-  to.status = response.status;
-  for (const auto& [name, value] : response.headers) to.set_header(name, value);
-  if (!response.stream) {
-    to.body = std::move(response.body);
-    if (!to.body.empty()) to.set_header("Content-Type", response.content_type);
-    return;
-  }
-  const auto provide = [this, stream = std::move(response.stream)](std::size_t, httplib::DataSink& sink) {
-    ChunkSink events(sink, *this);
-    try {
-      if (!stream(events)) return false;
-    } catch (const std::exception& error) {
-      record_.note = error.what();
-      return false;
-    }
-    sink.done();
-    return true;
-  };
-  if (is_http10_) {  // knows no chunks: the end of the connection is the end of the stream
-    ends_connection_ = true;
-    to.set_content_provider(response.content_type, provide);
-  } else {
-    to.set_chunked_content_provider(response.content_type, provide);
-  }
-}
-
-// Last, when httplib has added its own headers.
-void HttpConnection::end_header(httplib::Response& to) {
-  record_.status = to.status;
-  to.headers.erase("Accept-Ranges");
-  if (to.status == 204) to.headers.erase("Content-Length");
-  if (!ends_connection_) return;
-  to.headers.erase("Keep-Alive");
-  to.headers.erase("Connection");
-  to.set_header("Connection", "close");
 }
 
 }  // namespace reprofuse::server

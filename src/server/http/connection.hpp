@@ -1,56 +1,172 @@
-// One connection: requests in, answers out, through httplib's reader and writer of HTTP.
+// One connection: requests in, answers out. Boost.Asio moves the bytes and Boost.Beast reads HTTP; what is here is the
+// order of things. Everything runs on the connection's strand, but for what is said to be for any thread.
 #pragma once
 
-#include <httplib.h>
-
-#include <cstddef>
+#include <array>
+#include <atomic>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <boost/beast/core/error.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http/error.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
-#include "server/http/connection_listener.hpp"
-#include "server/http/connection_stream.hpp"
+#include "server/http/framing.hpp"
+#include "server/http/limits.hpp"
 #include "server/http/message.hpp"
 
 namespace reprofuse::server {
 
-// httplib's own sockets, threads and routes are not used: this is its server for the requests of one connection.
-class HttpConnection final : private httplib::Server, private Client {
- public:
-  // The stream and the handler must outlive it.
-  HttpConnection(ConnectionStream& stream, HttpHandler& handler, const ConnectionLimits& limits);
+using Socket = boost::asio::ip::tcp::socket;  // its executor is the connection's strand
 
-  void serve(
-      const Flag& stop) noexcept;  // until the client leaves, an answer ends the connection or the flag is raised
+// A body that Beast's parser fills, within the memory that there is.
+struct CountedBody {
+  struct value_type {
+    std::string text;
+    std::optional<MemoryBudget::Share> share;
+  };
+  class reader {
+   public:
+    template <bool isRequest, class Fields>
+    reader(boost::beast::http::header<isRequest, Fields>&, value_type& body) : body_(body) {}
+    void init(const boost::optional<std::uint64_t>&, boost::beast::error_code& error) { error = {}; }
+    void finish(boost::beast::error_code& error) { error = {}; }
+    template <class Buffers>
+    std::size_t put(const Buffers& buffers, boost::beast::error_code& error) {
+      const std::size_t bytes = boost::asio::buffer_size(buffers);
+      const bool has_room = body_.share->grow(bytes);
+      error = has_room ? boost::beast::error_code() : make_error_code(boost::beast::http::error::buffer_overflow);
+      if (!has_room) return 0;
+      const std::size_t begin = body_.text.size();
+      body_.text.resize(begin + bytes);
+      return boost::asio::buffer_copy(boost::asio::buffer(body_.text.data() + begin, bytes), buffers);
+    }
 
- private:
-  bool gone() const override { return stream_.client_gone(); }
-
-  bool serve_one();                             // false: the connection is over
-  void take_header(httplib::Request& request);  // complete, and nothing of the body read
-  bool read_body(const httplib::ContentReader& reader);
-  void read_and_answer(const httplib::ContentReader& reader, httplib::Response& to);
-  HttpResponse ask();
-  HttpResponse unread_body() const;              // the answer to a body that could not be read
-  HttpResponse broken_header(int status) const;  // the answer to a header that httplib did not take
-  void write_to(httplib::Response& to, HttpResponse response);
-  void end_header(httplib::Response& to);
-
-  ConnectionStream& stream_;
-  HttpHandler& handler_;
-  const ConnectionLimits& limits_;
-
-  // Of the request at hand.
-  HttpRequest request_;
-  RequestRecord record_;
-  std::optional<HttpResponse> refusal_;
-  bool has_header_ = false;
-  bool ends_connection_ = true;  // among others because of a body that is not read, and so would be the next request,
-  bool in_chunks_ = false;       // or of one in chunks, of whose end others may have another notion
-  bool body_too_large_ = false;
-  bool is_http10_ = false;
+   private:
+    value_type& body_;
+  };
 };
 
-// The whole of an answer, for a client that gets it without having been read.
-std::string raw_response(const HttpResponse& response);
+// What connections have in common, and none outlives.
+struct ConnectionContext {
+  HttpHandler& handler;
+  const ConnectionLimits& limits;
+  MemoryBudget& memory;
+  boost::asio::thread_pool& readers;  // for what may take long: making sense of a body
+  std::function<void(std::uint64_t id)> closed;
+};
+
+class Connection final : public std::enable_shared_from_this<Connection> {
+ public:
+  enum class At : std::uint8_t { kIdle, kHeader, kBody, kAnswering, kLeaving, kClosed };
+  enum class Place : std::uint8_t { kNormal, kReserve, kTurnedAway };  // the last is told so, and nothing else
+
+  struct Origin {
+    std::uint64_t id = 0;
+    std::string address;
+    Place place = Place::kNormal;
+  };
+
+  Connection(Socket socket, Origin origin, const ConnectionContext& context);
+
+  // For any thread.
+  void start();
+  const Origin& origin() const { return origin_; }
+  At at() const { return at_; }
+  bool has_served() const { return requests_ > 0; }
+  Clock::time_point since() const { return Clock::time_point(Clock::duration(since_)); }  // when it came there
+  void look();       // at the deadline and at whether the client is still there; a few times a second
+  void drain();      // closes a connection that waits for a request; others end after the one they are at
+  void make_room();  // closes it unless it is being answered
+  void abort();      // closes it, whatever it does
+
+ private:
+  using ErrorCode = boost::beast::error_code;
+  using Parser = boost::beast::http::request_parser<CountedBody>;
+  using Next = void (Connection::*)();
+
+  template <typename Action>
+  void post(Action action) {  // to the strand; by any thread
+    boost::asio::post(socket_.get_executor(),
+                      [self = shared_from_this(), action] { self->guard([&] { action(*self); }); });
+  }
+
+  template <typename Action>
+  void guard(Action action) {  // ends the connection if there is no memory for it
+    try {
+      if (at_ != At::kClosed) action();
+    } catch (const std::exception& error) {
+      failed(error);
+    }
+  }
+
+  void failed(const std::exception& error) noexcept;
+  void move_to(At at, std::optional<std::chrono::milliseconds> patience);
+  bool client_gone();
+  void examine();
+  void late();
+
+  void await_request();
+  void read_more();
+  void received(const ErrorCode& error, std::size_t bytes);
+  void take_bytes();
+  void take_header();
+  void read_header();
+  std::optional<HttpResponse> begin_request();
+  void begin_body();
+  void await_body();
+  void take_body();
+  HttpResponse unread_body(const ErrorCode& error) const;
+  void ask();
+  void ask_handler() noexcept;
+  void take_answer();
+
+  void respond(HttpResponse response);
+  void refuse(HttpResponse response);  // and end the connection
+  std::string head_of(const HttpResponse& response) const;
+  void send(std::string head, std::string body, Next next);
+  void schedule_advance() noexcept;  // by any thread
+  void advance();
+  void answered();
+  void break_off() noexcept;
+  void leave();
+  void client_left();
+  void finish() noexcept;  // the request's line in the log
+  void close() noexcept;
+
+  Socket socket_;
+  const Origin origin_;
+  const ConnectionContext& context_;
+  std::atomic<At> at_ = At::kIdle;
+  std::atomic<Clock::rep> since_ = 0;
+  std::atomic<Clock::rep> deadline_ = 0;
+  std::atomic<int> requests_ = 0;
+  std::atomic<bool> has_news_ = false;    // and advance() was posted
+  std::atomic<bool> has_answer_ = false;  // of the handler, in asked_
+  std::atomic<bool> stop_ = false;        // nobody waits for the answer any more
+  boost::beast::flat_buffer buffer_;
+  std::array<std::string, 2> out_;
+  bool is_reading_ = false, is_writing_ = false, is_asking_ = false, is_draining_ = false, is_aborted_ = false;
+
+  // Of the request at hand.
+  HeaderScan scan_;
+  std::size_t scanned_ = 0, body_read_ = 0;
+  std::optional<Parser> parser_;
+  HttpRequest request_;
+  RequestRecord record_;
+  std::optional<HttpResponse> asked_;
+  std::shared_ptr<PendingAnswer> pending_;
+  bool has_header_ = false, is_head_ = false, is_http10_ = false, is_stream_ = false;
+  bool ends_ = true;  // the connection, with this request
+  bool is_logged_ = true;
+};
 
 }  // namespace reprofuse::server

@@ -3,27 +3,49 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
+#include <boost/beast/core/string.hpp>
+#include <boost/beast/http/verb.hpp>
 #include <charconv>
 #include <cstdint>
+#include <iterator>
 #include <nlohmann/json.hpp>
-#include <string>
-#include <string_view>
 
 #include "base/json.hpp"
 
 namespace reprofuse::server {
 namespace {
 
-bool is_token_letter(char byte) {
-  constexpr std::string_view kMarks = "!#$%&'*+-.^_`|~";
-  const bool is_ascii = static_cast<unsigned char>(byte) < 0x80;
-  return is_ascii && (std::isalnum(static_cast<unsigned char>(byte)) != 0 || kMarks.find(byte) != std::string::npos);
+namespace http = boost::beast::http;
+using boost::beast::iequals;
+
+constexpr std::size_t kMaxFirstLine = 8192;
+
+// A second one could be the one that somebody else goes by.
+constexpr http::field kAtMostOnce[] = {
+    http::field::content_length, http::field::transfer_encoding, http::field::host,   http::field::authorization,
+    http::field::content_type,   http::field::content_encoding,  http::field::expect, http::field::origin};
+
+HttpResponse bad_framing(const std::string& message) {
+  return http_error(400, message, "bad_framing");
 }
 
-bool equal_but_for_case(std::string_view name, std::string_view small) {
-  return std::equal(name.begin(), name.end(), small.begin(), small.end(),
-                    [](unsigned char a, char b) { return std::tolower(a) == b; });
+std::string value_of(const RequestHeader& header, http::field name) {
+  const auto value = header[name];
+  return {value.data(), value.size()};
+}
+
+std::optional<std::uint64_t> whole_number(std::string_view text) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+// "application/json; charset=utf-8" is JSON; what a form on another site can send without asking is not.
+bool is_json(std::string_view content_type) {
+  std::string_view type = content_type.substr(0, content_type.find(';'));
+  while (!type.empty() && (type.back() == ' ' || type.back() == '\t')) type.remove_suffix(1);
+  return iequals({type.data(), type.size()}, "application/json");
 }
 
 int hex_digit(char byte) {
@@ -34,151 +56,101 @@ int hex_digit(char byte) {
 
 }  // namespace
 
-bool HeaderGrammar::accepts(std::string_view bytes) {
-  for (const char byte : bytes) {
-    if (has_ended_) return true;
-    const bool follows_return = !line_.empty() && line_.back() == '\r';
-    if (byte == '\0' || follows_return != (byte == '\n'))
-      return false;  // a line ends with CRLF, and has neither inside
-    if (byte != '\n') {
-      line_ += byte;
-      continue;
+std::optional<std::size_t> HeaderScan::take(std::string_view bytes) {
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    const char byte = bytes[i];
+    const bool is_control = static_cast<unsigned char>(byte) < 0x20 || byte == 0x7f;
+    if (is_control && byte != '\t' && byte != '\r' && byte != '\n') return std::nullopt;
+    if ((last_ == '\r') != (byte == '\n')) return std::nullopt;
+    if (last_ == '\n' && (byte == ' ' || byte == '\t')) return std::nullopt;
+    last_ = byte;
+    ++in_line_;
+    if (byte != '\n') continue;
+    if (lines_ == 0) first_line_ = in_line_;
+    is_complete_ = in_line_ == 2;
+    if (is_complete_) return i + 1;
+    ++lines_;
+    in_line_ = 0;
+  }
+  if (lines_ == 0) first_line_ = in_line_;
+  return bytes.size();
+}
+
+std::optional<HttpResponse> refuse_framing(const RequestHeader& header) {
+  for (const http::field name : kAtMostOnce)
+    if (header.count(name) > 1) {
+      const auto text = http::to_string(name);
+      return bad_framing(fmt::format("a request has one {}, not several of them", std::string(text)));
     }
-    line_.pop_back();
-    if (!is_first_ && !accepts_line()) return false;
-    has_ended_ = !is_first_ && line_.empty();
-    is_first_ = false;
-    line_.clear();
-  }
-  return true;
-}
-
-bool HeaderGrammar::accepts_line() const {
-  if (line_.empty()) return true;
-  const std::string_view name = std::string_view(line_).substr(0, line_.find(':'));
-  if (name.empty() || name.size() == line_.size() || !std::all_of(name.begin(), name.end(), is_token_letter))
-    return false;
-  // httplib reads "%63hunked" as "chunked", and no other server does.
-  const bool tells_length = equal_but_for_case(name, "content-length") || equal_but_for_case(name, "transfer-encoding");
-  return !tells_length || line_.find('%') == std::string::npos;
-}
-
-bool ChunkGrammar::accepts(std::string_view bytes) {
-  while (!bytes.empty()) {
-    if (at_ == At::kData) {
-      const auto taken = static_cast<std::size_t>(std::min<std::uint64_t>(bytes.size(), size_ - read_));
-      read_ += taken;
-      bytes.remove_prefix(taken);
-      if (read_ == size_) at_ = At::kDataEnd;
-      continue;
-    }
-    if (!accepts_byte(bytes.front())) return false;
-    bytes.remove_prefix(1);
-  }
-  return true;
-}
-
-bool ChunkGrammar::accepts_byte(char byte) {
-  switch (at_) {
-    case At::kSize: size_ = read_ = 0; return accepts_digit(byte);
-    case At::kDigits:
-      if (byte == ';') return moves_if(true, At::kExtension);
-      return byte == '\r' ? moves_if(true, At::kSizeEnd) : accepts_digit(byte);
-    case At::kExtension: return byte == '\r' ? moves_if(true, At::kSizeEnd) : byte != '\n' && byte != '\0';
-    case At::kSizeEnd: return moves_if(byte == '\n', size_ == 0 ? At::kLastEnd : At::kData);
-    case At::kDataEnd: return moves_if(byte == '\r', At::kDataLineEnd);
-    case At::kDataLineEnd: return moves_if(byte == '\n', At::kSize);
-    case At::kLastEnd: return moves_if(byte == '\r', At::kLastLineEnd);
-    case At::kLastLineEnd: return moves_if(byte == '\n', At::kEnd);
-    case At::kData:
-    case At::kEnd: break;
-  }
-  return true;
-}
-
-bool ChunkGrammar::moves_if(bool is_right, At next) {
-  if (is_right) at_ = next;
-  return is_right;
-}
-
-bool ChunkGrammar::accepts_digit(char byte) {
-  const int digit = hex_digit(byte);
-  if (digit < 0) return false;
-  if (!is_too_large()) size_ = size_ * 16 + static_cast<std::uint64_t>(digit);
-  at_ = At::kDigits;
-  return true;
-}
-
-namespace {
-
-std::string in_small_letters(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
-  return text;
-}
-
-std::optional<std::uint64_t> whole_number(std::string_view text) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
-HttpResponse bad_framing(const std::string& message) {
-  return http_error(400, message, "bad_framing");
-}
-
-// "application/json; charset=utf-8" is JSON; what a form on another site can send without asking is not.
-bool is_json(const std::string& content_type) {
-  const std::string type = in_small_letters(content_type.substr(0, content_type.find(';')));
-  return httplib::detail::trim_copy(type) == "application/json";
-}
-
-}  // namespace
-
-bool comes_in_chunks(const httplib::Request& request) {
-  return request.has_header("Transfer-Encoding");
-}
-
-bool announces_body(const httplib::Request& request) {
-  if (comes_in_chunks(request)) return true;
-  return request.has_header("Content-Length") ? request.get_header_value("Content-Length") != "0"
-                                              : request.method == "POST";  // up to the end, as clients of old had it
-}
-
-std::optional<HttpResponse> refuse_framing(const httplib::Request& request) {
-  const std::size_t lengths = request.get_header_value_count("Content-Length");
-  const std::size_t encodings = request.get_header_value_count("Transfer-Encoding");
-  if (lengths + encodings > 1)
-    return bad_framing("a request has one Content-Length or one Transfer-Encoding, not several of them");
-  if (encodings == 1 && in_small_letters(request.get_header_value("Transfer-Encoding")) != "chunked")
+  if (header.target().size() > kMaxFirstLine)
+    return http_error(414, "the address in the request is too long", "uri_too_long");
+  const bool has_encoding = header.count(http::field::transfer_encoding) > 0;
+  if (has_encoding && header.count(http::field::content_length) > 0)
+    return bad_framing("a request has a Content-Length or a Transfer-Encoding, not both");
+  if (has_encoding && !iequals(header[http::field::transfer_encoding], "chunked"))
     return http_error(501, "Transfer-Encoding must be chunked", "bad_framing");
-  if (lengths == 1 && !whole_number(request.get_header_value("Content-Length")))
+  if (has_encoding && header.version() < 11) return bad_framing("HTTP/1.0 has no Transfer-Encoding");
+  if (header.count(http::field::content_length) > 0 && !whole_number(value_of(header, http::field::content_length)))
     return bad_framing("Content-Length must be a whole number");
-  const std::size_t hosts = request.get_header_value_count("Host");
-  if (hosts > 1) return bad_framing("a request has one Host, not several of them");
-  if (hosts == 0 && request.version == "HTTP/1.1")
+  if (header.count(http::field::host) == 0 && header.version() >= 11)
     return bad_framing("a request of HTTP/1.1 has a Host, and this none");
+  if (value_of(header, http::field::host).find_first_of(" \t,/@\\") != std::string::npos)
+    return bad_framing("the Host is not a name and a port");
   return std::nullopt;
 }
 
-std::optional<HttpResponse> refuse_body(const httplib::Request& request, std::size_t max_body_bytes) {
-  const auto length = whole_number(request.get_header_value("Content-Length"));
+std::optional<HttpResponse> refuse_body(const RequestHeader& header, std::size_t max_body_bytes) {
+  const auto length = whole_number(value_of(header, http::field::content_length));
   if (length && *length > max_body_bytes)
     return http_error(413, fmt::format("the body has {} bytes, and at most {} are read", *length, max_body_bytes),
                       "body_too_large");
-  if (request.method != "POST") return std::nullopt;
-  if (!length && !comes_in_chunks(request))
-    return http_error(411, "a POST must tell its Content-Length", "length_required");
-  if (!request.get_header_value("Content-Encoding").empty())
+  if (header.method() != http::verb::post) return std::nullopt;
+  if (!length && !has_chunks(header)) return http_error(411, "a POST must tell its Content-Length", "length_required");
+  if (!value_of(header, http::field::content_encoding).empty())
     return http_error(415, "a body must not be compressed: leave out Content-Encoding", "unsupported_media_type");
-  if (!is_json(request.get_header_value("Content-Type")))
+  if (const std::string type = value_of(header, http::field::content_type); !is_json(type))
     return http_error(
         415,
         fmt::format("Content-Type is {}, not 'application/json' (curl: -H 'Content-Type: application/json')",
-                    shown(request.get_header_value("Content-Type"))),
+                    shown(type)),
         "unsupported_media_type");
   return std::nullopt;
+}
+
+bool has_chunks(const RequestHeader& header) {
+  return header.count(http::field::transfer_encoding) > 0;
+}
+
+bool announces_body(const RequestHeader& header) {
+  if (has_chunks(header)) return true;
+  return header.count(http::field::content_length) > 0 ? header[http::field::content_length] != "0"
+                                                       : header.method() == http::verb::post;
+}
+
+bool expects_continue(const RequestHeader& header) {
+  return header.version() >= 11 && iequals(header[http::field::expect], "100-continue");
+}
+
+bool read_target(std::string_view target, std::string& path, std::optional<std::string>& host) {
+  constexpr std::string_view kScheme = "http://";
+  if (iequals({target.data(), std::min(target.size(), kScheme.size())}, "http://")) {
+    target.remove_prefix(kScheme.size());
+    const std::size_t end = std::min(target.find_first_of("/?"), target.size());
+    if (end == 0 || target.substr(0, end).find('@') != std::string_view::npos) return false;
+    host = std::string(target.substr(0, end));
+    target.remove_prefix(end);
+  } else if (target != "*" && !target.starts_with('/')) {
+    return false;
+  }
+  target = target.substr(0, target.find_first_of("?#"));
+  path = target.empty() ? "/" : "";
+  for (std::size_t i = 0; i < target.size(); ++i) {
+    const bool is_escape =
+        target[i] == '%' && i + 2 < target.size() && hex_digit(target[i + 1]) >= 0 && hex_digit(target[i + 2]) >= 0;
+    path += is_escape ? static_cast<char>(hex_digit(target[i + 1]) * 16 + hex_digit(target[i + 2])) : target[i];
+    if (is_escape) i += 2;
+  }
+  return true;
 }
 
 }  // namespace reprofuse::server

@@ -1,12 +1,10 @@
-// Where a request begins and ends: HTTP/1.1 by the letter of RFC 9112, checked on the bytes as they come and on the
-// header as httplib read it. httplib passes over lines that it does not understand, and guesses; a proxy between it and
-// the client may read them otherwise.
+// Where a request begins and ends, and for whom it is: what RFC 9112 asks for beyond what Boost.Beast's parser checks.
+// A proxy between a client and us may read a sloppy header in another way than we do.
 #pragma once
 
-#include <httplib.h>
-
+#include <boost/beast/http/fields.hpp>
+#include <boost/beast/http/message.hpp>
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,50 +13,35 @@
 
 namespace reprofuse::server {
 
-// The lines of a request's header, up to the empty one. What the request line says is left to httplib.
-class HeaderGrammar {
+using RequestHeader = boost::beast::http::request_header<>;
+
+// The bytes of a header as they come, up to the empty line. Lines end with CR and LF, which are nowhere else, none
+// begins with white space, and there is no control character.
+class HeaderScan {
  public:
-  bool accepts(std::string_view bytes);  // the next ones; false: no header has them here
+  // How many of the bytes belong to the header; none: one of them cannot be in any.
+  std::optional<std::size_t> take(std::string_view bytes);
+  bool is_complete() const { return is_complete_; }
+  bool has_line() const { return lines_ > 0; }
+  std::size_t first_line_bytes() const { return first_line_; }
 
  private:
-  bool accepts_line() const;  // line_, without its end
-
-  std::string line_;  // so far
-  bool is_first_ = true;
-  bool has_ended_ = false;
+  char last_ = '\n';
+  std::size_t lines_ = 0, first_line_ = 0, in_line_ = 0;
+  bool is_complete_ = false;
 };
-
-// A body in chunks, without trailers. Extensions are passed over, as httplib does.
-class ChunkGrammar {
- public:
-  // A chunk with a larger size is not refused, but said to be too large.
-  explicit ChunkGrammar(std::uint64_t max_size) : max_size_(max_size) {}
-
-  bool accepts(std::string_view bytes);  // the next ones; false: no chunks have them here
-  bool is_too_large() const { return size_ > max_size_; }
-
- private:
-  enum class At { kSize, kDigits, kExtension, kSizeEnd, kData, kDataEnd, kDataLineEnd, kLastEnd, kLastLineEnd, kEnd };
-
-  bool accepts_byte(char byte);
-  bool moves_if(bool is_right, At next);
-  bool accepts_digit(char byte);
-
-  std::uint64_t max_size_;
-  std::uint64_t size_ = 0;  // of the chunk at hand; once above max_size_, only that
-  std::uint64_t read_ = 0;  // of its data
-  At at_ = At::kSize;
-};
-
-bool comes_in_chunks(const httplib::Request& request);
-
-// Whether bytes may follow the header that are not the next request.
-bool announces_body(const httplib::Request& request);
 
 // The answer to a header by which the next request could begin in two places, or be meant for two servers.
-std::optional<HttpResponse> refuse_framing(const httplib::Request& request);
+std::optional<HttpResponse> refuse_framing(const RequestHeader& header);
 
 // The answer to a header, framed well, whose body would be too large, or is in a form that is not read.
-std::optional<HttpResponse> refuse_body(const httplib::Request& request, std::size_t max_body_bytes);
+std::optional<HttpResponse> refuse_body(const RequestHeader& header, std::size_t max_body_bytes);
+
+bool has_chunks(const RequestHeader& header);
+bool announces_body(const RequestHeader& header);  // bytes may follow that are not the next request
+bool expects_continue(const RequestHeader& header);
+
+// The path of "/path?query" or "http://host/path?query", without escapes, and the host if it is there. False: neither.
+bool read_target(std::string_view target, std::string& path, std::optional<std::string>& host);
 
 }  // namespace reprofuse::server

@@ -1,24 +1,30 @@
-// Requests and answers as the routes know them, apart from sockets and from httplib.
+// Requests and answers as the routes know them, apart from sockets and from the parser of HTTP.
 #pragma once
 
+#include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
+
+#include "server/api/error.hpp"
 
 namespace reprofuse::server {
 
 struct HttpRequest {
   std::string method;
-  std::string path;                            // without the query
+  std::string path;                            // without the query, and without escapes
   std::string id;                              // the client's X-Request-Id, or one of our own
+  std::string address;                         // the client's, in digits
   std::string body;                            // empty until it has been read
   std::map<std::string, std::string> headers;  // those that routes look at, by their names in small letters
+  bool in_reserve = false;                     // over a connection that is kept for those who watch the server
 
   std::optional<std::string> header(const std::string& name) const {
     const auto found = headers.find(name);
@@ -26,28 +32,29 @@ struct HttpRequest {
   }
 };
 
-// Where the events of a stream go.
-class EventSink {
- public:
-  virtual ~EventSink() = default;
-  virtual bool send(std::string_view text) = 0;  // false: the client has gone
-};
+class PendingAnswer;
 
 struct HttpResponse {
   int status = 200;
   std::string content_type = "application/json";
   std::string body;
   std::vector<std::pair<std::string, std::string>> headers;
-  // Instead of a body: called once the header has been sent. It returns when the stream is complete; false breaks the
-  // connection off, so that the client knows that it is not.
-  std::function<bool(EventSink&)> stream;
+  std::shared_ptr<PendingAnswer> pending;  // with a stream: what follows the header; else: what will be the answer
+  bool is_stream = false;
 };
 
-// Whoever waits for an answer.
-class Client {
+// An answer that is being computed. Used by one thread at a time; dropping it gives it up.
+class PendingAnswer {
  public:
-  virtual ~Client() = default;
-  virtual bool gone() const = 0;
+  enum class State { kOpen, kComplete, kBroken };  // broken: the connection is broken off, so that the client knows
+
+  virtual ~PendingAnswer() = default;
+  // `call` is called, by any thread, whenever advance() may have something new. Once.
+  virtual void on_news(std::function<void()> call) = 0;
+  // Adds the events that are there now, and stops when there are enough bytes. Never waits.
+  virtual State advance(std::string& events, std::size_t enough) = 0;
+  virtual HttpResponse response() = 0;  // of what is no stream, once it is not open any more
+  virtual void note_departure() = 0;    // the client has left, or was made to: a note for the log
 };
 
 // One line of the log. Nothing of what was asked or answered is in it.
@@ -63,22 +70,24 @@ struct RequestRecord {
   std::string note;  // what an error's message or a client's leaving says beyond the status
 };
 
-// What a connection asks about each request, on the connection's thread.
+// What a connection asks about each request, on one thread at a time.
 class HttpHandler {
  public:
   virtual ~HttpHandler() = default;
 
   // Looks at the header alone, before the body is read: an answer that needs no body, such as a refusal.
   virtual std::optional<HttpResponse> refuse(const HttpRequest& request) = 0;
-  // May set the record's tokens and note, also later, from the stream.
-  virtual HttpResponse answer(const HttpRequest& request, const Client& client, RequestRecord& record) = 0;
+  // May set the record's tokens and note, also later, while the answer is pending. Gives up when `stop` is raised.
+  virtual HttpResponse answer(const HttpRequest& request, const std::atomic<bool>& stop, RequestRecord& record) = 0;
   // Adds the headers that every response has.
   virtual void decorate(const HttpRequest& request, HttpResponse& response) = 0;
   virtual bool keeps_connections() const = 0;  // false: each one ends after the request it is at
-  virtual void finished(const RequestRecord& record) = 0;
+  virtual void finished(const RequestRecord& record) noexcept = 0;
 };
 
-// An answer in OpenAI's form of an error, for what is wrong before a route is reached.
+// Answers in OpenAI's form of an error. One that a client may repeat says when.
+HttpResponse error_response(const ApiError& error);
 HttpResponse http_error(int status, const std::string& message, const std::string& code);
+HttpResponse out_of_memory_error();
 
 }  // namespace reprofuse::server

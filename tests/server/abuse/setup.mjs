@@ -25,7 +25,7 @@ export async function normal_digest(url) {
 // Connections that were closed may still have their places.
 async function until_served(url) {
   const deadline = Date.now() + 5_000;
-  while ((await request(url, "/health")).status !== 200 && Date.now() < deadline) await sleep(10);
+  while ((await request(url, "/v1/models")).status !== 200 && Date.now() < deadline) await sleep(10);
 }
 
 // One server for a file's tests. After each of them, with its connections closed, it must be alive and idle, and give

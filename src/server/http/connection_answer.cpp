@@ -1,0 +1,215 @@
+// What a connection does with a request that it has read: asks the handler, and sends what comes.
+#include <fmt/format.h>
+
+#include <boost/asio/post.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/beast/http/status.hpp>
+#include <exception>
+#include <new>
+#include <utility>
+
+#include "server/http/connection.hpp"
+
+namespace reprofuse::server {
+namespace {
+
+namespace net = boost::asio;
+namespace http = boost::beast::http;
+
+constexpr std::size_t kEnoughEvents = std::size_t{64} << 10;  // in one write
+constexpr std::chrono::milliseconds kLinger{2'000};
+constexpr int kClientClosedRequest = 499;  // nginx's number for what HTTP has none for
+
+}  // namespace
+
+HttpResponse error_response(const ApiError& error) {
+  HttpResponse response;
+  response.status = error.status();
+  response.body = error_body(error);
+  if (error.status() == 429 || error.status() == 503) response.headers.emplace_back("Retry-After", "1");
+  return response;
+}
+
+HttpResponse http_error(int status, const std::string& message, const std::string& code) {
+  const std::string type = status >= 500 ? "server_error" : "invalid_request_error";
+  return error_response(ApiError(status, type, message, std::nullopt, code));
+}
+
+HttpResponse out_of_memory_error() {
+  return http_error(503, "there is no memory for this request now", "out_of_memory");
+}
+
+void Connection::ask() {
+  move_to(At::kAnswering, std::nullopt);
+  stop_ = has_answer_ = false;
+  is_asking_ = true;
+  if (request_.method == "POST")
+    return net::post(context_.readers, [self = shared_from_this()] { self->ask_handler(); });
+  ask_handler();
+}
+
+void Connection::ask_handler() noexcept {
+  try {
+    try {
+      asked_ = context_.handler.answer(request_, stop_, record_);
+    } catch (const std::bad_alloc&) {
+      asked_ = out_of_memory_error();
+      record_.note = "out_of_memory";
+    } catch (const std::exception& error) {
+      record_.note = error.what();
+      asked_ = http_error(500, fmt::format("the server failed: {}", error.what()), "internal_error");
+    }
+  } catch (const std::exception&) {
+    asked_.reset();
+  }
+  has_answer_ = true;
+  try {
+    post([](Connection& self) { self.take_answer(); });
+  } catch (const std::exception&) {  // examine() will look for it
+  }
+}
+
+void Connection::take_answer() {
+  if (!is_asking_) return;
+  is_asking_ = false;
+  parser_.reset();  // and what it had of the memory for all
+  request_.body = {};
+  if (!asked_) return failed(std::bad_alloc());
+  HttpResponse response = std::move(*asked_);
+  asked_.reset();
+  if (is_aborted_ || client_gone()) {
+    pending_ = std::move(response.pending);
+    return client_left();
+  }
+  respond(std::move(response));
+}
+
+void Connection::respond(HttpResponse response) {
+  move_to(At::kAnswering, std::nullopt);
+  if (response.pending) {
+    pending_ = std::move(response.pending);
+    is_stream_ = response.is_stream;
+    pending_->on_news([weak = weak_from_this()] {
+      if (const auto self = weak.lock()) self->schedule_advance();
+    });
+    if (!is_stream_) return advance();
+    ends_ = ends_ || is_http10_;  // which knows no chunks: the end of the connection is the end of the stream
+  }
+  if (has_header_) context_.handler.decorate(request_, response);
+  record_.status = response.status;
+  std::string head = head_of(response);
+  if (is_stream_) return send(std::move(head), "", &Connection::advance);
+  send(std::move(head), is_head_ ? "" : std::move(response.body), &Connection::answered);
+}
+
+void Connection::refuse(HttpResponse response) {
+  ends_ = true;
+  respond(std::move(response));
+}
+
+std::string Connection::head_of(const HttpResponse& response) const {
+  const auto reason = http::obsolete_reason(http::int_to_status(static_cast<unsigned>(response.status)));
+  std::string text = fmt::format("HTTP/1.1 {} {}\r\n", response.status, std::string(reason.data(), reason.size()));
+  if (is_stream_ && !is_http10_) text += "Transfer-Encoding: chunked\r\n";
+  if (is_stream_ || !response.body.empty()) text += fmt::format("Content-Type: {}\r\n", response.content_type);
+  if (!is_stream_ && response.status != 204) text += fmt::format("Content-Length: {}\r\n", response.body.size());
+  for (const auto& [name, value] : response.headers) text += fmt::format("{}: {}\r\n", name, value);
+  if (ends_) return text + "Connection: close\r\n\r\n";
+  return text + (is_http10_ ? "Connection: keep-alive\r\n\r\n" : "\r\n");
+}
+
+void Connection::send(std::string head, std::string body, Next next) {
+  is_writing_ = true;
+  out_ = {std::move(head), std::move(body)};
+  const std::array<net::const_buffer, 2> buffers = {net::buffer(out_[0]), net::buffer(out_[1])};
+  const auto go_on = [self = shared_from_this()](const ErrorCode& error, std::size_t) {
+    self->deadline_ = (Clock::now() + self->context_.limits.write).time_since_epoch().count();
+    return error ? std::size_t{0} : kEnoughEvents;
+  };
+  net::async_write(socket_, buffers, go_on, [self = shared_from_this(), next](const ErrorCode& error, std::size_t) {
+    self->is_writing_ = false;
+    self->out_ = {};
+    self->guard([&] {
+      self->deadline_ = Clock::duration::max().count();
+      error ? self->client_left() : ((*self).*next)();
+    });
+  });
+}
+
+void Connection::schedule_advance() noexcept {
+  if (has_news_.exchange(true)) return;
+  try {
+    post([](Connection& self) {
+      self.has_news_ = false;
+      self.advance();
+    });
+  } catch (const std::exception&) {  // examine() will look for it
+    has_news_ = false;
+  }
+}
+
+void Connection::advance() {
+  if (!pending_ || is_writing_) return;
+  std::string events;
+  const PendingAnswer::State state = pending_->advance(events, kEnoughEvents);
+  const bool is_open = state == PendingAnswer::State::kOpen;
+  if (!is_stream_) {
+    if (is_open) return;
+    HttpResponse response = pending_->response();
+    pending_.reset();
+    return respond(std::move(response));
+  }
+  if (is_open && events.empty()) return;
+  if (!is_open) pending_.reset();
+  const bool is_complete = state == PendingAnswer::State::kComplete;
+  if (!is_http10_ && !events.empty()) events = fmt::format("{:x}\r\n{}\r\n", events.size(), events);
+  if (!is_http10_ && is_complete) events += "0\r\n\r\n";
+  const Next next = is_open ? &Connection::advance : is_complete ? &Connection::answered : &Connection::break_off;
+  send(std::move(events), "", next);
+}
+
+void Connection::answered() {
+  finish();
+  if (ends_ || is_draining_) return leave();
+  await_request();
+}
+
+void Connection::break_off() noexcept {
+  finish();
+  close();
+}
+
+// Closing a socket that still has something to read makes the system throw away what the client has not taken yet. So
+// the answer is ended, and what the client is still sending is taken and dropped, for a short while.
+void Connection::leave() {
+  ErrorCode ignored;
+  socket_.shutdown(Socket::shutdown_send, ignored);
+  buffer_.clear();
+  parser_.reset();
+  move_to(At::kLeaving, kLinger);
+  read_more();
+}
+
+void Connection::client_left() {
+  if (pending_) pending_->note_departure();
+  if (record_.note.empty()) record_.note = "the client left before the end of the answer";
+  if (record_.status == 0) record_.status = kClientClosedRequest;
+  break_off();
+}
+
+void Connection::finish() noexcept {
+  if (std::exchange(is_logged_, true)) return;
+  record_.time = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - record_.begin);
+  context_.handler.finished(record_);
+}
+
+void Connection::close() noexcept {
+  if (at_.exchange(At::kClosed) == At::kClosed) return;
+  pending_.reset();
+  parser_.reset();
+  ErrorCode ignored;
+  socket_.close(ignored);
+  context_.closed(origin_.id);
+}
+
+}  // namespace reprofuse::server

@@ -1,0 +1,67 @@
+// What one connection, one client and all of them together may take.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+
+namespace reprofuse::server {
+
+using Clock = std::chrono::steady_clock;
+
+struct ConnectionLimits {
+  std::chrono::milliseconds idle{75'000};    // without a request
+  std::chrono::milliseconds header{10'000};  // for the whole of a request's header, however slowly it comes
+  std::chrono::milliseconds body{30'000};    // the same for its body
+  std::chrono::milliseconds write{30'000};   // in which the client takes nothing of what it asked for
+  std::size_t header_bytes = std::size_t{32} << 10;
+  std::size_t body_bytes = std::size_t{16} << 20;
+  std::size_t memory_bytes = std::size_t{512} << 20;  // bodies of all requests, and what is made of them
+  std::size_t connections = 256;
+  std::size_t connections_per_client = 0;  // of one address; 0: seven eighths of all
+};
+
+// Memory for requests that are being read, counted before it is taken.
+class MemoryBudget {
+ public:
+  explicit MemoryBudget(std::size_t bytes) : limit_(bytes) {}
+
+  std::size_t in_use() const { return used_; }
+
+  // What one request has of it.
+  class Share {
+   public:
+    explicit Share(MemoryBudget& budget) : budget_(budget) {}
+    ~Share() { clear(); }
+    Share(const Share&) = delete;
+    Share& operator=(const Share&) = delete;
+
+    // False: there is no room for so many bytes more. The last quarter is kept for requests that are small.
+    bool grow(std::size_t bytes) {
+      const std::size_t limit = bytes_ + bytes <= kSmall ? budget_.limit_ : budget_.limit_ / 4 * 3;
+      if (budget_.used_.fetch_add(bytes) + bytes > limit) {
+        budget_.used_ -= bytes;
+        return false;
+      }
+      bytes_ += bytes;
+      return true;
+    }
+
+    void clear() {
+      budget_.used_ -= bytes_;
+      bytes_ = 0;
+    }
+
+   private:
+    static constexpr std::size_t kSmall = std::size_t{256} << 10;
+
+    MemoryBudget& budget_;
+    std::size_t bytes_ = 0;
+  };
+
+ private:
+  std::size_t limit_;
+  std::atomic<std::size_t> used_ = 0;
+};
+
+}  // namespace reprofuse::server

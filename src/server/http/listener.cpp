@@ -1,0 +1,350 @@
+#include "server/http/listener.hpp"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <boost/asio/bind_executor.hpp>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ip/v6_only.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/strand.hpp>
+#include <condition_variable>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <set>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "base/check.hpp"
+#include "server/http/connection.hpp"
+
+namespace reprofuse::server {
+namespace {
+
+namespace net = boost::asio;
+using net::ip::tcp;
+using std::chrono::milliseconds;
+
+constexpr int kBacklog = 1024;             // connections that wait to be accepted; the system may allow fewer
+constexpr std::size_t kReserve = 8;        // places beyond the limit, for those who ask how the server is
+constexpr std::size_t kMaxLeaving = 1024;  // connections too many that are told so; others are closed without a word
+constexpr int kThreads = 4;                // each sends what one connection may get
+constexpr int kReaders = 2;
+constexpr milliseconds kBetweenLooks{100};
+constexpr milliseconds kGrace{2'000};  // in which nobody is made to leave for another
+constexpr milliseconds kRest{20};      // when the system has no descriptor or memory for another connection
+
+// Descriptors for every connection, those that leave and what a process needs besides.
+void allow_descriptors(std::size_t connections) {
+  constexpr rlim_t kOthers = 128;
+  const rlim_t least = connections + kReserve + kOthers;
+  rlimit limit = {};
+  require(getrlimit(RLIMIT_NOFILE, &limit) == 0, "the limit of open files cannot be read");
+  require(limit.rlim_max == RLIM_INFINITY || limit.rlim_max >= least,
+          "{} connections need {} open files, and the hard limit (ulimit -Hn) is {}", connections, least,
+          limit.rlim_max);
+  const rlim_t wanted = std::min<rlim_t>(least + kMaxLeaving, limit.rlim_max);
+  if (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= wanted) return;
+  limit.rlim_cur = wanted;
+  require(setrlimit(RLIMIT_NOFILE, &limit) == 0, "the limit of open files cannot be raised to {}", wanted);
+}
+
+SocketAddress address_of(const tcp::endpoint& endpoint) {
+  const net::ip::address ip = endpoint.address();
+  const bool is_mapped = ip.is_v6() && ip.to_v6().is_v4_mapped();
+  const bool is_loopback =
+      is_mapped ? net::ip::make_address_v4(net::ip::v4_mapped, ip.to_v6()).is_loopback() : ip.is_loopback();
+  return {ip.to_string(), endpoint.port(), is_loopback};
+}
+
+// Who is one client: an address, or with IPv6 the network of 64 bits that one subscriber has.
+std::string client_of(const tcp::endpoint& endpoint) {
+  const net::ip::address ip = endpoint.address();
+  if (!ip.is_v6() || ip.to_v6().is_loopback()) return ip.to_string();
+  auto bytes = ip.to_v6().to_bytes();
+  if (ip.to_v6().is_v4_mapped()) return net::ip::make_address_v4(net::ip::v4_mapped, ip.to_v6()).to_string();
+  std::fill(bytes.begin() + 8, bytes.end(), 0);
+  return net::ip::make_address_v6(bytes).to_string();
+}
+
+tcp::acceptor listen_on(net::io_context& io, const std::vector<SocketAddress>& addresses) {
+  boost::system::error_code error;
+  for (const SocketAddress& address : addresses) {
+    const tcp::endpoint endpoint(net::ip::make_address(address.ip), address.port);
+    tcp::acceptor acceptor(io);
+    acceptor.open(endpoint.protocol(), error);
+    if (!error) acceptor.set_option(net::socket_base::reuse_address(true), error);
+    if (!error && endpoint.address().is_v6()) acceptor.set_option(net::ip::v6_only(false), error);
+    if (!error) acceptor.bind(endpoint, error);
+    if (!error) acceptor.listen(kBacklog, error);
+    if (!error) return acceptor;
+  }
+  fail(ErrorCode::kUnsupported, "{} cannot be listened on: {}{}", addresses.back().to_string(), error.message(),
+       error == net::error::address_in_use
+           ? "; another program listens there, and --port takes another port (0: any free one)"
+           : "");
+}
+
+}  // namespace
+
+std::string SocketAddress::to_string() const {
+  return ip.find(':') == std::string::npos ? fmt::format("{}:{}", ip, port) : fmt::format("[{}]:{}", ip, port);
+}
+
+std::vector<SocketAddress> resolve_address(const std::string& host, int port) {
+  net::io_context io;
+  boost::system::error_code error;
+  const auto found = tcp::resolver(io).resolve(host, std::to_string(port), tcp::resolver::passive, error);
+  require(!error && !found.empty(), "host '{}' has no address: {}", host, error.message());
+  std::vector<SocketAddress> addresses;
+  for (const auto& entry : found) addresses.push_back(address_of(entry.endpoint()));
+  return addresses;
+}
+
+// Whose connections there are. Its threads are the only ones that run connections.
+class ListenerState {
+ public:
+  ListenerState(const std::vector<SocketAddress>& addresses, ConnectionLimits limits, HttpHandler& handler)
+      : limits_(limits),
+        memory_(limits.memory_bytes),
+        acceptor_(listen_on(io_, addresses)),
+        address_(address_of(acceptor_.local_endpoint())),
+        context_{handler, limits_, memory_, readers_, [this](std::uint64_t id) { forget(id); }} {
+    if (limits_.connections_per_client == 0)
+      limits_.connections_per_client = std::max<std::size_t>(1, limits_.connections - limits_.connections / 8);
+    allow_descriptors(limits_.connections);
+  }
+
+  ~ListenerState() {
+    stop_accepting();
+    for (bool is_empty = false; !is_empty; is_empty = wait_until_closed(kBetweenLooks))
+      each([](Connection& connection) { connection.abort(); });
+    {
+      const std::lock_guard lock(mutex_);
+      is_over_ = true;
+      changed_.notify_all();
+    }
+    if (watcher_.joinable()) watcher_.join();
+    readers_.join();
+    work_.reset();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  void start() {
+    for (int i = 0; i < kThreads; ++i) threads_.emplace_back([this] { run(); });
+    watcher_ = std::thread([this] { watch(); });
+    net::post(accepts_, [this] { accept(); });
+  }
+
+  void stop_accepting() {
+    if (threads_.empty() || std::exchange(is_stopped_, true)) return;
+    std::mutex done_mutex;
+    std::unique_lock done(done_mutex);
+    bool is_done = false;
+    std::condition_variable is_closed;
+    net::post(accepts_, [&] {
+      const std::lock_guard lock(done_mutex);
+      boost::system::error_code ignored;
+      acceptor_.close(ignored);
+      is_done = true;
+      is_closed.notify_one();
+    });
+    is_closed.wait(done, [&] { return is_done; });
+    each([](Connection& connection) { connection.drain(); });
+  }
+
+  bool wait_until_closed(milliseconds patience) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, patience, [&] { return connections_.empty(); });
+  }
+
+  HttpListener::Counts counts() const {
+    const std::lock_guard lock(mutex_);
+    HttpListener::Counts counts = counts_;
+    counts.connections = places_in_use();
+    return counts;
+  }
+
+  const SocketAddress& address() const { return address_; }
+
+  void admit(Socket socket, const std::string& client) {
+    std::shared_ptr<Connection> connection;
+    {
+      const std::lock_guard lock(mutex_);
+      const std::optional<Connection::Place> place = place_for(client);
+      if (!place) return;
+      connection = std::make_shared<Connection>(
+          std::move(socket), Connection::Origin{.id = next_id_, .address = client, .place = *place}, context_);
+      connections_.emplace(next_id_++, connection);
+      if (*place == Connection::Place::kTurnedAway) ++turned_away_;
+      if (*place != Connection::Place::kNormal) ++counts_.refused;
+    }
+    connection->start();
+  }
+
+  net::io_context& io() { return io_; }
+
+ private:
+  using Place = Connection::Place;
+
+  void run() {
+    for (;;) try {
+        io_.run();
+        return;
+      } catch (const std::exception&) {  // there was no memory for what one connection wanted; others go on
+      }
+  }
+
+  void accept() {
+    acceptor_.async_accept(
+        net::any_io_executor(net::make_strand(io_)), net::bind_executor(accepts_, [this](auto error, Socket socket) {
+          if (!acceptor_.is_open()) return;
+          if (error)
+            std::this_thread::sleep_for(kRest);  // no descriptor or memory is left: those who wait will wait
+          else
+            try {
+              boost::system::error_code gone;
+              const tcp::endpoint peer = socket.remote_endpoint(gone);
+              if (!gone) admit(std::move(socket), client_of(peer));
+            } catch (const std::exception&) {  // no memory for it: it is closed
+            }
+          accept();
+        }));
+  }
+
+  // Looks at every connection a few times a second: a timer each would be no better and no less.
+  void watch() {
+    std::unique_lock lock(mutex_);
+    while (!changed_.wait_for(lock, kBetweenLooks, [&] { return is_over_; })) {
+      lock.unlock();
+      each([](Connection& connection) { connection.look(); });
+      lock.lock();
+    }
+  }
+
+  template <typename Action>
+  void each(Action action) {
+    std::uint64_t next = 0;
+    for (;;) {
+      std::shared_ptr<Connection> connection;
+      {
+        const std::lock_guard lock(mutex_);
+        const auto found = connections_.lower_bound(next);
+        if (found == connections_.end()) return;
+        connection = found->second;
+        next = found->first + 1;
+      }
+      try {
+        action(*connection);
+      } catch (const std::exception&) {  // no memory now: it will be looked at again
+      }
+    }
+  }
+
+  std::size_t places_in_use() const { return connections_.size() - turned_away_; }
+
+  // With the mutex held, as those below.
+  std::optional<Place> place_for(const std::string& client) {
+    std::size_t own = 0, others = 0, reserved = 0;
+    for (const auto& [id, connection] : connections_) {
+      if (connection->at() == Connection::At::kLeaving || leaving_.contains(id)) continue;  // its place is free
+      const Place place = connection->origin().place;
+      if (place == Place::kReserve) ++reserved;
+      if (place == Place::kNormal) ++others;
+      if (place == Place::kNormal && connection->origin().address == client) ++own;
+    }
+    if (own < limits_.connections_per_client && others < limits_.connections) return Place::kNormal;
+    if (make_room(own < limits_.connections_per_client ? nullptr : &client)) return Place::kNormal;
+    if (reserved < kReserve) return Place::kReserve;
+    return turned_away_ < kMaxLeaving ? std::optional(Place::kTurnedAway) : std::nullopt;
+  }
+
+  // Closes the connection, of this client or of anyone, that has waited for a request, or for the rest of one, for the
+  // longest. False: none has for so long that it may be closed.
+  bool make_room(const std::string* client) {
+    Connection* longest = nullptr;
+    for (const auto& [id, connection] : connections_) {
+      const auto at = connection->at();
+      const bool is_waiting = at == Connection::At::kIdle && connection->has_served();
+      const bool is_slow = at < Connection::At::kAnswering && Clock::now() - connection->since() > kGrace;
+      if ((!is_waiting && !is_slow) || (client != nullptr && connection->origin().address != *client)) continue;
+      if (leaving_.contains(id)) continue;
+      if (longest == nullptr || connection->since() < longest->since()) longest = connection.get();
+    }
+    if (longest == nullptr) return false;
+    leaving_.insert(longest->origin().id);
+    longest->make_room();
+    ++counts_.evicted;
+    return true;
+  }
+
+  void forget(std::uint64_t id) {
+    const std::lock_guard lock(mutex_);
+    const auto found = connections_.find(id);
+    if (found == connections_.end()) return;
+    if (found->second->origin().place == Place::kTurnedAway) --turned_away_;
+    connections_.erase(found);
+    leaving_.erase(id);
+    changed_.notify_all();
+  }
+
+  ConnectionLimits limits_;
+  MemoryBudget memory_;
+  net::io_context io_;
+  net::executor_work_guard<net::io_context::executor_type> work_{io_.get_executor()};
+  net::strand<net::io_context::executor_type> accepts_{io_.get_executor()};
+  tcp::acceptor acceptor_;
+  net::thread_pool readers_{kReaders};
+  SocketAddress address_;
+  ConnectionContext context_;
+  bool is_stopped_ = false;
+  std::vector<std::thread> threads_;
+  std::thread watcher_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::uint64_t, std::shared_ptr<Connection>> connections_;
+  std::set<std::uint64_t> leaving_;  // made to leave, so that a place is free
+  std::size_t turned_away_ = 0;
+  std::uint64_t next_id_ = 0;
+  HttpListener::Counts counts_;
+  bool is_over_ = false;
+};
+
+HttpListener::HttpListener(const std::vector<SocketAddress>& addresses, const ConnectionLimits& limits,
+                           HttpHandler& handler)
+    : state_(std::make_unique<ListenerState>(addresses, limits, handler)) {}
+
+HttpListener::~HttpListener() = default;
+
+const SocketAddress& HttpListener::address() const {
+  return state_->address();
+}
+
+HttpListener::Counts HttpListener::counts() const {
+  return state_->counts();
+}
+
+void HttpListener::start() {
+  state_->start();
+}
+
+void HttpListener::serve(int socket) {
+  Socket adopted(net::make_strand(state_->io()));
+  adopted.assign(tcp::v4(), socket);
+  state_->admit(std::move(adopted), "local");
+}
+
+void HttpListener::stop_accepting() {
+  state_->stop_accepting();
+}
+
+bool HttpListener::wait_until_closed(milliseconds patience) {
+  return state_->wait_until_closed(patience);
+}
+
+}  // namespace reprofuse::server
