@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Checks that GPU code keeps to its numerical contract, instruction by instruction.
 
-  audit_gpu_code.py ptx [--build build]   checks the PTX of every .cu and every architecture, which the build keeps
+  audit_gpu_code.py ptx [--build build]   checks the PTX of every .cu and every architecture, which the build keeps; with
+                                          --architectures 80,90 a build of these alone is whole
   audit_gpu_code.py sass BINARY...        checks the machine code in a program, library or object file (cuobjdump)
   audit_gpu_code.py text FILE...          checks .ptx files, or .sass files that cuobjdump --dump-sass printed
 
@@ -116,16 +117,16 @@ def with_includes(source, include_folders, seen=frozenset()):
     return seen
 
 
-def lacking_architectures(source, architectures):
+def lacking_architectures(source, architectures, wanted):
     """Those that a source should be compiled for and is not. Ablations, which keep no rule, need not run natively
     everywhere; a source for one feature set (90a) has a sibling that serves the other GPUs."""
     is_for_one_feature_set = all(architecture.endswith("a") for architecture in architectures)
     if "ablation" in source.parent.parts or is_for_one_feature_set:
         return []
-    return sorted({f"compute_{number}" for number in ARCHITECTURES} - set(architectures))
+    return sorted({f"compute_{number}" for number in wanted} - set(architectures))
 
 
-def kept_ptx(build):
+def kept_ptx(build, wanted):
     """The PTX files that the build kept, one per .cu and architecture; each must be newer than all it was made from."""
     database = build / "compile_commands.json"
     if not database.exists():
@@ -138,7 +139,7 @@ def kept_ptx(build):
         architectures = sorted(set(re.findall(r"arch=(compute_\w+)", command)))
         if not folder or not architectures:
             raise CannotCheck(f"{source} is compiled without --keep-dir or --generate-code")
-        if lacking := lacking_architectures(source, architectures):
+        if lacking := lacking_architectures(source, architectures, wanted):
             raise CannotCheck(f"{source} is not compiled for {', '.join(lacking)}")
         include_folders = [pathlib.Path(folder) for folder in re.findall(r"(?:-I|-isystem[= ])(\S+)", command)]
         newest = max(with_includes(source, include_folders), key=lambda path: path.stat().st_mtime)
@@ -151,8 +152,8 @@ def kept_ptx(build):
             yield path, architecture
 
 
-def audit_ptx(build):
-    files = list(kept_ptx(build))
+def audit_ptx(build, wanted):
+    files = list(kept_ptx(build, wanted))
     if not files:
         raise CannotCheck(f"{build} compiles no CUDA source")
     return report((found for path, target in files for found in read_ptx(path.read_text(), target)), "ptx")
@@ -188,12 +189,13 @@ def main(arguments=None):
     modes = parser.add_subparsers(dest="mode", required=True)
     ptx = modes.add_parser("ptx")
     ptx.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build"))
+    ptx.add_argument("--architectures", default=",".join(ARCHITECTURES))
     modes.add_parser("sass").add_argument("binaries", nargs="+")
     modes.add_parser("text").add_argument("files", nargs="+")
     args = parser.parse_args(arguments)
     try:
         if args.mode == "ptx":
-            violations = audit_ptx(args.build)
+            violations = audit_ptx(args.build, args.architectures.split(","))
         elif args.mode == "sass":
             violations = audit_sass(args.binaries)
         else:

@@ -11,8 +11,9 @@ declare -A PRESET=([release]=release [gpu-audit]=release [asan]=asan [tsan]=tsan
   [s390x-models]=s390x [riscv64]=riscv64)
 
 build() {
-  local preset=$1 status=failed
-  quietly "$LOGS/$preset-configure.log" cmake --preset "$preset" &&
+  local preset=$1 status=failed options=()
+  [[ $preset != release || -f build/CMakeCache.txt ]] || options=(-DREPROFUSE_CUDA_ARCHITECTURES="$TEST_ARCHITECTURES")
+  quietly "$LOGS/$preset-configure.log" cmake --preset "$preset" "${options[@]}" &&
     quietly "$LOGS/$preset-build.log" without_aslr cmake --build --preset "$preset" --parallel "$(cores)" && status=well
   echo "$status" >"$LOGS/$preset.built"
 }

@@ -9,6 +9,9 @@ TEST_PACKAGES=(
   g++-aarch64-linux-gnu g++-s390x-linux-gnu qemu-user                 # other machines
   clang-format clang-tidy                                        # style
 )
+# The GPU code of a build that is made for the tests: of the GPU that golden digests were seen on, and what any other since 8.0
+# translates for itself. A build/ that is there is tested as it is.
+TEST_ARCHITECTURES="90-real;80-virtual"
 LOGS=$PWD/build/logs
 RESULTS=$LOGS/results.tsv
 
@@ -26,11 +29,12 @@ declare -A ABOUT=(
   [riscv64]="on request: linear layers and an answer on RISC-V under qemu: scalar"
   [bare]="on request, as root: quickstart, run-tests and the package in a bare Debian 12 root; REPROFUSE_BARE_STEPS names some steps"
   [mutants]="on request: small changes that break the program, and whether a test notices each; an hour and more"
-  [gpu-audit]="every instruction of the CUDA kernels, for every architecture"
+  [gpu-audit]="every instruction of the CUDA kernels, for the architectures of the build"
+  [gpu-all]="on request: the CUDA kernels for every architecture that packages have, and their audit"
   [tidy]="clang-tidy"
 )
 STEPS=(format float-flags layers release gpu-audit asan tsan aarch64 s390x tidy)
-ON_REQUEST=(s390x-models riscv64 alone bare mutants)
+ON_REQUEST=(gpu-all s390x-models riscv64 alone bare mutants)
 
 record() { printf '%s\t%s\t%s\n' "$1" "$2" "${3-}" >>"$RESULTS"; }
 
@@ -222,6 +226,19 @@ step_riscv64() {
   compare_elsewhere riscv64 scalar
 }
 
+# audit BUILD: its PTX for each architecture that it was configured for, and its machine code.
+audit() {
+  local build=$1 architectures
+  architectures=$(sed -n 's/^REPROFUSE_CUDA_ARCHITECTURES:STRING=//p' "$build/CMakeCache.txt" | grep -oE '[0-9]+' | sort -nu |
+    paste -sd ,)
+  check "gpu-audit ptx $architectures" python3 tools/audit_gpu_code.py ptx --build "$build" --architectures "$architectures" &
+  if command -v cuobjdump >/dev/null || [[ -x /usr/local/cuda/bin/cuobjdump ]]; then # each has one thread
+    check "gpu-audit sass" python3 tools/audit_gpu_code.py sass "$build/bin/reprofuse"
+  else
+    record skipped "gpu-audit sass" "cuobjdump was not found"
+  fi
+  wait "$!"
+}
 step_gpu-audit() {
   await_build release
   local cuda
@@ -230,13 +247,22 @@ step_gpu-audit() {
     record skipped "gpu-audit" "there is no GPU code to look at (${cuda#OFF: })"
     return 0
   fi
-  check "gpu-audit ptx" python3 tools/audit_gpu_code.py ptx --build build &  # each has one thread
-  if command -v cuobjdump >/dev/null || [[ -x /usr/local/cuda/bin/cuobjdump ]]; then
-    check "gpu-audit sass" python3 tools/audit_gpu_code.py sass build/bin/reprofuse
-  else
-    record skipped "gpu-audit sass" "cuobjdump was not found"
+  audit build
+  if grep -qx "REPROFUSE_CUDA_ARCHITECTURES:STRING=$TEST_ARCHITECTURES" build/CMakeCache.txt; then
+    record skipped "gpu-audit of other architectures" \
+      "this build has GPU code for $TEST_ARCHITECTURES alone; ./run-tests gpu-all compiles all"
   fi
-  wait
+}
+step_gpu-all() {
+  quietly "$LOGS/gpu-all-configure.log" cmake --preset release -B build-gpu-all -DREPROFUSE_TESTS=OFF -DREPROFUSE_FUZZ=OFF
+  local cuda
+  cuda=$(cuda_status build-gpu-all)
+  if [[ $cuda != ON:* ]]; then
+    record skipped "gpu-all" "there is no GPU code to compile (${cuda#OFF: })"
+    return 0
+  fi
+  check "gpu-all" cmake --build build-gpu-all --target reprofuse --parallel "$(cores)"
+  audit build-gpu-all
 }
 
 step_alone() {

@@ -138,6 +138,9 @@ def missing_architectures_are_refused(_):
             entry = {"directory": name, "file": str(source), "command": shlex.join(command)}
             (folder / "compile_commands.json").write_text(json.dumps([entry]))
             code, output = audit("ptx", "--build", folder)
+            few, output_for_few = audit("ptx", "--build", folder, "--architectures", "80,90")
+        if few != 0:
+            yield f"{kind} for {architectures} is no whole build of 80 and 90: exit status {few}\n{output_for_few}"
         was_refused = code == 2 and "is not compiled for compute_100, compute_120" in output
         if was_refused != refused or (not refused and code != 0):
             yield f"{kind} for {architectures}: exit status {code}\n{output}"
