@@ -163,15 +163,20 @@ TEST_F(EngineTest, NoJobIsPreemptedWhenThatWouldNotMakeRoom) {
   EXPECT_EQ(answered.size(), 3U);
 }
 
+// The answer stands before the prompt in their order, or behind it.
 TEST_F(EngineTest, ALongPromptDoesNotHoldUpTheOthers) {
-  Engine engine(*model_, {.kv_pages = 32, .max_batch = 3, .max_rows = 16}, embedded_tokenizer());
-  engine.add(0, sampled_request(8, 40, 0));
-  Answered answered;
-  step(engine, answered);
-  engine.add(1, sampled_request(400, 1, 1));
-  for (int i = 0; i < 10; ++i) step(engine, answered);
-  EXPECT_EQ((answered[{0, 0}].tokens.size()), 11U) << "one token with every pass";
-  EXPECT_TRUE((answered[{1, 0}].tokens.empty()));
+  for (const int priority : {0, 1}) {
+    Engine engine(*model_, {.kv_pages = 32, .max_batch = 3, .max_rows = 16}, embedded_tokenizer());
+    Request answering = sampled_request(8, 40, 0);
+    answering.priority = priority;
+    engine.add(0, answering);
+    Answered answered;
+    step(engine, answered);
+    engine.add(1, sampled_request(400, 1, 1));
+    for (int i = 0; i < 10; ++i) step(engine, answered);
+    EXPECT_EQ((answered[{0, 0}].tokens.size()), 11U) << "one token with every pass, priority " << priority;
+    EXPECT_TRUE((answered[{1, 0}].tokens.empty()));
+  }
 }
 
 TEST_F(EngineTest, AStartThatWasComputedBeforeIsNotComputedAgain) {
