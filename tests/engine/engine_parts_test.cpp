@@ -24,6 +24,7 @@ TEST(PromptLookup, GuessesWhatFollowedTheLastThreeOrTwoTokens) {
   EXPECT_EQ(guess({1, 2, 3, 4, 5, 1, 2, 3}, 1), (Tokens{4}));
   EXPECT_EQ(guess({9, 2, 3, 4, 5, 1, 2, 3}, 2), (Tokens{4, 5})) << "two tokens match";
   EXPECT_EQ(guess({1, 2, 3, 7, 1, 2, 3, 8, 1, 2, 3}, 1), (Tokens{8})) << "the last place counts";
+  EXPECT_EQ(guess({1, 2, 3, 4, 9, 2, 3, 5, 1, 2, 3}, 1), (Tokens{4})) << "three tokens rather than two";
   EXPECT_EQ(guess({5, 5, 5, 5}, 4), (Tokens{5})) << "it may overlap, but nothing beyond the text is known";
   EXPECT_EQ(guess({1, 2, 3, 4}, 4), Tokens{});
   EXPECT_EQ(guess({1, 2}, 4), Tokens{});
@@ -105,6 +106,7 @@ TEST_F(PrefixCacheTest, APageThatNobodyUsesIsRoomAndNotInUse) {
   model::Sequence shorter(cache_);
   EXPECT_EQ(prefixes_.start(shorter, pages.first(1)), 1);
   EXPECT_EQ(prefixes_.pages_in_use(pages), 1) << "the others are kept, for nobody";
+  EXPECT_EQ(cache_.pages_in_use(), 1);
 }
 
 TEST_F(PrefixCacheTest, APageThatWasDroppedIsNotFoundWhileAnotherTextIsInIt) {
