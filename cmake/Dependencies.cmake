@@ -66,9 +66,10 @@ if(REPROFUSE_SERVER AND REPROFUSE_HAVE_TEXT AND NOT REPROFUSE_STATIC_RUNTIME)
   add_library(reprofuse_http_deps INTERFACE)
   target_include_directories(reprofuse_http_deps SYSTEM INTERFACE ${REPROFUSE_BOOST_INCLUDE} ${REPROFUSE_PROMETHEUS_INCLUDE})
   target_link_libraries(reprofuse_http_deps INTERFACE ${REPROFUSE_PROMETHEUS})
-
-  find_path(REPROFUSE_HTTPLIB_INCLUDE httplib.h)
-  find_library(REPROFUSE_HTTPLIB cpp-httplib)
+endif()
+if(REPROFUSE_HAVE_SERVER AND REPROFUSE_TESTS)
+  find_path(REPROFUSE_HTTPLIB_INCLUDE httplib.h REQUIRED)
+  find_library(REPROFUSE_HTTPLIB cpp-httplib REQUIRED)
   add_library(reprofuse_http_client INTERFACE)
   target_include_directories(reprofuse_http_client SYSTEM INTERFACE ${REPROFUSE_HTTPLIB_INCLUDE})
   target_compile_definitions(reprofuse_http_client INTERFACE CPPHTTPLIB_OPENSSL_SUPPORT CPPHTTPLIB_ZLIB_SUPPORT

@@ -4,7 +4,6 @@
 BUILD_PACKAGES=(
   g++ cmake ninja-build libhwy-dev libfmt-dev nlohmann-json3-dev libcli11-dev libpcre2-dev libutf8proc-dev
   libboost-dev prometheus-cpp-dev # `reprofuse serve`
-  libcpp-httplib-dev              # the client of its tests
 )
 
 if [[ -t 1 && -z ${NO_COLOR-} ]]; then

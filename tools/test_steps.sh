@@ -4,6 +4,7 @@
 TEST_PACKAGES=(
   libgtest-dev python3 pkg-config binutils util-linux            # unit tests, install test, symbol check
   dpkg-dev file                                                  # the Debian package
+  libcpp-httplib-dev                                             # the client of the server's tests
   libmpfr-dev python3-jinja2                                     # what elementary functions and templates are held against
   libopenblas0-pthread                                           # the baseline of `reprofuse bench linear`
   g++-aarch64-linux-gnu g++-s390x-linux-gnu qemu-user                 # other machines
