@@ -36,6 +36,9 @@ class REPROFUSE_API Sampler {
   // logits [inputs.size(), vocabulary], on the context's device. Waits for `stream`.
   // Throws kNonFinite with the row and the id where a logit, after the penalty, is not finite.
   std::vector<SampleResult> run(ConstMatrix logits, std::span<const SampleInput> inputs, void* stream = nullptr) const;
+  // The same, but such a row says so in its result (`not_finite`) and fails no other.
+  std::vector<SampleResult> run_each(ConstMatrix logits, std::span<const SampleInput> inputs,
+                                     void* stream = nullptr) const;
 
  private:
   struct Impl;

@@ -1,6 +1,7 @@
 #include "engine/engine.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "base/check.hpp"
@@ -10,12 +11,16 @@ namespace reprofuse::engine {
 namespace {
 
 constexpr std::int64_t kMaxChoices = 128;
+// A logit below 3.4e36 in magnitude stays finite under these.
+constexpr float kLeastPenalty = 0.01F;
+constexpr float kGreatestPenalty = 100.0F;
 
 EngineOptions checked(const EngineOptions& options) {
   require(options.kv_pages >= 1, "a KV cache of {} pages; an engine needs at least one", options.kv_pages);
   require(options.max_batch >= 1, "max_batch = {} is below 1", options.max_batch);
   require(options.max_rows >= options.max_batch, "max_rows = {} is below max_batch = {}: each answer needs a row",
           options.max_rows, options.max_batch);
+  require(options.patience >= 1, "patience = {} passes is below 1", options.patience);
   require(options.speculation >= 0 && options.speculation <= 64, "speculation = {} is outside 0 to 64",
           options.speculation);
   return options;
@@ -65,6 +70,9 @@ void Engine::check(const Request& request) const {
   for (const std::string& stop : request.stop_strings) require(!stop.empty(), "a stop string is empty");
   require(request.stop_strings.empty() || tokenizer_, "stop strings need a tokenizer, and this model has none");
   check_sampling_params(request.sampling);
+  const float penalty = request.sampling.repetition_penalty;
+  require(penalty >= kLeastPenalty && penalty <= kGreatestPenalty, "repetition_penalty = {} is outside {} to {}",
+          penalty, kLeastPenalty, kGreatestPenalty);
 }
 
 void Engine::add(RequestId id, Request request) {
@@ -89,11 +97,26 @@ void Engine::cancel(RequestId id) {
 }
 
 std::vector<RequestUpdate> Engine::step() {
+  age_jobs();
   start_waiting_jobs();
   std::vector<JobChunk> pass = plan_pass();
-  if (!pass.empty()) compute(pass);
+  compute(pass);
   for (JobChunk& chunk : pass) accept(chunk);
   return collect_updates();
+}
+
+// A job that has waited for more than `patience` passes counts as urgent as the most urgent one: none that came later
+// goes before it any more, nor takes its place when it runs.
+void Engine::age_jobs() {
+  int most_urgent = std::numeric_limits<int>::max();
+  for (const JobList* list : {&waiting_, &running_})
+    for (std::size_t i = 0; i < list->size(); ++i) most_urgent = std::min(most_urgent, (*list)[i].request().priority);
+  for (std::size_t i = 0; i < waiting_.size(); ++i) ++waiting_[i].waited;
+  for (JobList* list : {&waiting_, &running_}) {
+    for (std::size_t i = 0; i < list->size(); ++i)
+      if ((*list)[i].waited > options_.patience) (*list)[i].urgency = most_urgent;
+    list->sort();
+  }
 }
 
 void Engine::start_waiting_jobs() {

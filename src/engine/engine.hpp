@@ -25,6 +25,7 @@ struct EngineOptions {
   std::int64_t max_prompt_logit_rows = 128;  // of a pass, for log-probabilities of prompts
   bool prefix_cache = true;                  // keep the keys and values of texts that may come again
   int speculation = 0;                       // tokens guessed ahead by prompt lookup and checked in one pass
+  std::int64_t patience = 256;               // passes that a request waits while later ones of higher priority go first
 };
 
 // Pages that fit into so many bytes.
@@ -60,7 +61,9 @@ class Engine {
 
  private:
   struct JobChunk;  // the next tokens of one job in a pass
+  struct PassRows;  // rows of a pass, and those with logits
 
+  void age_jobs();
   void start_waiting_jobs();
   bool can_start(Job& job);
   std::int64_t pages_to_start(Job& job);
@@ -71,10 +74,13 @@ class Engine {
   void preempt_last();
   void release(Job& job);
   std::vector<JobChunk> plan_pass();
-  JobChunk next_tokens(Job& job, std::int64_t rows, std::int64_t logit_rows);
+  std::vector<PassRows> guaranteed_rows() const;
+  JobChunk next_tokens(Job& job, PassRows at_most);
   void add_guesses(JobChunk& chunk, std::int64_t max_guesses);
   bool reserve(JobChunk& chunk);
-  void compute(std::span<JobChunk> pass);
+  void compute(std::vector<JobChunk>& pass);
+  void compute_together(std::span<JobChunk> pass);
+  void compute_alone(JobChunk& chunk);
   void run_and_sample(std::span<JobChunk> pass);
   void accept(JobChunk& chunk);
   void queue_siblings(Job& job);

@@ -1,6 +1,7 @@
 #include "engine/engine_pass.hpp"
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
 
 #include "base/check.hpp"
@@ -38,31 +39,61 @@ std::span<const std::int32_t> guess_next(std::span<const std::int32_t> text, std
   return {};
 }
 
+// The rows of a pass that each job has for itself, whoever comes before it: one for a single token, and for more tokens
+// an equal part of the pass, or of half the rows that single tokens leave where that is more. So a prompt of p tokens
+// takes at most p / (max_rows / max_batch) passes, rounded up, beside any others. What is left goes to the first ones.
+std::vector<Engine::PassRows> Engine::guaranteed_rows() const {
+  const auto jobs = static_cast<std::int64_t>(running_.size());
+  std::int64_t prompts = 0;
+  std::int64_t with_logprobs = 0;
+  for (std::int64_t i = 0; i < jobs; ++i) {
+    const Job& job = running_[static_cast<std::size_t>(i)];
+    if (job.pending().size() > 1) ++prompts;
+    if (!job.may_start_from_cache()) ++with_logprobs;
+  }
+  const auto part = [&](std::int64_t rows, std::int64_t sharers) {
+    const std::int64_t half = sharers == 0 ? 0 : (rows - (jobs - sharers)) / (2 * sharers);
+    return std::max(rows / options_.max_batch, half);
+  };
+  const PassRows equal{part(runner_.limits().rows, prompts), part(runner_.limits().logit_rows, with_logprobs)};
+  std::vector<PassRows> guaranteed;
+  for (std::int64_t i = 0; i < jobs; ++i) {
+    const Job& job = running_[static_cast<std::size_t>(i)];
+    const auto pending = static_cast<std::int64_t>(job.pending().size());
+    guaranteed.push_back({.rows = std::min(pending, equal.rows),
+                          .logit_rows = job.may_start_from_cache() ? 1 : std::min(pending, equal.logit_rows)});
+  }
+  return guaranteed;
+}
+
 std::vector<Engine::JobChunk> Engine::plan_pass() {
   std::vector<JobChunk> pass;
-  std::int64_t rows = runner_.limits().rows;
-  std::int64_t logit_rows = runner_.limits().logit_rows;
+  std::vector<PassRows> guaranteed = guaranteed_rows();
+  PassRows left{runner_.limits().rows, runner_.limits().logit_rows};
+  for (const PassRows& own : guaranteed) left = {left.rows - own.rows, left.logit_rows - own.logit_rows};
+  const auto give_back = [&](const PassRows& own) { left = {left.rows + own.rows, left.logit_rows + own.logit_rows}; };
   for (std::size_t i = 0; i < running_.size(); ++i) {
-    // Every job gets a row, so that a long prompt never holds up the answers beside it.
-    const auto later_jobs = static_cast<std::int64_t>(running_.size() - i - 1);
-    JobChunk chunk = next_tokens(running_[i], rows - later_jobs, logit_rows - later_jobs);
+    give_back(guaranteed[i]);
+    JobChunk chunk = next_tokens(running_[i], left);
     while (!reserve(chunk)) {
-      const bool was_itself = i + 1 == running_.size();
+      const std::size_t last = running_.size() - 1;
       preempt_last();
-      if (was_itself) return pass;
+      if (last == i) return pass;
+      give_back(guaranteed[last]);
     }
-    rows -= chunk.rows();
-    logit_rows -= chunk.logit_rows();
+    left = {left.rows - chunk.rows(), left.logit_rows - chunk.logit_rows()};
     pass.push_back(std::move(chunk));
   }
   return pass;
 }
 
-Engine::JobChunk Engine::next_tokens(Job& job, std::int64_t rows, std::int64_t logit_rows) {
+Engine::JobChunk Engine::next_tokens(Job& job, PassRows at_most) {
   JobChunk chunk{.job = &job, .begin = job.cached.length(), .tokens = {}, .sampled = {}, .logit_values = {}};
   const auto pending = job.pending();
   const auto all = static_cast<std::int64_t>(pending.size());
-  if (chunk.begin < job.single_tokens_until) rows = 1;
+  auto [rows, logit_rows] = at_most;
+  if (job.suspect == chunk.begin) rows = 1;
+  if (job.suspect > chunk.begin) rows = std::min(rows, job.suspect - chunk.begin);
   std::int64_t count = std::min(rows, all);
   if (job.needs_prompt_logprob(std::min(chunk.begin + count, job.prompt_size() - 1))) {
     chunk.logits = model::Logits::kAll;
@@ -94,34 +125,44 @@ bool Engine::reserve(JobChunk& chunk) {
   return cached.reserve(chunk.rows());
 }
 
-// A value that is not finite fails the pass, but not the requests beside the one that caused it: each is run again
-// alone, which gives the same bits. One that fails again goes on by single tokens, without guesses, and fails by the
-// token that fails alone: a guess that would not have come true fails nobody, and the error is the same in any
-// schedule.
-void Engine::compute(std::span<JobChunk> pass) {
-  try {
-    run_and_sample(pass);
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::kNonFinite) throw;
-    for (JobChunk& chunk : pass) chunk.job->cached.truncate(chunk.begin);
-    if (pass.size() > 1) {
-      for (JobChunk& chunk : pass) compute(std::span(&chunk, 1));
-    } else if (JobChunk& chunk = pass.front(); chunk.rows() == 1) {
-      chunk.job->end_by_error(fmt::format("at token {} of the text: {}", chunk.begin, error.what()));
-    } else {
-      chunk.job->single_tokens_until = chunk.begin + chunk.rows();
-      chunk.drop_tokens();
+// The tokens that are suspected of failing are run alone, each once, so that nobody else waits for them twice.
+void Engine::compute(std::vector<JobChunk>& pass) {
+  const auto alone = std::stable_partition(pass.begin(), pass.end(),
+                                           [](const JobChunk& chunk) { return chunk.job->suspect != chunk.begin; });
+  compute_together({pass.begin(), alone});
+  for (JobChunk& chunk : std::span(alone, pass.end())) compute_alone(chunk);
+}
+
+// A value that is not finite fails the pass, but not the requests beside the one that caused it: the error names the
+// token, and the pass is run again, which gives the same bits, without that token and what follows it in its chunk.
+void Engine::compute_together(std::span<JobChunk> pass) {
+  while (true) try {
+      return run_and_sample(pass);
+    } catch (const model::NonFiniteToken& failure) {
+      const auto not_empty = [](const JobChunk& chunk) { return chunk.rows() > 0; };
+      auto failed = pass | std::views::filter(not_empty) | std::views::drop(failure.chunk());
+      failed.front().cut_before(failure.token());
     }
+}
+
+// One token, so that the error is the same in any schedule. Where the token was a guess that did not come true, there
+// is none.
+void Engine::compute_alone(JobChunk& chunk) {
+  chunk.job->suspect = -1;
+  try {
+    run_and_sample({&chunk, 1});
+  } catch (const model::NonFiniteToken& failure) {
+    chunk.job->end_by_error(fmt::format("at token {} of the text: {}", chunk.begin, failure.what()));
   }
 }
 
 void Engine::run_and_sample(std::span<JobChunk> pass) {
-  ++counts_.passes;
   std::vector<model::TokenChunk> chunks;
   std::vector<SampleInput> inputs;
   std::vector<std::vector<std::int32_t>> texts(pass.size());  // with guesses; for a penalty only
   for (std::size_t i = 0; i < pass.size(); ++i) {
     JobChunk& chunk = pass[i];
+    if (chunk.rows() == 0) continue;
     chunks.push_back({&chunk.job->cached, chunk.tokens, chunk.logits});
     if (chunk.job->sampling().repetition_penalty != 1.0F) {
       texts[i].assign(chunk.job->tokens().begin(), chunk.job->tokens().begin() + chunk.begin);
@@ -130,9 +171,11 @@ void Engine::run_and_sample(std::span<JobChunk> pass) {
     for (std::int64_t row = 0; row < chunk.logit_rows(); ++row)
       inputs.push_back(sample_input(*chunk.job, chunk.predicted_position(row), texts[i]));
   }
+  if (chunks.empty()) return;
+  ++counts_.passes;
   const ConstMatrix logits = runner_.run(chunks);
   if (inputs.empty()) return;
-  const std::vector<SampleResult> sampled = sampler_.run(logits, inputs, runner_.stream());
+  const std::vector<SampleResult> sampled = sampler_.run_each(logits, inputs, runner_.stream());
 
   auto result = sampled.begin();
   const float* row = logits.data;
@@ -159,6 +202,12 @@ void Engine::accept(JobChunk& chunk) {
   for (std::int64_t row = 0; row < chunk.logit_rows(); ++row) {
     const SampleResult& result = chunk.sampled[static_cast<std::size_t>(row)];
     const std::int64_t position = chunk.predicted_position(row);
+    if (result.not_finite >= 0) {
+      job.end_by_error(fmt::format("at token {} of the text: the logit of id {} is not finite{}", position - 1,
+                                   result.not_finite,
+                                   job.sampling().repetition_penalty == 1.0F ? "" : " after the repetition penalty"));
+      break;
+    }
     if (position < known) {
       if (job.needs_prompt_logprob(position))
         job.report_prompt_logprob(position, likelihood_of(result, job.request().prompt_logprobs));
@@ -182,7 +231,11 @@ void Engine::accept(JobChunk& chunk) {
 }
 
 void Engine::queue_siblings(Job& job) {
-  for (std::unique_ptr<Job>& sibling : std::exchange(job.siblings, {})) waiting_.insert(std::move(sibling));
+  for (std::unique_ptr<Job>& sibling : std::exchange(job.siblings, {})) {
+    sibling->waited = job.waited;
+    sibling->urgency = job.urgency;
+    waiting_.insert(std::move(sibling));
+  }
 }
 
 void Engine::keep_full_pages(Job& job) {

@@ -9,6 +9,11 @@
 
 namespace reprofuse::engine {
 
+struct Engine::PassRows {
+  std::int64_t rows;
+  std::int64_t logit_rows;
+};
+
 // The next tokens of one job in a pass, and the results.
 struct Engine::JobChunk {
   Job* job;
@@ -18,11 +23,14 @@ struct Engine::JobChunk {
   model::Logits logits = model::Logits::kNone;
   std::vector<SampleResult> sampled;  // per row of logits
   std::vector<float> logit_values;    // the rows themselves, for a digest
+  bool was_cut = false;               // in this pass
 
-  void drop_tokens() {
-    tokens.clear();
-    guesses = 0;
-    logits = model::Logits::kNone;
+  // Leaves the token out with which the pass failed, and those after it; all of them where that was not enough before.
+  void cut_before(std::int64_t token) {
+    job->suspect = begin + token;
+    tokens.resize(static_cast<std::size_t>(was_cut ? 0 : token));
+    if (logits == model::Logits::kLast || tokens.empty()) logits = model::Logits::kNone;
+    was_cut = true;
   }
   std::int64_t rows() const { return static_cast<std::int64_t>(tokens.size()); }
   std::int64_t logit_rows() const {

@@ -27,6 +27,7 @@ Likelihood likelihood_of(const SampleResult& result, int count) {
 Job::Job(RequestId id, int choice, std::shared_ptr<const Request> request, std::uint64_t arrival, model::KvCache& cache,
          const std::optional<text::Tokenizer>& tokenizer)
     : cached(cache),
+      urgency(request->priority),
       id_(id),
       choice_(choice),
       arrival_(arrival),
@@ -34,7 +35,7 @@ Job::Job(RequestId id, int choice, std::shared_ptr<const Request> request, std::
       sampling_(request_->sampling),
       tokens_(request_->prompt),
       answer_text_(tokenizer, request_->stop_strings, request_->keep_stop_string, request_->skip_special_tokens),
-      keys_(cache.page_size()) {
+      keys_(cache.page_size(), request_->cache_salt) {
   sampling_.seed += static_cast<std::uint64_t>(choice);
 }
 
@@ -89,10 +90,7 @@ std::optional<Update> Job::take_update() {
 }
 
 void JobList::insert(std::unique_ptr<Job> job) {
-  const auto place =
-      std::upper_bound(jobs_.begin(), jobs_.end(), job,
-                       [](const std::unique_ptr<Job>& a, const std::unique_ptr<Job>& b) { return a->goes_before(*b); });
-  jobs_.insert(place, std::move(job));
+  jobs_.insert(std::upper_bound(jobs_.begin(), jobs_.end(), job, goes_first), std::move(job));
 }
 
 std::unique_ptr<Job> JobList::take_front() {
@@ -105,6 +103,14 @@ std::unique_ptr<Job> JobList::take_back() {
   std::unique_ptr<Job> job = std::move(jobs_.back());
   jobs_.pop_back();
   return job;
+}
+
+void JobList::sort() {
+  std::sort(jobs_.begin(), jobs_.end(), goes_first);
+}
+
+bool JobList::goes_first(const std::unique_ptr<Job>& a, const std::unique_ptr<Job>& b) {
+  return a->order() < b->order();
 }
 
 }  // namespace reprofuse::engine

@@ -28,8 +28,8 @@ class Job {
   int choice() const { return choice_; }
   const Request& request() const { return *request_; }
   const SamplingParams& sampling() const { return sampling_; }
-  bool goes_before(const Job& other) const { return order() < other.order(); }
-  bool is_more_urgent_than(const Job& other) const { return request_->priority < other.request_->priority; }
+  bool is_more_urgent_than(const Job& other) const { return urgency < other.urgency; }
+  std::tuple<int, std::uint64_t, int> order() const { return {urgency, arrival_, choice_}; }  // the least goes first
 
   std::span<const std::int32_t> tokens() const { return tokens_; }  // the prompt, then the answer
   std::int64_t prompt_size() const { return static_cast<std::int64_t>(request_->prompt.size()); }
@@ -60,13 +60,14 @@ class Job {
 
   model::Sequence cached;
   std::int64_t kept_pages = 0;                 // the first of its pages, which the prefix cache knows
-  std::int64_t single_tokens_until = 0;        // up to there in chunks of one token, to find the one that fails
+  std::int64_t suspect = -1;                   // the token with which a pass failed: it is run alone. -1: none
   bool was_started = false;                    // at least once; it may have been preempted since
+  std::int64_t waited = 0;                     // passes without it
+  int urgency;                                 // its priority, or the least of all once it has waited long enough
   std::int64_t cached_prompt_tokens = 0;       // found in the prefix cache when it was first started
   std::vector<std::unique_ptr<Job>> siblings;  // the other choices, which wait for this one's prompt
 
  private:
-  std::tuple<int, std::uint64_t, int> order() const { return {request_->priority, arrival_, choice_}; }
   void end(FinishReason reason);
 
   RequestId id_;
@@ -97,12 +98,15 @@ class JobList {
   void insert(std::unique_ptr<Job> job);
   std::unique_ptr<Job> take_front();
   std::unique_ptr<Job> take_back();
+  void sort();  // after urgencies have changed
   template <class Condition>
   void erase_if(const Condition& condition) {
     std::erase_if(jobs_, [&](const std::unique_ptr<Job>& job) { return condition(*job); });
   }
 
  private:
+  static bool goes_first(const std::unique_ptr<Job>& a, const std::unique_ptr<Job>& b);
+
   std::vector<std::unique_ptr<Job>> jobs_;
 };
 

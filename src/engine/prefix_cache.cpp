@@ -4,12 +4,22 @@
 
 namespace reprofuse::engine {
 
+PageKeys::PageKeys(std::int32_t page_size, std::string_view salt) : page_size_(page_size) {
+  if (salt.empty()) return;
+  constexpr std::int32_t kNoToken = -1;  // so that no text has the hash of a salt
+  Sha256 hash;
+  hash.update(&kNoToken, sizeof(kNoToken));
+  hash.update(salt.data(), salt.size());
+  salt_ = hash.finish();
+}
+
 std::span<const PageKey> PageKeys::first(std::int64_t pages, std::span<const std::int32_t> text) {
   while (static_cast<std::int64_t>(keys_.size()) < pages) {
     const auto tokens =
         text.subspan(keys_.size() * static_cast<std::size_t>(page_size_)).first(static_cast<std::size_t>(page_size_));
     Sha256 hash;
-    if (!keys_.empty()) hash.update(keys_.back().data(), keys_.back().size());
+    const std::optional<PageKey> before = keys_.empty() ? salt_ : keys_.back();
+    if (before) hash.update(before->data(), before->size());
     hash.update(tokens.data(), tokens.size_bytes());
     keys_.push_back(hash.finish());
   }

@@ -6,26 +6,30 @@
 #include <cstdint>
 #include <list>
 #include <map>
+#include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "model/kv_cache.hpp"
 
 namespace reprofuse::engine {
 
-// SHA-256 over the key of the page before and the tokens of this one: no two texts have the same key.
+// SHA-256 over the key of the page before and the tokens of this one: no two texts have the same key. Before the first
+// page comes the hash of the salt, if there is one: texts of different salts have no key in common.
 using PageKey = std::array<std::uint8_t, 32>;
 
 // The keys of a text's full pages, computed as it grows.
 class PageKeys {
  public:
-  explicit PageKeys(std::int32_t page_size) : page_size_(page_size) {}
+  explicit PageKeys(std::int32_t page_size, std::string_view salt = {});
 
   // Of the first `pages` pages of the text, which only grows between calls.
   std::span<const PageKey> first(std::int64_t pages, std::span<const std::int32_t> text);
 
  private:
   std::int32_t page_size_;
+  std::optional<PageKey> salt_;
   std::vector<PageKey> keys_;
 };
 

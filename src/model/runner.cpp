@@ -146,7 +146,14 @@ kernels::Batch Runner::upload(const HostBatch& host) {
 ConstMatrix Runner::run(std::span<const TokenChunk> chunks) {
   const HostBatch host = build(chunks);
   logit_rows_ = static_cast<std::int64_t>(host.logit_rows.size());
-  compute(upload(host), logit_rows_, host.is_decode());
+  try {
+    compute(upload(host), logit_rows_, host.is_decode());
+  } catch (const NonFiniteError& error) {
+    const auto at = static_cast<std::size_t>(error.row());
+    const auto row = error.op() == kHeadOp ? host.logit_rows[at] : static_cast<std::int32_t>(at);
+    const auto chunk = static_cast<std::size_t>(host.sequences[static_cast<std::size_t>(row)]);
+    throw NonFiniteToken(static_cast<std::int64_t>(chunk), row - host.chunks[chunk].first_row, error.what());
+  }
   for (const TokenChunk& chunk : chunks) chunk.sequence->advance(static_cast<std::int64_t>(chunk.tokens.size()));
   return logits();
 }

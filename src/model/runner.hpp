@@ -13,6 +13,7 @@
 #include "kernels/backend.hpp"
 #include "model/kv_cache.hpp"
 #include "model/model.hpp"
+#include "reprofuse/error.hpp"
 
 namespace reprofuse::model {
 
@@ -32,6 +33,19 @@ struct RunnerLimits {
   std::int64_t logit_rows = 1;  // of one pass
 };
 
+// kNonFinite in a pass, and the token whose row had the value that is not finite: the first one found.
+class NonFiniteToken : public Error {
+ public:
+  NonFiniteToken(std::int64_t chunk, std::int64_t token, const std::string& message)
+      : Error(ErrorCode::kNonFinite, message), chunk_(chunk), token_(token) {}
+  std::int64_t chunk() const { return chunk_; }  // of those given to run()
+  std::int64_t token() const { return token_; }  // of the chunk
+
+ private:
+  std::int64_t chunk_;
+  std::int64_t token_;
+};
+
 class Runner {
  public:
   // The model and the cache must outlive the runner.
@@ -39,7 +53,8 @@ class Runner {
 
   // Appends each chunk's tokens to its sequence. Returns the logits asked for, [rows, vocab_size] on the device, in the
   // order of the chunks, valid until the next pass. Bits: a row's depend on the tokens of its own sequence alone, not
-  // on the other chunks or on how the tokens were cut into passes.
+  // on the other chunks or on how the tokens were cut into passes. Throws NonFiniteToken and leaves the sequences
+  // alone.
   ConstMatrix run(std::span<const TokenChunk> chunks);
 
   // The logits of the last pass, on the device and in host memory.

@@ -121,8 +121,8 @@ Weights load_weights(const Context& context, std::shared_ptr<const WeightSource>
   Norm final_norm = loader.norm(std::string(checkpoint::kFinalNormName));
 
   const auto make_head = [&] {
-    if (!config.tied_embeddings) return loader.projection("lm_head", {"lm_head"}, false, &matrices);
-    Projection tied{LinearLayer(context, std::span(&embedding, 1), "lm_head"), {embedding_view.name}, {}};
+    if (!config.tied_embeddings) return loader.projection(kHeadOp, {"lm_head"}, false, &matrices);
+    Projection tied{LinearLayer(context, std::span(&embedding, 1), kHeadOp), {embedding_view.name}, {}};
     return tied;
   };
   Projection head = make_head();

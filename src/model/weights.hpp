@@ -15,6 +15,8 @@
 
 namespace reprofuse::model {
 
+inline constexpr const char* kHeadOp = "lm_head";  // the one op whose rows are those that have logits
+
 // Called after each tensor with the bytes read so far and in all.
 using LoadProgress = std::function<void(std::int64_t done, std::int64_t total)>;
 

@@ -126,16 +126,18 @@ void OpNames::fail_non_finite(unsigned op, kernels::Place place) const {
 
 void fail_non_finite(const std::string& name, const std::vector<std::int64_t>& columns, kernels::Place place,
                      OpKind kind) {
+  const auto fail_with = [&](const std::string& message) { throw NonFiniteError(name, place.row, message); };
   if (kind == OpKind::kNorm)
-    fail(ErrorCode::kNonFinite, "norm '{}' row {}: the sum of squares is not finite", name, place.row);
+    fail_with(fmt::format("norm '{}' row {}: the sum of squares is not finite", name, place.row));
   if (kind == OpKind::kAttention)
-    fail(ErrorCode::kNonFinite, "attention '{}' row {} head {}: a score is not finite", name, place.row, place.column);
+    fail_with(fmt::format("attention '{}' row {} head {}: a score is not finite", name, place.row, place.column));
   std::size_t output = 0;
   std::int64_t column = place.column;
   while (output + 1 < columns.size() && column >= columns[output]) column -= columns[output++];
   const std::string which = columns.size() > 1 ? fmt::format(" output {}", output) : "";
-  fail(ErrorCode::kNonFinite, "linear '{}'{} row {} column {}: the result is not finite", name, which, place.row,
-       column);
+  throw NonFiniteError(
+      name, place.row,
+      fmt::format("linear '{}'{} row {} column {}: the result is not finite", name, which, place.row, column));
 }
 
 }  // namespace reprofuse

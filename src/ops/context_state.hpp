@@ -12,13 +12,27 @@
 #include "kernels/backend.hpp"
 #include "ops/contract.hpp"
 #include "reprofuse/context.hpp"
+#include "reprofuse/error.hpp"
 
 namespace reprofuse {
 
 // What a place means: a row and a column of the outputs, a row, or a row and a head.
 enum class OpKind { kLinear, kNorm, kAttention };
 
-// Throws kNonFinite: "linear 'qkv' output 1 row 3 column 17: the result is not finite".
+// kNonFinite, and the op's row whose value it was.
+class NonFiniteError : public Error {
+ public:
+  NonFiniteError(std::string op, std::int64_t row, const std::string& message)
+      : Error(ErrorCode::kNonFinite, message), op_(std::move(op)), row_(row) {}
+  const std::string& op() const { return op_; }
+  std::int64_t row() const { return row_; }
+
+ private:
+  std::string op_;
+  std::int64_t row_;
+};
+
+// Throws NonFiniteError: "linear 'qkv' output 1 row 3 column 17: the result is not finite".
 [[noreturn]] void fail_non_finite(const std::string& name, const std::vector<std::int64_t>& columns,
                                   kernels::Place place, OpKind kind = OpKind::kLinear);
 

@@ -72,6 +72,16 @@ Sampler::Sampler(Sampler&&) noexcept = default;
 Sampler& Sampler::operator=(Sampler&&) noexcept = default;
 
 std::vector<SampleResult> Sampler::run(ConstMatrix logits, std::span<const SampleInput> inputs, void* stream) const {
+  std::vector<SampleResult> results = run_each(logits, inputs, stream);
+  for (std::size_t i = 0; i < results.size(); ++i)
+    if (results[i].not_finite >= 0)
+      fail(ErrorCode::kNonFinite, "sampler: row {}: the logit of id {} is not finite{}", i, results[i].not_finite,
+           inputs[i].params.repetition_penalty == 1.0F ? "" : " after the repetition penalty");
+  return results;
+}
+
+std::vector<SampleResult> Sampler::run_each(ConstMatrix logits, std::span<const SampleInput> inputs,
+                                            void* stream) const {
   check_call(logits, inputs, impl_->vocabulary, impl_->max_rows);
   std::vector<kernels::SampleRow> rows;
   std::vector<SeenWords> seen(inputs.size());
@@ -90,10 +100,6 @@ std::vector<SampleResult> Sampler::run(ConstMatrix logits, std::span<const Sampl
     const FpEnvironment pinned;
     impl_->batch->run(rows, results, stream);
   }
-  for (std::size_t i = 0; i < results.size(); ++i)
-    if (results[i].not_finite >= 0)
-      fail(ErrorCode::kNonFinite, "sampler: row {}: the logit of id {} is not finite{}", i, results[i].not_finite,
-           seen[i].empty() ? "" : " after the repetition penalty");
   return results;
 }
 

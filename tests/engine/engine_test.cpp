@@ -5,7 +5,6 @@
 
 #include "engine/engine_case.hpp"
 #include "numerics/float_ops.hpp"
-#include "support/altered_source.hpp"
 #include "support/messages.hpp"
 
 namespace reprofuse::engine {
@@ -207,68 +206,6 @@ TEST_F(EngineTest, GuessesSavePassesAndChangeNothing) {
   EXPECT_EQ((answered[{0, 0}].text), alone.text);
   EXPECT_GT(engine.stats().accepted_tokens, 0);
   EXPECT_EQ(engine.stats().passes + engine.stats().accepted_tokens, static_cast<std::int64_t>(alone.tokens.size()) + 1);
-}
-
-constexpr std::int32_t kPoison = 900;
-
-// A model in which one token makes values that are not finite.
-std::unique_ptr<model::Model> poisoned_model() {
-  auto source = std::make_shared<model::AlteredSource>(embedded_files().source());
-  const std::int64_t hidden = source->config().hidden_size;
-  source->change("model.embed_tokens.weight", [&](std::span<float> values) {
-    for (std::int64_t i = 0; i < hidden; ++i) values[static_cast<std::size_t>(kPoison * hidden + i)] = 3e38F;
-  });
-  return std::make_unique<model::Model>(Context::cpu(), source, 512);
-}
-
-Request request_without_poison(RequestId id) {
-  Request request = sampled_request(30, 6, id);
-  request.sampling.temperature = 0;
-  for (std::int32_t& token : request.prompt) token %= kPoison;
-  return request;
-}
-
-TEST_F(EngineTest, AValueThatIsNotFiniteFailsItsOwnRequestAloneAndInAnyScheduleAlike) {
-  const auto poisoned = poisoned_model();
-  Request bad = request_without_poison(1);
-  bad.prompt[13] = kPoison;
-  bad.choices = 3;
-  for (const std::int64_t rows : {4, 7, 512}) {
-    Engine engine(*poisoned, {.kv_pages = 32, .max_batch = 4, .max_rows = rows}, embedded_tokenizer());
-    engine.add(0, request_without_poison(0));
-    engine.add(1, bad);
-    engine.add(2, request_without_poison(2));
-    Answered answered = run_until_idle(engine);
-    for (int choice = 0; choice < 3; ++choice) {
-      ASSERT_TRUE((answered[{1, choice}].end.has_value())) << choice;
-      EXPECT_EQ((answered[{1, choice}].end->finish_reason), FinishReason::kError);
-      EXPECT_EQ(
-          (answered[{1, choice}].end->error),
-          "at token 13 of the text: norm 'model.layers.0.input_layernorm.weight' row 0: the sum of squares is not "
-          "finite");
-    }
-    for (const RequestId id : {0, 2})
-      EXPECT_EQ((answered[{id, 0}].end->digest), answer_alone(*poisoned, request_without_poison(id)).end->digest) << id;
-    EXPECT_EQ(engine.stats().pages_in_use, 0);
-  }
-}
-
-// With a penalty as small as this, logits of tokens that were there overflow after some texts: after a wrong guess,
-// which is no text of anybody, and not after the text itself.
-TEST_F(EngineTest, AGuessThatFailsDoesNotFailTheAnswer) {
-  Request request;
-  request.prompt = {681, 260, 427, 661, 388, 681, 260, 427, 661, 388, 681,
-                    260, 427, 661, 388, 668, 681, 260, 427, 661, 388};
-  request.max_tokens = 60;
-  request.sampling.repetition_penalty = 2.2332953941293608e-38F;
-  request.sampling.temperature = 1e37F;
-  request.sampling.seed = 469;
-  request.digest = true;
-  const Received alone = answer_alone(*model_, request);
-  ASSERT_EQ(alone.end->finish_reason, FinishReason::kLength) << alone.end->error;
-  const Received guessed = answer_alone(*model_, request, {.kv_pages = 8, .speculation = 8});
-  EXPECT_EQ(guessed.end->error, "");
-  EXPECT_EQ(guessed.end->digest, alone.end->digest);
 }
 
 TEST_F(EngineTest, RequestsThatMakeNoSenseAreRefusedWithTheReason) {
