@@ -21,7 +21,10 @@ grep -q "Answer: 42" /tmp/answer
 echo "== the server"
 reprofuse serve --port 0 --quiet >/tmp/serve &
 server=$!
-until grep -q "^listening on " /tmp/serve; do kill -0 "$server" && sleep 0.2; done
+until grep -q "^listening on " /tmp/serve; do
+  kill -0 "$server" || fail "the server ended before it listened"
+  sleep 0.2
+done
 port=$(sed -n 's/.*://p' /tmp/serve)
 exec 3<>"/dev/tcp/127.0.0.1/$port"
 printf 'GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n' >&3
