@@ -14,7 +14,7 @@ static reprofuse::Completion answer(const reprofuse::Context& context, const rep
   reprofuse::Request request;
   request.prompt = checkpoint.encode_chat({{"user", "What is 4 x 17 - 9?"}});
   request.sampling = {.temperature = 1.0F, .seed = 7};
-  request.digest = true;
+  request.digest = reprofuse::DigestKind::kTree1;
   reprofuse::Completion completion = engine.generate(request)[0];
   std::printf("%-40s %s %s\n", context.description().c_str(), completion.digest.c_str(), completion.text.c_str());
   return completion;

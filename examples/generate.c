@@ -33,7 +33,7 @@ int main(int argc, char** argv) {
   check(reprofuse_request_init(&request, sizeof request));
   check(reprofuse_checkpoint_encode_chat(checkpoint, messages, NULL, &prompt, &request.prompt_count));
   request.prompt = prompt;
-  request.digest = 1;
+  request.digest = REPROFUSE_DIGEST_TREE_1;
   check(reprofuse_engine_submit(engine, &request, &answers));
   do {
     check(reprofuse_answers_next(answers, 10000, &update, sizeof update));

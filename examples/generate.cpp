@@ -17,7 +17,7 @@ int main(int argc, char** argv) {
     reprofuse::Request request;
     request.prompt = checkpoint.encode_chat({{"user", argc > 2 ? argv[2] : "What is 12 + 30?"}});
     request.sampling = checkpoint.suggested_sampling();
-    request.digest = true;
+    request.digest = reprofuse::DigestKind::kTree1;
     reprofuse::Answers answers = engine.submit(request);
     while (!answers.finished()) {
       const auto update = answers.next(std::chrono::seconds(10));

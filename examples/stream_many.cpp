@@ -14,7 +14,8 @@ int main(int argc, char** argv) try {
   std::vector<reprofuse::Request> requests;
   for (int i = 0; i < 24; ++i) {
     const std::string question = "What is " + std::to_string(11 + 7 * i) + " + " + std::to_string(90 - i) + "?";
-    requests.push_back({.prompt = model.checkpoint().encode_chat({{"user", question}}), .digest = true});
+    requests.push_back(
+        {.prompt = model.checkpoint().encode_chat({{"user", question}}), .digest = reprofuse::DigestKind::kTree1});
     requests.back().sampling = {.temperature = 0.8F, .seed = static_cast<std::uint64_t>(i)};
   }
 

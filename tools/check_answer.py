@@ -12,7 +12,7 @@ import sys
 
 def differences(golden, answer):
     """A line per key of the answer that is not as recorded; numerics have a digest each."""
-    numerics, digests = answer.get("numerics"), golden["digests"]
+    numerics, digests = answer.get("numerics"), golden["tree_digests"]
     if numerics not in digests:
         return [f"numerics: expected one of {', '.join(digests)}, got {numerics}"]
     expected = {"prompt_tokens": golden["prompt_tokens"], "tokens": golden["tokens"], "digest": digests[numerics]}

@@ -26,7 +26,7 @@ function show_proof(id, value) {
 
 // A digest at a glance: one bar per byte, so that two of them can be compared without reading.
 function digest_bars(digest) {
-  const bytes = digest.match(/../g).map((pair) => parseInt(pair, 16));
+  const bytes = digest.split(":").pop().match(/../g).map((pair) => parseInt(pair, 16));
   return bytes.map((byte, i) => `M${3 * i + 1.5} 16v-${(2 + (14 * byte) / 255).toFixed(1)}`).join("");
 }
 

@@ -39,7 +39,7 @@ struct GenerateArguments {
   std::int64_t prefill_chunk = 512;
   std::vector<std::string> stop_strings;
   bool ignore_stop = false;
-  bool digest = false;
+  std::string digest = "none";
   bool json = false;
   DeviceArguments device;
 };
@@ -95,7 +95,7 @@ engine::Request request_of(const GenerateArguments& arguments, const engine::Mod
   request.max_tokens = arguments.max_tokens.value_or(suggested.value_or(kDefaultTokens));
   if (!arguments.ignore_stop) request.stop_tokens = files.stop_tokens();
   request.stop_strings = arguments.stop_strings;
-  request.digest = arguments.digest;
+  request.digest = digest_kind_of(arguments.digest);
   return request;
 }
 
@@ -225,7 +225,11 @@ void add_generate_command(CLI::App& app) {
       ->type_name("N")
       ->capture_default_str();
   add_device_options(*command, arguments->device);
-  command->add_flag("--digest", arguments->digest, "Print the SHA-256 chain over the logits of every step");
+  command->add_option("--digest", arguments->digest, "Print a digest of the logits of every step, tree-1 or chain-1")
+      ->expected(0, 1)
+      ->check(one_of({"tree-1", "chain-1"}))
+      ->default_str("tree-1")
+      ->type_name("[KIND]");
   command->add_flag("--json", arguments->json, "Print one JSON object and nothing else");
   command->callback([arguments] { run_generate_command(*arguments); });
 }

@@ -101,7 +101,7 @@ void GenerateOutput::print_notes() const {
 }
 
 void GenerateOutput::print_end(const Answer& answer) const {
-  if (request.digest) fmt::print("digest {}\n", answer.end().digest);
+  if (request.digest != DigestKind::kNone) fmt::print("digest {}\n", answer.end().digest);
   std::fflush(stdout);
   if (answer.tokens().empty() && files.text().has_chat_template())
     fmt::print(stderr, "the model ended its answer at once; a chat model wants --chat\n");
@@ -123,7 +123,7 @@ void GenerateOutput::print_json(const Answer& answer) const {
                        {"device", context.description()},
                        {"sampling", to_json(request.sampling)}};
   if (date) root["date"] = text::to_string(*date);
-  if (request.digest) {
+  if (request.digest != DigestKind::kNone) {
     ThreadPool pool(available_cores());
     root["digest"] = answer.end().digest;
     root["model_digest"] = checkpoint::model_digest(files.checkpoint(), pool);

@@ -27,6 +27,7 @@ struct StressArguments {
   std::int64_t requests = 200;
   std::int64_t schedules = 30;
   std::uint64_t seed = 1;
+  std::string digest = std::string(digest_kind_name(DigestKind::kTree1));
   DeviceArguments device;
   std::string json;
 };
@@ -101,7 +102,8 @@ std::string golden_verdict(const StressArguments& arguments, std::string_view nu
                            const Terminal& terminal) {
   if (arguments.model)
     return "golden/ has none to compare it with: it has those of the model that comes with ReproFuse";
-  const auto golden = study::golden_stress_digest(numerics, arguments.seed, arguments.requests);
+  const auto golden =
+      study::golden_stress_digest(numerics, arguments.seed, arguments.requests, digest_kind_of(arguments.digest));
   if (!golden) return "golden/ has none to compare it with: it has those of 16 and of 200 requests with seed 1";
   return *golden == digest ? terminal.green("the committed one: every device gives it")
                            : terminal.red("NOT the committed " + *golden);
@@ -115,8 +117,9 @@ void run_stress_command(const StressArguments& arguments) {
       text.has_tokenizer() ? std::optional(text.tokenizer()) : std::nullopt;
   Models models(arguments.device, files);
   const Context& context = models.with_threads(1).context();
-  const auto requests = study::stress_requests(arguments.seed, arguments.requests,
-                                               files.checkpoint().config().vocab_size, tokenizer.has_value());
+  const auto requests =
+      study::stress_requests(arguments.seed, arguments.requests, files.checkpoint().config().vocab_size,
+                             tokenizer.has_value(), digest_kind_of(arguments.digest));
   const Terminal terminal;
   fmt::print("{} requests on {}, {}\n", requests.size(), context.description(), context.numerics());
   print_header();
@@ -147,6 +150,7 @@ void run_stress_command(const StressArguments& arguments) {
                                     {"numerics", context.numerics()},
                                     {"seed", arguments.seed},
                                     {"requests", arguments.requests},
+                                    {"digest_kind", arguments.digest},
                                     {"digest", digest},
                                     {"schedules", rows}}
                  .dump(2) +
@@ -172,6 +176,10 @@ void add_stress_command(CLI::App& app) {
       ->type_name("N")
       ->capture_default_str();
   add_seed_option(*command, arguments->seed, "Of requests and schedules");
+  command->add_option("--digest", arguments->digest, "What the answers are compared by")
+      ->check(one_of({"tree-1", "chain-1"}))
+      ->type_name("KIND")
+      ->capture_default_str();
   add_device_options(*command, arguments->device);
   command->add_option("--json", arguments->json, "Also write the results to this file")->type_name("FILE");
   command->footer(

@@ -20,6 +20,12 @@ struct Likelihood {
   std::vector<TokenLogprob> top;  // the most likely first
 };
 
+// What a digest of an answer chains: the Merkle roots of its rows of logits, which devices compute beside the sampler,
+// or the rows themselves, which have to cross to the host for it. Digests of kTree1 begin with "tree-1:".
+enum class DigestKind { kNone, kTree1, kChain1 };
+REPROFUSE_API std::string_view digest_kind_name(DigestKind kind);  // "none", "tree-1", "chain-1"
+REPROFUSE_API DigestKind digest_kind_of(std::string_view name);    // throws kInvalidArgument
+
 // A token of an answer.
 struct AnswerToken {
   std::int32_t id = -1;

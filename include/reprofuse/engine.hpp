@@ -29,8 +29,8 @@ struct Request {
   bool keep_stop_string = false;                              // as part of the text
   bool skip_special_tokens = true;                            // in the text
   int logprobs = -1;  // how many of the most likely tokens to tell with each token, 0 to 20; -1: not even its own
-  int prompt_logprobs = -1;  // the same for the prompt's tokens
-  bool digest = false;       // SHA-256 chain over the logits of every step
+  int prompt_logprobs = -1;               // the same for the prompt's tokens
+  DigestKind digest = DigestKind::kNone;  // a chain of hashes over the logits of every step
 };
 
 struct EngineOptions {

@@ -22,7 +22,8 @@ struct SampleInput {
   std::span<const std::int32_t> history = {};  // ids in the sequence so far, in any order; read for a penalty only
   std::uint64_t position = 0;                  // of the token to be chosen
   std::int32_t given = -1;                     // a token that is chosen already; only its likelihood is asked for
-  int logprobs = -1;  // how many of the most likely tokens to tell; -1: not even the chosen one's
+  int logprobs = -1;         // how many of the most likely tokens to tell; -1: not even the chosen one's
+  bool logits_root = false;  // tell the root of the row, as digests of answers chain it
 };
 
 // Rows of one vocabulary, up to `max_rows` at a time. run() may be called by one thread at a time.

@@ -27,7 +27,8 @@ struct SampleResult {
   std::int32_t not_finite = -1;  // the first id whose logit, or penalised logit, is not finite; then there is no token
   float logprob = 0;             // of `token`, by the logits as they came: no penalty, no temperature
   std::int32_t rank = 0;         // of `token` by the same logits; 1: the most likely. With logprobs only
-  TokenLogprob top[kMaxLogprobs];  // as many as were asked for, the most likely first
+  TokenLogprob top[kMaxLogprobs];     // as many as were asked for, the most likely first
+  std::uint8_t logits_root[32] = {};  // of the Merkle tree over the row as it came, where it was asked for
 };
 
 }  // namespace reprofuse

@@ -99,15 +99,20 @@ Sha256::Digest Sha256::finish() {
 
 std::string to_hex(const Sha256::Digest& digest) {
   constexpr char kDigits[] = "0123456789abcdef";
-  std::string hex;
-  for (std::uint8_t byte : digest) {
-    hex += kDigits[byte >> 4];
-    hex += kDigits[byte & 15];
+  std::string hex(2 * digest.size(), '0');
+  for (std::size_t i = 0; i < digest.size(); ++i) {
+    hex[2 * i] = kDigits[digest[i] >> 4];
+    hex[2 * i + 1] = kDigits[digest[i] & 15];
   }
   return hex;
 }
 
 void Sha256::update_values(ConstMatrix values) {
+  if constexpr (std::endian::native == std::endian::little) {
+    for (std::int64_t r = 0; r < values.rows; ++r)
+      update(values.data + r * values.stride, static_cast<std::size_t>(values.cols) * 4);
+    return;
+  }
   std::vector<std::uint8_t> row(static_cast<std::size_t>(values.cols) * 4);
   for (std::int64_t r = 0; r < values.rows; ++r) {
     for (std::int64_t c = 0; c < values.cols; ++c)

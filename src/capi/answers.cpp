@@ -72,7 +72,9 @@ reprofuse::Request request_of(const reprofuse_request& from, const reprofuse::Ch
   request.skip_special_tokens = from.skip_special_tokens != 0;
   request.logprobs = from.logprobs;
   request.prompt_logprobs = from.prompt_logprobs;
-  request.digest = from.digest != 0;
+  require(from.digest >= REPROFUSE_DIGEST_NONE && from.digest <= REPROFUSE_DIGEST_CHAIN_1,
+          "digest = {} is none of the REPROFUSE_DIGEST_ values", from.digest);
+  request.digest = static_cast<reprofuse::DigestKind>(from.digest);
   return request;
 }
 

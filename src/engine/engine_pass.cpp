@@ -20,6 +20,7 @@ SampleInput sample_input(const Job& job, std::int64_t position, std::span<const 
   } else {
     if (!text_with_guesses.empty()) input.history = text_with_guesses.first(static_cast<std::size_t>(position));
     input.logprobs = job.request().logprobs;
+    input.logits_root = job.request().digest == DigestKind::kTree1;
   }
   return input;
 }
@@ -182,7 +183,7 @@ void Engine::run_and_sample(std::span<JobChunk> pass) {
   for (JobChunk& chunk : pass) {
     const std::int64_t rows = chunk.logit_rows();
     chunk.sampled.assign(result, result + rows);
-    if (chunk.job->request().digest) {
+    if (chunk.job->request().digest == DigestKind::kChain1) {
       chunk.logit_values.resize(static_cast<std::size_t>(rows * logits.cols));
       for (std::int64_t i = 0; i < rows; ++i)
         copy_to_host(model_.context(), chunk.logit_values.data() + i * logits.cols, row + i * logits.stride,
@@ -218,7 +219,7 @@ void Engine::accept(JobChunk& chunk) {
       break;
     }
     std::span<const float> logits = chunk.logit_values;
-    if (job.request().digest) logits = logits.subspan(static_cast<std::size_t>(row) * vocabulary, vocabulary);
+    if (!logits.empty()) logits = logits.subspan(static_cast<std::size_t>(row) * vocabulary, vocabulary);
     ++counts_.generated_tokens;
     if (!job.append(result, logits)) break;
     const bool has_guess = position < chunk.begin + chunk.rows();

@@ -22,7 +22,7 @@ struct Engine::JobChunk {
   std::int64_t guesses = 0;
   model::Logits logits = model::Logits::kNone;
   std::vector<SampleResult> sampled;  // per row of logits
-  std::vector<float> logit_values;    // the rows themselves, for a digest
+  std::vector<float> logit_values;    // the rows themselves, for a digest of the kind chain-1
   bool was_cut = false;               // in this pass
 
   // Leaves the token out with which the pass failed, and those after it; all of them where that was not enough before.

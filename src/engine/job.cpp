@@ -35,7 +35,8 @@ Job::Job(RequestId id, int choice, std::shared_ptr<const Request> request, std::
       sampling_(request_->sampling),
       tokens_(request_->prompt),
       answer_text_(tokenizer, request_->stop_strings, request_->keep_stop_string, request_->skip_special_tokens),
-      keys_(cache.page_size(), request_->cache_salt) {
+      keys_(cache.page_size(), request_->cache_salt),
+      digest_(request_->digest) {
   sampling_.seed += static_cast<std::uint64_t>(choice);
 }
 
@@ -45,7 +46,8 @@ void Job::report_prompt_logprob(std::int64_t position, std::optional<Likelihood>
 }
 
 bool Job::append(const SampleResult& chosen, std::span<const float> logits) {
-  if (request_->digest) digest_.add(logits);
+  if (request_->digest == DigestKind::kTree1) digest_.add_root(chosen.logits_root);
+  if (request_->digest == DigestKind::kChain1) digest_.add_row(logits);
   if (std::ranges::find(request_->stop_tokens, chosen.token) != request_->stop_tokens.end()) {
     end(FinishReason::kStop);
     update_.end->stop_token = chosen.token;
@@ -54,7 +56,7 @@ bool Job::append(const SampleResult& chosen, std::span<const float> logits) {
   tokens_.push_back(chosen.token);
   AnswerToken token{.id = chosen.token, .text = answer_text_.push(chosen.token), .likelihood = {}, .digest = {}};
   if (request_->logprobs >= 0) token.likelihood = likelihood_of(chosen, request_->logprobs);
-  if (request_->digest) token.digest = digest_.hex();
+  if (request_->digest != DigestKind::kNone) token.digest = digest_.text();
   update_.tokens.push_back(std::move(token));
   if (answer_text_.stopped_by()) {
     end(FinishReason::kStop);
@@ -78,7 +80,7 @@ void Job::end(FinishReason reason) {
   update_.end.emplace();
   update_.end->finish_reason = reason;
   update_.end->text = answer_text_.flush();
-  if (request_->digest) update_.end->digest = digest_.hex();
+  if (request_->digest != DigestKind::kNone) update_.end->digest = digest_.text();
 }
 
 std::optional<Update> Job::take_update() {

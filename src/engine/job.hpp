@@ -46,7 +46,8 @@ class Job {
   bool may_start_from_cache() const { return !needs_prompt_logprob(prompt_size() - 1); }
   void report_prompt_logprob(std::int64_t position, std::optional<Likelihood> likelihood);
 
-  // Appends the token that a step chose. False when the answer has ended with it.
+  // Appends the token that a step chose; `logits` are for a digest of the kind chain-1. False when the answer has
+  // ended.
   bool append(const SampleResult& chosen, std::span<const float> logits);
   void end_without_token();  // max_tokens = 0
   void end_by_error(const std::string& why);

@@ -31,11 +31,12 @@ struct Request {
   bool skip_special_tokens = true;        // in the text
   int logprobs = -1;         // how many of the most likely tokens to report with each token; -1: no log-probability
   int prompt_logprobs = -1;  // the same for the prompt's tokens
-  bool digest = false;       // chain the logits of every step
+  DigestKind digest = DigestKind::kNone;  // over the logits of every step
 };
 
 // What it tells is what the public interface tells.
 using reprofuse::AnswerToken;
+using reprofuse::DigestKind;
 using reprofuse::End;
 using reprofuse::EngineStats;
 using reprofuse::finish_reason_name;

@@ -14,7 +14,15 @@ struct SampleRow {
   std::uint64_t position = 0;  // of the token to be chosen
   std::int32_t given = -1;     // a token that is chosen already; only its likelihood is asked for
   int logprobs = -1;           // how many of the most likely tokens to tell, 0 to 20; -1: not even the chosen one's
+  bool logits_root = false;    // whether it is asked for
 };
+
+// A row is cut into leaves of so many logits, the last of what is left; their Merkle root stands for the row.
+inline constexpr std::int64_t kLogitsPerLeaf = 256;
+
+REPROFUSE_HOST_DEVICE inline std::int64_t logits_leaves(std::int64_t vocabulary) {
+  return (vocabulary + kLogitsPerLeaf - 1) / kLogitsPerLeaf;
+}
 
 using reprofuse::SampleResult;
 using reprofuse::TokenLogprob;

@@ -1,30 +1,29 @@
-// One digest for all the logits of an answer.
+// One digest for all the logits of an answer: a chain of SHA-256 over its rows.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
 
 #include "base/sha256.hpp"
+#include "reprofuse/answer.hpp"
 
 namespace reprofuse::model {
 
-// SHA-256 chain over rows of logits: digest i is the hash of digest i - 1 (32 zero bytes before the first) followed by
-// row i as little-endian words.
 class LogitsDigest {
  public:
-  void add(std::span<const float> row) {
-    Sha256 hash;
-    hash.update(chain_.data(), chain_.size());
-    const auto columns = static_cast<std::int64_t>(row.size());
-    hash.update_values({.data = row.data(), .rows = 1, .cols = columns, .stride = columns});
-    chain_ = hash.finish();
-  }
-  std::string hex() const { return to_hex(chain_); }
+  explicit LogitsDigest(DigestKind kind) : kind_(kind) {}
+
+  // chain-1: the hash of the digest before, then the row as little-endian words.
+  void add_row(std::span<const float> row);
+  // tree-1: the hash of the byte 2, the digest before, then the Merkle root of the row.
+  void add_root(const std::uint8_t (&root)[32]);
+
+  std::string text() const;  // "tree-1:" and hex digits; of chain-1 these alone
 
  private:
-  std::array<std::uint8_t, 32> chain_{};
+  DigestKind kind_;
+  Sha256::Digest chain_{};
 };
 
 }  // namespace reprofuse::model

@@ -93,7 +93,8 @@ std::vector<SampleResult> Sampler::run_each(ConstMatrix logits, std::span<const 
                     .params = input.params,
                     .position = input.position,
                     .given = input.given,
-                    .logprobs = input.logprobs});
+                    .logprobs = input.logprobs,
+                    .logits_root = input.logits_root});
   }
   std::vector<SampleResult> results(rows.size());
   {

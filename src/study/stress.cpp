@@ -54,7 +54,8 @@ SamplingParams random_sampling(Draws& draws) {
   return params;
 }
 
-engine::Request random_request(std::uint64_t seed, std::int64_t index, std::int64_t vocabulary, bool with_texts) {
+engine::Request random_request(std::uint64_t seed, std::int64_t index, std::int64_t vocabulary, bool with_texts,
+                               DigestKind digest) {
   Draws draws(seed, static_cast<std::uint64_t>(index) + 1);
   engine::Request request;
   std::int64_t length = draws.one_in(2) ? draws.between(1, 40) : draws.between(41, kMaxPrompt);
@@ -73,7 +74,7 @@ engine::Request random_request(std::uint64_t seed, std::int64_t index, std::int6
   if (draws.one_in(6) || request.max_tokens == 0) request.prompt_logprobs = static_cast<int>(draws.below(4));
   if (draws.one_in(2)) request.stop_tokens = random_tokens(seed + 77, 3, vocabulary);
   if (with_texts && draws.one_in(4)) request.stop_strings = {"e", "12"};
-  request.digest = true;
+  request.digest = digest;
   return request;
 }
 
@@ -119,9 +120,9 @@ class ChoiceDigest {
 }  // namespace
 
 std::vector<engine::Request> stress_requests(std::uint64_t seed, std::int64_t count, std::int64_t vocabulary,
-                                             bool with_texts) {
+                                             bool with_texts, DigestKind digest) {
   std::vector<engine::Request> requests;
-  for (std::int64_t i = 0; i < count; ++i) requests.push_back(random_request(seed, i, vocabulary, with_texts));
+  for (std::int64_t i = 0; i < count; ++i) requests.push_back(random_request(seed, i, vocabulary, with_texts, digest));
   return requests;
 }
 
@@ -188,10 +189,12 @@ StressOutcome run_stress(const model::Model& model, const std::vector<engine::Re
   return outcome;
 }
 
-std::optional<std::string> golden_stress_digest(std::string_view numerics, std::uint64_t seed, std::int64_t requests) {
+std::optional<std::string> golden_stress_digest(std::string_view numerics, std::uint64_t seed, std::int64_t requests,
+                                                DigestKind kind) {
+  const char* key = kind == DigestKind::kTree1 ? "tree_digest" : "digest";
   for (const nlohmann::json& entry : nlohmann::json::parse(golden_file("stress")))
     if (entry.at("numerics") == numerics && entry.at("seed") == seed && entry.at("requests") == requests)
-      return entry.at("digest").get<std::string>();
+      return entry.at(key).get<std::string>();
   return std::nullopt;
 }
 

@@ -14,7 +14,7 @@ namespace reprofuse::study {
 // Requests of mixed kinds: prompts of 1 to 320 tokens, some with a long start in common, greedy and sampled, with and
 // without likelihoods, several choices, stop tokens and stop strings. A function of the seed and the vocabulary.
 std::vector<engine::Request> stress_requests(std::uint64_t seed, std::int64_t count, std::int64_t vocabulary,
-                                             bool with_texts);
+                                             bool with_texts, DigestKind digest = DigestKind::kTree1);
 
 // How an engine goes about it. No bit may depend on any of it.
 struct StressSchedule {
@@ -38,7 +38,8 @@ StressOutcome run_stress(const model::Model& model, const std::vector<engine::Re
                          const StressSchedule& schedule, const std::optional<text::Tokenizer>& tokenizer);
 
 // The committed digest of all answers of the model that comes with ReproFuse, if there is one for these requests.
-std::optional<std::string> golden_stress_digest(std::string_view numerics, std::uint64_t seed, std::int64_t requests);
+std::optional<std::string> golden_stress_digest(std::string_view numerics, std::uint64_t seed, std::int64_t requests,
+                                                DigestKind kind = DigestKind::kTree1);
 
 // One digest over the digests of all requests.
 std::string combined_digest(const std::vector<std::string>& digests);

@@ -15,7 +15,7 @@ using std::chrono::seconds;
 Request golden_request() {
   Request request;
   request.prompt = golden_prompt();
-  request.digest = true;
+  request.digest = reprofuse::DigestKind::kTree1;
   return request;
 }
 
@@ -56,7 +56,7 @@ reprofuse_request c_request(const std::vector<std::int32_t>& prompt) {
 TEST(CppEngine, GivesTheGoldenAnswer) {
   const Engine engine(small_model(), {.max_batch = 2});
   const Completion answer = engine.generate(golden_request())[0];
-  EXPECT_EQ(answer.digest, golden()["digests"]["fma-1"]);
+  EXPECT_EQ(answer.digest, golden()["tree_digests"]["fma-1"]);
   EXPECT_EQ(answer.tokens, golden()["tokens"].get<std::vector<std::int32_t>>());
   EXPECT_EQ(answer.text, golden_text());
   EXPECT_EQ(answer.finish_reason, FinishReason::kStop);
@@ -70,13 +70,13 @@ TEST(CEngine, GivesTheGoldenAnswerAfterAllElseIsDestroyed) {
     reprofuse_engine* engine = nullptr;
     ASSERT_EQ(reprofuse_engine_create(loaded.model, nullptr, &engine), REPROFUSE_OK) << reprofuse_last_error();
     reprofuse_request request = c_request(prompt);
-    request.digest = 1;
+    request.digest = REPROFUSE_DIGEST_TREE_1;
     ASSERT_EQ(reprofuse_engine_submit(engine, &request, &answers), REPROFUSE_OK) << reprofuse_last_error();
     reprofuse_engine_destroy(engine);
   }
   const Collected all = collect(answers);
   reprofuse_answers_destroy(answers);
-  EXPECT_EQ(all.digest, golden()["digests"]["fma-1"]);
+  EXPECT_EQ(all.digest, golden()["tree_digests"]["fma-1"]);
   EXPECT_EQ(all.text, golden_text());
   EXPECT_EQ(all.tokens, golden()["tokens"].get<std::vector<std::int32_t>>());
   EXPECT_EQ(all.finish_reason, REPROFUSE_FINISH_STOP);
@@ -138,7 +138,10 @@ TEST(CEngine, TellsLogProbabilitiesAndDigestsByToken) {
   const std::vector<std::int32_t> prompt = golden_prompt();
   reprofuse_request request = c_request(prompt);
   request.max_tokens = 1;
-  request.digest = 1;
+  request.digest = 3;
+  reprofuse_answers* none = nullptr;
+  EXPECT_EQ(reprofuse_engine_submit(engine, &request, &none), REPROFUSE_INVALID_ARGUMENT);
+  request.digest = REPROFUSE_DIGEST_TREE_1;
   request.logprobs = 3;
   request.prompt_logprobs = 0;
   reprofuse_answers* answers = nullptr;
@@ -157,7 +160,7 @@ TEST(CEngine, TellsLogProbabilitiesAndDigestsByToken) {
       EXPECT_EQ(token.rank, 1);
       ASSERT_EQ(token.top_count, 3U);
       EXPECT_EQ(token.top[0].logprob, token.logprob);
-      EXPECT_EQ(std::string(token.digest).size(), 64U);
+      EXPECT_EQ(std::string(token.digest).size(), std::string("tree-1:").size() + 64);
     }
   } while (update.kind != REPROFUSE_NEXT_FINISHED);
   EXPECT_EQ(prompt_tokens, prompt.size());

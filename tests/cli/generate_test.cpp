@@ -48,7 +48,7 @@ class GenerateText : public testing::Test {
     if (REPROFUSE_HAVE_TEXT == 0) GTEST_SKIP() << "this build has no tokenizer";
   }
   Json golden_ = Json::parse(read_whole_file(REPROFUSE_GOLDEN_ANSWERS));
-  std::string digest_ = golden_["digests"][std::string(kDefaultNumerics)];
+  std::string digest_ = golden_["tree_digests"][std::string(kDefaultNumerics)];
   std::string question_ = "--chat --prompt " + quoted(golden_["question"]);
 };
 
@@ -156,8 +156,8 @@ TEST_F(GenerateText, AStopStringEndsTheAnswerAndIsNoPartOfIt) {
 }
 
 TEST_F(GenerateText, EveryContractWithAGoldenDigestGivesIt) {
-  EXPECT_EQ(golden_["digests"].size(), 2U);
-  for (const auto& [numerics, digest] : golden_["digests"].items()) {
+  EXPECT_EQ(golden_["tree_digests"].size(), 2U);
+  for (const auto& [numerics, digest] : golden_["tree_digests"].items()) {
     const Finished run = reprofuse("generate --json --digest " + question_ + " --numerics " + numerics);
     ASSERT_EQ(run.status, 0) << run.err;
     const Json json = Json::parse(run.out);
@@ -205,11 +205,17 @@ TEST_F(GenerateText, AFolderWithoutAChatTemplateIsAnErrorOfChatAlone) {
 
 TEST(Generate, TokenIdsAreAPromptToo) {
   const Json golden = Json::parse(read_whole_file(REPROFUSE_GOLDEN_ANSWERS));
-  const Finished run = reprofuse("generate --json --digest --prompt-tokens " + joined(golden["prompt_tokens"]));
-  ASSERT_EQ(run.status, 0) << run.err;
-  const Json json = Json::parse(run.out);
-  EXPECT_EQ(json.at("tokens"), golden.at("tokens"));
-  EXPECT_EQ(json.at("digest"), golden.at("digests").at("fma-1"));
+  const std::string prompt = " --prompt-tokens " + joined(golden["prompt_tokens"]);
+  for (const auto& [option, digests] : {std::pair("--digest", "tree_digests"), {"--digest chain-1", "digests"}}) {
+    const Finished run = reprofuse(std::string("generate --json ") + option + prompt);
+    ASSERT_EQ(run.status, 0) << run.err;
+    const Json json = Json::parse(run.out);
+    EXPECT_EQ(json.at("tokens"), golden.at("tokens"));
+    EXPECT_EQ(json.at("digest"), golden.at(digests).at("fma-1"));
+  }
+  const Finished unknown = reprofuse("generate --digest tree-2" + prompt);
+  EXPECT_EQ(unknown.status, 2);
+  EXPECT_TRUE(contains(unknown.err, "--digest: 'tree-2' is not")) << unknown.err;
 }
 
 TEST(Generate, ANegativeSeedIsTheUnsignedOneWithTheSameBits) {

@@ -89,7 +89,7 @@ inline Request golden_request() {
   request.prompt = golden.prompt;
   request.max_tokens = 200;
   request.stop_tokens = golden.stop_tokens;
-  request.digest = true;
+  request.digest = DigestKind::kTree1;
   return request;
 }
 
@@ -100,7 +100,7 @@ inline Request sampled_request(std::int64_t prompt_tokens, std::int64_t max_toke
   request.max_tokens = max_tokens;
   request.sampling.temperature = 0.9F;
   request.sampling.seed = seed;
-  request.digest = true;
+  request.digest = DigestKind::kTree1;
   return request;
 }
 

@@ -233,7 +233,7 @@ TEST_F(EngineFairness, AGuessThatFailsDoesNotFailTheAnswer) {
   request.prompt = {681, 260, 427, 661, 388, 681, 260, 427, 661, 388, 681,
                     260, 427, 661, 388, 668, 681, 260, 427, 661, 388};
   request.max_tokens = 60;
-  request.digest = true;
+  request.digest = DigestKind::kTree1;
   request.sampling = {.temperature = 3e37F, .repetition_penalty = 0.14F, .seed = 2};
   const Received alone = answer_alone(*large, request);
   ASSERT_EQ(alone.end->finish_reason, FinishReason::kLength) << alone.end->error;

@@ -17,6 +17,9 @@ TEST_F(EngineTest, GivesTheGoldenAnswer) {
   const Received received = answer_alone(*model_, golden_request());
   EXPECT_EQ(received.tokens, golden.tokens);
   EXPECT_EQ(received.end->digest, golden.digest);
+  Request chained = golden_request();
+  chained.digest = DigestKind::kChain1;
+  EXPECT_EQ(answer_alone(*model_, chained).end->digest, golden.chain_digest);
   EXPECT_EQ(received.end->finish_reason, FinishReason::kStop);
   EXPECT_EQ(received.end->stop_token, golden.stop_tokens[0]);
   EXPECT_EQ(received.text, embedded_tokenizer() ? embedded_tokenizer()->decode(golden.tokens) : "");

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/reference/sample.hpp"
 #include "model/logits_digest.hpp"
 #include "model/plain_generate.hpp"
 #include "support/embedded_model.hpp"
@@ -54,6 +55,7 @@ TEST(Generate, TheGoldenAnswerComesOutOfEveryInstructionSet) {
       const PlainAnswer result = plain_generate(*model, golden.prompt, options);
       EXPECT_EQ(result.tokens, golden.tokens);
       EXPECT_EQ(result.digest, golden.digest);
+      EXPECT_EQ(result.chain_digest, golden.chain_digest);
       EXPECT_TRUE(result.stopped);
     }
 }
@@ -127,25 +129,55 @@ TEST(Generate, AnotherSamplingPromptOrContractHasAnotherDigest) {
 
 // Made with Python: chain = bytes(32); for row in ([1.0, -2.5, 0.15625], [-0.0, 3.0e-39, 1e38]):
 //   chain = hashlib.sha256(chain + struct.pack("<3f", *row)).digest()
-TEST(LogitsDigest, IsTheDocumentedChain) {
-  LogitsDigest digest;
-  EXPECT_EQ(digest.hex(), std::string(64, '0'));
-  digest.add(std::vector<float>{1.0F, -2.5F, 0.15625F});
-  EXPECT_EQ(digest.hex(), "53fbd539af1c3294b362e51cf4998611f25f176c289e156c623fced81f2c90e9");
-  digest.add(std::vector<float>{-0.0F, 3.0e-39F, 1e38F});
-  EXPECT_EQ(digest.hex(), "80f1932468b5c745c0f76fcd0a6339a4902507fd6df9ff990d3f0a38090b6cb7");
+TEST(LogitsDigest, OfTheKindChain1IsTheDocumentedChain) {
+  LogitsDigest digest(DigestKind::kChain1);
+  EXPECT_EQ(digest.text(), std::string(64, '0'));
+  digest.add_row(std::vector<float>{1.0F, -2.5F, 0.15625F});
+  EXPECT_EQ(digest.text(), "53fbd539af1c3294b362e51cf4998611f25f176c289e156c623fced81f2c90e9");
+  digest.add_row(std::vector<float>{-0.0F, 3.0e-39F, 1e38F});
+  EXPECT_EQ(digest.text(), "80f1932468b5c745c0f76fcd0a6339a4902507fd6df9ff990d3f0a38090b6cb7");
+}
+
+void add_row(LogitsDigest& digest, std::span<const float> row) {
+  std::uint8_t root[32];
+  std::ranges::copy(reference::logits_root(row), root);
+  digest.add_root(root);
+}
+
+// Made with Python, by the definition of RFC 6962:
+//   def root(leaves): k = 1 << (len(leaves) - 1).bit_length() - 1
+//     return leaves[0] if len(leaves) == 1 else sha256(b"\1" + root(leaves[:k]) + root(leaves[k:]))
+//   for n in (3, 256, 257, 1281): row = struct.pack(f"<{n}f", *(i / 8 - n for i in range(n)))
+//     leaves = [sha256(b"\0" + row[i : i + 1024]) for i in range(0, len(row), 1024)]
+//     chain = sha256(b"\2" + chain + root(leaves))
+TEST(LogitsDigest, OfTheKindTree1ChainsTheDocumentedRoots) {
+  LogitsDigest digest(DigestKind::kTree1);
+  EXPECT_EQ(digest.text(), "tree-1:" + std::string(64, '0'));
+  const std::pair<int, const char*> expected[] = {
+      {3, "6157a6083c8f8b0608ae15bf446ecdbab0de1bbef778260e9164827d358dcb43"},
+      {256, "88d945b941d41f6a7730d95cfdaeeba863037d7392d6327a4efbe2778a73672b"},
+      {257, "0d5da396e4e124110c37eef1a6c376c7f68e7d973b4f7063af1c95d0927f769b"},
+      {1281, "15b4e7313fe6be51dac13e6927775357985db4c3d76203305f7d631ff59671f3"}};
+  for (const auto& [count, hex] : expected) {
+    std::vector<float> row;
+    for (int i = 0; i < count; ++i) row.push_back(static_cast<float>(i) / 8 - static_cast<float>(count));
+    add_row(digest, row);
+    EXPECT_EQ(digest.text(), std::string("tree-1:") + hex) << count;
+  }
 }
 
 TEST(LogitsDigest, SeesTheSignOfZeroAndTheOrderOfRows) {
   const std::vector<float> zero = {0.0F};
   const std::vector<float> minus_zero = {-0.0F};
-  LogitsDigest first;
-  first.add(zero);
-  first.add(minus_zero);
-  LogitsDigest second;
-  second.add(minus_zero);
-  second.add(zero);
-  EXPECT_NE(first.hex(), second.hex());
+  for (const DigestKind kind : {DigestKind::kTree1, DigestKind::kChain1}) {
+    const auto of = [&](const std::vector<float>& first, const std::vector<float>& second) {
+      LogitsDigest digest(kind);
+      for (const auto& row : {first, second}) kind == DigestKind::kTree1 ? add_row(digest, row) : digest.add_row(row);
+      return digest.text();
+    };
+    EXPECT_NE(of(zero, minus_zero), of(minus_zero, zero));
+    EXPECT_EQ(of(zero, minus_zero), of(zero, minus_zero));
+  }
 }
 
 }  // namespace

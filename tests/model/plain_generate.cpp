@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.hpp"
+#include "kernels/reference/sample.hpp"
 #include "model/logits_digest.hpp"
 
 namespace reprofuse::model {
@@ -32,11 +33,16 @@ PlainAnswer plain_generate(const Model& model, std::span<const std::int32_t> pro
   std::vector<std::int32_t> text(prompt.begin(), prompt.end());
   Sequence sequence(cache);
   PlainAnswer answer;
-  LogitsDigest digest;
+  LogitsDigest tree(DigestKind::kTree1);
+  LogitsDigest chain(DigestKind::kChain1);
 
   prefill(runner, sequence, prompt, static_cast<std::size_t>(options.prefill_chunk));
   while (true) {
-    digest.add(runner.host_logits());
+    const std::vector<float> logits = runner.host_logits();
+    std::uint8_t root[32];
+    std::ranges::copy(reference::logits_root(logits), root);
+    tree.add_root(root);
+    chain.add_row(logits);
     const SampleInput input{.params = options.sampling, .history = text, .position = text.size()};
     const std::int32_t token = sampler.run(runner.logits(), std::span(&input, 1), runner.stream())[0].token;
     answer.stopped = std::ranges::find(options.stop_tokens, token) != options.stop_tokens.end();
@@ -46,7 +52,8 @@ PlainAnswer plain_generate(const Model& model, std::span<const std::int32_t> pro
     if (static_cast<std::int64_t>(answer.tokens.size()) == options.max_tokens) break;
     compute(runner, sequence, std::span(text).last(1), Logits::kLast);
   }
-  answer.digest = digest.hex();
+  answer.digest = tree.text();
+  answer.chain_digest = chain.text();
   return answer;
 }
 

@@ -25,6 +25,7 @@ struct PlainAnswer {
   std::vector<std::int32_t> tokens;  // without the stop token
   bool stopped = false;              // by a stop token, not by max_tokens
   std::string digest;                // of the logits of every step, the one that chose the stop token included
+  std::string chain_digest;          // the same, of the kind chain-1
 };
 
 PlainAnswer plain_generate(const Model& model, std::span<const std::int32_t> prompt, const PlainOptions& options);

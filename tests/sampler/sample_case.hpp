@@ -1,7 +1,10 @@
 // Rows of logits and requests for tests of the sampler.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "kernels/sample.hpp"
@@ -52,12 +55,29 @@ inline std::vector<SamplingParams> all_params() {
   return params;
 }
 
+// Vocabularies around the ends of leaves, of levels of the tree and of blocks of a hash.
+inline constexpr std::int64_t kLeafEdges[] = {1,   2,   12,  13,  14,   61,   255,  256,  257,    511,    512,
+                                              513, 768, 769, 831, 1279, 8191, 8192, 8193, 32'767, 128'256};
+
+// Copies of one row whose roots are all different: as it is, a bit flipped at either end, two leaves swapped.
+inline std::vector<std::vector<float>> rows_with_other_roots(std::int64_t vocabulary) {
+  const std::vector<float> row = rough_logits(7, vocabulary);
+  std::vector<std::vector<float>> rows(3, row);
+  rows[1].front() = -rows[1].front();
+  rows[2].back() = float_from_bits(float_bits(rows[2].back()) ^ 1U);
+  if (vocabulary < 2 * kernels::kLogitsPerLeaf) return rows;
+  rows.push_back(row);
+  std::swap_ranges(rows[3].begin(), rows[3].begin() + kernels::kLogitsPerLeaf,
+                   rows[3].begin() + kernels::kLogitsPerLeaf);
+  return rows;
+}
+
 inline bool equal(const kernels::SampleResult& a, const kernels::SampleResult& b) {
   bool same = a.token == b.token && a.not_finite == b.not_finite && a.rank == b.rank &&
               float_bits(a.logprob) == float_bits(b.logprob);
   for (int i = 0; i < sampling::kMaxLogprobs; ++i)
     same = same && a.top[i].id == b.top[i].id && float_bits(a.top[i].logprob) == float_bits(b.top[i].logprob);
-  return same;
+  return same && std::ranges::equal(a.logits_root, b.logits_root);
 }
 
 }  // namespace reprofuse::testing

@@ -30,7 +30,8 @@ struct Rows {
                         .params = params,
                         .position = rows.size(),
                         .given = rows.size() % 5 == 4 ? static_cast<std::int32_t>(rows.size()) % size32 : -1,
-                        .logprobs = with_logprobs ? static_cast<int>(std::min<std::int64_t>(size, 20)) : -1});
+                        .logprobs = with_logprobs ? static_cast<int>(std::min<std::int64_t>(size, 20)) : -1,
+                        .logits_root = rows.size() % 3 != 1});
       }
     for (const SampleRow& row : rows) expected.push_back(reference::sample(row, vocabulary));
   }
@@ -86,6 +87,22 @@ TEST(SampleCpu, TheFirstLogitThatIsNotFiniteIsNamed) {
       for (const Isa isa : supported_isas())
         for (const int threads : {1, 2}) EXPECT_EQ(run({row}, 20'011, isa, threads)[0].not_finite, place);
     }
+}
+
+TEST(SampleCpu, RootsOfRowsAreTheReferencesAndSeeEveryBit) {
+  for (const std::int64_t vocabulary : testing::kLeafEdges) {
+    const auto logits = testing::rows_with_other_roots(vocabulary);
+    for (const int threads : {1, 3}) {  // threads share a row; and with one, a row to a thread
+      std::set<std::string> roots;
+      for (const std::vector<float>& row : logits) {
+        const SampleResult result =
+            run({{.logits = row.data(), .params = {}, .logits_root = true}}, vocabulary, Isa::kScalar, threads)[0];
+        EXPECT_TRUE(std::ranges::equal(result.logits_root, reference::logits_root(row))) << vocabulary;
+        roots.emplace(std::begin(result.logits_root), std::end(result.logits_root));
+      }
+      EXPECT_EQ(roots.size(), logits.size()) << vocabulary;
+    }
+  }
 }
 
 // Equal logits, all of them or a few, in one chunk of the vocabulary and in several: `greedy` is the id to be chosen.

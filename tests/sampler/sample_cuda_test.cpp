@@ -58,7 +58,8 @@ struct Batch {
                      .params = params[i],
                      .position = i,
                      .given = i % 5 == 4 ? static_cast<std::int32_t>(static_cast<std::int64_t>(i) % vocabulary) : -1,
-                     .logprobs = counts[i]});
+                     .logprobs = counts[i],
+                     .logits_root = i % 3 != 1});
     return all;
   }
   std::int64_t vocabulary;
@@ -112,6 +113,27 @@ TEST_F(SampleCuda, ALogitThatIsNotFiniteIsAnErrorWithItsPlace) {
       EXPECT_EQ(error.code(), ErrorCode::kNonFinite);
       EXPECT_STREQ(error.what(), "sampler: row 1: the logit of id 77 is not finite");
     }
+  }
+}
+
+TEST_F(SampleCuda, RootsOfRowsAreTheReferencesAndSeeEveryBit) {
+  for (const std::int64_t vocabulary : testing::kLeafEdges) {
+    const auto logits = testing::rows_with_other_roots(vocabulary);
+    std::vector<DeviceBuffer> uploaded;
+    std::vector<SampleRow> rows;
+    for (const std::vector<float>& row : logits) {
+      uploaded.push_back(upload(row));
+      rows.push_back({.logits = uploaded.back().as<float>(), .params = {}, .logits_root = true});
+    }
+    std::vector<SampleResult> results(rows.size());
+    cuda::make_sample_batch(0, vocabulary, static_cast<std::int64_t>(rows.size()))->run(rows, results, nullptr);
+    std::set<std::string> roots;
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      EXPECT_TRUE(std::ranges::equal(results[i].logits_root, reference::logits_root(logits[i])))
+          << vocabulary << " " << i;
+      roots.emplace(std::begin(results[i].logits_root), std::end(results[i].logits_root));
+    }
+    EXPECT_EQ(roots.size(), logits.size()) << vocabulary;
   }
 }
 

@@ -73,10 +73,10 @@ TEST(Sampler, NoBitFollowsTheRoundingModeOfTheCaller) {
   const std::vector<SamplingParams> params = testing::all_params();
   for (std::uint64_t i = 0; i < kRows; ++i) {
     for (const float logit : testing::rough_logits(i, kVocabulary)) logits.push_back(logit);
-    inputs.push_back({.params = params[i], .history = history, .position = i, .logprobs = 20});
+    inputs.push_back({.params = params[i], .history = history, .position = i, .logprobs = 20, .logits_root = true});
   }
   const auto unpinned = [&] {
-    const kernels::SampleRow row{.logits = logits.data(), .params = {}, .logprobs = 20};
+    const kernels::SampleRow row{.logits = logits.data(), .params = {}, .logprobs = 20, .logits_root = true};
     return reference::sample(row, kVocabulary);
   };
   for (const int threads : {1, 3}) {

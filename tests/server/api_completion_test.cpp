@@ -28,7 +28,7 @@ TEST(ApiCompletion, ABarePromptHasOpenAisDefaults) {
   EXPECT_EQ(request.stop_tokens, served().files->stop_tokens());
   EXPECT_TRUE(request.stop_strings.empty());
   EXPECT_TRUE(request.skip_special_tokens);
-  EXPECT_FALSE(request.keep_stop_string || request.digest);
+  EXPECT_FALSE(request.keep_stop_string || request.digest != DigestKind::kNone);
   EXPECT_EQ(request.logprobs, -1);
   EXPECT_EQ(request.prompt_logprobs, -1);
   EXPECT_FALSE(call.stream || call.include_usage || call.continuous_usage || call.echo || call.return_token_ids);
@@ -71,7 +71,7 @@ TEST(ApiCompletion, EveryFieldReachesTheEngine) {
   EXPECT_EQ(request.choices, 3);
   EXPECT_EQ(request.stop_strings, (std::vector<std::string>{"a", "\n"}));
   EXPECT_EQ(request.stop_tokens, (Ids{5, 6, 1023, 1020}));
-  EXPECT_TRUE(request.keep_stop_string && request.digest);
+  EXPECT_TRUE(request.keep_stop_string && request.digest == DigestKind::kTree1);
   EXPECT_FALSE(request.skip_special_tokens);
   EXPECT_EQ(request.logprobs, 5);
   EXPECT_EQ(request.prompt_logprobs, 2);

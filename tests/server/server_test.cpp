@@ -75,7 +75,11 @@ TEST_F(ServerTest, AChatHasTheGoldenTextAndDigest) {
   ASSERT_EQ(result->status, 200) << result->body;
   const Json answer = Json::parse(result->body);
   EXPECT_EQ(answer["choices"][0]["message"]["content"], golden_["text"]);
-  EXPECT_EQ(answer["choices"][0]["digest"], golden_["digests"]["fma-1"]);
+  EXPECT_EQ(answer["choices"][0]["digest"], golden_["tree_digests"]["fma-1"]);
+  question_["digest"] = "chain-1";
+  const auto chained = post(client, "/v1/chat/completions", question_);
+  ASSERT_TRUE(chained);
+  EXPECT_EQ(Json::parse(chained->body)["choices"][0]["digest"], golden_["digests"]["fma-1"]);
   EXPECT_EQ(answer["system_fingerprint"], model_->facts().fingerprint);
   EXPECT_EQ(answer["id"], "chatcmpl-from-the-test");
   EXPECT_EQ(result->get_header_value("X-Request-Id"), "from-the-test");
@@ -99,7 +103,7 @@ TEST_F(ServerTest, AStreamCarriesTheSameTextAndDigestAndEndsWithUsageAndDone) {
     if (choice.contains("digest")) digest = choice["digest"];
   }
   EXPECT_EQ(text, golden_["text"]);
-  EXPECT_EQ(digest, golden_["digests"]["fma-1"]);
+  EXPECT_EQ(digest, golden_["tree_digests"]["fma-1"]);
   const Json usage = Json::parse(events[events.size() - 2]);
   EXPECT_EQ(usage["usage"]["prompt_tokens"], golden_["prompt_tokens"].size());
 }

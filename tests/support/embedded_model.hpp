@@ -26,6 +26,7 @@ struct GoldenAnswer {
   std::vector<std::int32_t> prompt;
   std::vector<std::int32_t> tokens;
   std::string digest;
+  std::string chain_digest;
   std::vector<std::int32_t> stop_tokens;
 };
 
@@ -34,6 +35,7 @@ inline GoldenAnswer golden_answer(std::string_view numerics = kDefaultNumerics) 
   const auto eos = checkpoint::Checkpoint::open(REPROFUSE_EMBEDDED_MODEL).eos_tokens();
   return {json.at("prompt_tokens"),
           json.at("tokens"),
+          json.at("tree_digests").at(std::string(numerics)),
           json.at("digests").at(std::string(numerics)),
           {eos.ids.begin(), eos.ids.end()}};
 }

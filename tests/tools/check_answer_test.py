@@ -24,7 +24,7 @@ def check(printed, exit_status=0):
 def main():
     golden = json.loads(GOLDEN.read_text())
     shared = {key: golden[key] for key in ("prompt_tokens", "tokens")}
-    answers = [{**shared, "numerics": numerics, "digest": digest} for numerics, digest in golden["digests"].items()]
+    answers = [{**shared, "numerics": numerics, "digest": digest} for numerics, digest in golden["tree_digests"].items()]
     first = answers[0]
     altered = [{**first, "digest": "0" + first["digest"][1:]}, {**first, "tokens": first["tokens"][:-1]},
                {**first, "prompt_tokens": []}, {**first, "numerics": "bf16"}, {**first, "numerics": answers[1]["numerics"]},

@@ -145,6 +145,14 @@ REPROFUSE_C_API reprofuse_status reprofuse_engine_get_stats(const reprofuse_engi
                                                             reprofuse_engine_stats* stats, size_t size);
 
 /* The answers are a function of the model and of these fields, but for priority, which says only when. */
+/* What a digest of an answer chains: the Merkle roots of its rows of logits, which devices compute, or the rows
+ * themselves, which have to cross to the host. Digests of TREE_1 begin with "tree-1:". */
+typedef enum reprofuse_digest_kind {
+  REPROFUSE_DIGEST_NONE = 0,
+  REPROFUSE_DIGEST_TREE_1 = 1,
+  REPROFUSE_DIGEST_CHAIN_1 = 2
+} reprofuse_digest_kind;
+
 typedef struct reprofuse_request {
   uint32_t struct_size;
   uint32_t struct_version;
@@ -163,7 +171,7 @@ typedef struct reprofuse_request {
   int32_t skip_special_tokens; /* 1: they are not in the text */
   int32_t logprobs;        /* how many of the most likely tokens to tell with each token, 0 to 20; -1: none at all */
   int32_t prompt_logprobs; /* the same for the prompt's tokens */
-  int32_t digest;          /* 1: SHA-256 chain over the logits of every step */
+  int32_t digest;          /* a reprofuse_digest_kind: a chain of hashes over the logits of every step */
 } reprofuse_request;
 
 REPROFUSE_C_API reprofuse_status reprofuse_request_init(reprofuse_request* request, size_t size);

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 #include <vector>
 
+#include "base/merkle.hpp"
 #include "numerics/widen.hpp"
 
 namespace reprofuse::reference {
@@ -75,10 +77,19 @@ void fill_logprobs(const SampleRow& row, const Values& raw, SampleResult& result
 
 }  // namespace
 
+Sha256::Digest logits_root(std::span<const float> row) {
+  constexpr auto kLeaf = static_cast<std::size_t>(kernels::kLogitsPerLeaf);
+  std::vector<Sha256::Digest> leaves;
+  for (; !row.empty(); row = row.subspan(std::min(row.size(), kLeaf)))
+    leaves.push_back(merkle_leaf(row.first(std::min(row.size(), kLeaf))));
+  return merkle_root(std::move(leaves));
+}
+
 SampleResult sample(const SampleRow& row, std::int64_t vocabulary) {
   Values logits;
   for (std::int64_t id = 0; id < vocabulary; ++id) logits.push_back(penalized_logit(row, id));
   SampleResult result;
+  if (row.logits_root) std::ranges::copy(logits_root({row.logits, logits.size()}), result.logits_root);
   for (std::size_t id = 0; id < logits.size(); ++id) {
     if (is_finite_bits(logits[id])) continue;
     result.not_finite = static_cast<std::int32_t>(id);

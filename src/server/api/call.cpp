@@ -118,6 +118,16 @@ void read_ends(Fields& fields, const ModelFacts& facts, Call& call, engine::Requ
 
 }  // namespace
 
+// True is the kind that costs least; a string names one.
+DigestKind read_digest(Fields& fields) {
+  const Json* value = fields.find("digest");
+  if (value == nullptr) return DigestKind::kNone;
+  if (value->is_boolean()) return value->get<bool>() ? DigestKind::kTree1 : DigestKind::kNone;
+  for (const DigestKind kind : {DigestKind::kTree1, DigestKind::kChain1})
+    if (value->is_string() && value->get<std::string_view>() == digest_kind_name(kind)) return kind;
+  fields.fail_value("digest", *value, "true, false, \"tree-1\" or \"chain-1\"");
+}
+
 engine::Request read_common_fields(Fields& fields, const ModelFacts& facts, const CallRules& rules, Call& call) {
   if (const auto model = fields.string("model")) check_model_name(*model, facts);
   engine::Request request;
@@ -127,7 +137,7 @@ engine::Request read_common_fields(Fields& fields, const ModelFacts& facts, cons
   request.priority = read_priority(fields, rules);
   read_ends(fields, facts, call, request);
   request.skip_special_tokens = fields.boolean("skip_special_tokens").value_or(true);
-  request.digest = fields.boolean("digest").value_or(false);
+  request.digest = read_digest(fields);
   read_stream_options(fields, call);
   call.report_cached_tokens = rules.report_cached_tokens;
   call.return_token_ids = fields.boolean("return_token_ids").value_or(false);

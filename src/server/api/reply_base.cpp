@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/check.hpp"
-#include "model/logits_digest.hpp"
 #include "server/api/error.hpp"
 
 namespace reprofuse::server {
@@ -114,7 +113,8 @@ void ReplyBase::stream_update(std::size_t prompt, const engine::Update& update, 
   if (!std::exchange(choice.is_open, true)) {
     if (auto opening = opening_chunk(choice)) lines.push_back(line_of(std::move(*opening)));
   }
-  const bool tells_more = call_.logprobs >= 0 || call_.return_token_ids || request_of(choice).digest;
+  const bool tells_more =
+      call_.logprobs >= 0 || call_.return_token_ids || request_of(choice).digest != DigestKind::kNone;
   for (const engine::AnswerToken& token : update.tokens) {
     ++completion_tokens_;
     if (tells_more || !token.text.empty()) lines.push_back(line_of(chunk_with(token_choice(choice, token))));
@@ -177,7 +177,8 @@ void ReplyBase::add_end(Json& choice, const engine::End& end) const {
   if (end.stop_token && std::find(asked.begin(), asked.end(), *end.stop_token) != asked.end())
     choice["stop_reason"] = *end.stop_token;
   // Where no token was chosen, no logits were chained, and a digest of nothing would be equal to any other.
-  if (!end.digest.empty()) choice["digest"] = end.digest == model::LogitsDigest().hex() ? Json() : Json(end.digest);
+  const bool of_nothing = end.digest.ends_with(std::string(64, '0'));
+  if (!end.digest.empty()) choice["digest"] = of_nothing ? Json() : Json(end.digest);
 }
 
 void ReplyBase::add_token_facts(Json& choice, const engine::AnswerToken& token) const {

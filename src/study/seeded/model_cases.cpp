@@ -143,7 +143,7 @@ std::string logits_digest(const model::Model& model, const ModelCase& spec, cons
          plan.companions_decode ? 1 : 1 + static_cast<std::size_t>(i) % kCompanionChunks});
   }
 
-  model::LogitsDigest digest;
+  model::LogitsDigest digest(DigestKind::kChain1);
   while (text.length() < spec.tokens) {
     // The case's text in the middle of the others.
     std::vector<model::TokenChunk> chunks;
@@ -164,9 +164,9 @@ std::string logits_digest(const model::Model& model, const ModelCase& spec, cons
     const std::vector<float> logits = runner.host_logits();
     const auto vocabulary = static_cast<std::size_t>(spec.config.vocab_size);
     for (std::size_t row = rows_before; row < rows_before + rows; ++row)
-      digest.add(std::span(logits).subspan(row * vocabulary, vocabulary));
+      digest.add_row(std::span(logits).subspan(row * vocabulary, vocabulary));
   }
-  return digest.hex();
+  return digest.text();
 }
 
 }  // namespace reprofuse::study

@@ -4,8 +4,11 @@
 #include <cfloat>
 #include <functional>
 #include <memory>
+#include <span>
+#include <utility>
 #include <vector>
 
+#include "base/merkle.hpp"
 #include "kernels/cpu/sampler/sample_select.hpp"
 #include "numerics/widen.hpp"
 
@@ -107,6 +110,18 @@ void fill_logprobs(const Logits& raw, int count, SampleResult& result) {
   }
 }
 
+void fill_logits_root(const float* logits, const Chunks& chunks, SampleResult& result) {
+  constexpr std::int64_t kLeaf = kernels::kLogitsPerLeaf;
+  static_assert(Chunks::kChunk % kLeaf == 0, "a leaf lies in one chunk");
+  std::vector<Sha256::Digest> leaves(static_cast<std::size_t>(kernels::logits_leaves(chunks.count())));
+  chunks.for_each([&](std::int64_t begin, std::int64_t end, int) {
+    for (std::int64_t id = begin; id < end; id += kLeaf)
+      leaves[static_cast<std::size_t>(id / kLeaf)] =
+          merkle_leaf(std::span(logits + id, static_cast<std::size_t>(std::min(kLeaf, end - id))));
+  });
+  std::ranges::copy(merkle_root(std::move(leaves)), result.logits_root);
+}
+
 SampleResult sample_row(const SampleRow& row, const Chunks& chunks, const SampleKernels& kernels) {
   std::vector<float> penalized;
   if (row.seen != nullptr) {
@@ -117,6 +132,7 @@ SampleResult sample_row(const SampleRow& row, const Chunks& chunks, const Sample
   }
   const Logits logits(row.seen != nullptr ? penalized.data() : row.logits, chunks, kernels);
   SampleResult result;
+  if (row.logits_root) fill_logits_root(row.logits, chunks, result);
   if (!logits.finite()) {
     result.not_finite = logits.first_not_finite();
     return result;

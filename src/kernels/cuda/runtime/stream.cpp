@@ -31,6 +31,11 @@ void Event::record(void* stream) {
   check(cudaEventRecord(event_, static_cast<cudaStream_t>(stream)), "cudaEventRecord");
 }
 
+void Event::make_wait(void* stream) const {
+  const DeviceScope device(ordinal_);
+  check(cudaStreamWaitEvent(static_cast<cudaStream_t>(stream), event_), "cudaStreamWaitEvent");
+}
+
 void Event::synchronize() const {
   check(cudaEventSynchronize(event_), "cudaEventSynchronize");
 }

@@ -1,7 +1,7 @@
 """What the sampler may be made of."""
 import dataclasses
 
-from gpu_code_rules import Contract, OPS_PTX, OPS_SASS
+from gpu_code_rules import Contract, InstructionSet, OPS_PTX, OPS_SASS
 
 # The sampler rounds likelihoods to integers, whose sums have no order, and turns a sum back into a float once.
 FMA1_SAMPLER = Contract(
@@ -12,4 +12,13 @@ FMA1_SAMPLER = Contract(
     sass=dataclasses.replace(OPS_SASS, allowed_float=OPS_SASS.allowed_float + r"|F2I\.S64\.TRUNC\b"),
 )
 
-CONTRACTS = (FMA1_SAMPLER,)
+# Integers alone: whatever computes with floating point is a violation.
+NO_FLOAT = "(?!)"
+LOGITS_ROOT = Contract(
+    name="roots of logits",
+    kernels=r"_ZN9reprofuse4cuda4hash",
+    ptx=InstructionSet(forbidden=OPS_PTX.forbidden, allowed_float=NO_FLOAT, fma=r"fma\."),
+    sass=InstructionSet(forbidden=OPS_SASS.forbidden, allowed_float=NO_FLOAT, fma=r"U?FFMA"),
+)
+
+CONTRACTS = (FMA1_SAMPLER, LOGITS_ROOT)

@@ -6,6 +6,7 @@
 #include "base/math.hpp"
 #include "kernels/cuda/runtime/backend.hpp"
 #include "kernels/cuda/runtime/check.hpp"
+#include "kernels/cuda/runtime/stream.hpp"
 #include "kernels/cuda/sampler/sample_launch.hpp"
 
 namespace reprofuse::cuda {
@@ -25,6 +26,58 @@ DeviceArray<T> make_array(int ordinal, std::int64_t count) {
   return DeviceArray<T>(static_cast<T*>(allocate(ordinal, static_cast<std::size_t>(count) * sizeof(T))));
 }
 
+// Roots of rows, on a stream beside the sampler's: it leaves many multiprocessors idle.
+class RootHash {
+ public:
+  RootHash(int ordinal, std::int64_t vocabulary, std::int64_t max_rows)
+      : ordinal_(ordinal), vocabulary_(vocabulary), max_rows_(max_rows) {}
+
+  // What `stream` has been given till now comes first.
+  void start_after(cudaStream_t stream) {
+    if (!memory_) memory_ = std::make_unique<Memory>(ordinal_, vocabulary_, max_rows_);
+    memory_->ready.record(stream);
+    memory_->ready.make_wait(memory_->stream.handle());
+  }
+
+  void launch(const SampleRow* rows, std::int64_t count) {
+    check(hash::launch_logits_roots(rows, static_cast<int>(count), static_cast<int>(vocabulary_), memory_->nodes.get(),
+                                    memory_->roots.get(), static_cast<cudaStream_t>(memory_->stream.handle())),
+          "logits_roots");
+  }
+
+  // Waits. The rows of launch().
+  void take(std::span<const SampleRow> rows, std::span<SampleResult> results) {
+    std::vector<std::uint8_t> roots(rows.size() * kRootBytes);
+    const auto stream = static_cast<cudaStream_t>(memory_->stream.handle());
+    check(cudaMemcpyAsync(roots.data(), memory_->roots.get(), roots.size(), cudaMemcpyDeviceToHost, stream),
+          "cudaMemcpyAsync");
+    check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      if (rows[i].logits_root) std::copy_n(roots.data() + i * kRootBytes, kRootBytes, results[i].logits_root);
+  }
+
+ private:
+  static constexpr std::size_t kRootBytes = sizeof(SampleResult::logits_root);
+
+  struct Memory {  // when a root is first asked for
+    Memory(int ordinal, std::int64_t vocabulary, std::int64_t max_rows)
+        : nodes(make_array<std::byte>(ordinal,
+                                      static_cast<std::int64_t>(hash::logits_root_workspace(max_rows, vocabulary)))),
+          roots(make_array<std::uint8_t>(ordinal, max_rows * static_cast<std::int64_t>(kRootBytes))),
+          stream(ordinal),
+          ready(ordinal) {}
+    DeviceArray<std::byte> nodes;
+    DeviceArray<std::uint8_t> roots;  // [max_rows, 32]
+    Stream stream;
+    Event ready;
+  };
+
+  int ordinal_;
+  std::int64_t vocabulary_;
+  std::int64_t max_rows_;
+  std::unique_ptr<Memory> memory_;
+};
+
 class Batch : public kernels::SampleBatch {
  public:
   Batch(int ordinal, std::int64_t vocabulary, std::int64_t max_rows)
@@ -34,7 +87,8 @@ class Batch : public kernels::SampleBatch {
         max_rows_(max_rows),
         rows_(make_array<SampleRow>(ordinal, max_rows)),
         results_(make_array<SampleResult>(ordinal, max_rows)),
-        seen_(make_array<std::uint32_t>(ordinal, max_rows * words_)) {}
+        seen_(make_array<std::uint32_t>(ordinal, max_rows * words_)),
+        hash_(ordinal, vocabulary, max_rows) {}
 
   void run(std::span<const SampleRow> rows, std::span<SampleResult> results, void* stream) override {
     const auto count = static_cast<std::int64_t>(rows.size());
@@ -54,10 +108,14 @@ class Batch : public kernels::SampleBatch {
     check(cudaMemcpyAsync(rows_.get(), device_rows.data(), device_rows.size() * sizeof(SampleRow),
                           cudaMemcpyHostToDevice, on),
           "cudaMemcpyAsync");
+    const bool hashes = std::ranges::any_of(rows, &SampleRow::logits_root);
+    if (hashes) hash_.start_after(on);
     launch_sample(ordinal_, rows_.get(), count, vocabulary_, results_.get(), stream);
+    if (hashes) hash_.launch(rows_.get(), count);
     check(cudaMemcpyAsync(results.data(), results_.get(), results.size_bytes(), cudaMemcpyDeviceToHost, on),
           "cudaMemcpyAsync");
     check(cudaStreamSynchronize(on), "cudaStreamSynchronize");
+    if (hashes) hash_.take(rows, results);
   }
 
  private:
@@ -68,6 +126,7 @@ class Batch : public kernels::SampleBatch {
   DeviceArray<SampleRow> rows_;
   DeviceArray<SampleResult> results_;
   DeviceArray<std::uint32_t> seen_;  // [max_rows, words]
+  RootHash hash_;
 };
 
 }  // namespace

@@ -108,6 +108,7 @@ __global__ void __launch_bounds__(kSampleThreads)
     token = row.params.temperature > 0.0F ? draw(row, vocabulary, logit_of(summary.highest), shared)
                                           : static_cast<int>(sampling::id_of(summary.highest));
   }
+  if (threadIdx.x < sizeof(result.logits_root)) result.logits_root[threadIdx.x] = 0;
   if (threadIdx.x < sampling::kMaxLogprobs) result.top[threadIdx.x] = {-1, 0.0F};
   if (threadIdx.x == 0) {
     result.token = token;

@@ -1,7 +1,10 @@
-// Between the host code of the sampler and its kernel.
+// Between the host code of the sampler and its kernels.
 #pragma once
 
 #include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
 
 #include "kernels/sample.hpp"
 
@@ -11,3 +14,14 @@ cudaError_t launch_sample_rows(const kernels::SampleRow* rows, int count, int vo
                                kernels::SampleResult* results, cudaStream_t stream);
 
 }  // namespace reprofuse::cuda::fma1
+
+namespace reprofuse::cuda::hash {
+
+// For launch_logits_roots() of up to so many rows.
+std::size_t logits_root_workspace(std::int64_t max_rows, std::int64_t vocabulary);
+
+// To `roots`, 32 bytes per row; those of rows that do not ask for it are left as they are.
+cudaError_t launch_logits_roots(const kernels::SampleRow* rows, int count, int vocabulary, void* workspace,
+                                std::uint8_t* roots, cudaStream_t stream);
+
+}  // namespace reprofuse::cuda::hash

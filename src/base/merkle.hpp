@@ -1,0 +1,22 @@
+// Merkle trees over SHA-256, as RFC 6962 (Certificate Transparency) defines them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/sha256.hpp"
+
+namespace reprofuse {
+
+// SHA-256 of the byte 0, then the data.
+Sha256::Digest merkle_leaf(std::span<const std::uint8_t> data);
+Sha256::Digest merkle_leaf(std::span<const float> values);  // as little-endian words
+
+// SHA-256 of the byte 1, then the hashes of the two children.
+Sha256::Digest merkle_node(const Sha256::Digest& left, const Sha256::Digest& right);
+
+// The left subtree of n leaves has as many as the largest power of two below n. One leaf is its own root; at least one.
+Sha256::Digest merkle_root(std::vector<Sha256::Digest> leaves);
+
+}  // namespace reprofuse
