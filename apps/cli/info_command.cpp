@@ -12,6 +12,7 @@
 #include "engine/model_files.hpp"
 #include "ops/contract.hpp"
 #include "reprofuse/context.hpp"
+#include "text/tokenizer/unicode.hpp"
 
 namespace reprofuse::cli {
 namespace {
@@ -86,6 +87,7 @@ void print_model(const std::string& folder) {
   const engine::TextFormat& text = files.text();
   line("tokenizer", text.has_tokenizer() ? fmt::format("{} tokens", text.tokenizer().vocab_size())
                                          : fmt::format("none: {}", text.why_no_tokenizer()));
+  line("Unicode", text::unicode_versions());
   line("chat", text.has_chat_template() ? "has a template" : fmt::format("none: {}", text.why_no_chat_template()));
   const Terminal terminal;
   ThreadPool pool(available_cores());

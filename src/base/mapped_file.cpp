@@ -6,12 +6,10 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdint>
 #include <cstring>
 #include <utility>
 
 #include "base/check.hpp"
-#include "base/math.hpp"
 
 namespace reprofuse {
 namespace {
@@ -56,16 +54,6 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
   return *this;
-}
-
-void MappedFile::advise_dontneed(std::span<const std::byte> range) const {
-  if (range.empty()) return;
-  invariant(range.data() >= data_ && range.data() + range.size() <= data_ + size_, "the range is not of this mapping");
-  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-  const auto offset = static_cast<std::size_t>(range.data() - data_);  // data_ itself is at the start of a page
-  const std::size_t first = round_up(offset, page);
-  const std::size_t last = (offset + range.size()) / page * page;
-  if (first < last) madvise(const_cast<std::byte*>(data_) + first, last - first, MADV_DONTNEED);
 }
 
 }  // namespace reprofuse

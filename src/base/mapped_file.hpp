@@ -21,10 +21,6 @@ class MappedFile {
   std::size_t size() const { return size_; }
   std::span<const std::byte> bytes() const { return {data_, size_}; }
 
-  // Says that `range`, a part of bytes(), is not needed for now: its whole pages leave this process's memory, and are
-  // read again if they are touched again.
-  void advise_dontneed(std::span<const std::byte> range) const;
-
  private:
   const std::byte* data_ = nullptr;
   std::size_t size_ = 0;

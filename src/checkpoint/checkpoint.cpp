@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::size_t kMaxConfigBytes = 1 << 20;
 constexpr std::size_t kMaxIndexBytes = 16 << 20;
+constexpr std::size_t kPartBytes = 16 << 20;  // of a tensor, for what looks at its bytes once
 
 std::string path_of(const std::string& folder, std::string_view file) {
   return (std::filesystem::path(folder) / file).string();
@@ -114,16 +115,15 @@ void Checkpoint::check_tensors() const {
 
 // transformers 4 ignores such a head, transformers 5 uses it when it differs. Where it does not, both are right.
 void Checkpoint::check_tied_head(const Safetensors& file, const TensorEntry& head) const {
-  constexpr std::size_t kChunk = 16 << 20;
-  const TensorView stored = file.view(head);
-  const TensorView embedding = tensor(kEmbeddingName);
-  bool equal = stored.dtype == embedding.dtype && stored.shape == embedding.shape;
-  for (std::size_t at = 0; equal && at < stored.bytes.size(); at += kChunk) {
-    const std::size_t bytes = std::min(kChunk, stored.bytes.size() - at);
-    equal = std::memcmp(stored.bytes.data() + at, embedding.bytes.data() + at, bytes) == 0;
+  const Place& embedding = place_of(kEmbeddingName);
+  const std::size_t size = head.end - head.begin;
+  bool equal = head.type == embedding.entry->type && head.shape == embedding.entry->shape;
+  for (std::size_t at = 0; equal && at < size; at += kPartBytes) {
+    const std::size_t bytes = std::min(kPartBytes, size - at);
+    const auto stored = file.read(head, at, bytes);
+    const auto embedded = files_[embedding.file].read(*embedding.entry, at, bytes);
+    equal = std::memcmp(stored.get(), embedded.get(), bytes) == 0;
   }
-  file.release(stored);
-  release(embedding);
   require(equal, "{}: tensor '{}' differs from '{}', but config.json has tie_word_embeddings true", file.file(),
           kHeadName, kEmbeddingName);
 }
@@ -140,16 +140,32 @@ std::int64_t Checkpoint::tensor_bytes() const {
   return bytes;
 }
 
-TensorView Checkpoint::tensor(std::string_view name) const {
+const Checkpoint::Place& Checkpoint::place_of(std::string_view name) const {
   const auto at = places_.find(name);
   require(at != places_.end(), "{}: tensor {} is missing", weights_file_, Shown{name});
-  return files_[at->second.file].view(*at->second.entry);
+  return at->second;
 }
 
-void Checkpoint::release(const TensorView& view) const {
-  const auto at = places_.find(view.name);
-  invariant(at != places_.end(), "a view of another checkpoint is released");
-  files_[at->second.file].release(view);
+TensorView Checkpoint::tensor(std::string_view name) const {
+  const Place& place = place_of(name);
+  return files_[place.file].view(*place.entry);
+}
+
+TensorView Checkpoint::read_tensor(std::string_view name) const {
+  const Place& place = place_of(name);
+  return files_[place.file].read(*place.entry);
+}
+
+Sha256::Digest Checkpoint::tensor_digest(std::string_view name, const ReadPart& read) const {
+  const Place& place = place_of(name);
+  const std::size_t size = place.entry->end - place.entry->begin;
+  Sha256 hash;
+  for (std::size_t at = 0; at < size; at += kPartBytes) {
+    const std::size_t bytes = std::min(kPartBytes, size - at);
+    hash.update(files_[place.file].read(*place.entry, at, bytes).get(), bytes);
+    if (read) read(bytes);
+  }
+  return hash.finish();
 }
 
 }  // namespace reprofuse::checkpoint

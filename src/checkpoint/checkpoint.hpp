@@ -1,11 +1,13 @@
 // A model on disk in the Hugging Face layout: config.json, generation_config.json, safetensors files.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/sha256.hpp"
 #include "checkpoint/config.hpp"
 #include "checkpoint/expected_tensors.hpp"
 #include "checkpoint/generation_config.hpp"
@@ -23,6 +25,8 @@ struct EosTokens {
   std::string_view file;          // the one that named them
 };
 
+using ReadPart = std::function<void(std::size_t bytes)>;  // called after each part of a tensor
+
 class Checkpoint {
  public:
   // Maps the files and checks that they hold exactly the tensors that config.json asks for, with the right shapes and
@@ -38,8 +42,10 @@ class Checkpoint {
   const std::vector<ExpectedTensor>& tensors() const { return tensors_; }
   std::int64_t tensor_bytes() const;  // of all of them, as stored
 
-  TensorView tensor(std::string_view name) const;  // throws for a name that tensors() does not have
-  void release(const TensorView& view) const;      // its pages leave this process's memory until they are touched again
+  // These throw for a name that tensors() does not have. Reading a file that has changed since open() is an error.
+  TensorView tensor(std::string_view name) const;       // mapped
+  TensorView read_tensor(std::string_view name) const;  // in memory of this process, that nothing outside can change
+  Sha256::Digest tensor_digest(std::string_view name, const ReadPart& read = {}) const;  // reads a part at a time
 
  private:
   struct Place {
@@ -48,6 +54,7 @@ class Checkpoint {
   };
 
   Checkpoint() = default;
+  const Place& place_of(std::string_view name) const;
   void open_files();
   void place_tensors(const std::map<std::string, std::string>* weight_map);
   bool is_ignored(const TensorEntry& entry, const Safetensors& file) const;

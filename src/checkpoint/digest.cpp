@@ -1,6 +1,5 @@
 #include "checkpoint/digest.hpp"
 
-#include <algorithm>
 #include <bit>
 #include <mutex>
 
@@ -10,8 +9,6 @@
 
 namespace reprofuse::checkpoint {
 namespace {
-
-constexpr std::size_t kChunk = 16 << 20;
 
 std::string bits(double value) {
   return fmt::format("{:016x}", std::bit_cast<std::uint64_t>(value));
@@ -39,40 +36,44 @@ std::string config_lines(const ModelConfig& c) {
 
 }  // namespace
 
-std::string model_manifest(const Checkpoint& checkpoint, ThreadPool& pool, const Progress& progress) {
-  const FpEnvironment pinned;  // constants are rounded to binary32
-  std::vector<TensorView> views;
-  for (const ExpectedTensor& expected : checkpoint.tensors()) views.push_back(checkpoint.tensor(expected.name));
-  std::sort(views.begin(), views.end(), [](const TensorView& a, const TensorView& b) { return a.name < b.name; });
+TensorDigests tensor_digests(const Checkpoint& checkpoint, ThreadPool& pool, const Progress& progress) {
+  const std::vector<ExpectedTensor>& tensors = checkpoint.tensors();
   const std::int64_t total = checkpoint.tensor_bytes();
   std::mutex mutex;
   std::int64_t done = 0;
-  std::vector<std::string> digests(views.size());
-  pool.parallel_for(static_cast<std::int64_t>(views.size()), [&](std::int64_t index, int) {
-    const TensorView& view = views[static_cast<std::size_t>(index)];
-    Sha256 hash;
-    for (std::size_t at = 0; at < view.bytes.size(); at += kChunk) {
-      const auto chunk = view.bytes.subspan(at, std::min(kChunk, view.bytes.size() - at));
-      hash.update(chunk.data(), chunk.size());
+  TensorDigests digests;
+  pool.parallel_for(static_cast<std::int64_t>(tensors.size()), [&](std::int64_t index, int) {
+    const std::string& name = tensors[static_cast<std::size_t>(index)].name;
+    const std::string digest = to_hex(checkpoint.tensor_digest(name, [&](std::size_t bytes) {
       const std::lock_guard lock(mutex);
-      done += static_cast<std::int64_t>(chunk.size());
+      done += static_cast<std::int64_t>(bytes);
       if (progress) progress(done, total);
-    }
-    checkpoint.release(view);
-    digests[static_cast<std::size_t>(index)] = to_hex(hash.finish());
+    }));
+    const std::lock_guard lock(mutex);
+    digests.emplace(name, digest);
   });
+  return digests;
+}
+
+std::string model_manifest(const Checkpoint& checkpoint, const TensorDigests& digests) {
+  const FpEnvironment pinned;  // constants are rounded to binary32
   std::string manifest = "reprofuse-model-1\n" + config_lines(checkpoint.config());
-  for (std::size_t i = 0; i < views.size(); ++i)
-    manifest += fmt::format("{} {} [{}] {}\n", views[i].name, dtype_name(views[i].dtype),
-                            fmt::join(views[i].shape, ","), digests[i]);
+  for (const auto& [name, digest] : digests) {
+    const TensorView view = checkpoint.tensor(name);
+    manifest += fmt::format("{} {} [{}] {}\n", name, dtype_name(view.dtype), fmt::join(view.shape, ","), digest);
+  }
   return manifest;
 }
 
-std::string model_digest(const Checkpoint& checkpoint, ThreadPool& pool, const Progress& progress) {
-  const std::string manifest = model_manifest(checkpoint, pool, progress);
+std::string model_digest(const Checkpoint& checkpoint, const TensorDigests& digests) {
+  const std::string manifest = model_manifest(checkpoint, digests);
   Sha256 hash;
   hash.update(manifest.data(), manifest.size());
   return to_hex(hash.finish());
+}
+
+std::string model_digest(const Checkpoint& checkpoint, ThreadPool& pool, const Progress& progress) {
+  return model_digest(checkpoint, tensor_digests(checkpoint, pool, progress));
 }
 
 }  // namespace reprofuse::checkpoint

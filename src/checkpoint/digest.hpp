@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 
 #include "base/thread_pool.hpp"
@@ -13,12 +14,19 @@ namespace reprofuse::checkpoint {
 // Called from one thread at a time, though not always the same one.
 using Progress = std::function<void(std::int64_t done_bytes, std::int64_t total_bytes)>;
 
+// The SHA-256 of each tensor's bytes in file order, by name, in hex.
+using TensorDigests = std::map<std::string, std::string>;
+
+// Reads every tensor, each by one thread.
+TensorDigests tensor_digests(const Checkpoint& checkpoint, ThreadPool& pool, const Progress& progress = {});
+
 // Everything that decides an answer's bits, as text: the constants of config.json that enter the arithmetic, then one
-// line per tensor, by ascending name, with dtype, shape and the SHA-256 of its bytes in file order. Two models differ
-// where their manifests differ. The tokenizer, file names, sharding and unused keys of config.json are not in it.
-std::string model_manifest(const Checkpoint& checkpoint, ThreadPool& pool, const Progress& progress = {});
+// line per tensor, by ascending name, with dtype, shape and digest. Two models differ where their manifests differ. The
+// tokenizer, file names, sharding and unused keys of config.json are not in it.
+std::string model_manifest(const Checkpoint& checkpoint, const TensorDigests& digests);
 
 // The SHA-256 of the manifest, in hex.
+std::string model_digest(const Checkpoint& checkpoint, const TensorDigests& digests);
 std::string model_digest(const Checkpoint& checkpoint, ThreadPool& pool, const Progress& progress = {});
 
 }  // namespace reprofuse::checkpoint

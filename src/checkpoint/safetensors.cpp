@@ -11,8 +11,24 @@
 
 namespace reprofuse::checkpoint {
 
+namespace {
+
+// What the file says of its header's length decides how much is read; the parser looks at the length itself.
+SafetensorsHeader read_header(const SourceFile& source, const std::string& file) {
+  const std::size_t length_bytes = std::min(kLengthBytes, source.size());
+  const auto length = source.read(0, length_bytes);
+  std::uint64_t header = 0;
+  for (std::size_t i = 0; i < length_bytes; ++i) header |= std::to_integer<std::uint64_t>(length[i]) << (8 * i);
+  header = std::min<std::uint64_t>(header, kMaxHeaderBytes);
+  const std::size_t bytes = std::min<std::size_t>(source.size(), kLengthBytes + header);
+  const auto start = source.read(0, bytes);
+  return parse_safetensors_header({start.get(), bytes}, source.size(), file);
+}
+
+}  // namespace
+
 Safetensors::Safetensors(const std::string& path, std::string file)
-    : file_(std::move(file)), mapping_(path), header_(parse_safetensors_header(mapping_.bytes(), file_)) {
+    : file_(std::move(file)), source_(path), mapping_(path), header_(read_header(source_, file_)) {
   for (const TensorEntry& entry : header_.tensors) by_name_.emplace(entry.name, &entry);
 }
 
@@ -30,6 +46,19 @@ TensorView Safetensors::view(const TensorEntry& entry) const {
           .bytes = mapping_.bytes().subspan(header_.data_offset + entry.begin, entry.end - entry.begin),
           .dtype = *entry.type->dtype,
           .shape = entry.shape};
+}
+
+TensorView Safetensors::read(const TensorEntry& entry) const {
+  TensorView view = this->view(entry);
+  const auto bytes = read(entry, 0, view.bytes.size());
+  view.bytes = {bytes.get(), view.bytes.size()};
+  view.owner = bytes;
+  return view;
+}
+
+std::shared_ptr<const std::byte[]> Safetensors::read(const TensorEntry& entry, std::size_t offset,
+                                                     std::size_t bytes) const {
+  return source_.read(header_.data_offset + entry.begin + offset, bytes);
 }
 
 namespace {

@@ -1,4 +1,4 @@
-// safetensors files: reading through a mapping, writing, and the index of a checkpoint that has several.
+// safetensors files: reading, writing, and the index of a checkpoint that has several.
 #pragma once
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "base/mapped_file.hpp"
+#include "base/source_file.hpp"
 #include "reprofuse/types.hpp"
 
 namespace reprofuse::checkpoint {
@@ -46,9 +48,14 @@ struct SafetensorsHeader {
   std::map<std::string, std::string> metadata;
 };
 
-// Reads the start of `contents`, a whole file, and nothing of the tensors' data. Throws unless the header is complete
-// and well-formed and its tensors lie end to end from the first byte of the data to the last, as the format demands.
-SafetensorsHeader parse_safetensors_header(std::span<const std::byte> contents, const std::string& file);
+// Reads the header at the start of a file of `file_bytes` bytes; `start` holds at least the header. Throws unless it is
+// complete and well-formed and its tensors lie end to end from the first byte of the data to the last, as the format
+// demands.
+SafetensorsHeader parse_safetensors_header(std::span<const std::byte> start, std::uint64_t file_bytes,
+                                           const std::string& file);
+inline SafetensorsHeader parse_safetensors_header(std::span<const std::byte> contents, const std::string& file) {
+  return parse_safetensors_header(contents, contents.size(), file);
+}
 
 // The header's JSON alone: tensors in the order of the text; their offsets are not yet compared with anything. Memory
 // stays within a small multiple of the text: what does not belong into a header is refused at its first byte, before it
@@ -74,24 +81,26 @@ inline void convert_byte_order(std::span<std::byte> elements, DType dtype) {
   if constexpr (!kFileOrderIsHostOrder) swap_element_bytes(elements, dtype);
 }
 
-// Valid as long as the file is mapped. Only touching `bytes` reads the file.
+// Valid as long as its owner or, without one, as the file is mapped; then only touching `bytes` reads the file.
 struct TensorView {
   std::string name;
   std::string file;                  // its name, for messages
   std::span<const std::byte> bytes;  // as in the file: little-endian elements, perhaps unaligned
   DType dtype;
   std::vector<std::int64_t> shape;
+  std::shared_ptr<const void> owner = {};  // of the bytes, where they are memory of this process
 
   std::int64_t elements() const { return static_cast<std::int64_t>(bytes.size() / dtype_bytes(dtype)); }
 };
 
-// Elements in host order, aligned to themselves: the mapping itself where it is both already, else a copy.
+// Elements in host order, aligned to themselves: those of the view where they are both already, else a copy.
 class HostTensor {
  public:
-  explicit HostTensor(const TensorView& view) : bytes_(view.bytes) {
+  explicit HostTensor(const TensorView& view) : owner_(view.owner), bytes_(view.bytes) {
     const bool aligned = reinterpret_cast<std::uintptr_t>(bytes_.data()) % dtype_bytes(view.dtype) == 0;
     if (aligned && kFileOrderIsHostOrder) return;
     copy_.assign(bytes_.begin(), bytes_.end());
+    owner_.reset();
     convert_byte_order(copy_, view.dtype);
   }
 
@@ -99,6 +108,7 @@ class HostTensor {
   bool is_copy() const { return !copy_.empty(); }
 
  private:
+  std::shared_ptr<const void> owner_;
   std::span<const std::byte> bytes_;
   std::vector<std::byte> copy_;
 };
@@ -114,14 +124,16 @@ class Safetensors {
   // Null when the file has no such tensor.
   const TensorEntry* find(std::string_view name) const;
 
-  // Throws kUnsupported when its elements are neither BF16 nor F16 nor F32.
+  // Mapped. Throws kUnsupported when its elements are neither BF16 nor F16 nor F32.
   TensorView view(const TensorEntry& entry) const;
 
-  // Gives the pages of a view's data back; touching them again reads the file again.
-  void release(const TensorView& view) const { mapping_.advise_dontneed(view.bytes); }
+  // The same in memory of this process, and some of its bytes. Throw as SourceFile::read() does.
+  TensorView read(const TensorEntry& entry) const;
+  std::shared_ptr<const std::byte[]> read(const TensorEntry& entry, std::size_t offset, std::size_t bytes) const;
 
  private:
   std::string file_;
+  SourceFile source_;
   MappedFile mapping_;
   SafetensorsHeader header_;
   std::map<std::string_view, const TensorEntry*> by_name_;  // into header_

@@ -185,14 +185,14 @@ constexpr StoredType kTypes[] = {
     {"U64", 64, {}},
 };
 
-std::uint64_t read_length(std::span<const std::byte> contents, const std::string& file) {
-  require(contents.size() >= kLengthBytes, "{}: {} bytes, too few for a safetensors header", file, contents.size());
+std::uint64_t read_length(std::span<const std::byte> start, std::uint64_t file_bytes, const std::string& file) {
+  require(start.size() >= kLengthBytes, "{}: {} bytes, too few for a safetensors header", file, file_bytes);
   std::uint64_t length = 0;
-  for (std::size_t i = 0; i < kLengthBytes; ++i) length |= std::to_integer<std::uint64_t>(contents[i]) << (8 * i);
+  for (std::size_t i = 0; i < kLengthBytes; ++i) length |= std::to_integer<std::uint64_t>(start[i]) << (8 * i);
   require(length <= kMaxHeaderBytes, "{}: a header of {} bytes, more than the {} that the format allows", file, length,
           kMaxHeaderBytes);
-  require(length <= contents.size() - kLengthBytes, "{}: a header of {} bytes in a file of {}; the file is truncated",
-          file, length, contents.size());
+  require(length <= file_bytes - kLengthBytes, "{}: a header of {} bytes in a file of {}; the file is truncated", file,
+          length, file_bytes);
   return length;
 }
 
@@ -243,15 +243,17 @@ const StoredType& stored_type(DType dtype) {
   fail(ErrorCode::kInternal, "internal error: dtype {} cannot be stored", dtype_name(dtype));
 }
 
-SafetensorsHeader parse_safetensors_header(std::span<const std::byte> contents, const std::string& file) {
-  const std::uint64_t length = read_length(contents, file);
-  const std::string_view json(reinterpret_cast<const char*>(contents.data()) + kLengthBytes, length);
+SafetensorsHeader parse_safetensors_header(std::span<const std::byte> start, std::uint64_t file_bytes,
+                                           const std::string& file) {
+  const std::uint64_t length = read_length(start, file_bytes, file);
+  invariant(start.size() >= kLengthBytes + length, "the start of a file ends within its header");
+  const std::string_view json(reinterpret_cast<const char*>(start.data()) + kLengthBytes, length);
   SafetensorsHeader header = parse_header_json(json, file);
   header.data_offset = kLengthBytes + length;
   std::sort(header.tensors.begin(), header.tensors.end(), [](const TensorEntry& a, const TensorEntry& b) {
     return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
   });
-  check_layout(header, contents.size() - header.data_offset, file);
+  check_layout(header, file_bytes - header.data_offset, file);
   return header;
 }
 

@@ -2,11 +2,16 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <future>
+#include <memory>
+#include <string>
 #include <string_view>
 #include <utility>
 
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/config.hpp"
+#include "checkpoint/digest.hpp"
 #include "checkpoint/safetensors.hpp"
 
 namespace reprofuse::model {
@@ -16,11 +21,8 @@ class WeightSource {
   virtual ~WeightSource() = default;
   virtual const checkpoint::ModelConfig& config() const = 0;
   virtual std::int64_t tensor_bytes() const = 0;  // of all tensors
-  // Shaped as checkpoint::expected_tensors() says. Valid until it is released; that of the embedding, as long as the
-  // source.
+  // Shaped as checkpoint::expected_tensors() says. Valid as long as its owner, or else as the source.
   virtual checkpoint::TensorView tensor(std::string_view name) const = 0;
-  // Its bytes are not needed soon; they may leave memory and come back when touched.
-  virtual void release(const checkpoint::TensorView& tensor) const = 0;
 };
 
 // A checkpoint on disk as the source of a model's weights.
@@ -31,11 +33,37 @@ class CheckpointSource final : public WeightSource {
   const checkpoint::Checkpoint& checkpoint() const { return checkpoint_; }
   const checkpoint::ModelConfig& config() const override { return checkpoint_.config(); }
   std::int64_t tensor_bytes() const override { return checkpoint_.tensor_bytes(); }
-  checkpoint::TensorView tensor(std::string_view name) const override { return checkpoint_.tensor(name); }
-  void release(const checkpoint::TensorView& tensor) const override { checkpoint_.release(tensor); }
+  checkpoint::TensorView tensor(std::string_view name) const override { return checkpoint_.read_tensor(name); }
 
  private:
   checkpoint::Checkpoint checkpoint_;
+};
+
+// A checkpoint that takes the digests of the very bytes that it gives away, while they are put to use: the digest is
+// that of the model that was made of them, whatever happens to the files.
+class HashedSource final : public WeightSource {
+ public:
+  explicit HashedSource(std::shared_ptr<const CheckpointSource> source) : source_(std::move(source)) {}
+
+  const checkpoint::ModelConfig& config() const override { return source_->config(); }
+  std::int64_t tensor_bytes() const override { return source_->tensor_bytes(); }
+  // A tensor that has another digest than the last time is an error: the file was changed.
+  checkpoint::TensorView tensor(std::string_view name) const override;
+
+  std::string model_digest() const;  // reads the tensors that nobody has asked for
+
+ private:
+  struct UnderWay {
+    std::string name;
+    std::int64_t bytes;
+    std::future<std::string> digest;
+  };
+  void finish_first() const;
+
+  std::shared_ptr<const CheckpointSource> source_;
+  mutable std::deque<UnderWay> under_way_;  // each on a thread of its own
+  mutable std::int64_t bytes_under_way_ = 0;
+  mutable checkpoint::TensorDigests digests_;
 };
 
 }  // namespace reprofuse::model

@@ -5,6 +5,7 @@
 
 #include "base/check.hpp"
 #include "base/fp_environment.hpp"
+#include "base/sha256.hpp"
 #include "checkpoint/expected_tensors.hpp"
 #include "numerics/widen.hpp"
 
@@ -89,7 +90,6 @@ class Loader {
   }
 
   void finish(const TensorView& view) {
-    source_.release(view);
     done_ += static_cast<std::int64_t>(view.bytes.size());
     if (progress_) progress_(done_, total_);
   }
@@ -104,6 +104,38 @@ class Loader {
 };
 
 }  // namespace
+
+// Hashes may lag behind by a twentieth of the model, so that loading takes little more memory than the model.
+checkpoint::TensorView HashedSource::tensor(std::string_view name) const {
+  constexpr std::int64_t kShare = 20;
+  TensorView view = source_->tensor(name);
+  const auto bytes = static_cast<std::int64_t>(view.bytes.size());
+  while (!under_way_.empty() && bytes_under_way_ + bytes > tensor_bytes() / kShare) finish_first();
+  under_way_.push_back({view.name, bytes, std::async(std::launch::async, [view] {
+                          Sha256 hash;
+                          hash.update(view.bytes.data(), view.bytes.size());
+                          return to_hex(hash.finish());
+                        })});
+  bytes_under_way_ += bytes;
+  return view;
+}
+
+void HashedSource::finish_first() const {
+  UnderWay first = std::move(under_way_.front());
+  under_way_.pop_front();
+  bytes_under_way_ -= first.bytes;
+  const std::string digest = first.digest.get();
+  const std::string& known = digests_.emplace(first.name, digest).first->second;
+  require(known == digest, "tensor '{}': its file was changed while the model was loaded", first.name);
+}
+
+std::string HashedSource::model_digest() const {
+  while (!under_way_.empty()) finish_first();
+  for (const checkpoint::ExpectedTensor& expected : source_->checkpoint().tensors())
+    if (!digests_.contains(expected.name))
+      digests_.emplace(expected.name, to_hex(source_->checkpoint().tensor_digest(expected.name)));
+  return checkpoint::model_digest(source_->checkpoint(), digests_);
+}
 
 Weights load_weights(const Context& context, std::shared_ptr<const WeightSource> source, const LoadProgress& progress) {
   const FpEnvironment pinned;

@@ -13,6 +13,7 @@
 #include "base/thread_pool.hpp"
 #include "checkpoint/digest.hpp"
 #include "ops/context_state.hpp"
+#include "text/tokenizer/unicode.hpp"
 
 namespace reprofuse::server {
 namespace {
@@ -21,31 +22,37 @@ std::string name_of(const ServedModelOptions& options, const engine::ModelFiles&
   return options.name.empty() ? std::filesystem::canonical(files.path()).filename().string() : options.name;
 }
 
-// Of what decides an answer to a request that does not say it: how a text becomes tokens, where an answer ends, how it
-// is sampled, what day it is, how long a text may be. Files count as they are, byte for byte.
-std::string settings_digest(const engine::ModelFiles& files, const ModelFacts& facts) {
+// Of the files that say how a text becomes tokens and how an answer is sampled, byte for byte.
+std::string text_files_digest(const std::string& folder) {
   Sha256 hash;
   const auto add = [&](std::string_view text) { hash.update(text.data(), text.size()); };
   for (const char* name :
        {"generation_config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja"}) {
-    const std::ifstream file(std::filesystem::path(files.path()) / name, std::ios::binary);
+    const std::ifstream file(std::filesystem::path(folder) / name, std::ios::binary);
     std::ostringstream bytes;
     if (file.is_open()) bytes << file.rdbuf();
     add(fmt::format("{} {} {}\n", name, file.is_open(), bytes.str().size()));
     add(bytes.str());
   }
-  add(fmt::format("stop {} date {} context {}\n", fmt::join(files.stop_tokens(), ","), text::to_string(facts.date),
-                  facts.max_positions));
   return to_hex(hash.finish());
 }
 
-std::string fingerprint_of(const Context& context, const engine::ModelFiles& files, const ModelFacts& facts,
-                           const std::string& version, const model::LoadProgress& progress) {
-  ThreadPool pool(available_cores());
-  const std::string digest = checkpoint::model_digest(files.checkpoint(), pool, progress);
+// Of what decides an answer to a request that does not say it: how a text becomes tokens, which the tables of Unicode
+// decide too, where an answer ends, how it is sampled, what day it is, how long a text may be.
+std::string settings_digest(const std::string& text_files, const engine::ModelFiles& files, const ModelFacts& facts) {
+  const std::string settings =
+      fmt::format("files {} unicode {} stop {} date {} context {}\n", text_files, text::unicode_versions(),
+                  fmt::join(files.stop_tokens(), ","), text::to_string(facts.date), facts.max_positions);
+  Sha256 hash;
+  hash.update(settings.data(), settings.size());
+  return to_hex(hash.finish());
+}
+
+std::string fingerprint_of(const Context& context, const std::string& model_digest, const std::string& settings,
+                           const std::string& version) {
   // Equal fingerprints mean equal bits, so that of a baseline must not look like one of a contract.
   const std::string promise = context.state().contract->reproducible() ? "" : "unpinned-";
-  return promise + system_fingerprint(context.numerics(), digest, settings_digest(files, facts), version);
+  return promise + system_fingerprint(context.numerics(), model_digest, settings, version);
 }
 
 std::unique_ptr<engine::Engine> make_engine(const model::Model& model, const ServedModelOptions& options,
@@ -89,14 +96,20 @@ std::int64_t default_kv_bytes(const model::Model& model, const engine::EngineOpt
 }
 
 ServedModel::ServedModel(const Context& context, const ServedModelOptions& options, const model::LoadProgress& progress)
-    : files_(options.folder), model_(context, files_.source(), options.context, progress) {
+    : text_files_(text_files_digest(options.folder)),
+      files_(options.folder),
+      source_(std::make_shared<model::HashedSource>(files_.source())),
+      model_(context, source_, options.context, progress) {
   facts_.id = name_of(options, files_);
   facts_.files = &files_;
   facts_.created = seconds_since_1970();
   facts_.date = options.date;
   auto engine = make_engine(model_, options, files_.text());
   facts_.max_positions = engine->max_positions();
-  facts_.fingerprint = fingerprint_of(context, files_, facts_, options.version, progress);
+  require(text_files_digest(options.folder) == text_files_, "{}: its files were changed while the model was loaded",
+          options.folder);
+  facts_.fingerprint =
+      fingerprint_of(context, source_->model_digest(), settings_digest(text_files_, files_, facts_), options.version);
   service_ = std::make_unique<engine::Service>(std::move(engine), options.service);
 }
 

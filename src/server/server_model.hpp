@@ -33,7 +33,7 @@ std::int64_t seconds_since_1970();  // what the API calls "created"
 
 class ServedModel {
  public:
-  // Reads the weights twice, to load them and to name them.
+  // The fingerprint is taken of the bytes that the model was made of.
   ServedModel(const Context& context, const ServedModelOptions& options, const model::LoadProgress& progress);
 
   const ModelFacts& facts() const { return facts_; }
@@ -42,7 +42,9 @@ class ServedModel {
   std::string kv_summary() const;  // "512 pages of 64 tokens, 32768 tokens, 1.0 GiB"
 
  private:
+  std::string text_files_;  // their digest before they were read
   engine::ModelFiles files_;
+  std::shared_ptr<const model::HashedSource> source_;
   model::Model model_;
   ModelFacts facts_;
   std::unique_ptr<engine::Service> service_;

@@ -3,11 +3,17 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
+#include <fstream>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "checkpoint/digest.hpp"
+#include "engine/engine_case.hpp"
 #include "support/files.hpp"
 #include "support/json.hpp"
 #include "support/messages.hpp"
@@ -56,6 +62,39 @@ TEST_F(ModelFilesTest, TheEmbeddedModelIsFoundAndComplete) {
   EXPECT_EQ(files.stop_tokens(), (std::vector<std::int32_t>{1023, 1020}));
   EXPECT_EQ(files.suggested_sampling().temperature, 0.0F);
   EXPECT_FALSE(files.text().template_uses_date());
+}
+
+// The embedding is read while a model answers, row by row.
+TEST_F(ModelFilesTest, WhatWasLoadedIsOutOfReachOfItsFileAndHasTheDigestOfWhatWasLoaded) {
+  const std::string weights = read_whole_file(kModel + "/model.safetensors");
+  rewrite("model.safetensors", weights);
+  const ModelFiles files(folder_.path());
+  const auto source = std::make_shared<model::HashedSource>(files.source());
+  const model::Model model(Context::cpu(), source, 512);
+  std::string other = weights;
+  for (std::size_t i = other.size() / 2; i < other.size(); ++i) other[i] = static_cast<char>(other[i] ^ 1);
+  std::fstream(folder_.file("model.safetensors"), std::ios::in | std::ios::out | std::ios::binary) << other;
+  const Request request = golden_request();
+  EXPECT_EQ(answer_alone(model, request).end->digest, model::golden_answer().digest);
+  fs::resize_file(folder_.file("model.safetensors"), 4096);
+  EXPECT_EQ(answer_alone(model, request).end->digest, model::golden_answer().digest);
+  ThreadPool pool(2);
+  EXPECT_EQ(source->model_digest(), checkpoint::model_digest(embedded_files().checkpoint(), pool));
+  const std::string error = error_of([&] { const model::Model again(Context::cpu(), files.source(), 512); });
+  EXPECT_NE(error.find("model.safetensors: "), error.npos) << error;
+}
+
+TEST_F(ModelFilesTest, AFileThatIsChangedWhileItIsLoadedIsAnErrorThatSaysSo) {
+  rewrite("model.safetensors", read_whole_file(kModel + "/model.safetensors"));
+  const ModelFiles files(folder_.path());
+  const auto source = std::make_shared<model::HashedSource>(files.source());
+  bool changed = false;
+  const auto change = [&](std::int64_t, std::int64_t) {
+    if (std::exchange(changed, true)) return;
+    fs::last_write_time(folder_.file("model.safetensors"), fs::file_time_type::clock::now() + std::chrono::hours(1));
+  };
+  const std::string error = error_of([&] { const model::Model model(Context::cpu(), source, 512, change); });
+  EXPECT_NE(error.find("model.safetensors: was changed while it was read"), error.npos) << error;
 }
 
 TEST_F(ModelFilesTest, AQuestionBecomesTheGoldenPrompt) {

@@ -58,9 +58,6 @@ class AlteredSource final : public WeightSource {
     if (const auto changed = changed_.find(name); changed != changed_.end()) view.bytes = changed->second;
     return view;
   }
-  void release(const checkpoint::TensorView& tensor) const override {
-    if (!changed_.contains(tensor.name)) original_->release(tensor);
-  }
 
  private:
   std::shared_ptr<const WeightSource> original_;

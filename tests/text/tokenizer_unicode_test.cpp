@@ -1,11 +1,19 @@
 #include <gtest/gtest.h>
 
+#include <regex>
+
 #include "text/tokenizer/unicode.hpp"
 
 namespace reprofuse::text {
 namespace {
 
 const std::string kBad(kReplacementCharacter);
+
+// A fingerprint names them, since both decide token ids.
+TEST(Unicode, TheVersionsOfBothTablesAreKnown) {
+  const std::regex two_versions("[0-9]+\\.[0-9]+\\.[0-9]+ [0-9]+\\.[0-9]+\\.[0-9]+");
+  EXPECT_TRUE(std::regex_match(unicode_versions(), two_versions)) << unicode_versions();
+}
 
 TEST(TokenizerUnicode, EncodesAndDecodesEveryCodePoint) {
   for (char32_t c = 0; c < 0x110000; ++c) {

@@ -137,7 +137,6 @@ void bench_model_errors(std::span<const PrepareLinear> numerics, const model::We
       const std::int64_t n = view.shape[0];
       add_errors(numerics, input.view(), {host.data(), view.dtype, n, input.cols, input.cols}, pool, found->sums);
       found->row.outputs += input.rows * n;
-      source.release(view);
     }
   }
   for (KindSums& kind : kinds) {

@@ -138,17 +138,14 @@ checkpoint::TensorView RandomSource::tensor(std::string_view name) const {
   const auto tensors = checkpoint::expected_tensors(config_);
   const auto found = std::find_if(tensors.begin(), tensors.end(), [&](const auto& t) { return t.name == name; });
   require(found != tensors.end(), "a model of this shape has no tensor '{}'", name);
-  auto made = made_.find(name);
-  if (made == made_.end()) {
-    std::vector<std::byte> bytes = random_tensor(*found, dtype_, seed_, pool_);
-    checkpoint::convert_byte_order(bytes, dtype_);  // a view is in file order
-    made = made_.emplace(found->name, std::move(bytes)).first;
-  }
-  return {.name = found->name, .file = "random weights", .bytes = made->second, .dtype = dtype_, .shape = found->shape};
-}
-
-void RandomSource::release(const checkpoint::TensorView& tensor) const {
-  if (tensor.name != checkpoint::kEmbeddingName) made_.erase(tensor.name);
+  const auto made = std::make_shared<std::vector<std::byte>>(random_tensor(*found, dtype_, seed_, pool_));
+  checkpoint::convert_byte_order(*made, dtype_);  // a view is in file order
+  return {.name = found->name,
+          .file = "random weights",
+          .bytes = *made,
+          .dtype = dtype_,
+          .shape = found->shape,
+          .owner = made};
 }
 
 }  // namespace reprofuse::study

@@ -1,6 +1,7 @@
 #include "text/tokenizer/pretokenizer.hpp"
 
 #include <pcre2.h>
+#include <utf8proc.h>
 
 #include <algorithm>
 #include <array>
@@ -9,6 +10,7 @@
 #include <new>
 
 #include "base/check.hpp"
+#include "text/tokenizer/unicode.hpp"
 
 namespace reprofuse::text {
 namespace {
@@ -175,6 +177,12 @@ class Translator {
 };
 
 }  // namespace
+
+std::string unicode_versions() {
+  char of_patterns[64] = {};  // the library says that 24 are enough
+  pcre2_config(PCRE2_CONFIG_UNICODE_VERSION, of_patterns);
+  return fmt::format("{} {}", of_patterns, utf8proc_unicode_version());
+}
 
 std::string to_pcre2(std::string_view oniguruma, const std::string& place) {
   return Translator(oniguruma, place).translate();

@@ -1,8 +1,13 @@
 // The tokenizer of a build without PCRE2 and utf8proc.
 #include "base/check.hpp"
 #include "reprofuse/tokenizer.hpp"
+#include "text/tokenizer/unicode.hpp"
 
 namespace reprofuse::text {
+
+std::string unicode_versions() {
+  return "none";
+}
 namespace {
 
 [[noreturn]] void missing() {

@@ -35,6 +35,10 @@ bool is_white_space(char32_t code_point);
 std::size_t leading_white_space(std::string_view utf8);
 std::size_t trailing_white_space(std::string_view utf8);
 
+// The Unicode versions of the tables that decide token ids: classes in patterns, then normalisation. "none" where this
+// build has no tokenizer.
+std::string unicode_versions();
+
 // Normalization Form C of well-formed UTF-8, in near-linear time for every input.
 std::string normalize_nfc(std::string_view utf8);
 
