@@ -28,6 +28,8 @@ int difference(int, int);
 #define TEST(suite, name) bool suite##name()
 TEST(Sums, Add) { return sum(2, 3) == 5; }
 TEST(Sums, Subtract) { return difference(2, 3) == -1; }
+#define TEST_P(suite, name) bool suite##name()
+TEST_P(Sums, Each) { return true; }
 bool run(const char* filter, const char* name, bool (*test)()) {
   if (std::strcmp(filter, "--gtest_filter=*") != 0 && std::strstr(filter, name) == nullptr) return true;
   const bool passed = test();
@@ -127,6 +129,7 @@ class Mutants(unittest.TestCase):
                  "it changes nothing": {**KILLED, "replace": KILLED["find"]},
                  "no test binary is called": {**KILLED, "test": "other_test"},
                  "no test is called Sums.Divide": {**KILLED, "filter": "Sums.Divide"},
+                 "no test is called Sums.Each": {**KILLED, "filter": "Sums.Each"},
                  "unexpected keyword argument 'why'": {**KILLED, "why": "?"}}
         for expected, mutant in cases.items():
             with self.subTest(expected):

@@ -34,7 +34,7 @@ import sys
 import tomllib
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-TEST_NAME = re.compile(r"^\s*(?:TYPED_)?TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\s*\)", re.MULTILINE)
+TEST_NAME = re.compile(r"^\s*(?:TYPED_)?TEST(_F|_P)?\(\s*(\w+),\s*(\w+)\s*\)", re.MULTILINE)
 BINARY = re.compile(r"(?:reprofuse_test|add_executable)\(\s*(\w+)")
 FAILED = re.compile(r"^\[  FAILED  \] ([^\s,]+)", re.MULTILINE)
 PASSED = re.compile(r"^\[       OK \] (\S+)", re.MULTILINE)
@@ -91,12 +91,14 @@ class Sources:
         self.binaries = {name for text in lists for name in BINARY.findall(text)}
         self.tests: dict[str, list[str]] = {}  # the texts of the files that have it
         for text in (path.read_text() for path in sorted((root / "tests").rglob("*.cpp"))):
-            for name in {".".join(name) for name in TEST_NAME.findall(text)}:
-                self.tests.setdefault(name, []).append(text)
+            for kind, suite, name in set(TEST_NAME.findall(text)):
+                full = f"*/{suite}.{name}/*" if kind == "_P" else f"{suite}.{name}"
+                self.tests.setdefault(full, []).append(text)
 
     def named(self, pattern: str) -> list[str]:
-        """The tests of a pattern of --gtest_filter."""
-        return sorted(fnmatch.filter(self.tests, re.sub(r"/[^.]*$", "", re.sub(r"^[^./]*/", "", pattern))))
+        """The tests of a pattern of --gtest_filter; those with parameters are */SUITE.NAME/*, and need such a pattern."""
+        plain = re.sub(r"/[^.]*$", "/*", re.sub(r"^[^./]*/", "*/", pattern))
+        return sorted(name for name in self.tests if fnmatch.fnmatchcase(name, plain))
 
     def key(self, mutant: Mutant) -> str:
         """What a result counts for."""
