@@ -129,7 +129,7 @@ class Documents(unittest.TestCase):
 
     def test_the_readme_shows_the_golden_answer(self) -> None:
         golden = json.loads((ROOT / "golden" / "answers.json").read_text())
-        shown = f"{golden['question']}\n\n{golden['text']}\ndigest {golden['digests']['fma-1']}\n"
+        shown = f"{golden['question']}\n\n{golden['text']}\ndigest {golden['tree_digests']['fma-1']}\n"
         self.assertIn(shown, (ROOT / "README.md").read_text())
 
 
