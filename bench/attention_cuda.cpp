@@ -12,8 +12,7 @@
 #include "base/check.hpp"
 #include "base/math.hpp"
 #include "kernels/cuda/attention/attention.hpp"
-#include "kernels/cuda/runtime/backend.hpp"
-#include "kernels/cuda/runtime/device_buffer.hpp"
+#include "kernels/cuda/runtime/memory.hpp"
 #include "ops/context_state.hpp"
 #include "reprofuse/reprofuse.hpp"
 #include "study/bench/linear.hpp"
@@ -104,7 +103,7 @@ class Problem {
   }
 
  private:
-  cuda::Launch launch(void* stream) const { return {0, 0, workspace_.as<void>(), workspace_bytes_, stream}; }
+  cuda::Launch launch(void* stream) const { return {{0, workspace_.as<void>(), workspace_bytes_, stream}}; }
 
   kernels::AttentionCall call(std::size_t layer) const {
     const std::int32_t m = sequences_ * rows_, cols = shape_.heads * shape_.head_dim;

@@ -113,7 +113,7 @@ void measure_double(ThreadPool& pool) {
 }
 
 void measure_float(ThreadPool& pool) {
-  const auto in_exp_range = [](float x) { return x >= exp_constants::kLeast && x <= exp_constants::kMax; };
+  const auto in_exp_range = [](float x) { return x >= exp_constants::kMin && x <= exp_constants::kMax; };
   const auto in_log_range = [](float x) { return x > 0.0F && x <= FLT_MAX && x != 1.0F; };
   print("exp_f32", "every input in [-104, 88.7228]", every_input(pool, in_exp_range, exp_f32, exp_f64));
   print("log_f32", "every finite input above 0, not 1", every_input(pool, in_log_range, log_f32, log_f64));

@@ -6,8 +6,7 @@
 #include <vector>
 
 #include "kernels/cuda/linear/fma1/linear.hpp"
-#include "kernels/cuda/runtime/backend.hpp"
-#include "kernels/cuda/runtime/device_buffer.hpp"
+#include "kernels/cuda/runtime/memory.hpp"
 #include "ops/context_state.hpp"
 #include "reprofuse/reprofuse.hpp"
 #include "study/bench/linear.hpp"
@@ -36,7 +35,7 @@ void sweep(const Context& context, const Shape& shape, const std::vector<std::in
     copies.emplace_back(0, bytes);
     cuda::copy_to_device(copies.back().as<void>(), weights.storage.data(), bytes);
     const WeightView view{copies.back().as<void>(), DType::kBF16, shape.n, shape.k, shape.k};
-    layers.emplace_back(kernels::CudaBackend{.ordinal = 0, .op = 0, .name = shape.name}, std::span(&view, 1));
+    layers.emplace_back(kernels::CudaTarget{.ordinal = 0, .op = 0, .name = shape.name}, std::span(&view, 1));
   }
   for (const std::int64_t m : ms) {
     if (shape.n > 100000 && m > 512) continue;

@@ -11,7 +11,7 @@
 #include "base/fp_environment.hpp"
 #include "base/thread_pool.hpp"
 #include "kernels/cpu/linear/exact1/kernels.hpp"
-#include "kernels/reference/linear_exact1.hpp"
+#include "kernels/reference/reference.hpp"
 #include "numerics/widen.hpp"
 #include "ops/buffer.hpp"
 #include "ops/context_state.hpp"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kernels/linear.hpp"  // Place
-#include "kernels/model_ops.hpp"
+#include "kernels/op_calls.hpp"
 #include "reprofuse/types.hpp"
 
 namespace reprofuse::fuzz {

@@ -9,8 +9,8 @@
 
 #include "base/thread_pool.hpp"
 #include "bytes_target.hpp"
-#include "kernels/cpu/ops/model_ops.hpp"
-#include "kernels/reference/model_ops.hpp"
+#include "kernels/cpu/ops/ops.hpp"
+#include "kernels/reference/reference.hpp"
 #include "model_ops_case.hpp"
 #include "reprofuse/context.hpp"
 

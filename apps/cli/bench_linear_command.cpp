@@ -14,8 +14,8 @@
 #include "cli/output_file.hpp"
 #include "cli/terminal.hpp"
 #include "cli/usage.hpp"
+#include "ops/context_state.hpp"
 #include "ops/contract.hpp"
-#include "ops/device.hpp"
 #include "study/bench/linear.hpp"
 
 namespace reprofuse::cli {

@@ -2,7 +2,7 @@
 
 #include "cli/option_values.hpp"
 #include "cli/usage.hpp"
-#include "ops/device.hpp"
+#include "ops/context_state.hpp"
 #include "reprofuse/error.hpp"
 
 namespace reprofuse::cli {

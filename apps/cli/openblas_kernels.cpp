@@ -13,7 +13,7 @@
 #include <sstream>
 
 #include "base/check.hpp"
-#include "kernels/vendor/openblas.hpp"
+#include "kernels/vendor/libraries.hpp"
 
 namespace reprofuse::cli {
 namespace {

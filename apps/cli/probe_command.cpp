@@ -12,11 +12,9 @@
 #include "cli/option_values.hpp"
 #include "cli/terminal.hpp"
 #include "cli/usage.hpp"
+#include "ops/context_state.hpp"
 #include "ops/contract.hpp"
-#include "ops/device.hpp"
 #include "reprofuse/context.hpp"
-#include "study/golden_files.hpp"
-#include "study/probe/models.hpp"
 #include "study/probe/probe.hpp"
 
 namespace reprofuse::cli {

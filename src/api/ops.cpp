@@ -6,7 +6,7 @@
 #include "api/op_checks.hpp"
 #include "base/check.hpp"
 #include "numerics/rotary.hpp"
-#include "ops/model_ops.hpp"
+#include "ops/transformer_ops.hpp"
 
 namespace reprofuse {
 

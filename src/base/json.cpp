@@ -23,10 +23,10 @@ nlohmann::json parse_json(std::string_view text, const std::string& file, int ma
 }
 
 std::string shown(const nlohmann::json& value) {
-  constexpr std::size_t kLongest = 80;
+  constexpr std::size_t kMaxBytes = 80;
   std::string text = value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
   if (value.is_string()) text.front() = text.back() = '\'';
-  if (text.size() > kLongest) text.replace(kLongest, std::string::npos, "...");
+  if (text.size() > kMaxBytes) text.replace(kMaxBytes, std::string::npos, "...");
   return text;
 }
 

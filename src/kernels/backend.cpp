@@ -37,4 +37,25 @@ std::vector<double> time_replays(const Backend& backend, int repeats, const std:
   return seconds;
 }
 
+namespace {
+
+constexpr BackendRow kBackends[] = {
+    {.name = "cpu",
+     .description = "AVX-512, AVX2, NEON or scalar code on threads of this process",
+     .counted = false,
+     .threads = true,
+     .open = open_cpu},
+    {.name = "cuda",
+     .description = "an NVIDIA GPU of compute capability 8.0 or higher",
+     .counted = true,
+     .threads = false,
+     .open = open_cuda},
+};
+
+}  // namespace
+
+std::span<const BackendRow> backends() {
+  return kBackends;
+}
+
 }  // namespace reprofuse::kernels

@@ -1,5 +1,5 @@
 // A backend: memory, streams, events, graphs and operations on one device. Everything above the kernels works through
-// this, asks for capabilities, and never which device it is. kernels/backends.cpp lists the backends there are.
+// this, asks for capabilities, and never which device it is. kernels/backend.cpp lists the backends there are.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,7 @@
 
 #include "base/thread_pool.hpp"
 #include "kernels/linear.hpp"
-#include "kernels/model_ops.hpp"
-#include "kernels/sample.hpp"
+#include "kernels/op_calls.hpp"
 #include "kernels/schemes.hpp"
 #include "reprofuse/context.hpp"
 
@@ -54,14 +53,6 @@ class Graph {
   virtual void replay(void* stream) const = 0;
 };
 
-// Where an operation runs. The workspace serves one call at a time.
-struct OpSite {
-  unsigned op = 0;  // identifies the op in a record
-  void* workspace = nullptr;
-  std::size_t workspace_bytes = 0;
-  void* stream = nullptr;
-};
-
 // The operations of an elementwise scheme. A place that is returned is where a result is not finite; a backend whose
 // work is asynchronous records it in the workspace instead.
 class Elementwise {
@@ -74,7 +65,8 @@ class Elementwise {
   virtual void round_bf16(const OpSite& site, const RoundBf16Call& call) const = 0;
 };
 
-struct AttentionSizes {
+// The largest batch that a workspace is made for.
+struct AttentionBounds {
   std::int32_t heads, kv_heads, head_dim;
   std::int32_t chunks, rows, max_keys;
 };
@@ -86,7 +78,7 @@ class Attention {
   // Throws kUnsupported for heads that it does not take.
   virtual void require_shape(std::int64_t heads, std::int64_t kv_heads, std::int64_t head_dim) const = 0;
   // For any batch within these sizes.
-  virtual std::size_t workspace_bytes(const AttentionSizes& sizes) const = 0;
+  virtual std::size_t workspace_bytes(const AttentionBounds& sizes) const = 0;
   virtual void rotary(const OpSite& site, const RotaryCall& call) const = 0;
   virtual std::optional<Place> attention(const OpSite& site, const AttentionCall& call) const = 0;
 };
@@ -172,5 +164,26 @@ class Backend {
 // `work` enqueues on the stream it is given; it runs once for warm-up and once under capture. Returns the seconds of
 // each of `repeats` replays.
 std::vector<double> time_replays(const Backend& backend, int repeats, const std::function<void(void* stream)>& work);
+
+struct BackendOptions {
+  int ordinal = 0;         // of devices that are counted
+  std::optional<Isa> isa;  // of a CPU: forced, or the best this machine has
+  int threads = 0;         // of a CPU: 0 takes every core available to the process
+};
+
+struct BackendRow {
+  std::string_view name;
+  std::string_view description;
+  bool counted;  // there may be several: "cuda:1"
+  bool threads;  // takes BackendOptions::isa and threads
+  // Throws kUnsupported, with the reason, where the build or the machine has no such device.
+  std::shared_ptr<const Backend> (*open)(const BackendOptions& options);
+};
+
+std::span<const BackendRow> backends();
+
+// What the rows open, each in the folder of its name. In a build without CUDA kernels/none has the second: it throws.
+std::shared_ptr<const Backend> open_cpu(const BackendOptions& options);
+std::shared_ptr<const Backend> open_cuda(const BackendOptions& options);
 
 }  // namespace reprofuse::kernels

@@ -53,7 +53,7 @@ struct CpuTarget {
 };
 
 // What a GPU's layers are made for.
-struct CudaBackend {
+struct CudaTarget {
   int ordinal;
   unsigned op;            // identifies the layer in the workspace's record of non-finite results
   std::string_view name;  // of the layer, for error messages

@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "kernels/linear.hpp"
-#include "kernels/model_ops.hpp"
+#include "kernels/op_calls.hpp"
 
 namespace reprofuse::kernels {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "checkpoint/config.hpp"
-#include "kernels/model_ops.hpp"
+#include "kernels/op_calls.hpp"
 #include "ops/buffer.hpp"
 
 namespace reprofuse::model {

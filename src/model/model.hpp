@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "checkpoint/config.hpp"
-#include "kernels/model_ops.hpp"
+#include "kernels/op_calls.hpp"
 #include "model/kv_cache.hpp"
 #include "model/weights.hpp"
 #include "ops/buffer.hpp"

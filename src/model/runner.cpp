@@ -62,8 +62,8 @@ const kernels::Backend& Runner::backend() const {
 // One graph serves every context up to its bound, so that a growing text needs few of them.
 std::int32_t Runner::key_bound(std::int64_t keys) const {
   if (!backend().capabilities().graphs) return static_cast<std::int32_t>(keys);
-  constexpr std::int64_t kLeast = 512;
-  const auto bound = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max(keys, kLeast))));
+  constexpr std::int64_t kMinKeys = 512;
+  const auto bound = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max(keys, kMinKeys))));
   return static_cast<std::int32_t>(std::min(bound, model_.max_positions()));
 }
 

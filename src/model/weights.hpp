@@ -10,7 +10,7 @@
 
 #include "model/weight_source.hpp"
 #include "ops/buffer.hpp"
-#include "ops/model_ops.hpp"
+#include "ops/transformer_ops.hpp"
 #include "reprofuse/linear.hpp"
 
 namespace reprofuse::model {

@@ -15,7 +15,7 @@ inline constexpr int kActivationBits = 23;
 inline constexpr int kWeightBits = 22;
 
 // Rows smaller than 2^-103 share its exponent, so that each scale is a normal binary32 number.
-inline constexpr int kLeastExponent = -103;
+inline constexpr int kMinExponent = -103;
 
 // The sum of kMaxTerms products is below 2^63 in magnitude.
 inline constexpr std::int64_t kMaxTerms = std::int64_t{1} << 17;
@@ -28,13 +28,13 @@ REPROFUSE_HOST_DEVICE inline float power_of_two(int exponent) {  // -126 to 127
 // than three digits hold, one more. The constant carries into the exponent field just then.
 REPROFUSE_HOST_DEVICE inline int activation_exponent(std::uint32_t max_bits) {
   const int e = static_cast<int>((max_bits + 0x10101U) >> 23) - 126;
-  return e < kLeastExponent ? kLeastExponent : e;
+  return e < kMinExponent ? kMinExponent : e;
 }
 
 // The exponent of a weight row: max < 2^e.
 REPROFUSE_HOST_DEVICE inline int weight_exponent(std::uint32_t max_bits) {
   const int e = static_cast<int>(max_bits >> 23) - 126;
-  return e < kLeastExponent ? kLeastExponent : e;
+  return e < kMinExponent ? kMinExponent : e;
 }
 
 REPROFUSE_HOST_DEVICE inline float activation_scale(int exponent) {

@@ -9,9 +9,9 @@
 namespace reprofuse {
 namespace exp_constants {
 
-// Below kLeast the result is 0. Above kMax, the last input whose exponential is finite, it stays at that of kMax,
+// Below kMin the result is 0. Above kMax, the last input whose exponential is finite, it stays at that of kMax,
 // 0x1.ffff08p+127: an exponential never is infinite.
-inline constexpr float kLeast = -104.0F;
+inline constexpr float kMin = -104.0F;
 inline constexpr float kMax = 0x1.62e42ep+6F;
 
 // x = n ln 2 + r. Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits of the sum's word.
@@ -36,7 +36,7 @@ inline constexpr float kUnraisePositive = 0x1p+1F;
 
 }  // namespace exp_constants
 
-// exp(x) for kLeast <= x; `shift` and `unraise` belong to the sign of x.
+// exp(x) for kMin <= x; `shift` and `unraise` belong to the sign of x.
 REPROFUSE_HOST_DEVICE inline float exp_f32_scaled(float x, float shift, float unraise) {
   using namespace exp_constants;
   const float shifted = fma_rn(x, kLog2E, shift);
@@ -55,7 +55,7 @@ REPROFUSE_HOST_DEVICE inline float exp_f32_scaled(float x, float shift, float un
 // For every x that is not a NaN; a NaN gives a NaN.
 REPROFUSE_HOST_DEVICE inline float exp_f32(float x) {
   using namespace exp_constants;
-  x = x < kLeast ? kLeast : x;
+  x = x < kMin ? kMin : x;
   x = x > kMax ? kMax : x;
   const bool negative = x < 0.0F;
   return exp_f32_scaled(x, negative ? kShiftNegative : kShiftPositive, negative ? kUnraiseNegative : kUnraisePositive);
@@ -64,8 +64,17 @@ REPROFUSE_HOST_DEVICE inline float exp_f32(float x) {
 // Bits: equal exp_f32 for x <= 0, in fewer instructions; a softmax needs no other. A NaN gives a NaN.
 REPROFUSE_HOST_DEVICE inline float exp_nonpositive_f32(float x) {
   using namespace exp_constants;
-  x = x < kLeast ? kLeast : x;
+  x = x < kMin ? kMin : x;
   return exp_f32_scaled(x, kShiftNegative, kUnraiseNegative);
+}
+
+}  // namespace reprofuse
+
+namespace reprofuse {
+
+// SiLU, x / (1 + exp(-x)). exp_f32 saturates at a finite value, so the quotient is a finite number for every finite x.
+REPROFUSE_HOST_DEVICE inline float silu(float x) {
+  return div_rn(x, 1.0F + exp_f32(-x));
 }
 
 }  // namespace reprofuse

@@ -70,7 +70,7 @@ template <class D, class V = hwy::HWY_NAMESPACE::Vec<D>>
 HWY_INLINE V exp_f32(D d, V x) {
   namespace hn = hwy::HWY_NAMESPACE;
   namespace c = exp_constants;
-  x = exp_at_most(d, c::kMax, exp_at_least(d, c::kLeast, x));
+  x = exp_at_most(d, c::kMax, exp_at_least(d, c::kMin, x));
   const auto negative = hn::Lt(x, hn::Zero(d));
   const V shift = hn::IfThenElse(negative, hn::Set(d, c::kShiftNegative), hn::Set(d, c::kShiftPositive));
   const V unraise = hn::IfThenElse(negative, hn::Set(d, c::kUnraiseNegative), hn::Set(d, c::kUnraisePositive));
@@ -82,8 +82,7 @@ template <class D, class V = hwy::HWY_NAMESPACE::Vec<D>>
 HWY_INLINE V exp_nonpositive_f32(D d, V x) {
   namespace hn = hwy::HWY_NAMESPACE;
   namespace c = exp_constants;
-  return exp_f32_scaled(d, exp_at_least(d, c::kLeast, x), hn::Set(d, c::kShiftNegative),
-                        hn::Set(d, c::kUnraiseNegative));
+  return exp_f32_scaled(d, exp_at_least(d, c::kMin, x), hn::Set(d, c::kShiftNegative), hn::Set(d, c::kUnraiseNegative));
 }
 
 }  // namespace reprofuse::cpu::HWY_NAMESPACE

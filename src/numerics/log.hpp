@@ -10,7 +10,7 @@ namespace log_constants {
 
 inline constexpr std::uint32_t kTwoThirds = 0x3f2aaaabU;  // the word of 2/3
 inline constexpr float kLn2 = 0x1.62e43p-1F;
-inline constexpr float kLeastNormal = 0x1p-126F;
+inline constexpr float kMinNormal = 0x1p-126F;
 inline constexpr int kFractionBits = 23;
 
 // log(1 + f) = f + f^2 (c2 + c3 f + ... + c10 f^8) for |f| <= 1/3, relative error 2^-26.7 (tools/sollya/log.sollya).
@@ -29,7 +29,7 @@ inline constexpr float kC10 = -0x1.087f8ap-3F;
 // For finite x > 0, subnormals included.
 REPROFUSE_HOST_DEVICE inline float log_f32(float x) {
   using namespace log_constants;
-  const bool subnormal = x < kLeastNormal;
+  const bool subnormal = x < kMinNormal;
   const std::uint32_t word = float_bits(subnormal ? x * 0x1p+23F : x);
   // x = 2^n m with 2/3 <= m < 4/3.
   const std::uint32_t exponent = (word - kTwoThirds) & 0xff800000U;

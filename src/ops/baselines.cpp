@@ -1,5 +1,5 @@
 // The baselines: a vendor's linear layers, the rest as in fma-1. Part of the library reprofuse_vendor.
-#include "kernels/reference/model_ops.hpp"
+#include "kernels/reference/reference.hpp"
 #include "kernels/vendor/linear.hpp"
 #include "ops/contract.hpp"
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "kernels/backend.hpp"
+#include "ops/context_state.hpp"
 #include "reprofuse/context.hpp"
 
 namespace reprofuse {
@@ -14,8 +15,12 @@ class Buffer {
  public:
   Buffer() = default;
   // Not initialised. CPU memory is taken from the system when it is first touched.
-  Buffer(const Context& context, std::size_t bytes);
-  ~Buffer();
+  Buffer(const Context& context, std::size_t bytes) : backend_(context.state().backend), bytes_(bytes) {
+    if (bytes != 0) data_ = backend_->allocate(bytes);
+  }
+  ~Buffer() {
+    if (data_ != nullptr) backend_->release(data_);
+  }
   Buffer(Buffer&& other) noexcept
       : backend_(std::move(other.backend_)),
         data_(std::exchange(other.data_, nullptr)),
@@ -40,15 +45,23 @@ class Buffer {
 };
 
 // Between host memory and a buffer's memory; the calling thread waits.
-void copy_to_device(const Context& context, void* to, const void* from, std::size_t bytes);
-void copy_to_host(const Context& context, void* to, const void* from, std::size_t bytes);
+inline void copy_to_device(const Context& context, void* to, const void* from, std::size_t bytes) {
+  if (bytes != 0) context.state().backend->copy_to_device(to, from, bytes);
+}
+inline void copy_to_host(const Context& context, void* to, const void* from, std::size_t bytes) {
+  if (bytes != 0) context.state().backend->copy_to_host(to, from, bytes);
+}
 
 // Device memory that the host writes again and again, by way of memory that copies are fast from. Where the device
 // shares the host's memory the two are one.
 class StagedBuffer {
  public:
-  StagedBuffer(const Context& context, std::size_t bytes);
-  ~StagedBuffer();
+  StagedBuffer(const Context& context, std::size_t bytes) : backend_(context.state().backend), device_(context, bytes) {
+    if (!backend_->capabilities().shares_host_memory) staging_ = backend_->allocate_staging(bytes);
+  }
+  ~StagedBuffer() {
+    if (staging_ != nullptr) backend_->release_staging(staging_);
+  }
   StagedBuffer(const StagedBuffer&) = delete;
   StagedBuffer& operator=(const StagedBuffer&) = delete;
 
@@ -61,7 +74,9 @@ class StagedBuffer {
     return device_.as<T>();
   }
   // Enqueues the copy of the first bytes; host() must not be written until the stream has passed it.
-  void enqueue_upload(std::size_t bytes, void* stream) const;
+  void enqueue_upload(std::size_t bytes, void* stream) const {
+    if (staging_ != nullptr) backend_->enqueue_copy_to_device(device_.as<void>(), staging_, bytes, stream);
+  }
 
  private:
   std::shared_ptr<const kernels::Backend> backend_;

@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -92,5 +93,16 @@ class OpEntry {
 // context may hold any number of ops.
 std::optional<OpEntry> enter_op(const Context& context, const std::string& name,
                                 const std::vector<std::int64_t>& columns, OpKind kind = OpKind::kLinear);
+
+// The names of devices: "cpu", "cuda" or, of several GPUs, "cuda:1". Read here and nowhere else.
+struct DeviceName {
+  const kernels::BackendRow* backend;
+  int ordinal = 0;
+};
+
+// Throws kUnsupported, listing what there is. That the machine has such a device is found out when it is opened.
+DeviceName parse_device(std::string_view text);
+
+std::string device_names();  // "cpu, cuda, cuda:N"
 
 }  // namespace reprofuse

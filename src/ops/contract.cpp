@@ -1,9 +1,7 @@
 #include "ops/contract.hpp"
 
 #include "base/check.hpp"
-#include "kernels/reference/linear.hpp"
-#include "kernels/reference/linear_exact1.hpp"
-#include "kernels/reference/model_ops.hpp"
+#include "kernels/reference/reference.hpp"
 #include "reprofuse/context.hpp"
 
 namespace reprofuse {

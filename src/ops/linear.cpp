@@ -1,15 +1,127 @@
 #include "reprofuse/linear.hpp"
 
+#include <cstdint>
 #include <optional>
+#include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "base/check.hpp"
 #include "base/fp_environment.hpp"
 #include "ops/context_state.hpp"
-#include "ops/linear_checks.hpp"
+#include "reprofuse/types.hpp"
 
 namespace reprofuse {
+namespace {
+
+bool is_aligned(const void* data, std::size_t bytes) {
+  return reinterpret_cast<std::uintptr_t>(data) % bytes == 0;
+}
+
+// True when the offset of every element fits in an integer of bytes. One row has no stride.
+bool is_addressable(std::int64_t rows, std::int64_t cols, std::int64_t stride, std::size_t element) {
+  return checked_product(rows, rows > 1 ? stride : cols, element).has_value();
+}
+
+// Where floats lie: rows of `bytes`, their starts `stride` bytes apart.
+struct Region {
+  std::uintptr_t begin;
+  std::uintptr_t end;
+  std::uintptr_t bytes;
+  std::uintptr_t stride;  // 0: a single row
+};
+
+Region region(const float* data, std::int64_t rows, std::int64_t cols, std::int64_t stride) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(data);
+  const std::uintptr_t bytes = static_cast<std::uintptr_t>(cols) * sizeof(float);
+  const std::uintptr_t step = rows > 1 ? static_cast<std::uintptr_t>(stride) * sizeof(float) : 0;
+  return {begin, begin + static_cast<std::uintptr_t>(rows - 1) * step + bytes, bytes, step};
+}
+
+// Rows that interleave share nothing when they have one stride and different columns of it. Rows of two strides in one
+// stretch of memory count as overlapping: nobody lays out matrices so, and an exact answer would cost a walk over rows.
+bool overlap(Region a, Region b) {
+  if (a.end <= b.begin || b.end <= a.begin) return false;
+  if (b.begin < a.begin) std::swap(a, b);
+  const std::uintptr_t stride = a.stride == 0 ? b.stride : a.stride;
+  if (stride == 0 || (b.stride != 0 && b.stride != stride)) return true;
+  const std::uintptr_t column = (b.begin - a.begin) % stride;
+  return column < a.bytes || column + b.bytes > stride;
+}
+
+void check_x(ConstMatrix x, std::int64_t k, const std::string& name) {
+  require(x.rows >= 0, "linear '{}': x has {} rows", name, x.rows);
+  require(x.cols == k, "linear '{}': x has {} columns, the weights have k = {}", name, x.cols, k);
+  require(x.rows == 0 || x.data != nullptr, "linear '{}': the x pointer is null", name);
+  require(is_aligned(x.data, sizeof(float)), "linear '{}': the x pointer is not aligned to a float", name);
+  require(x.rows <= 1 || x.stride >= x.cols, "linear '{}': x has row stride {}, less than its {} columns", name,
+          x.stride, x.cols);
+  require(is_addressable(x.rows, x.cols, x.stride, sizeof(float)),
+          "linear '{}': x of {} rows with row stride {} is larger than any memory", name, x.rows, x.stride);
+}
+
+void check_output(const LinearOutput& output, std::size_t i, std::int64_t rows, std::int64_t n,
+                  const std::string& name) {
+  const Matrix& y = output.y;
+  require(y.rows == rows && y.cols == n, "linear '{}' output {}: y is {} x {}, it must be {} x {}", name, i, y.rows,
+          y.cols, rows, n);
+  require(y.rows == 0 || y.data != nullptr, "linear '{}' output {}: the y pointer is null", name, i);
+  require(is_aligned(y.data, sizeof(float)), "linear '{}' output {}: the y pointer is not aligned to a float", name, i);
+  require(is_aligned(output.bias, sizeof(float)), "linear '{}' output {}: the bias pointer is not aligned to a float",
+          name, i);
+  require(y.rows <= 1 || y.stride >= y.cols, "linear '{}' output {}: y has row stride {}, less than its {} columns",
+          name, i, y.stride, y.cols);
+  require(is_addressable(y.rows, y.cols, y.stride, sizeof(float)),
+          "linear '{}' output {}: y of {} rows with row stride {} is larger than any memory", name, i, y.rows,
+          y.stride);
+}
+
+// Tasks write y while others still read, so an overlap would make the bits depend on their order.
+void check_overlap(ConstMatrix x, std::span<const LinearOutput> outputs, const std::string& name) {
+  const Region read = region(x.data, x.rows, x.cols, x.stride);
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const Matrix& y = outputs[i].y;
+    const Region written = region(y.data, y.rows, y.cols, y.stride);
+    require(!overlap(written, read), "linear '{}' output {}: y overlaps x", name, i);
+    for (std::size_t j = 0; j < outputs.size(); ++j) {
+      const auto& [other, bias] = outputs[j];
+      require(bias == nullptr || !overlap(written, region(bias, 1, other.cols, 0)),
+              "linear '{}' output {}: y overlaps the bias of output {}", name, i, j);
+      require(j >= i || !overlap(written, region(other.data, other.rows, other.cols, other.stride)),
+              "linear '{}' output {}: y overlaps that of output {}", name, i, j);
+    }
+  }
+}
+
+void check_weights(std::span<const WeightView> weights, const std::string& name) {
+  require(!weights.empty(), "linear '{}': the list of weights is empty", name);
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    const WeightView& w = weights[i];
+    require(w.data != nullptr, "linear '{}' weight {}: the data pointer is null", name, i);
+    require(w.n > 0 && w.k > 0, "linear '{}' weight {}: shape {} x {} must be positive", name, i, w.n, w.k);
+    require(w.stride >= w.k, "linear '{}' weight {}: row stride {} is less than k = {}", name, i, w.stride, w.k);
+    require(w.k == weights[0].k, "linear '{}' weight {}: k = {} differs from the first weight's {}", name, i, w.k,
+            weights[0].k);
+    require(w.dtype == weights[0].dtype, "linear '{}' weight {}: dtype {} differs from the first weight's {}", name, i,
+            dtype_name(w.dtype), dtype_name(weights[0].dtype));
+    require(is_aligned(w.data, dtype_bytes(w.dtype)),
+            "linear '{}' weight {}: the data pointer is not aligned to a {} element", name, i, dtype_name(w.dtype));
+    require(is_addressable(w.n, w.k, w.stride, dtype_bytes(w.dtype)),
+            "linear '{}' weight {}: {} rows with row stride {} are larger than any memory", name, i, w.n, w.stride);
+  }
+}
+
+// n: columns of each output.
+void check_call(ConstMatrix x, std::span<const LinearOutput> outputs, std::int64_t k,
+                const std::vector<std::int64_t>& n, const std::string& name) {
+  check_x(x, k, name);
+  require(outputs.size() == n.size(), "linear '{}': {} outputs for {} weights", name, outputs.size(), n.size());
+  for (std::size_t i = 0; i < outputs.size(); ++i) check_output(outputs[i], i, x.rows, n[i], name);
+  if (x.rows > 0) check_overlap(x, outputs, name);
+}
+
+}  // namespace
 
 struct LinearLayer::Impl {
   Context context;

@@ -12,7 +12,7 @@
 #include "base/math.hpp"
 #include "base/sha256.hpp"
 #include "numerics/philox.hpp"
-#include "study/golden_files.hpp"
+#include "study/probe/probe.hpp"
 #include "study/seeded/model_cases.hpp"
 
 namespace reprofuse::study {

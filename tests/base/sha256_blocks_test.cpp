@@ -1,9 +1,9 @@
-#include "base/sha256_blocks.hpp"
-
 #include <gtest/gtest.h>
 
 #include <random>
 #include <vector>
+
+#include "base/sha256.hpp"
 
 namespace reprofuse {
 namespace {

@@ -12,8 +12,8 @@
 
 #include "engine/engine.hpp"
 #include "engine/model_files.hpp"
-#include "model/plain_generate.hpp"
 #include "support/embedded_model.hpp"
+#include "support/plain_generate.hpp"
 
 namespace reprofuse::engine {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/reference/linear.hpp"
+#include "kernels/reference/reference.hpp"
 #include "reprofuse/reprofuse.hpp"
 #include "study/seeded/inputs.hpp"
 

@@ -4,7 +4,7 @@
 #include "ops/context_state.hpp"
 #include "ops/contract.hpp"
 #include "reprofuse/reprofuse.hpp"
-#include "study/golden_files.hpp"
+#include "study/probe/probe.hpp"
 
 namespace reprofuse {
 namespace {

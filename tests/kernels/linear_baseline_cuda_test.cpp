@@ -6,10 +6,9 @@
 #include <bit>
 #include <optional>
 
-#include "kernels/cuda/ops/cast.hpp"
-#include "kernels/cuda/runtime/backend.hpp"
-#include "kernels/cuda/runtime/device_buffer.hpp"
+#include "kernels/cuda/runtime/memory.hpp"
 #include "kernels/linear_baseline_case.hpp"
+#include "kernels/vendor/cast.hpp"
 #include "numerics/widen.hpp"
 #include "ops/context_state.hpp"
 

@@ -7,9 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cuda/runtime/backend.hpp"
-#include "kernels/cuda/runtime/device_buffer.hpp"
-#include "kernels/reference/linear.hpp"
+#include "kernels/cuda/runtime/memory.hpp"
+#include "kernels/reference/reference.hpp"
 #include "reprofuse/reprofuse.hpp"
 #include "study/probe/bit_difference.hpp"
 #include "study/seeded/inputs.hpp"

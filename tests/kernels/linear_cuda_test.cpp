@@ -11,10 +11,9 @@
 
 #include "kernels/cuda/linear/fma1/linear.hpp"
 #include "kernels/cuda/linear/fma1/params.hpp"
-#include "kernels/cuda/runtime/backend.hpp"
-#include "kernels/cuda/runtime/device_buffer.hpp"
+#include "kernels/cuda/runtime/memory.hpp"
 #include "kernels/linear_cuda_case.hpp"
-#include "kernels/reference/linear.hpp"
+#include "kernels/reference/reference.hpp"
 #include "numerics/widen.hpp"
 #include "reprofuse/reprofuse.hpp"
 #include "study/probe/bit_difference.hpp"

@@ -11,8 +11,7 @@
 #include <vector>
 
 #include "kernels/cpu/linear/exact1/kernels.hpp"
-#include "kernels/reference/linear.hpp"
-#include "kernels/reference/linear_exact1.hpp"
+#include "kernels/reference/reference.hpp"
 #include "numerics/exact.hpp"
 #include "numerics/widen.hpp"
 #include "reprofuse/reprofuse.hpp"

@@ -9,7 +9,7 @@
 
 #include "kernels/cuda/linear/exact1/linear.hpp"
 #include "kernels/linear_cuda_case.hpp"
-#include "kernels/reference/linear_exact1.hpp"
+#include "kernels/reference/reference.hpp"
 #include "numerics/exact.hpp"
 #include "numerics/widen.hpp"
 

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "kernels/reference/sample.hpp"
+#include "kernels/reference/reference.hpp"
 #include "model/logits_digest.hpp"
-#include "model/plain_generate.hpp"
 #include "support/embedded_model.hpp"
+#include "support/plain_generate.hpp"
 
 namespace reprofuse::model {
 namespace {

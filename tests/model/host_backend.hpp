@@ -17,8 +17,7 @@
 #include "base/check.hpp"
 #include "base/math.hpp"
 #include "kernels/backend.hpp"
-#include "kernels/reference/model_ops.hpp"
-#include "kernels/reference/sample.hpp"
+#include "kernels/reference/reference.hpp"
 
 namespace reprofuse::test {
 
@@ -193,7 +192,7 @@ class HostAttention final : public kernels::Attention {
   HostAttention(const HostBackend& backend, const kernels::AttentionScheme& scheme)
       : backend_(backend), scheme_(scheme) {}
   void require_shape(std::int64_t, std::int64_t, std::int64_t) const override {}
-  std::size_t workspace_bytes(const kernels::AttentionSizes&) const override { return sizeof(HostRecord); }
+  std::size_t workspace_bytes(const kernels::AttentionBounds&) const override { return sizeof(HostRecord); }
   void rotary(const kernels::OpSite& site, const kernels::RotaryCall& call) const override {
     enqueue(site.stream, [this, call] {
       backend_.require_own(call.cos);

@@ -7,7 +7,7 @@
 
 #include "ops/contract.hpp"
 #include "reprofuse/error.hpp"
-#include "study/probe/models.hpp"
+#include "study/probe/probe.hpp"
 #include "study/seeded/model_cases.hpp"
 
 namespace reprofuse::study {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "ops/contract.hpp"
-#include "study/probe/models.hpp"
+#include "study/probe/probe.hpp"
 #include "study/seeded/model_cases.hpp"
 
 namespace reprofuse::study {

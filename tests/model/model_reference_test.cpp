@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "checkpoint/expected_tensors.hpp"
-#include "kernels/reference/model_ops.hpp"
+#include "kernels/reference/reference.hpp"
 #include "model/logits_digest.hpp"
 #include "numerics/rotary.hpp"
 #include "numerics/widen.hpp"
 #include "ops/contract.hpp"
-#include "study/probe/models.hpp"
+#include "study/probe/probe.hpp"
 #include "study/seeded/model_cases.hpp"
 #include "study/seeded/random_weights.hpp"
 

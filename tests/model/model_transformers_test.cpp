@@ -12,12 +12,12 @@
 #include <string>
 #include <vector>
 
-#include "model/plain_generate.hpp"
 #include "model/runner.hpp"
 #include "study/seeded/model_cases.hpp"
 #include "study/seeded/random_weights.hpp"
 #include "support/altered_source.hpp"
 #include "support/embedded_model.hpp"
+#include "support/plain_generate.hpp"
 
 namespace reprofuse::model {
 namespace {

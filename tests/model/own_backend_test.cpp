@@ -4,12 +4,11 @@
 
 #include <cmath>
 
-#include "kernels/reference/linear.hpp"
+#include "kernels/reference/reference.hpp"
 #include "model/host_backend.hpp"
-#include "model/plain_generate.hpp"
 #include "ops/context_state.hpp"
-#include "ops/device.hpp"
-#include "study/probe/models.hpp"
+#include "study/probe/probe.hpp"
+#include "support/plain_generate.hpp"
 
 namespace reprofuse {
 namespace {

@@ -26,7 +26,7 @@ std::vector<float> row_maxima() {
 // As NUMERICS.md says it: from the least exponent upwards, the first at which the largest magnitude fits. binary64
 // holds every product exactly.
 int least_exponent(float max, int bits, double limit, bool rounded) {
-  for (int e = kLeastExponent;; ++e) {
+  for (int e = kMinExponent;; ++e) {
     const double scaled = std::ldexp(static_cast<double>(max), bits - e);
     if ((rounded ? std::nearbyint(scaled) : scaled) <= limit) return e;
   }
@@ -42,8 +42,8 @@ TEST(Exact1, TheExponentOfARowIsTheLeastThatItsLargestMagnitudeFits) {
 }
 
 TEST(Exact1, ARowOfZerosHasTheLeastExponent) {
-  EXPECT_EQ(activation_exponent(0), kLeastExponent);
-  EXPECT_EQ(weight_exponent(0), kLeastExponent);
+  EXPECT_EQ(activation_exponent(0), kMinExponent);
+  EXPECT_EQ(weight_exponent(0), kMinExponent);
 }
 
 // Scales are powers of two among the normal numbers, whatever the row: multiplying by one cannot lose it.

@@ -1,19 +1,11 @@
 // Compiled once per target, as the kernels that include numerics/exp_simd-inl.hpp are.
-#undef HWY_DISABLED_TARGETS
-#define HWY_DISABLED_TARGETS \
-  (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
-#define HWY_COMPILE_ALL_ATTAINABLE
-#define HWY_DISABLE_PCLMUL_AES
-#define HWY_DISABLE_F16C
-
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "numerics/exp_targets.cpp"
 #include "numerics/exp_targets.hpp"
 
-#include <hwy/foreach_target.h>  // must come before highway.h
-#include <hwy/highway.h>
+#include "kernels/cpu/highway_targets.hpp"  // before highway.h
 
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
+#if REPROFUSE_SIMD_TARGET
 #include "numerics/exp_simd-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -42,17 +34,7 @@ HWY_AFTER_NAMESPACE();
 namespace reprofuse::testing {
 
 const ExpTarget* exp_target(Isa isa) {
-#if HWY_TARGETS & HWY_AVX2
-  if (isa == Isa::kAvx2) return &N_AVX2::kExp;
-#endif
-#if HWY_TARGETS & HWY_AVX3
-  if (isa == Isa::kAvx512) return &N_AVX3::kExp;
-#endif
-#if HWY_TARGETS & HWY_NEON
-  if (isa == Isa::kNeon) return &N_NEON::kExp;
-#endif
-  (void)isa;
-  return nullptr;
+  REPROFUSE_RETURN_TABLE(isa, kExp);
 }
 
 }  // namespace reprofuse::testing

@@ -28,7 +28,7 @@ inline std::vector<float> exp_edges() {
       values.push_back(float_from_bits(float_bits(center) - offset));
     }
   };
-  for (const float center : {FLT_MIN, -FLT_MIN, 1.0F, -1.0F, exp_constants::kLeast, exp_constants::kMax, -87.336544F})
+  for (const float center : {FLT_MIN, -FLT_MIN, 1.0F, -1.0F, exp_constants::kMin, exp_constants::kMax, -87.336544F})
     add_around(center);
   for (int halves = -300; halves <= 256; ++halves) add_around(static_cast<float>(halves) * 0.34657359F);
   for (const float value : {0.0F, -0.0F, FLT_MAX, -FLT_MAX, INFINITY, -INFINITY, NAN}) values.push_back(value);

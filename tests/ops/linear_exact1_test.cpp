@@ -1,7 +1,5 @@
 // What exact-1 promises beyond equal bits, of every implementation: no order and no split of K can be told from a
 // result, up to the largest K. fma-1, which has an order, is the control.
-#include "kernels/reference/linear_exact1.hpp"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,6 +10,7 @@
 #include <vector>
 
 #include "base/fp_environment.hpp"
+#include "kernels/reference/reference.hpp"
 #include "numerics/exact.hpp"
 #include "numerics/widen.hpp"
 #include "ops/contract.hpp"

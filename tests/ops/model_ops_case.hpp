@@ -13,10 +13,9 @@
 #include <vector>
 
 #include "base/thread_pool.hpp"
-#include "kernels/cpu/ops/model_ops.hpp"
-#include "kernels/model_ops.hpp"
-#include "kernels/reference/kv_element.hpp"
-#include "kernels/reference/model_ops.hpp"
+#include "kernels/cpu/ops/ops.hpp"
+#include "kernels/op_calls.hpp"
+#include "kernels/reference/reference.hpp"
 #include "reprofuse/reprofuse.hpp"
 #include "study/probe/bit_difference.hpp"
 #include "study/seeded/inputs.hpp"

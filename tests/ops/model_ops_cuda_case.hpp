@@ -3,9 +3,8 @@
 
 #include <optional>
 
-#include "kernels/cuda/ops/model_ops.hpp"
-#include "kernels/cuda/runtime/backend.hpp"
-#include "kernels/cuda/runtime/device_buffer.hpp"
+#include "kernels/cuda/ops/ops.hpp"
+#include "kernels/cuda/runtime/memory.hpp"
 #include "kernels/cuda/runtime/stream.hpp"
 #include "ops/model_ops_case.hpp"
 
@@ -100,11 +99,8 @@ class ModelOpsCuda : public ::testing::Test {
   }
 
   cuda::Launch launch() const {
-    return {.ordinal = 0,
-            .op = kOp,
-            .workspace = workspace_.get(),
-            .workspace_bytes = kWorkspaceBytes,
-            .stream = stream_->handle()};
+    return {
+        {.op = kOp, .workspace = workspace_.get(), .workspace_bytes = kWorkspaceBytes, .stream = stream_->handle()}};
   }
   void synchronize() const { stream_->synchronize(); }
   std::optional<kernels::Place> failure() const {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/sample.hpp"
+#include "kernels/op_calls.hpp"
 #include "numerics/philox.hpp"
 
 namespace reprofuse::testing {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "kernels/cpu/sampler/sample.hpp"
-#include "kernels/reference/sample.hpp"
+#include "kernels/reference/reference.hpp"
 #include "sampler/sample_case.hpp"
 
 namespace reprofuse {

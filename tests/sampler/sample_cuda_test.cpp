@@ -5,10 +5,9 @@
 #include <cmath>
 #include <optional>
 
-#include "kernels/cuda/runtime/backend.hpp"
-#include "kernels/cuda/runtime/device_buffer.hpp"
+#include "kernels/cuda/runtime/memory.hpp"
 #include "kernels/cuda/sampler/sample.hpp"
-#include "kernels/reference/sample.hpp"
+#include "kernels/reference/reference.hpp"
 #include "reprofuse/error.hpp"
 #include "reprofuse/sampler.hpp"
 #include "sampler/sample_case.hpp"

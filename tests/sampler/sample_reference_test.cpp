@@ -6,7 +6,7 @@
 #include <set>
 
 #include "base/sha256.hpp"
-#include "kernels/reference/sample.hpp"
+#include "kernels/reference/reference.hpp"
 #include "sampler/sample_case.hpp"
 
 namespace reprofuse {

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "kernels/reference/sample.hpp"
+#include "kernels/reference/reference.hpp"
 #include "sampler/sample_case.hpp"
 
 namespace reprofuse {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <functional>
 
-#include "kernels/reference/sample.hpp"
+#include "kernels/reference/reference.hpp"
 #include "reprofuse/error.hpp"
 #include "sampler/sample_case.hpp"
 

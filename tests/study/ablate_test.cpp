@@ -5,7 +5,7 @@
 #include <cmath>
 #include <set>
 
-#include "kernels/reference/linear.hpp"
+#include "kernels/reference/reference.hpp"
 #include "reprofuse/error.hpp"
 #include "study/ablate_support.hpp"
 #include "study/ablation/common.hpp"

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/fp_environment.hpp"
-#include "kernels/reference/linear_exact1.hpp"
+#include "kernels/reference/reference.hpp"
 #include "numerics/exact.hpp"
 #include "study/probe/linear.hpp"
 

@@ -1,12 +1,11 @@
-#include "study/bench/error_operands.hpp"
-
 #include <gtest/gtest.h>
 
 #include <bit>
 #include <cmath>
 #include <utility>
 
-#include "kernels/reference/linear.hpp"
+#include "kernels/reference/reference.hpp"
+#include "study/bench/error.hpp"
 
 namespace reprofuse::study {
 namespace {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "kernels/reference/linear.hpp"
+#include "kernels/reference/reference.hpp"
 
 namespace reprofuse::study {
 namespace {

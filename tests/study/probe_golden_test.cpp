@@ -4,8 +4,7 @@
 
 #include "ops/contract.hpp"
 #include "reprofuse/error.hpp"
-#include "study/golden_files.hpp"
-#include "study/probe/cases.hpp"
+#include "study/probe/probe.hpp"
 #include "support/files.hpp"
 #include "support/messages.hpp"
 

@@ -7,7 +7,6 @@
 
 #include "reprofuse/error.hpp"
 #include "study/altered_exact.hpp"
-#include "study/golden_files.hpp"
 #include "support/altered_linear.hpp"
 
 namespace reprofuse::study {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/reference/linear.hpp"
+#include "kernels/reference/reference.hpp"
 #include "study/probe/linear.hpp"
 
 namespace reprofuse::study {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/reference/linear.hpp"
+#include "kernels/reference/reference.hpp"
 #include "numerics/widen.hpp"
 #include "reprofuse/reprofuse.hpp"
 #include "study/probe/bit_difference.hpp"

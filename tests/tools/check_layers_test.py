@@ -45,14 +45,14 @@ class Layers(Checks):
         for path in ("src/server/server_model.cpp", "src/model/runner.hpp", "src/ops/linear.cpp", "apps/cli/main.cpp"):
             with self.subTest(path):
                 before = (self.root / path).read_text(encoding="utf-8")
-                self.expect(check_layers, path, '#include "kernels/cuda/runtime/backend.hpp"\n',
-                            f"{path} includes src/kernels/cuda/runtime/backend.hpp, which only src/kernels/cuda itself "
+                self.expect(check_layers, path, '#include "kernels/cuda/runtime/memory.hpp"\n',
+                            f"{path} includes src/kernels/cuda/runtime/memory.hpp, which only src/kernels/cuda itself "
                             "includes")
                 (self.root / path).write_text(before, encoding="utf-8")
 
     def test_one_backend_does_not_include_another(self):
-        self.expect(check_layers, "src/kernels/cpu/backend.cpp", '#include "kernels/cuda/backend.hpp"\n',
-                    "src/kernels/cpu/backend.cpp includes src/kernels/cuda/backend.hpp, which only src/kernels/cuda "
+        self.expect(check_layers, "src/kernels/cpu/backend.cpp", '#include "kernels/cuda/sm_limits.hpp"\n',
+                    "src/kernels/cpu/backend.cpp includes src/kernels/cuda/sm_limits.hpp, which only src/kernels/cuda "
                     "itself includes")
 
     def test_a_folder_without_a_place_is_told(self):

@@ -1,4 +1,4 @@
-#include "kernels/cpu/backend.hpp"
+#include "kernels/backend.hpp"
 
 #include <chrono>
 #include <cstdlib>
@@ -10,11 +10,9 @@
 #include "kernels/cpu/linear/exact1/kernels.hpp"
 #include "kernels/cpu/linear/fma1/kernels.hpp"
 #include "kernels/cpu/machine.hpp"
-#include "kernels/cpu/ops/model_ops.hpp"
+#include "kernels/cpu/ops/ops.hpp"
 #include "kernels/cpu/sampler/sample.hpp"
-#include "kernels/reference/linear.hpp"
-#include "kernels/reference/linear_exact1.hpp"
-#include "kernels/reference/model_ops.hpp"
+#include "kernels/reference/reference.hpp"
 
 namespace reprofuse::cpu {
 namespace {
@@ -66,7 +64,7 @@ class AttentionFma1 final : public kernels::Attention {
   explicit AttentionFma1(const kernels::CpuTarget& backend) : backend_(backend) {}
 
   void require_shape(std::int64_t, std::int64_t, std::int64_t) const override {}
-  std::size_t workspace_bytes(const kernels::AttentionSizes& sizes) const override {
+  std::size_t workspace_bytes(const kernels::AttentionBounds& sizes) const override {
     kernels::AttentionCall call;
     call.heads = sizes.heads;
     call.kv.kv_heads = sizes.kv_heads;
@@ -207,17 +205,21 @@ class Backend final : public kernels::Backend {
 
 }  // namespace
 
-std::shared_ptr<const kernels::Backend> open_backend(const kernels::BackendOptions& options) {
-  require(options.threads >= 0 && options.threads <= kMaxThreads, "threads = {} is outside 0 to {}", options.threads,
-          kMaxThreads);
+}  // namespace reprofuse::cpu
+
+namespace reprofuse::kernels {
+
+std::shared_ptr<const Backend> open_cpu(const BackendOptions& options) {
+  require(options.threads >= 0 && options.threads <= cpu::kMaxThreads, "threads = {} is outside 0 to {}",
+          options.threads, cpu::kMaxThreads);
   const std::vector<Isa> isas = supported_isas();
-  if (options.isa && !is_supported(*options.isa)) {
+  if (options.isa && !cpu::is_supported(*options.isa)) {
     std::string have;
     for (const Isa isa : isas) have += fmt::format("{}{}", have.empty() ? "" : ", ", isa_name(isa));
     fail(ErrorCode::kUnsupported, "this machine or build has no {} kernels; it has {}", isa_name(*options.isa), have);
   }
-  return std::make_shared<Backend>(options.isa.value_or(isas.back()),
-                                   options.threads == 0 ? available_cores() : options.threads);
+  return std::make_shared<cpu::Backend>(options.isa.value_or(isas.back()),
+                                        options.threads == 0 ? available_cores() : options.threads);
 }
 
-}  // namespace reprofuse::cpu
+}  // namespace reprofuse::kernels

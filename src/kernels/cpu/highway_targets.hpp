@@ -1,10 +1,16 @@
 // The instruction sets that vector kernels are compiled for. A source names itself in HWY_TARGET_INCLUDE and includes
 // this first; Highway then compiles it once per target, and this with it: hence no guard.
 
-// Targets without a fused multiply-add and scalable ones get no kernels; scalar code serves them.
+// Targets without a fused multiply-add and scalable ones get no kernels; scalar code serves them. A source that is for
+// AVX-512 alone defines REPROFUSE_NO_AVX2 before it includes this.
 #undef HWY_DISABLED_TARGETS
+#ifdef REPROFUSE_NO_AVX2
+#define HWY_DISABLED_TARGETS \
+  (HWY_SSSE3 | HWY_SSE4 | HWY_AVX2 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
+#else
 #define HWY_DISABLED_TARGETS \
   (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
+#endif
 #define HWY_COMPILE_ALL_ATTAINABLE  // a baseline raised by -march must not drop the narrower kernels
 #define HWY_DISABLE_PCLMUL_AES      // neither is used, so neither is required of the machine
 #define HWY_DISABLE_F16C

@@ -1,15 +1,14 @@
-#include "kernels/cuda/backend.hpp"
+#include "kernels/backend.hpp"
 
-#include "kernels/cuda/measure/peak.hpp"
+#include "kernels/cuda/linear/layer.hpp"
 #include "kernels/cuda/measure/read.hpp"
-#include "kernels/cuda/ops/model_ops.hpp"
-#include "kernels/cuda/runtime/backend.hpp"
+#include "kernels/cuda/ops/ops.hpp"
 #include "kernels/cuda/runtime/check.hpp"
+#include "kernels/cuda/runtime/device.hpp"
+#include "kernels/cuda/runtime/memory.hpp"
 #include "kernels/cuda/runtime/stream.hpp"
 #include "kernels/cuda/sampler/sample.hpp"
-#include "kernels/reference/linear.hpp"
-#include "kernels/reference/linear_exact1.hpp"
-#include "kernels/reference/model_ops.hpp"
+#include "kernels/reference/reference.hpp"
 
 namespace reprofuse::cuda {
 namespace {
@@ -17,33 +16,25 @@ namespace {
 using kernels::OpSite;
 using kernels::Place;
 
-Launch launch_at(int ordinal, const OpSite& site) {
-  return {.ordinal = ordinal,
-          .op = site.op,
-          .workspace = site.workspace,
-          .workspace_bytes = site.workspace_bytes,
-          .stream = site.stream};
-}
-
 class ElementwiseFma1 final : public kernels::Elementwise {
  public:
   explicit ElementwiseFma1(int ordinal) : ordinal_(ordinal) {}
 
   void embedding(const OpSite& site, const kernels::EmbeddingCall& call) const override {
-    cuda::embedding(launch_at(ordinal_, site), call);
+    cuda::embedding({site, ordinal_}, call);
   }
   std::optional<Place> rms_norm(const OpSite& site, const kernels::RmsNormCall& call) const override {
-    cuda::rms_norm(launch_at(ordinal_, site), call);
+    cuda::rms_norm({site, ordinal_}, call);
     return std::nullopt;
   }
   void silu_gate(const OpSite& site, const kernels::SiluGateCall& call) const override {
-    cuda::silu_gate(launch_at(ordinal_, site), call);
+    cuda::silu_gate({site, ordinal_}, call);
   }
   void gather_rows(const OpSite& site, const kernels::GatherRowsCall& call) const override {
-    cuda::gather_rows(launch_at(ordinal_, site), call);
+    cuda::gather_rows({site, ordinal_}, call);
   }
   void round_bf16(const OpSite& site, const kernels::RoundBf16Call& call) const override {
-    cuda::round_bf16(launch_at(ordinal_, site), call);
+    cuda::round_bf16({site, ordinal_}, call);
   }
 
  private:
@@ -57,14 +48,14 @@ class AttentionFma1 final : public kernels::Attention {
   void require_shape(std::int64_t heads, std::int64_t kv_heads, std::int64_t head_dim) const override {
     require_attention_shape(heads, kv_heads, head_dim);
   }
-  std::size_t workspace_bytes(const kernels::AttentionSizes& sizes) const override {
+  std::size_t workspace_bytes(const kernels::AttentionBounds& sizes) const override {
     return attention_workspace_bytes(sizes.heads, sizes.head_dim, sizes.chunks, sizes.rows, sizes.max_keys);
   }
   void rotary(const OpSite& site, const kernels::RotaryCall& call) const override {
-    cuda::rotary(launch_at(ordinal_, site), call);
+    cuda::rotary({site, ordinal_}, call);
   }
   std::optional<Place> attention(const OpSite& site, const kernels::AttentionCall& call) const override {
-    cuda::attention(launch_at(ordinal_, site), call);
+    cuda::attention({site, ordinal_}, call);
     return std::nullopt;
   }
 
@@ -165,8 +156,7 @@ class Backend final : public kernels::Backend {
   double peak_fma_gigaflops() const override { return cuda::peak_fma_gigaflops(ordinal_); }
   void enqueue_read(const void* memory, std::size_t bytes, void* sink, void* stream) const override {
     const DeviceScope device(ordinal_);
-    int sm_count = 0;
-    check(cudaDeviceGetAttribute(&sm_count, cudaDevAttrMultiProcessorCount, ordinal_), "cudaDeviceGetAttribute");
+    const int sm_count = device_attribute(ordinal_, cudaDevAttrMultiProcessorCount);
     check(launch_read(memory, bytes, sink, sm_count, static_cast<cudaStream_t>(stream)), "read_memory");
   }
 
@@ -186,9 +176,13 @@ class Backend final : public kernels::Backend {
 
 }  // namespace
 
-std::shared_ptr<const kernels::Backend> open_backend(const kernels::BackendOptions& options) {
-  require_device(options.ordinal);
-  return std::make_shared<Backend>(options.ordinal);
+}  // namespace reprofuse::cuda
+
+namespace reprofuse::kernels {
+
+std::shared_ptr<const Backend> open_cuda(const BackendOptions& options) {
+  cuda::require_device(options.ordinal);
+  return std::make_shared<cuda::Backend>(options.ordinal);
 }
 
-}  // namespace reprofuse::cuda
+}  // namespace reprofuse::kernels

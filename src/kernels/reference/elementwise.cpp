@@ -2,11 +2,10 @@
 #include <array>
 #include <cmath>
 
-#include "kernels/reference/linear.hpp"
-#include "kernels/reference/model_ops.hpp"
-#include "numerics/inverse_rms.hpp"
+#include "kernels/reference/reference.hpp"
+#include "numerics/exp.hpp"
+#include "numerics/float_ops.hpp"
 #include "numerics/order.hpp"
-#include "numerics/silu.hpp"
 #include "numerics/widen.hpp"
 
 namespace reprofuse::reference {

@@ -1,9 +1,7 @@
-#include "kernels/reference/linear_exact1.hpp"
-
 #include <algorithm>
 #include <limits>
 
-#include "kernels/reference/linear.hpp"
+#include "kernels/reference/reference.hpp"
 #include "numerics/exact.hpp"
 #include "numerics/widen.hpp"
 

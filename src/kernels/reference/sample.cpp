@@ -1,11 +1,10 @@
-#include "kernels/reference/sample.hpp"
-
 #include <algorithm>
 #include <numeric>
 #include <utility>
 #include <vector>
 
 #include "base/merkle.hpp"
+#include "kernels/reference/reference.hpp"
 #include "numerics/widen.hpp"
 
 namespace reprofuse::reference {

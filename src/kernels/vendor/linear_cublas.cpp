@@ -3,9 +3,9 @@
 #include <vector>
 
 #include "base/math.hpp"
-#include "kernels/cuda/ops/cast.hpp"
-#include "kernels/cuda/runtime/backend.hpp"
 #include "kernels/cuda/runtime/check.hpp"
+#include "kernels/cuda/runtime/memory.hpp"
+#include "kernels/vendor/cast.hpp"
 #include "kernels/vendor/libraries.hpp"
 #include "kernels/vendor/linear.hpp"
 

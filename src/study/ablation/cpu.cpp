@@ -3,7 +3,6 @@
 #include <limits>
 
 #include "base/check.hpp"
-#include "base/overloaded.hpp"
 #include "kernels/vendor/libraries.hpp"
 #include "ops/context_state.hpp"
 #include "reprofuse/linear.hpp"

@@ -2,8 +2,7 @@
 #include <map>
 
 #include "base/check.hpp"
-#include "base/overloaded.hpp"
-#include "kernels/cuda/ops/cast.hpp"
+#include "kernels/vendor/cast.hpp"
 #include "kernels/vendor/libraries.hpp"
 #include "ops/buffer.hpp"
 #include "ops/context_state.hpp"

@@ -3,17 +3,48 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "base/thread_pool.hpp"
 #include "reprofuse/types.hpp"
-#include "study/ablation/cases.hpp"
 #include "study/ablation/kernels/variant.hpp"
 #include "study/seeded/inputs.hpp"
 
 namespace reprofuse::study {
+
+// What the ablations run over: the paper's nine products, its batch sizes, and the rules that it switches.
+enum class CaseKind { kDecode, kPrefill, kRagged };
+
+struct AblationCase {
+  std::string name;
+  CaseKind kind;
+  std::int64_t m, n, k;
+};
+
+// Six projections at a batch of 32, two prefills and one awkward shape.
+const std::vector<AblationCase>& ablation_cases();
+std::vector<AblationCase> decode_cases();
+
+inline constexpr std::int64_t kDecodeBatches[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
+inline constexpr int kTunedSplits[] = {1, 2, 4, 8};
+inline constexpr int kSweptSplits[] = {1, 2, 4, 8, 16};
+inline constexpr int kMultiprocessorCounts[] = {108, 114, 132, 142};  // A100, H100 PCIe, H100 SXM and H200, L40S
+
+// The split that leaves the fewest multiprocessors idle in the last wave, of kSweptSplits; the smallest of equals.
+// This is how a performance-first GEMM sizes its split: the device's size and the batch decide the bits.
+int wave_sized_splits(std::int64_t m, std::int64_t n, const ablation::Tile& tile, int multiprocessors);
+
+// What a tuner tries of its tiles for m rows: all of them for a decode batch, the tallest alone beyond, where the
+// others are slow beyond hope.
+std::vector<ablation::Tile> for_batch(std::vector<ablation::Tile> tiles, std::int64_t m);
+
+// Every tile with every split.
+std::vector<ablation::Variant> candidates(std::span<const ablation::Tile> tiles, std::span<const int> splits);
+
+std::string to_string(const ablation::Variant& variant);  // "(32,128,32) S=8"
 
 // Ways to compute a product. An ablation::Variant is the layer with rules as switches.
 struct Shipped {};  // the contract's layer, as every other command runs it
@@ -27,6 +58,14 @@ struct LaneSum {
   int lanes;  // a CPU's: one chain of K per lane of a register
 };
 using Method = std::variant<Shipped, ShippedSchedule, Vendor, LaneSum, ablation::Variant>;
+
+// Several lambdas as one function object, for std::visit.
+template <typename... Functions>
+struct Overloaded : Functions... {
+  using Functions::operator()...;
+};
+template <typename... Functions>
+Overloaded(Functions...) -> Overloaded<Functions...>;  // clang 14 does not find it by itself
 
 // One product. Columns that a machine leaves out change no tree: each result is a function of its own row and column.
 class LoadedCase {

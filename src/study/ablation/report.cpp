@@ -6,7 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "base/overloaded.hpp"
+#include "study/ablation/machine.hpp"
 
 namespace reprofuse::study {
 namespace {

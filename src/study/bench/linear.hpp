@@ -81,18 +81,6 @@ struct ForwardSum {
 // One per model and m for which every layer's projections are among the rows.
 std::vector<ForwardSum> sum_forwards(std::span<const BenchRow> rows);
 
-// One place to measure. A row's own times and its baselines' alternate, so that other load hits them alike.
-class LinearTimer {
- public:
-  virtual ~LinearTimer() = default;
-  virtual std::string description() const = 0;         // "cpu avx512, 2 threads"
-  virtual std::string vendor_description() const = 0;  // whose library the baselines run, or why there is none
-  virtual std::vector<std::string> baselines() const = 0;
-  // One row per m, each reported as soon as it is known.
-  virtual void measure(const BenchShape& shape, std::span<const std::int64_t> ms,
-                       const std::function<void(const BenchRow&)>& report) = 0;
-};
-
 struct BenchTarget {
   std::string device = "cpu";
   std::string numerics{kDefaultNumerics};
@@ -101,6 +89,30 @@ struct BenchTarget {
   DType weights = DType::kBF16;
   std::optional<Isa> isa = std::nullopt;  // CPU
   int threads = 0;                        // CPU
+};
+
+// One place to measure. A row's own times and its baselines' alternate, so that other load hits them alike.
+class LinearTimer {
+ public:
+  virtual ~LinearTimer() = default;
+  std::string description() const { return context_.description(); }  // "cpu avx512, 2 threads"
+  const std::string& vendor_description() const { return vendor_; }   // whose library the baselines run, or why none is
+  std::vector<std::string> baselines() const;
+  // One row per m, each reported as soon as it is known.
+  virtual void measure(const BenchShape& shape, std::span<const std::int64_t> ms,
+                       const std::function<void(const BenchRow&)>& report) = 0;
+
+ protected:
+  using OpenContext = std::function<Context(const std::string& numerics)>;
+  using DescribeVendor = std::function<std::string(const Context& context)>;  // throws where the library is missing
+  LinearTimer(const BenchTarget& target, const OpenContext& open, const DescribeVendor& describe_vendor);
+
+  BenchTarget target_;
+  Context context_;
+  std::vector<Context> baselines_;
+
+ private:
+  std::string vendor_;
 };
 
 std::unique_ptr<LinearTimer> make_linear_timer(const BenchTarget& target);

@@ -53,11 +53,11 @@ std::vector<std::vector<double>> time_in_turns(std::span<const Work> works, cons
 
 // Bytes that push everything else out of the caches: several times the last-level cache one core sees.
 std::size_t past_the_caches() {
-  constexpr std::size_t kLeast = std::size_t{256} << 20;
+  constexpr std::size_t kMinBytes = std::size_t{256} << 20;
   constexpr std::size_t kCaches = 4;
   std::size_t kibibytes = 0;
   std::ifstream("/sys/devices/system/cpu/cpu0/cache/index3/size") >> kibibytes;
-  return std::max(kLeast, kCaches * kibibytes << 10);
+  return std::max(kMinBytes, kCaches * kibibytes << 10);
 }
 
 // Matrices too small to be worth rotating that far stay in a cache.
@@ -90,27 +90,11 @@ class RotatedLayers {
 class CpuLinearTimer final : public LinearTimer {
  public:
   explicit CpuLinearTimer(const BenchTarget& target)
-      : target_(target),
-        context_(Context::cpu(target.numerics, target.isa, target.threads)),
+      : LinearTimer(
+            target, [&](const std::string& numerics) { return Context::cpu(numerics, target.isa, target.threads); },
+            [](const Context& context) { return vendor::openblas_of(*context.state().backend).description(); }),
         pool_(context_.threads()),
-        read_(past_the_caches(), pool_) {
-    try {
-      vendor_ = vendor::openblas_of(*context_.state().backend).description();
-      for (const std::string& name : target.baselines)
-        baselines_.push_back(Context::cpu(name, target.isa, target.threads));
-    } catch (const Error& error) {
-      if (!target.baselines_may_miss && !target.baselines.empty()) throw;
-      vendor_ = error.what();
-    }
-  }
-
-  std::string description() const override { return context_.description(); }
-  std::string vendor_description() const override { return vendor_; }
-  std::vector<std::string> baselines() const override {
-    std::vector<std::string> names;
-    for (const Context& baseline : baselines_) names.emplace_back(baseline.numerics());
-    return names;
-  }
+        read_(past_the_caches(), pool_) {}
 
   void measure(const BenchShape& shape, std::span<const std::int64_t> ms,
                const std::function<void(const BenchRow&)>& report) override {
@@ -168,12 +152,8 @@ class CpuLinearTimer final : public LinearTimer {
     });
   }
 
-  BenchTarget target_;
-  Context context_;
   ThreadPool pool_;
   StreamingRead read_;
-  std::string vendor_;
-  std::vector<Context> baselines_;
 };
 
 }  // namespace

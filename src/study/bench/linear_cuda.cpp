@@ -33,26 +33,11 @@ std::vector<Buffer> upload_copies(const Context& context, const void* data, std:
 class CudaLinearTimer final : public LinearTimer {
  public:
   explicit CudaLinearTimer(const BenchTarget& target)
-      : target_(target),
-        context_(Context::open(target.device, target.numerics)),
+      : LinearTimer(
+            target, [&](const std::string& numerics) { return Context::open(target.device, numerics); },
+            [](const Context& context) { return vendor::cublas_of(*context.state().backend).description(); }),
         pool_(available_cores()),
-        peak_gigaflops_(backend().peak_fma_gigaflops()) {
-    try {
-      vendor_ = vendor::cublas_of(backend()).description();
-      for (const std::string& name : target.baselines) baselines_.push_back(Context::open(target.device, name));
-    } catch (const Error& error) {
-      if (!target.baselines_may_miss && !target.baselines.empty()) throw;
-      vendor_ = error.what();
-    }
-  }
-
-  std::string description() const override { return context_.description(); }
-  std::string vendor_description() const override { return vendor_; }
-  std::vector<std::string> baselines() const override {
-    std::vector<std::string> names;
-    for (const Context& baseline : baselines_) names.emplace_back(baseline.numerics());
-    return names;
-  }
+        peak_gigaflops_(backend().peak_fma_gigaflops()) {}
 
   void measure(const BenchShape& shape, std::span<const std::int64_t> ms,
                const std::function<void(const BenchRow&)>& report) override {
@@ -145,12 +130,8 @@ class CudaLinearTimer final : public LinearTimer {
     return summarise(std::move(seconds));
   }
 
-  BenchTarget target_;
-  Context context_;
   ThreadPool pool_;
   double peak_gigaflops_;
-  std::string vendor_;
-  std::vector<Context> baselines_;
 };
 
 }  // namespace

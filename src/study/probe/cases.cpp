@@ -1,5 +1,3 @@
-#include "study/probe/cases.hpp"
-
 #include <fnmatch.h>
 #include <unistd.h>
 
@@ -10,6 +8,7 @@
 #include <sstream>
 
 #include "base/check.hpp"
+#include "study/probe/probe.hpp"
 
 namespace reprofuse::study {
 namespace {

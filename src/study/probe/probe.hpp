@@ -4,17 +4,79 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/thread_pool.hpp"
 #include "ops/contract.hpp"
-#include "study/probe/cases.hpp"
+#include "reprofuse/context.hpp"
+#include "reprofuse/types.hpp"
 #include "study/probe/linear.hpp"
+#include "study/seeded/inputs.hpp"
+#include "study/seeded/model_cases.hpp"
 
 namespace reprofuse::study {
+
+// What the probe computes: fixed shapes with fixed seeds, and the digests committed for them in golden/. A case once
+// released never changes.
+struct ProbeCase {
+  std::string name;
+  std::int64_t m;
+  std::int64_t n;
+  std::int64_t k;
+  DType weights;
+  bool bias;
+  std::uint64_t seed;  // of x; the weights take seed + 1, the bias seed + 2
+
+  std::int64_t multiply_adds() const { return m * n * k; }
+  bool operator==(const ProbeCase&) const = default;
+};
+
+// The seven kinds of case first (decode and prefill in each weight type, ragged), then the nine ablation shapes.
+std::vector<ProbeCase> all_probe_cases();
+std::vector<ProbeCase> quick_probe_cases();  // the seven kinds
+
+// The cases whose name matches one of `patterns` (shell globs), in their order. A pattern without a case is an error.
+std::vector<ProbeCase> select_cases(std::span<const ProbeCase> cases, std::span<const std::string> patterns);
+
+struct Operands {
+  std::vector<float> x;  // [m, k]
+  Weights weight;        // [n, k]
+  std::vector<float> b;  // [n], or empty
+
+  ConstMatrix x_view(std::int64_t rows) const { return {x.data(), rows, weight.k, weight.k}; }
+  const float* bias() const { return b.empty() ? nullptr : b.data(); }
+};
+
+Operands make_operands(const ProbeCase& spec, ThreadPool& pool);
+
+// The committed digests of a contract's probe cases, as golden/<contract>.json holds them.
+struct GoldenCase {
+  ProbeCase spec;
+  std::string sha256;
+};
+
+struct Golden {
+  std::string contract;
+  std::vector<GoldenCase> cases;
+
+  const GoldenCase* find(std::string_view name) const;  // null: not there
+};
+
+// `origin` names the text in error messages: a file, or "the built-in golden digests".
+Golden parse_golden(std::string_view json, std::string_view origin);
+Golden read_golden(const std::string& path);
+
+// One case per line, so that a diff shows which one moved.
+std::string to_json(const Golden& golden);
+
+// The digests of a contract never change, so a file of them is never overwritten.
+void require_new_file(const std::string& path);
+void write_golden(const std::string& path, const Golden& golden);
 
 // 1 to 9, then 2^n - 1, 2^n and 2^n + 1, as far as `max`.
 std::vector<std::int64_t> batch_sizes(std::int64_t max);
@@ -93,5 +155,37 @@ CaseResult probe_case(const Contract& contract, const Golden& golden, const Prep
 // `prepare` computes, `pool` makes the operands and the reference.
 ProbeReport run_probe(const Contract& contract, const Golden& golden, const PrepareLinear& prepare,
                       const ProbeOptions& options, ThreadPool& pool, const ProbeObserver& observer = {});
+
+// The probe's second part: whole models with seeded weights, their digests, and that no way of computing moves a bit.
+
+// Digests by name of the case.
+using ModelGolden = std::map<std::string, std::string, std::less<>>;
+
+// Of one contract, from golden/models.json; empty text: the digests built in. Throws kInvalidArgument where the text is
+// not such a file.
+ModelGolden parse_model_golden(std::string_view json, std::string_view contract);
+
+struct ModelProbeResult {
+  std::string name;
+  std::string digest;
+  bool golden = false;     // equals the committed digest
+  std::string difference;  // the first way of computing that gave other bits; empty: none did
+  double seconds = 0.0;
+
+  bool passed() const { return golden && difference.empty(); }
+};
+
+// The ways in which the probe computes each text: in one pass, token by token, in chunks, on small pages, beside
+// others.
+std::vector<PassPlan> probe_plans(bool quick);
+std::string to_string(const PassPlan& plan);
+
+// The digest of the first plan, compared with `golden` and with the digests of the other plans.
+ModelProbeResult probe_model(const Context& context, const ModelCase& spec, const ModelGolden& golden,
+                             const std::vector<PassPlan>& plans);
+
+// The committed digests of golden/, carried in the binary.
+// The content of golden/NAME.json. Throws kUnsupported when there is no such file.
+std::string_view golden_file(std::string_view name);
 
 }  // namespace reprofuse::study

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/thread_pool.hpp"
+#include "numerics/widen.hpp"
 #include "reprofuse/types.hpp"
 
 namespace reprofuse::study {
@@ -56,7 +57,13 @@ inline std::uint32_t random_near_one(std::uint64_t word, FloatFormat format) {
 
 // Row-major [rows, cols] activations of magnitude 2^-7 to 4. Value (r, c) depends on seed, r * cols + c and nothing
 // else.
-std::vector<float> make_activations(std::uint64_t seed, std::int64_t rows, std::int64_t cols);
+inline std::vector<float> make_activations(std::uint64_t seed, std::int64_t rows, std::int64_t cols) {
+  constexpr int kTop = 1;  // the largest exponent, as a power of two
+  std::vector<float> values(static_cast<std::size_t>(rows * cols));
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = std::bit_cast<float>(random_float(random_word(seed, i), format_of(DType::kF32), kTop));
+  return values;
+}
 
 // Weights of magnitude 2^-13 to 2^-4, owned.
 struct Weights {
@@ -69,6 +76,16 @@ struct Weights {
 };
 
 // Large matrices are filled by the threads of `pool`; the values do not depend on it.
-Weights make_weights(std::uint64_t seed, DType dtype, std::int64_t n, std::int64_t k, ThreadPool& pool);
+inline Weights make_weights(std::uint64_t seed, DType dtype, std::int64_t n, std::int64_t k, ThreadPool& pool) {
+  constexpr int kTop = -5;
+  Weights weights{dtype, n, k, std::vector<std::byte>(static_cast<std::size_t>(n * k) * dtype_bytes(dtype))};
+  pool.parallel_for(n, [&](std::int64_t row, int) {
+    for (std::int64_t i = row * k; i < (row + 1) * k; ++i) {
+      const std::uint64_t word = random_word(seed, static_cast<std::uint64_t>(i));
+      store_weight(weights.storage.data(), dtype, i, random_float(word, format_of(dtype), kTop));
+    }
+  });
+  return weights;
+}
 
 }  // namespace reprofuse::study

@@ -1,5 +1,4 @@
-// Jinja2's grammar of expressions. The operators are in expression_parser.cpp, what they are applied to is in
-// primary_parser.cpp.
+// Jinja2's grammar of expressions: operators, and what they are applied to.
 #pragma once
 
 #include <algorithm>

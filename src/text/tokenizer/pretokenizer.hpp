@@ -1,4 +1,5 @@
-// Cutting text into the pieces that are encoded one by one.
+// Cutting text into the pieces that are encoded one by one, by the regular expressions of tokenizer.json, which are
+// Oniguruma's, run by PCRE2.
 #pragma once
 
 #include <cstddef>

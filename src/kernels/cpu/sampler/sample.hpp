@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "base/thread_pool.hpp"
-#include "kernels/sample.hpp"
+#include "kernels/op_calls.hpp"
 #include "reprofuse/context.hpp"
 
 namespace reprofuse::cpu {

@@ -1,7 +1,6 @@
 #include "kernels/cuda/attention/attention.hpp"
 
-#include "kernels/cuda/attention/sizes.hpp"
-#include "kernels/cuda/ops/ops_launch.hpp"
+#include "kernels/cuda/ops/ops.hpp"
 
 namespace reprofuse::cuda {
 namespace {

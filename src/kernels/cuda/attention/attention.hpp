@@ -1,8 +1,15 @@
-// How attention splits its work, and an entry point for tests and ablations that runs a given schedule. No schedule
-// changes a bit.
+// How attention splits its work, what the sizes of a call come to, and an entry point for tests and ablations that runs
+// a given schedule. No schedule changes a bit.
 #pragma once
 
-#include "kernels/cuda/ops/model_ops.hpp"
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/math.hpp"
+#include "kernels/cuda/attention/params.hpp"
+#include "kernels/cuda/ops/ops.hpp"
 
 namespace reprofuse::cuda {
 
@@ -36,3 +43,70 @@ AttentionSchedule choose_attention_schedule(const Launch& launch, const kernels:
 void attention_with(const Launch& launch, const kernels::AttentionCall& call, const AttentionSchedule& schedule);
 
 }  // namespace reprofuse::cuda
+
+// What the sizes of a call come to: for the choice of a schedule, and for the launch.
+namespace reprofuse::cuda::fma1::ops {
+
+// Key blocks of one row, at most.
+inline int key_blocks_of(int max_keys, int window) {
+  const int all = ceil_div(max_keys, kKeyBlock);
+  return window > 0 ? std::min(all, window / kKeyBlock + 2) : all;
+}
+
+inline std::size_t partial_bytes(std::int64_t slots, int heads, int head_dim, int key_blocks) {
+  const auto bytes = checked_product(slots, heads, key_blocks, head_dim + 2, sizeof(float));
+  return bytes ? static_cast<std::size_t>(*bytes) : SIZE_MAX;
+}
+
+inline int element_bytes(const kernels::KvPages& kv) {
+  return static_cast<int>(dtype_bytes(kv.dtype));
+}
+
+inline int set_count(const kernels::AttentionCall& call) {
+  return ceil_div(call.heads / call.kv.kv_heads, kMaxSetHeads);
+}
+
+inline int set_heads_of(const kernels::AttentionCall& call) {
+  return ceil_div(call.heads / call.kv.kv_heads, set_count(call));
+}
+
+inline std::int64_t slots_of(const kernels::AttentionCall& call, AttentionKernels kernels) {
+  return kernels == AttentionKernels::kDecode ? call.batch.rows : call.batch.chunk_count;
+}
+
+// The CTAs of a cluster that has a key block of the row each.
+inline int cluster_ctas(const kernels::AttentionCall& call) {
+  const auto key_blocks = static_cast<unsigned>(key_blocks_of(call.batch.max_keys, call.window));
+  return static_cast<int>(std::bit_ceil(std::max(key_blocks, 2U)));
+}
+
+// Calls make<Kv>() for the format of keys and values.
+template <typename Make>
+AttentionKernel kernel_of_format(const kernels::AttentionCall& call, const Make& make) {
+  return call.kv.dtype == DType::kBF16 ? make.template operator()<Bf16Kv>() : make.template operator()<F32Kv>();
+}
+
+inline AttentionKernel decode_kernel(const kernels::AttentionCall& call, bool one_buffer) {
+  const int head_dim = call.kv.head_dim, set_heads = set_heads_of(call);
+  return kernel_of_format(call, [&]<typename Kv>() -> AttentionKernel {
+    return {.function = decode_kernel<Kv>(head_dim, set_heads),
+            .threads = kDecodeThreads,
+            .shared_bytes = decode_shared_bytes(head_dim, set_heads, element_bytes(call.kv), one_buffer)};
+  });
+}
+
+inline AttentionKernel cluster_kernel(const kernels::AttentionCall& call, int ctas) {
+  return kernel_of_format(
+      call, [&]<typename Kv>() { return cluster_kernel<Kv>(call.kv.head_dim, set_heads_of(call), ctas); });
+}
+
+inline AttentionKernel stream_kernel(const kernels::AttentionCall& call, int stages) {
+  return kernel_of_format(
+      call, [&]<typename Kv>() { return stream_kernel<Kv>(call.kv.head_dim, set_heads_of(call), stages); });
+}
+
+inline AttentionKernel prefill_kernel(const kernels::AttentionCall& call) {
+  return kernel_of_format(call, [&]<typename Kv>() { return prefill_kernel<Kv>(call.kv.head_dim); });
+}
+
+}  // namespace reprofuse::cuda::fma1::ops

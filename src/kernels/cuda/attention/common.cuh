@@ -1,10 +1,10 @@
 // What the attention kernels share: who owns which heads and keys, and how partials are folded.
 #pragma once
 
-#include "kernels/cuda/attention/kv_types.cuh"
 #include "kernels/cuda/attention/params.hpp"
-#include "kernels/cuda/ptx/cp_async.cuh"
-#include "kernels/cuda/runtime/record.cuh"
+#include "kernels/cuda/element_types.cuh"
+#include "kernels/cuda/ptx/copy.cuh"
+#include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/cuda/sm_limits.hpp"
 #include "numerics/exp.hpp"
 

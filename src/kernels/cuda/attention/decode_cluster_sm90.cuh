@@ -4,8 +4,8 @@
 
 #include "kernels/cuda/attention/decode_tile_sm90.cuh"
 #include "kernels/cuda/ptx/cluster.cuh"
-#include "kernels/cuda/ptx/mbarrier.cuh"
-#include "kernels/cuda/ptx/tma.cuh"
+#include "kernels/cuda/ptx/copy.cuh"
+#include "kernels/cuda/ptx/pipeline.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
 
 namespace reprofuse::cuda::fma1::ops {

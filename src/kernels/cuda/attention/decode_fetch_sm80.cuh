@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/cuda/attention/common.cuh"
-#include "kernels/cuda/ptx/tma.cuh"
+#include "kernels/cuda/ptx/copy.cuh"
 
 namespace reprofuse::cuda::fma1::ops {
 

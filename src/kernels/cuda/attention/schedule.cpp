@@ -3,7 +3,7 @@
 #include <mutex>
 #include <tuple>
 
-#include "kernels/cuda/attention/sizes.hpp"
+#include "kernels/cuda/attention/attention.hpp"
 #include "kernels/cuda/runtime/check.hpp"
 #include "kernels/cuda/runtime/launch.hpp"
 

@@ -3,19 +3,67 @@
 #pragma once
 
 #include <cuda.h>
+#include <cuda_runtime.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "kernels/cuda/linear/operands.hpp"
 #include "kernels/cuda/linear/problem.hpp"
+#include "kernels/cuda/runtime/check.hpp"
 #include "kernels/cuda/runtime/device.hpp"
+#include "kernels/cuda/runtime/launch.hpp"
+#include "kernels/cuda/runtime/memory.hpp"
 #include "kernels/linear.hpp"
 
 namespace reprofuse::cuda {
+
+// How the TMA of compute capability 9.0 and later sees a matrix in device memory: as boxes of rows and columns.
+struct BoxedMatrix {
+  const void* data;  // rows start on 16 bytes
+  int element_bytes;
+  std::int64_t rows, columns, stride;
+  int box_rows, box_columns;
+  // In a box, 16-byte vector v of row r lies at v ^ r % 8, so that reads of 8 rows of 128 bytes meet no bank twice.
+  bool swizzle_128b;
+};
+
+// An error names the matrix: `what` it is of linear layer `name`.
+CUtensorMap tensor_map_of(const BoxedMatrix& matrix, const char* what, const std::string& name);
+
+// Checks of a linear layer's operands that every CUDA contract makes.
+inline constexpr std::int64_t kMaxColumns = 4'000'000;
+static_assert(kMaxColumns / 64 + 8 <= kMaxGridYZ && kMaxColumns < kMaxRows, "the narrowest tile must fit a grid");
+
+inline bool is_vector_aligned(const void* data, std::int64_t stride_bytes) {
+  return reinterpret_cast<std::uintptr_t>(data) % 16 == 0 && stride_bytes % 16 == 0;
+}
+
+inline void require_columns(const std::string& name, std::int64_t columns) {
+  require(columns <= kMaxColumns, "linear '{}': {} output columns; the CUDA backend takes at most {} in one layer",
+          name, columns, kMaxColumns);
+}
+
+inline void require_rows(const std::string& name, std::int64_t rows) {
+  require(rows < kMaxRows, "linear '{}': {} rows; the CUDA backend takes fewer than {} in one call", name, rows,
+          kMaxRows);
+}
+
+inline void require_device_memory(const std::string& name, std::size_t weight, const void* pointer) {
+  cudaPointerAttributes attributes{};
+  check(cudaPointerGetAttributes(&attributes, pointer), "cudaPointerGetAttributes");
+  require(attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged,
+          "linear '{}' weight {}: the data pointer is not CUDA device memory", name, weight);
+}
+
+inline void require_workspace_alignment(const std::string& name, const void* workspace) {
+  require(reinterpret_cast<std::uintptr_t>(workspace) % kWorkspaceAlignment == 0,
+          "linear '{}': the workspace at {} is not aligned to {} bytes", name, workspace, kWorkspaceAlignment);
+}
 
 class LinearBase : public kernels::PreparedLinear {
  public:
@@ -28,7 +76,7 @@ class LinearBase : public kernels::PreparedLinear {
     std::int64_t first_column;
   };
 
-  LinearBase(const kernels::CudaBackend& backend, std::span<const WeightView> weights);
+  LinearBase(const kernels::CudaTarget& backend, std::span<const WeightView> weights);
 
   void require_weights_on_device() const;
   // Of the weights whose alignment allows them; until then, and of all others, they are zero.
@@ -90,5 +138,11 @@ class ScheduledLinear : public LinearBase {
 
   std::vector<Kernel> kernels_;  // filled by the contract's constructor
 };
+
+// The layers of each contract.
+std::unique_ptr<kernels::PreparedLinear> prepare_linear_fma1(const kernels::CudaTarget& backend,
+                                                             std::span<const WeightView> weights);
+std::unique_ptr<kernels::PreparedLinear> prepare_linear_exact1(const kernels::CudaTarget& backend,
+                                                               std::span<const WeightView> weights);
 
 }  // namespace reprofuse::cuda

@@ -1,24 +1,6 @@
-"""What the operations of a model, attention included, and the casts of baselines may be made of."""
-from gpu_code_rules import Contract, InstructionSet, OPS_PTX, OPS_SASS, PTX_NEVER_IN_FP32
+"""What the operations of a model, attention included, may be made of."""
+from gpu_code_rules import Contract, OPS_PTX, OPS_SASS
 
 FMA1_OPS = Contract(name="fma-1 operations", kernels=r"_ZN9reprofuse4cuda4fma13ops", ptx=OPS_PTX, sass=OPS_SASS)
 
-# Changes of format around a vendor's product. A baseline pins no bits, but its casts are exact or round to nearest even.
-BASELINE_CASTS = Contract(
-    name="baseline casts",
-    kernels=r"_ZN9reprofuse4cuda4cast",
-    ptx=InstructionSet(
-        forbidden=PTX_NEVER_IN_FP32,
-        allowed_float=r"(?:add(?:\.rn)?\.f32|cvt\.f32\.f16|cvt\.rn\.bf16(?:x2)?\.f32)(?=\s)|(?:mov|ld|st|selp|setp)\.",
-        fma=r"fma\.",
-    ),
-    sass=InstructionSet(
-        forbidden=OPS_SASS.forbidden,
-        # The first three divide an integer index by the length of a row.
-        allowed_float=r"I2F\.U(?:32|64)\.RP\b|MUFU\.RCP\b|F2I\.(?:FTZ\.)?U(?:32|64)\.TRUNC\b|F2F\.BF16\.F32\b"
-                      r"|U?FADD\b|F2FP\.BF16\.(?:F32\.)?PACK_AB|HADD2\.F32 \w+, -RZ,|HFMA2\S* \w+, -RZ, RZ,",
-        fma=r"U?FFMA",
-    ),
-)
-
-CONTRACTS = (FMA1_OPS, BASELINE_CASTS)
+CONTRACTS = (FMA1_OPS,)

@@ -1,8 +1,7 @@
-#include "kernels/cuda/attention/kv_types.cuh"
-#include "kernels/cuda/linear/weight_types.cuh"
+#include "kernels/cuda/element_types.cuh"
 #include "kernels/cuda/ops/params.hpp"
 #include "kernels/cuda/runtime/launch.cuh"
-#include "numerics/silu.hpp"
+#include "numerics/exp.hpp"
 
 namespace reprofuse::cuda::fma1::ops {
 namespace {

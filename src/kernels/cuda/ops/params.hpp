@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/attention/kv_view.hpp"
-#include "kernels/cuda/runtime/record.hpp"
+#include "kernels/cuda/attention/params.hpp"
+#include "kernels/cuda/runtime/memory.hpp"
 #include "numerics/order.hpp"
 #include "reprofuse/types.hpp"
 

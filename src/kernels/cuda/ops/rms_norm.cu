@@ -1,8 +1,7 @@
 #include "kernels/cuda/ops/halving_tree.cuh"
 #include "kernels/cuda/ops/params.hpp"
 #include "kernels/cuda/runtime/launch.cuh"
-#include "kernels/cuda/runtime/record.cuh"
-#include "numerics/inverse_rms.hpp"
+#include "numerics/float_ops.hpp"
 
 namespace reprofuse::cuda::fma1::ops {
 namespace {

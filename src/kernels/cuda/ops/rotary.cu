@@ -1,8 +1,8 @@
-#include "kernels/cuda/attention/kv_types.cuh"
+#include "kernels/cuda/element_types.cuh"
 #include "kernels/cuda/ops/halving_tree.cuh"
 #include "kernels/cuda/ops/params.hpp"
 #include "kernels/cuda/runtime/launch.cuh"
-#include "numerics/inverse_rms.hpp"
+#include "numerics/float_ops.hpp"
 
 namespace reprofuse::cuda::fma1::ops {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/ptx/shared_address.cuh"
+#include "kernels/cuda/ptx/copy.cuh"
 
 namespace reprofuse::cuda::ptx {
 

@@ -1,4 +1,4 @@
-// CUDA runtime errors as exceptions, and a current device that is given back.
+// CUDA runtime errors as exceptions, attributes of devices, and a current device that is given back.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -10,6 +10,12 @@ namespace reprofuse::cuda {
 inline void check(cudaError_t status, const char* call) {
   if (status != cudaSuccess)
     fail(ErrorCode::kDevice, "{} failed: {} ({})", call, cudaGetErrorString(status), cudaGetErrorName(status));
+}
+
+inline int device_attribute(int ordinal, cudaDeviceAttr which) {
+  int value = 0;
+  check(cudaDeviceGetAttribute(&value, which, ordinal), "cudaDeviceGetAttribute");
+  return value;
 }
 
 // Makes `ordinal` the calling thread's device for its lifetime.

@@ -1,9 +1,13 @@
-// What schedules need to know of a GPU.
+// A GPU: whether it is there, and what schedules and benches need to know of it.
 #pragma once
 
 #include <string>
 
 namespace reprofuse::cuda {
+
+// Throws kUnsupported, with the reason, unless device `ordinal` exists and has compute capability 8.0 or higher.
+void require_device(int ordinal);
+std::string device_description(int ordinal);  // "NVIDIA H200 (sm_90)"
 
 struct Device {
   int ordinal;
@@ -17,5 +21,8 @@ struct Device {
 };
 
 Device read_device(int ordinal);
+
+// Binary32 fused multiply-adds outside tensor cores, two operations each, on every lane at the highest clock.
+double peak_fma_gigaflops(int ordinal);
 
 }  // namespace reprofuse::cuda

@@ -33,13 +33,13 @@ class KnownKernels {
 cudaError_t ask_driver(int device, const void* function, KernelFacts& facts) {
   constexpr int kHopper = 90;
   cudaFuncAttributes attributes{};
-  int most_shared = 0;
+  int max_shared = 0;
   cudaError_t status = cudaFuncGetAttributes(&attributes, function);
   if (status == cudaSuccess)
-    status = cudaDeviceGetAttribute(&most_shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+    status = cudaDeviceGetAttribute(&max_shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
   if (status == cudaSuccess)
     status = cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                  most_shared - static_cast<int>(attributes.sharedSizeBytes));
+                                  max_shared - static_cast<int>(attributes.sharedSizeBytes));
   facts.for_hopper = attributes.ptxVersion >= kHopper;
   if (status == cudaSuccess && facts.for_hopper)
     status = cudaFuncSetAttribute(function, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);

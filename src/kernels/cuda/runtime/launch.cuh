@@ -1,6 +1,8 @@
 // The device side of launch.hpp.
 #pragma once
 
+#include "kernels/cuda/runtime/memory.hpp"
+
 namespace reprofuse::cuda {
 
 // Returns when every kernel before this one has finished and its results can be seen. Each kernel calls it in every
@@ -16,6 +18,11 @@ __device__ inline void let_next_kernel_start() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
+}
+
+__device__ inline void record_if_not_finite(Record* record, unsigned op, int row, int column, float value) {
+  if ((__float_as_uint(value) & 0x7f800000u) == 0x7f800000u)
+    atomicMin(record, Record{op} << (2 * kPlaceBits) | Record(row) << kPlaceBits | Record(column));
 }
 
 }  // namespace reprofuse::cuda

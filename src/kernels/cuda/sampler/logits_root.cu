@@ -2,7 +2,7 @@
 // above them. Integers only. Digests are kept as eight words, the state of SHA-256, until the root is written as bytes.
 #include <cstdint>
 
-#include "kernels/cuda/sampler/sample_launch.hpp"
+#include "kernels/cuda/sampler/sample.hpp"
 
 namespace reprofuse::cuda::hash {
 namespace {

@@ -4,10 +4,9 @@
 #include <vector>
 
 #include "base/math.hpp"
-#include "kernels/cuda/runtime/backend.hpp"
 #include "kernels/cuda/runtime/check.hpp"
+#include "kernels/cuda/runtime/memory.hpp"
 #include "kernels/cuda/runtime/stream.hpp"
-#include "kernels/cuda/sampler/sample_launch.hpp"
 
 namespace reprofuse::cuda {
 namespace {

@@ -1,10 +1,14 @@
 // The sampler on CUDA.
 #pragma once
 
+#include <cuda_runtime.h>
+
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 
 #include "kernels/backend.hpp"
+#include "kernels/op_calls.hpp"
 
 namespace reprofuse::cuda {
 
@@ -17,3 +21,22 @@ void launch_sample(int ordinal, const kernels::SampleRow* rows, std::int64_t cou
 std::unique_ptr<kernels::SampleBatch> make_sample_batch(int ordinal, std::int64_t vocabulary, std::int64_t max_rows);
 
 }  // namespace reprofuse::cuda
+
+// Between the host code of the sampler and its kernels.
+namespace reprofuse::cuda::fma1 {
+
+cudaError_t launch_sample_rows(const kernels::SampleRow* rows, int count, int vocabulary,
+                               kernels::SampleResult* results, cudaStream_t stream);
+
+}  // namespace reprofuse::cuda::fma1
+
+namespace reprofuse::cuda::hash {
+
+// For launch_logits_roots() of up to so many rows.
+std::size_t logits_root_workspace(std::int64_t max_rows, std::int64_t vocabulary);
+
+// To `roots`, 32 bytes per row; those of rows that do not ask for it are left as they are.
+cudaError_t launch_logits_roots(const kernels::SampleRow* rows, int count, int vocabulary, void* workspace,
+                                std::uint8_t* roots, cudaStream_t stream);
+
+}  // namespace reprofuse::cuda::hash

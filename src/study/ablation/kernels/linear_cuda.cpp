@@ -92,9 +92,7 @@ std::vector<Tile> tiles() {
 }
 
 int multiprocessors(int ordinal) {
-  int count = 0;
-  check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, ordinal), "cudaDeviceGetAttribute");
-  return count;
+  return device_attribute(ordinal, cudaDevAttrMultiProcessorCount);
 }
 
 double time_once(int ordinal, const std::function<void(void*)>& work) {

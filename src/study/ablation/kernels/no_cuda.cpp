@@ -1,6 +1,6 @@
 // The ablated CUDA layer of a build without CUDA. Every use begins with a context, which says what is missing.
 #include "base/check.hpp"
-#include "kernels/cuda/ops/cast.hpp"
+#include "kernels/vendor/cast.hpp"
 #include "study/ablation/kernels/linear_cuda.hpp"
 
 namespace reprofuse::cuda {

@@ -2,7 +2,7 @@
 // With X = upper * 2^8 + low and a weight likewise, a term without its product of lowest digits is
 // upper * upper * 2^16 + (upper * low + low * upper) * 2^8. The activation's upper part meets the weight's as two
 // digits, middle and high, so that 32 bits hold sums of many terms.
-// Only simd-inl.hpp includes this, once per target: hence no guard.
+// Only simd.cpp includes this, once per target: hence no guard.
 #include "kernels/cpu/linear/exact1/snap-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();

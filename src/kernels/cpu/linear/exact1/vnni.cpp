@@ -1,27 +1,261 @@
-// exact-1 for AVX-512 with VNNI, whose sums of byte products take the contract's digits as they are.
+// exact-1 for AVX-512 with VNNI, whose sums of byte products take the contract's digits as they are: vpdpbusd adds four
+// products of unsigned and signed bytes to each 32-bit lane, so four terms of a column share a lane, and the eight
+// products of digits fall into four classes by their power of 2^8.
 
 // One target: AVX-512 as Highway knows it. Its own target with VNNI asks for AVX-VNNI as well, which a machine with
 // VNNI in AVX-512 may lack, so the kernels ask for that one instruction themselves.
-#undef HWY_DISABLED_TARGETS
-#define HWY_DISABLED_TARGETS \
-  (HWY_SSSE3 | HWY_SSE4 | HWY_AVX2 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
-#define HWY_COMPILE_ALL_ATTAINABLE  // even where -march makes it the baseline
-#define HWY_DISABLE_PCLMUL_AES      // neither is used, so neither is required of the machine
-#define HWY_DISABLE_F16C
-
+#define REPROFUSE_NO_AVX2
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/linear/exact1/vnni.cpp"
-#include <hwy/foreach_target.h>  // must come before highway.h
-#include <hwy/highway.h>
-
 #include <cstring>
 
+#include "kernels/cpu/highway_targets.hpp"  // before all others
 #include "kernels/cpu/linear/exact1/kernels.hpp"
 #include "kernels/cpu/linear/panels.hpp"
 #include "numerics/exact.hpp"
 
 #if HWY_TARGET == HWY_AVX3
-#include "kernels/cpu/linear/exact1/vnni-inl.hpp"
+#include "kernels/cpu/linear/exact1/snap-inl.hpp"
+
+HWY_PUSH_ATTRIBUTES(HWY_TARGET_STR ",avx512vnni")
+namespace reprofuse::cpu::HWY_NAMESPACE::vnni {
+
+using Bytes = hn::ScalableTag<std::uint8_t>;
+using Totals = hn::ScalableTag<std::int64_t>;
+using HalfIntegers = hn::Half<Integers>;
+static_assert(kLanes == kPanel);
+
+constexpr int kQuad = 4;           // terms in a lane
+constexpr int kStripTerms = 1024;  // 48 KiB of digits of one panel
+constexpr int kTileRows = 6;       // 24 classes, 3 planes of weights and 3 digits of activations in 32 registers
+static_assert(kTileRows <= kMaxExactRows && kStripTerms % kQuad == 0);
+
+// A term adds at most this much to a class: its largest has three products, one of them of the weight's highest byte.
+constexpr std::int64_t kMaxPerTerm = 128 * (255 + 255 + 128);
+static_assert(kStripTerms * kMaxPerTerm < std::int64_t{1} << 31);
+
+// Packed rows are [quads][rows] of 16 bytes: four lowest digits, four middle, four highest, four of no meaning.
+constexpr int kQuadBytes = 16;
+
+// The digits of X are the bytes of X + 0x808080, less 128 each. Within 128 bits, digits of four terms come together.
+inline std::int64_t snap_activations(const ActivationStrip& strip) {
+  alignas(16) static constexpr std::uint8_t kTranspose[16] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
+  const auto transpose = hn::LoadDup128(Bytes(), kTranspose);
+  const Vector scale = hn::Set(Floats(), strip.scale);
+  const IntegerVector digits = hn::Set(Integers(), 0x808080);
+  const Totals wide;
+  auto sum = hn::Zero(wide);
+  HWY_ALIGN std::uint8_t quads[kLanes / kQuad][kQuadBytes];
+  auto* to = static_cast<std::uint8_t*>(strip.packed) + strip.row * kQuadBytes;
+  for (int k = 0; k < strip.terms; k += kLanes) {
+    const IntegerVector x = snap_activation_lanes(strip.x + k, strip.terms - k, scale);
+    sum = hn::Add(sum, hn::Add(hn::PromoteTo(wide, hn::LowerHalf(HalfIntegers(), x)),
+                               hn::PromoteTo(wide, hn::UpperHalf(HalfIntegers(), x))));
+    const auto bytes = hn::BitCast(Bytes(), hn::Xor(hn::Add(x, digits), digits));
+    hn::Store(hn::TableLookupBytes(bytes, transpose), Bytes(), quads[0]);
+    for (int quad = 0; quad < kLanes / kQuad && k + quad * kQuad < strip.terms; ++quad, to += strip.rows * kQuadBytes)
+      std::memcpy(to, quads[quad], kQuadBytes);
+  }
+  return hn::GetLane(hn::SumOfLanes(wide, sum));
+}
+
+// The bytes of W + 2^22 at four terms, for every column of the panel.
+struct Planes {
+  WordVector low, middle, high;
+};
+
+// `into`, but bytes of `mask` from `from`, moved within their words as the index says. One instruction, where Highway
+// has a shuffle and a blend.
+HWY_INLINE WordVector merge_bytes(WordVector into, std::uint64_t mask, WordVector from, WordVector index) {
+  return WordVector{_mm512_mask_shuffle_epi8(into.raw, mask, from.raw, index.raw)};
+}
+
+// Each index moves bytes within words of four, which are numbered from the start of their 128 bits.
+HWY_INLINE WordVector byte_index(std::uint32_t first_word) {
+  const auto words = hn::And(hn::Iota(Words(), 0), hn::Set(Words(), 3));
+  return hn::Add(hn::Set(Words(), first_word), hn::Mul(words, hn::Set(Words(), 0x04040404U)));
+}
+
+// Four snapped terms, as words of bytes 0 to 2 and one of no meaning, become three words of one byte of each.
+HWY_INLINE Planes transpose_bytes(WordVector a, WordVector b, WordVector c, WordVector d) {
+  constexpr std::uint64_t kOdd = 0xaaaaaaaaaaaaaaaaU, kHigh = 0xccccccccccccccccU;
+  const WordVector up = byte_index(0x02010003U);
+  const WordVector down = byte_index(0x00030201U);
+  const WordVector halves = byte_index(0x01000302U);
+  const WordVector ab02 = merge_bytes(a, kOdd, b, up);
+  const WordVector cd02 = merge_bytes(c, kOdd, d, up);
+  const WordVector ab1 = merge_bytes(b, ~kOdd, a, down);
+  const WordVector cd1 = merge_bytes(d, ~kOdd, c, down);
+  return {.low = merge_bytes(ab02, kHigh, cd02, halves),
+          .middle = merge_bytes(ab1, kHigh, cd1, halves),
+          .high = merge_bytes(cd02, ~kHigh, ab02, halves)};
+}
+
+// Four terms from `words` on, of which the panel holds `terms`; those past the end meet activations of zero.
+template <class Weight>
+HWY_INLINE Planes snap_quad(const std::uint32_t* words, int terms, Vector scales) {
+  constexpr int kStep = Weight::kTerms == 2 ? kPanel : 2 * kPanel;
+  WordVector snapped[kQuad];
+  HWY_UNROLL(2)
+  for (int pair = 0; pair < 2; ++pair, words += kStep) {
+    const WordVector zero = hn::Zero(Words());
+    const WordVector first = 2 * pair < terms ? hn::Load(Words(), words) : zero;
+    WordVector second = first;
+    if constexpr (Weight::kTerms == 1) second = 2 * pair + 1 < terms ? hn::Load(Words(), words + kPanel) : zero;
+    snapped[2 * pair] = snap_weight_lanes(Weight::term(first, hwy::SizeTag<0>()), scales);
+    snapped[2 * pair + 1] = snap_weight_lanes(Weight::term(second, hwy::SizeTag<Weight::kTerms - 1>()), scales);
+  }
+  return transpose_bytes(snapped[0], snapped[1], snapped[2], snapped[3]);
+}
+
+template <class Weight>
+constexpr int kQuadWords = kQuad / Weight::kTerms* kPanel;
+
+// Packed weights are [quads][low, middle, high][kPanel].
+HWY_INLINE void store_planes(const Planes& planes, std::uint32_t* to) {
+  hn::Store(planes.low, Words(), to);
+  hn::Store(planes.middle, Words(), to + kPanel);
+  hn::Store(planes.high, Words(), to + 2 * kPanel);
+}
+
+template <class Weight>
+void snap_weights(const WeightStrip& strip, void* packed) {
+  const Vector scales = hn::Load(Floats(), strip.scales);
+  const std::uint32_t* words = strip.words;
+  auto* to = static_cast<std::uint32_t*>(packed);
+  int left = strip.terms;
+  for (; left >= kQuad; left -= kQuad, words += kQuadWords<Weight>, to += 3 * kPanel)
+    store_planes(snap_quad<Weight>(words, kQuad, scales), to);
+  if (left > 0) store_planes(snap_quad<Weight>(words, left, scales), to);
+}
+
+// Sums of digit products by their power of two, 2^(8 * (class + 1)), for one row and every column of a panel.
+struct Classes {
+  IntegerVector of[4];
+};
+
+HWY_INLINE IntegerVector add_byte_products(IntegerVector sum, WordVector weights, IntegerVector x) {
+  return IntegerVector{_mm512_dpbusd_epi32(sum.raw, weights.raw, x.raw)};
+}
+
+// All products of digits but that of the lowest two.
+HWY_INLINE void multiply_add(const Planes& weights, const std::uint8_t* x, Classes& classes) {
+  const auto digits = [x](int digit) HWY_ATTR {
+    std::int32_t four_terms;
+    std::memcpy(&four_terms, x + digit * kQuad, sizeof(four_terms));
+    return hn::Set(Integers(), four_terms);
+  };
+  const IntegerVector low = digits(0);
+  classes.of[0] = add_byte_products(classes.of[0], weights.middle, low);
+  classes.of[1] = add_byte_products(classes.of[1], weights.high, low);
+  const IntegerVector middle = digits(1);
+  classes.of[0] = add_byte_products(classes.of[0], weights.low, middle);
+  classes.of[1] = add_byte_products(classes.of[1], weights.middle, middle);
+  classes.of[2] = add_byte_products(classes.of[2], weights.high, middle);
+  const IntegerVector high = digits(2);
+  classes.of[1] = add_byte_products(classes.of[1], weights.low, high);
+  classes.of[2] = add_byte_products(classes.of[2], weights.middle, high);
+  classes.of[3] = add_byte_products(classes.of[3], weights.high, high);
+}
+
+HWY_INLINE void add_to_totals(const Classes& classes, std::int64_t* totals) {
+  const Totals wide;
+  const auto add_half = [&](auto half, std::int64_t* to) HWY_ATTR {
+    auto sum = hn::ShiftLeft<8>(hn::PromoteTo(wide, half(classes.of[3])));
+    sum = hn::ShiftLeft<8>(hn::Add(sum, hn::PromoteTo(wide, half(classes.of[2]))));
+    sum = hn::ShiftLeft<8>(hn::Add(sum, hn::PromoteTo(wide, half(classes.of[1]))));
+    sum = hn::ShiftLeft<8>(hn::Add(sum, hn::PromoteTo(wide, half(classes.of[0]))));
+    hn::Store(hn::Add(hn::Load(wide, to), sum), wide, to);
+  };
+  add_half([](IntegerVector v) HWY_ATTR { return hn::LowerHalf(HalfIntegers(), v); }, totals);
+  add_half([](IntegerVector v) HWY_ATTR { return hn::UpperHalf(HalfIntegers(), v); }, totals + kPanel / 2);
+}
+
+HWY_INLINE Classes zero_classes() {
+  const IntegerVector zero = hn::Zero(Integers());
+  return {{zero, zero, zero, zero}};
+}
+
+template <int kRows>
+HWY_NOINLINE void multiply_tile(const ExactTile& tile) {
+  const auto* x = static_cast<const std::uint8_t*>(tile.x);
+  const auto* weights = static_cast<const std::uint32_t*>(tile.weights);
+  Classes classes[kRows];
+  HWY_UNROLL(8)
+  for (int r = 0; r < kRows; ++r) classes[r] = zero_classes();
+  for (int k = 0; k < tile.terms; k += kQuad, x += kRows * kQuadBytes, weights += 3 * kPanel) {
+    const Planes planes = {.low = hn::Load(Words(), weights),
+                           .middle = hn::Load(Words(), weights + kPanel),
+                           .high = hn::Load(Words(), weights + 2 * kPanel)};
+    HWY_UNROLL(8)
+    for (int r = 0; r < kRows; ++r) multiply_add(planes, x + r * kQuadBytes, classes[r]);
+  }
+  HWY_UNROLL(8)
+  for (int r = 0; r < kRows; ++r) add_to_totals(classes[r], tile.totals + r * kPanel);
+}
+
+template <int kRows>
+void multiply_rows(const ExactTile& tile) {
+  if constexpr (kRows > 1) {
+    if (tile.rows != kRows) return multiply_rows<kRows - 1>(tile);
+    multiply_tile<kRows>(tile);
+  }
+}
+
+template <class Weight, int kRows>
+HWY_NOINLINE void multiply_few_tile(const FewRows& few) {
+  const Vector scales = hn::Load(Floats(), few.weights.scales);
+  const std::uint32_t* words = few.weights.words;
+  const auto* x = static_cast<const std::uint8_t*>(few.x);
+  Classes classes[kRows];
+  HWY_UNROLL(8)
+  for (int r = 0; r < kRows; ++r) classes[r] = zero_classes();
+  int left = few.weights.terms;
+  for (; left >= kQuad; left -= kQuad, words += kQuadWords<Weight>, x += kRows * kQuadBytes) {
+    HWY_UNROLL(4)
+    for (int line = 0; line < kQuadWords<Weight>; line += kPanel) prefetch_ahead(words + line);
+    const Planes planes = snap_quad<Weight>(words, kQuad, scales);
+    HWY_UNROLL(8)
+    for (int r = 0; r < kRows; ++r) multiply_add(planes, x + r * kQuadBytes, classes[r]);
+  }
+  if (left > 0) {
+    const Planes planes = snap_quad<Weight>(words, left, scales);
+    HWY_UNROLL(8)
+    for (int r = 0; r < kRows; ++r) multiply_add(planes, x + r * kQuadBytes, classes[r]);
+  }
+  HWY_UNROLL(8)
+  for (int r = 0; r < kRows; ++r) add_to_totals(classes[r], few.totals + r * kPanel);
+}
+
+template <class Weight, int kRows>
+void multiply_few(const FewRows& few) {
+  if constexpr (kRows > 0) {
+    if (few.rows != kRows) return multiply_few<Weight, kRows - 1>(few);
+    multiply_few_tile<Weight, kRows>(few);
+  }
+}
+
+template <class Weight>
+constexpr LinearExact1Kernels::Weights kWeights = {snap_weights<Weight>, multiply_few<Weight, kTileRows>};
+
+constexpr LinearExact1Kernels kLinearExact1 = {.target = "avx512 vnni",
+                                               .rows = kTileRows,
+                                               .few_rows = kTileRows,
+                                               .terms = kStripTerms,
+                                               .activation_bytes = kQuadBytes / kQuad,
+                                               .weight_bytes = 3 * kPanel,
+                                               .weight_bias = exact1::kWeightBias,
+                                               .largest_bits = largest_bits,
+                                               .snap_activations = snap_activations,
+                                               .multiply = multiply_rows<kTileRows>,
+                                               .bf16 = kWeights<Bf16Pair>,
+                                               .f16 = kWeights<F16Pair>,
+                                               .f32 = kWeights<F32Word>};
+static_assert(kLinearExact1.terms <= kMaxExactTerms);
+static_assert(kLinearExact1.terms * kLinearExact1.weight_bytes <= kMaxExactStripBytes);
+
+}  // namespace reprofuse::cpu::HWY_NAMESPACE::vnni
+HWY_POP_ATTRIBUTES
 #endif
 
 #if HWY_ONCE

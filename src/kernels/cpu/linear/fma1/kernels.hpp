@@ -8,7 +8,6 @@
 #include <string_view>
 
 #include "kernels/cpu/linear/panels.hpp"
-#include "kernels/cpu/linear/schedule.hpp"
 #include "kernels/linear.hpp"
 #include "reprofuse/context.hpp"
 #include "reprofuse/types.hpp"

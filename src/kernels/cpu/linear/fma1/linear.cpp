@@ -4,7 +4,6 @@
 #include "base/math.hpp"
 #include "kernels/cpu/linear/fma1/kernels.hpp"
 #include "kernels/cpu/linear/panels.hpp"
-#include "kernels/cpu/linear/schedule.hpp"
 #include "numerics/order.hpp"
 
 namespace reprofuse::cpu {

@@ -1,9 +1,9 @@
 // Weights as digits, and how an exact-1 kernel finds its output and leaves its results.
 #pragma once
 
+#include "kernels/cuda/element_types.cuh"
 #include "kernels/cuda/linear/exact1/params.hpp"
-#include "kernels/cuda/linear/weight_types.cuh"
-#include "kernels/cuda/runtime/record.cuh"
+#include "kernels/cuda/runtime/launch.cuh"
 
 namespace reprofuse::cuda::exact1 {
 

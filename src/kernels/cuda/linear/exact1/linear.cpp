@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "base/math.hpp"
-#include "kernels/cuda/runtime/backend.hpp"
 #include "kernels/cuda/runtime/check.hpp"
 #include "kernels/cuda/runtime/launch.hpp"
+#include "kernels/cuda/runtime/memory.hpp"
 
 namespace reprofuse::cuda::exact1 {
 namespace {
@@ -29,7 +29,7 @@ void CudaLinear::Release::operator()(void* memory) const {
   release(memory);
 }
 
-CudaLinear::CudaLinear(const kernels::CudaBackend& backend, std::span<const WeightView> weights)
+CudaLinear::CudaLinear(const kernels::CudaTarget& backend, std::span<const WeightView> weights)
     : ScheduledLinear(backend, weights) {
   kernels_ = load_kernels(device_, weights[0].dtype);
   require(weights[0].k <= kMaxTerms, "linear '{}': k = {}; exact-1 takes at most {} terms in a sum", name_,
@@ -153,7 +153,7 @@ void CudaLinear::launch_rows(const kernels::LinearCall& call, const Group& group
 
 namespace reprofuse::cuda {
 
-std::unique_ptr<kernels::PreparedLinear> prepare_linear_exact1(const kernels::CudaBackend& backend,
+std::unique_ptr<kernels::PreparedLinear> prepare_linear_exact1(const kernels::CudaTarget& backend,
                                                                std::span<const WeightView> weights) {
   return std::make_unique<exact1::CudaLinear>(backend, weights);
 }

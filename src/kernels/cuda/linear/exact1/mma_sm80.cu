@@ -3,7 +3,7 @@
 // weight format.
 #include "kernels/cuda/linear/exact1/digits.cuh"
 #include "kernels/cuda/linear/exact1/schedule.hpp"
-#include "kernels/cuda/ptx/cp_async.cuh"
+#include "kernels/cuda/ptx/copy.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/cuda/sm_limits.hpp"
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/linear/problem.hpp"
-#include "kernels/cuda/runtime/record.hpp"
+#include "kernels/cuda/runtime/memory.hpp"
 #include "numerics/exact.hpp"
 #include "reprofuse/types.hpp"
 

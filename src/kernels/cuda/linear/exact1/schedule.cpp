@@ -5,7 +5,7 @@
 
 #include "base/math.hpp"
 #include "kernels/cuda/linear/exact1/params.hpp"
-#include "kernels/cuda/linear/operands.hpp"
+#include "kernels/cuda/linear/layer.hpp"
 #include "kernels/cuda/runtime/check.hpp"
 #include "kernels/cuda/runtime/launch.hpp"
 

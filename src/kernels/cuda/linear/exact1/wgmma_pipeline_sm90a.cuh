@@ -3,8 +3,8 @@
 #pragma once
 
 #include "kernels/cuda/linear/exact1/digits.cuh"
+#include "kernels/cuda/ptx/copy.cuh"
 #include "kernels/cuda/ptx/pipeline.cuh"
-#include "kernels/cuda/ptx/tma.cuh"
 #include "kernels/cuda/ptx/wgmma.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/cuda/sm_limits.hpp"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/cuda/linear/fma1/params.hpp"
-#include "kernels/cuda/runtime/record.cuh"
+#include "kernels/cuda/runtime/launch.cuh"
 
 namespace reprofuse::cuda::fma1 {
 

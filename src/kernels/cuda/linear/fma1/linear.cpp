@@ -2,10 +2,10 @@
 
 #include "base/math.hpp"
 #include "kernels/cuda/linear/fma1/params.hpp"
-#include "kernels/cuda/runtime/backend.hpp"
+#include "kernels/cuda/linear/layer.hpp"
 #include "kernels/cuda/runtime/check.hpp"
 #include "kernels/cuda/runtime/launch.hpp"
-#include "kernels/cuda/runtime/tensor_map.hpp"
+#include "kernels/cuda/runtime/memory.hpp"
 
 namespace reprofuse::cuda::fma1 {
 namespace {
@@ -28,7 +28,7 @@ CUtensorMap map_of(const ConstMatrix& x, const Kernel& kernel, const std::string
 
 }  // namespace
 
-CudaLinear::CudaLinear(const kernels::CudaBackend& backend, std::span<const WeightView> weights)
+CudaLinear::CudaLinear(const kernels::CudaTarget& backend, std::span<const WeightView> weights)
     : ScheduledLinear(backend, weights) {
   kernels_ = load_kernels(device_, weights[0].dtype);
   require(weights[0].k <= kMaxK, "linear '{}': k = {}; the CUDA backend takes at most {}", name_, weights[0].k, kMaxK);
@@ -91,7 +91,7 @@ void CudaLinear::launch(const kernels::LinearCall& call, const Group& group, Sch
 
 namespace reprofuse::cuda {
 
-std::unique_ptr<kernels::PreparedLinear> prepare_linear_fma1(const kernels::CudaBackend& backend,
+std::unique_ptr<kernels::PreparedLinear> prepare_linear_fma1(const kernels::CudaTarget& backend,
                                                              std::span<const WeightView> weights) {
   return std::make_unique<fma1::CudaLinear>(backend, weights);
 }

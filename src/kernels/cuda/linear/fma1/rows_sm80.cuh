@@ -3,9 +3,9 @@
 // until a register widens them.
 #pragma once
 
+#include "kernels/cuda/element_types.cuh"
 #include "kernels/cuda/linear/fma1/epilogue.cuh"
-#include "kernels/cuda/linear/weight_types.cuh"
-#include "kernels/cuda/ptx/cp_async.cuh"
+#include "kernels/cuda/ptx/copy.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/cuda/sm_limits.hpp"
 #include "numerics/order.hpp"

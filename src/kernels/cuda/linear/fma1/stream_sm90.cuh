@@ -3,10 +3,10 @@
 // which all lanes of its warp read alike.
 #pragma once
 
+#include "kernels/cuda/element_types.cuh"
 #include "kernels/cuda/linear/fma1/epilogue.cuh"
-#include "kernels/cuda/linear/weight_types.cuh"
+#include "kernels/cuda/ptx/copy.cuh"
 #include "kernels/cuda/ptx/pipeline.cuh"
-#include "kernels/cuda/ptx/tma.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/cuda/sm_limits.hpp"
 #include "numerics/order.hpp"

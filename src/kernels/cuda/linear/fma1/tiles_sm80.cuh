@@ -5,9 +5,9 @@
 // the running chain.
 #pragma once
 
+#include "kernels/cuda/element_types.cuh"
 #include "kernels/cuda/linear/fma1/epilogue.cuh"
-#include "kernels/cuda/linear/weight_types.cuh"
-#include "kernels/cuda/ptx/cp_async.cuh"
+#include "kernels/cuda/ptx/copy.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/cuda/sm_limits.hpp"
 #include "numerics/order.hpp"

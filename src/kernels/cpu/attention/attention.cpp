@@ -1,0 +1,293 @@
+#include <algorithm>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "base/math.hpp"
+#include "kernels/cpu/ops/ops.hpp"
+#include "kernels/cpu/parallel_rows.hpp"
+#include "numerics/order.hpp"
+
+namespace reprofuse::cpu {
+namespace {
+
+using fma1::kKeyBlock;
+using kernels::AttentionCall;
+using kernels::Chunk;
+
+constexpr std::int64_t kTaskLines = 48;   // a block of keys and values stays in cache while this many pass over it
+constexpr std::int64_t kSplitRows = 4;    // with more, there are heads enough for every thread
+constexpr std::int64_t kSplitBlocks = 4;  // fewer are not worth a task of their own
+constexpr std::int64_t kSerialProducts = 1 << 17;  // fewer are done before another thread is awake
+
+// Some of the lines of a chunk and a KV head. Line i is row i / group of the chunk and head i % group of the KV head's.
+struct Task {
+  const Chunk* chunk;
+  std::int64_t kv_head;
+  std::int64_t line_begin;
+  std::int64_t line_end;
+  std::int64_t block_begin;
+  std::int64_t block_end;
+};
+
+struct KeyRange {
+  std::int64_t begin;
+  std::int64_t end;
+  bool operator==(const KeyRange&) const = default;
+};
+
+// The softmax of every line over every block, kept apart when threads share the keys of a line.
+class Partials {
+ public:
+  explicit Partials(const AttentionCall& call)
+      : data_(static_cast<float*>(call.workspace)),
+        head_dim_(call.kv.head_dim),
+        blocks_(ceil_div<std::int64_t>(call.batch.max_keys, kKeyBlock)) {
+    if (call.window > 0) blocks_ = std::min<std::int64_t>(blocks_, (call.window + kSplitRows) / kKeyBlock + 2);
+  }
+  std::size_t bytes(std::int64_t lines) const {
+    return static_cast<std::size_t>(lines * blocks_ * (head_dim_ + 2)) * sizeof(float);
+  }
+  // [max, sum, weighted values]
+  float* at(std::int64_t line, std::int64_t block) const { return data_ + (line * blocks_ + block) * (head_dim_ + 2); }
+
+ private:
+  float* data_;
+  std::int64_t head_dim_;
+  std::int64_t blocks_;
+};
+
+class Attention {
+ public:
+  Attention(const kernels::CpuTarget& backend, const AttentionCall& call)
+      : call_(call),
+        kernels_(ops_kernels(backend.isa)),
+        kernel_(kernels_.attention(call.kv.dtype)),
+        pool_(*backend.pool),
+        group_(call.heads / call.kv.kv_heads),
+        partials_(call) {}
+
+  std::optional<kernels::Place> run();
+
+ private:
+  KeyRange visible(const Chunk& chunk, std::int64_t row) const;
+  KeyRange blocks_of(const Chunk& chunk, std::int64_t first_row, std::int64_t last_row) const;
+  std::vector<Task> whole_tasks() const;
+  std::vector<Task> split(const std::vector<Task>& tasks) const;
+  std::int64_t products(const std::vector<Task>& tasks) const;
+  KeyBlock find_block(const Task& task, std::int64_t block, KeyRange keys) const;
+  float* partial(const Chunk& chunk, std::int64_t row, std::int64_t head, std::int64_t block) const;
+  void run_task(const Task& task);
+  void run_blocks(const Task& task, QueryLine* lines, const KeyRange* keys);
+  void run_block(const Task& task, std::int64_t block, QueryLine* lines, const KeyRange* keys);
+  void run_tiles(const Task& task, AttentionTile tile, std::int64_t first, std::int64_t count, QueryLine* lines);
+  void merge_line(const Chunk& chunk, std::int64_t row, std::int64_t head);
+
+  const AttentionCall& call_;
+  const OpsKernels& kernels_;
+  AttentionKernel kernel_;
+  ThreadPool& pool_;
+  std::int64_t group_;
+  Partials partials_;
+  bool split_ = false;  // every block's softmax goes to partials_, to be merged when all are there
+  FirstPlace non_finite_;
+};
+
+KeyRange Attention::visible(const Chunk& chunk, std::int64_t row) const {
+  const std::int64_t end = chunk.first_position + row + 1;
+  return {.begin = call_.window > 0 ? std::max<std::int64_t>(0, end - call_.window) : 0, .end = end};
+}
+
+KeyRange Attention::blocks_of(const Chunk& chunk, std::int64_t first_row, std::int64_t last_row) const {
+  return {.begin = visible(chunk, first_row).begin / kKeyBlock,
+          .end = ceil_div<std::int64_t>(visible(chunk, last_row).end, kKeyBlock)};
+}
+
+// Whole rows in full tiles where they fit, and the longest first, so that no thread is left with one at the end.
+std::vector<Task> Attention::whole_tasks() const {
+  const std::int64_t fair = std::int64_t{call_.batch.rows} * call_.heads / (pool_.threads() * kTasksPerThread);
+  const std::int64_t tiles = std::lcm(group_, std::int64_t{kernels_.tile_lines});
+  const std::int64_t unit = tiles <= std::min(fair, kTaskLines) ? tiles : std::min(group_, kTaskLines);
+  const std::int64_t per_task = std::max(unit, std::min(fair, kTaskLines) / unit * unit);
+  std::vector<Task> tasks;
+  for (std::int32_t c = 0; c < call_.batch.chunk_count; ++c) {
+    const Chunk& chunk = call_.batch.chunks[c];
+    const std::int64_t lines = chunk.rows * group_;
+    for (std::int64_t kv_head = 0; kv_head < call_.kv.kv_heads; ++kv_head)
+      for (std::int64_t begin = (lines - 1) / per_task * per_task; begin >= 0; begin -= per_task) {
+        const std::int64_t end = std::min(lines, begin + per_task);
+        const KeyRange blocks = blocks_of(chunk, begin / group_, (end - 1) / group_);
+        tasks.push_back({&chunk, kv_head, begin, end, blocks.begin, blocks.end});
+      }
+  }
+  return tasks;
+}
+
+// Cuts the keys of every task until there are tasks enough for the threads.
+std::vector<Task> Attention::split(const std::vector<Task>& tasks) const {
+  const std::int64_t wanted = pool_.threads() * kTasksPerThread;
+  const auto cuts = ceil_div(wanted, static_cast<std::int64_t>(tasks.size()));
+  std::vector<Task> parts;
+  for (const Task& task : tasks) {
+    const std::int64_t blocks = std::max(kSplitBlocks, ceil_div(task.block_end - task.block_begin, cuts));
+    for (std::int64_t begin = task.block_begin; begin < task.block_end; begin += blocks) {
+      parts.push_back(task);
+      parts.back().block_begin = begin;
+      parts.back().block_end = std::min(task.block_end, begin + blocks);
+    }
+  }
+  return parts;
+}
+
+std::optional<kernels::Place> Attention::run() {
+  std::vector<Task> tasks = whole_tasks();
+  if (products(tasks) < kSerialProducts) {
+    for (const Task& task : tasks) run_task(task);
+    return non_finite_.get();
+  }
+  if (call_.workspace != nullptr && pool_.threads() > 1 && call_.batch.rows <= kSplitRows) {
+    std::vector<Task> parts = split(tasks);
+    split_ = parts.size() > tasks.size();
+    if (split_) tasks = std::move(parts);
+  }
+  pool_.parallel_for(static_cast<std::int64_t>(tasks.size()),
+                     [&](std::int64_t i, int) { run_task(tasks[static_cast<std::size_t>(i)]); });
+  if (split_)
+    for (std::int32_t c = 0; c < call_.batch.chunk_count; ++c) {
+      const Chunk& chunk = call_.batch.chunks[c];
+      pool_.parallel_for(std::int64_t{chunk.rows} * call_.heads,
+                         [&](std::int64_t i, int) { merge_line(chunk, i / call_.heads, i % call_.heads); });
+    }
+  return non_finite_.get();
+}
+
+// A bound on the fused multiply-adds of the scores, with whole blocks.
+std::int64_t Attention::products(const std::vector<Task>& tasks) const {
+  std::int64_t blocks = 0;
+  for (const Task& task : tasks) blocks += (task.line_end - task.line_begin) * (task.block_end - task.block_begin);
+  return blocks * kKeyBlock * call_.kv.head_dim;
+}
+
+void Attention::run_task(const Task& task) {
+  QueryLine lines[kTaskLines];
+  KeyRange keys[kTaskLines];
+  const std::int64_t count = task.line_end - task.line_begin;
+  const std::int64_t head_dim = call_.kv.head_dim;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t row = (task.line_begin + i) / group_;
+    const std::int64_t head = task.kv_head * group_ + (task.line_begin + i) % group_;
+    const std::int64_t m = task.chunk->first_row + row;
+    keys[i] = visible(*task.chunk, row);
+    lines[i] = {.query = call_.q.data + m * call_.q.stride + head * head_dim,
+                .weighted = call_.out.data + m * call_.out.stride + head * head_dim,
+                .max = 0.0F,
+                .sum = 0.0F};
+  }
+  run_blocks(task, lines, keys);
+  if (!split_)
+    for (std::int64_t i = 0; i < count; ++i) kernels_.divide(lines[i], head_dim);
+}
+
+void Attention::run_blocks(const Task& task, QueryLine* lines, const KeyRange* keys) {
+  for (std::int64_t block = task.block_begin; block < task.block_end; ++block) {
+    if (!split_) {
+      run_block(task, block, lines, keys);
+      continue;
+    }
+    const auto of_line = [&](std::int64_t line) {
+      return partial(*task.chunk, line / group_, task.kv_head * group_ + line % group_, block);
+    };
+    for (std::int64_t line = task.line_begin; line < task.line_end; ++line)
+      lines[line - task.line_begin].weighted = of_line(line) + 2;
+    run_block(task, block, lines, keys);
+    for (std::int64_t line = task.line_begin; line < task.line_end; ++line) {
+      of_line(line)[0] = lines[line - task.line_begin].max;
+      of_line(line)[1] = lines[line - task.line_begin].sum;
+    }
+  }
+}
+
+float* Attention::partial(const Chunk& chunk, std::int64_t row, std::int64_t head, std::int64_t block) const {
+  return partials_.at((chunk.first_row + row) * call_.heads + head, block - blocks_of(chunk, 0, 0).begin);
+}
+
+// The blocks of one line, left to right.
+void Attention::merge_line(const Chunk& chunk, std::int64_t row, std::int64_t head) {
+  const std::int64_t head_dim = call_.kv.head_dim;
+  const KeyRange blocks = blocks_of(chunk, row, row);
+  const auto softmax_of = [&](std::int64_t block) {
+    float* values = partial(chunk, row, head, block);
+    return QueryLine{.query = nullptr, .weighted = values + 2, .max = values[0], .sum = values[1]};
+  };
+  QueryLine total = softmax_of(blocks.begin);
+  for (std::int64_t block = blocks.begin + 1; block < blocks.end; ++block)
+    kernels_.merge(total, softmax_of(block), head_dim);
+  kernels_.divide(total, head_dim);
+  std::copy_n(total.weighted, head_dim, call_.out.data + (chunk.first_row + row) * call_.out.stride + head * head_dim);
+}
+
+// Only pages with a key that some line sees are looked up: others may not exist yet, or no longer.
+KeyBlock Attention::find_block(const Task& task, std::int64_t block, KeyRange keys) const {
+  KeyBlock found{.keys = {}, .values = {}, .page_size = call_.kv.page_size, .head_dim = call_.kv.head_dim};
+  const std::int64_t first = std::max(keys.begin, block * kKeyBlock) / kKeyGroup;
+  const std::int64_t last = (std::min(keys.end, (block + 1) * kKeyBlock) - 1) / kKeyGroup;
+  for (int g = 0; g < kKeyGroups; ++g) {
+    const std::int64_t seen = std::clamp(block * kKeyGroups + g, first, last);
+    const KvSlot slot = find_slot(call_.kv, call_.batch, task.chunk->sequence, seen * kKeyGroup, task.kv_head);
+    found.keys[g] = slot.key;
+    found.values[g] = slot.value;
+  }
+  return found;
+}
+
+void Attention::run_block(const Task& task, std::int64_t block, QueryLine* lines, const KeyRange* keys) {
+  const std::int64_t count = task.line_end - task.line_begin;
+  const std::int64_t start = block * kKeyBlock;
+  const KeyBlock found = find_block(task, block, {keys[0].begin, keys[count - 1].end});
+  const auto in_block = [&](std::int64_t i) {
+    return KeyRange{std::max<std::int64_t>(keys[i].begin - start, 0),
+                    std::min<std::int64_t>(keys[i].end - start, kKeyBlock)};
+  };
+  const auto starts = [&](std::int64_t i) { return split_ || keys[i].begin >= start; };
+  for (std::int64_t i = 0, next = 0; i < count; i = next) {
+    const KeyRange range = in_block(i);
+    while (next < count && in_block(next) == range && starts(next) == starts(i)) ++next;
+    if (range.begin >= range.end) continue;
+    run_tiles(task,
+              {.block = &found,
+               .first = static_cast<int>(range.begin),
+               .last = static_cast<int>(range.end),
+               .scale = call_.scale,
+               .lines = nullptr,
+               .count = 0,
+               .start = starts(i)},
+              i, next - i, lines);
+  }
+}
+
+// Lines [first, first + count) see the same keys of the block: full tiles of them, and what is left in even ones.
+void Attention::run_tiles(const Task& task, AttentionTile tile, std::int64_t first, std::int64_t count,
+                          QueryLine* lines) {
+  const std::int64_t full = kernels_.tile_lines;
+  for (std::int64_t begin = first, left = count; left > 0; begin += tile.count, left -= tile.count) {
+    tile.lines = lines + begin;
+    tile.count = static_cast<int>(left >= 2 * full ? full : ceil_div(left, ceil_div(left, full)));
+    const unsigned non_finite = kernel_(tile);
+    for (std::int64_t i = begin; non_finite != 0 && i < begin + tile.count; ++i)
+      if (non_finite >> (i - begin) & 1U)
+        non_finite_.add({.row = task.chunk->first_row + (task.line_begin + i) / group_,
+                         .column = task.kv_head * group_ + (task.line_begin + i) % group_});
+  }
+}
+
+}  // namespace
+
+std::optional<kernels::Place> attention(const kernels::CpuTarget& backend, const AttentionCall& call) {
+  return Attention(backend, call).run();
+}
+
+std::size_t attention_workspace_bytes(const AttentionCall& call) {
+  return Partials(call).bytes(std::min<std::int64_t>(call.batch.rows, kSplitRows) * call.heads);
+}
+
+}  // namespace reprofuse::cpu

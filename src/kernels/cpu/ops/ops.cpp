@@ -1,0 +1,140 @@
+// Norms and operations on single elements. Those that move and round without arithmetic are the same code for every
+// instruction set.
+#include "kernels/cpu/ops/ops.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "base/check.hpp"
+#include "kernels/cpu/parallel_rows.hpp"
+#include "numerics/widen.hpp"
+
+namespace reprofuse::cpu {
+namespace {
+
+template <DType kDType>
+void widen_row(const WeightView& table, std::int64_t row, float* x) {
+  for (std::int64_t i = 0; i < table.k; ++i)
+    x[i] = widen(kDType, load_weight(table.data, kDType, row * table.stride + i));
+}
+
+using WidenRow = void (*)(const WeightView&, std::int64_t, float*);
+
+WidenRow widen_row_of(DType dtype) {
+  switch (dtype) {
+    case DType::kBF16: return widen_row<DType::kBF16>;
+    case DType::kF16: return widen_row<DType::kF16>;
+    case DType::kF32: break;
+  }
+  return widen_row<DType::kF32>;
+}
+
+}  // namespace
+
+const OpsKernels& ops_kernels(Isa isa) {
+  const OpsKernels* kernels = isa == Isa::kScalar ? &ops_scalar() : ops_simd(isa);
+  invariant(kernels != nullptr, "a context holds an instruction set that the build has no kernels for");
+  return *kernels;
+}
+
+void embedding(const kernels::CpuTarget& backend, const kernels::EmbeddingCall& call) {
+  const WidenRow widen_one = widen_row_of(call.table.dtype);
+  for_each_row(*backend.pool, call.x.rows, call.x.cols,
+               [&](std::int64_t m, int) { widen_one(call.table, call.tokens[m], call.x.data + m * call.x.stride); });
+}
+
+std::optional<kernels::Place> rms_norm(const kernels::CpuTarget& backend, const kernels::RmsNormCall& call) {
+  const OpsKernels& kernels = ops_kernels(backend.isa);
+  FirstPlace failure;
+  for_each_row(*backend.pool, call.x.rows, call.x.cols, [&](std::int64_t m, int) {
+    const bool finite =
+        kernels.norm_row({.x = call.x.data + m * call.x.stride,
+                          .delta = call.delta.data == nullptr ? nullptr : call.delta.data + m * call.delta.stride,
+                          .weight = call.weight,
+                          .eps = call.eps,
+                          .k = call.x.cols,
+                          .y = call.y.data + m * call.y.stride});
+    if (!finite) failure.add({.row = m, .column = 0});
+  });
+  return failure.get();
+}
+
+void silu_gate(const kernels::CpuTarget& backend, const kernels::SiluGateCall& call) {
+  const OpsKernels& kernels = ops_kernels(backend.isa);
+  for_each_row(*backend.pool, call.y.rows, call.y.cols, [&](std::int64_t m, int) {
+    kernels.silu_gate_row({.gate = call.gate.data + m * call.gate.stride,
+                           .up = call.up.data + m * call.up.stride,
+                           .k = call.y.cols,
+                           .y = call.y.data + m * call.y.stride});
+  });
+}
+
+void gather_rows(const kernels::CpuTarget& backend, const kernels::GatherRowsCall& call) {
+  for_each_row(*backend.pool, call.y.rows, call.y.cols, [&](std::int64_t m, int) {
+    std::copy_n(call.x.data + call.rows[m] * call.x.stride, call.y.cols, call.y.data + m * call.y.stride);
+  });
+}
+
+void round_bf16(const kernels::CpuTarget& backend, const kernels::RoundBf16Call& call) {
+  for_each_row(*backend.pool, call.x.rows, call.x.cols, [&](std::int64_t m, int) {
+    float* x = call.x.data + m * call.x.stride;
+    for (std::int64_t i = 0; i < call.x.cols; ++i) x[i] = widen_bf16(reprofuse::round_bf16(x[i]));
+  });
+}
+
+namespace {
+
+using kernels::RotaryCall;
+
+// Stores values `stride` elements apart.
+void store_elements(const float* values, std::int64_t count, DType dtype, void* to, std::int64_t stride) {
+  if (dtype == DType::kBF16) {
+    auto* halves = static_cast<std::uint16_t*>(to);
+    for (std::int64_t i = 0; i < count; ++i)
+      halves[i * stride] = static_cast<std::uint16_t>(round_bf16_finite(values[i]));
+  } else {
+    auto* floats = static_cast<float*>(to);
+    for (std::int64_t i = 0; i < count; ++i) floats[i * stride] = values[i];
+  }
+}
+
+// One row: rotates its queries in place, its keys by way of `key`, which holds a head, and stores its values.
+void rotate_row(const OpsKernels& kernels, const RotaryCall& call, std::int64_t m, float* key) {
+  const kernels::KvPages& kv = call.kv;
+  const std::int64_t position = call.batch.positions[m];
+  RotaryHead head{.head = nullptr,
+                  .weight = call.q_norm,
+                  .eps = call.eps,
+                  .head_dim = kv.head_dim,
+                  .cos = call.cos + position * (kv.head_dim / 2),
+                  .sin = call.sin + position * (kv.head_dim / 2),
+                  .rotated = nullptr};
+  float* q = call.q.data + m * call.q.stride;
+  for (std::int64_t i = 0; i + kv.head_dim <= call.q.cols; i += kv.head_dim) {
+    head.head = head.rotated = q + i;
+    kernels.rotary_head(head);
+  }
+  head.weight = call.k_norm;
+  head.rotated = key;
+  for (std::int64_t h = 0; h < kv.kv_heads; ++h) {
+    const KvSlot slot = find_slot(kv, call.batch, call.batch.sequences[m], position, h);
+    head.head = call.k.data + m * call.k.stride + h * kv.head_dim;
+    kernels.rotary_head(head);
+    store_elements(key, kv.head_dim, kv.dtype, slot.key, kv.page_size);
+    store_elements(call.v.data + m * call.v.stride + h * kv.head_dim, kv.head_dim, kv.dtype, slot.value, 1);
+  }
+}
+
+}  // namespace
+
+void rotary(const kernels::CpuTarget& backend, const RotaryCall& call) {
+  const OpsKernels& kernels = ops_kernels(backend.isa);
+  const auto head_dim = static_cast<std::size_t>(call.kv.head_dim);
+  std::vector<float> keys(static_cast<std::size_t>(backend.pool->threads()) * head_dim);
+  for_each_row(*backend.pool, call.q.rows, call.q.cols + 2 * call.k.cols, [&](std::int64_t m, int worker) {
+    rotate_row(kernels, call, m, keys.data() + static_cast<std::size_t>(worker) * head_dim);
+  });
+}
+
+}  // namespace reprofuse::cpu

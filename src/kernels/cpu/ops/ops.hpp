@@ -1,0 +1,130 @@
+// The operations of a transformer beside its linear layers, on the CPU.
+// Bits: equal those of kernels/reference/reference.hpp for every input, instruction set, thread count and page size.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "kernels/linear.hpp"
+#include "kernels/op_calls.hpp"
+#include "numerics/float_ops.hpp"
+#include "numerics/order.hpp"
+#include "reprofuse/context.hpp"
+#include "reprofuse/types.hpp"
+
+namespace reprofuse::cpu {
+
+// Each returns the place where it fails, if any: the first by row and then column, as in the reference.
+void embedding(const kernels::CpuTarget& backend, const kernels::EmbeddingCall& call);
+std::optional<kernels::Place> rms_norm(const kernels::CpuTarget& backend, const kernels::RmsNormCall& call);
+void rotary(const kernels::CpuTarget& backend, const kernels::RotaryCall& call);
+std::optional<kernels::Place> attention(const kernels::CpuTarget& backend, const kernels::AttentionCall& call);
+void silu_gate(const kernels::CpuTarget& backend, const kernels::SiluGateCall& call);
+void gather_rows(const kernels::CpuTarget& backend, const kernels::GatherRowsCall& call);
+void round_bf16(const kernels::CpuTarget& backend, const kernels::RoundBf16Call& call);
+
+// What AttentionCall::workspace must hold, aligned to 64 bytes, for threads to share the keys of few rows. Grows with
+// call.batch.rows and max_keys, so that the largest call's serves all. Without a workspace they share heads alone.
+std::size_t attention_workspace_bytes(const kernels::AttentionCall& call);
+
+// The kernels of the transformer operations for one instruction set, as a table. Which one runs is decided by the
+// caller alone. A kernel works on one row, one head or one tile; src/kernels/cpu/<op>.cpp shares them among threads.
+struct NormRow {
+  float* x;            // [k], updated when there is a delta
+  const float* delta;  // [k], or null
+  const float* weight;
+  float eps;
+  std::int64_t k;
+  float* y;  // [k]; may be x
+};
+
+struct RotaryHead {
+  const float* head;    // [head_dim]
+  const float* weight;  // of its norm, or null
+  float eps;
+  std::int64_t head_dim;
+  const float* cos;  // [head_dim / 2]
+  const float* sin;
+  float* rotated;  // [head_dim]; may be head
+};
+
+struct SiluGateRow {
+  const float* gate;
+  const float* up;
+  std::int64_t k;
+  float* y;  // may be gate or up
+};
+
+// Where the key and the value of one position and head lie in the pages.
+struct KvSlot {
+  std::byte* key;    // elements page_size apart
+  std::byte* value;  // elements side by side
+};
+
+inline KvSlot find_slot(const kernels::KvPages& kv, const kernels::Batch& batch, std::int64_t sequence,
+                        std::int64_t position, std::int64_t kv_head) {
+  const std::int64_t page = batch.page_table[sequence * batch.page_table_stride + position / kv.page_size];
+  const std::int64_t head = (page * kv.kv_heads + kv_head) * kv.head_dim * kv.page_size;
+  const std::int64_t slot = position % kv.page_size;
+  const auto bytes = static_cast<std::int64_t>(dtype_bytes(kv.dtype));
+  return {.key = static_cast<std::byte*>(kv.keys) + (head + slot) * bytes,
+          .value = static_cast<std::byte*>(kv.values) + (head + slot * kv.head_dim) * bytes};
+}
+
+// Keys in a group: the smallest page, so that a group never leaves its page.
+inline constexpr int kKeyGroup = 16;
+inline constexpr int kKeyGroups = fma1::kKeyBlock / kKeyGroup;
+
+// A block of keys and values of one head. A group that no line sees repeats the place of one that some line sees.
+struct KeyBlock {
+  const void* keys[kKeyGroups];    // [head_dim][page_size], from the group's first key on
+  const void* values[kKeyGroups];  // [kKeyGroup][head_dim]
+  std::int64_t page_size;
+  std::int64_t head_dim;
+};
+
+// A query head of one row, and the softmax over its keys so far, up to its division.
+struct QueryLine {
+  const float* query;  // [head_dim]
+  float* weighted;     // [head_dim]: sum of weight * value
+  float max;
+  float sum;  // of weights
+};
+
+inline constexpr int kMaxTileLines = 8;
+
+// Some lines that see the same keys of a block.
+struct AttentionTile {
+  const KeyBlock* block;
+  int first;  // keys [first, last) of the block
+  int last;
+  float scale;
+  QueryLine* lines;
+  int count;   // 1 to the table's tile_lines
+  bool start;  // these are the first keys of every line
+};
+
+// Returns the lines, as bits, with a score that is not finite.
+using AttentionKernel = unsigned (*)(const AttentionTile&);
+
+struct OpsKernels {
+  bool (*norm_row)(const NormRow&);  // whether the mean of squares is finite
+  void (*rotary_head)(const RotaryHead&);
+  void (*silu_gate_row)(const SiluGateRow&);
+  int tile_lines;  // the most in an AttentionTile, at most kMaxTileLines
+  AttentionKernel attention_bf16;
+  AttentionKernel attention_f32;
+  void (*merge)(QueryLine& total, const QueryLine& next, std::int64_t head_dim);  // next's keys follow total's
+  void (*divide)(const QueryLine& line, std::int64_t head_dim);                   // weighted becomes the result
+
+  AttentionKernel attention(DType dtype) const { return dtype == DType::kBF16 ? attention_bf16 : attention_f32; }
+};
+
+// The table of an instruction set that the build has kernels for.
+const OpsKernels& ops_kernels(Isa isa);
+
+const OpsKernels& ops_scalar();       // a true fused multiply-add on every machine
+const OpsKernels* ops_simd(Isa isa);  // null: not in this build
+
+}  // namespace reprofuse::cpu

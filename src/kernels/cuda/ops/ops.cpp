@@ -1,0 +1,117 @@
+#include "kernels/cuda/ops/ops.hpp"
+
+#include "base/math.hpp"
+#include "kernels/cuda/ops/params.hpp"
+
+namespace reprofuse::cuda {
+namespace {
+
+template <typename Params>
+void launch_rows(const char* op, const Launch& launch, const void* kernel, std::int64_t rows, std::int64_t cols,
+                 const Params& params) {
+  if (rows == 0 || cols == 0) return;
+  require_rows(op, rows);
+  const auto pieces = ceil_div<std::int64_t>(cols, std::int64_t{fma1::ops::kElementThreads} * fma1::ops::kElements);
+  require(pieces <= kMaxGridYZ, "{}: rows of {} columns are more than the CUDA backend takes", op, cols);
+  const DeviceScope device(launch.ordinal);
+  const GridShape shape{.grid = dim3(static_cast<unsigned>(rows), static_cast<unsigned>(pieces)),
+                        .threads = fma1::ops::kElementThreads};
+  check(launch_kernel(kernel, shape, params, launch.stream), op);
+}
+
+bool is_aligned(const float* data, std::int64_t stride) {
+  return reinterpret_cast<std::uintptr_t>(data) % 16 == 0 && stride % 4 == 0;
+}
+
+}  // namespace
+
+void embedding(const Launch& launch, const kernels::EmbeddingCall& call) {
+  const fma1::ops::EmbeddingParams params{.table = call.table.data,
+                                          .table_stride = call.table.stride,
+                                          .tokens = call.tokens,
+                                          .x = call.x.data,
+                                          .x_stride = call.x.stride,
+                                          .cols = static_cast<int>(call.x.cols)};
+  const void* kernel = fma1::ops::embedding_kernel(call.table.dtype);
+  launch_rows("embedding", launch, kernel, call.x.rows, call.x.cols, params);
+}
+
+void silu_gate(const Launch& launch, const kernels::SiluGateCall& call) {
+  const fma1::ops::SiluGateParams params{.gate = call.gate.data,
+                                         .up = call.up.data,
+                                         .y = call.y.data,
+                                         .gate_stride = call.gate.stride,
+                                         .up_stride = call.up.stride,
+                                         .y_stride = call.y.stride,
+                                         .cols = static_cast<int>(call.y.cols)};
+  const bool aligned = call.y.cols % 4 == 0 && is_aligned(call.gate.data, call.gate.stride) &&
+                       is_aligned(call.up.data, call.up.stride) && is_aligned(call.y.data, call.y.stride);
+  launch_rows("silu_gate", launch, fma1::ops::silu_gate_kernel(aligned), call.y.rows, call.y.cols, params);
+}
+
+void gather_rows(const Launch& launch, const kernels::GatherRowsCall& call) {
+  const fma1::ops::GatherRowsParams params{.x = call.x.data,
+                                           .rows = call.rows,
+                                           .y = call.y.data,
+                                           .x_stride = call.x.stride,
+                                           .y_stride = call.y.stride,
+                                           .cols = static_cast<int>(call.x.cols)};
+  launch_rows("gather_rows", launch, fma1::ops::gather_rows_kernel(), call.y.rows, call.x.cols, params);
+}
+
+void round_bf16(const Launch& launch, const kernels::RoundBf16Call& call) {
+  const fma1::ops::RoundBf16Params params{
+      .x = call.x.data, .stride = call.x.stride, .cols = static_cast<int>(call.x.cols)};
+  launch_rows("round_bf16", launch, fma1::ops::round_bf16_kernel(), call.x.rows, call.x.cols, params);
+}
+
+void rms_norm(const Launch& launch, const kernels::RmsNormCall& call) {
+  if (call.x.rows == 0) return;
+  require_rows("rms_norm", call.x.rows);
+  const DeviceScope device(launch.ordinal);
+  const fma1::ops::RmsNormParams params{.x = call.x.data,
+                                        .delta = call.delta.data,
+                                        .weight = call.weight,
+                                        .y = call.y.data,
+                                        .x_stride = call.x.stride,
+                                        .delta_stride = call.delta.stride,
+                                        .y_stride = call.y.stride,
+                                        .k = static_cast<int>(call.x.cols),
+                                        .eps = call.eps,
+                                        .op = launch.op,
+                                        .record = record_of(launch)};
+  const GridShape shape{.grid = dim3(static_cast<unsigned>(call.x.rows)), .threads = fma1::ops::kNormThreads};
+  check(launch_kernel(fma1::ops::rms_norm_kernel(params.k), shape, params, launch.stream), "rms_norm");
+}
+
+void rotary(const Launch& launch, const kernels::RotaryCall& call) {
+  if (call.q.rows == 0) return;
+  require_rows("rotary", call.q.rows);
+  const int head_dim = call.kv.head_dim;
+  require(head_dim % 2 == 0 && head_dim <= fma1::ops::kMaxRotaryHeadDim,
+          "rotary: head_dim {}; the CUDA backend takes even ones up to {}", head_dim, fma1::ops::kMaxRotaryHeadDim);
+  const DeviceScope device(launch.ordinal);
+  const fma1::ops::RotaryParams params{.q = call.q.data,
+                                       .k = call.k.data,
+                                       .v = call.v.data,
+                                       .q_stride = call.q.stride,
+                                       .k_stride = call.k.stride,
+                                       .v_stride = call.v.stride,
+                                       .q_norm = call.q_norm,
+                                       .k_norm = call.k_norm,
+                                       .cos = call.cos,
+                                       .sin = call.sin,
+                                       .positions = call.batch.positions,
+                                       .sequences = call.batch.sequences,
+                                       .eps = call.eps,
+                                       .heads = static_cast<int>(call.q.cols / head_dim),
+                                       .kv = view_of("rotary", call.kv, call.batch)};
+  const int slots = params.heads + params.kv.kv_heads;
+  const GridShape shape{
+      .grid = dim3(static_cast<unsigned>(call.q.rows), static_cast<unsigned>(ceil_div(slots, fma1::ops::kRotaryWarps))),
+      .threads = fma1::ops::kRotaryWarps * 32};
+  const bool bf16 = call.kv.dtype == DType::kBF16;
+  check(launch_kernel(fma1::ops::rotary_kernel(bf16), shape, params, launch.stream), "rotary");
+}
+
+}  // namespace reprofuse::cuda

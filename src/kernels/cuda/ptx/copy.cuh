@@ -1,0 +1,71 @@
+// Copies from global to shared memory that a thread does not wait for: cp.async and the TMA.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+
+namespace reprofuse::cuda::ptx {
+
+// A pointer into shared memory as PTX wants it: an address in the shared window.
+__device__ inline std::uint32_t shared_address(const void* shared) {
+  return static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
+}
+
+// cp.async, compute capability 8.0: groups of copies complete in order. Each is 16 bytes, aligned at both ends.
+__device__ inline void cp_async(void* shared, const void* global) {
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(shared_address(shared)), "l"(global));
+}
+
+// Without the L2's hint to bring whole lines: for rows that other CTAs have brought already.
+__device__ inline void cp_async_no_prefetch(void* shared, const void* global) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(shared)), "l"(global));
+}
+
+// Zeros where `copy` is false; `global` is not read then.
+__device__ inline void cp_async_or_zero(void* shared, const void* global, bool copy) {
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(shared_address(shared)), "l"(global),
+               "r"(copy ? 16 : 0));
+}
+
+__device__ inline void cp_async_commit_group() {
+  asm volatile("cp.async.commit_group;");
+}
+
+// Until all but the last kPending groups of this thread are complete, for this thread to see.
+template <int kPending>
+__device__ inline void cp_async_wait_group() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+}
+
+// Copies by the tensor memory accelerator (TMA), compute capability 9.0: one thread asks, an mbarrier counts the bytes.
+
+// A box of a matrix that a tensor map describes: `column` and `row` are its first. What lies outside is zero.
+__device__ inline void tma_load_2d(void* shared, const CUtensorMap* map, int column, int row, std::uint64_t* barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_"
+      "tx::bytes [%0], [%1, {%3, %4}], [%2];" ::"r"(shared_address(shared)),
+      "l"(reinterpret_cast<std::uint64_t>(map)), "r"(shared_address(barrier)), "r"(column), "r"(row)
+      : "memory");
+}
+
+// Contiguous bytes; both ends and the size are multiples of 16.
+__device__ inline void tma_load_bulk(void* shared, const void* global, std::uint32_t bytes, std::uint64_t* barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::"
+      "bytes [%0], [%1], %2, [%3];" ::"r"(shared_address(shared)),
+      "l"(global), "r"(bytes), "r"(shared_address(barrier))
+      : "memory");
+}
+
+// Contiguous bytes of global memory on their way to the L2; nothing is read yet.
+__device__ inline void tma_prefetch_bulk(const void* global, std::uint32_t bytes) {
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(global), "r"(bytes));
+}
+
+// What a thread wrote to shared memory comes before what the TMA will bring there.
+__device__ inline void fence_proxy_async() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+}  // namespace reprofuse::cuda::ptx

@@ -1,0 +1,66 @@
+// The operations of a transformer beside its linear layers: what each is given. Backends implement them under the same
+// names; kernels/reference defines their bits.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "numerics/sampling.hpp"
+#include "reprofuse/op_calls.hpp"
+
+namespace reprofuse::kernels {
+
+using reprofuse::AttentionCall;
+using reprofuse::Batch;
+using reprofuse::Chunk;
+using reprofuse::EmbeddingCall;
+using reprofuse::GatherRowsCall;
+using reprofuse::KvPages;
+using reprofuse::RmsNormCall;
+using reprofuse::RotaryCall;
+using reprofuse::SiluGateCall;
+
+// Where an operation runs. The workspace serves one call at a time.
+struct OpSite {
+  unsigned op = 0;  // identifies the op in a record
+  void* workspace = nullptr;
+  std::size_t workspace_bytes = 0;
+  void* stream = nullptr;
+};
+
+// x = x rounded to BF16, ties to even: for the baseline that keeps its activations in 16 bits.
+struct RoundBf16Call {
+  Matrix x;
+};
+
+// One row of logits to one token: what every backend takes and gives, on host and device alike.
+struct SampleRow {
+  const float* logits = nullptr;        // [vocabulary]
+  const std::uint32_t* seen = nullptr;  // [ceil(vocabulary / 32)]: bit v of the words says that id v is in the sequence
+  SamplingParams params;
+  std::uint64_t position = 0;  // of the token to be chosen
+  std::int32_t given = -1;     // a token that is chosen already; only its likelihood is asked for
+  int logprobs = -1;           // how many of the most likely tokens to tell, 0 to 20; -1: not even the chosen one's
+  bool logits_root = false;    // whether it is asked for
+};
+
+// A row is cut into leaves of so many logits, the last of what is left; their Merkle root stands for the row.
+inline constexpr std::int64_t kLogitsPerLeaf = 256;
+
+REPROFUSE_HOST_DEVICE inline std::int64_t logits_leaves(std::int64_t vocabulary) {
+  return (vocabulary + kLogitsPerLeaf - 1) / kLogitsPerLeaf;
+}
+
+using reprofuse::SampleResult;
+using reprofuse::TokenLogprob;
+
+REPROFUSE_HOST_DEVICE inline bool is_seen(const std::uint32_t* seen, std::int64_t id) {
+  return seen != nullptr && (seen[id / 32] >> (id % 32) & 1U) != 0;
+}
+
+REPROFUSE_HOST_DEVICE inline float penalized_logit(const SampleRow& row, std::int64_t id) {
+  const float logit = row.logits[id];
+  return is_seen(row.seen, id) ? sampling::penalized(logit, row.params.repetition_penalty) : logit;
+}
+
+}  // namespace reprofuse::kernels

@@ -1,0 +1,66 @@
+#include "ops/transformer_ops.hpp"
+
+#include <utility>
+
+#include "base/fp_environment.hpp"
+
+namespace reprofuse {
+namespace {
+
+kernels::OpSite site_of(const OpScope& scope, unsigned op = 0) {
+  return {.op = op, .workspace = scope.workspace, .workspace_bytes = scope.workspace_bytes, .stream = scope.stream};
+}
+
+const kernels::Elementwise& elementwise(const OpScope& scope) {
+  return *scope.context.state().elementwise;
+}
+
+const kernels::Attention& attention(const OpScope& scope) {
+  return *scope.context.state().attention;
+}
+
+void check(const NamedOp& op, std::optional<kernels::Place> non_finite) {
+  if (non_finite) fail_non_finite(op.name(), {}, *non_finite, op.kind());
+}
+
+}  // namespace
+
+NamedOp::NamedOp(const Context& context, OpKind kind, std::string name)
+    : name_(std::move(name)), kind_(kind), entry_(enter_op(context, name_, {}, kind)) {}
+
+void embedding(const OpScope& scope, const kernels::EmbeddingCall& call) {
+  const FpEnvironment pinned;
+  elementwise(scope).embedding(site_of(scope), call);
+}
+
+void rms_norm(const OpScope& scope, const NamedOp& op, const kernels::RmsNormCall& call) {
+  const FpEnvironment pinned;
+  check(op, elementwise(scope).rms_norm(site_of(scope, op.index()), call));
+}
+
+void rotary(const OpScope& scope, const kernels::RotaryCall& call) {
+  const FpEnvironment pinned;
+  attention(scope).rotary(site_of(scope), call);
+}
+
+void attention(const OpScope& scope, const NamedOp& op, const kernels::AttentionCall& call) {
+  const FpEnvironment pinned;
+  check(op, attention(scope).attention(site_of(scope, op.index()), call));
+}
+
+void silu_gate(const OpScope& scope, const kernels::SiluGateCall& call) {
+  const FpEnvironment pinned;
+  elementwise(scope).silu_gate(site_of(scope), call);
+}
+
+void gather_rows(const OpScope& scope, const kernels::GatherRowsCall& call) {
+  const FpEnvironment pinned;
+  elementwise(scope).gather_rows(site_of(scope), call);
+}
+
+void round_bf16(const OpScope& scope, const kernels::RoundBf16Call& call) {
+  const FpEnvironment pinned;
+  elementwise(scope).round_bf16(site_of(scope), call);
+}
+
+}  // namespace reprofuse
