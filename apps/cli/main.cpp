@@ -1,8 +1,10 @@
 // reprofuse: the command line. Results go to stdout, everything else to stderr.
 // Exit status: 0 done, 1 an error or a failed check, 2 a command line that makes no sense.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <cstdio>
 #include <exception>
 #include <string>
@@ -10,6 +12,7 @@
 
 #include "base/check.hpp"
 #include "cli/commands.hpp"
+#include "cli/terminal.hpp"
 #include "cli/usage.hpp"
 #include "reprofuse/error.hpp"
 
@@ -72,7 +75,8 @@ int main(int argc, char** argv) {
   try {
     return reprofuse::cli::run(argc, argv);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "reprofuse: {}\n", error.what());
+    constexpr std::chrono::milliseconds kPatience{1'000};  // whether anyone reads it or not, this is the end
+    reprofuse::cli::write_patiently(STDERR_FILENO, fmt::format("reprofuse: {}\n", error.what()), kPatience);
     return 1;
   }
 }

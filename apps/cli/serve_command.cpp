@@ -1,4 +1,5 @@
 #include <pthread.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <bit>
@@ -16,6 +17,7 @@
 #include "cli/commands.hpp"
 #include "cli/device_options.hpp"
 #include "cli/option_values.hpp"
+#include "cli/serve_log.hpp"
 #include "cli/terminal.hpp"
 #include "cli/usage.hpp"
 #include "engine/model_files.hpp"
@@ -73,14 +75,14 @@ std::string utc_now() {
   return {text, std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts)};
 }
 
-void log_request(const server::RequestRecord& record) {
+std::string line_of(const server::RequestRecord& record) {
   std::string line =
       fmt::format("{} {} {} {} {} ms", utc_now(), record.status, record.method.empty() ? "-" : record.method,
                   record.path.empty() ? "-" : record.path, record.time.count());
   if (record.prompt_tokens > 0) line += fmt::format(", {} + {} tokens", record.prompt_tokens, record.answer_tokens);
   if (!record.id.empty()) line += ", " + record.id;
   if (!record.note.empty()) line += ", " + record.note;
-  fmt::print(stderr, "{}\n", line);
+  return line;
 }
 
 // A model that is loaded on a thread of its own, so that the server can say so and signals are heard.
@@ -111,21 +113,24 @@ class Loading {
   std::future<std::shared_ptr<server::ServedModel>> model_;
 };
 
-void print_model(const server::ServedModel& model, const std::string& folder) {
+void log_model(const server::ServedModel& model, const std::string& folder, ServeLog& log) {
   const Context& context = model.service().engine().model().context();
   const server::ModelFacts& facts = model.facts();
   const std::string date = text::to_string(facts.date);
-  fmt::print(stderr,
-             "model        {} in {}\ncomputes     {} on {}\nfingerprint  {}\ncontext      {} tokens\nKV cache     {}\n",
-             facts.id, folder, context.numerics(), context.description(), facts.fingerprint, facts.max_positions,
-             model.kv_summary());
-  fmt::print(stderr, "date         {}{}\n", date,
-             facts.files->text().template_uses_date() ? ", which the chat template shows the model"
-                                                      : ", for which the chat template does not ask");
+  log.add(fmt::format(
+      "model        {} in {}\ncomputes     {} on {}\nfingerprint  {}\ncontext      {} tokens\nKV cache     {}",
+      facts.id, folder, context.numerics(), context.description(), facts.fingerprint, facts.max_positions,
+      model.kv_summary()));
+  log.add(fmt::format("date         {}{}", date,
+                      facts.files->text().template_uses_date() ? ", which the chat template shows the model"
+                                                               : ", for which the chat template does not ask"));
+  if (!facts.files->text().has_tokenizer())
+    log.add(fmt::format("warning: texts and chats are refused, and answers are token ids without text: {}",
+                        facts.files->text().why_no_tokenizer()));
 }
 
 // False: a signal came first.
-bool load(server::Server& server, const ServeArguments& arguments, const StopSignals& signals) {
+bool load(server::Server& server, const ServeArguments& arguments, const StopSignals& signals, ServeLog& log) {
   Loading loading(arguments.device, arguments.served);
   for (bool told = false; !loading.is_done(milliseconds(0)); told = true) {
     if (signals.wait(kBetweenLooks) != 0) {
@@ -133,31 +138,31 @@ bool load(server::Server& server, const ServeArguments& arguments, const StopSig
       return false;
     }
     if (!told && !loading.is_done(milliseconds(0)))
-      fmt::print(stderr, "loading {}; http://{}/health tells when it is there\n", arguments.served.folder,
-                 server.address().to_string());
+      log.add(fmt::format("loading {}; http://{}/health tells when it is there", arguments.served.folder,
+                          server.address().to_string()));
   }
   std::shared_ptr<server::ServedModel> model = loading.take();
-  print_model(*model, arguments.served.folder);
+  log_model(*model, arguments.served.folder, log);
   server.serve_model(std::move(model));
-  fmt::print("listening on http://{}\n", server.address().to_string());  // not before requests are answered
-  std::fflush(stdout);
-  fmt::print(stderr, "ready\n");
+  // Not before requests are answered.
+  write_patiently(STDOUT_FILENO, fmt::format("listening on http://{}\n", server.address().to_string()), kLastWords);
+  log.add("ready");
   return true;
 }
 
-void wait_for_signal(const server::Server& server, const StopSignals& signals) {
+void wait_for_signal(const server::Server& server, const StopSignals& signals, ServeLog& log) {
   bool told_of_failure = false;
   while (signals.wait(kBetweenLooks) == 0)
     if (!told_of_failure && server.failed()) {
       told_of_failure = true;
-      fmt::print(stderr, "the engine has failed; every request is refused from now on\n");
+      log.add("the engine has failed; every request is refused from now on");
     }
 }
 
-void drain(server::Server& server, std::chrono::seconds patience, const StopSignals& signals) {
+void drain(server::Server& server, std::chrono::seconds patience, const StopSignals& signals, ServeLog& log) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
-  fmt::print(stderr, "stopping: no new requests; those under way have {} s; a second signal breaks them off\n",
-             patience.count());
+  log.add(fmt::format("stopping: no new requests; those under way have {} s; a second signal breaks them off",
+                      patience.count()));
   while (!server.drain(kBetweenLooks)) {
     if (const int number = signals.wait(milliseconds(0)); number != 0) std::_Exit(128 + number);
     if (std::chrono::steady_clock::now() < deadline) continue;
@@ -199,10 +204,15 @@ void run_serve_command(ServeArguments arguments) {
   complete(arguments);
   check_arguments(arguments);
   const StopSignals signals;
+  // A log or an answer that cannot be written is an error where it is written, and nothing more.
+  for (const int number : {SIGPIPE, SIGXFSZ}) std::signal(number, SIG_IGN);
+  ServeLog log(STDERR_FILENO);
+  arguments.server.dropped_log_lines = [&log] { return log.dropped(); };
+  server::RequestLog log_request = [&log](const server::RequestRecord& record) { log.add(line_of(record)); };
   server::Server server(arguments.server, arguments.quiet ? server::RequestLog() : log_request);
-  if (!load(server, arguments, signals)) return;
-  wait_for_signal(server, signals);
-  drain(server, std::chrono::seconds(arguments.drain_seconds), signals);
+  if (!load(server, arguments, signals, log)) return;
+  wait_for_signal(server, signals, log);
+  drain(server, std::chrono::seconds(arguments.drain_seconds), signals, log);
 }
 
 template <typename Int>
@@ -230,6 +240,8 @@ void add_network_options(CLI::App& command, ServeArguments& arguments) {
       ->allow_extra_args(false);
   command.add_flag("--allow-public-without-key", server.public_without_key,
                    "Listen on an address that other machines can reach, and let everyone ask");
+  command.add_flag("--metrics-without-key", server.metrics_without_key,
+                   "Let everyone read /metrics, which tell how much others ask");
   command
       .add_option("--allowed-origin", server.allowed_origins,
                   "A site whose pages may ask from a browser, as https://example.org, or *: any; may be given more "

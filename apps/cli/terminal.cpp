@@ -1,13 +1,31 @@
 #include "cli/terminal.hpp"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <cstdio>
+#include <algorithm>
+#include <cerrno>
+#include <climits>
 #include <cstdlib>
 
 namespace reprofuse::cli {
+
+bool write_patiently(int descriptor, std::string_view text, std::chrono::milliseconds patience) noexcept {
+  while (!text.empty()) {
+    pollfd entry = {.fd = descriptor, .events = POLLOUT, .revents = 0};
+    const int ready = poll(&entry, 1, static_cast<int>(patience.count()));
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready <= 0 || (entry.revents & POLLOUT) == 0) return false;
+    // A pipe that can be written takes as much as this without waiting.
+    const ssize_t written = write(descriptor, text.data(), std::min<std::size_t>(text.size(), PIPE_BUF));
+    if (written < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (written <= 0) return false;
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return true;
+}
 
 Terminal::Terminal() : progress_(isatty(STDERR_FILENO) == 1) {
   if (isatty(STDOUT_FILENO) != 1) return;
@@ -22,8 +40,8 @@ void Terminal::progress(std::string_view line) const {
   winsize size = {};
   const bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
   const std::size_t width = known ? size.ws_col - 1U : 79U;  // a line that wraps could not be overwritten
-  fmt::print(stderr, "\r{}\x1b[K", line.substr(0, width));
-  std::fflush(stderr);
+  constexpr std::chrono::milliseconds kPatience{50};
+  write_patiently(STDERR_FILENO, fmt::format("\r{}\x1b[K", line.substr(0, width)), kPatience);
 }
 
 std::string Terminal::coloured(const char* code, std::string_view text) const {

@@ -1,11 +1,16 @@
 // Who is reading: a person at a terminal, or a pipe.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <string>
 #include <string_view>
 
 namespace reprofuse::cli {
+
+// Writes to a descriptor that may be a file, a terminal or a pipe whose reader stopped reading. False: not all of it
+// could be written, or nothing was taken for so long.
+bool write_patiently(int descriptor, std::string_view text, std::chrono::milliseconds patience) noexcept;
 
 class Terminal {
  public:

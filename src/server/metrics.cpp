@@ -125,6 +125,10 @@ std::string Metrics::text(const Gauges& gauges) const {
   families.gauge("num_connections", "Open connections.", static_cast<double>(gauges.connections));
   families.counter("refused_connections_total", "Connections closed because there were too many.",
                    static_cast<double>(gauges.refused_connections));
+  families.counter("evicted_connections_total", "Idle or slow connections closed to make room for others.",
+                   static_cast<double>(gauges.evicted_connections));
+  families.counter("dropped_log_lines_total", "Lines of the log that could not be written.",
+                   static_cast<double>(gauges.dropped_log_lines));
   return families.text();
 }
 

@@ -92,7 +92,9 @@ std::optional<HttpResponse> Server::refuse(const HttpRequest& request) {
   const Route* route = find_route(request.method, request.path);
   if (route == nullptr && !request.in_reserve) return std::nullopt;  // a file of the page
   const std::optional<std::string> authorization = request.header("authorization");
-  if (route != nullptr && route->needs_key && !keys_.accept(authorization)) return wrong_key(authorization.has_value());
+  const bool needs_key =
+      route != nullptr && route->needs_key && !(options_.metrics_without_key && request.path == "/metrics");
+  if (needs_key && !keys_.accept(authorization)) return wrong_key(authorization.has_value());
   if (request.in_reserve && (route == nullptr || !route->in_reserve))
     return http_error(503, "there are too many connections, and no more are served", "too_many_connections");
   return route->needs_model ? refuse_now() : std::nullopt;

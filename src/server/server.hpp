@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -31,6 +32,8 @@ struct ServerOptions {
   ConnectionLimits limits;
   CallRules rules;
   std::string version;
+  std::function<std::uint64_t()> dropped_log_lines;  // none: no line is ever dropped
+  bool metrics_without_key = false;
 };
 
 using RequestLog = std::function<void(const RequestRecord&)>;  // called from any thread
@@ -46,6 +49,7 @@ class Server final : private HttpHandler {
   std::size_t connections() const { return listener_->counts().connections; }
 
   void serve_model(std::shared_ptr<ServedModel> model);  // from now on
+  void serve(int socket) { listener_->serve(socket); }   // a connected one, as if it had been accepted
   bool failed() const;                                   // the engine has; nothing is answered any more
 
   // Accepts no connection and takes no request any more. False: some were not answered in time.
@@ -63,7 +67,7 @@ class Server final : private HttpHandler {
   static std::string allowed_methods(const std::string& path);  // as the header Allow has them; empty: it is not there
 
   std::optional<HttpResponse> refuse(const HttpRequest& request) override;
-  HttpResponse answer(const HttpRequest& request, const std::atomic<bool>& stop, RequestRecord& record) override;
+  HttpResponse answer(const HttpRequest& request, ReadGuard& guard, RequestRecord& record) override;
   void decorate(const HttpRequest& request, HttpResponse& response) override;
   bool keeps_connections() const override { return !draining_; }
   void finished(const RequestRecord& record) noexcept override;

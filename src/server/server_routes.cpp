@@ -31,7 +31,7 @@ const std::vector<Server::Route>& Server::routes() {
       {"POST", "/detokenize", true, true, false, &Server::detokenize_ids},
       {"GET", "/health", false, false, true, &Server::health},
       {"GET", "/version", false, false, true, &Server::version},
-      {"GET", "/metrics", false, false, true, &Server::metrics},
+      {"GET", "/metrics", true, false, true, &Server::metrics},
   };
   return kRoutes;
 }
@@ -52,8 +52,8 @@ const Server::Route* Server::find_route(const std::string& method, const std::st
   return found == routes().end() ? nullptr : &*found;
 }
 
-HttpResponse Server::answer(const HttpRequest& request, const std::atomic<bool>& stop, RequestRecord& record) {
-  const Visit visit{request, stop, record};
+HttpResponse Server::answer(const HttpRequest& request, ReadGuard& guard, RequestRecord& record) {
+  const Visit visit{request, guard, record};
   const Route* route = find_route(request.method, request.path);
   try {
     return route == nullptr ? page(visit) : (this->*route->answer)(visit);
@@ -89,24 +89,24 @@ HttpResponse Server::model_by_name(const Visit& visit) {
 
 HttpResponse Server::completions(const Visit& visit) {
   const std::shared_ptr<ServedModel> served = model();
-  CompletionCall call = parse_completion(visit.request.body, served->facts(), options_.rules);
+  CompletionCall call = parse_completion({visit.request.body, &visit.guard}, served->facts(), options_.rules);
   auto reply = make_reply(call, served->facts(), "cmpl-" + visit.request.id, seconds_since_1970());
   return answer_call(call, std::move(reply), {served, metrics_, visit.record});
 }
 
 HttpResponse Server::chat_completions(const Visit& visit) {
   const std::shared_ptr<ServedModel> served = model();
-  ChatCall call = parse_chat(visit.request.body, served->facts(), options_.rules);
+  ChatCall call = parse_chat({visit.request.body, &visit.guard}, served->facts(), options_.rules);
   auto reply = make_reply(call, served->facts(), "chatcmpl-" + visit.request.id, seconds_since_1970());
   return answer_call(call, std::move(reply), {served, metrics_, visit.record});
 }
 
 HttpResponse Server::tokenize_text(const Visit& visit) {
-  return json_body(tokenize(visit.request.body, model()->facts()));
+  return json_body(tokenize({visit.request.body, &visit.guard}, model()->facts()));
 }
 
 HttpResponse Server::detokenize_ids(const Visit& visit) {
-  return json_body(detokenize(visit.request.body, model()->facts()));
+  return json_body(detokenize({visit.request.body, &visit.guard}, model()->facts()));
 }
 
 HttpResponse Server::health(const Visit&) {
@@ -127,6 +127,8 @@ HttpResponse Server::metrics(const Visit&) {
   const HttpListener::Counts counts = listener_->counts();
   gauges.connections = counts.connections;
   gauges.refused_connections = counts.refused;
+  gauges.evicted_connections = counts.evicted;
+  if (options_.dropped_log_lines) gauges.dropped_log_lines = options_.dropped_log_lines();
   HttpResponse response;
   response.body = metrics_.text(gauges);
   response.content_type = kMetricsContentType;

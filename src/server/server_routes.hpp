@@ -9,7 +9,7 @@ namespace reprofuse::server {
 
 struct Server::Visit {
   const HttpRequest& request;
-  const std::atomic<bool>& stop;
+  ReadGuard& guard;
   RequestRecord& record;
 };
 

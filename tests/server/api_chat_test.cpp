@@ -127,7 +127,8 @@ TEST(ApiChat, WhatItCannotDoOrUnderstandIsRefused) {
        "given "
        "anyway: messages, tools and add_generation_prompt are fields of the request, tokens are the tokenizer's"},
       {R"({"tools":[{"type":"function","function":{"name":"f"}}]})",
-       "400 tools unsupported_value: the chat template of this model takes no tools"},
+       "400 tools unsupported_value: tools are not supported: this server does not read the calls that a model writes; "
+       "leave them out, or say tool_choice 'none', with which the model is not told of them"},
       {R"({"tools":[7]})", "400 tools invalid_value: tools is [7], not a list of objects"},
       {R"({"tool_choice":"required"})",
        "400 tool_choice invalid_value: tool_choice is 'required', not 'auto' or 'none', which alone are supported"},
@@ -197,15 +198,17 @@ TEST(ApiChat, ToolCallsReachTheTemplateAsValues) {
             R"({"role":"assistant","content":"3","reasoning_content":"1 + 2"}])");
 }
 
-TEST(ApiChat, ToolsAndVariablesReachATemplateThatTakesThem) {
+TEST(ApiChat, VariablesReachATemplateThatTakesThemAndToolsDoNot) {
   const AlteredModel model("chat_template.jinja",
                            "{{ tools | tojson if tools else 'none' }} {{ mood }} {{ add_generation_prompt }}");
   const ModelFacts facts = model.facts();
   const std::string tools = R"([{"type":"function","function":{"name":"f","parameters":{"z":1,"a":2}}}])";
   const auto prompt = [&](const std::string& fields) { return prompt_text(with(kHello, fields), facts); };
-  EXPECT_EQ(prompt(R"({"tools":)" + tools + R"(,"chat_template_kwargs":{"mood":"good"}})"),
-            R"([{"type": "function", "function": {"name": "f", "parameters": {"z": 1, "a": 2}}}] good True)")
-      << "in the client's order";
+  EXPECT_EQ(prompt(R"({"chat_template_kwargs":{"mood":"good"}})"), "none good True");
+  for (const char* choice : {"", R"("tool_choice":"auto",)"})
+    EXPECT_TRUE(refusal_of([&] {
+                  prompt(std::string("{") + choice + R"("tools":)" + tools + "}");
+                }).starts_with("400 tools unsupported_value: tools are not supported: this server does not read"));
   EXPECT_EQ(prompt(R"({"tool_choice":"none","tools":)" + tools + "}"), "none  True");
   EXPECT_EQ(prompt(R"({"tools":[],"add_generation_prompt":false})"), "none  False");
   EXPECT_EQ(refusal_of([&] { prompt(R"({"chat_template_kwargs":{"mood":"good","moood":"bad"}})"); }),

@@ -111,6 +111,33 @@ TEST(ApiReply, AnEchoHasTheLogprobsOfThePrompt) {
                                                 usage_of(5, 2)));
 }
 
+TEST(ApiReply, AnEchoHasSpecialTokensWhereTheTextSpellsThem) {
+  const std::string text = "1<|end_of_text|>2";
+  const auto reply = completion_reply(R"({"prompt":")" + text + R"(","max_tokens":1,"echo":true,"logprobs":0})");
+  reply->add(0, prompt_of({{1019, {}}, {49, likely(-1, 2, {})}, {1020, likely(-1, 2, {})}, {50, likely(-1, 2, {})}}));
+  reply->add(0, tokens_of(0, {token(51, "3", likely(-1, 2, {}))}));
+  reply->add(0, end_of(0, FinishReason::kLength));
+  const Json choice = Json::parse(reply->body())["choices"][0];
+  EXPECT_EQ(choice["text"], text + "3");
+  EXPECT_EQ(choice["logprobs"]["tokens"], Json::parse(R"(["<|begin_of_text|>","1","<|end_of_text|>","2","3"])"));
+  EXPECT_EQ(choice["logprobs"]["text_offset"], Json::parse("[0,0,1,16,17]"));
+}
+
+TEST(ApiReply, NoTokenBeginsBehindTheTextThatAStopStringLeaves) {
+  const std::string body = R"({"prompt":"1","max_tokens":3,"logprobs":0,"stop":"345")";
+  const std::vector<engine::AnswerToken> tokens = {token(50, "2", likely(-1, 2, {})), token(51, "", likely(-1, 2, {})),
+                                                   token(52, "", likely(-1, 2, {})), token(53, "", likely(-1, 2, {}))};
+  const auto whole = completion_reply(body + "}");
+  whole->add(0, tokens_of(0, tokens));
+  whole->add(0, end_of(0, FinishReason::kStop));
+  EXPECT_EQ(Json::parse(whole->body())["choices"][0]["logprobs"]["text_offset"], Json::parse("[0,1,1,1]"));
+  const auto stream = completion_reply(body + R"(,"stream":true})");
+  std::vector<int> offsets;
+  for (const std::string& chunk : stream->chunks(0, tokens_of(0, tokens)))
+    offsets.push_back(Json::parse(chunk)["choices"][0]["logprobs"]["text_offset"][0]);
+  EXPECT_EQ(offsets, (std::vector<int>{0, 1, 1, 1}));
+}
+
 TEST(ApiReply, AnEchoNeedsNoAnswer) {
   const auto reply = completion_reply(R"({"prompt":"12","max_tokens":0,"echo":true,"logprobs":0})");
   reply->add(0, prompt_of({{1019, {}}, {49, likely(-1, 2, {})}, {50, likely(-2, 2, {})}}));

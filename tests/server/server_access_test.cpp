@@ -38,7 +38,14 @@ TEST_F(ServerAccess, KeysGuardWhatCostsAndNothingElse) {
   EXPECT_TRUE(contains(client.Get("/v1/models", {{"Authorization", "Bearer guess"}})->body, "does not hold"));
   for (const char* header : {"Bearer first-key", "Bearer second.key"})
     EXPECT_EQ(client.Get("/v1/models", {{"Authorization", header}})->status, 200) << header;
-  for (const char* path : {"/health", "/version", "/metrics", "/"}) EXPECT_EQ(client.Get(path)->status, 200) << path;
+  for (const char* path : {"/health", "/version", "/"}) EXPECT_EQ(client.Get(path)->status, 200) << path;
+  EXPECT_EQ(client.Get("/metrics")->status, 401) << "which tell how much others ask";
+  EXPECT_EQ(client.Get("/metrics", {{"Authorization", "bearer first-key"}})->status, 200);
+  TestServer frank([](ServerOptions& options) {
+    options.api_keys = {"first-key"};
+    options.metrics_without_key = true;
+  });
+  EXPECT_EQ(frank.client().Get("/metrics")->status, 200);
   EXPECT_THROW(ApiKeys({"two words"}), Error);
   EXPECT_THROW(ApiKeys({""}), Error);
 }

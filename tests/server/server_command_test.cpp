@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <spawn.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -18,7 +19,8 @@ namespace {
 // The real binary, and what it writes.
 class ServeProcess {
  public:
-  explicit ServeProcess(std::vector<std::string> arguments, const char* key = nullptr) {
+  explicit ServeProcess(std::vector<std::string> arguments, const char* key = nullptr, const std::string& err = "") {
+    if (!err.empty()) err_ = err;
     if (std::find(arguments.begin(), arguments.end(), "--model") == arguments.end())
       arguments.insert(arguments.begin(), {"--model", REPROFUSE_EMBEDDED_MODEL});
     arguments.insert(arguments.begin(), {REPROFUSE_CLI, "serve"});
@@ -45,7 +47,7 @@ class ServeProcess {
   std::string err() const { return read_whole_file(err_); }
 
   int port() const {
-    EXPECT_TRUE(soon([&] { return contains(out(), "\n"); })) << out() << err();
+    EXPECT_TRUE(soon([&] { return contains(out(), "\n"); })) << out();
     const std::string line = out();
     return std::stoi(line.substr(line.rfind(':') + 1));
   }
@@ -86,7 +88,7 @@ TEST(ServeCommand, PrintsWhereItIsAnswersAndEndsWithStatus0) {
     EXPECT_EQ(server.out().find("listening on http://127.0.0.1:"), 0U);
     for (const char* line :
          {"fingerprint  fma-1-", "KV cache     ", " pages of 64 tokens: ", "date         2024-07-26"})
-      EXPECT_TRUE(contains(server.err(), line)) << line << server.err();
+      EXPECT_TRUE(soon([&] { return contains(server.err(), line); })) << line << server.err();
     for (const char* key : {"on-the-command-line", "another-on-the-command-line", "in-the-environment"}) {
       client.set_bearer_token_auth(key);
       const auto result = post(client, "/v1/completions", {{"prompt", "a secret"}, {"max_tokens", 2}});
@@ -98,6 +100,57 @@ TEST(ServeCommand, PrintsWhereItIsAnswersAndEndsWithStatus0) {
     for (const char* hidden : {"secret", "command-line", "environment"})
       EXPECT_FALSE(contains(server.err(), hidden)) << server.err();
   }
+}
+
+// A line of the log for each, of some 200 bytes.
+void ask_for_health(int port, int times) {
+  auto client = client_of(port);
+  client.set_keep_alive(true);
+  for (int i = 0; i < times; ++i) {
+    const auto health = client.Get("/health", {{"X-Request-Id", std::string(128, 'a')}});
+    ASSERT_TRUE(health && health->status == 200);
+  }
+}
+
+std::string dropped_lines(int port) {
+  auto client = client_of(port);
+  const std::string text = client.Get("/metrics")->body;
+  const std::string name = "reprofuse:dropped_log_lines_total{model_name=\"arithmetic-7m\"} ";
+  const std::size_t begin = text.find(name) + name.size();
+  return text.substr(begin, text.find('\n', begin) - begin);
+}
+
+TEST(ServeCommand, ALogThatCannotBeWrittenStopsNothing) {
+  ServeProcess server({"--port", "0"}, nullptr, "/dev/full");
+  ask_for_health(server.port(), 10);
+  EXPECT_TRUE(soon([&] { return std::stod(dropped_lines(server.port())) >= 10; }));
+  EXPECT_EQ(server.end(SIGTERM), 0);
+}
+
+TEST(ServeCommand, ALogThatNobodyReadsStopsNothing) {
+  const TemporaryFolder folder;
+  const std::string pipe = folder.file("pipe");
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const int reader = open(pipe.c_str(), O_RDWR | O_CLOEXEC);  // who never reads
+  ASSERT_GE(reader, 0);
+  ServeProcess server({"--port", "0"}, nullptr, pipe);
+  ask_for_health(server.port(), 2'000);
+  EXPECT_EQ(server.end(SIGTERM), 0);
+  close(reader);
+}
+
+TEST(ServeCommand, ALogWhoseReaderLeftStopsNothing) {
+  const TemporaryFolder folder;
+  const std::string pipe = folder.file("pipe");
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const int reader = open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  ASSERT_GE(reader, 0);
+  ServeProcess server({"--port", "0"}, nullptr, pipe);
+  const int port = server.port();
+  close(reader);
+  ask_for_health(port, 10);
+  EXPECT_TRUE(soon([&] { return std::stod(dropped_lines(port)) >= 10; }));
+  EXPECT_EQ(server.end(SIGTERM), 0);
 }
 
 TEST(ServeCommand, ASecondSignalDoesNotWaitForWhatIsUnderWay) {

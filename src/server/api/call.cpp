@@ -13,11 +13,6 @@ constexpr std::size_t kMaxStopStrings = 16;
 constexpr std::size_t kMaxStopBytes = 1024;  // of one: each prompt of a call has its own copy
 constexpr std::size_t kMaxStopTokens = 1024;
 
-// They say who asks, or where the provider is to keep things, and cannot change an answer.
-constexpr std::string_view kHarmless[] = {
-    "user",      "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention",
-    "request_id"};
-
 // They would change the answer, and there is nothing here that does what they ask.
 constexpr AllowedValue kFixed[] = {{"presence_penalty", "0"},
                                    {"frequency_penalty", "0"},
@@ -80,9 +75,9 @@ int read_priority(Fields& fields, const CallRules& rules) {
 std::vector<std::string> read_stop_strings(Fields& fields) {
   const Json* stop = fields.find("stop");
   if (stop == nullptr) return {};
-  const Json list = stop->is_array() ? *stop : Json::array({*stop});
-  if (list.size() > kMaxStopStrings)
+  if (stop->is_array() && stop->size() > kMaxStopStrings)
     fields.fail_value("stop", *stop, fmt::format("at most {} strings", kMaxStopStrings));
+  const Json list = stop->is_array() ? *stop : Json::array({*stop});
   std::vector<std::string> strings;
   for (const Json& entry : list) {
     const auto* text = entry.get_ptr<const std::string*>();
@@ -146,7 +141,7 @@ engine::Request read_common_fields(Fields& fields, const ModelFacts& facts, cons
   if (call.prompt_logprobs >= 0 && call.stream)
     throw bad_request("prompt_logprobs do not go with stream", "prompt_logprobs", "invalid_value");
   request.prompt_logprobs = call.prompt_logprobs;
-  fields.accept(kHarmless);
+  fields.accept(kHarmlessFields);
   fields.allow_only(kFixed);
   return request;
 }

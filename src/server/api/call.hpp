@@ -41,6 +41,11 @@ struct Call {
   std::vector<std::int32_t> stop_token_ids;  // the client's, which a reply names; not the model's
 };
 
+// They say who asks, or where the provider is to keep things, and cannot change an answer.
+inline constexpr std::string_view kHarmlessFields[] = {
+    "user",      "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention",
+    "request_id"};
+
 // Fields that both kinds have, into `call`; returns the request that each prompt's is made from.
 engine::Request read_common_fields(Fields& fields, const ModelFacts& facts, const CallRules& rules, Call& call);
 
@@ -80,17 +85,17 @@ struct CompletionCall : Call {
 };
 
 // Throws an ApiError, and nothing else, for a body that makes no sense.
-CompletionCall parse_completion(std::string_view body, const ModelFacts& facts, const CallRules& rules = {});
+CompletionCall parse_completion(const RequestBody& body, const ModelFacts& facts, const CallRules& rules = {});
 
 // POST /v1/chat/completions
 
 struct ChatCall : Call {};  // one request
 
-// Throws an ApiError, and nothing else, for a body that makes no sense. Tools go to the chat template, if it takes
-// them; an answer that calls one comes back as the text that the model wrote.
-ChatCall parse_chat(std::string_view body, const ModelFacts& facts, const CallRules& rules = {});
+// Throws an ApiError, and nothing else, for a body that makes no sense. Tools are refused, since nothing here
+// reads the calls that a model writes.
+ChatCall parse_chat(const RequestBody& body, const ModelFacts& facts, const CallRules& rules = {});
 
-// The tokens of a chat by the model's template. Reads messages, tools, add_generation_prompt, chat_template_kwargs and
+// The tokens of a chat by the model's template. Reads messages, add_generation_prompt, chat_template_kwargs and
 // their like.
 std::vector<std::int32_t> read_chat_prompt(Fields& fields, const ModelFacts& facts);
 
@@ -101,8 +106,8 @@ Json template_messages(const Json& messages);
 // POST /tokenize and /detokenize, in vLLM's shapes. Both return the reply's body, and throw an ApiError, and nothing
 // else, for a body that makes no sense.
 // {"prompt"} or {"messages"} to {"count", "max_model_len", "tokens"}.
-std::string tokenize(std::string_view body, const ModelFacts& facts);
+std::string tokenize(const RequestBody& body, const ModelFacts& facts);
 // {"tokens"} to {"prompt"}, special tokens included.
-std::string detokenize(std::string_view body, const ModelFacts& facts);
+std::string detokenize(const RequestBody& body, const ModelFacts& facts);
 
 }  // namespace reprofuse::server

@@ -59,7 +59,7 @@ Json read_tool_call(const Json& call, const std::string& place) {
   Json& arguments = read["function"]["arguments"];
   const auto text = arguments.is_string() ? arguments.get<std::string>() : std::string();
   if (arguments.is_null() || (arguments.is_string() && text.empty())) arguments = Json::object();
-  if (arguments.is_string()) arguments = parse_object(text, place + ".function.arguments");
+  if (arguments.is_string()) arguments = std::move(*parse_object(text, place + ".function.arguments"));
   if (!arguments.is_object())
     throw bad_request(fmt::format("{}.function.arguments is {}, not an object", place, shown_value(arguments)), place,
                       "invalid_value");
@@ -94,21 +94,23 @@ Json template_message(const Json& message, const std::string& place) {
   return read;
 }
 
-// The functions that the model may call: null for none. Which one it calls, or whether, is the model's to say.
-Json read_tools(Fields& fields, const engine::TextFormat& format) {
+// A call that a model makes would come back as the text of an answer, which a client would take for the last word. So
+// tools are refused until calls are read, unless the client wants none to be called.
+void refuse_tools(Fields& fields) {
   const Json* tools = fields.find("tools");
-  const auto choice = fields.find("tool_choice");
-  fields.boolean("parallel_tool_calls");  // many at a time: the model's to say as well
+  const Json* choice = fields.find("tool_choice");
+  fields.boolean("parallel_tool_calls");
   if (choice != nullptr && *choice != "auto" && *choice != "none")
     fields.fail_value("tool_choice", *choice, "'auto' or 'none', which alone are supported");
-  if (tools == nullptr) return nullptr;
+  if (tools == nullptr) return;
   const auto is_object = [](const Json& tool) { return tool.is_object(); };
   if (!tools->is_array() || !std::all_of(tools->begin(), tools->end(), is_object))
     fields.fail_value("tools", *tools, "a list of objects");
-  if (tools->empty() || (choice != nullptr && *choice == "none")) return nullptr;
-  if (format.has_chat_template() && !format.template_uses_tools())
-    throw bad_request("the chat template of this model takes no tools", "tools", "unsupported_value");
-  return *tools;
+  if (tools->empty() || (choice != nullptr && *choice == "none")) return;
+  throw bad_request(
+      "tools are not supported: this server does not read the calls that a model writes; leave them out, or say "
+      "tool_choice 'none', with which the model is not told of them",
+      "tools", "unsupported_value");
 }
 
 // Others that the template reads. One that it does not read was meant to change the prompt, and would not.
@@ -177,22 +179,22 @@ std::vector<std::int32_t> read_chat_prompt(Fields& fields, const ModelFacts& fac
     fields.fail_value("messages", *messages, "a list of at least one message");
   engine::ChatExtras extras;
   extras.add_generation_prompt = fields.boolean("add_generation_prompt").value_or(true);
-  extras.tools = read_tools(fields, format);
+  refuse_tools(fields);
   extras.variables = read_template_variables(fields, format);
   const bool add_special_tokens = fields.boolean("add_special_tokens").value_or(false);
   fields.allow_only(kFixedForTemplates);
   return reading("messages", [&] {
-    const Json chat = template_messages(*messages);
-    const std::string text = format.render_chat(chat, facts.date, extras);
+    const OwnedJson chat = template_messages(*messages);
+    const std::string text = format.render_chat(*chat, facts.date, extras);
     check_text_length(text, facts, "messages");
     // As a rule the template itself writes the special tokens.
     return add_special_tokens ? format.encode_prompt(text) : format.tokenizer().encode(text, false);
   });
 }
 
-ChatCall parse_chat(std::string_view body, const ModelFacts& facts, const CallRules& rules) {
-  const Json root = parse_object(body);
-  Fields fields(root);
+ChatCall parse_chat(const RequestBody& body, const ModelFacts& facts, const CallRules& rules) {
+  const OwnedJson root = parse_object(body, "the body", kHarmlessFields);
+  Fields fields(*root);
   ChatCall call;
   engine::Request common = read_common_fields(fields, facts, rules, call);
   call.logprobs = read_chat_logprobs(fields);

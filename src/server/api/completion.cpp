@@ -53,9 +53,9 @@ std::string entry_text(const Json& entry, const engine::Request& request, const 
 
 }  // namespace
 
-CompletionCall parse_completion(std::string_view body, const ModelFacts& facts, const CallRules& rules) {
-  const Json root = parse_object(body);
-  Fields fields(root);
+CompletionCall parse_completion(const RequestBody& body, const ModelFacts& facts, const CallRules& rules) {
+  const OwnedJson root = parse_object(body, "the body", kHarmlessFields);
+  Fields fields(*root);
   CompletionCall call;
   engine::Request common = read_common_fields(fields, facts, rules, call);
   const AnswerLength length = {.given = fields.integer("max_tokens", 0, INT64_MAX),

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cfloat>
 #include <cmath>
-#include <unordered_set>
 
 #include "base/json.hpp"
 #include "server/api/error.hpp"
@@ -13,34 +12,7 @@
 namespace reprofuse::server {
 namespace {
 
-constexpr int kMaxLevels = 64;
 constexpr std::size_t kMaxParamShown = 80;  // of a name that the client made up
-constexpr std::size_t kMaxKeys = 1024;      // of one object, in which each key is looked for among all before it
-
-// Checks the parser's events: by itself it takes any depth and the last of equal keys.
-class ParserCheck {
- public:
-  explicit ParserCheck(const std::string& name) : name_(name) {}
-
-  bool operator()(int depth, Json::parse_event_t event, Json& parsed) {
-    if (depth > kMaxLevels) throw bad_request(fmt::format("{} is nested deeper than {} levels", name_, kMaxLevels));
-    if (event == Json::parse_event_t::object_start) open_.emplace_back();
-    if (event == Json::parse_event_t::object_end) open_.pop_back();
-    if (event == Json::parse_event_t::key) check_key(parsed.get_ref<const std::string&>());
-    return true;
-  }
-
- private:
-  void check_key(const std::string& key) {
-    if (!open_.back().insert(key).second)
-      throw bad_request(fmt::format("{} has the key {} twice in one object", name_, shown_value(key)));
-    if (open_.back().size() > kMaxKeys)
-      throw bad_request(fmt::format("{} has an object of more than {} keys", name_, kMaxKeys));
-  }
-
-  const std::string& name_;
-  std::vector<std::unordered_set<std::string>> open_;  // the keys of each object that is not closed yet
-};
 
 // Whether it is an integer within both [min, max] and the range of int64.
 bool is_integer_within(const Json& value, std::int64_t min, std::int64_t max) {
@@ -48,19 +20,6 @@ bool is_integer_within(const Json& value, std::int64_t min, std::int64_t max) {
   if (value.is_number_unsigned() && value.get<std::uint64_t>() > INT64_MAX) return false;
   const auto integer = value.get<std::int64_t>();
   return integer >= min && integer <= max;
-}
-
-ApiError not_json(const std::string& name, const std::string& why) {
-  return bad_request(fmt::format("{} is not JSON: {}", name, why), std::nullopt, "invalid_json");
-}
-
-// Where a text stops being JSON. `byte`, counted from 1, is the last one that the parser has read.
-std::string place_of(std::string_view text, std::size_t byte) {
-  constexpr std::size_t kShown = 24;
-  if (byte > text.size()) return fmt::format("it ends at byte {}, before it is complete", text.size());
-  const std::size_t begin = byte - std::min(byte, kShown);
-  return fmt::format("it goes wrong at byte {}, at the end of {}", byte,
-                     shown_value(std::string(text.substr(begin, byte - begin))));
 }
 
 // What a field may hold, without a bound that only the type of a variable sets.
@@ -77,23 +36,6 @@ std::string numbers_within(float min, float max) {
 }
 
 }  // namespace
-
-Json parse_object(std::string_view text, const std::string& name) {
-  // The parser takes a zero byte for the end and would pass over what follows.
-  if (text.find('\0') != std::string_view::npos)
-    throw not_json(name, fmt::format("byte {} is zero", text.find('\0') + 1));
-  ParserCheck check(name);
-  try {
-    Json root = Json::parse(
-        text, [&](int depth, Json::parse_event_t event, Json& parsed) { return check(depth, event, parsed); });
-    if (!root.is_object()) throw bad_request(fmt::format("{} is {}, not a JSON object", name, shown_value(root)));
-    return root;
-  } catch (const Json::parse_error& error) {
-    throw not_json(name, place_of(text, error.byte));
-  } catch (const Json::out_of_range&) {
-    throw bad_request(fmt::format("{} has a number beyond FP64", name));
-  }
-}
 
 std::string shown_value(const Json& value) {
   return shown(nlohmann::json(value));

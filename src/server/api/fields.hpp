@@ -2,6 +2,7 @@
 // sends is passed over in silence, since it may have been meant to change the answer.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -9,15 +10,52 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace reprofuse::server {
 
 using Json = nlohmann::ordered_json;  // what a chat template prints keeps the client's order
 
+// Asked while a body is read: for memory, before it is taken, and whether anyone still waits. Throws an ApiError if
+// not.
+class ReadGuard {
+ public:
+  virtual ~ReadGuard() = default;
+  virtual void take(std::size_t bytes) = 0;
+};
+
+struct RequestBody {
+  std::string_view text;
+  ReadGuard* guard = nullptr;  // none: what is read has no limit but its own
+
+  template <typename Text>
+  RequestBody(const Text& text_of, ReadGuard* guard_of = nullptr) : text(text_of), guard(guard_of) {}  // NOLINT
+};
+
+// A value that is taken apart when it is dropped: the library's own destructor needs memory, and ends the process if
+// there is none.
+class OwnedJson {
+ public:
+  OwnedJson() = default;
+  OwnedJson(Json value) : value_(std::move(value)) {}  // NOLINT: what a value is moved into
+  OwnedJson(OwnedJson&& other) noexcept { value_.swap(other.value_); }
+  OwnedJson& operator=(OwnedJson&& other) = delete;
+  ~OwnedJson();
+
+  Json& operator*() { return value_; }
+  const Json& operator*() const { return value_; }
+  const Json* operator->() const { return &value_; }
+
+ private:
+  Json value_;
+};
+
 // The object that a body, or a string in it, holds; `name` is what errors call the text. Throws a 400 for malformed
-// JSON, a key given twice, and more keys or levels than any request has.
-Json parse_object(std::string_view text, const std::string& name = "the body");
+// JSON, a key given twice, and more keys, entries or levels than any request has, and a 413 for one that would take too
+// much memory. Time and memory are linear in the text. What `passed_over` names is checked, and null.
+OwnedJson parse_object(const RequestBody& body, const std::string& name = "the body",
+                       std::span<const std::string_view> passed_over = {});
 
 // The value as a message shows it: long ones cut.
 std::string shown_value(const Json& value);

@@ -11,9 +11,11 @@ class CompletionReply final : public ReplyBase {
  public:
   CompletionReply(const CompletionCall& call, const ModelFacts& facts, std::string request_id, std::int64_t created)
       : ReplyBase(call, facts, std::move(request_id), created), echo_(call.echo), prompt_texts_(call.prompt_texts) {
-    for (std::size_t prompt = 0; prompt < call.requests.size(); ++prompt)
-      positions_.insert(positions_.end(), static_cast<std::size_t>(call.requests[prompt].choices),
-                        answer_start(prompt));
+    for (std::size_t prompt = 0; prompt < call.requests.size(); ++prompt) {
+      const auto choices = static_cast<std::size_t>(call.requests[prompt].choices);
+      positions_.insert(positions_.end(), choices, answer_start(prompt));
+      sent_.insert(sent_.end(), choices, echo_ ? count_characters(prompt_texts_[prompt]) : 0);
+    }
   }
 
  private:
@@ -32,6 +34,7 @@ class CompletionReply final : public ReplyBase {
   bool echo_;
   std::vector<std::string> prompt_texts_;
   std::vector<TextPosition> positions_;  // in a stream: of each choice
+  std::vector<std::size_t> sent_;        // and the characters that were sent of it, and before it
 };
 
 TextPosition CompletionReply::answer_start(std::size_t prompt) const {
@@ -39,24 +42,25 @@ TextPosition CompletionReply::answer_start(std::size_t prompt) const {
 }
 
 void CompletionReply::add_prompt_logprobs(const Choice& choice, CompletionLogprobs& logprobs) const {
-  TextPosition position(facts(), request_of(choice).skip_special_tokens, 0);
-  const std::size_t end = count_characters(echoed_text(choice));
+  EchoPosition position(facts(), echoed_text(choice));
   for (const engine::PromptToken& token : prompt_of(choice))
-    logprobs.add(token.id, token.likelihood, std::min(position.next(token.id), end));
+    logprobs.add(token.id, token.likelihood, position.next(token.id));
 }
 
 Json CompletionReply::whole_choice(const Choice& choice) const {
   std::string text = echo_ ? echoed_text(choice) : "";
   CompletionLogprobs logprobs(call().logprobs, names());
   if (echo_) add_prompt_logprobs(choice, logprobs);
+  for (const engine::AnswerToken& token : choice.tokens) text += token.text;
+  text += choice.end->text;
+  const std::size_t end = count_characters(text);  // a stop string may have cut tokens off
   TextPosition position = answer_start(choice.prompt);
   std::vector<std::int32_t> ids;
   for (const engine::AnswerToken& token : choice.tokens) {
-    text += token.text;
-    logprobs.add(token.id, token.likelihood, position.next(token.id));
+    logprobs.add(token.id, token.likelihood, std::min(position.next(token.id), end));
     ids.push_back(token.id);
   }
-  Json json = {{"index", choice.index}, {"text", text + choice.end->text}, {"logprobs", nullptr}};
+  Json json = {{"index", choice.index}, {"text", std::move(text)}, {"logprobs", nullptr}};
   if (call().logprobs >= 0) json["logprobs"] = logprobs.json();
   add_end(json, *choice.end);
   if (call().prompt_logprobs >= 0)
@@ -90,7 +94,9 @@ Json CompletionReply::token_choice(const Choice& choice, const engine::AnswerTok
   Json json = {{"index", choice.index}, {"text", token.text}, {"logprobs", nullptr}};
   if (call().logprobs >= 0) {
     CompletionLogprobs logprobs(call().logprobs, names());
-    logprobs.add(token.id, token.likelihood, positions_[choice.index].next(token.id));
+    // Text that may be the start of a stop string is held back, and may never come.
+    logprobs.add(token.id, token.likelihood, std::min(positions_[choice.index].next(token.id), sent_[choice.index]));
+    sent_[choice.index] += count_characters(token.text);
     json["logprobs"] = logprobs.json();
   }
   add_token_facts(json, token);

@@ -19,12 +19,12 @@ std::vector<std::int32_t> read_plain_prompt(Fields& fields, const ModelFacts& fa
 
 }  // namespace
 
-std::string tokenize(std::string_view body, const ModelFacts& facts) {
-  const Json root = parse_object(body);
-  Fields fields(root);
+std::string tokenize(const RequestBody& body, const ModelFacts& facts) {
+  const OwnedJson root = parse_object(body);
+  Fields fields(*root);
   if (const auto model = fields.string("model")) check_model_name(*model, facts);
   const bool with_names = fields.boolean("return_token_strs").value_or(false);
-  const bool is_chat = root.contains("messages");
+  const bool is_chat = root->contains("messages");
   const std::vector<std::int32_t> tokens = is_chat ? read_chat_prompt(fields, facts) : read_plain_prompt(fields, facts);
   fields.refuse_the_rest();
   Json reply = {{"count", tokens.size()}, {"max_model_len", facts.max_positions}, {"tokens", tokens}};
@@ -36,9 +36,9 @@ std::string tokenize(std::string_view body, const ModelFacts& facts) {
   return reply.dump();
 }
 
-std::string detokenize(std::string_view body, const ModelFacts& facts) {
-  const Json root = parse_object(body);
-  Fields fields(root);
+std::string detokenize(const RequestBody& body, const ModelFacts& facts) {
+  const OwnedJson root = parse_object(body);
+  Fields fields(*root);
   if (const auto model = fields.string("model")) check_model_name(*model, facts);
   const Json* tokens = fields.find("tokens");
   if (tokens == nullptr) fields.fail_missing("tokens");

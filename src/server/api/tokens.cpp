@@ -54,6 +54,25 @@ std::size_t count_characters(std::string_view utf8) {
   return static_cast<std::size_t>(std::count_if(utf8.begin(), utf8.end(), starts_one));
 }
 
+EchoPosition::EchoPosition(const ModelFacts& facts, std::string_view text) : format_(facts.files->text()), rest_(text) {
+  if (format_.has_tokenizer()) detokenizer_.emplace(format_.tokenizer(), true);
+}
+
+std::size_t EchoPosition::next(std::int32_t id) {
+  const std::size_t here = position_;
+  if (!detokenizer_) return here;
+  const text::Tokenizer& tokenizer = format_.tokenizer();
+  const bool is_special = tokenizer.has_token(id) && tokenizer.is_special(id);
+  const std::string text = is_special ? tokenizer.token_bytes(id) : detokenizer_->push(id);
+  if (is_special && !rest_.starts_with(text)) return here;
+  for (std::size_t left = count_characters(text); left > 0 && !rest_.empty(); --left, ++position_) {
+    std::size_t bytes = 1;
+    while (bytes < rest_.size() && count_characters(rest_.substr(bytes, 1)) == 0) ++bytes;
+    rest_.remove_prefix(bytes);
+  }
+  return here;
+}
+
 double shown_logprob(float logprob) {
   return std::isfinite(logprob) ? static_cast<double>(logprob) : -9999.0;
 }

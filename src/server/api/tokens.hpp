@@ -45,6 +45,19 @@ class TextPosition {
 
 std::size_t count_characters(std::string_view utf8);
 
+// Where in an echoed prompt each of its tokens begins. A special token has a place there if the text spells it.
+class EchoPosition {
+ public:
+  EchoPosition(const ModelFacts& facts, std::string_view text);
+  std::size_t next(std::int32_t id);
+
+ private:
+  const engine::TextFormat& format_;
+  std::optional<text::StreamDetokenizer> detokenizer_;
+  std::string_view rest_;  // of the text
+  std::size_t position_ = 0;
+};
+
 // Every bit of it, as a number that JSON has: no likelihood at all is -9999, as OpenAI and vLLM have it.
 double shown_logprob(float logprob);
 

@@ -50,7 +50,7 @@ std::string request_id_of(const std::string& given) {
 }  // namespace
 
 Connection::Connection(Socket socket, Origin origin, const ConnectionContext& context)
-    : socket_(std::move(socket)), origin_(std::move(origin)), context_(context) {
+    : socket_(std::move(socket)), origin_(std::move(origin)), context_(context), share_(context.memory) {
   ErrorCode ignored;
   socket_.set_option(net::ip::tcp::no_delay(true), ignored);  // a token should not wait for the next one
   socket_.non_blocking(true, ignored);
@@ -154,6 +154,7 @@ void Connection::late() {
 void Connection::await_request() {
   const bool is_first = requests_ == 0;
   parser_.reset();
+  share_.clear();
   request_ = {};
   record_ = {};
   scan_ = {};
@@ -271,7 +272,7 @@ std::optional<HttpResponse> Connection::begin_request() {
 void Connection::begin_body() {
   parser_->body_limit(context_.limits.body_bytes);
   parser_->eager(true);
-  parser_->get().body().share.emplace(context_.memory);
+  parser_->get().body().share = &share_;
   if (expects_continue(parser_->get()) && buffer_.size() == 0)
     return send("HTTP/1.1 100 Continue\r\n\r\n", "", &Connection::await_body);
   await_body();

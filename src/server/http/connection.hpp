@@ -31,7 +31,7 @@ using Socket = boost::asio::ip::tcp::socket;  // its executor is the connection'
 struct CountedBody {
   struct value_type {
     std::string text;
-    std::optional<MemoryBudget::Share> share;
+    MemoryBudget::Share* share = nullptr;
   };
   class reader {
    public:
@@ -64,7 +64,7 @@ struct ConnectionContext {
   std::function<void(std::uint64_t id)> closed;
 };
 
-class Connection final : public std::enable_shared_from_this<Connection> {
+class Connection final : public std::enable_shared_from_this<Connection>, private ReadGuard {
  public:
   enum class At : std::uint8_t { kIdle, kHeader, kBody, kAnswering, kLeaving, kClosed };
   enum class Place : std::uint8_t { kNormal, kReserve, kTurnedAway };  // the last is told so, and nothing else
@@ -127,6 +127,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   HttpResponse unread_body(const ErrorCode& error) const;
   void ask();
   void ask_handler() noexcept;
+  void take(std::size_t bytes) override;  // of the memory for all, on a reader's thread
   void take_answer();
 
   void respond(HttpResponse response);
@@ -154,6 +155,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   std::atomic<bool> stop_ = false;        // nobody waits for the answer any more
   boost::beast::flat_buffer buffer_;
   std::array<std::string, 2> out_;
+  MemoryBudget::Share share_;  // what the request at hand has of the memory for all
   bool is_reading_ = false, is_writing_ = false, is_asking_ = false, is_draining_ = false, is_aborted_ = false;
 
   // Of the request at hand.

@@ -51,7 +51,7 @@ void Connection::ask() {
 void Connection::ask_handler() noexcept {
   try {
     try {
-      asked_ = context_.handler.answer(request_, stop_, record_);
+      asked_ = context_.handler.answer(request_, *this, record_);
     } catch (const std::bad_alloc&) {
       asked_ = out_of_memory_error();
       record_.note = "out_of_memory";
@@ -69,15 +69,22 @@ void Connection::ask_handler() noexcept {
   }
 }
 
+void Connection::take(std::size_t bytes) {
+  if (stop_) throw ApiError(503, "server_error", "nobody waits for this answer any more", std::nullopt, "stopped");
+  if (!share_.grow(bytes))
+    throw ApiError(503, "server_error", "there is no memory for this request now", std::nullopt, "out_of_memory");
+}
+
 void Connection::take_answer() {
   if (!is_asking_) return;
   is_asking_ = false;
-  parser_.reset();  // and what it had of the memory for all
+  parser_.reset();
   request_.body = {};
+  share_.clear();
   if (!asked_) return failed(std::bad_alloc());
   HttpResponse response = std::move(*asked_);
   asked_.reset();
-  if (is_aborted_ || client_gone()) {
+  if (is_aborted_ || (response.pending && client_gone())) {
     pending_ = std::move(response.pending);
     return client_left();
   }

@@ -1,7 +1,6 @@
 // Requests and answers as the routes know them, apart from sockets and from the parser of HTTP.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "server/api/error.hpp"
+#include "server/api/fields.hpp"
 
 namespace reprofuse::server {
 
@@ -77,8 +77,8 @@ class HttpHandler {
 
   // Looks at the header alone, before the body is read: an answer that needs no body, such as a refusal.
   virtual std::optional<HttpResponse> refuse(const HttpRequest& request) = 0;
-  // May set the record's tokens and note, also later, while the answer is pending. Gives up when `stop` is raised.
-  virtual HttpResponse answer(const HttpRequest& request, const std::atomic<bool>& stop, RequestRecord& record) = 0;
+  // May set the record's tokens and note, also later, while the answer is pending.
+  virtual HttpResponse answer(const HttpRequest& request, ReadGuard& guard, RequestRecord& record) = 0;
   // Adds the headers that every response has.
   virtual void decorate(const HttpRequest& request, HttpResponse& response) = 0;
   virtual bool keeps_connections() const = 0;  // false: each one ends after the request it is at
