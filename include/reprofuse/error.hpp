@@ -14,6 +14,7 @@ enum class ErrorCode {
   kNonFinite = 3,        // a NaN or an infinity in a weight or a result; the message names the place
   kDevice = 4,           // the CUDA runtime reported an error
   kInternal = 5,         // a broken invariant: a bug in ReproFuse
+  kBusy = 7,             // a queue is full: try again later
 };
 
 class REPROFUSE_API Error : public std::runtime_error {

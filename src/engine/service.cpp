@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <deque>
+#include <set>
 #include <utility>
 
 namespace reprofuse::engine {
@@ -11,7 +12,10 @@ struct Answers::Inbox {
   std::mutex mutex;
   std::condition_variable arrived;
   std::deque<Update> updates;
-  int unread_ends;  // choices whose end has not been read
+  int unread_ends;             // choices whose end has not been read
+  std::exception_ptr failure;  // after `updates`: what these choices end in
+  bool failed_by_stop = false;
+  std::set<int> failed_choices;
   std::shared_ptr<AnswerBell> bell;
 
   Inbox(int choices, std::shared_ptr<AnswerBell> rung) : unread_ends(choices), bell(std::move(rung)) {}
@@ -23,6 +27,47 @@ struct Answers::Inbox {
       arrived.notify_one();
     }
     if (bell) bell->ring();
+  }
+
+  // Allocates nothing: what the end says is made when it is read.
+  void end(std::set<int>&& choices, const std::exception_ptr& why, bool by_stop) noexcept {
+    {
+      const std::lock_guard lock(mutex);
+      failed_choices = std::move(choices);
+      failure = why;
+      failed_by_stop = by_stop;
+      arrived.notify_one();
+    }
+    if (bell) bell->ring();
+  }
+
+  // Where it throws, the update is still there.
+  std::optional<Update> take() {
+    std::optional<Update> update;
+    if (!updates.empty()) {
+      update = std::move(updates.front());
+      updates.pop_front();
+    } else if (!failed_choices.empty()) {
+      update = failed_end(*failed_choices.begin());
+      failed_choices.erase(failed_choices.begin());
+    }
+    if (update && update->end) --unread_ends;
+    return update;
+  }
+
+  Update failed_end(int choice) const {
+    Update update;
+    update.choice = choice;
+    update.end.emplace();
+    update.end->finish_reason = FinishReason::kError;
+    update.end->by_stop = failed_by_stop;
+    update.at = std::chrono::steady_clock::now();
+    try {
+      std::rethrow_exception(failure);
+    } catch (const std::exception& error) {
+      update.end->error = error.what();
+    }
+    return update;
   }
 };
 
@@ -52,12 +97,10 @@ Answers::~Answers() {
 
 std::optional<Update> Answers::next(std::chrono::milliseconds patience) {
   std::unique_lock lock(inbox_->mutex);
-  const auto is_ready = [&] { return !inbox_->updates.empty() || inbox_->unread_ends == 0; };
-  if (!inbox_->arrived.wait_for(lock, patience, is_ready) || inbox_->updates.empty()) return std::nullopt;
-  Update update = std::move(inbox_->updates.front());
-  inbox_->updates.pop_front();
-  if (update.end) --inbox_->unread_ends;
-  return update;
+  inbox_->arrived.wait_for(lock, patience, [&] {
+    return !inbox_->updates.empty() || !inbox_->failed_choices.empty() || inbox_->unread_ends == 0;
+  });
+  return inbox_->take();
 }
 
 bool Answers::finished() const {
@@ -121,19 +164,19 @@ void Service::refuse_unless_taken(std::int64_t answers) const {
                                               unfinished_, options_.max_queue));
 }
 
-void Service::cancel(RequestId id) {
+void Service::cancel(RequestId id) noexcept {
   const std::lock_guard lock(mutex_);
   const auto found = open_.find(id);
   if (found == open_.end()) return;
-  close(found);
-  cancelled_.push_back(id);
+  cancelled_.insert(close(found));
   work_.notify_one();
 }
 
-void Service::close(std::map<RequestId, Open>::iterator entry) {
+std::map<RequestId, Service::Open>::node_type Service::close(std::map<RequestId, Open>::iterator entry) noexcept {
   unfinished_ -= static_cast<std::int64_t>(entry->second.unfinished.size());
-  open_.erase(entry);
+  auto closed = open_.extract(entry);
   if (open_.empty()) idle_.notify_all();
+  return closed;
 }
 
 void Service::stop_taking() {
@@ -181,26 +224,26 @@ void Service::run() {
       take_requests();
       deliver(engine_->step());
     }
-    end_all("the server stopped before the answer was complete", true);
-  } catch (const std::exception& error) {
+    end_all(stopped_, true);
+  } catch (const std::exception&) {
     {
       const std::lock_guard lock(mutex_);
       failed_ = true;
     }
-    end_all(error.what(), false);
+    end_all(std::current_exception(), false);
   }
 }
 
 void Service::take_requests() {
   std::vector<Submitted> submitted;
-  std::vector<RequestId> cancelled;
+  std::map<RequestId, Open> cancelled;
   {
     const std::lock_guard lock(mutex_);
     submitted.swap(submitted_);
     cancelled.swap(cancelled_);
   }
   for (Submitted& entry : submitted) engine_->add(entry.id, std::move(entry.request));
-  for (const RequestId id : cancelled) engine_->cancel(id);
+  for (const auto& [id, dropped] : cancelled) engine_->cancel(id);
   const std::lock_guard lock(mutex_);
   stats_ = engine_->stats();
 }
@@ -219,21 +262,14 @@ void Service::deliver(std::vector<RequestUpdate> updates) {
   }
 }
 
-void Service::end_all(const std::string& why, bool by_stop) {
+void Service::end_all(const std::exception_ptr& why, bool by_stop) noexcept {
   const std::lock_guard lock(mutex_);
   while (!open_.empty()) {
-    const auto entry = open_.begin();
-    for (const int choice : entry->second.unfinished) {
-      Update update;
-      update.choice = choice;
-      update.end.emplace();
-      update.end->finish_reason = FinishReason::kError;
-      update.end->error = why;
-      update.end->by_stop = by_stop;
-      update.at = std::chrono::steady_clock::now();
-      entry->second.inbox->put(std::move(update));
-    }
-    close(entry);
+    Open& open = open_.begin()->second;
+    unfinished_ -= static_cast<std::int64_t>(open.unfinished.size());
+    open.inbox->end(std::move(open.unfinished), why, by_stop);
+    open.unfinished.clear();
+    close(open_.begin());
   }
 }
 

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
@@ -28,10 +29,15 @@ enum class Refusal { kNeverFits, kFull, kDraining, kStopped };
 
 class Refused : public Error {
  public:
-  Refused(Refusal why, const std::string& message) : Error(ErrorCode::kUnsupported, message), why_(why) {}
+  Refused(Refusal why, const std::string& message) : Error(code_of(why), message), why_(why) {}
   Refusal why() const { return why_; }
 
  private:
+  static ErrorCode code_of(Refusal why) {
+    if (why == Refusal::kFull) return ErrorCode::kBusy;
+    return why == Refusal::kNeverFits ? ErrorCode::kInvalidArgument : ErrorCode::kUnsupported;
+  }
+
   Refusal why_;
 };
 
@@ -109,9 +115,10 @@ class Service {
   void refuse_unless_taken(std::int64_t answers) const;
   void take_requests();
   void deliver(std::vector<RequestUpdate> updates);
-  void cancel(RequestId id);
-  void end_all(const std::string& why, bool by_stop);
-  void close(std::map<RequestId, Open>::iterator entry);
+  // These allocate nothing, so that they work where memory has run out:
+  void cancel(RequestId id) noexcept;
+  void end_all(const std::exception_ptr& why, bool by_stop) noexcept;
+  std::map<RequestId, Open>::node_type close(std::map<RequestId, Open>::iterator entry) noexcept;
 
   std::unique_ptr<Engine> engine_;
   ServiceOptions options_;
@@ -121,13 +128,15 @@ class Service {
   std::condition_variable idle_;
   RequestId next_id_ = 0;
   std::vector<Submitted> submitted_;
-  std::vector<RequestId> cancelled_;
   std::map<RequestId, Open> open_;
-  std::int64_t unfinished_ = 0;  // answers of all open requests
+  std::map<RequestId, Open> cancelled_;  // what was open, for the engine to drop
+  std::int64_t unfinished_ = 0;          // answers of all open requests
   EngineStats stats_;
   bool takes_requests_ = true;
   bool stopping_ = false;
   bool failed_ = false;
+  const std::exception_ptr stopped_ =
+      std::make_exception_ptr(Error(ErrorCode::kInternal, "the server stopped before the answer was complete"));
 
   std::thread thread_;
 };

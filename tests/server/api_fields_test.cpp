@@ -237,6 +237,7 @@ TEST(ApiErrors, TheLibrarysErrorsHaveAStatusEach) {
   EXPECT_EQ(told(Error(ErrorCode::kUnsupported, "m")), "400 prompt unsupported: m");
   EXPECT_EQ(told(Error(ErrorCode::kNonFinite, "m")), "500 - non_finite: m");
   EXPECT_EQ(told(Error(ErrorCode::kDevice, "m")), "500 - device_error: m");
+  EXPECT_EQ(told(Error(ErrorCode::kBusy, "m")), "429 - queue_full: m");
   EXPECT_EQ(told(Error(ErrorCode::kInternal, "m")), "500 - internal_error: m");
   EXPECT_EQ(told(engine::Refused(engine::Refusal::kNeverFits, "m")), "400 prompt invalid_value: m");
   EXPECT_EQ(told(engine::Refused(engine::Refusal::kFull, "m")), "429 - queue_full: m");

@@ -49,6 +49,7 @@ ApiError from_library_error(const Error& error, std::optional<std::string> param
     case ErrorCode::kUnsupported: return bad_request(error.what(), std::move(param), "unsupported");
     case ErrorCode::kNonFinite: return server_error(error.what(), "non_finite");
     case ErrorCode::kDevice: return server_error(error.what(), "device_error");
+    case ErrorCode::kBusy: return {429, "rate_limit_error", error.what(), std::nullopt, "queue_full"};
     case ErrorCode::kInternal: break;
   }
   return server_error(error.what(), "internal_error");
