@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "base/check.hpp"
+#include "base/thread_pool.hpp"
+#include "checkpoint/digest.hpp"
 #include "cli/commands.hpp"
 #include "cli/device_options.hpp"
 #include "cli/option_values.hpp"
@@ -98,9 +100,15 @@ void print_outcome(std::int64_t index, const study::StressOutcome& outcome, std:
   std::fflush(stdout);
 }
 
-std::string golden_verdict(const StressArguments& arguments, std::string_view numerics, const std::string& digest,
-                           const Terminal& terminal) {
-  if (arguments.model)
+// Whatever folder it is in.
+bool is_embedded_model(const engine::ModelFiles& files) {
+  ThreadPool pool(available_cores());
+  return checkpoint::model_digest(files.checkpoint(), pool) == study::kStressModelDigest;
+}
+
+std::string golden_verdict(const StressArguments& arguments, const engine::ModelFiles& files, std::string_view numerics,
+                           const std::string& digest, const Terminal& terminal) {
+  if (arguments.model && !is_embedded_model(files))
     return "golden/ has none to compare it with: it has those of the model that comes with ReproFuse";
   const auto golden =
       study::golden_stress_digest(numerics, arguments.seed, arguments.requests, digest_kind_of(arguments.digest));
@@ -140,7 +148,7 @@ void run_stress_command(const StressArguments& arguments) {
     rows.push_back(to_json(outcome, changed));
   }
   const std::string digest = study::combined_digest(alone->digests);
-  const std::string verdict = golden_verdict(arguments, context.numerics(), digest, terminal);
+  const std::string verdict = golden_verdict(arguments, files, context.numerics(), digest, terminal);
   fmt::print("\n{}\n", moved_in_all == 0
                            ? terminal.green(fmt::format("no answer moved under {} schedules", arguments.schedules))
                            : terminal.red(fmt::format("{} answers moved", moved_in_all)));

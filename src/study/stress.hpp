@@ -37,7 +37,11 @@ struct StressOutcome {
 StressOutcome run_stress(const model::Model& model, const std::vector<engine::Request>& requests,
                          const StressSchedule& schedule, const std::optional<text::Tokenizer>& tokenizer);
 
-// The committed digest of all answers of the model that comes with ReproFuse, if there is one for these requests.
+// Of the model that comes with ReproFuse, whose answers the committed digests are of.
+inline constexpr std::string_view kStressModelDigest =
+    "447e901bd6b4c4e47cbc76bdca09afff547bb424313e0351b8db1438f9de7930";
+
+// The committed digest of all its answers, if there is one for these requests.
 std::optional<std::string> golden_stress_digest(std::string_view numerics, std::uint64_t seed, std::int64_t requests,
                                                 DigestKind kind = DigestKind::kTree1);
 

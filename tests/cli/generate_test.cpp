@@ -41,6 +41,13 @@ class ModelWithout {
   TemporaryFolder folder_;
 };
 
+TEST(Stress, KnowsTheModelThatComesAlongInAnyFolder) {
+  const ModelWithout elsewhere("nothing");
+  const Finished run = reprofuse("stress --requests 16 --schedules 0 --threads 1 --model '" + elsewhere.path() + "'");
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_TRUE(contains(run.out, "the committed one")) << run.out;
+}
+
 // Prompts as text need a tokenizer; where the build has none, tests of ids remain.
 class GenerateText : public testing::Test {
  protected:
