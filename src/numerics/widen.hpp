@@ -55,10 +55,12 @@ inline float widen(DType dtype, std::uint32_t bits) {
   return std::bit_cast<float>(bits);
 }
 
-// The nearest BF16 value, ties to even, as its 16 bits. Finite values beyond the largest BF16 become an infinity.
+// The nearest BF16 value, ties to even, as its 16 bits. Finite values beyond the largest BF16 become an infinity; a NaN
+// stays one, which rounding its bits like a number's would not see to.
 inline std::uint32_t round_bf16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
-  return (bits + 0x7fffU + (bits >> 16 & 1U)) >> 16;
+  const bool is_nan = (bits & 0x7fffffffU) > 0x7f800000U;
+  return is_nan ? bits >> 16 | 0x40U : (bits + 0x7fffU + (bits >> 16 & 1U)) >> 16;
 }
 
 // For a cache: a finite value stays finite, at the largest BF16, so that a masked key cannot bring an infinity into

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cfloat>
 #include <cmath>
 
@@ -64,6 +65,16 @@ TEST(Widen, RoundingForACacheKeepsFiniteValuesFinite) {
   }
   for (const float value : {0x1.ffp-1F, 0x1.fefffep+126F, 0x1.01p+0F, 0x1.03p+0F, 0x1p-149F})
     EXPECT_EQ(round_bf16_finite(value), round_bf16(value)) << value;
+}
+
+TEST(Widen, ANaNStaysOneInBf16) {
+  for (const std::uint32_t bits : {0x7fffffffU, 0xffffffffU, 0x7f800001U, 0xff80ffffU, 0x7fc00000U, 0x7fff8000U}) {
+    const auto value = std::bit_cast<float>(bits);
+    for (const std::uint32_t rounded : {round_bf16(value), round_bf16_finite(value)}) {
+      EXPECT_TRUE(std::isnan(widen_bf16(rounded))) << std::hex << bits;
+      EXPECT_EQ(rounded >> 15, bits >> 31) << "with its sign";
+    }
+  }
 }
 
 }  // namespace
