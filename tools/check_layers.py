@@ -40,7 +40,6 @@ PRIVATE = ("src/kernels/cpu", "src/kernels/cuda", "src/kernels/vendor")
 # (includer, included): beginnings of paths, each pair with its reason.
 EXCEPTIONS = {
     ("src/ops/baselines.cpp", "src/kernels/vendor/"): "the table of baselines",
-    ("src/checkpoint/", "src/numerics/rotary.hpp"): "config.json says how positions are encoded",
     ("src/study/ablation/", "src/kernels/cuda/"): "its kernels are those of a contract with one rule switched off",
     ("src/study/ablation/", "src/kernels/cpu/"): "likewise",
     ("apps/cli/openblas_kernels.cpp", "src/kernels/vendor/libraries.hpp"): "runs the tool again under another OpenBLAS",

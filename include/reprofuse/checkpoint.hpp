@@ -12,6 +12,7 @@
 
 #include "reprofuse/chat_template.hpp"
 #include "reprofuse/export.hpp"
+#include "reprofuse/rotary.hpp"
 #include "reprofuse/sampling.hpp"
 #include "reprofuse/tokenizer.hpp"
 #include "reprofuse/types.hpp"
@@ -56,6 +57,7 @@ class REPROFUSE_API Checkpoint {
 
   const std::string& folder() const;
   const ModelFacts& facts() const;
+  const RotaryConfig& rotary() const;                    // for rotary_table()
   const std::vector<std::int32_t>& stop_tokens() const;  // any of them ends an answer
   SamplingParams suggested_sampling() const;  // what generation_config.json asks for: greedy unless it says do_sample
 

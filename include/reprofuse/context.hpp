@@ -11,7 +11,6 @@
 
 namespace reprofuse {
 
-enum class DeviceKind { kCpu, kCuda };
 enum class Isa { kScalar, kAvx2, kAvx512, kNeon };
 
 REPROFUSE_API std::string_view isa_name(Isa isa);              // "scalar", "avx2", "avx512", "neon"
@@ -24,6 +23,17 @@ REPROFUSE_API std::vector<Isa> supported_isas();               // on this machin
 REPROFUSE_API std::vector<std::string_view> numerics_names();
 
 inline constexpr std::string_view kDefaultNumerics = "fma-1";
+
+struct Device {
+  std::string name;         // as Context::open() takes it: "cpu", "cuda:0", "cuda:1"
+  std::string description;  // of its context; empty where it cannot be opened
+  std::string problem;      // why it cannot be opened; empty where it can
+};
+
+// Every device of this machine that this build has code for, also those that cannot be opened.
+REPROFUSE_API std::vector<Device> devices();
+// The names of those that can.
+REPROFUSE_API std::vector<std::string> available_devices();
 
 struct ContextState;
 
@@ -42,7 +52,7 @@ class REPROFUSE_API Context {
   // Throws kUnsupported when the build has no CUDA backend or the machine no such device.
   static Context cuda(std::string_view numerics = kDefaultNumerics, int ordinal = 0);
 
-  DeviceKind device() const;
+  std::string device() const;  // as open() takes it: "cpu", "cuda:0"
   std::string_view numerics() const;
   Isa isa() const;  // of a CPU context
   int threads() const;
@@ -74,6 +84,14 @@ class REPROFUSE_API Workspace {
   std::shared_ptr<const Context> context_;
   void* data_ = nullptr;
   std::size_t bytes_ = 0;
+};
+
+// A Workspace, or memory of the caller's that reset_workspace() has prepared: what every operation takes.
+struct WorkspaceView {
+  WorkspaceView(const Workspace& workspace) : data(workspace.data()), bytes(workspace.bytes()) {}
+  WorkspaceView(void* memory, std::size_t size) : data(memory), bytes(size) {}
+  void* data;
+  std::size_t bytes;
 };
 
 // Prepares caller-allocated memory for use as a workspace; Workspace does this by itself.

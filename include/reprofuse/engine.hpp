@@ -34,9 +34,12 @@ struct Request {
 };
 
 struct EngineOptions {
-  std::int64_t kv_bytes = 0;      // of keys and values; 0: for max_batch of the longest texts, within reason (4 GiB)
+  // Of keys and values. They must hold one of the longest texts: Model::max_positions(), which LoadOptions can lower.
+  // 0: for max_batch of these, but at most a quarter of the host's available memory, or nine tenths of a GPU's free
+  // one.
+  std::int64_t kv_bytes = 0;
   std::int64_t max_batch = 64;    // answers in one pass
-  std::int64_t max_rows = 512;    // tokens in one pass; longer prompts take several
+  std::int64_t max_rows = 512;    // tokens in one pass; longer prompts take several. Raised to max_batch where below
   std::int64_t max_queue = 1024;  // answers that may wait or run at the same time
   bool prefix_cache = true;       // keep the keys and values of texts that may come again
   int speculation = 0;            // tokens guessed ahead by prompt lookup and checked in one pass, up to 64
@@ -81,8 +84,8 @@ class REPROFUSE_API Engine {
  public:
   explicit Engine(const Model& model, const EngineOptions& options = {});
 
-  // Returns at once. Throws kInvalidArgument with what is wrong with the request, and kUnsupported when max_queue
-  // answers are under way.
+  // Returns at once. Throws kInvalidArgument with what is wrong with the request, and kBusy when max_queue answers are
+  // under way.
   Answers submit(const Request& request) const;
 
   // Waits for the whole answer of every choice. Throws the error that an answer ended in: kNonFinite, or kInternal when

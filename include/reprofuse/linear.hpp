@@ -39,12 +39,8 @@ class REPROFUSE_API LinearLayer {
   // No y may overlap x, a bias or another y; columns of one matrix, as views with its row stride, do not overlap.
   // CPU: computes and returns. CUDA: enqueues kernels on `stream` (a cudaStream_t; null is the default stream) without
   // allocating or synchronising, so the call can be captured in a graph; call check_workspace() before using y.
-  void run(ConstMatrix x, std::span<const LinearOutput> outputs, void* workspace, std::size_t workspace_bytes,
-           void* stream = nullptr) const;
-  void run(ConstMatrix x, std::span<const LinearOutput> outputs, const Workspace& workspace,
-           void* stream = nullptr) const {
-    run(x, outputs, workspace.data(), workspace.bytes(), stream);
-  }
+  // What must be complete before the call is said in ops.hpp.
+  void run(ConstMatrix x, std::span<const LinearOutput> outputs, WorkspaceView workspace, void* stream = nullptr) const;
 
  private:
   struct Impl;

@@ -18,7 +18,7 @@ struct Chunk {
 
 // The tokens of one forward pass, one per row; rows of a chunk are adjacent and chunks cover all rows in order.
 // The sizes are known to the host, which sizes launches by them. A captured graph keeps them and re-reads the arrays.
-// On CUDA the arrays are written by copies, never by a kernel: a kernel may read them before its turn.
+// On CUDA the arrays are written by copies, never by the kernel ahead: a kernel may read them before its turn.
 struct Batch {
   std::int32_t rows = 0;
   std::int32_t chunk_count = 0;
@@ -28,8 +28,9 @@ struct Batch {
   const std::int32_t* positions = nullptr;   // [rows]
   const std::int32_t* sequences = nullptr;   // [rows]: row of the page table
   const Chunk* chunks = nullptr;             // [chunk_count]
-  const std::int32_t* page_table = nullptr;  // [sequences, page_table_stride]: page that holds positions
+  const std::int32_t* page_table = nullptr;  // [page_table_rows, page_table_stride]: page that holds positions
   std::int32_t page_table_stride = 0;        // [i * page_size, (i + 1) * page_size) of the sequence
+  std::int32_t page_table_rows = 0;          // sequences are below it; a pass of the model itself does not say
 };
 
 // The keys and values of one layer. Keys lie transposed, so that neighbouring positions are neighbours in memory.
@@ -41,6 +42,7 @@ struct KvPages {
   std::int32_t kv_heads = 0;
   std::int32_t head_dim = 0;
   std::int32_t page_size = 0;       // a power of two, at least 16
+  std::int32_t pages = 0;           // there are so many: the page table's numbers are below it
   void* key_exponents = nullptr;    // [pages, kv_heads, page_size], in formats that have them
   void* value_exponents = nullptr;  // [pages, kv_heads, page_size]
 };
@@ -72,6 +74,7 @@ struct RotaryCall {
   float eps = 0.0F;
   const float* cos = nullptr;  // [positions, head_dim / 2]
   const float* sin = nullptr;
+  std::int64_t positions = 0;  // at least the batch's max_keys; a pass of the model itself does not say
   Batch batch = {};
   KvPages kv = {};
 };

@@ -5,21 +5,13 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "reprofuse/context.hpp"
 #include "reprofuse/export.hpp"
 #include "reprofuse/op_calls.hpp"
+#include "reprofuse/rotary.hpp"
 
 namespace reprofuse {
-
-// A Workspace, or memory of the caller's that reset_workspace() has prepared.
-struct WorkspaceView {
-  WorkspaceView(const Workspace& workspace) : data(workspace.data()), bytes(workspace.bytes()) {}
-  WorkspaceView(void* memory, std::size_t size) : data(memory), bytes(size) {}
-  void* data;
-  std::size_t bytes;
-};
 
 // Sizes of a batch, for the workspace of attention.
 struct AttentionSizes {
@@ -33,11 +25,21 @@ struct AttentionSizes {
 
 // Bits: each operation equals its reference in NUMERICS.md for every row alone, whatever the other rows and the device.
 //
-// CPU: computes and returns. Sizes, ids and positions are checked, page numbers are not. What is not finite is thrown
-// by rms_norm and attention; the others pass it on. CUDA: enqueues on `stream` (a cudaStream_t; null is the default
-// stream) without allocating or synchronising, so that calls can be captured in a graph. Sizes are checked; what arrays
-// on the device hold is not. check_workspace() tells of values that are not finite. Several threads may call, each with
-// a workspace of its own.
+// What a call gets wrong is kInvalidArgument, with the place and the value: sizes, null or misaligned pointers, results
+// that overlap what they are made of and, on the CPU, what arrays hold: ids, positions, page numbers. Of arrays on a
+// GPU only the pointers and sizes are checked: an index outside its range there is undefined behaviour.
+//
+// CPU: computes and returns. What is not finite is thrown by rms_norm, rotary (in k and v) and attention; the others
+// pass it on. CUDA: enqueues on `stream` (a cudaStream_t; null is the default stream) without allocating or
+// synchronising, so that calls can be captured in a graph. check_workspace() tells of values that are not finite;
+// rotary passes those of k on to attention, which finds them, and those of v to what reads its result. Several threads
+// may call, each with a workspace of its own.
+//
+// CUDA: what is complete when. A kernel may begin before the one ahead of it in the stream has ended, and waits for it
+// before it reads what that one may have written, with two exceptions: the weights and biases of linear layers and of
+// rms_norm, and the arrays of a Batch. Write these by copies, or by kernels that a copy, an event or a synchronisation
+// separates from the call; a kernel directly ahead of it in the stream may not write them. Everything else may come
+// straight from the kernel ahead: x, delta, q, k, v, gate, up, ids, pages.
 class REPROFUSE_API Ops {
  public:
   // `name` is what errors call the place: "layer 3".
@@ -64,11 +66,5 @@ class REPROFUSE_API Ops {
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
-
-// Rows [0, positions) of cos and sin for RotaryCall, in host memory: frequency i is theta^(-2i / head_dim).
-struct RotaryTable {
-  std::vector<float> cos, sin;  // [positions, head_dim / 2]
-};
-REPROFUSE_API RotaryTable rotary_table(double theta, std::int64_t head_dim, std::int64_t positions);
 
 }  // namespace reprofuse

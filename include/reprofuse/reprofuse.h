@@ -10,7 +10,8 @@
  *
  * Structs that may grow begin with struct_size and struct_version. reprofuse_..._init(&it, sizeof it) sets both and the
  * defaults; a struct that was not made so is refused. Structs that the library fills are given with their size, and say
- * in these fields what was filled. All other structs stay as they are within an ABI version.
+ * in these fields what was filled. c/base.h says how a program and a library of different ages understand each other.
+ * All other structs stay as they are within an ABI version.
  *
  * Texts are UTF-8. A const char* argument is read during the call alone. Strides count elements, not bytes. Whoever
  * gets memory through a char** or an int32_t** gives it back with reprofuse_free().

@@ -26,7 +26,7 @@ struct SampleInput {
   bool logits_root = false;  // tell the root of the row, as digests of answers chain it
 };
 
-// Rows of one vocabulary, up to `max_rows` at a time. run() may be called by one thread at a time.
+// Rows of one vocabulary, up to `max_rows` at a time. Any number of threads may call run(); they take turns.
 class REPROFUSE_API Sampler {
  public:
   Sampler(const Context& context, std::int64_t vocabulary, std::int64_t max_rows);

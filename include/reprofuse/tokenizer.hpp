@@ -13,9 +13,11 @@
 
 #include "reprofuse/export.hpp"
 
-namespace reprofuse::text {
+namespace reprofuse {
 
+namespace text {
 struct TokenizerParts;
+}
 
 // A byte-level BPE tokenizer: that of Llama 3, Qwen 2 and 3, DeepSeek-R1-Distill, GPT-2 and their like. It gives the
 // ids that Hugging Face's tokenizers give. A setting in tokenizer.json that is not understood is an error that names
@@ -61,16 +63,14 @@ class REPROFUSE_API Tokenizer {
   bool has_template() const;
 
  private:
-  explicit Tokenizer(std::shared_ptr<const TokenizerParts> parts);
+  explicit Tokenizer(std::shared_ptr<const text::TokenizerParts> parts);
 
-  std::shared_ptr<const TokenizerParts> parts_;
+  std::shared_ptr<const text::TokenizerParts> parts_;
 };
 
-}  // namespace reprofuse::text
-
-namespace reprofuse {
-
-using text::Tokenizer;
+namespace text {
+using reprofuse::Tokenizer;  // for the library itself
+}
 
 // Tokens to text while they come, never part of a character: what push() and flush() return, joined, is
 // Tokenizer::decode() of all the tokens. For one thread at a time.

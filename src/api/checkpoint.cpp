@@ -1,12 +1,14 @@
 #include "reprofuse/checkpoint.hpp"
 
-#include "api/chat.hpp"
-#include "api/folder.hpp"
+#include <utility>
+
+#include "api/impl.hpp"
 #include "base/check.hpp"
 #include "base/fp_environment.hpp"
 #include "base/thread_pool.hpp"
 #include "checkpoint/digest.hpp"
 #include "checkpoint/expected_tensors.hpp"
+#include "reprofuse/model.hpp"
 
 namespace reprofuse {
 namespace {
@@ -45,6 +47,10 @@ const std::string& Checkpoint::folder() const {
 
 const ModelFacts& Checkpoint::facts() const {
   return impl_->facts;
+}
+
+const RotaryConfig& Checkpoint::rotary() const {
+  return impl_->files.checkpoint().config().rotary;
 }
 
 const std::vector<std::int32_t>& Checkpoint::stop_tokens() const {
@@ -102,6 +108,23 @@ std::vector<std::int32_t> Checkpoint::encode_chat(const std::vector<ChatMessage>
                                                   const ChatOptions& options) const {
   const FpEnvironment pinned;  // templates and JSON may hold numbers
   return tokenizer().encode(chat_template().render(messages, options), false);
+}
+
+Model Model::load(const Context& context, const Checkpoint& checkpoint, const LoadOptions& options) {
+  return Model(std::make_shared<const Impl>(
+      Impl{checkpoint, {context, checkpoint.impl_->files.source(), options.max_positions, options.progress}}));
+}
+
+const Context& Model::context() const {
+  return impl_->model.context();
+}
+
+const Checkpoint& Model::checkpoint() const {
+  return impl_->checkpoint;
+}
+
+std::int64_t Model::max_positions() const {
+  return impl_->model.max_positions();
 }
 
 }  // namespace reprofuse

@@ -3,41 +3,31 @@
 #include <algorithm>
 #include <utility>
 
-#include "api/folder.hpp"
-#include "api/loaded_model.hpp"
+#include "api/impl.hpp"
 #include "base/check.hpp"
 #include "engine/service.hpp"
 
 namespace reprofuse {
 namespace {
 
-constexpr std::int64_t kReasonableKvBytes = std::int64_t{4} << 30;
-
-// For a whole batch of the longest texts, but no more than is reasonable, unless one of them takes more.
-std::int64_t default_kv_bytes(std::int64_t bytes_of_text, std::int64_t max_batch) {
-  const std::int64_t enough = checked_product(bytes_of_text, max_batch).value_or(kReasonableKvBytes);
-  return std::max(bytes_of_text, std::min(enough, kReasonableKvBytes));
-}
-
 engine::EngineOptions options_of(const model::Model& model, const EngineOptions& options) {
   require(options.kv_bytes >= 0, "kv_bytes = {} is below 0", options.kv_bytes);
   require(options.max_batch >= 1, "max_batch = {} is below 1", options.max_batch);
+  require(options.max_queue >= 1, "max_queue = {} is below 1", options.max_queue);
   engine::EngineOptions made;
-  const std::int64_t page = model::KvCache::bytes_per_page(model.context(), model.config(), made.page_size);
-  const std::int64_t pages_of_text = (model.max_positions() + made.page_size - 1) / made.page_size;
-  const auto bytes_of_text = checked_product(pages_of_text, page);
-  require(bytes_of_text.has_value(), "a text of {} tokens is larger than any memory", model.max_positions());
-  made.kv_pages =
-      (options.kv_bytes == 0 ? default_kv_bytes(*bytes_of_text, options.max_batch) : options.kv_bytes) / page;
-  // Else the memory of a machine would decide how long an answer may be.
-  require(made.kv_pages >= pages_of_text,
-          "{} bytes hold {} tokens, fewer than the {} of the longest text; it takes {}. Load the model with fewer "
-          "max_positions, or give more",
-          options.kv_bytes, made.kv_pages * made.page_size, model.max_positions(), *bytes_of_text);
   made.max_batch = options.max_batch;
   made.max_rows = std::max(options.max_rows, options.max_batch);
   made.prefix_cache = options.prefix_cache;
   made.speculation = options.speculation;
+  const std::int64_t bytes = options.kv_bytes == 0 ? engine::default_kv_bytes(model, made) : options.kv_bytes;
+  made.kv_pages = engine::kv_pages_within(model, bytes, made.page_size);
+  const std::int64_t held = made.kv_pages * made.page_size;  // no overflow: a page has more bytes than positions
+  // Else the memory of a machine would decide how long an answer may be.
+  require(
+      held >= model.max_positions(),
+      "{} bytes of keys and values hold {} tokens, fewer than the {} of the longest text. Load the model with fewer "
+      "max_positions, or give more kv_bytes",
+      bytes, held, model.max_positions());
   return made;
 }
 

@@ -1,10 +1,13 @@
 #include "reprofuse/ops.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "api/op_checks.hpp"
 #include "base/check.hpp"
+#include "kernels/backend.hpp"
 #include "numerics/rotary.hpp"
 #include "ops/transformer_ops.hpp"
 
@@ -95,9 +98,33 @@ DType Ops::kv_dtype() const {
   return impl_->context.state().contract->cache->dtype;
 }
 
-RotaryTable rotary_table(double theta, std::int64_t head_dim, std::int64_t positions) {
-  RotaryTables tables = make_rotary_tables({.theta = theta}, head_dim, positions);
+RotaryTable rotary_table(const RotaryConfig& config, std::int64_t head_dim, std::int64_t positions) {
+  RotaryTables tables = make_rotary_tables(config, head_dim, positions);
   return {std::move(tables.cos), std::move(tables.sin)};
+}
+
+std::vector<Device> devices() {
+  std::vector<Device> found;
+  for (const kernels::BackendRow& row : kernels::backends()) {
+    const int count = row.count();
+    for (int i = 0; i < count; ++i) {
+      Device& device = found.emplace_back();
+      device.name = row.counted ? fmt::format("{}:{}", row.name, i) : std::string(row.name);
+      try {
+        device.description = row.open({.ordinal = i, .isa = std::nullopt, .threads = 0})->description();
+      } catch (const Error& error) {
+        device.problem = error.what();
+      }
+    }
+  }
+  return found;
+}
+
+std::vector<std::string> available_devices() {
+  std::vector<std::string> names;
+  for (Device& device : devices())
+    if (device.problem.empty()) names.push_back(std::move(device.name));
+  return names;
 }
 
 }  // namespace reprofuse

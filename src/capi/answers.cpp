@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "capi/boundary.hpp"
-#include "capi/handles.hpp"
 
 using reprofuse::require;
 using namespace reprofuse::capi;
@@ -15,11 +14,12 @@ struct reprofuse_engine {
 
 struct reprofuse_answers {
   reprofuse::Answers answers;
+  bool undelivered = false;  // `latest` was not shown yet: that failed for want of memory
   // What the latest update points into:
-  reprofuse::Update latest;
-  std::string text;
-  std::vector<reprofuse_token> tokens;
-  std::vector<reprofuse_token> prompt;
+  reprofuse::Update latest = {};
+  std::string text = {};
+  std::vector<reprofuse_token> tokens = {};
+  std::vector<reprofuse_token> prompt = {};
 };
 
 static_assert(sizeof(reprofuse_token_logprob) == sizeof(reprofuse::TokenLogprob));
@@ -116,13 +116,14 @@ void show(reprofuse_answers& self, reprofuse_update& to) {
 reprofuse_status reprofuse_engine_options_init(reprofuse_engine_options* options, size_t size) {
   return guarded([&] {
     const reprofuse::EngineOptions defaults;
-    reprofuse_engine_options& made = blank(options, size, "struct of engine options");
-    made.kv_bytes = defaults.kv_bytes;
-    made.max_batch = defaults.max_batch;
-    made.max_rows = defaults.max_rows;
-    made.max_queue = defaults.max_queue;
-    made.prefix_cache = defaults.prefix_cache ? 1 : 0;
-    made.speculation = defaults.speculation;
+    init_struct(options, size, "struct of engine options", [&](auto& made) {
+      made.kv_bytes = defaults.kv_bytes;
+      made.max_batch = defaults.max_batch;
+      made.max_rows = defaults.max_rows;
+      made.max_queue = defaults.max_queue;
+      made.prefix_cache = defaults.prefix_cache ? 1 : 0;
+      made.speculation = defaults.speculation;
+    });
   });
 }
 
@@ -131,7 +132,7 @@ reprofuse_status reprofuse_engine_create(const reprofuse_model* model, const rep
   return create(engine, "engine", [&] {
     reprofuse::EngineOptions made;
     if (options != nullptr) {
-      const reprofuse_engine_options& given = checked(options, "struct of engine options");
+      const reprofuse_engine_options given = read_struct(options, "struct of engine options");
       made = {.kv_bytes = given.kv_bytes,
               .max_batch = given.max_batch,
               .max_rows = given.max_rows,
@@ -151,32 +152,34 @@ reprofuse_status reprofuse_engine_get_stats(const reprofuse_engine* engine, repr
                                             size_t size) {
   return guarded([&] {
     const reprofuse::EngineStats from = unwrap(engine, "engine").engine.stats();
-    reprofuse_engine_stats& to = blank(stats, size, "struct of engine stats");
-    to.running = from.running;
-    to.waiting = from.waiting;
-    to.pages = from.pages;
-    to.pages_in_use = from.pages_in_use;
-    to.passes = from.passes;
-    to.prompt_tokens = from.prompt_tokens;
-    to.queried_prompt_tokens = from.queried_prompt_tokens;
-    to.cached_prompt_tokens = from.cached_prompt_tokens;
-    to.generated_tokens = from.generated_tokens;
-    to.preemptions = from.preemptions;
-    to.guessed_tokens = from.guessed_tokens;
-    to.accepted_tokens = from.accepted_tokens;
+    fill_struct(stats, size, "struct of engine stats", [&](auto& to) {
+      to.running = from.running;
+      to.waiting = from.waiting;
+      to.pages = from.pages;
+      to.pages_in_use = from.pages_in_use;
+      to.passes = from.passes;
+      to.prompt_tokens = from.prompt_tokens;
+      to.queried_prompt_tokens = from.queried_prompt_tokens;
+      to.cached_prompt_tokens = from.cached_prompt_tokens;
+      to.generated_tokens = from.generated_tokens;
+      to.preemptions = from.preemptions;
+      to.guessed_tokens = from.guessed_tokens;
+      to.accepted_tokens = from.accepted_tokens;
+    });
   });
 }
 
 reprofuse_status reprofuse_request_init(reprofuse_request* request, size_t size) {
   return guarded([&] {
     const reprofuse::Request defaults;
-    reprofuse_request& made = blank(request, size, "request");
-    made.sampling = sampling(defaults.sampling);
-    made.max_tokens = defaults.max_tokens;
-    made.choices = defaults.choices;
-    made.skip_special_tokens = defaults.skip_special_tokens ? 1 : 0;
-    made.logprobs = defaults.logprobs;
-    made.prompt_logprobs = defaults.prompt_logprobs;
+    init_struct(request, size, "request", [&](auto& made) {
+      made.sampling = sampling(defaults.sampling);
+      made.max_tokens = defaults.max_tokens;
+      made.choices = defaults.choices;
+      made.skip_special_tokens = defaults.skip_special_tokens ? 1 : 0;
+      made.logprobs = defaults.logprobs;
+      made.prompt_logprobs = defaults.prompt_logprobs;
+    });
   });
 }
 
@@ -184,8 +187,8 @@ reprofuse_status reprofuse_engine_submit(const reprofuse_engine* engine, const r
                                          reprofuse_answers** answers) {
   return create(answers, "answers", [&] {
     const reprofuse::Engine& self = unwrap(engine, "engine").engine;
-    const reprofuse::Request made = request_of(checked(request, "request"), self.model().checkpoint());
-    return new reprofuse_answers{self.submit(made), {}, {}, {}, {}};
+    const reprofuse::Request made = request_of(read_struct(request, "request"), self.model().checkpoint());
+    return new reprofuse_answers{.answers = self.submit(made)};
   });
 }
 
@@ -194,20 +197,31 @@ void reprofuse_answers_destroy(reprofuse_answers* answers) {
 }
 
 reprofuse_status reprofuse_answers_cancel(reprofuse_answers* answers) {
-  return guarded([&] { unwrap(answers, "handle of answers").answers.cancel(); });
+  return guarded([&] {
+    reprofuse_answers& self = unwrap(answers, "handle of answers");
+    self.answers.cancel();
+    self.undelivered = false;
+  });
 }
 
 reprofuse_status reprofuse_answers_next(reprofuse_answers* answers, int64_t timeout_ms, reprofuse_update* update,
                                         size_t size) {
   return guarded([&] {
     reprofuse_answers& self = unwrap(answers, "handle of answers");
-    reprofuse_update& to = blank(update, size, "struct of an update");
-    require(timeout_ms >= 0, "a timeout of {} ms is below 0", timeout_ms);
-    if (auto next = self.answers.next(std::chrono::milliseconds(timeout_ms))) {
-      self.latest = std::move(*next);
-      show(self, to);
-    } else {
-      to.kind = self.answers.finished() ? REPROFUSE_NEXT_FINISHED : REPROFUSE_NEXT_NOTHING;
-    }
+    fill_struct(update, size, "struct of an update", [&](auto& to) {
+      require(timeout_ms >= 0, "a timeout of {} ms is below 0", timeout_ms);
+      if (!self.undelivered) {
+        if (auto next = self.answers.next(std::chrono::milliseconds(timeout_ms))) {
+          self.latest = std::move(*next);
+          self.undelivered = true;
+        }
+      }
+      if (self.undelivered) {
+        show(self, to);
+        self.undelivered = false;
+      } else {
+        to.kind = self.answers.finished() ? REPROFUSE_NEXT_FINISHED : REPROFUSE_NEXT_NOTHING;
+      }
+    });
   });
 }

@@ -24,6 +24,7 @@ static_assert(static_cast<int>(ErrorCode::kUnsupported) == REPROFUSE_UNSUPPORTED
 static_assert(static_cast<int>(ErrorCode::kNonFinite) == REPROFUSE_NON_FINITE);
 static_assert(static_cast<int>(ErrorCode::kDevice) == REPROFUSE_DEVICE);
 static_assert(static_cast<int>(ErrorCode::kInternal) == REPROFUSE_INTERNAL);
+static_assert(static_cast<int>(ErrorCode::kBusy) == REPROFUSE_BUSY);
 
 }  // namespace
 

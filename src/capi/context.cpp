@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "capi/boundary.hpp"
-#include "capi/handles.hpp"
 
 using reprofuse::Context;
 using reprofuse::require;
@@ -31,6 +30,11 @@ std::vector<std::string> numerics_names() {
   std::vector<std::string> names;
   for (const std::string_view name : reprofuse::numerics_names()) names.emplace_back(name);
   return names;
+}
+
+const std::vector<reprofuse::Device>& all_devices() {
+  static const std::vector<reprofuse::Device> devices = reprofuse::devices();
+  return devices;
 }
 
 const char* name_at(const std::vector<std::string>& names, size_t index) {
@@ -76,19 +80,29 @@ const char* reprofuse_isa_name(size_t index) {
 const char* reprofuse_device_name(size_t index) {
   const char* name = nullptr;
   guarded([&] {
-    static const std::vector<std::string> names = reprofuse::available_devices();
-    name = name_at(names, index);
+    const auto& devices = all_devices();
+    if (index < devices.size()) name = devices[index].name.c_str();
   });
   return name;
 }
 
+const char* reprofuse_device_problem(size_t index) {
+  const char* problem = nullptr;
+  guarded([&] {
+    const auto& devices = all_devices();
+    if (index < devices.size()) problem = devices[index].problem.c_str();
+  });
+  return problem;
+}
+
 reprofuse_status reprofuse_context_options_init(reprofuse_context_options* options, size_t size) {
-  return guarded([&] { blank(options, size, "context options"); });
+  return guarded([&] { init_struct(options, size, "struct of context options", [](auto&) {}); });
 }
 
 reprofuse_status reprofuse_context_create(const reprofuse_context_options* options, reprofuse_context** context) {
   return create(context, "context", [&] {
-    const auto given = options == nullptr ? reprofuse_context_options{} : checked(options, "context options");
+    const auto given =
+        options == nullptr ? reprofuse_context_options{} : read_struct(options, "struct of context options");
     Context made = Context::open(text_or(given.device, "cpu"), text_or(given.numerics, reprofuse::kDefaultNumerics),
                                  isa_or_best(given.isa), given.threads);
     std::string description = made.description();

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "capi/boundary.hpp"
-#include "capi/handles.hpp"
 
 using reprofuse::require;
 using namespace reprofuse::capi;
@@ -52,7 +51,7 @@ reprofuse::ConstMatrix read(const reprofuse_matrix* matrix, const char* what) {
 }
 
 reprofuse::Batch batch_of(const reprofuse_batch* batch) {
-  const reprofuse_batch& b = checked(batch, "batch");
+  const reprofuse_batch b = read_struct(batch, "batch");
   return {.rows = b.rows,
           .chunk_count = b.chunk_count,
           .max_chunk_rows = b.max_chunk_rows,
@@ -61,17 +60,19 @@ reprofuse::Batch batch_of(const reprofuse_batch* batch) {
           .sequences = b.sequences,
           .chunks = reinterpret_cast<const reprofuse::Chunk*>(b.chunks),
           .page_table = b.page_table,
-          .page_table_stride = b.page_table_stride};
+          .page_table_stride = b.page_table_stride,
+          .page_table_rows = b.page_table_rows};
 }
 
 reprofuse::KvPages pages_of(const reprofuse_kv_pages* pages) {
-  const reprofuse_kv_pages& p = checked(pages, "struct of KV pages");
+  const reprofuse_kv_pages p = read_struct(pages, "struct of KV pages");
   return {.keys = p.keys,
           .values = p.values,
           .dtype = dtype(p.dtype),
           .kv_heads = p.kv_heads,
           .head_dim = p.head_dim,
-          .page_size = p.page_size};
+          .page_size = p.page_size,
+          .pages = p.pages};
 }
 
 const reprofuse::Ops& unwrap_ops(const reprofuse_ops* ops) {
@@ -131,7 +132,7 @@ reprofuse_status reprofuse_linear_run(const reprofuse_linear* linear, const floa
     std::vector<reprofuse::LinearOutput> made;
     for (const reprofuse_output& output : list(outputs, count, "outputs"))
       made.push_back({.y = {output.y, m, self.n[made.size()], output.y_stride}, .bias = output.bias});
-    self.layer.run({x, m, self.k, x_stride}, made, workspace, workspace_bytes, stream);
+    self.layer.run({x, m, self.k, x_stride}, made, {workspace, workspace_bytes}, stream);
   });
 }
 
@@ -187,18 +188,25 @@ reprofuse_status reprofuse_ops_gather_rows(const reprofuse_ops* ops, const repro
 }
 
 reprofuse_status reprofuse_batch_init(reprofuse_batch* batch, size_t size) {
-  return guarded([&] { blank(batch, size, "batch"); });
+  return guarded([&] { init_struct(batch, size, "batch", [](auto&) {}); });
 }
 
 reprofuse_status reprofuse_kv_pages_init(reprofuse_kv_pages* pages, size_t size) {
-  return guarded([&] { blank(pages, size, "struct of KV pages"); });
+  return guarded([&] { init_struct(pages, size, "struct of KV pages", [](auto&) {}); });
+}
+
+reprofuse_status reprofuse_ops_kv_dtype(const reprofuse_ops* ops, int32_t* dtype) {
+  return guarded([&] {
+    require(dtype != nullptr, "the pointer that receives the dtype is null");
+    *dtype = static_cast<int32_t>(unwrap_ops(ops).kv_dtype());
+  });
 }
 
 reprofuse_status reprofuse_ops_rotary(const reprofuse_ops* ops, const reprofuse_matrix* q, const reprofuse_matrix* k,
                                       const reprofuse_matrix* v, const float* q_norm, const float* k_norm, float eps,
-                                      const float* cos, const float* sin, const reprofuse_batch* batch,
-                                      const reprofuse_kv_pages* pages, void* workspace, size_t workspace_bytes,
-                                      void* stream) {
+                                      const float* cos, const float* sin, int64_t positions,
+                                      const reprofuse_batch* batch, const reprofuse_kv_pages* pages, void* workspace,
+                                      size_t workspace_bytes, void* stream) {
   return guarded([&] {
     unwrap_ops(ops).rotary({.q = written(q, "q"),
                             .k = read(k, "k"),
@@ -208,6 +216,7 @@ reprofuse_status reprofuse_ops_rotary(const reprofuse_ops* ops, const reprofuse_
                             .eps = eps,
                             .cos = cos,
                             .sin = sin,
+                            .positions = positions,
                             .batch = batch_of(batch),
                             .kv = pages_of(pages)},
                            {workspace, workspace_bytes}, stream);
@@ -242,7 +251,7 @@ reprofuse_status reprofuse_ops_attention_workspace_bytes(const reprofuse_ops* op
 reprofuse_status reprofuse_rotary_table(double theta, int64_t head_dim, int64_t positions, float* cos, float* sin) {
   return guarded([&] {
     require(cos != nullptr && sin != nullptr, "a pointer that receives cos or sin is null");
-    const reprofuse::RotaryTable table = reprofuse::rotary_table(theta, head_dim, positions);
+    const auto table = reprofuse::rotary_table({.theta = theta}, head_dim, positions);
     std::copy(table.cos.begin(), table.cos.end(), cos);
     std::copy(table.sin.begin(), table.sin.end(), sin);
   });
@@ -250,11 +259,12 @@ reprofuse_status reprofuse_rotary_table(double theta, int64_t head_dim, int64_t 
 
 reprofuse_status reprofuse_sample_init(reprofuse_sample* sample, size_t size) {
   return guarded([&] {
-    reprofuse_sample& made = blank(sample, size, "sample");
-    made.sampling = sampling(reprofuse::SamplingParams{});
-    made.given = -1;
-    made.logprobs = -1;
-    made.token = -1;
+    init_struct(sample, size, "sample", [](auto& made) {
+      made.sampling = sampling(reprofuse::SamplingParams{});
+      made.given = -1;
+      made.logprobs = -1;
+      made.token = -1;
+    });
   });
 }
 
@@ -273,9 +283,17 @@ reprofuse_status reprofuse_sampler_run(const reprofuse_sampler* sampler, const f
                                        reprofuse_sample* samples, size_t count, void* stream) {
   return guarded([&] {
     const reprofuse_sampler& self = unwrap(sampler, "sampler");
+    require(samples != nullptr || count == 0, "the array of samples is null");
+    // Elements are as far apart as the caller's sizeof says, which may not be this library's.
+    const std::size_t step = count == 0 ? 0 : samples->struct_size;
+    const auto at = [&](std::size_t i) {
+      return reinterpret_cast<reprofuse_sample*>(reinterpret_cast<std::byte*>(samples) + i * step);
+    };
+    std::vector<reprofuse_sample> rows;
     std::vector<reprofuse::SampleInput> inputs;
-    for (const reprofuse_sample& sample : list(samples, count, "samples")) {
-      checked(&sample, "sample");
+    for (std::size_t i = 0; i < count; ++i) {
+      const reprofuse_sample& sample = rows.emplace_back(read_struct(at(i), "sample"));
+      require(sample.struct_size == step, "sample {} has size {}; the first has size {}", i, sample.struct_size, step);
       inputs.push_back({.params = sampling(sample.sampling),
                         .history = list(sample.history, sample.history_count, "the history"),
                         .position = sample.position,
@@ -285,11 +303,11 @@ reprofuse_status reprofuse_sampler_run(const reprofuse_sampler* sampler, const f
     const auto results =
         self.sampler.run({logits, static_cast<std::int64_t>(count), self.vocabulary, stride}, inputs, stream);
     for (std::size_t i = 0; i < count; ++i) {
-      samples[i].token = results[i].token;
-      samples[i].logprob = results[i].logprob;
-      samples[i].rank = results[i].rank;
-      for (int j = 0; j < samples[i].logprobs; ++j)
-        samples[i].top[j] = {results[i].top[j].id, results[i].top[j].logprob};
+      rows[i].token = results[i].token;
+      rows[i].logprob = results[i].logprob;
+      rows[i].rank = results[i].rank;
+      for (int j = 0; j < rows[i].logprobs; ++j) rows[i].top[j] = {results[i].top[j].id, results[i].top[j].logprob};
+      write_struct(at(i), step, rows[i]);
     }
   });
 }

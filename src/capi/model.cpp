@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "capi/boundary.hpp"
-#include "capi/handles.hpp"
 
 using reprofuse::require;
 using namespace reprofuse::capi;
@@ -40,25 +39,37 @@ reprofuse_status reprofuse_checkpoint_facts(const reprofuse_checkpoint* checkpoi
   return guarded([&] {
     const reprofuse::Checkpoint& self = unwrap_checkpoint(checkpoint);
     const reprofuse::ModelFacts& from = self.facts();
-    reprofuse_facts& to = blank(facts, size, "struct of facts");
-    to.folder = self.folder().c_str();
-    to.architecture = from.architecture.c_str();
-    to.vocab_size = from.vocab_size;
-    to.hidden_size = from.hidden_size;
-    to.intermediate_size = from.intermediate_size;
-    to.layers = from.layers;
-    to.heads = from.heads;
-    to.kv_heads = from.kv_heads;
-    to.head_dim = from.head_dim;
-    to.max_positions = from.max_positions;
-    to.parameters = from.parameters;
-    to.rms_norm_eps = from.rms_norm_eps;
-    to.tied_embeddings = from.tied_embeddings ? 1 : 0;
-    to.has_tokenizer = self.has_tokenizer() ? 1 : 0;
-    to.has_chat_template = self.has_chat_template() ? 1 : 0;
-    to.stop_tokens = self.stop_tokens().data();
-    to.stop_token_count = self.stop_tokens().size();
-    to.suggested_sampling = sampling(self.suggested_sampling());
+    fill_struct(facts, size, "struct of facts", [&](auto& to) {
+      to.folder = self.folder().c_str();
+      to.architecture = from.architecture.c_str();
+      to.vocab_size = from.vocab_size;
+      to.hidden_size = from.hidden_size;
+      to.intermediate_size = from.intermediate_size;
+      to.layers = from.layers;
+      to.heads = from.heads;
+      to.kv_heads = from.kv_heads;
+      to.head_dim = from.head_dim;
+      to.max_positions = from.max_positions;
+      to.parameters = from.parameters;
+      to.rms_norm_eps = from.rms_norm_eps;
+      to.tied_embeddings = from.tied_embeddings ? 1 : 0;
+      to.has_tokenizer = self.has_tokenizer() ? 1 : 0;
+      to.has_chat_template = self.has_chat_template() ? 1 : 0;
+      to.stop_tokens = self.stop_tokens().data();
+      to.stop_token_count = self.stop_tokens().size();
+      to.suggested_sampling = sampling(self.suggested_sampling());
+    });
+  });
+}
+
+reprofuse_status reprofuse_checkpoint_rotary_table(const reprofuse_checkpoint* checkpoint, int64_t positions,
+                                                   float* cos, float* sin) {
+  return guarded([&] {
+    require(cos != nullptr && sin != nullptr, "a pointer that receives cos or sin is null");
+    const reprofuse::Checkpoint& self = unwrap_checkpoint(checkpoint);
+    const auto table = reprofuse::rotary_table(self.rotary(), self.facts().head_dim, positions);
+    std::copy(table.cos.begin(), table.cos.end(), cos);
+    std::copy(table.sin.begin(), table.sin.end(), sin);
   });
 }
 
@@ -73,14 +84,15 @@ reprofuse_status reprofuse_checkpoint_tensor(const reprofuse_checkpoint* checkpo
                                              reprofuse_tensor* tensor, size_t size) {
   return guarded([&] {
     const reprofuse::Tensor from = unwrap_checkpoint(checkpoint).tensor(index);
-    reprofuse_tensor& to = blank(tensor, size, "struct of a tensor");
-    reprofuse::invariant(from.shape.size() <= std::size(to.shape), "a tensor of more than four dimensions");
-    to.name = checkpoint->tensor_names[index].c_str();
-    to.dtype = static_cast<int32_t>(from.dtype);
-    to.rank = static_cast<int32_t>(from.shape.size());
-    std::copy(from.shape.begin(), from.shape.end(), to.shape);
-    to.data = from.bytes.data();
-    to.bytes = from.bytes.size();
+    fill_struct(tensor, size, "struct of a tensor", [&](auto& to) {
+      reprofuse::invariant(from.shape.size() <= std::size(to.shape), "a tensor of more than four dimensions");
+      to.name = checkpoint->tensor_names[index].c_str();
+      to.dtype = static_cast<int32_t>(from.dtype);
+      to.rank = static_cast<int32_t>(from.shape.size());
+      std::copy(from.shape.begin(), from.shape.end(), to.shape);
+      to.data = from.bytes.data();
+      to.bytes = from.bytes.size();
+    });
   });
 }
 
@@ -123,13 +135,13 @@ reprofuse_status reprofuse_checkpoint_encode_chat(const reprofuse_checkpoint* ch
 }
 
 reprofuse_status reprofuse_load_options_init(reprofuse_load_options* options, size_t size) {
-  return guarded([&] { blank(options, size, "struct of load options"); });
+  return guarded([&] { init_struct(options, size, "struct of load options", [](auto&) {}); });
 }
 
 reprofuse_status reprofuse_model_load(const reprofuse_context* context, const reprofuse_checkpoint* checkpoint,
                                       const reprofuse_load_options* options, reprofuse_model** model) {
   return create(model, "model", [&] {
-    const auto given = options == nullptr ? reprofuse_load_options{} : checked(options, "struct of load options");
+    const auto given = options == nullptr ? reprofuse_load_options{} : read_struct(options, "struct of load options");
     return new reprofuse_model{reprofuse::Model::load(
         unwrap(context, "context").context, unwrap_checkpoint(checkpoint),
         {.max_positions = given.max_positions, .progress = progress_of(given.progress, given.user)})};

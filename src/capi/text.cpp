@@ -2,7 +2,6 @@
 #include <string>
 
 #include "capi/boundary.hpp"
-#include "capi/handles.hpp"
 
 using reprofuse::require;
 using namespace reprofuse::capi;
@@ -32,7 +31,7 @@ namespace reprofuse::capi {
 ChatOptions chat_options(const reprofuse_chat_options* options) {
   ChatOptions made;
   if (options == nullptr) return made;
-  const reprofuse_chat_options& given = checked(options, "struct of chat options");
+  const reprofuse_chat_options given = read_struct(options, "struct of chat options");
   made.add_generation_prompt = given.add_generation_prompt != 0;
   made.date = text_or(given.date, made.date);
   made.tools_json = text_or(given.tools_json, "");
@@ -123,7 +122,9 @@ reprofuse_status reprofuse_detokenizer_flush(reprofuse_detokenizer* detokenizer,
 }
 
 reprofuse_status reprofuse_chat_options_init(reprofuse_chat_options* options, size_t size) {
-  return guarded([&] { blank(options, size, "struct of chat options").add_generation_prompt = 1; });
+  return guarded([&] {
+    init_struct(options, size, "struct of chat options", [](auto& made) { made.add_generation_prompt = 1; });
+  });
 }
 
 reprofuse_status reprofuse_chat_template_create(const char* source, const char* name, const char* special_tokens_json,

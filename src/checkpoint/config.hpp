@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "numerics/rotary.hpp"
+#include "reprofuse/rotary.hpp"
 #include "reprofuse/types.hpp"
 
 namespace reprofuse::checkpoint {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "checkpoint/json_reader.hpp"
-#include "numerics/rotary.hpp"
+#include "reprofuse/rotary.hpp"
 
 namespace reprofuse::checkpoint {
 

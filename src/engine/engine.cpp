@@ -6,6 +6,7 @@
 
 #include "base/check.hpp"
 #include "engine/engine_pass.hpp"
+#include "ops/context_state.hpp"
 
 namespace reprofuse::engine {
 namespace {
@@ -14,10 +15,12 @@ constexpr std::int64_t kMaxChoices = 128;
 // A logit below 3.4e36 in magnitude stays finite under these.
 constexpr float kLeastPenalty = 0.01F;
 constexpr float kGreatestPenalty = 100.0F;
+constexpr std::int64_t kMaxPassRows = std::int64_t{1} << 20;  // below it no size of a pass overflows
 
 EngineOptions checked(const EngineOptions& options) {
   require(options.kv_pages >= 1, "a KV cache of {} pages; an engine needs at least one", options.kv_pages);
   require(options.max_batch >= 1, "max_batch = {} is below 1", options.max_batch);
+  require(options.max_rows <= kMaxPassRows, "max_rows = {} is above {}", options.max_rows, kMaxPassRows);
   require(options.max_rows >= options.max_batch, "max_rows = {} is below max_batch = {}: each answer needs a row",
           options.max_rows, options.max_batch);
   require(options.patience >= 1, "patience = {} passes is below 1", options.patience);
@@ -37,6 +40,17 @@ model::RunnerLimits limits_of(const EngineOptions& options) {
 
 std::int64_t kv_pages_within(const model::Model& model, std::int64_t bytes, std::int32_t page_size) {
   return bytes / model::KvCache::bytes_per_page(model.context(), model.config(), page_size);
+}
+
+std::int64_t default_kv_bytes(const model::Model& model, const EngineOptions& options) {
+  const std::int64_t page = model::KvCache::bytes_per_page(model.context(), model.config(), options.page_size);
+  const std::int64_t pages_of_text = (model.max_positions() + options.page_size - 1) / options.page_size;
+  const auto enough = checked_product(options.max_batch, pages_of_text, page);
+  // Memory of its own is there to be filled; that of the host has other users.
+  const kernels::Backend& backend = *model.context().state().backend;
+  const std::int64_t available = backend.free_bytes();
+  const std::int64_t share = backend.capabilities().shares_host_memory ? available / 4 : available / 10 * 9;
+  return enough ? std::min(*enough, share) : share;
 }
 
 Engine::Engine(const model::Model& model, const EngineOptions& options, std::optional<text::Tokenizer> tokenizer)

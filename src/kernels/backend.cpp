@@ -44,11 +44,13 @@ constexpr BackendRow kBackends[] = {
      .description = "AVX-512, AVX2, NEON or scalar code on threads of this process",
      .counted = false,
      .threads = true,
+     .count = [] { return 1; },
      .open = open_cpu},
     {.name = "cuda",
      .description = "an NVIDIA GPU of compute capability 8.0 or higher",
      .counted = true,
      .threads = false,
+     .count = count_cuda,
      .open = open_cuda},
 };
 

@@ -174,8 +174,9 @@ struct BackendOptions {
 struct BackendRow {
   std::string_view name;
   std::string_view description;
-  bool counted;  // there may be several: "cuda:1"
-  bool threads;  // takes BackendOptions::isa and threads
+  bool counted;    // there may be several: "cuda:1"
+  bool threads;    // takes BackendOptions::isa and threads
+  int (*count)();  // devices of this machine, also such as open() refuses; 0 where the build has no code for them
   // Throws kUnsupported, with the reason, where the build or the machine has no such device.
   std::shared_ptr<const Backend> (*open)(const BackendOptions& options);
 };
@@ -185,5 +186,6 @@ std::span<const BackendRow> backends();
 // What the rows open, each in the folder of its name. In a build without CUDA kernels/none has the second: it throws.
 std::shared_ptr<const Backend> open_cpu(const BackendOptions& options);
 std::shared_ptr<const Backend> open_cuda(const BackendOptions& options);
+int count_cuda() noexcept;  // 0 where there is no driver
 
 }  // namespace reprofuse::kernels

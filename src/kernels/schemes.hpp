@@ -2,6 +2,7 @@
 // backends list the kernels they have for it. The instances stand beside their references in kernels/reference.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -72,6 +73,9 @@ struct AttentionScheme {
   std::string_view name;
   void (*rotary)(const RotaryCall& call);
   std::optional<Place> (*attention)(const AttentionCall& call);
+  std::span<const CacheFormat* const> caches;  // that it knows; whoever has kernels for it has them for all of these
+
+  bool knows(const CacheFormat& cache) const { return std::find(caches.begin(), caches.end(), &cache) != caches.end(); }
 };
 
 // What has no sums but those of norms.

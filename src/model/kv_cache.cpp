@@ -43,6 +43,7 @@ kernels::KvPages KvCache::layer(std::int64_t index) const {
           .kv_heads = kv_heads_,
           .head_dim = head_dim_,
           .page_size = page_size_,
+          .pages = static_cast<std::int32_t>(uses_.size()),
           .key_exponents = key_exponents_.as<std::byte>() + index * layer_exponent_bytes_,
           .value_exponents = value_exponents_.as<std::byte>() + index * layer_exponent_bytes_};
 }

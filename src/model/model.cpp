@@ -139,7 +139,7 @@ void Model::linear(const OpScope& scope, const Projection& projection, Matrix x,
   if (linear_observer_) linear_observer_(projection, read_only(x));
   std::vector<LinearOutput> with_bias;
   for (const Matrix& y : outputs) with_bias.push_back({.y = y, .bias = projection.bias(with_bias.size())});
-  projection.layer.run(read_only(x), with_bias, scope.workspace, scope.workspace_bytes, scope.stream);
+  projection.layer.run(read_only(x), with_bias, {scope.workspace, scope.workspace_bytes}, scope.stream);
 }
 
 // The results of linear layers are BF16 values already where the numerics ask for that.

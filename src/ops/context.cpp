@@ -47,6 +47,9 @@ Context make_context(std::shared_ptr<const kernels::Backend> backend, const Cont
   auto state = std::make_shared<ContextState>();
   state->elementwise = backend->make_elementwise(*contract.elementwise);
   state->attention = backend->make_attention(*contract.attention, *contract.cache);
+  if (!contract.attention->knows(*contract.cache))
+    fail(ErrorCode::kUnsupported, "attention by '{}' knows no cache format '{}', which numerics '{}' combine with it",
+         contract.attention->name, contract.cache->name, contract.name);
   state->backend = std::move(backend);
   state->contract = &contract;
   return Context(std::move(state));
@@ -69,8 +72,11 @@ Context Context::cuda(std::string_view numerics, int ordinal) {
   return open_device(device, numerics, std::nullopt, 0);
 }
 
-DeviceKind Context::device() const {
-  return state_->backend->name() == "cuda" ? DeviceKind::kCuda : DeviceKind::kCpu;
+std::string Context::device() const {
+  const kernels::Backend& backend = *state_->backend;
+  for (const kernels::BackendRow& row : kernels::backends())
+    if (row.name == backend.name() && row.counted) return fmt::format("{}:{}", row.name, backend.ordinal());
+  return std::string(backend.name());
 }
 
 std::string_view Context::numerics() const {
@@ -132,14 +138,15 @@ unsigned OpNames::add(std::string name, std::vector<std::int64_t> columns, OpKin
     ops_.emplace_back();
     free_.insert(static_cast<unsigned>(ops_.size() - 1));
   }
-  const unsigned op = free_.extract(free_.begin()).value();
+  const unsigned op = *free_.begin();
   ops_[op] = {std::move(name), std::move(columns), kind};
+  taken_.insert(free_.extract(op));
   return op;
 }
 
-void OpNames::remove(unsigned op) {
+void OpNames::remove(unsigned op) noexcept {
   std::lock_guard lock(mutex_);
-  free_.insert(op);
+  free_.insert(taken_.extract(op));
 }
 
 void OpNames::fail_non_finite(unsigned op, kernels::Place place) const {

@@ -42,8 +42,9 @@ class OpNames {
  public:
   // Takes the smallest index that is free, so that ops made in order have indices in order.
   unsigned add(std::string name, std::vector<std::int64_t> columns, OpKind kind);
-  // The name stays until the index is taken again, for a record that outlives its layer.
-  void remove(unsigned op);
+  // The name stays until the index is taken again, for a record that outlives its layer. Allocates nothing: destructors
+  // call it.
+  void remove(unsigned op) noexcept;
   [[noreturn]] void fail_non_finite(unsigned op, kernels::Place place) const;
 
  private:
@@ -56,7 +57,7 @@ class OpNames {
 
   mutable std::mutex mutex_;
   std::vector<Op> ops_;
-  std::set<unsigned> free_;
+  std::set<unsigned> free_, taken_;  // nodes go from one to the other
 };
 
 // The contract's schemes are resolved once, into the operations that will run on the backend.

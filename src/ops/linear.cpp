@@ -10,44 +10,15 @@
 #include "base/check.hpp"
 #include "base/fp_environment.hpp"
 #include "ops/context_state.hpp"
+#include "ops/regions.hpp"
 #include "reprofuse/types.hpp"
 
 namespace reprofuse {
 namespace {
 
-bool is_aligned(const void* data, std::size_t bytes) {
-  return reinterpret_cast<std::uintptr_t>(data) % bytes == 0;
-}
-
 // True when the offset of every element fits in an integer of bytes. One row has no stride.
 bool is_addressable(std::int64_t rows, std::int64_t cols, std::int64_t stride, std::size_t element) {
   return checked_product(rows, rows > 1 ? stride : cols, element).has_value();
-}
-
-// Where floats lie: rows of `bytes`, their starts `stride` bytes apart.
-struct Region {
-  std::uintptr_t begin;
-  std::uintptr_t end;
-  std::uintptr_t bytes;
-  std::uintptr_t stride;  // 0: a single row
-};
-
-Region region(const float* data, std::int64_t rows, std::int64_t cols, std::int64_t stride) {
-  const auto begin = reinterpret_cast<std::uintptr_t>(data);
-  const std::uintptr_t bytes = static_cast<std::uintptr_t>(cols) * sizeof(float);
-  const std::uintptr_t step = rows > 1 ? static_cast<std::uintptr_t>(stride) * sizeof(float) : 0;
-  return {begin, begin + static_cast<std::uintptr_t>(rows - 1) * step + bytes, bytes, step};
-}
-
-// Rows that interleave share nothing when they have one stride and different columns of it. Rows of two strides in one
-// stretch of memory count as overlapping: nobody lays out matrices so, and an exact answer would cost a walk over rows.
-bool overlap(Region a, Region b) {
-  if (a.end <= b.begin || b.end <= a.begin) return false;
-  if (b.begin < a.begin) std::swap(a, b);
-  const std::uintptr_t stride = a.stride == 0 ? b.stride : a.stride;
-  if (stride == 0 || (b.stride != 0 && b.stride != stride)) return true;
-  const std::uintptr_t column = (b.begin - a.begin) % stride;
-  return column < a.bytes || column + b.bytes > stride;
 }
 
 void check_x(ConstMatrix x, std::int64_t k, const std::string& name) {
@@ -158,16 +129,17 @@ std::string LinearLayer::implementation() const {
   return impl_->prepared->implementation();
 }
 
-void LinearLayer::run(ConstMatrix x, std::span<const LinearOutput> outputs, void* workspace,
-                      std::size_t workspace_bytes, void* stream) const {
+void LinearLayer::run(ConstMatrix x, std::span<const LinearOutput> outputs, WorkspaceView workspace,
+                      void* stream) const {
   check_call(x, outputs, impl_->k, impl_->n, impl_->name);
   if (x.rows == 0) return;
   const std::size_t needed = impl_->prepared->workspace_bytes(x.rows);
-  require(needed == 0 || workspace != nullptr, "linear '{}': the workspace pointer is null", impl_->name);
-  require(workspace_bytes >= needed, "linear '{}': a workspace of {} bytes is too small for m = {}; {} are needed",
-          impl_->name, workspace_bytes, x.rows, needed);
+  require(needed == 0 || workspace.data != nullptr, "linear '{}': the workspace pointer is null", impl_->name);
+  require(workspace.bytes >= needed, "linear '{}': a workspace of {} bytes is too small for m = {}; {} are needed",
+          impl_->name, workspace.bytes, x.rows, needed);
   const FpEnvironment pinned;
-  const auto non_finite = impl_->prepared->run({.x = x, .outputs = outputs, .workspace = workspace, .stream = stream});
+  const auto non_finite =
+      impl_->prepared->run({.x = x, .outputs = outputs, .workspace = workspace.data, .stream = stream});
   if (non_finite) fail_non_finite(impl_->name, impl_->n, *non_finite);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cfloat>
+#include <mutex>
 
 #include "base/check.hpp"
 #include "base/fp_environment.hpp"
@@ -10,6 +11,8 @@
 
 namespace reprofuse {
 namespace {
+
+constexpr std::int64_t kMaxRows = std::int64_t{1} << 24;
 
 using SeenWords = std::vector<std::uint32_t>;  // bit v of the words: id v is in the sequence
 
@@ -30,6 +33,8 @@ void check_sample_call(ConstMatrix logits, std::span<const SampleInput> inputs, 
           logits.rows, logits.cols, rows, vocabulary);
   require(rows == 0 || logits.data != nullptr, "sampler: the logits pointer is null");
   require(logits.stride >= vocabulary, "sampler: a stride of {} is below the {} columns", logits.stride, vocabulary);
+  require(checked_product(rows, logits.stride, sizeof(float)).has_value(),
+          "sampler: {} rows with a stride of {} are larger than any memory", rows, logits.stride);
   const std::int64_t max_logprobs = std::min<std::int64_t>(sampling::kMaxLogprobs, vocabulary);
   for (const SampleInput& input : inputs) {
     check_sampling_params(input.params);
@@ -57,14 +62,15 @@ struct Sampler::Impl {
   std::int64_t vocabulary;
   std::int64_t max_rows;
   std::unique_ptr<kernels::SampleBatch> batch;
+  std::mutex mutex = {};  // of the batch
 };
 
 Sampler::Sampler(const Context& context, std::int64_t vocabulary, std::int64_t max_rows) {
   require(vocabulary > 0 && vocabulary <= sampling::kMaxVocabulary, "sampler: a vocabulary of {} is outside 1 to {}",
           vocabulary, sampling::kMaxVocabulary);
-  require(max_rows > 0, "sampler: max_rows = {} is not positive", max_rows);
-  impl_ = std::make_unique<Impl>(
-      Impl{context, vocabulary, max_rows, context.state().backend->make_sample_batch(vocabulary, max_rows)});
+  require(max_rows > 0 && max_rows <= kMaxRows, "sampler: max_rows = {} is outside 1 to {}", max_rows, kMaxRows);
+  impl_.reset(
+      new Impl{context, vocabulary, max_rows, context.state().backend->make_sample_batch(vocabulary, max_rows)});
 }
 
 Sampler::~Sampler() = default;
@@ -99,6 +105,7 @@ std::vector<SampleResult> Sampler::run_each(ConstMatrix logits, std::span<const 
   std::vector<SampleResult> results(rows.size());
   {
     const FpEnvironment pinned;
+    const std::lock_guard lock(impl_->mutex);
     impl_->batch->run(rows, results, stream);
   }
   return results;

@@ -58,7 +58,7 @@ std::string fingerprint_of(const Context& context, const std::string& model_dige
 std::unique_ptr<engine::Engine> make_engine(const model::Model& model, const ServedModelOptions& options,
                                             const engine::TextFormat& text) {
   engine::EngineOptions engine = options.engine;
-  const std::int64_t bytes = options.kv_bytes ? *options.kv_bytes : default_kv_bytes(model, engine);
+  const std::int64_t bytes = options.kv_bytes ? *options.kv_bytes : engine::default_kv_bytes(model, engine);
   engine.kv_pages = engine::kv_pages_within(model, bytes, engine.page_size);
   require(engine.kv_pages > 0, "{} bytes of KV cache hold not one page of {} tokens, which takes {} bytes", bytes,
           engine.page_size, model::KvCache::bytes_per_page(model.context(), model.config(), engine.page_size));
@@ -82,17 +82,6 @@ std::unique_ptr<engine::Engine> make_engine(const model::Model& model, const Ser
 std::int64_t seconds_since_1970() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return std::chrono::duration_cast<std::chrono::seconds>(now).count();
-}
-
-std::int64_t default_kv_bytes(const model::Model& model, const engine::EngineOptions& options) {
-  const std::int64_t page = model::KvCache::bytes_per_page(model.context(), model.config(), options.page_size);
-  const std::int64_t pages_of_text = (model.max_positions() + options.page_size - 1) / options.page_size;
-  const auto enough = checked_product(options.max_batch, pages_of_text, page);
-  // Memory of its own is there to be filled; that of the host has other users.
-  const kernels::Backend& backend = *model.context().state().backend;
-  const std::int64_t available = backend.free_bytes();
-  const std::int64_t share = backend.capabilities().shares_host_memory ? available / 4 : available / 10 * 9;
-  return enough ? std::min(*enough, share) : share;
 }
 
 ServedModel::ServedModel(const Context& context, const ServedModelOptions& options, const model::LoadProgress& progress)

@@ -17,17 +17,12 @@ struct ServedModelOptions {
   std::string folder;
   std::string name;                      // empty: the folder's
   std::int64_t context = 0;              // the longest text; 0: as the model declares
-  std::optional<std::int64_t> kv_bytes;  // none: see default_kv_bytes()
+  std::optional<std::int64_t> kv_bytes;  // none: engine::default_kv_bytes()
   engine::EngineOptions engine;          // but for kv_pages, which kv_bytes gives
   engine::ServiceOptions service;
   text::DateTime date;
   std::string version;
 };
-
-// Memory for keys and values when the options do not say how much: enough for max_batch answers of full length, but on
-// a CPU at most a quarter of the memory that is available, and on a GPU at most nine tenths of what the weights leave
-// free.
-std::int64_t default_kv_bytes(const model::Model& model, const engine::EngineOptions& options);
 
 std::int64_t seconds_since_1970();  // what the API calls "created"
 

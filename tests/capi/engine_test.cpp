@@ -2,6 +2,7 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <thread>
 
 #include "capi/support.hpp"
@@ -214,8 +215,12 @@ TEST(CppEngine, ATimeoutWithoutAnUpdateIsNoEnd) {
 TEST(CppEngine, AQueueThatIsFullRefuses) {
   const Engine engine(small_model(), {.max_batch = 1, .max_queue = 1});
   const Answers held = engine.submit(golden_request());
-  EXPECT_NE(thrown(ErrorCode::kUnsupported, [&] { (void)engine.submit(golden_request()); }).find("at most 1"),
+  EXPECT_NE(thrown(ErrorCode::kBusy, [&] { (void)engine.submit(golden_request()); }).find("at most 1"),
             std::string::npos);
+  Request two = golden_request();
+  two.choices = 2;
+  EXPECT_NE(thrown(ErrorCode::kInvalidArgument, [&] { (void)engine.submit(two); }).find("at most 1"), std::string::npos)
+      << "which no patience makes fit";
 }
 
 TEST(CppEngine, RequestsThatMakeNoSenseAreNamed) {
@@ -232,8 +237,15 @@ TEST(CppEngine, RequestsThatMakeNoSenseAreNamed) {
   EXPECT_NE(refused([](Request& r) { r.choices = 0; }).find("0 choices"), std::string::npos);
   EXPECT_NE(refused([](Request& r) { r.logprobs = 21; }).find("21"), std::string::npos);
   EXPECT_NE(refused([](Request& r) { r.sampling.temperature = NAN; }).find("temperature"), std::string::npos);
-  EXPECT_NE(thrown(ErrorCode::kInvalidArgument, [] { Engine(small_model(), {.kv_bytes = 1}); }).find("1 bytes"),
-            std::string::npos);
+  const auto options = [](const EngineOptions& o) {
+    return thrown(ErrorCode::kInvalidArgument, [&] { Engine(small_model(), o); });
+  };
+  constexpr std::int64_t kHuge = std::numeric_limits<std::int64_t>::max();
+  EXPECT_NE(options({.kv_bytes = 1}).find("1 bytes"), std::string::npos);
+  EXPECT_NE(options({.kv_bytes = kHuge}).find("pages"), std::string::npos);
+  EXPECT_NE(options({.max_batch = kHuge}).find("max_rows = 9223372036854775807 is above"), std::string::npos);
+  EXPECT_NE(options({.max_rows = kHuge}).find("max_rows"), std::string::npos);
+  EXPECT_NE(options({.max_queue = 0}).find("max_queue = 0"), std::string::npos);
 }
 
 TEST(CEngine, WrongStructsAndNullsAreErrors) {

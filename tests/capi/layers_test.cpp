@@ -1,5 +1,7 @@
 // The operations beside linear layers, and the sampler: exact cases, the C ABI against the C++ API, and misuse.
+#include <bit>
 #include <cmath>
+#include <cstddef>
 #include <limits>
 
 #include "capi/support.hpp"
@@ -18,7 +20,7 @@ struct Pages {
                      v = filled(kRows * kKvHeads * kDim, 0.125F), out = std::vector<float>(q.size());
   std::vector<std::int32_t> positions = {0, 0, 1}, sequences = {0, 1, 1}, table = {1, 0};
   std::vector<Chunk> chunks = {{0, 1, 0, 0}, {1, 2, 0, 1}};
-  RotaryTable rotary = rotary_table(10000.0, kDim, 4);
+  RotaryTable rotary = rotary_table({}, kDim, 4);
 
   static std::vector<float> filled(std::int64_t count, float step) {
     std::vector<float> values(static_cast<std::size_t>(count));
@@ -36,10 +38,16 @@ struct Pages {
             .sequences = sequences.data(),
             .chunks = chunks.data(),
             .page_table = table.data(),
-            .page_table_stride = 1};
+            .page_table_stride = 1,
+            .page_table_rows = 2};
   }
   KvPages kv() {
-    return {.keys = keys.data(), .values = values.data(), .kv_heads = kKvHeads, .head_dim = kDim, .page_size = kPage};
+    return {.keys = keys.data(),
+            .values = values.data(),
+            .kv_heads = kKvHeads,
+            .head_dim = kDim,
+            .page_size = kPage,
+            .pages = 2};
   }
   RotaryCall rotary_call() {
     return {.q = matrix(q, kHeads * kDim),
@@ -47,6 +55,7 @@ struct Pages {
             .v = read(v, kKvHeads * kDim),
             .cos = rotary.cos.data(),
             .sin = rotary.sin.data(),
+            .positions = 4,
             .batch = batch(),
             .kv = kv()};
   }
@@ -145,17 +154,22 @@ TEST_F(OpsTest, TheCAbiGivesTheBitsOfTheCppApi) {
   batch.chunks = chunks;
   batch.page_table = p.table.data();
   batch.page_table_stride = 1;
+  batch.page_table_rows = 2;
   pages.keys = p.keys.data();
   pages.values = p.values.data();
   pages.kv_heads = 2;
   pages.head_dim = 8;
   pages.page_size = 16;
+  pages.pages = 2;
+  std::int32_t kv_dtype = -1;
+  ASSERT_EQ(reprofuse_ops_kv_dtype(ops, &kv_dtype), REPROFUSE_OK);
+  EXPECT_EQ(kv_dtype, REPROFUSE_F32);
   const reprofuse_matrix q = {p.q.data(), 3, 32, 32}, k = {p.k.data(), 3, 16, 16}, v = {p.v.data(), 3, 16, 16},
                          out = {p.out.data(), 3, 32, 32};
   std::vector<float> cos(16), sin(16);
   ASSERT_EQ(reprofuse_rotary_table(10000.0, 8, 4, cos.data(), sin.data()), REPROFUSE_OK);
-  ASSERT_EQ(reprofuse_ops_rotary(ops, &q, &k, &v, nullptr, nullptr, 0, cos.data(), sin.data(), &batch, &pages, nullptr,
-                                 0, nullptr),
+  ASSERT_EQ(reprofuse_ops_rotary(ops, &q, &k, &v, nullptr, nullptr, 0, cos.data(), sin.data(), 4, &batch, &pages,
+                                 nullptr, 0, nullptr),
             REPROFUSE_OK)
       << reprofuse_last_error();
   size_t bytes = 0;
@@ -206,6 +220,119 @@ TEST_F(OpsTest, MisuseIsNamedWithItsPlace) {
             std::string::npos);
 }
 
+TEST_F(OpsTest, PagesAndPositionsThatAreNotThereAreNamed) {
+  const auto refused = [&](const auto& change) {
+    Pages p;
+    RotaryCall call = p.rotary_call();
+    change(p, call);
+    return thrown(ErrorCode::kInvalidArgument, [&] { ops_.rotary(call, workspace_); });
+  };
+  EXPECT_EQ(refused([](Pages& p, RotaryCall&) { p.table[1] = 2; }),
+            "rotary of 'layer 3': page_table[1][0] = 2 is outside 0 to 1");
+  EXPECT_EQ(refused([](Pages& p, RotaryCall&) { p.table[0] = -1; }),
+            "rotary of 'layer 3': page_table[0][0] = -1 is outside 0 to 1");
+  EXPECT_EQ(refused([](Pages&, RotaryCall& c) { c.kv.pages = 0; }),
+            "rotary of 'layer 3': pages = 0; there is at least one");
+  EXPECT_EQ(refused([](Pages&, RotaryCall& c) { c.batch.page_table_rows = 1; }),
+            "rotary of 'layer 3': sequence 1 of chunk 1 is outside 0 to 0");
+  EXPECT_EQ(refused([](Pages&, RotaryCall& c) { c.positions = 1; }),
+            "rotary of 'layer 3': cos and sin have 1 positions, fewer than max_keys = 2");
+  EXPECT_EQ(refused([](Pages&, RotaryCall& c) { c.batch.max_keys = 17; }),
+            "rotary of 'layer 3': max_keys = 17 is more than the 1 pages of a sequence hold");
+  EXPECT_EQ(refused([](Pages& p, RotaryCall&) {
+              p.table = {1, 1};
+            }),
+            "rotary of 'layer 3': two rows store in place 0 of page 1");
+  Pages p;  // attention reads every page up to a row's own
+  p.table[1] = 7;
+  EXPECT_EQ(thrown(ErrorCode::kInvalidArgument, [&] { ops_.attention(p.attention_call(), workspace_); }),
+            "attention of 'layer 3': page_table[1][0] = 7 is outside 0 to 1");
+}
+
+TEST_F(OpsTest, OperandsThatMayNotShareMemoryAreNamed) {
+  const auto refused = [&](const auto& call) { return thrown(ErrorCode::kInvalidArgument, call); };
+  std::vector<float> m(64), weight(8);
+  const auto at = [&](std::int64_t first) { return Matrix{m.data() + first, 2, 8, 8}; };
+  const auto from = [&](std::int64_t first) { return ConstMatrix{m.data() + first, 2, 8, 8}; };
+  EXPECT_EQ(refused([&] { ops_.silu_gate({.gate = from(0), .up = from(32), .y = at(4)}, workspace_); }),
+            "silu_gate of 'layer 3': y overlaps gate");
+  ops_.silu_gate({.gate = from(0), .up = from(32), .y = at(0)}, workspace_);  // in place is no overlap
+  EXPECT_EQ(refused([&] { ops_.rms_norm({.x = at(0), .weight = weight.data(), .y = at(8)}, workspace_); }),
+            "rms_norm of 'layer 3': y overlaps x");
+  EXPECT_EQ(refused([&] { ops_.rms_norm({.x = at(0), .weight = m.data() + 32, .y = at(32)}, workspace_); }),
+            "rms_norm of 'layer 3': y overlaps the weight");
+  EXPECT_EQ(
+      refused([&] { ops_.rms_norm({.x = at(0), .delta = from(8), .weight = weight.data(), .y = at(32)}, workspace_); }),
+      "rms_norm of 'layer 3': x overlaps delta");
+  const std::int32_t rows[] = {0, 1};
+  EXPECT_EQ(refused([&] { ops_.gather_rows({.x = from(0), .rows = rows, .y = at(0)}, workspace_); }),
+            "gather_rows of 'layer 3': y overlaps x");
+  EXPECT_EQ(refused([&] {
+              ops_.embedding({.table = {m.data(), DType::kF32, 4, 8, 8}, .tokens = rows, .x = at(16)}, workspace_);
+            }),
+            "embedding of 'layer 3': x overlaps the table");
+  Pages p;
+  RotaryCall rotary = p.rotary_call();
+  rotary.kv.values = rotary.kv.keys;
+  EXPECT_EQ(refused([&] { ops_.rotary(rotary, workspace_); }),
+            "rotary of 'layer 3': the pages of keys overlaps the pages of values");
+  AttentionCall attention = p.attention_call();
+  attention.out = p.matrix(p.q, 32);
+  EXPECT_EQ(refused([&] { ops_.attention(attention, workspace_); }), "attention of 'layer 3': out overlaps q");
+}
+
+TEST_F(OpsTest, PointersThatAreNotAlignedAreNamed) {
+  std::vector<float> m(64);
+  const auto odd = [&](std::int64_t first) {
+    return reinterpret_cast<float*>(reinterpret_cast<std::byte*>(m.data() + first) + 2);
+  };
+  EXPECT_EQ(thrown(ErrorCode::kInvalidArgument,
+                   [&] {
+                     ops_.silu_gate({.gate = {odd(0), 1, 8, 8}, .up = {m.data(), 1, 8, 8}, .y = {m.data(), 1, 8, 8}},
+                                    workspace_);
+                   }),
+            "silu_gate of 'layer 3': the gate pointer is not aligned to a float");
+  const std::int32_t row = 0;
+  EXPECT_EQ(thrown(ErrorCode::kInvalidArgument,
+                   [&] {
+                     ops_.embedding({.table = {odd(0), DType::kF32, 1, 8, 8}, .tokens = &row, .x = {m.data(), 1, 8, 8}},
+                                    workspace_);
+                   }),
+            "embedding of 'layer 3': the table is not aligned to a f32 element");
+}
+
+TEST_F(OpsTest, SizesBeyondAnyMemoryAreErrors) {
+  constexpr std::int64_t kHuge = std::int64_t{1} << 31;
+  const auto refused = [&](const auto& call) { return thrown(ErrorCode::kInvalidArgument, call); };
+  EXPECT_NE(refused([&] {
+              ops_.attention_workspace_bytes({kHuge - 1, 1, kHuge - 1, kHuge - 1, 1, kHuge - 1});
+            }).find("larger than any memory"),
+            std::string::npos);
+  EXPECT_NE(refused([&] { Sampler(context_, 100, std::int64_t{1} << 62); }).find("max_rows = 4611686018427387904"),
+            std::string::npos);
+  const std::vector<float> logits(8);
+  const SampleInput inputs[2] = {};
+  EXPECT_NE(
+      refused([&] {
+        (void)Sampler(context_, 4, 2).run({logits.data(), 2, 4, std::numeric_limits<std::int64_t>::max() / 2}, inputs);
+      }).find("larger than any memory"),
+      std::string::npos);
+}
+
+TEST_F(OpsTest, ANaNInKOrVIsNamedWhateverTheCacheKeeps) {
+  for (const char* numerics : {"fma-1", "fma-1-kv16"}) {
+    const Ops ops(Context::cpu(numerics), "layer 3");
+    for (const bool in_k : {true, false}) {
+      Pages p;
+      RotaryCall call = p.rotary_call();
+      call.kv.dtype = ops.kv_dtype();
+      (in_k ? p.k : p.v)[21] = std::bit_cast<float>(0x7fffffffU);  // rounding these bits to 16 would make it -0
+      EXPECT_EQ(thrown(ErrorCode::kNonFinite, [&] { ops.rotary(call, workspace_); }),
+                std::string("rotary of 'layer 3': ") + (in_k ? "k" : "v") + " row 1 column 5 is not finite");
+    }
+  }
+}
+
 TEST_F(OpsTest, WhatIsNotFiniteIsThrownWithItsRow) {
   Pages p;
   ops_.rotary(p.rotary_call(), workspace_);
@@ -252,6 +379,27 @@ TEST(SamplerApi, TheMostLikelyTokenAndItsLogProbability) {
       std::string::npos);
   EXPECT_EQ(reprofuse_sampler_run(sampler, nullptr, 4, &row, 1, nullptr), REPROFUSE_INVALID_ARGUMENT);
   EXPECT_EQ(reprofuse_sampler_run(nullptr, logits.data(), 4, &row, 1, nullptr), REPROFUSE_INVALID_ARGUMENT);
+  reprofuse_sample rows[2];  // an array: elements are as far apart as their size says
+  for (reprofuse_sample& each : rows) ASSERT_EQ(reprofuse_sample_init(&each, sizeof each), REPROFUSE_OK);
+  rows[1].struct_size = sizeof row - 8;
+  EXPECT_EQ(reprofuse_sampler_run(sampler, logits.data(), 4, rows, 2, nullptr), REPROFUSE_INVALID_ARGUMENT);
+  struct {
+    reprofuse_sample known;
+    std::int64_t added;
+  } newer[2];  // of a program that is newer than the library
+  reprofuse_sampler* two = nullptr;
+  ASSERT_EQ(reprofuse_sampler_create(c_context, 2, 2, &two), REPROFUSE_OK);
+  for (auto& each : newer) ASSERT_EQ(reprofuse_sample_init(&each.known, sizeof each), REPROFUSE_OK);
+  ASSERT_EQ(reprofuse_sampler_run(two, logits.data(), 2, &newer[0].known, 2, nullptr), REPROFUSE_OK)
+      << reprofuse_last_error();
+  EXPECT_EQ(newer[0].known.token, 1);
+  EXPECT_EQ(newer[1].known.token, 0);
+  newer[1].added = 1;
+  EXPECT_NE(
+      error_text(reprofuse_sampler_run(two, logits.data(), 2, &newer[0].known, 2, nullptr), REPROFUSE_INVALID_ARGUMENT)
+          .find("must be zero"),
+      std::string::npos);
+  reprofuse_sampler_destroy(two);
   row.struct_version = 0;
   EXPECT_EQ(reprofuse_sampler_run(sampler, logits.data(), 4, &row, 1, nullptr), REPROFUSE_INVALID_ARGUMENT);
   reprofuse_sampler_destroy(sampler);

@@ -178,7 +178,19 @@ TEST(CApiNames, ListsEndWithNull) {
   EXPECT_STREQ(reprofuse_isa_name(0), "scalar");
   EXPECT_EQ(reprofuse_isa_name(reprofuse::supported_isas().size()), nullptr);
   EXPECT_STREQ(reprofuse_device_name(0), "cpu");
-  EXPECT_EQ(reprofuse_device_name(reprofuse::available_devices().size()), nullptr);
+  const std::vector<Device> devices = reprofuse::devices();
+  EXPECT_EQ(devices[0].name, "cpu");
+  EXPECT_EQ(devices[0].description, Context::cpu().description());
+  EXPECT_EQ(Context::cpu().device(), "cpu");
+  std::size_t usable = 0;
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    EXPECT_EQ(reprofuse_device_name(i), devices[i].name);
+    EXPECT_EQ(reprofuse_device_problem(i), devices[i].problem);
+    usable += devices[i].problem.empty() ? 1 : 0;
+  }
+  EXPECT_EQ(usable, available_devices().size());
+  EXPECT_EQ(reprofuse_device_name(devices.size()), nullptr);
+  EXPECT_EQ(reprofuse_device_problem(devices.size()), nullptr);
 }
 
 }  // namespace

@@ -71,7 +71,7 @@ TEST_F(Slices, PointersOffAFloatsAlignmentAreRefused) {
   };
   const auto call = [&](const float* x, float* y, const float* bias) {
     const LinearOutput outputs[] = {{{y, 1, kN, kN}, bias}, {{memory_.data() + 50, 1, kN, kN}, nullptr}};
-    return message_of(ErrorCode::kInvalidArgument, [&] { layer_.run({x, 1, kK, kK}, outputs, nullptr, 0); });
+    return message_of(ErrorCode::kInvalidArgument, [&] { layer_.run({x, 1, kK, kK}, outputs, {nullptr, 0}); });
   };
   float* x = memory_.data();
   float* y = x + 60;
@@ -105,7 +105,7 @@ TEST(LinearCpuSizes, ProductsThatOverflowAreRefused) {
   const LinearOutput output{.y = {y.data(), kHuge, 4, 4}};
   EXPECT_EQ(message_of(ErrorCode::kInvalidArgument,
                        [&] {
-                         layer.run({ones.data(), kHuge, 4, 4}, std::span(&output, 1), nullptr, 0);
+                         layer.run({ones.data(), kHuge, 4, 4}, std::span(&output, 1), {nullptr, 0});
                        }),
             "linear 'small': x of 1152921504606846976 rows with row stride 4 is larger than any memory");
   EXPECT_EQ(message_of(ErrorCode::kInvalidArgument, [&] { Workspace(context, SIZE_MAX); }),
@@ -149,7 +149,7 @@ TEST(LinearCpuLayers, AContextHoldsMoreLayersThanADevicesRecordCanName) {
   const LinearOutput output{.y = {&y, 1, 1, 1}};
   EXPECT_EQ(message_of(ErrorCode::kNonFinite,
                        [&] {
-                         layers[69'999].run({&infinity, 1, 1, 1}, std::span(&output, 1), nullptr, 0);
+                         layers[69'999].run({&infinity, 1, 1, 1}, std::span(&output, 1), {nullptr, 0});
                        }),
             "linear 'layer 69999' row 0 column 0: the result is not finite");
 }

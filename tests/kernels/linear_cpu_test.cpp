@@ -96,7 +96,7 @@ TEST(LinearCpu, EverySixteenBitWeightIsWidenedExactly) {
       const LinearLayer layer(context, std::span(&weight, 1));
       std::vector<float> y(patterns.size(), kPoison);
       const LinearOutput output{.y = {y.data(), 1, n, n}};
-      layer.run({&one, 1, 1, 1}, std::span(&output, 1), nullptr, 0);
+      layer.run({&one, 1, 1, 1}, std::span(&output, 1), {nullptr, 0});
       const auto difference = study::first_difference({y.data(), 1, n, n}, {expected.data(), 1, n, n});
       ASSERT_FALSE(difference) << isa_name(isa) << " " << dtype_name(dtype) << ": " << difference->description();
     }
@@ -138,9 +138,9 @@ TEST(LinearCpu, ASingleRowNeedsNoWorkspaceAndMoreRowsAreRefusedWithoutIt) {
   const LinearOutput one{.y = {y.data(), 1, 20, 20}};
   ConstMatrix x = data.x();
   x.rows = 1;
-  layer.run(x, std::span(&one, 1), nullptr, 0);
+  layer.run(x, std::span(&one, 1), {nullptr, 0});
   const LinearOutput two{.y = {y.data(), 2, 20, 20}};
-  EXPECT_THROW(layer.run(data.x(), std::span(&two, 1), nullptr, 0), Error);
+  EXPECT_THROW(layer.run(data.x(), std::span(&two, 1), {nullptr, 0}), Error);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "model/host_backend.hpp"
 #include "ops/context_state.hpp"
 #include "study/probe/probe.hpp"
+#include "support/messages.hpp"
 #include "support/plain_generate.hpp"
 
 namespace reprofuse {
@@ -163,7 +164,7 @@ TEST(OwnContract, ItsLimitIsChecked) {
 }
 
 TEST(OwnContract, ABackendWithoutKernelsForASchemeSaysSo) {
-  constexpr kernels::AttentionScheme kUnknown{.name = "unknown", .rotary = nullptr, .attention = nullptr};
+  constexpr kernels::AttentionScheme kUnknown{.name = "unknown", .rotary = nullptr, .attention = nullptr, .caches = {}};
   Contract contract = kDescending;
   contract.attention = &kUnknown;
   try {
@@ -175,8 +176,28 @@ TEST(OwnContract, ABackendWithoutKernelsForASchemeSaysSo) {
   }
 }
 
+TEST(OwnContract, ACacheFormatThatTheAttentionDoesNotKnowIsRefused) {
+  constexpr kernels::CacheFormat kBytes{.name = "bytes", .element_bytes = 1, .exponent_bytes = 1};
+  Contract contract = kDescending;
+  contract.cache = &kBytes;
+  for (const bool on_cpu : {true, false})
+    EXPECT_EQ(error_of([&] { on_cpu ? cpu_context(contract) : host_context(contract); }),
+              "attention by 'fma-1' knows no cache format 'bytes', which numerics 'descending' combine with it");
+}
+
+TEST(OpNames, GiveIndicesBackWithoutMemory) {
+  OpNames names;
+  EXPECT_EQ(names.add("a", {}, OpKind::kNorm), 0U);
+  EXPECT_EQ(names.add("b", {}, OpKind::kNorm), 1U);
+  names.remove(0);
+  EXPECT_EQ(names.add("c", {}, OpKind::kNorm), 0U) << "the smallest that is free";
+  EXPECT_EQ(names.add("d", {}, OpKind::kNorm), 2U);
+  static_assert(noexcept(names.remove(0)));
+}
+
 TEST(Devices, HaveNames) {
-  EXPECT_EQ(Context::open("cpu").device(), DeviceKind::kCpu);
+  EXPECT_EQ(Context::open("cpu").device(), "cpu");
+  EXPECT_EQ(host_context(contracts().front()).device(), HostBackend().name());
   EXPECT_EQ(parse_device("cuda").ordinal, 0);
   EXPECT_EQ(parse_device("cuda:3").ordinal, 3);
   EXPECT_EQ(parse_device("cuda:3").backend->name, "cuda");

@@ -31,8 +31,18 @@ typedef enum reprofuse_status {
   REPROFUSE_NON_FINITE = 3,       /* a NaN or an infinity in a weight or a result; the message names the place */
   REPROFUSE_DEVICE = 4,           /* the CUDA runtime reported an error */
   REPROFUSE_INTERNAL = 5,         /* a broken invariant: a bug in ReproFuse */
-  REPROFUSE_OUT_OF_MEMORY = 6     /* the host has no memory left */
+  REPROFUSE_OUT_OF_MEMORY = 6,    /* the host has no memory left */
+  REPROFUSE_BUSY = 7              /* a queue is full: try again later */
 } reprofuse_status;
+
+/* Structs that may grow begin with struct_size and struct_version, which reprofuse_..._init(&it, sizeof it) sets.
+ * Within an ABI version they grow at their end alone, and a field that is added means by zero what was done without it.
+ * So a program may be older or newer than the library:
+ *   - a struct_size below this library's, down to that of the first version: the fields that it lacks are zero;
+ *   - a struct_size above it: what this library does not know must be zero, as init leaves it; anything else is
+ *     REPROFUSE_INVALID_ARGUMENT, never passed over.
+ * A struct that the library fills is filled as far as both know it, zeroed beyond, and struct_size then says how far.
+ * In an array elements are struct_size bytes apart, which is what sizeof gives. */
 
 /* Why the latest call of this thread that failed did so; "" before the first failure. The text stays valid until the
  * next failing call of the same thread. */
@@ -43,10 +53,12 @@ REPROFUSE_C_API void reprofuse_free(void* memory);
 
 /* One by one, NULL when index is past the end; the texts live as long as the library. The contracts ("fma-1",
  * "fma-1-kv16", "exact-1", "exact-1-kv16"). The instruction sets that this build can use on this machine ("scalar",
- * "avx2", "avx512", "neon"; slowest first). Its devices ("cpu", "cuda:0", "cuda:1"), as they were at the first call. */
+ * "avx2", "avx512", "neon"; slowest first). Its devices ("cpu", "cuda:0", "cuda:1"), as they were at the first call,
+ * and why one of them cannot be opened: "" where it can. */
 REPROFUSE_C_API const char* reprofuse_numerics_name(size_t index);
 REPROFUSE_C_API const char* reprofuse_isa_name(size_t index);
 REPROFUSE_C_API const char* reprofuse_device_name(size_t index);
+REPROFUSE_C_API const char* reprofuse_device_problem(size_t index);
 
 /* Where to compute and by which contract. */
 typedef struct reprofuse_context reprofuse_context;

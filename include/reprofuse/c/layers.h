@@ -63,7 +63,13 @@ typedef struct reprofuse_matrix {
 } reprofuse_matrix;
 
 /* The operations beside linear layers, for a place in a model whose name errors tell. Each call takes a workspace of
- * its own: memory for at least as many bytes as it needs, on CUDA prepared by reprofuse_workspace_reset(). */
+ * its own: memory for at least as many bytes as it needs, on CUDA prepared by reprofuse_workspace_reset().
+ *
+ * Results may not overlap what they are made of, where nothing else is said. On a CPU what arrays hold is checked: ids,
+ * positions, page numbers. On CUDA only pointers and sizes are: an index outside its range is undefined behaviour
+ * there. And there a kernel may begin before the one ahead of it in the stream has ended. It waits before it reads what
+ * that one may have written, but for the weights and biases of linear layers and of rms_norm and the arrays of a batch:
+ * write these by copies, never by the kernel ahead. */
 typedef struct reprofuse_ops reprofuse_ops;
 
 REPROFUSE_C_API reprofuse_status reprofuse_ops_create(const reprofuse_context* context, const char* name,
@@ -110,8 +116,9 @@ typedef struct reprofuse_batch {
   const int32_t* positions;      /* [rows] */
   const int32_t* sequences;      /* [rows]: row of the page table */
   const reprofuse_chunk* chunks; /* [chunk_count] */
-  const int32_t* page_table;     /* [sequences, page_table_stride]: page that holds positions */
+  const int32_t* page_table;     /* [page_table_rows, page_table_stride]: page that holds positions */
   int32_t page_table_stride;     /* [i * page_size, (i + 1) * page_size) of the sequence */
+  int32_t page_table_rows;       /* sequences are below it */
 } reprofuse_batch;
 
 REPROFUSE_C_API reprofuse_status reprofuse_batch_init(reprofuse_batch* batch, size_t size);
@@ -122,23 +129,27 @@ typedef struct reprofuse_kv_pages {
   uint32_t struct_version;
   void* keys;    /* [pages, kv_heads, head_dim, page_size] */
   void* values;  /* [pages, kv_heads, page_size, head_dim] */
-  int32_t dtype; /* REPROFUSE_F32; REPROFUSE_BF16 under numerics that end in -kv16 */
+  int32_t dtype; /* what reprofuse_ops_kv_dtype() says */
   int32_t kv_heads;
   int32_t head_dim;
   int32_t page_size; /* a power of two, at least 16 */
+  int32_t pages;     /* there are so many: the page table's numbers are below it */
 } reprofuse_kv_pages;
 
 REPROFUSE_C_API reprofuse_status reprofuse_kv_pages_init(reprofuse_kv_pages* pages, size_t size);
 
+/* A reprofuse_dtype: of the elements of the pages, as the context's numerics have them. */
+REPROFUSE_C_API reprofuse_status reprofuse_ops_kv_dtype(const reprofuse_ops* ops, int32_t* dtype);
+
 /* Rotates q [m, heads * head_dim] in place and k by cos and sin [positions, head_dim / 2], and stores k and v
- * [m, kv_heads * head_dim] in the pages of their rows. q_norm and k_norm [head_dim], or both NULL: an RMSNorm over each
- * head before, with eps. */
+ * [m, kv_heads * head_dim] in the pages of their rows. positions: at least the batch's max_keys. q_norm and k_norm
+ * [head_dim], or both NULL: an RMSNorm over each head before, with eps. */
 REPROFUSE_C_API reprofuse_status reprofuse_ops_rotary(const reprofuse_ops* ops, const reprofuse_matrix* q,
                                                       const reprofuse_matrix* k, const reprofuse_matrix* v,
                                                       const float* q_norm, const float* k_norm, float eps,
-                                                      const float* cos, const float* sin, const reprofuse_batch* batch,
-                                                      const reprofuse_kv_pages* pages, void* workspace,
-                                                      size_t workspace_bytes, void* stream);
+                                                      const float* cos, const float* sin, int64_t positions,
+                                                      const reprofuse_batch* batch, const reprofuse_kv_pages* pages,
+                                                      void* workspace, size_t workspace_bytes, void* stream);
 
 /* Causal attention of every row over the keys of its sequence up to its own position. window: a row sees the last so
  * many positions, its own included; 0: all. */
@@ -154,7 +165,8 @@ REPROFUSE_C_API reprofuse_status reprofuse_ops_attention_workspace_bytes(const r
                                                                          int64_t rows, int64_t chunks, int64_t keys,
                                                                          size_t* bytes);
 
-/* Fills cos and sin, [positions, head_dim / 2] each, in host memory: frequency i is theta^(-2i / head_dim). */
+/* Fills cos and sin, [positions, head_dim / 2] each, in host memory: frequency i is theta^(-2i / head_dim).
+ * reprofuse_checkpoint_rotary_table() has what a config.json says beside that. */
 REPROFUSE_C_API reprofuse_status reprofuse_rotary_table(double theta, int64_t head_dim, int64_t positions, float* cos,
                                                         float* sin);
 
@@ -192,14 +204,15 @@ typedef struct reprofuse_sample {
 
 REPROFUSE_C_API reprofuse_status reprofuse_sample_init(reprofuse_sample* sample, size_t size);
 
-/* Rows of one vocabulary, up to max_rows at a time. For one thread at a time. */
+/* Rows of one vocabulary, up to max_rows at a time. Threads that use one sampler take turns. */
 typedef struct reprofuse_sampler reprofuse_sampler;
 
 REPROFUSE_C_API reprofuse_status reprofuse_sampler_create(const reprofuse_context* context, int64_t vocabulary,
                                                           int64_t max_rows, reprofuse_sampler** sampler);
 REPROFUSE_C_API void reprofuse_sampler_destroy(reprofuse_sampler* sampler);
 
-/* logits [count, vocabulary]; on CUDA waits for stream. */
+/* logits [count, vocabulary]; samples: an array whose elements are struct_size bytes apart, the same for each. On CUDA
+ * waits for stream. */
 REPROFUSE_C_API reprofuse_status reprofuse_sampler_run(const reprofuse_sampler* sampler, const float* logits,
                                                        int64_t stride, reprofuse_sample* samples, size_t count,
                                                        void* stream);

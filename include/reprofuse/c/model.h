@@ -53,6 +53,10 @@ typedef struct reprofuse_tensor {
   size_t bytes;
 } reprofuse_tensor;
 
+/* Fills cos and sin, [positions, head_dim / 2] each, in host memory, as config.json says: its theta and its scaling. */
+REPROFUSE_C_API reprofuse_status reprofuse_checkpoint_rotary_table(const reprofuse_checkpoint* checkpoint,
+                                                                   int64_t positions, float* cos, float* sin);
+
 REPROFUSE_C_API reprofuse_status reprofuse_checkpoint_tensor_count(const reprofuse_checkpoint* checkpoint,
                                                                    size_t* count);
 REPROFUSE_C_API reprofuse_status reprofuse_checkpoint_tensor(const reprofuse_checkpoint* checkpoint, size_t index,
@@ -107,9 +111,10 @@ typedef struct reprofuse_engine reprofuse_engine;
 typedef struct reprofuse_engine_options {
   uint32_t struct_size;
   uint32_t struct_version;
-  int64_t kv_bytes;     /* of keys and values; 0: for max_batch of the longest texts, within reason (4 GiB) */
+  int64_t kv_bytes;     /* of keys and values, for one of the longest texts at least; 0: for max_batch of them, but at
+                           most a quarter of the host's available memory, or nine tenths of a GPU's free one */
   int64_t max_batch;    /* answers in one pass: 64 */
-  int64_t max_rows;     /* tokens in one pass: 512 */
+  int64_t max_rows;     /* tokens in one pass: 512; no fewer than max_batch, to which it is raised */
   int64_t max_queue;    /* answers that may wait or run at the same time: 1024 */
   int32_t prefix_cache; /* 1: keep the keys and values of texts that may come again */
   int32_t speculation;  /* tokens guessed ahead and checked in one pass: 0, up to 64 */
@@ -179,7 +184,7 @@ REPROFUSE_C_API reprofuse_status reprofuse_request_init(reprofuse_request* reque
 /* The answers to one request, as a stream of updates. For one thread at a time. */
 typedef struct reprofuse_answers reprofuse_answers;
 
-/* Returns at once. REPROFUSE_UNSUPPORTED when max_queue answers are under way. */
+/* Returns at once. REPROFUSE_BUSY when max_queue answers are under way. */
 REPROFUSE_C_API reprofuse_status reprofuse_engine_submit(const reprofuse_engine* engine,
                                                          const reprofuse_request* request, reprofuse_answers** answers);
 /* Cancels what has not ended. */

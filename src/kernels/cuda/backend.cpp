@@ -180,6 +180,11 @@ class Backend final : public kernels::Backend {
 
 namespace reprofuse::kernels {
 
+int count_cuda() noexcept {
+  int count = 0;
+  return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
+}
+
 std::shared_ptr<const Backend> open_cuda(const BackendOptions& options) {
   cuda::require_device(options.ordinal);
   return std::make_shared<cuda::Backend>(options.ordinal);

@@ -45,10 +45,11 @@ struct F32Kv {
 struct Bf16Kv {
   using Bits = std::uint16_t;
   __device__ static float widen(Bits bits) { return __uint_as_float(std::uint32_t{bits} << 16); }
-  // To nearest, ties to even, as round_bf16 of numerics/widen.hpp.
+  // To nearest, ties to even, and a NaN stays one, as round_bf16 of numerics/widen.hpp.
   __device__ static Bits round(float value) {
     const std::uint32_t bits = __float_as_uint(value);
-    return static_cast<Bits>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+    const bool is_nan = (bits & 0x7fffffffu) > 0x7f800000u;
+    return static_cast<Bits>(is_nan ? bits >> 16 | 0x40u : (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
   }
   // And finite where the value is, as round_bf16_finite.
   __device__ static Bits narrow(float value) {

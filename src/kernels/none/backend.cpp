@@ -5,6 +5,10 @@
 
 namespace reprofuse::kernels {
 
+int count_cuda() noexcept {
+  return 0;
+}
+
 std::shared_ptr<const Backend> open_cuda(const BackendOptions&) {
   fail(ErrorCode::kUnsupported, "this build of ReproFuse has no CUDA backend ({}). The CPU gives the same bits",
        REPROFUSE_CUDA_STATUS);

@@ -61,7 +61,9 @@ void round_bf16(const kernels::RoundBf16Call& call);
 
 inline constexpr kernels::CacheFormat kCacheF32{.name = "f32", .element_bytes = 4, .dtype = DType::kF32};
 inline constexpr kernels::CacheFormat kCacheBf16{.name = "bf16", .element_bytes = 2, .dtype = DType::kBF16};
-inline constexpr kernels::AttentionScheme kAttentionFma1{.name = "fma-1", .rotary = rotary, .attention = attention};
+inline constexpr const kernels::CacheFormat* kCachesFma1[] = {&kCacheF32, &kCacheBf16};
+inline constexpr kernels::AttentionScheme kAttentionFma1{
+    .name = "fma-1", .rotary = rotary, .attention = attention, .caches = kCachesFma1};
 inline constexpr kernels::ElementwiseScheme kElementwiseFma1{
     .name = "fma-1", .embedding = embedding, .rms_norm = rms_norm, .silu_gate = silu_gate};
 

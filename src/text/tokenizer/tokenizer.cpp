@@ -105,10 +105,14 @@ const Token& token_of(const TokenizerParts& parts, std::int32_t id) {
 
 }  // namespace
 
-Tokenizer::Tokenizer(std::shared_ptr<const TokenizerParts> parts) : parts_(std::move(parts)) {}
+}  // namespace reprofuse::text
+
+namespace reprofuse {
+
+Tokenizer::Tokenizer(std::shared_ptr<const text::TokenizerParts> parts) : parts_(std::move(parts)) {}
 
 Tokenizer Tokenizer::from_json(std::string_view json, const std::string& name) {
-  return Tokenizer(std::make_shared<const TokenizerParts>(read_tokenizer(json, name)));
+  return Tokenizer(std::make_shared<const text::TokenizerParts>(text::read_tokenizer(json, name)));
 }
 
 Tokenizer Tokenizer::load(const std::filesystem::path& tokenizer_json) {
@@ -124,19 +128,19 @@ Tokenizer Tokenizer::load(const std::filesystem::path& tokenizer_json) {
 }
 
 bool Tokenizer::has_token(std::int32_t id) const {
-  return has_token_in(*parts_, id);
+  return text::has_token_in(*parts_, id);
 }
 
 std::vector<std::int32_t> Tokenizer::encode(std::string_view utf8, bool add_special_tokens) const {
-  const auto invalid = find_invalid_utf8(utf8);
+  const auto invalid = text::find_invalid_utf8(utf8);
   require(!invalid, "the text is not well-formed UTF-8 at byte {} of {}", invalid.value_or(0), utf8.size());
   std::vector<std::int32_t> ids;
   if (add_special_tokens) ids = parts_->before;
-  for (const Segment& segment : parts_->verbatim.split(utf8)) {
+  for (const text::Segment& segment : parts_->verbatim.split(utf8)) {
     if (segment.id) {
       ids.push_back(*segment.id);
     } else {
-      encode_between(*parts_, segment.text, ids);
+      text::encode_between(*parts_, segment.text, ids);
     }
   }
   if (add_special_tokens) ids.insert(ids.end(), parts_->after.begin(), parts_->after.end());
@@ -146,10 +150,10 @@ std::vector<std::int32_t> Tokenizer::encode(std::string_view utf8, bool add_spec
 std::string Tokenizer::decode(std::span<const std::int32_t> ids, bool skip_special_tokens) const {
   std::string bytes;
   for (const std::int32_t id : ids) {
-    const Token& token = token_of(*parts_, id);
+    const text::Token& token = text::token_of(*parts_, id);
     if (!token.special || !skip_special_tokens) bytes += token.bytes;
   }
-  return utf8_replacing(bytes);
+  return text::utf8_replacing(bytes);
 }
 
 std::size_t Tokenizer::vocab_size() const {
@@ -161,22 +165,22 @@ std::size_t Tokenizer::longest_token_bytes() const {
 }
 
 std::optional<std::int32_t> Tokenizer::token_id(std::string_view spelling) const {
-  for (const Vocabulary* vocabulary : {&parts_->added_ids, &parts_->bpe.vocabulary()}) {
+  for (const text::Vocabulary* vocabulary : {&parts_->added_ids, &parts_->bpe.vocabulary()}) {
     if (const auto found = vocabulary->find(spelling); found != vocabulary->end()) return found->second;
   }
   return std::nullopt;
 }
 
 const std::string& Tokenizer::token_bytes(std::int32_t id) const {
-  return token_of(*parts_, id).bytes;
+  return text::token_of(*parts_, id).bytes;
 }
 
 bool Tokenizer::is_special(std::int32_t id) const {
-  return token_of(*parts_, id).special;
+  return text::token_of(*parts_, id).special;
 }
 
 bool Tokenizer::has_template() const {
   return parts_->has_template;
 }
 
-}  // namespace reprofuse::text
+}  // namespace reprofuse

@@ -3,11 +3,12 @@
 #include "reprofuse/tokenizer.hpp"
 #include "text/tokenizer/unicode.hpp"
 
-namespace reprofuse::text {
+namespace reprofuse {
 
-std::string unicode_versions() {
+std::string text::unicode_versions() {
   return "none";
 }
+
 namespace {
 
 [[noreturn]] void missing() {
@@ -50,4 +51,4 @@ bool Tokenizer::has_template() const {
   missing();
 }
 
-}  // namespace reprofuse::text
+}  // namespace reprofuse

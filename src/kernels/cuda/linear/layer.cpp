@@ -57,7 +57,7 @@ std::string LinearBase::implementation() const {
 }
 
 void LinearBase::require_weights_on_device() const {
-  for (std::size_t i = 0; i < weights_.size(); ++i) require_device_memory(name_, i, weights_[i].data);
+  for (std::size_t i = 0; i < weights_.size(); ++i) require_device_memory(name_, i, weights_[i].data, device_.ordinal);
 }
 
 void LinearBase::make_tensor_maps() {

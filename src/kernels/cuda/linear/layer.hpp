@@ -53,11 +53,14 @@ inline void require_rows(const std::string& name, std::int64_t rows) {
           kMaxRows);
 }
 
-inline void require_device_memory(const std::string& name, std::size_t weight, const void* pointer) {
+inline void require_device_memory(const std::string& name, std::size_t weight, const void* pointer, int ordinal) {
   cudaPointerAttributes attributes{};
   check(cudaPointerGetAttributes(&attributes, pointer), "cudaPointerGetAttributes");
   require(attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged,
           "linear '{}' weight {}: the data pointer is not CUDA device memory", name, weight);
+  require(attributes.type == cudaMemoryTypeManaged || attributes.device == ordinal,
+          "linear '{}' weight {}: the data is memory of CUDA device {}, the context's is {}", name, weight,
+          attributes.device, ordinal);
 }
 
 inline void require_workspace_alignment(const std::string& name, const void* workspace) {
@@ -122,6 +125,7 @@ class ScheduledLinear : public LinearBase {
   }
   void run_with(const kernels::LinearCall& call, Schedule schedule) const {
     invariant(groups_.size() == 1, "run_with() takes one launch");
+    const DeviceScope device(device_.ordinal);
     launch(call, groups_[0], schedule);
   }
 

@@ -1,11 +1,13 @@
-#include "reprofuse/chat_template.hpp"
-
+// Chat templates, and tokens to text while they come.
 #include <utility>
 
-#include "api/chat.hpp"
+#include "api/impl.hpp"
 #include "base/check.hpp"
 #include "base/fp_environment.hpp"
+#include "reprofuse/chat_template.hpp"
+#include "reprofuse/tokenizer.hpp"
 #include "text/chat_template.hpp"
+#include "text/tokenizer/detokenizer.hpp"
 
 namespace reprofuse {
 namespace {
@@ -58,6 +60,24 @@ std::string ChatTemplate::render_json(std::string_view messages_json, const Chat
   const FpEnvironment pinned;  // templates and JSON may hold numbers
   return impl_->render(parse(messages_json, "the messages of a chat"), text::parse_date(options.date),
                        extras_of(options));
+}
+
+struct StreamDetokenizer::Impl {
+  text::StreamDetokenizer inside;
+};
+
+StreamDetokenizer::StreamDetokenizer(const Tokenizer& tokenizer, bool skip_special_tokens)
+    : impl_(new Impl{text::StreamDetokenizer(tokenizer, skip_special_tokens)}) {}
+StreamDetokenizer::~StreamDetokenizer() = default;
+StreamDetokenizer::StreamDetokenizer(StreamDetokenizer&&) noexcept = default;
+StreamDetokenizer& StreamDetokenizer::operator=(StreamDetokenizer&&) noexcept = default;
+
+std::string StreamDetokenizer::push(std::int32_t id) {
+  return impl_->inside.push(id);
+}
+
+std::string StreamDetokenizer::flush() {
+  return impl_->inside.flush();
 }
 
 }  // namespace reprofuse

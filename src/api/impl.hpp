@@ -1,0 +1,38 @@
+// What the cheap handles of the public classes share.
+#pragma once
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "engine/model_files.hpp"
+#include "engine/text_format.hpp"
+#include "model/model.hpp"
+#include "reprofuse/chat_template.hpp"
+#include "reprofuse/checkpoint.hpp"
+#include "reprofuse/model.hpp"
+
+namespace reprofuse {
+
+// The folder's files, as the engine reads them.
+struct Checkpoint::Impl {
+  explicit Impl(const std::string& folder);
+
+  engine::ModelFiles files;
+  ModelFacts facts;
+};
+
+// A template of its own, or that of a checkpoint.
+struct ChatTemplate::Impl {
+  std::function<std::string(const nlohmann::ordered_json& messages, const text::DateTime& date,
+                            const engine::ChatExtras& extras)>
+      render;
+};
+
+// Engines keep it alive.
+struct Model::Impl {
+  Checkpoint checkpoint;
+  model::Model model;
+};
+
+}  // namespace reprofuse
