@@ -12,7 +12,7 @@ int main(int argc, char** argv) {
     const reprofuse::Engine engine(reprofuse::Model::load(reprofuse::Context::cpu("exact-1"), checkpoint));
     reprofuse::Request request;
     request.prompt = checkpoint.encode_chat({{"user", argv[2]}});
-    request.digest = true;
+    request.digest = reprofuse::DigestKind::kTree1;
     const auto answer = engine.generate(request)[0];
     std::cout << answer.text << "\ndigest " << answer.digest << "\n";
     return 0;

@@ -33,7 +33,7 @@ async function curl(path, ...options) {
 for (const [path, type, words, ...options] of [
   ["/health", "application/json", /"ok"/],
   ["/version", "application/json", /"version":"\d+\.\d+\.\d+"/],
-  ["/metrics", "text/plain; version=0.0.4; charset=utf-8", /^reprofuse:num_requests_running\{/m],
+  ["/metrics", "text/plain; version=0.0.4; charset=utf-8", /^reprofuse:num_requests_running\{/m, ...AUTHORIZED],
   ["/", "text/html; charset=utf-8", /<!doctype html>/i],
   ["/v1/models", "application/json", new RegExp(`"id":"${MODEL}"`), ...AUTHORIZED],
   [`/v1/models/${MODEL}`, "application/json", new RegExp(`"id":"${MODEL}"`), ...AUTHORIZED],
@@ -88,7 +88,7 @@ test("events come one by one while the answer is computed, and Ctrl-C gives it u
   }
   child.kill("SIGINT");
   assert.doesNotMatch(seen, /\[DONE\]/);
-  await until_idle(shared.url);
+  await until_idle(shared.url, shared.headers);
 });
 
 test("tokenize and detokenize are each other's inverse", async () => {

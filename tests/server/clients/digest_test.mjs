@@ -18,7 +18,7 @@ const whole_digest = async (path, body) => (await ask(path, body)).json().choice
 // The digests of a stream's chunks, in their order.
 async function streamed_digests(path, body) {
   const { body: text } = await ask(path, { ...body, stream: true });
-  return [...text.matchAll(/"digest":"([0-9a-f]{64})"/g)].map(([, digest]) => digest);
+  return [...text.matchAll(/"digest":"(tree-1:[0-9a-f]{64})"/g)].map(([, digest]) => digest);
 }
 
 const CHAT = "/v1/chat/completions";

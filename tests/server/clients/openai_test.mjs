@@ -203,5 +203,5 @@ test("a stream that its reader leaves is given up", async () => {
     choices: [choice],
   } of stream)
     if (choice.delta.content) break;
-  await until_idle(shared.url);
+  await until_idle(shared.url, shared.headers);
 });

@@ -121,7 +121,7 @@ function with_changed_digit(pick) {
       if (++requests === 1) return route.continue();
       const response = await route.fetch();
       const body = await response.text();
-      const digest = pick(body.match(/(?<="digest":")[0-9a-f]{64}/g));
+      const digest = pick(body.match(/(?<="digest":"tree-1:)[0-9a-f]{64}/g));
       const changed = (digest[0] === "0" ? "1" : "0") + digest.slice(1);
       return route.fulfill({ response, body: body.replace(`"digest":"${digest}"`, `"digest":"${changed}"`) });
     });

@@ -195,7 +195,7 @@ page_test(
     await page.getByRole("button", { name: "Copy the digest" }).click();
     await page.getByText("Copied").waitFor();
     const copied = await page.evaluate(() => navigator.clipboard.readText());
-    assert.match(copied, /^[0-9a-f]{64}$/);
+    assert.match(copied, /^tree-1:[0-9a-f]{64}$/);
     assert.equal(copied, await page.locator("#digest").textContent());
   },
 );

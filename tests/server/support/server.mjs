@@ -94,10 +94,10 @@ export function metric_in(text, name, label = "") {
 }
 
 // Waits until no answer is being computed: whoever left has been given up.
-export async function until_idle(url, patience_ms = 10_000) {
+export async function until_idle(url, headers = {}, patience_ms = 10_000) {
   const deadline = Date.now() + patience_ms;
   for (;;) {
-    const { body } = await request(url, "/metrics");
+    const { body } = await request(url, "/metrics", { headers });
     if (metric_in(body, "num_requests_running") + metric_in(body, "num_requests_waiting") === 0) return;
     if (Date.now() > deadline) throw new Error(`answers are still being computed after ${patience_ms} ms`);
     await sleep(BETWEEN_LOOKS_MS);
