@@ -123,7 +123,7 @@ function with_changed_digit(pick) {
       const body = await response.text();
       const digest = pick(body.match(/(?<="digest":"tree-1:)[0-9a-f]{64}/g));
       const changed = (digest[0] === "0" ? "1" : "0") + digest.slice(1);
-      return route.fulfill({ response, body: body.replace(`"digest":"${digest}"`, `"digest":"${changed}"`) });
+      return route.fulfill({ response, body: body.replace(`:${digest}"`, `:${changed}"`) });
     });
 }
 
