@@ -87,16 +87,24 @@ HttpResponse Server::model_by_name(const Visit& visit) {
   return json_body(model_card(visit.request.path.substr(std::string_view("/v1/models/").size()), model()->facts()));
 }
 
+CallRules Server::rules_for(std::string_view client) const {
+  CallRules rules = options_.rules;
+  rules.cache_salt = client;
+  return rules;
+}
+
 HttpResponse Server::completions(const Visit& visit) {
   const std::shared_ptr<ServedModel> served = model();
-  CompletionCall call = parse_completion({visit.request.body, &visit.guard}, served->facts(), options_.rules);
+  const std::string client = keys_.name_of(visit.request.header("authorization"));
+  CompletionCall call = parse_completion({visit.request.body, &visit.guard}, served->facts(), rules_for(client));
   auto reply = make_reply(call, served->facts(), "cmpl-" + visit.request.id, seconds_since_1970());
   return answer_call(call, std::move(reply), {served, metrics_, visit.record});
 }
 
 HttpResponse Server::chat_completions(const Visit& visit) {
   const std::shared_ptr<ServedModel> served = model();
-  ChatCall call = parse_chat({visit.request.body, &visit.guard}, served->facts(), options_.rules);
+  const std::string client = keys_.name_of(visit.request.header("authorization"));
+  ChatCall call = parse_chat({visit.request.body, &visit.guard}, served->facts(), rules_for(client));
   auto reply = make_reply(call, served->facts(), "chatcmpl-" + visit.request.id, seconds_since_1970());
   return answer_call(call, std::move(reply), {served, metrics_, visit.record});
 }

@@ -76,6 +76,8 @@ TEST(ApiCompletion, EveryFieldReachesTheEngine) {
   EXPECT_EQ(request.logprobs, 5);
   EXPECT_EQ(request.prompt_logprobs, 2);
   EXPECT_EQ(request.priority, -4);
+  EXPECT_EQ(request_of(R"({"cache_salt":"a"})", {.cache_salt = "key"}).cache_salt, "key a");
+  EXPECT_NE(request_of("{}", {.cache_salt = "key"}).cache_salt, request_of("{}", {.cache_salt = "other"}).cache_salt);
   EXPECT_EQ(request_of(R"({"ignore_eos":true,"stop_token_ids":[5]})").stop_tokens, Ids{5});
   EXPECT_EQ(request_of(R"({"stop":"a"})").stop_strings, std::vector<std::string>{"a"});
   EXPECT_TRUE(request_of(R"({"stop":[]})").stop_strings.empty());

@@ -199,6 +199,26 @@ TEST_F(ServerTest, WhatOthersAskedIsToldOnlyIfTheServerIsToldTo) {
   EXPECT_EQ(second_usage(frank)["prompt_tokens_details"]["cached_tokens"], 192);
 }
 
+// How long an answer takes tells whether its prompt was there already.
+TEST_F(ServerTest, KeysAndSaltsShareNoPrefixWithEachOther) {
+  TestServer server([](ServerOptions& options) {
+    options.rules.report_cached_tokens = true;
+    options.api_keys = {"first-key", "second-key"};
+  });
+  server->serve_model(model_);
+  auto client = server.client();
+  const auto cached = [&](const std::string& key, const std::string& salt) -> int {
+    const Json question = {{"prompt", std::vector<int>(200, 9)}, {"max_tokens", 1}, {"cache_salt", salt}};
+    const auto result = post(client, "/v1/completions", question, {{"Authorization", "Bearer " + key}});
+    return Json::parse(result->body)["usage"]["prompt_tokens_details"]["cached_tokens"];
+  };
+  for (const char* key : {"first-key", "second-key"})
+    for (const char* salt : {"", "a"}) {
+      EXPECT_EQ(cached(key, salt), 0) << key << " " << salt;
+      EXPECT_EQ(cached(key, salt), 192) << key << " " << salt;
+    }
+}
+
 TEST_F(ServerTest, OnlyWhatIsLookedForInThePrefixCacheCounts) {
   const auto queries = [](bool prefix_cache, const Json& more = Json::object()) {
     TestServer server;

@@ -71,6 +71,17 @@ int read_priority(Fields& fields, const CallRules& rules) {
   return static_cast<int>(priority);
 }
 
+// Who finds the prompt in the prefix cache, where time would tell that it is there: clients of the same key whose
+// requests name the same salt.
+std::string read_cache_salt(Fields& fields, const CallRules& rules) {
+  constexpr std::size_t kMaxBytes = 256;
+  const std::string given = fields.string("cache_salt").value_or("");
+  if (given.size() > kMaxBytes)
+    throw bad_request(fmt::format("cache_salt has {} bytes; {} are allowed", given.size(), kMaxBytes), "cache_salt",
+                      "unsupported_value");
+  return fmt::format("{} {}", rules.cache_salt, given);
+}
+
 // One string or a list of them.
 std::vector<std::string> read_stop_strings(Fields& fields) {
   const Json* stop = fields.find("stop");
@@ -130,6 +141,7 @@ engine::Request read_common_fields(Fields& fields, const ModelFacts& facts, cons
   request.sampling.seed = read_seed(fields);
   request.choices = read_choices(fields);
   request.priority = read_priority(fields, rules);
+  request.cache_salt = read_cache_salt(fields, rules);
   read_ends(fields, facts, call, request);
   request.skip_special_tokens = fields.boolean("skip_special_tokens").value_or(true);
   request.digest = read_digest(fields);

@@ -39,20 +39,32 @@ ApiKeys::ApiKeys(const std::vector<std::string>& keys) {
   }
 }
 
-bool ApiKeys::accept(const std::optional<std::string>& authorization) const {
-  if (empty()) return true;
+namespace {
+
+Sha256::Digest digest_of_key(const std::optional<std::string>& authorization) {
   constexpr std::string_view kScheme = "bearer ";  // in any letters
   const std::string_view header = authorization ? std::string_view(*authorization) : std::string_view();
   const bool is_bearer = header.size() >= kScheme.size() &&
                          std::equal(kScheme.begin(), kScheme.end(), header.begin(),
                                     [](char small, unsigned char letter) { return std::tolower(letter) == small; });
-  const Sha256::Digest given = digest_of(is_bearer ? header.substr(kScheme.size()) : std::string_view());
+  return digest_of(is_bearer ? header.substr(kScheme.size()) : std::string_view());
+}
+
+}  // namespace
+
+bool ApiKeys::accept(const std::optional<std::string>& authorization) const {
+  if (empty()) return true;
+  const Sha256::Digest given = digest_of_key(authorization);
   bool is_known = false;
   for (const Sha256::Digest& digest : digests_) {
     const bool is_this = difference(digest, given) == 0;
     is_known = is_known | is_this;
   }
   return is_known;
+}
+
+std::string ApiKeys::name_of(const std::optional<std::string>& authorization) const {
+  return empty() ? "" : to_hex(digest_of_key(authorization));
 }
 
 namespace {

@@ -21,6 +21,9 @@ class ApiKeys {
   // of them and to the end.
   bool accept(const std::optional<std::string>& authorization) const;
 
+  // A name of the key in that header which does not tell the key; empty where everyone may ask.
+  std::string name_of(const std::optional<std::string>& authorization) const;
+
  private:
   std::vector<Sha256::Digest> digests_;  // the keys themselves are not kept
 };

@@ -50,7 +50,11 @@ std::string request_id_of(const std::string& given) {
 }  // namespace
 
 Connection::Connection(Socket socket, Origin origin, const ConnectionContext& context)
-    : socket_(std::move(socket)), origin_(std::move(origin)), context_(context), share_(context.memory) {
+    : living_(context.living),
+      socket_(std::move(socket)),
+      origin_(std::move(origin)),
+      context_(context),
+      share_(context.memory) {
   ErrorCode ignored;
   socket_.set_option(net::ip::tcp::no_delay(true), ignored);  // a token should not wait for the next one
   socket_.non_blocking(true, ignored);

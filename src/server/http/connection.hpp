@@ -62,6 +62,18 @@ struct ConnectionContext {
   MemoryBudget& memory;
   boost::asio::thread_pool& readers;  // for what may take long: making sense of a body
   std::function<void(std::uint64_t id)> closed;
+  std::atomic<std::size_t>& living;  // connections, those included that have closed and are still held by somebody
+};
+
+class Living {
+ public:
+  explicit Living(std::atomic<std::size_t>& count) : count_(count) { ++count_; }
+  ~Living() { --count_; }
+  Living(const Living&) = delete;
+  Living& operator=(const Living&) = delete;
+
+ private:
+  std::atomic<std::size_t>& count_;
 };
 
 class Connection final : public std::enable_shared_from_this<Connection>, private ReadGuard {
@@ -143,6 +155,7 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   void finish() noexcept;  // the request's line in the log
   void close() noexcept;
 
+  const Living living_;  // first, so that it goes last
   Socket socket_;
   const Origin origin_;
   const ConnectionContext& context_;

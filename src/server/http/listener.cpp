@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <atomic>
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
@@ -113,7 +114,7 @@ class ListenerState {
         memory_(limits.memory_bytes),
         acceptor_(listen_on(io_, addresses)),
         address_(address_of(acceptor_.local_endpoint())),
-        context_{handler, limits_, memory_, readers_, [this](std::uint64_t id) { forget(id); }} {
+        context_{handler, limits_, memory_, readers_, [this](std::uint64_t id) { forget(id); }, living_} {
     if (limits_.connections_per_client == 0)
       limits_.connections_per_client = std::max<std::size_t>(1, limits_.connections - limits_.connections / 8);
     allow_descriptors(limits_.connections);
@@ -132,6 +133,11 @@ class ListenerState {
     readers_.join();
     work_.reset();
     for (std::thread& thread : threads_) thread.join();
+    // A thread of the engine may hold one that has closed, to tell it of news.
+    for (; living_ != 0; std::this_thread::sleep_for(milliseconds(1))) {
+      io_.restart();
+      run();
+    }
   }
 
   void start() {
@@ -300,6 +306,7 @@ class ListenerState {
   tcp::acceptor acceptor_;
   net::thread_pool readers_{kReaders};
   SocketAddress address_;
+  std::atomic<std::size_t> living_ = 0;
   ConnectionContext context_;
   bool is_stopped_ = false;
   std::vector<std::thread> threads_;
