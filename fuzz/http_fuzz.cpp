@@ -131,7 +131,7 @@ std::vector<Bytes> valid_inputs() {
       "HEAD / HTTP/1.0\r\nConnection: close\r\n\r\n",
       post("/tokenize", R"({"prompt":"1 + 2","return_token_strs":true})"),
       post("/detokenize", R"({"tokens":[49,50]})") + get,
-      post("/v1/completions", R"({"prompt":"1","max_tokens":1})") + get,
+      get + post("/v1/completions", R"({"prompt":"1","max_tokens":1})"),
       "POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n"
       "Expect: 100-continue\r\n\r\n8;a=\"b\"\r\n{\"prompt\r\n5\r\n\":\"1\"\r\n1\r\n}\r\n0\r\nT: 1\r\n\r\n"};
   std::vector<Bytes> inputs;
