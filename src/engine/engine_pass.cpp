@@ -1,7 +1,6 @@
 #include "engine/engine_pass.hpp"
 
 #include <algorithm>
-#include <ranges>
 #include <utility>
 
 #include "base/check.hpp"
@@ -140,9 +139,10 @@ void Engine::compute_together(std::span<JobChunk> pass) {
   while (true) try {
       return run_and_sample(pass);
     } catch (const model::NonFiniteToken& failure) {
-      const auto not_empty = [](const JobChunk& chunk) { return chunk.rows() > 0; };
-      auto failed = pass | std::views::filter(not_empty) | std::views::drop(failure.chunk());
-      failed.front().cut_before(failure.token());
+      std::int64_t index = failure.chunk();  // among those that have tokens
+      const auto failed =
+          std::ranges::find_if(pass, [&](const JobChunk& chunk) { return chunk.rows() > 0 && index-- == 0; });
+      failed->cut_before(failure.token());
     }
 }
 

@@ -58,19 +58,21 @@ void check_sampling_params(const SamplingParams& params) {
 }
 
 struct Sampler::Impl {
+  Impl(const Context& of, std::int64_t ids, std::int64_t rows)
+      : context(of), vocabulary(ids), max_rows(rows), batch(of.state().backend->make_sample_batch(ids, rows)) {}
+
   Context context;
   std::int64_t vocabulary;
   std::int64_t max_rows;
   std::unique_ptr<kernels::SampleBatch> batch;
-  std::mutex mutex = {};  // of the batch
+  std::mutex mutex;  // of the batch
 };
 
 Sampler::Sampler(const Context& context, std::int64_t vocabulary, std::int64_t max_rows) {
   require(vocabulary > 0 && vocabulary <= sampling::kMaxVocabulary, "sampler: a vocabulary of {} is outside 1 to {}",
           vocabulary, sampling::kMaxVocabulary);
   require(max_rows > 0 && max_rows <= kMaxRows, "sampler: max_rows = {} is outside 1 to {}", max_rows, kMaxRows);
-  impl_.reset(
-      new Impl{context, vocabulary, max_rows, context.state().backend->make_sample_batch(vocabulary, max_rows)});
+  impl_ = std::make_unique<Impl>(context, vocabulary, max_rows);
 }
 
 Sampler::~Sampler() = default;
