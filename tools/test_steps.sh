@@ -92,6 +92,10 @@ LONG_UNDER_ASAN=(
   BenchCommand.MeasuresEveryBatchSizeAndWritesThemAsJson
   BenchEngineCommand.TheBaselineIsComparedWithWhereverItStandsInTheList
   Cases/ModelInvariance.EveryInstructionSetAndThreadCountGivesTheSameBits/mistral_window
+  ApiBody.MemoryIsAskedForBeforeItIsTaken
+  ApiBody.WhatNobodyReadsTakesNeitherTimeNorMemory
+  EngineFairness.ARequestThatFailsCostsTheOthersOnePass
+  EngineFairness.PrefixesAreSharedWithinASaltAndNotBeyond
   EngineOracle.APreemptedJobGoesOnAtTheTokenWhereItWas
   EngineOracle.EveryScheduleGivesTheAnswersOfThePlainLoop
   EngineOracle.GuessesCountAsFarAsTheyAreRightAndNoFurther
@@ -106,6 +110,14 @@ LONG_UNDER_ASAN=(
 # The same under ThreadSanitizer, where all that counts is which threads meet, and not with which sizes or models.
 LONG_UNDER_TSAN=(
   Cases/ModelInvariance.EveryInstructionSetAndThreadCountGivesTheSameBits/mistral_window
+  EngineFairness.AFloodOfUrgentRequestsPassesNobodyForLongerThanThePatience
+  EngineFairness.AGuessThatFailsDoesNotFailTheAnswer
+  EngineFairness.APromptTakesItsPassesAtMostWhateverPromptsComeBeforeIt
+  EngineFairness.ARequestThatFailsCostsTheOthersOnePass
+  EngineFairness.AValueThatIsNotFiniteFailsItsOwnRequestAloneAndInAnyScheduleAlike
+  EngineFairness.LogprobsOfOnePromptDoNotHoldUpThoseOfAnother
+  EngineFairness.PrefixesAreSharedWithinASaltAndNotBeyond
+  EngineOracle.AnotherRequestHasAnotherPlainAnswer
   EngineOracle.APageThatWasDroppedForAnotherTextIsComputedAgain
   EngineOracle.APreemptedJobGoesOnAtTheTokenWhereItWas
   EngineOracle.EveryScheduleGivesTheAnswersOfThePlainLoop
