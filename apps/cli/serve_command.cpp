@@ -270,6 +270,16 @@ void add_engine_options(CLI::App& command, ServeArguments& arguments) {
   server::ServedModelOptions& served = arguments.served;
   add_number<std::int64_t>(command, "--max-queue", served.service.max_queue, 1, kMaxCount,
                            "Answers that may wait or run; one more is refused");
+  command
+      .add_option("--max-answers-per-client", served.service.max_answers_per_client,
+                  "Of them, those of one API key, or of one address where there is no key (default: seven eighths)")
+      ->check(whole_number<std::int64_t>(1, kMaxCount))
+      ->type_name("N");
+  command
+      .add_option("--max-tokens-per-client", served.service.max_tokens_per_client,
+                  "Tokens that they may come to, prompts included (default: four batches of texts of full length)")
+      ->check(whole_number<std::int64_t>(1, std::int64_t{1} << 40))
+      ->type_name("N");
   add_number<std::int64_t>(command, "--max-batch", served.engine.max_batch, 1, 4096, "Answers in one pass");
   add_number<std::int64_t>(command, "--max-rows", served.engine.max_rows, 1, 65536, "Tokens in one pass");
   command.add_option("--context", served.context, "The longest text (default: as the model declares)")

@@ -91,14 +91,23 @@ void Engine::check(const Request& request) const {
 
 void Engine::add(RequestId id, Request request) {
   check(request);
+  const std::shared_ptr<Client> client = client_of(request);
   const auto shared = std::make_shared<const Request>(std::move(request));
   ++arrivals_;
   const auto make_job = [&](int choice) {
-    return std::make_unique<Job>(id, choice, shared, arrivals_, cache_, tokenizer_);
+    return std::make_unique<Job>(id, choice, shared, client, arrivals_, cache_, tokenizer_);
   };
   std::unique_ptr<Job> first = make_job(0);
   for (int choice = 1; choice < shared->choices; ++choice) first->siblings.push_back(make_job(choice));
-  waiting_.insert(std::move(first));
+  waiting_.add(std::move(first));
+}
+
+std::shared_ptr<Client> Engine::client_of(const Request& request) {
+  std::erase_if(clients_, [](const auto& entry) { return entry.second.expired(); });
+  std::weak_ptr<Client>& known = clients_[request.client];
+  std::shared_ptr<Client> client = known.lock();
+  if (!client) known = client = std::make_shared<Client>();
+  return client;
 }
 
 void Engine::cancel(RequestId id) {
@@ -112,6 +121,7 @@ void Engine::cancel(RequestId id) {
 
 std::vector<RequestUpdate> Engine::step() {
   age_jobs();
+  take_turns();
   start_waiting_jobs();
   std::vector<JobChunk> pass = plan_pass();
   compute(pass);
@@ -126,23 +136,32 @@ void Engine::age_jobs() {
   for (const JobList* list : {&waiting_, &running_})
     for (std::size_t i = 0; i < list->size(); ++i) most_urgent = std::min(most_urgent, (*list)[i].request().priority);
   for (std::size_t i = 0; i < waiting_.size(); ++i) ++waiting_[i].waited;
-  for (JobList* list : {&waiting_, &running_}) {
+  for (const JobList* list : {&waiting_, &running_})
     for (std::size_t i = 0; i < list->size(); ++i)
       if ((*list)[i].waited > options_.patience) (*list)[i].urgency = most_urgent;
-    list->sort();
-  }
+}
+
+// Among equally urgent jobs, the first of each client goes before the second of any. One that waits comes after those
+// of its client that run. So whoever has many jobs has the places that others do not need, and no more.
+void Engine::take_turns() {
+  for (const JobList* list : {&waiting_, &running_})
+    for (std::size_t i = 0; i < list->size(); ++i) (*list)[i].turn = (*list)[i].client->running = 0;
+  running_.sort();
+  for (std::size_t i = 0; i < running_.size(); ++i) running_[i].turn = running_[i].client->running++;
+  running_.sort();
+  for (std::size_t i = 0; i < waiting_.size(); ++i) waiting_[i].turn = waiting_[i].client->running;
 }
 
 void Engine::start_waiting_jobs() {
   while (!waiting_.empty()) {
-    const bool has_room =
-        static_cast<std::int64_t>(running_.size()) < options_.max_batch && can_start(waiting_.front());
-    if (has_room)
-      start(waiting_.take_front());
-    else if (preempting_helps(waiting_.front()))
+    const std::size_t first = waiting_.first();
+    if (static_cast<std::int64_t>(running_.size()) < options_.max_batch && can_start(waiting_[first]))
+      start(waiting_.take(first));
+    else if (preempting_helps(waiting_[first]))
       preempt_last();
     else
       return;
+    take_turns();
   }
 }
 
@@ -167,11 +186,11 @@ std::span<const PageKey> Engine::reusable_keys(Job& job) {
   return job.page_keys((static_cast<std::int64_t>(job.tokens().size()) - 1) / cache_.page_size());
 }
 
-// Whether preempting every less urgent job would make enough room. If not, none is preempted.
+// Whether preempting every job whose place it may take would make enough room. If not, none is preempted.
 bool Engine::preempting_helps(Job& job) {
   std::int64_t places = 0;
   std::int64_t pages = cache_.pages() - cache_.pages_in_use();
-  for (std::size_t i = running_.size(); i-- > 0 && job.is_more_urgent_than(running_[i]);) {
+  for (std::size_t i = running_.size(); i-- > 0 && job.may_displace(running_[i]);) {
     ++places;
     pages += static_cast<std::int64_t>(running_[i].cached.pages().size());
   }
@@ -187,16 +206,16 @@ void Engine::start(std::unique_ptr<Job> job) {
     if (may_reuse(*job)) counts_.queried_prompt_tokens += job->prompt_size();
     counts_.cached_prompt_tokens += job->cached_prompt_tokens;
   }
-  running_.insert(std::move(job));
+  running_.add(std::move(job));
 }
 
 // The job that is served last gives its pages to others. Its tokens stay; their keys and values will be computed again,
 // with the same bits.
 void Engine::preempt_last() {
-  std::unique_ptr<Job> job = running_.take_back();
+  std::unique_ptr<Job> job = running_.take(running_.size() - 1);
   release(*job);
   ++counts_.preemptions;
-  waiting_.insert(std::move(job));
+  waiting_.add(std::move(job));
 }
 
 void Engine::release(Job& job) {

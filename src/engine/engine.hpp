@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "engine/job.hpp"
@@ -67,7 +69,9 @@ class Engine {
   struct JobChunk;  // the next tokens of one job in a pass
   struct PassRows;  // rows of a pass, and those with logits
 
+  std::shared_ptr<Client> client_of(const Request& request);
   void age_jobs();
+  void take_turns();
   void start_waiting_jobs();
   bool can_start(Job& job);
   std::int64_t pages_to_start(Job& job);
@@ -101,6 +105,7 @@ class Engine {
   std::int64_t max_positions_;
   JobList waiting_;
   JobList running_;
+  std::map<std::string, std::weak_ptr<Client>> clients_;  // of the jobs
   std::uint64_t arrivals_ = 0;
   EngineStats counts_;
 };

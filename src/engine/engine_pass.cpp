@@ -235,7 +235,7 @@ void Engine::queue_siblings(Job& job) {
   for (std::unique_ptr<Job>& sibling : std::exchange(job.siblings, {})) {
     sibling->waited = job.waited;
     sibling->urgency = job.urgency;
-    waiting_.insert(std::move(sibling));
+    waiting_.add(std::move(sibling));
   }
 }
 

@@ -24,9 +24,10 @@ Likelihood likelihood_of(const SampleResult& result, int count) {
           .top = std::vector<TokenLogprob>(result.top, result.top + std::max(count, 0))};
 }
 
-Job::Job(RequestId id, int choice, std::shared_ptr<const Request> request, std::uint64_t arrival, model::KvCache& cache,
-         const std::optional<text::Tokenizer>& tokenizer)
-    : cached(cache),
+Job::Job(RequestId id, int choice, std::shared_ptr<const Request> request, std::shared_ptr<Client> asking,
+         std::uint64_t arrival, model::KvCache& cache, const std::optional<text::Tokenizer>& tokenizer)
+    : client(std::move(asking)),
+      cached(cache),
       urgency(request->priority),
       id_(id),
       choice_(choice),
@@ -91,19 +92,13 @@ std::optional<Update> Job::take_update() {
   return std::exchange(update_, {});
 }
 
-void JobList::insert(std::unique_ptr<Job> job) {
-  jobs_.insert(std::upper_bound(jobs_.begin(), jobs_.end(), job, goes_first), std::move(job));
+std::size_t JobList::first() const {
+  return static_cast<std::size_t>(std::min_element(jobs_.begin(), jobs_.end(), goes_first) - jobs_.begin());
 }
 
-std::unique_ptr<Job> JobList::take_front() {
-  std::unique_ptr<Job> job = std::move(jobs_.front());
-  jobs_.erase(jobs_.begin());
-  return job;
-}
-
-std::unique_ptr<Job> JobList::take_back() {
-  std::unique_ptr<Job> job = std::move(jobs_.back());
-  jobs_.pop_back();
+std::unique_ptr<Job> JobList::take(std::size_t index) {
+  std::unique_ptr<Job> job = std::move(jobs_[index]);
+  jobs_.erase(jobs_.begin() + static_cast<std::ptrdiff_t>(index));
   return job;
 }
 

@@ -19,17 +19,24 @@ namespace reprofuse::engine {
 
 using RequestId = std::uint64_t;
 
+// Who asks. Its jobs take turns with those of other clients.
+struct Client {
+  std::int64_t running = 0;  // jobs
+};
+
 class Job {
  public:
-  Job(RequestId id, int choice, std::shared_ptr<const Request> request, std::uint64_t arrival, model::KvCache& cache,
-      const std::optional<text::Tokenizer>& tokenizer);
+  Job(RequestId id, int choice, std::shared_ptr<const Request> request, std::shared_ptr<Client> asking,
+      std::uint64_t arrival, model::KvCache& cache, const std::optional<text::Tokenizer>& tokenizer);
 
   RequestId id() const { return id_; }
   int choice() const { return choice_; }
   const Request& request() const { return *request_; }
   const SamplingParams& sampling() const { return sampling_; }
-  bool is_more_urgent_than(const Job& other) const { return urgency < other.urgency; }
-  std::tuple<int, std::uint64_t, int> order() const { return {urgency, arrival_, choice_}; }  // the least goes first
+  // The least goes first.
+  std::tuple<int, std::int64_t, std::uint64_t, int> order() const { return {urgency, turn, arrival_, choice_}; }
+  // Whether it may take the other's place: it is more urgent, or its client has fewer places.
+  bool may_displace(const Job& other) const { return std::pair(urgency, turn) < std::pair(other.urgency, other.turn); }
 
   std::span<const std::int32_t> tokens() const { return tokens_; }  // the prompt, then the answer
   std::int64_t prompt_size() const { return static_cast<std::int64_t>(request_->prompt.size()); }
@@ -59,11 +66,13 @@ class Job {
 
   std::span<const PageKey> page_keys(std::int64_t pages) { return keys_.first(pages, tokens_); }
 
+  const std::shared_ptr<Client> client;
   model::Sequence cached;
   std::int64_t kept_pages = 0;                 // the first of its pages, which the prefix cache knows
   std::int64_t suspect = -1;                   // the token with which a pass failed: it is run alone. -1: none
   bool was_started = false;                    // at least once; it may have been preempted since
   std::int64_t waited = 0;                     // passes without it
+  std::int64_t turn = 0;                       // how many jobs of its client go before it
   int urgency;                                 // its priority, or the least of all once it has waited long enough
   std::int64_t cached_prompt_tokens = 0;       // found in the prefix cache when it was first started
   std::vector<std::unique_ptr<Job>> siblings;  // the other choices, which wait for this one's prompt
@@ -87,19 +96,16 @@ class Job {
 // From a result of the sampler, with the `count` most likely tokens.
 Likelihood likelihood_of(const SampleResult& result, int count);
 
-// Jobs in the order in which they are served.
 class JobList {
  public:
   bool empty() const { return jobs_.empty(); }
   std::size_t size() const { return jobs_.size(); }
   Job& operator[](std::size_t index) const { return *jobs_[index]; }
-  Job& front() const { return *jobs_.front(); }
-  Job& back() const { return *jobs_.back(); }
 
-  void insert(std::unique_ptr<Job> job);
-  std::unique_ptr<Job> take_front();
-  std::unique_ptr<Job> take_back();
-  void sort();  // after urgencies have changed
+  void add(std::unique_ptr<Job> job) { jobs_.push_back(std::move(job)); }
+  std::size_t first() const;  // the index of the one that goes first
+  std::unique_ptr<Job> take(std::size_t index);
+  void sort();  // into the order in which they are served
   template <class Condition>
   void erase_if(const Condition& condition) {
     std::erase_if(jobs_, [&](const std::unique_ptr<Job>& job) { return condition(*job); });

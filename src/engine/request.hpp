@@ -16,14 +16,15 @@
 
 namespace reprofuse::engine {
 
-// The answers are a function of the model and of these fields, but for `priority` and `cache_salt`, which say only
-// when.
+// The answers are a function of the model and of these fields, but for `client`, `priority` and `cache_salt`, which say
+// only when.
 struct Request {
   std::vector<std::int32_t> prompt;
   SamplingParams sampling;
   std::int64_t max_tokens = 16;
   int choices = 1;                        // choice i is the answer that seed + i gives
   int priority = 0;                       // the least goes first; among equals, the one that came first
+  std::string client = {};                // who asks; clients take turns. Empty: nobody in particular
   std::string cache_salt = {};            // only requests of one salt share the pages of the prefix cache
   std::vector<std::int32_t> stop_tokens;  // any of them ends an answer and is not part of it
   std::vector<std::string> stop_strings;  // the same, in the text

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <deque>
 #include <set>
 #include <utility>
@@ -108,8 +109,28 @@ bool Answers::finished() const {
   return inbox_->unread_ends == 0;
 }
 
+namespace {
+
+ServiceOptions complete(ServiceOptions options, const Engine& engine) {
+  if (options.max_answers_per_client == 0)
+    options.max_answers_per_client = std::max<std::int64_t>(1, options.max_queue - options.max_queue / 8);
+  if (options.max_tokens_per_client == 0)
+    options.max_tokens_per_client = 4 * engine.options().max_batch * engine.max_positions();
+  return options;
+}
+
+// Of each of its answers.
+std::int64_t tokens_of(const Request& request) {
+  return static_cast<std::int64_t>(request.prompt.size()) + request.max_tokens;
+}
+
+}  // namespace
+
 Service::Service(std::unique_ptr<Engine> engine, ServiceOptions options)
-    : engine_(std::move(engine)), options_(options), stats_(engine_->stats()), thread_([this] { run(); }) {}
+    : engine_(std::move(engine)),
+      options_(complete(options, *engine_)),
+      stats_(engine_->stats()),
+      thread_([this] { run(); }) {}
 
 Service::~Service() {
   stop();
@@ -124,11 +145,13 @@ std::unique_ptr<Answers> Service::submit(Request request) {
 
 std::vector<std::unique_ptr<Answers>> Service::submit_all(std::vector<Request> requests,
                                                           const std::shared_ptr<AnswerBell>& bell) {
-  std::int64_t wanted = 0;
+  Load wanted;
   for (const Request& request : requests) {
     engine_->check(request);
-    wanted += request.choices;
+    wanted.answers += request.choices;
+    wanted.tokens += request.choices * tokens_of(request);
   }
+  const std::string client = requests.empty() ? std::string() : requests.front().client;
 
   // Made before the lock is taken, since dropping one takes it too.
   std::vector<std::unique_ptr<Answers>> all;
@@ -139,29 +162,51 @@ std::vector<std::unique_ptr<Answers>> Service::submit_all(std::vector<Request> r
 
   const std::lock_guard lock(mutex_);
   refuse_unless_taken(wanted);
+  if (!client.empty()) refuse_unless_allowed(wanted, client);
   submitted_.reserve(submitted_.size() + requests.size());
   for (std::size_t i = 0; i < requests.size(); ++i) {
-    Open open{all[i]->inbox_, {}};
+    const auto load = clients_.try_emplace(client).first;
+    Open open{all[i]->inbox_, {}, tokens_of(requests[i]), load};
     for (int choice = 0; choice < requests[i].choices; ++choice) open.unfinished.insert(choice);
     open_.emplace(next_id_, std::move(open));
     all[i]->request_ = next_id_;
     unfinished_ += requests[i].choices;
+    load->second.answers += requests[i].choices;
+    load->second.tokens += requests[i].choices * tokens_of(requests[i]);
     submitted_.push_back({next_id_++, std::move(requests[i])});
   }
   work_.notify_one();
   return all;
 }
 
-void Service::refuse_unless_taken(std::int64_t answers) const {
+void Service::refuse_unless_taken(const Load& wanted) const {
   if (failed_ || stopping_) throw Refused(Refusal::kStopped, "the engine has stopped");
   if (!takes_requests_) throw Refused(Refusal::kDraining, "the server is shutting down and takes no new requests");
-  if (answers > options_.max_queue)
+  if (wanted.answers > options_.max_queue)
     throw Refused(Refusal::kNeverFits, fmt::format("{} answers at once, and at most {} are ever under way (max-queue); "
                                                    "ask for fewer at a time",
-                                                   answers, options_.max_queue));
-  if (unfinished_ + answers > options_.max_queue)
+                                                   wanted.answers, options_.max_queue));
+  if (unfinished_ + wanted.answers > options_.max_queue)
     throw Refused(Refusal::kFull, fmt::format("{} answers are under way and at most {} may be; try again later",
                                               unfinished_, options_.max_queue));
+}
+
+void Service::refuse_unless_allowed(const Load& wanted, const std::string& client) const {
+  const auto found = clients_.find(client);
+  const Load has = found == clients_.end() ? Load() : found->second;
+  const auto check = [](std::int64_t asked, std::int64_t under_way, std::int64_t limit, const char* what) {
+    if (asked > limit)
+      throw Refused(Refusal::kNeverFits, fmt::format("{} {} at once, and one client never has more than {} under way "
+                                                     "(max-{}-per-client); ask for fewer at a time",
+                                                     asked, what, limit, what));
+    if (under_way + asked > limit)
+      throw Refused(Refusal::kClientFull,
+                    fmt::format("this client has {} {} under way, and with {} more it would have more than {} "
+                                "(max-{}-per-client); try again later",
+                                under_way, what, asked, limit, what));
+  };
+  check(wanted.answers, has.answers, options_.max_answers_per_client, "answers");
+  check(wanted.tokens, has.tokens, options_.max_tokens_per_client, "tokens");
 }
 
 void Service::cancel(RequestId id) noexcept {
@@ -172,8 +217,17 @@ void Service::cancel(RequestId id) noexcept {
   work_.notify_one();
 }
 
+void Service::finish(Open& open, std::int64_t answers) noexcept {
+  if (answers == 0) return;  // the client may be forgotten already
+  unfinished_ -= answers;
+  Load& load = open.client->second;
+  load.tokens -= answers * open.tokens;
+  load.answers -= answers;
+  if (load.answers == 0) clients_.erase(open.client);
+}
+
 std::map<RequestId, Service::Open>::node_type Service::close(std::map<RequestId, Open>::iterator entry) noexcept {
-  unfinished_ -= static_cast<std::int64_t>(entry->second.unfinished.size());
+  finish(entry->second, static_cast<std::int64_t>(entry->second.unfinished.size()));
   auto closed = open_.extract(entry);
   if (open_.empty()) idle_.notify_all();
   return closed;
@@ -257,7 +311,7 @@ void Service::deliver(std::vector<RequestUpdate> updates) {
     const bool ended = entry.update.end.has_value();
     const int choice = entry.update.choice;
     found->second.inbox->put(std::move(entry.update));  // first: where it throws, the choice is still to be ended
-    if (ended) unfinished_ -= static_cast<std::int64_t>(found->second.unfinished.erase(choice));
+    if (ended) finish(found->second, static_cast<std::int64_t>(found->second.unfinished.erase(choice)));
     if (found->second.unfinished.empty()) close(found);
   }
 }
@@ -266,7 +320,7 @@ void Service::end_all(const std::exception_ptr& why, bool by_stop) noexcept {
   const std::lock_guard lock(mutex_);
   while (!open_.empty()) {
     Open& open = open_.begin()->second;
-    unfinished_ -= static_cast<std::int64_t>(open.unfinished.size());
+    finish(open, static_cast<std::int64_t>(open.unfinished.size()));
     open.inbox->end(std::move(open.unfinished), why, by_stop);
     open.unfinished.clear();
     close(open_.begin());

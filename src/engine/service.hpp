@@ -22,10 +22,14 @@ namespace reprofuse::engine {
 
 struct ServiceOptions {
   std::int64_t max_queue = 1024;  // answers that may wait or run at the same time
+  // Of them, those of one client, and the tokens that they may come to, prompts included. 0: seven eighths of
+  // max_queue; four batches of texts of full length. Requests without a client's name have no such limit.
+  std::int64_t max_answers_per_client = 0;
+  std::int64_t max_tokens_per_client = 0;
 };
 
 // Why a request was not taken, for a server to turn into a status.
-enum class Refusal { kNeverFits, kFull, kDraining, kStopped };
+enum class Refusal { kNeverFits, kFull, kClientFull, kDraining, kStopped };
 
 class Refused : public Error {
  public:
@@ -34,7 +38,7 @@ class Refused : public Error {
 
  private:
   static ErrorCode code_of(Refusal why) {
-    if (why == Refusal::kFull) return ErrorCode::kBusy;
+    if (why == Refusal::kFull || why == Refusal::kClientFull) return ErrorCode::kBusy;
     return why == Refusal::kNeverFits ? ErrorCode::kInvalidArgument : ErrorCode::kUnsupported;
   }
 
@@ -106,13 +110,22 @@ class Service {
     RequestId id;
     Request request;
   };
+  struct Load {  // what a client has under way, or asks for
+    std::int64_t answers = 0;
+    std::int64_t tokens = 0;  // of prompts and of the longest answers that they may have
+  };
+  using Loads = std::map<std::string, Load>;
   struct Open {  // a request whose answers are awaited
     std::shared_ptr<Answers::Inbox> inbox;
     std::set<int> unfinished;  // choices
+    std::int64_t tokens;       // of each
+    Loads::iterator client;
   };
 
   void run();
-  void refuse_unless_taken(std::int64_t answers) const;
+  void refuse_unless_taken(const Load& wanted) const;
+  void refuse_unless_allowed(const Load& wanted, const std::string& client) const;
+  void finish(Open& open, std::int64_t answers) noexcept;  // so many of them have ended
   void take_requests();
   void deliver(std::vector<RequestUpdate> updates);
   // These allocate nothing, so that they work where memory has run out:
@@ -131,6 +144,7 @@ class Service {
   std::map<RequestId, Open> open_;
   std::map<RequestId, Open> cancelled_;  // what was open, for the engine to drop
   std::int64_t unfinished_ = 0;          // answers of all open requests
+  Loads clients_;                        // that have open requests
   EngineStats stats_;
   bool takes_requests_ = true;
   bool stopping_ = false;

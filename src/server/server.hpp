@@ -82,7 +82,8 @@ class Server final : private HttpHandler {
   HttpResponse page(const Visit& visit);
   HttpResponse models(const Visit& visit);
   HttpResponse model_by_name(const Visit& visit);
-  CallRules rules_for(std::string_view client) const;  // valid as long as `client` is
+  std::string client_of(const HttpRequest& request) const;  // the name of its key, or its address where there is none
+  CallRules rules_for(std::string_view client) const;       // valid as long as `client` is
   HttpResponse completions(const Visit& visit);
   HttpResponse chat_completions(const Visit& visit);
   HttpResponse tokenize_text(const Visit& visit);

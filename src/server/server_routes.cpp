@@ -87,15 +87,20 @@ HttpResponse Server::model_by_name(const Visit& visit) {
   return json_body(model_card(visit.request.path.substr(std::string_view("/v1/models/").size()), model()->facts()));
 }
 
+std::string Server::client_of(const HttpRequest& request) const {
+  return keys_.empty() ? request.address : keys_.name_of(request.header("authorization"));
+}
+
 CallRules Server::rules_for(std::string_view client) const {
   CallRules rules = options_.rules;
-  rules.cache_salt = client;
+  rules.client = client;
+  if (!keys_.empty()) rules.cache_salt = client;
   return rules;
 }
 
 HttpResponse Server::completions(const Visit& visit) {
   const std::shared_ptr<ServedModel> served = model();
-  const std::string client = keys_.name_of(visit.request.header("authorization"));
+  const std::string client = client_of(visit.request);
   CompletionCall call = parse_completion({visit.request.body, &visit.guard}, served->facts(), rules_for(client));
   auto reply = make_reply(call, served->facts(), "cmpl-" + visit.request.id, seconds_since_1970());
   return answer_call(call, std::move(reply), {served, metrics_, visit.record});
@@ -103,7 +108,7 @@ HttpResponse Server::completions(const Visit& visit) {
 
 HttpResponse Server::chat_completions(const Visit& visit) {
   const std::shared_ptr<ServedModel> served = model();
-  const std::string client = keys_.name_of(visit.request.header("authorization"));
+  const std::string client = client_of(visit.request);
   ChatCall call = parse_chat({visit.request.body, &visit.guard}, served->facts(), rules_for(client));
   auto reply = make_reply(call, served->facts(), "chatcmpl-" + visit.request.id, seconds_since_1970());
   return answer_call(call, std::move(reply), {served, metrics_, visit.record});

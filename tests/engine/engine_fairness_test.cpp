@@ -94,6 +94,60 @@ TEST_F(EngineFairness, AFloodOfUrgentRequestsPassesNobodyForLongerThanThePatienc
   }
 }
 
+Request request_of(const std::string& client, std::int64_t max_tokens, std::uint64_t seed) {
+  Request request = sampled_request(10, max_tokens, seed);
+  request.client = client;
+  return request;
+}
+
+TEST_F(EngineFairness, AClientWithManyRequestsHoldsUpItsOwnAndNotThoseOfOthers) {
+  for (const bool is_own : {false, true}) {
+    Engine engine(*model_, {.kv_pages = 64, .max_batch = 4}, embedded_tokenizer());
+    Answered answered;
+    for (RequestId id = 0; id < 12; ++id) {
+      Request many = request_of("many", 40, id);
+      many.choices = 4;
+      engine.add(id, many);
+    }
+    for (int i = 0; i < 10; ++i) step(engine, answered);
+    const Request one = request_of(is_own ? "many" : "one", 12, 99);
+    engine.add(99, one);
+    const std::int64_t passes = passes_to_first_token(engine, 99, answered);
+    EXPECT_TRUE(is_own ? passes > 11 * 40 : passes == 1) << passes;
+    while (!answered[{99, 0}].end) step(engine, answered);
+    expect_answer_alone(answered[{99, 0}], one);
+    while (!engine.idle()) step(engine, answered);
+    EXPECT_EQ(engine.stats().preemptions, is_own ? 0 : 1);
+    for (RequestId id = 0; id < 12; ++id) expect_answer_alone(answered[{id, 0}], request_of("many", 40, id));
+  }
+}
+
+// The places of a pass are shared by clients, whatever each of them asks for, and whoever came first.
+TEST_F(EngineFairness, ClientsHaveEqualPartsOfThePassesWhenAllHaveEnoughToAsk) {
+  Engine engine(*model_, {.kv_pages = 64, .max_batch = 6}, embedded_tokenizer());
+  Answered answered;
+  RequestId next = 0;
+  std::map<RequestId, std::string> client_of;
+  const auto add = [&](const std::string& client, int requests, std::int64_t max_tokens) {
+    for (int i = 0; i < requests; ++i, ++next) {
+      client_of[next] = client;
+      engine.add(next, request_of(client, max_tokens, next));
+    }
+  };
+  add("first", 90, 30);
+  for (int i = 0; i < 5; ++i) step(engine, answered);
+  answered.clear();
+  add("second", 90, 10);
+  add("third", 10, 90);
+  for (int i = 0; i < 100; ++i) step(engine, answered);
+  std::map<std::string, std::size_t> tokens;
+  for (const auto& [key, received] : answered) tokens[client_of[key.first]] += received.tokens.size();
+  for (const char* client : {"first", "second", "third"}) {
+    EXPECT_GE(tokens[client], 190U) << client;
+    EXPECT_LE(tokens[client], 210U) << client;
+  }
+}
+
 TEST_F(EngineFairness, PrefixesAreSharedWithinASaltAndNotBeyond) {
   Engine engine(*model_, {.kv_pages = 64, .page_size = 16}, embedded_tokenizer());
   RequestId next = 0;

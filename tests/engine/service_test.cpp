@@ -86,6 +86,68 @@ TEST_F(ServiceTest, WhatCannotBeTakenIsRefusedWithTheReason) {
   EXPECT_TRUE(service->wait_until_idle(kPatience));
 }
 
+TEST_F(ServiceTest, AClientHasItsPartOfTheQueueAndOthersHaveTheRest) {
+  const auto service =
+      this->service({.max_queue = 100, .max_answers_per_client = 3, .max_tokens_per_client = 10 * (10 + 400)});
+  const auto ask = [](const std::string& client, int choices, std::int64_t max_tokens) {
+    Request request = sampled_request(10, max_tokens, 1);
+    request.client = client;
+    request.choices = choices;
+    return request;
+  };
+  const auto refusal_of = [&](const Request& request) -> std::pair<std::optional<Refusal>, std::string> {
+    try {
+      service->submit(request);
+    } catch (const Refused& refused) {
+      return {refused.why(), refused.what()};
+    }
+    return {};
+  };
+  using Result = std::pair<std::optional<Refusal>, std::string>;
+  const Result taken;
+  auto two = service->submit(ask("a", 2, 400));
+  EXPECT_EQ(refusal_of(ask("a", 2, 1)),
+            Result(Refusal::kClientFull,
+                   "this client has 2 answers under way, and with 2 more it would have more than 3 "
+                   "(max-answers-per-client); try again later"));
+  EXPECT_EQ(refusal_of(ask("a", 4, 1)),
+            Result(Refusal::kNeverFits,
+                   "4 answers at once, and one client never has more than 3 under way (max-answers-per-client); ask "
+                   "for fewer at a time"));
+  EXPECT_EQ(refusal_of(ask("b", 2, 1)), taken) << "others have their own part";
+  EXPECT_EQ(refusal_of(ask("", 4, 1)), taken) << "nobody in particular has no such limit";
+  EXPECT_EQ(refusal_of(ask("a", 1, 1)), taken);
+  two.reset();
+  EXPECT_EQ(refusal_of(ask("a", 2, 1)), taken) << "what was given up counts no more";
+  wait_for(*service->submit(ask("a", 3, 2)));
+  EXPECT_EQ(refusal_of(ask("a", 3, 1)), taken) << "nor what has ended";
+}
+
+TEST_F(ServiceTest, AClientHasTokensUnderWayUpToItsLimit) {
+  const auto service = this->service({.max_tokens_per_client = 1000});
+  Request request = sampled_request(10, 190, 1);
+  request.client = "a";
+  std::vector<std::unique_ptr<Answers>> all;
+  for (int i = 0; i < 5; ++i) all.push_back(service->submit(request));
+  EXPECT_EQ(error_of([&] { service->submit(request); }),
+            "this client has 1000 tokens under way, and with 200 more it would have more than 1000 "
+            "(max-tokens-per-client); try again later");
+  request.choices = 6;
+  EXPECT_EQ(error_of([&] { service->submit(request); }),
+            "1200 tokens at once, and one client never has more than 1000 under way (max-tokens-per-client); ask for "
+            "fewer at a time");
+  request.choices = 1;
+  all.pop_back();
+  EXPECT_EQ(error_of([&] { service->submit(request); }), "");
+}
+
+TEST_F(ServiceTest, WithoutLimitsOfTheirOwnClientsLeaveAnEighthOfTheQueueToOthers) {
+  const auto service = this->service({.max_queue = 64}, {.kv_pages = 64, .max_batch = 4});
+  EXPECT_EQ(service->options().max_answers_per_client, 56);
+  EXPECT_EQ(service->options().max_tokens_per_client, 4 * 4 * service->engine().max_positions());
+  EXPECT_EQ(this->service({.max_queue = 1})->options().max_answers_per_client, 1);
+}
+
 TEST_F(ServiceTest, SeveralRequestsAreTakenTogetherOrNotAtAll) {
   const auto service = this->service({.max_queue = 3});
   const auto bell = std::make_shared<AnswerBell>();

@@ -165,7 +165,8 @@ TEST_F(ServerTest, ErrorsAreOpenAisObjectsWithTheirStatus) {
 
 TEST_F(ServerTest, AFullQueueIs429AndACallThatNeverFitsA400) {
   TestServer small;
-  small->serve_model(load_model([](ServedModelOptions& options) { options.service.max_queue = 65; }));
+  small->serve_model(load_model(
+      [](ServedModelOptions& options) { options.service.max_queue = options.service.max_answers_per_client = 65; }));
   auto client = small.client();
   const auto never = post(client, "/v1/completions", {{"prompt", {"x", "y"}}, {"n", 33}});
   EXPECT_EQ(never->status, 400);
@@ -183,6 +184,35 @@ TEST_F(ServerTest, AFullQueueIs429AndACallThatNeverFitsA400) {
   EXPECT_EQ(later->get_header_value("Retry-After"), "1");
   first.close();
   EXPECT_TRUE(soon([&] { return post(client, "/v1/completions", {{"prompt", "x"}, {"n", 2}})->status == 200; }));
+}
+
+// A client is a key, or an address where there is none.
+TEST_F(ServerTest, AClientThatHasItsPartOfTheQueueIsRefusedAndOthersAreNot) {
+  const auto model = load_model([](ServedModelOptions& options) { options.service.max_answers_per_client = 65; });
+  const Json two = {{"prompt", "x"}, {"n", 2}};
+  for (const bool has_keys : {true, false}) {
+    TestServer server([&](ServerOptions& options) {
+      if (has_keys) options.api_keys = {"first-key", "second-key"};
+    });
+    server->serve_model(model);
+    RawClient many(server.port());
+    many.send(post_text("/v1/completions", endless_completion(true).dump(), "Authorization: Bearer first-key\r\n"));
+    EXPECT_TRUE(contains(many.read("data: "), "200 OK"));
+    auto client = server.client();
+    client.set_bearer_token_auth("first-key");
+    const auto refused = post(client, "/v1/completions", two);
+    EXPECT_EQ(refused->status, 429);
+    EXPECT_EQ(error_code(refused), "\"client_limit\"");
+    EXPECT_EQ(refused->get_header_value("Retry-After"), "1");
+    client.set_bearer_token_auth("second-key");
+    EXPECT_EQ(post(client, "/v1/completions", two)->status, has_keys ? 200 : 429);
+    const auto never = post(client, "/v1/completions", {{"prompt", "x"}, {"n", 66}});
+    EXPECT_EQ(never->status, 400);
+    EXPECT_TRUE(contains(never->body, "(max-answers-per-client)")) << never->body;
+    many.close();
+    client.set_bearer_token_auth("first-key");
+    EXPECT_TRUE(soon([&] { return post(client, "/v1/completions", two)->status == 200; }));
+  }
 }
 
 TEST_F(ServerTest, WhatOthersAskedIsToldOnlyIfTheServerIsToldTo) {

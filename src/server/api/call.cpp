@@ -141,6 +141,7 @@ engine::Request read_common_fields(Fields& fields, const ModelFacts& facts, cons
   request.sampling.seed = read_seed(fields);
   request.choices = read_choices(fields);
   request.priority = read_priority(fields, rules);
+  request.client = rules.client;
   request.cache_salt = read_cache_salt(fields, rules);
   read_ends(fields, facts, call, request);
   request.skip_special_tokens = fields.boolean("skip_special_tokens").value_or(true);

@@ -26,6 +26,7 @@ inline constexpr std::int64_t kMaxAnswerLikelihoods = std::int64_t{1} << 18;
 struct CallRules {
   bool allow_priority = false;
   bool report_cached_tokens = false;  // in replies, which tells a client what others have asked
+  std::string_view client = {};       // who asks, for the turns and the limits of clients
   std::string_view cache_salt = {};   // of the client who asks: those of another share no prefix of a prompt with it
 };
 

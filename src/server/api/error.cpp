@@ -12,6 +12,7 @@ ApiError from_refusal(const engine::Refused& refused, std::optional<std::string>
   switch (refused.why()) {
     case engine::Refusal::kNeverFits: return bad_request(refused.what(), std::move(param), "invalid_value");
     case engine::Refusal::kFull: return {429, "rate_limit_error", refused.what(), std::nullopt, "queue_full"};
+    case engine::Refusal::kClientFull: return {429, "rate_limit_error", refused.what(), std::nullopt, "client_limit"};
     case engine::Refusal::kDraining:
       return {503, "service_unavailable_error", refused.what(), std::nullopt, "draining"};
     case engine::Refusal::kStopped: break;

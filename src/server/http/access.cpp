@@ -64,7 +64,7 @@ bool ApiKeys::accept(const std::optional<std::string>& authorization) const {
 }
 
 std::string ApiKeys::name_of(const std::optional<std::string>& authorization) const {
-  return empty() ? "" : to_hex(digest_of_key(authorization));
+  return to_hex(digest_of_key(authorization));
 }
 
 namespace {

@@ -21,7 +21,7 @@ class ApiKeys {
   // of them and to the end.
   bool accept(const std::optional<std::string>& authorization) const;
 
-  // A name of the key in that header which does not tell the key; empty where everyone may ask.
+  // A name of the key in that header which does not tell the key.
   std::string name_of(const std::optional<std::string>& authorization) const;
 
  private:

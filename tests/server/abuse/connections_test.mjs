@@ -19,6 +19,8 @@ import {
 
 const PLACES = 200;
 const shared = shared_server(["--max-connections", String(PLACES), "--max-connections-per-client", String(PLACES)]);
+const PLACES_FOR_ALL = ["--max-connections", "--max-connections-per-client", "--max-queue", "--max-answers-per-client"]
+  .flatMap((option) => [option, "1100"]);
 const LONG = { prompt: "Pens in the boxes:", max_tokens: 900, ignore_eos: true };
 const SMALL = JSON.stringify({ prompt: "Answer:", max_tokens: 1, digest: true });
 
@@ -99,7 +101,7 @@ test("1,000 connections at once: those within the limit are served, the others t
 });
 
 test("1,000 connections at once on a server that has places for them are all served alike", () =>
-  with_server(["--max-connections", "1100", "--max-connections-per-client", "1100"], async ({ port }) => {
+  with_server(PLACES_FOR_ALL, async ({ port }) => {
     const all = await open_all(1_000, port);
     for (const { socket } of all) socket.write(post_text(COMPLETION, SMALL, { Connection: "close" }));
     const answers = await answers_of(all);
