@@ -7,6 +7,7 @@
 
 #include "base/check.hpp"
 #include "base/fp_environment.hpp"
+#include "checkpoint/expected_tensors.hpp"
 #include "numerics/rotary.hpp"
 #include "ops/context_state.hpp"
 
@@ -15,6 +16,13 @@ namespace {
 
 ConstMatrix read_only(Matrix m) {
   return {.data = m.data, .rows = m.rows, .cols = m.cols, .stride = m.stride};
+}
+
+// A result goes by the weight's name, without its ending.
+std::string result_name(std::string_view name, std::string_view suffix = {}) {
+  constexpr std::string_view kEnding = ".weight";
+  if (name.ends_with(kEnding)) name.remove_suffix(kEnding.size());
+  return suffix.empty() ? std::string(name) : fmt::format("{}.{}", name, suffix);
 }
 
 Buffer upload(const Context& context, const std::vector<float>& values) {
@@ -51,13 +59,6 @@ Model::Model(const Context& context, std::shared_ptr<const WeightSource> source,
   sin_ = upload(context, tables.sin);
 }
 
-void Model::observe_linear(LinearObserver observer) {
-  const kernels::Capabilities can = context_.state().backend->capabilities();
-  require(can.shares_host_memory && !can.asynchronous, "the linear layers of a model on {} cannot be observed",
-          context_.description());
-  linear_observer_ = std::move(observer);
-}
-
 std::size_t Model::workspace_bytes(std::int64_t max_rows, std::int64_t max_chunks, std::int64_t max_logit_rows) const {
   const auto as_int = [](std::int64_t size) { return static_cast<std::int32_t>(size); };
   std::size_t bytes = context_.state().attention->workspace_bytes({.heads = as_int(config_.heads),
@@ -72,79 +73,93 @@ std::size_t Model::workspace_bytes(std::int64_t max_rows, std::int64_t max_chunk
   return std::max(bytes, weights_.head.layer.workspace_bytes(max_logit_rows));
 }
 
-void Model::forward(const OpScope& scope, const kernels::Batch& batch, const std::int32_t* logit_rows,
-                    std::int64_t logit_row_count, const KvCache& cache, const Activations& a) const {
-  const std::int64_t rows = batch.rows;
-  embedding(scope, {.table = weights_.embedding, .tokens = batch.tokens, .x = a.residual(rows)});
-  finish(scope, a.residual(rows));
+void Model::forward(const Pass& pass, const std::int32_t* logit_rows, std::int64_t logit_row_count) const {
+  const Activations& a = pass.activations;
+  const std::int64_t rows = pass.batch.rows;
+  embedding(pass.scope, {.table = weights_.embedding, .tokens = pass.batch.tokens, .x = a.residual(rows)});
+  finish(pass, checkpoint::kEmbeddingName, "", a.residual(rows));
   ConstMatrix delta;  // of the sub-layer before: none yet
   for (std::int64_t i = 0; i < config_.layers; ++i) {
     const LayerWeights& layer = weights_.layers[static_cast<std::size_t>(i)];
-    norm(scope, layer.input_norm, a.residual(rows), delta, a.normed(rows));
-    attend(scope, i, batch, cache, a);
+    norm(pass, layer.input_norm, delta);
+    attend(pass, i);
     delta = read_only(a.delta(rows));
-    norm(scope, layer.post_attention_norm, a.residual(rows), delta, a.normed(rows));
-    feed_forward(scope, i, rows, a);
+    norm(pass, layer.post_attention_norm, delta);
+    feed_forward(pass, i);
   }
   if (logit_row_count == 0) return;
-  norm(scope, weights_.final_norm, a.residual(rows), delta, a.normed(rows));
-  gather_rows(scope, {.x = read_only(a.normed(rows)), .rows = logit_rows, .y = a.last(logit_row_count)});
-  linear(scope, weights_.head, a.last(logit_row_count), {a.logits(logit_row_count)});
+  norm(pass, weights_.final_norm, delta);
+  gather_rows(pass.scope, {.x = read_only(a.normed(rows)), .rows = logit_rows, .y = a.last(logit_row_count)});
+  finish(pass, checkpoint::kFinalNormName, "logit_rows", a.last(logit_row_count));
+  linear(pass, weights_.head, a.last(logit_row_count), {a.logits(logit_row_count)});
 }
 
-void Model::attend(const OpScope& scope, std::int64_t index, const kernels::Batch& batch, const KvCache& cache,
-                   const Activations& a) const {
+void Model::attend(const Pass& pass, std::int64_t index) const {
   const LayerWeights& layer = weights_.layers[static_cast<std::size_t>(index)];
-  const std::int64_t rows = batch.rows;
-  linear(scope, layer.qkv, a.normed(rows), {a.q(rows), a.k(rows), a.v(rows)});
-  rotary(scope, {.q = a.q(rows),
-                 .k = read_only(a.k(rows)),
-                 .v = read_only(a.v(rows)),
-                 .q_norm = layer.q_norm ? layer.q_norm->as<float>() : nullptr,
-                 .k_norm = layer.k_norm ? layer.k_norm->as<float>() : nullptr,
-                 .eps = eps_,
-                 .cos = cos_.as<float>(),
-                 .sin = sin_.as<float>(),
-                 .batch = batch,
-                 .kv = cache.layer(index)});
-  finish(scope, a.q(rows));
-  attention(scope, layer.attention,
+  const Activations& a = pass.activations;
+  const std::int64_t rows = pass.batch.rows;
+  linear(pass, layer.qkv, a.normed(rows), {a.q(rows), a.k(rows), a.v(rows)});
+  const kernels::KvPages kv = pass.cache.layer(index);
+  rotary(pass.scope, {.q = a.q(rows),
+                      .k = read_only(a.k(rows)),
+                      .v = read_only(a.v(rows)),
+                      .q_norm = layer.q_norm ? layer.q_norm->as<float>() : nullptr,
+                      .k_norm = layer.k_norm ? layer.k_norm->as<float>() : nullptr,
+                      .eps = eps_,
+                      .cos = cos_.as<float>(),
+                      .sin = sin_.as<float>(),
+                      .batch = pass.batch,
+                      .kv = kv});
+  finish(pass, layer.attention.name(), "rotary", a.q(rows));
+  if (pass.observer) pass.observer({.name = layer.attention.name() + ".rotary", .stored = kv});
+  attention(pass.scope, layer.attention,
             {.q = read_only(a.q(rows)),
-             .kv = cache.layer(index),
-             .batch = batch,
+             .kv = kv,
+             .batch = pass.batch,
              .heads = static_cast<std::int32_t>(config_.heads),
              .scale = score_scale_,
              .window = static_cast<std::int32_t>(config_.layer_windows[static_cast<std::size_t>(index)]),
              .out = a.attended(rows)});
-  finish(scope, a.attended(rows));
-  linear(scope, layer.o, a.attended(rows), {a.delta(rows)});
+  finish(pass, layer.attention.name(), "attention", a.attended(rows));
+  linear(pass, layer.o, a.attended(rows), {a.delta(rows)});
 }
 
-void Model::feed_forward(const OpScope& scope, std::int64_t index, std::int64_t rows, const Activations& a) const {
+void Model::feed_forward(const Pass& pass, std::int64_t index) const {
   const LayerWeights& layer = weights_.layers[static_cast<std::size_t>(index)];
-  linear(scope, layer.gate_up, a.normed(rows), {a.gate(rows), a.up(rows)});
-  silu_gate(scope, {.gate = read_only(a.gate(rows)), .up = read_only(a.up(rows)), .y = a.gate(rows)});
-  finish(scope, a.gate(rows));
-  linear(scope, layer.down, a.gate(rows), {a.delta(rows)});
+  const Activations& a = pass.activations;
+  const std::int64_t rows = pass.batch.rows;
+  linear(pass, layer.gate_up, a.normed(rows), {a.gate(rows), a.up(rows)});
+  silu_gate(pass.scope, {.gate = read_only(a.gate(rows)), .up = read_only(a.up(rows)), .y = a.gate(rows)});
+  finish(pass, checkpoint::layer_tensor(index, "mlp"), "silu", a.gate(rows));
+  linear(pass, layer.down, a.gate(rows), {a.delta(rows)});
 }
 
-void Model::norm(const OpScope& scope, const Norm& norm, Matrix x, ConstMatrix delta, Matrix y) const {
-  rms_norm(scope, norm.op, {.x = x, .delta = delta, .weight = norm.weight.as<float>(), .eps = eps_, .y = y});
-  if (delta.data != nullptr) finish(scope, x);
-  finish(scope, y);
+// Adds `delta` to the residual, if there is one, and normalises it.
+void Model::norm(const Pass& pass, const Norm& norm, ConstMatrix delta) const {
+  const Matrix x = pass.activations.residual(pass.batch.rows), y = pass.activations.normed(pass.batch.rows);
+  rms_norm(pass.scope, norm.op, {.x = x, .delta = delta, .weight = norm.weight.as<float>(), .eps = eps_, .y = y});
+  if (delta.data != nullptr) finish(pass, norm.op.name(), "residual", x);
+  finish(pass, norm.op.name(), "", y);
 }
 
-void Model::linear(const OpScope& scope, const Projection& projection, Matrix x,
+void Model::linear(const Pass& pass, const Projection& projection, Matrix x,
                    std::initializer_list<Matrix> outputs) const {
-  if (linear_observer_) linear_observer_(projection, read_only(x));
   std::vector<LinearOutput> with_bias;
   for (const Matrix& y : outputs) with_bias.push_back({.y = y, .bias = projection.bias(with_bias.size())});
+  const OpScope& scope = pass.scope;
   projection.layer.run(read_only(x), with_bias, {scope.workspace, scope.workspace_bytes}, scope.stream);
+  if (!pass.observer) return;
+  for (std::size_t i = 0; i < with_bias.size(); ++i)
+    pass.observer({.name = &projection == &weights_.head ? kHeadOp : result_name(projection.tensors[i]),
+                   .values = with_bias[i].y,
+                   .projection = &projection,
+                   .x = read_only(x)});
 }
 
 // The results of linear layers are BF16 values already where the numerics ask for that.
-void Model::finish(const OpScope& scope, Matrix result) const {
-  if (bf16_results_) round_bf16(scope, {.x = result});
+void Model::finish(const Pass& pass, std::string_view name, std::string_view suffix, Matrix result) const {
+  if (bf16_results_) round_bf16(pass.scope, {.x = result});
+  if (pass.observer) pass.observer({.name = result_name(name, suffix), .values = result});
 }
 
 }  // namespace reprofuse::model

@@ -4,6 +4,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
 
 #include "checkpoint/config.hpp"
 #include "kernels/op_calls.hpp"
@@ -67,8 +70,24 @@ class Activations {
   Buffer residual_, normed_, qkv_, attended_, delta_, gate_up_, last_, logits_;
 };
 
-// Told of every linear layer, with its input, before the layer runs.
-using LinearObserver = std::function<void(const Projection& projection, ConstMatrix x)>;
+// What an op of a pass left, for who watches the pass: `values` or, where keys and values were stored, `stored`.
+struct OpResult {
+  std::string name;    // "model.layers.0.mlp.down_proj": a weight's name, or else what is done there
+  Matrix values = {};  // a row per token of the pass or, from the gathering on, per row of logits
+  const Projection* projection = nullptr;  // of a linear layer, and what it was given
+  ConstMatrix x = {};
+  std::optional<kernels::KvPages> stored = {};
+};
+using OpObserver = std::function<void(const OpResult& result)>;
+
+// What a forward pass works on. The observer, if there is one, is called after every op.
+struct Pass {
+  OpScope scope;
+  kernels::Batch batch;
+  const KvCache& cache;
+  const Activations& activations;
+  const OpObserver& observer;
+};
 
 class Model {
  public:
@@ -80,28 +99,21 @@ class Model {
   const checkpoint::ModelConfig& config() const { return config_; }
   std::int64_t max_positions() const { return max_positions_; }
 
-  // For studies of real activations, where the host can read x: the observer is called by the thread that runs the
-  // pass.
-  void observe_linear(LinearObserver observer);
-
   // Scratch that forward() needs for any pass within these sizes.
   std::size_t workspace_bytes(std::int64_t max_rows, std::int64_t max_chunks, std::int64_t max_logit_rows) const;
 
   // Computes every row of the batch, adds its keys and values to the cache, and leaves the logits of the rows listed in
-  // `logit_rows` in activations.logits(). Bits: a row's depend on the tokens of its own sequence alone.
+  // `logit_rows` in the activations' logits(). Bits: a row's depend on the tokens of its own sequence alone.
   // Where work is asynchronous, enqueues on the scope's stream and returns; check_workspace() tells of non-finite
   // values.
-  void forward(const OpScope& scope, const kernels::Batch& batch, const std::int32_t* logit_rows,
-               std::int64_t logit_row_count, const KvCache& cache, const Activations& activations) const;
+  void forward(const Pass& pass, const std::int32_t* logit_rows, std::int64_t logit_row_count) const;
 
  private:
-  void attend(const OpScope& scope, std::int64_t layer, const kernels::Batch& batch, const KvCache& cache,
-              const Activations& activations) const;
-  void feed_forward(const OpScope& scope, std::int64_t layer, std::int64_t rows, const Activations& activations) const;
-  void norm(const OpScope& scope, const Norm& norm, Matrix x, ConstMatrix delta, Matrix y) const;
-  void linear(const OpScope& scope, const Projection& projection, Matrix x,
-              std::initializer_list<Matrix> outputs) const;
-  void finish(const OpScope& scope, Matrix result) const;
+  void attend(const Pass& pass, std::int64_t layer) const;
+  void feed_forward(const Pass& pass, std::int64_t layer) const;
+  void norm(const Pass& pass, const Norm& norm, ConstMatrix delta) const;
+  void linear(const Pass& pass, const Projection& projection, Matrix x, std::initializer_list<Matrix> outputs) const;
+  void finish(const Pass& pass, std::string_view name, std::string_view suffix, Matrix result) const;
 
   Context context_;
   checkpoint::ModelConfig config_;
@@ -112,7 +124,6 @@ class Model {
   float eps_ = 0.0F;          // of the norms
   float score_scale_ = 0.0F;  // 1 / sqrt(head_dim)
   bool bf16_results_;
-  LinearObserver linear_observer_;
 };
 
 }  // namespace reprofuse::model

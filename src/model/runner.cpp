@@ -166,11 +166,17 @@ ConstMatrix Runner::logits() const {
 void Runner::compute(const kernels::Batch& batch, std::int64_t logit_rows, bool is_decode) {
   const Context& context = model_.context();
   const std::int32_t* rows = inputs_.device<std::int32_t>() + Layout(limits_, max_pages_).logit_rows;
+  OpObserver observer;
+  if (observer_)
+    observer = [&](const OpResult& result) {
+      stream_->synchronize();
+      observer_(result);
+    };
   const auto enqueue = [&](void* stream) {
-    model_.forward({context, workspace_.data(), workspace_.bytes(), stream}, batch, rows, logit_rows, cache_,
-                   activations_);
+    model_.forward({{context, workspace_.data(), workspace_.bytes(), stream}, batch, cache_, activations_, observer},
+                   rows, logit_rows);
   };
-  if (is_decode && backend().capabilities().graphs) {
+  if (is_decode && backend().capabilities().graphs && !observer_) {
     // upload() has waited for the last pass, so that no graph dropped here is still running.
     const auto& graph = decode_graphs_.get({batch.rows, batch.max_keys}, [&] { return backend().capture(enqueue); });
     graph->replay(stream_->handle());

@@ -57,6 +57,9 @@ class Runner {
   // alone.
   ConstMatrix run(std::span<const TokenChunk> chunks);
 
+  // Calls the observer after every op of a pass, when its results are there. Such passes are never replayed as graphs.
+  void observe(OpObserver observer) { observer_ = std::move(observer); }
+
   // The logits of the last pass, on the device and in host memory.
   std::vector<float> host_logits() const;
   ConstMatrix logits() const;
@@ -78,7 +81,8 @@ class Runner {
   RunnerLimits limits_;
   Activations activations_;
   Workspace workspace_;
-  std::int64_t max_pages_;       // of one sequence
+  std::int64_t max_pages_;  // of one sequence
+  OpObserver observer_;
   StagedBuffer inputs_;          // the arrays of kernels::Batch and the logit rows, back to back
   std::int64_t logit_rows_ = 0;  // of the last pass
   std::unique_ptr<kernels::Stream> stream_;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "kernels/backend.hpp"
 #include "ops/context_state.hpp"
@@ -50,6 +51,17 @@ inline void copy_to_device(const Context& context, void* to, const void* from, s
 }
 inline void copy_to_host(const Context& context, void* to, const void* from, std::size_t bytes) {
   if (bytes != 0) context.state().backend->copy_to_host(to, from, bytes);
+}
+// The values of a matrix on the device, row by row.
+inline std::vector<float> copy_to_host(const Context& context, ConstMatrix matrix) {
+  std::vector<float> strided(static_cast<std::size_t>((matrix.rows - 1) * matrix.stride + matrix.cols));
+  copy_to_host(context, strided.data(), matrix.data, strided.size() * sizeof(float));
+  if (matrix.stride == matrix.cols) return strided;
+  std::vector<float> values;
+  for (std::int64_t row = 0; row < matrix.rows; ++row)
+    values.insert(values.end(), strided.begin() + row * matrix.stride,
+                  strided.begin() + row * matrix.stride + matrix.cols);
+  return values;
 }
 
 // Device memory that the host writes again and again, by way of memory that copies are fast from. Where the device

@@ -73,6 +73,7 @@ class HostBackend final : public kernels::Backend {
   static constexpr std::string_view kName = "host";
 
   mutable int replays = 0;  // of graphs
+  std::function<void(const kernels::GatherRowsCall&)> gather_rows = reference::gather_rows;
 
   std::string_view name() const override { return kName; }
   std::string description() const override { return "reference loops"; }
@@ -176,7 +177,7 @@ class HostElementwise final : public kernels::Elementwise {
     enqueue(site.stream, [this, call] { scheme_.silu_gate(call); });
   }
   void gather_rows(const kernels::OpSite& site, const kernels::GatherRowsCall& call) const override {
-    enqueue(site.stream, [call] { reference::gather_rows(call); });
+    enqueue(site.stream, [this, call] { backend_.gather_rows(call); });
   }
   void round_bf16(const kernels::OpSite& site, const kernels::RoundBf16Call& call) const override {
     enqueue(site.stream, [call] { reference::round_bf16(call); });

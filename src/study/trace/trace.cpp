@@ -1,0 +1,201 @@
+#include "study/trace/trace.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <utility>
+
+#include "base/check.hpp"
+#include "base/sha256.hpp"
+#include "checkpoint/safetensors.hpp"
+#include "model/kv_cache.hpp"
+#include "numerics/widen.hpp"
+
+namespace reprofuse::study {
+namespace {
+
+// The elements come in the machine's order.
+TracedResult make_result(std::string op, DType dtype, std::vector<std::byte> values, bool keep_values) {
+  checkpoint::convert_byte_order(values, dtype);
+  Sha256 hash;
+  hash.update(values.data(), values.size());
+  TracedResult result{.op = std::move(op),
+                      .dtype = dtype,
+                      .elements = static_cast<std::int64_t>(values.size() / dtype_bytes(dtype)),
+                      .sha256 = to_hex(hash.finish()),
+                      .values = {}};
+  if (keep_values) result.values = std::move(values);
+  return result;
+}
+
+std::array<Candidate, 2> likeliest_of(std::span<const float> logits) {
+  std::array<Candidate, 2> best;
+  std::size_t found = 0;
+  for (std::size_t id = 0; id < logits.size(); ++id) {
+    const Candidate candidate{static_cast<std::int32_t>(id), logits[id]};
+    if (found == 0 || candidate.logit > best[0].logit)
+      best = {candidate, found == 0 ? candidate : best[0]};
+    else if (found == 1 || candidate.logit > best[1].logit)
+      best[1] = candidate;
+    found = std::min<std::size_t>(found + 1, 2);
+  }
+  return best;
+}
+
+// Collects the rows of the positions that are traced while a pass runs.
+class Recorder {
+ public:
+  Recorder(const model::Model& model, const TraceRequest& request, const model::Sequence& sequence)
+      : context_(model.context()), request_(request), sequence_(sequence) {}
+
+  void begin_pass(std::int64_t first_position, std::int64_t rows) {
+    first_ = first_position;
+    rows_ = rows;
+  }
+
+  bool is_traced(std::int64_t position) const {
+    return std::binary_search(request_.positions.begin(), request_.positions.end(), position);
+  }
+
+  // The rows of the pass are one chunk; a result with fewer rows has the last ones.
+  void add(const model::OpResult& result) {
+    if (result.stored) return add_stored(result.name, *result.stored);
+    const std::vector<float> values =
+        copy_to_host(context_, {result.values.data, result.values.rows, result.values.cols, result.values.stride});
+    const auto cols = static_cast<std::size_t>(result.values.cols);
+    for (std::int64_t row = 0; row < result.values.rows; ++row) {
+      const std::int64_t position = first_ + rows_ - result.values.rows + row;
+      if (!is_traced(position)) continue;
+      const std::span<const float> of_row(values.data() + static_cast<std::size_t>(row) * cols, cols);
+      add_row(position, result.name, DType::kF32, std::as_bytes(of_row));
+      if (result.name == model::kHeadOp) steps_[position].likeliest = likeliest_of(of_row);
+    }
+  }
+
+  std::vector<TracedStep> take() {
+    std::vector<TracedStep> steps;
+    for (auto& [position, step] : steps_) {
+      step.position = position;
+      steps.push_back(std::move(step));
+    }
+    return steps;
+  }
+
+ private:
+  void add_row(std::int64_t position, const std::string& op, DType dtype, std::span<const std::byte> values) {
+    steps_[position].results.push_back(make_result(op, dtype, {values.begin(), values.end()}, request_.values));
+  }
+
+  // Keys lie transposed in their page, values do not.
+  void add_stored(const std::string& op, const kernels::KvPages& kv) {
+    invariant(kv.key_exponents == nullptr, "a cache with exponents cannot be traced yet");
+    const std::size_t element = dtype_bytes(kv.dtype);
+    const auto width = static_cast<std::size_t>(kv.kv_heads) * static_cast<std::size_t>(kv.head_dim);
+    const auto slots = static_cast<std::size_t>(kv.page_size), dims = static_cast<std::size_t>(kv.head_dim);
+    std::vector<std::byte> page(width * slots * element), row(width * element);
+    for (std::int64_t position = first_; position < first_ + rows_; ++position) {
+      if (!is_traced(position)) continue;
+      const auto index = static_cast<std::size_t>(position) / slots, slot = static_cast<std::size_t>(position) % slots;
+      const std::size_t offset = static_cast<std::size_t>(sequence_.pages()[index]) * page.size();
+      copy_to_host(context_, page.data(), static_cast<const std::byte*>(kv.keys) + offset, page.size());
+      for (std::size_t i = 0; i < width; ++i)
+        std::memcpy(row.data() + i * element, page.data() + (i * slots + slot) * element, element);
+      add_row(position, op + ".keys", kv.dtype, row);
+      copy_to_host(context_, page.data(), static_cast<const std::byte*>(kv.values) + offset, page.size());
+      for (std::size_t head = 0; head < static_cast<std::size_t>(kv.kv_heads); ++head)
+        std::memcpy(row.data() + head * dims * element, page.data() + (head * slots + slot) * dims * element,
+                    dims * element);
+      add_row(position, op + ".values", kv.dtype, row);
+    }
+  }
+
+  const Context& context_;
+  const TraceRequest& request_;
+  const model::Sequence& sequence_;
+  std::int64_t first_ = 0, rows_ = 0;  // of the pass
+  std::map<std::int64_t, TracedStep> steps_;
+};
+
+// How far the text goes, and which of its positions are traced.
+TraceRequest checked(TraceRequest request, const model::Model& model) {
+  const auto prompt = static_cast<std::int64_t>(request.prompt.size());
+  require(prompt >= 1, "a trace needs a prompt of at least one token");
+  require(request.max_tokens >= 1 && request.chunk >= 1, "a trace of {} tokens in passes of {}", request.max_tokens,
+          request.chunk);
+  const std::int64_t length = prompt + request.max_tokens - 1;
+  require(length <= model.max_positions(), "a text of {} tokens; the context has {}", length, model.max_positions());
+  if (request.positions.empty())
+    for (std::int64_t position = prompt - 1; position < length; ++position) request.positions.push_back(position);
+  for (std::size_t i = 0; i < request.positions.size(); ++i)
+    require(request.positions[i] >= 0 && request.positions[i] < length &&
+                (i == 0 || request.positions[i] > request.positions[i - 1]),
+            "position {} cannot be traced: the text has {}, and they come in ascending order", request.positions[i],
+            length);
+  return request;
+}
+
+}  // namespace
+
+std::uint32_t TracedResult::word(std::int64_t element) const {
+  const std::size_t bytes = dtype_bytes(dtype);
+  std::uint32_t word = 0;
+  for (std::size_t i = 0; i < bytes; ++i)
+    word |= std::to_integer<std::uint32_t>(values[static_cast<std::size_t>(element) * bytes + i]) << (8 * i);
+  return word;
+}
+
+float TracedResult::value(std::int64_t element) const {
+  return widen(dtype, word(element));
+}
+
+Trace make_trace(const model::Model& model, const TraceRequest& asked) {
+  const TraceRequest request = checked(asked, model);
+  const auto prompt = static_cast<std::int64_t>(request.prompt.size());
+  const std::int64_t rows = std::min(request.chunk, prompt);
+  const std::int64_t length = prompt + request.max_tokens - 1;
+  model::KvCache cache(model.context(), model.config(),
+                       (length + model::kDefaultPageSize - 1) / model::kDefaultPageSize);
+  model::Runner runner(model, cache, {.rows = rows, .sequences = 1, .logit_rows = rows});
+  model::Sequence sequence(cache);
+  invariant(sequence.reserve(length), "the cache of a trace is too small");
+  Recorder recorder(model, request, sequence);
+  runner.observe([&](const model::OpResult& result) { recorder.add(result); });
+
+  Trace trace{.chunk = request.chunk, .prompt_tokens = prompt, .tokens = request.prompt};
+  while (sequence.length() < length) {
+    const std::int64_t first = sequence.length();
+    const std::int64_t count = std::min(rows, static_cast<std::int64_t>(trace.tokens.size()) - first);
+    bool needs_all = false;
+    for (std::int64_t position = first; position + 1 < first + count; ++position)
+      needs_all = needs_all || recorder.is_traced(position);
+    recorder.begin_pass(first, count);
+    const model::TokenChunk chunk{&sequence,
+                                  {trace.tokens.data() + first, static_cast<std::size_t>(count)},
+                                  needs_all ? model::Logits::kAll : model::Logits::kLast};
+    runner.run({&chunk, 1});
+    if (sequence.length() == static_cast<std::int64_t>(trace.tokens.size()) && sequence.length() < length) {
+      const auto given = static_cast<std::size_t>(sequence.length() - prompt);
+      const std::vector<float> logits = runner.host_logits();
+      const auto vocabulary = static_cast<std::size_t>(model.config().vocab_size);
+      trace.tokens.push_back(given < request.answer.size() ? request.answer[given]
+                                                           : likeliest_of(std::span(logits).last(vocabulary))[0].token);
+    }
+  }
+  trace.steps = recorder.take();
+  trace.numerics = model.context().numerics();
+  trace.device = model.context().description();
+  return trace;
+}
+
+TraceRequest request_of(const Trace& trace) {
+  const auto end_of_prompt = trace.tokens.begin() + trace.prompt_tokens;
+  TraceRequest request{.prompt = {trace.tokens.begin(), end_of_prompt},
+                       .answer = {end_of_prompt, trace.tokens.end()},
+                       .max_tokens = static_cast<std::int64_t>(trace.tokens.size()) - trace.prompt_tokens + 1,
+                       .positions = {},
+                       .chunk = trace.chunk};
+  for (const TracedStep& step : trace.steps) request.positions.push_back(step.position);
+  return request;
+}
+
+}  // namespace reprofuse::study

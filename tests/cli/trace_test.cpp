@@ -1,0 +1,67 @@
+// `reprofuse trace` and `reprofuse diff` as they are used.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "cli/run_cli.hpp"
+
+namespace reprofuse {
+namespace {
+
+const std::string kText = " --prompt '12+30=' --max-tokens 3";
+
+TEST(TraceCommand, ASavedTraceIsWhatAnotherInstructionSetComputes) {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("trace.safetensors");
+  const Finished saved = reprofuse("trace --threads 1 --out " + file + kText);
+  ASSERT_EQ(saved.status, 0) << saved.err;
+  EXPECT_TRUE(contains(saved.out, "position     6  148 results, logits f283cc50c156dd3c")) << saved.out;
+  const Finished same = reprofuse("diff " + file + " cpu");
+  EXPECT_EQ(same.status, 0) << same.err;
+  EXPECT_TRUE(contains(same.out, "3 steps, every op the same bits\n")) << same.out;
+
+  const std::string scalar = folder.file("scalar.safetensors");
+  ASSERT_EQ(reprofuse("trace --isa scalar --prefill-chunk 2 --out " + scalar + kText).status, 0);
+  EXPECT_EQ(reprofuse("diff " + file + " " + scalar).status, 0);
+}
+
+TEST(TraceCommand, TheFirstOpOfABaselineThatDiffersIsALinearLayer) {
+  const Finished run = reprofuse("diff cpu/fma-1 cpu/layercast --json" + kText);
+  if (contains(run.err, "libopenblas")) GTEST_SKIP() << run.err;
+  ASSERT_EQ(run.status, 1) << run.err;
+  const auto first = nlohmann::json::parse(run.out).at("first");
+  EXPECT_TRUE(first.at("op").get<std::string>().starts_with("model.layers.0.self_attn.")) << first;
+  EXPECT_TRUE(first.at("op").get<std::string>().ends_with("_proj")) << first;
+  EXPECT_NE(first.at("a"), first.at("b"));
+  EXPECT_TRUE(contains(run.err, "A and B differ at position 6, model.layers.0.self_attn.")) << run.err;
+}
+
+TEST(TraceCommand, ContractsDifferWhereTheyAreDefinedTo) {
+  const Finished linear = reprofuse("diff cpu/fma-1 cpu/exact-1" + kText);
+  EXPECT_EQ(linear.status, 1);
+  EXPECT_TRUE(contains(linear.out, "First difference: position 6, model.layers.0.self_attn.q_proj")) << linear.out;
+  const Finished cache = reprofuse("diff cpu/fma-1 cpu/fma-1-kv16" + kText);
+  EXPECT_EQ(cache.status, 1);
+  EXPECT_TRUE(contains(cache.out, "model.layers.0.self_attn.rotary.keys\n  128 elements of f32 in A, 128 of bf16 in B"))
+      << cache.out;
+}
+
+TEST(TraceCommand, WhatMakesNoSenseIsUsage) {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("trace.safetensors");
+  ASSERT_EQ(reprofuse("trace --digests-only --out " + file + kText).status, 0);
+  for (const std::string& arguments :
+       {std::string("trace --prompt a"), std::string("trace --json"),
+        std::string("trace --json --prompt a --prompt-tokens 1"), std::string("diff cpu/fma-1 cpu/fma-1"),
+        std::string("diff cpu/none cpu --prompt a"), std::string("diff nowhere cpu --prompt a"),
+        "diff " + file + " cpu --prompt a", "diff " + file + " " + file + " --model x"})
+    EXPECT_EQ(reprofuse(arguments).status, 2) << arguments;
+  write_file(file, "no trace");
+  const Finished broken = reprofuse("diff " + file + " cpu");
+  EXPECT_EQ(broken.status, 1);
+  EXPECT_TRUE(contains(broken.err, "trace.safetensors")) << broken.err;
+}
+
+}  // namespace
+}  // namespace reprofuse
