@@ -121,8 +121,7 @@ void run_stress_command(const StressArguments& arguments) {
   OutputFile json(arguments.json);
   const engine::ModelFiles files(arguments.model ? *arguments.model : engine::embedded_model_folder());
   const engine::TextFormat& text = files.text();
-  const std::optional<text::Tokenizer> tokenizer =
-      text.has_tokenizer() ? std::optional(text.tokenizer()) : std::nullopt;
+  const std::optional<Tokenizer> tokenizer = text.has_tokenizer() ? std::optional(text.tokenizer()) : std::nullopt;
   Models models(arguments.device, files);
   const Context& context = models.with_threads(1).context();
   const auto requests =

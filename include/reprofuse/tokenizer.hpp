@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -18,6 +20,21 @@ namespace reprofuse {
 namespace text {
 struct TokenizerParts;
 }
+
+// A part of a text, in bytes.
+struct TextSpan {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+};
+
+struct EncodeOptions {
+  bool add_special_tokens = false;
+  std::size_t max_tokens = std::numeric_limits<std::size_t>::max();
+  std::function<void()> poll = {};  // called now and then: what it throws ends encoding, and comes out of it
+  // Parts in which no added token is found, ascending and apart: what a user wrote, say, so that it cannot forge a turn
+  // of a chat. Added tokens of nothing but white space are found there, too; they are how a text is written.
+  std::span<const TextSpan> plain = {};
+};
 
 // A byte-level BPE tokenizer: that of Llama 3, Qwen 2 and 3, DeepSeek-R1-Distill, GPT-2 and their like. It gives the
 // ids that Hugging Face's tokenizers give. A setting in tokenizer.json that is not understood is an error that names
@@ -37,6 +54,10 @@ class REPROFUSE_API Tokenizer {
   // <|begin_of_text|>. Text that is not well-formed UTF-8 is an error that names the first bad byte. Time grows almost
   // linearly with the text, even when all of it is one word.
   std::vector<std::int32_t> encode(std::string_view utf8, bool add_special_tokens) const;
+
+  // The same, or nothing when there are more than max_tokens: then it stops as soon as that is certain, in memory for
+  // about so many. Fails where plain text cannot be told from an added token.
+  std::optional<std::vector<std::int32_t>> encode_within(std::string_view utf8, const EncodeOptions& options) const;
 
   // Well-formed UTF-8: bytes that make no character become U+FFFD, one for each maximal subpart. An id that the
   // vocabulary lacks is an error. For a text without added tokens, decode(encode(text)) is the normalised text.
@@ -67,10 +88,6 @@ class REPROFUSE_API Tokenizer {
 
   std::shared_ptr<const text::TokenizerParts> parts_;
 };
-
-namespace text {
-using reprofuse::Tokenizer;  // for the library itself
-}
 
 // Tokens to text while they come, never part of a character: what push() and flush() return, joined, is
 // Tokenizer::decode() of all the tokens. For one thread at a time.

@@ -1,25 +1,105 @@
 #include "base/json.hpp"
 
 #include <nlohmann/json.hpp>
-#include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "base/check.hpp"
 
 namespace reprofuse {
+namespace {
 
-nlohmann::json parse_json(std::string_view text, const std::string& file, int max_depth) {
-  using Json = nlohmann::json;
-  std::vector<std::unordered_set<std::string>> keys;  // of each object that is open
-  const auto check = [&](int depth, Json::parse_event_t event, Json& parsed) {
-    require(depth <= max_depth, "{}: nested deeper than {} levels", file, max_depth);
-    if (event == Json::parse_event_t::object_start) keys.emplace_back();
-    if (event == Json::parse_event_t::object_end) keys.pop_back();
-    if (event == Json::parse_event_t::key && !keys.back().insert(parsed.get_ref<const std::string&>()).second)
-      fail(ErrorCode::kInvalidArgument, "{}: key {} is given twice", file, shown(parsed));
+using Json = nlohmann::json;
+
+// The parser's own tree builder looks through a list again whenever one of its entries ends, if it is to be checked.
+class TreeBuilder final : public nlohmann::json_sax<Json> {
+ public:
+  TreeBuilder(const std::string& file, const JsonLimits& limits) : file_(file), limits_(limits) {}
+
+  Json& root() { return root_; }
+
+  bool null() override { return put(nullptr) != nullptr; }
+  bool boolean(bool value) override { return put(value) != nullptr; }
+  bool number_integer(number_integer_t value) override { return put(value) != nullptr; }
+  bool number_unsigned(number_unsigned_t value) override { return put(value) != nullptr; }
+  bool number_float(number_float_t value, const string_t&) override { return put(value) != nullptr; }
+  bool string(string_t& value) override { return put(std::move(value)) != nullptr; }
+  bool binary(binary_t&) override { return false; }  // JSON has none
+
+  bool start_object(std::size_t) override { return open(Json::object()); }
+  bool start_array(std::size_t) override { return open(Json::array()); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+
+  bool key(string_t& key) override {
+    Level& level = levels_.back();
+    const auto [place, is_new] = level.value->get_ref<Json::object_t&>().try_emplace(std::move(key));
+    if (!is_new) fail(ErrorCode::kInvalidArgument, "{}: key {} is given twice", file_, shown(Json(place->first)));
+    level.key = &place->first;
+    level.slot = &place->second;
     return true;
+  }
+
+  bool parse_error(std::size_t, const std::string&, const Json::exception& error) override {
+    if (const auto* malformed = dynamic_cast<const Json::parse_error*>(&error)) throw *malformed;
+    throw dynamic_cast<const Json::out_of_range&>(error);  // the only other one: a number beyond FP64
+  }
+
+ private:
+  struct Level {
+    Json* value;
+    const std::string* key = nullptr;  // of an object: the last one,
+    Json* slot = nullptr;              // and where its value goes
   };
-  return Json::parse(text, check);
+
+  Json* put(Json value) {
+    if (++values_ > limits_.values)
+      fail(ErrorCode::kInvalidArgument, "{}: has more than {} values; {}", file_, limits_.values, place());
+    if (levels_.empty()) return &(root_ = std::move(value));
+    Level& level = levels_.back();
+    if (level.slot != nullptr) return &(*level.slot = std::move(value));
+    level.value->push_back(std::move(value));
+    return &level.value->back();
+  }
+
+  // Containers that are open do not move: only the innermost grows.
+  bool open(Json container) {
+    require(levels_.size() < limits_.depth, "{}: nested deeper than {} levels", file_, limits_.depth);
+    levels_.push_back({put(std::move(container))});
+    return true;
+  }
+
+  bool close() {
+    levels_.pop_back();
+    return true;
+  }
+
+  // Where the parser is: "the last one is in model.merges".
+  std::string place() const {
+    std::string path;
+    for (const Level& level : levels_) {
+      if (level.key == nullptr) continue;
+      path += (path.empty() ? "" : ".") + *level.key;
+    }
+    return path.empty() ? "it is one list" : "the last one is in " + shown(Json(path));
+  }
+
+  const std::string& file_;
+  const JsonLimits& limits_;
+  Json root_;
+  std::vector<Level> levels_;
+  std::size_t values_ = 0;
+};
+
+}  // namespace
+
+nlohmann::json parse_json(std::string_view text, const std::string& file, const JsonLimits& limits) {
+  // The parser takes a zero byte for the end and would pass over what follows.
+  const std::size_t zero = text.find('\0');
+  require(zero == std::string_view::npos, "{}: byte {} is zero", file, zero + 1);
+  TreeBuilder builder(file, limits);
+  Json::sax_parse(text, &builder);
+  return std::move(builder.root());
 }
 
 std::string shown(const nlohmann::json& value) {

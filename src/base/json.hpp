@@ -1,17 +1,23 @@
 // What the readers of a checkpoint's JSON files have in common: strict parsing, and values in messages.
 #pragma once
 
-#include <limits>
+#include <cstddef>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 
 namespace reprofuse {
 
-// The value that `text` holds. A key given twice is an error, since one of its values would be passed over, and so is
-// nesting deeper than max_depth. Malformed text throws nlohmann::json::exception: each reader has words of its own.
-nlohmann::json parse_json(std::string_view text, const std::string& file,
-                          int max_depth = std::numeric_limits<int>::max());
+// What a document may hold. The largest tokenizer files that are published have some two million values.
+struct JsonLimits {
+  std::size_t depth = 64;         // of lists and objects within each other
+  std::size_t values = 1U << 22;  // of all kinds, lists and objects included
+};
+
+// The value that `text` holds, in time linear in its length but for looking up keys. A key given twice is an error,
+// since one of its values would be passed over, and so are a zero byte and what goes beyond the limits. Malformed text
+// throws nlohmann::json::exception: each reader has words of its own.
+nlohmann::json parse_json(std::string_view text, const std::string& file, const JsonLimits& limits = {});
 
 // The value as an error message shows it: strings in single quotes, long values cut.
 std::string shown(const nlohmann::json& value);

@@ -9,7 +9,7 @@
 namespace reprofuse::checkpoint {
 namespace {
 
-constexpr int kMaxDepth = 16;
+constexpr JsonLimits kLimits = {.depth = 16};
 
 std::int64_t checked_integer(const JsonReader& reader, std::string_view key, const Json& value, std::int64_t min,
                              std::int64_t max) {
@@ -37,7 +37,7 @@ std::string read_text_file(const std::string& path, const std::string& file, std
 
 Json parse_json_object(std::string_view text, const std::string& file) {
   try {
-    Json root = parse_json(text, file, kMaxDepth);
+    Json root = parse_json(text, file, kLimits);
     require(root.is_object(), "{}: holds {} where an object is expected", file, shown(root));
     return root;
   } catch (const Json::exception& error) {

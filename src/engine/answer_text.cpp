@@ -6,7 +6,7 @@
 
 namespace reprofuse::engine {
 
-AnswerText::AnswerText(const std::optional<text::Tokenizer>& tokenizer, std::vector<std::string> stop_strings,
+AnswerText::AnswerText(const std::optional<Tokenizer>& tokenizer, std::vector<std::string> stop_strings,
                        bool keep_stop_string, bool skip_special_tokens)
     : stop_strings_(std::move(stop_strings)), keep_stop_string_(keep_stop_string) {
   if (tokenizer) detokenizer_.emplace(*tokenizer, skip_special_tokens);

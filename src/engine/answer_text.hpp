@@ -14,8 +14,8 @@ namespace reprofuse::engine {
 class AnswerText {
  public:
   // Without a tokenizer there is no text.
-  AnswerText(const std::optional<text::Tokenizer>& tokenizer, std::vector<std::string> stop_strings,
-             bool keep_stop_string, bool skip_special_tokens);
+  AnswerText(const std::optional<Tokenizer>& tokenizer, std::vector<std::string> stop_strings, bool keep_stop_string,
+             bool skip_special_tokens);
 
   // What the token adds to the text, less what may turn out to be the start of a stop string. A stop string that the
   // token completes ends the text before it (or after it, when it is kept); of several, the one that starts first.

@@ -53,7 +53,7 @@ std::int64_t default_kv_bytes(const model::Model& model, const EngineOptions& op
   return enough ? std::min(*enough, share) : share;
 }
 
-Engine::Engine(const model::Model& model, const EngineOptions& options, std::optional<text::Tokenizer> tokenizer)
+Engine::Engine(const model::Model& model, const EngineOptions& options, std::optional<Tokenizer> tokenizer)
     : model_(model),
       options_(checked(options)),
       tokenizer_(std::move(tokenizer)),

@@ -47,7 +47,7 @@ struct RequestUpdate {
 class Engine {
  public:
   // The model must outlive the engine. Without a tokenizer answers have no text.
-  Engine(const model::Model& model, const EngineOptions& options, std::optional<text::Tokenizer> tokenizer);
+  Engine(const model::Model& model, const EngineOptions& options, std::optional<Tokenizer> tokenizer);
 
   // Throws kInvalidArgument with what is wrong with the request. Any thread may call it.
   void check(const Request& request) const;
@@ -97,7 +97,7 @@ class Engine {
 
   const model::Model& model_;
   EngineOptions options_;
-  std::optional<text::Tokenizer> tokenizer_;
+  std::optional<Tokenizer> tokenizer_;
   model::KvCache cache_;
   PrefixCache prefix_cache_;
   model::Runner runner_;

@@ -25,7 +25,7 @@ Likelihood likelihood_of(const SampleResult& result, int count) {
 }
 
 Job::Job(RequestId id, int choice, std::shared_ptr<const Request> request, std::shared_ptr<Client> asking,
-         std::uint64_t arrival, model::KvCache& cache, const std::optional<text::Tokenizer>& tokenizer)
+         std::uint64_t arrival, model::KvCache& cache, const std::optional<Tokenizer>& tokenizer)
     : client(std::move(asking)),
       cached(cache),
       urgency(request->priority),

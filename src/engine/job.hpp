@@ -27,7 +27,7 @@ struct Client {
 class Job {
  public:
   Job(RequestId id, int choice, std::shared_ptr<const Request> request, std::shared_ptr<Client> asking,
-      std::uint64_t arrival, model::KvCache& cache, const std::optional<text::Tokenizer>& tokenizer);
+      std::uint64_t arrival, model::KvCache& cache, const std::optional<Tokenizer>& tokenizer);
 
   RequestId id() const { return id_; }
   int choice() const { return choice_; }

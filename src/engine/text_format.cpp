@@ -55,7 +55,7 @@ ordered_json read_special_tokens(JsonReader& reader) {
 
 // The token that goes around a prompt if `add_key` is true: one, or none.
 std::vector<std::int32_t> read_added_token(JsonReader& reader, std::string_view add_key, std::string_view token_key,
-                                           const text::Tokenizer& tokenizer) {
+                                           const Tokenizer& tokenizer) {
   // Where tokenizer.json has a template it counts, whatever this key says: transformers 5 has it so. Without one,
   // transformers 5 passes over this key; here it counts, as it did for the Llama tokenizer of transformers 4.
   const bool add = reader.optional_boolean(add_key).value_or(false);
@@ -103,7 +103,7 @@ TextFormat::TextFormat(const std::string& folder) {
 }
 
 void TextFormat::load_tokenizer(const std::string& folder) {
-  text::Tokenizer tokenizer = text::Tokenizer::load(std::filesystem::path(folder) / "tokenizer.json");
+  Tokenizer tokenizer = Tokenizer::load(std::filesystem::path(folder) / "tokenizer.json");
   const Json config = read_config(folder);
   JsonReader reader(config, config_path(folder));
   before_prompt_ = read_added_token(reader, "add_bos_token", "bos_token", tokenizer);
@@ -133,7 +133,7 @@ void TextFormat::load_template(const std::string& folder) {
   for (const auto& [token, text] : special_tokens_.items()) give(token);
 }
 
-const text::Tokenizer& TextFormat::tokenizer() const {
+const Tokenizer& TextFormat::tokenizer() const {
   if (!tokenizer_) fail(ErrorCode::kUnsupported, "there is no tokenizer, only token ids: {}", why_no_tokenizer_);
   return *tokenizer_;
 }

@@ -31,7 +31,7 @@ class TextFormat {
   bool has_chat_template() const { return chat_template_.has_value(); }
   const std::string& why_no_tokenizer() const { return why_no_tokenizer_; }
   const std::string& why_no_chat_template() const { return why_no_chat_template_; }
-  const text::Tokenizer& tokenizer() const;
+  const Tokenizer& tokenizer() const;
 
   // A prompt as it is, with the special tokens that the folder's files put around a text.
   std::vector<std::int32_t> encode_prompt(std::string_view prompt) const;
@@ -57,7 +57,7 @@ class TextFormat {
   bool template_uses_date_ = false;
   bool template_uses_tools_ = false;
   std::set<std::string> template_variables_, given_variables_;
-  std::optional<text::Tokenizer> tokenizer_;
+  std::optional<Tokenizer> tokenizer_;
   std::vector<std::int32_t> before_prompt_;  // besides what the tokenizer itself puts there,
   std::vector<std::int32_t> after_prompt_;   // and there
   std::optional<text::ChatTemplate> chat_template_;

@@ -153,7 +153,7 @@ StressSchedule stress_schedule(std::uint64_t seed, std::int64_t index) {
 }
 
 StressOutcome run_stress(const model::Model& model, const std::vector<engine::Request>& requests,
-                         const StressSchedule& schedule, const std::optional<text::Tokenizer>& tokenizer) {
+                         const StressSchedule& schedule, const std::optional<Tokenizer>& tokenizer) {
   const auto start = std::chrono::steady_clock::now();
   engine::Engine engine(model, schedule.engine, tokenizer);
   Draws draws(schedule.arrival_seed, 0);

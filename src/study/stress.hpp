@@ -35,7 +35,7 @@ struct StressOutcome {
 };
 
 StressOutcome run_stress(const model::Model& model, const std::vector<engine::Request>& requests,
-                         const StressSchedule& schedule, const std::optional<text::Tokenizer>& tokenizer);
+                         const StressSchedule& schedule, const std::optional<Tokenizer>& tokenizer);
 
 // Of the model that comes with ReproFuse, whose answers the committed digests are of.
 inline constexpr std::string_view kStressModelDigest =

@@ -22,7 +22,7 @@ inline const ModelFiles& embedded_files() {
   return files;
 }
 
-inline std::optional<text::Tokenizer> embedded_tokenizer() {
+inline std::optional<Tokenizer> embedded_tokenizer() {
   const TextFormat& text = embedded_files().text();
   return text.has_tokenizer() ? std::optional(text.tokenizer()) : std::nullopt;
 }

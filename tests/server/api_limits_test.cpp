@@ -65,7 +65,7 @@ TEST(ApiLimits, AReplyHasSoManyLikelihoodsOfAnswersAndNoMore) {
 }
 
 TEST(ApiLimits, APromptOfAMillionTokensIsTooLong) {
-  const text::Tokenizer& tokenizer = served().files->text().tokenizer();
+  const Tokenizer& tokenizer = served().files->text().tokenizer();
   std::size_t longest = 0;
   for (std::int32_t id = 0; id < 1024; ++id) longest = std::max(longest, tokenizer.token_bytes(id).size());
   EXPECT_EQ(tokenizer.longest_token_bytes(), longest);

@@ -208,8 +208,7 @@ TEST(TokenizerErrors, SurviveDeepNesting) {
   std::string deep = "{\"normalizer\": ";
   for (int i = 0; i < 200'000; ++i) deep += '[';
   for (int i = 0; i < 200'000; ++i) deep += ']';
-  EXPECT_NE(error_of(deep + "}").find("model is missing"), std::string::npos);
-  EXPECT_NE(error_of("{\"extra\": " + deep.substr(15) + "}").find("extra (an array of 1) is a key"), std::string::npos);
+  EXPECT_EQ(error_of(deep + "}"), "dir/tokenizer.json: nested deeper than 64 levels");
 }
 
 TEST(TokenizerErrors, NameAFileThatIsNotThere) {

@@ -82,6 +82,22 @@ TEST(Tokenizer, AddedTokensSwallowTheWhiteSpaceTheyStrip) {
   EXPECT_EQ(tokenizer.encode("  ", false), (Ids{' ', ' '}));
 }
 
+// As Hugging Face's tokenizers 0.22 have it: the token before swallows the white space, and what was found in it counts
+// nevertheless; the text goes on where that ends.
+TEST(Tokenizer, ATokenOfWhiteSpaceIsFoundWhereTheTokenBeforeHasSwallowedIt) {
+  nlohmann::json document = small_tokenizer();
+  document["added_tokens"] = nlohmann::json::array({added_token("<r>", 256, {{"rstrip", true}}), added_token("  ", 257),
+                                                    added_token("\t", 258, {{"lstrip", true}})});
+  const Tokenizer tokenizer = make(document);
+  EXPECT_EQ(tokenizer.encode("<r>x", false), (Ids{256, 'x'}));
+  EXPECT_EQ(tokenizer.encode("<r> x", false), (Ids{256, 'x'}));
+  EXPECT_EQ(tokenizer.encode("<r>  x", false), (Ids{256, 257, 'x'}));
+  EXPECT_EQ(tokenizer.encode("<r>   x", false), (Ids{256, 257, ' ', 'x'}));
+  EXPECT_EQ(tokenizer.encode("<r>     x", false), (Ids{256, 257, 257, ' ', 'x'}));
+  EXPECT_EQ(tokenizer.encode("a   x", false), (Ids{'a', 257, ' ', 'x'}));
+  EXPECT_EQ(tokenizer.encode("<r>\tx", false), (Ids{256, 'x'})) << "what strips to the left finds nothing left";
+}
+
 TEST(Tokenizer, PutsTemplateTokensAroundTheText) {
   nlohmann::json document = small_tokenizer();
   document["added_tokens"] = nlohmann::json::array({added_token("<s>", 256), added_token("</s>", 257)});

@@ -61,7 +61,7 @@ EchoPosition::EchoPosition(const ModelFacts& facts, std::string_view text) : for
 std::size_t EchoPosition::next(std::int32_t id) {
   const std::size_t here = position_;
   if (!detokenizer_) return here;
-  const text::Tokenizer& tokenizer = format_.tokenizer();
+  const Tokenizer& tokenizer = format_.tokenizer();
   const bool is_special = tokenizer.has_token(id) && tokenizer.is_special(id);
   const std::string text = is_special ? tokenizer.token_bytes(id) : detokenizer_->push(id);
   if (is_special && !rest_.starts_with(text)) return here;

@@ -84,8 +84,10 @@ class MergeQueue {
     for (std::size_t i = 0; i + 1 < symbols.size(); ++i) offer(static_cast<std::int32_t>(i));
   }
 
-  void run() {
-    while (!queue_.empty()) {
+  void run(const std::function<void()>& poll) {
+    constexpr std::size_t kMergesPerPoll = 1 << 16;
+    for (std::size_t merges = 1; !queue_.empty(); ++merges) {
+      if (merges % kMergesPerPoll == 0 && poll) poll();
       const Candidate candidate = queue_.top();
       queue_.pop();
       if (still_there(candidate)) apply(candidate);
@@ -131,21 +133,40 @@ void MergeTable::reserve(std::size_t pairs) {
   slots_.assign(slots, {kEmpty, {}});
 }
 
-void MergeTable::add(std::int32_t left, std::int32_t right, Merge merge) {
+bool MergeTable::add(std::int32_t left, std::int32_t right, Merge merge) {
+  constexpr std::size_t kMaxProbe = 1024;
   const std::uint64_t key = key_of(left, right);
-  slots_[slot_of(key)] = {key, merge};
+  std::size_t slot = home_of(key);
+  std::size_t probe = 0;
+  for (; slots_[slot].key != key && slots_[slot].key != kEmpty; ++probe) {
+    if (probe == kMaxProbe) return false;
+    slot = (slot + 1) & (slots_.size() - 1);
+  }
+  longest_probe_ = std::max(longest_probe_, probe);
+  slots_[slot] = {key, merge};
+  return true;
 }
 
-void append_merged(std::span<const std::int32_t> tokens, const MergeTable& merges, std::vector<std::int32_t>& ids) {
+bool insert_token(Vocabulary& vocabulary, const std::string& spelling, std::int32_t id, const JsonNode& list) {
+  constexpr std::size_t kMaxBucket = 64;
+  if (vocabulary.bucket_count() > 1 && vocabulary.bucket_size(vocabulary.bucket(spelling)) >= kMaxBucket)
+    list.reject(fmt::format("has more than {} tokens of one hash", kMaxBucket));
+  return vocabulary.emplace(spelling, id).second;
+}
+
+void append_merged(std::span<const std::int32_t> tokens, const MergeTable& merges, std::vector<std::int32_t>& ids,
+                   const std::function<void()>& poll) {
   if (tokens.empty()) return;
   std::vector<Symbol> symbols(tokens.size());
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(tokens.size()); ++i) symbols[i] = {tokens[i], i - 1, i + 1};
   symbols.back().next = kNone;
-  MergeQueue(merges, symbols).run();
+  MergeQueue(merges, symbols).run(poll);
   for (std::int32_t i = 0; i != kNone; i = symbols[i].next) ids.push_back(symbols[i].id);
 }
 
 namespace {
+
+constexpr std::size_t kMaxSpellingBytes = 8192;  // of a token; published files have hundreds
 
 // Fails where a setting of the model would change what encoding means in a way that is not implemented.
 void require_byte_level_settings(const JsonNode& model) {
@@ -180,9 +201,21 @@ void Bpe::read_vocabulary(const JsonNode& vocab) {
   vocabulary_.reserve(vocab.value().size());
   for (const auto& [spelling, id] : vocab.value().items()) {
     if (spelling.empty()) vocab.reject("has a token without characters");
-    vocabulary_.emplace(spelling, JsonNode(id, file_, "model.vocab " + spelling).token_id());
+    if (spelling.size() > kMaxSpellingBytes)
+      vocab.reject(
+          fmt::format("has a token of {} bytes; at most {} are supported", spelling.size(), kMaxSpellingBytes));
+    insert_token(vocabulary_, spelling, JsonNode(id, file_, "model.vocab " + spelling).token_id(), vocab);
+  }
+  std::array<std::size_t, 256> longest{};  // token with the byte
+  for (const auto& [spelling, id] : vocabulary_) {
+    const std::string bytes = bytes_of_spelling(spelling);
+    for (const char byte : bytes) {
+      std::size_t& most = longest[static_cast<unsigned char>(byte)];
+      most = std::max(most, bytes.size());
+    }
   }
   for (int byte = 0; byte < 256; ++byte) {
+    if (longest[byte] > 0) shares_[byte] = (std::uint64_t{1} << 32) / longest[byte];
     const char character = static_cast<char>(byte);
     const auto found = vocabulary_.find(spell_bytes({&character, 1}));
     byte_ids_[byte] = found == vocabulary_.end() ? -1 : found->second;
@@ -215,7 +248,8 @@ void Bpe::add_merge(std::string_view left, std::string_view right, std::uint32_t
   const std::int32_t left_id = id_of_merge_part(left, rank, merges);
   const std::int32_t right_id = id_of_merge_part(right, rank, merges);
   const std::int32_t merged_id = id_of_merge_part(std::string(left) + std::string(right), rank, merges);
-  merges_.add(left_id, right_id, {rank, merged_id});
+  if (!merges_.add(left_id, right_id, {rank, merged_id}))
+    merges.reject(fmt::format("has too many pairs of one hash, at [{}]", rank));
 }
 
 std::int32_t Bpe::id_of_merge_part(std::string_view spelling, std::uint32_t rank, const JsonNode& merges) const {
@@ -226,7 +260,7 @@ std::int32_t Bpe::id_of_merge_part(std::string_view spelling, std::uint32_t rank
   return found->second;
 }
 
-void Bpe::encode(std::string_view piece, std::vector<std::int32_t>& ids) const {
+void Bpe::encode(std::string_view piece, std::vector<std::int32_t>& ids, const std::function<void()>& poll) const {
   if (whole_pieces_first_) {
     if (const auto whole = vocabulary_.find(spell_bytes(piece)); whole != vocabulary_.end()) {
       ids.push_back(whole->second);
@@ -243,7 +277,13 @@ void Bpe::encode(std::string_view piece, std::vector<std::int32_t>& ids) const {
             byte);
     tokens.push_back(byte_ids_[byte]);
   }
-  append_merged(tokens, merges_, ids);
+  append_merged(tokens, merges_, ids, poll);
+}
+
+std::size_t Bpe::fewest_tokens(std::string_view text) const {
+  std::uint64_t tokens = 0;  // times 2^32
+  for (const char byte : text) tokens += shares_[static_cast<unsigned char>(byte)];
+  return tokens >> 32;
 }
 
 }  // namespace reprofuse::text

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fstream>
 #include <system_error>
+#include <utility>
 
 #include "base/check.hpp"
 #include "text/tokenizer/tokenizer_parts.hpp"
@@ -10,89 +11,98 @@
 
 namespace reprofuse::text {
 
-std::vector<AddedToken> read_added_tokens(const JsonNode& added_tokens) {
-  std::vector<AddedToken> tokens;
-  for (const JsonNode& entry : added_tokens.elements()) {
-    entry.require_keys_among({"id", "content", "single_word", "lstrip", "rstrip", "normalized", "special"});
-    if (entry.boolean_or("single_word", false)) entry.node("single_word").reject("is not supported; only false is");
-    const JsonNode content = entry.node("content");
-    if (content.string().empty()) content.reject("must not be empty");
-    const bool special = entry.node("special").boolean();
-    tokens.push_back({entry.node("id").token_id(), content.string(), special, entry.node("normalized").boolean(),
-                      entry.boolean_or("lstrip", false), entry.boolean_or("rstrip", false)});
-  }
-  return tokens;
-}
-
-void AddedTokenFinder::add(const std::string& string, const AddedToken& token) {
-  if (string.empty()) return;
-  std::uint32_t node = 0;
-  for (const char byte : string) {
-    const auto [child, inserted] = nodes_[node].children.emplace(byte, static_cast<std::uint32_t>(nodes_.size()));
-    node = child->second;
-    if (inserted) nodes_.emplace_back();
-  }
-  starts_token_[static_cast<unsigned char>(string[0])] = true;
-  // Of two tokens that normalise to the same string the first is found.
-  if (!nodes_[node].token) nodes_[node].token = tokens_.size();
-  tokens_.push_back(token);
-}
-
-std::optional<AddedTokenFinder::Match> AddedTokenFinder::match_at(std::string_view text, std::size_t offset) const {
-  std::optional<Match> longest;
-  if (!starts_token_[static_cast<unsigned char>(text[offset])]) return longest;
-  const Node* node = &nodes_[0];
-  for (; offset < text.size(); ++offset) {
-    const auto child = node->children.find(text[offset]);
-    if (child == node->children.end()) break;
-    node = &nodes_[child->second];
-    if (node->token) longest = {*node->token, offset + 1};
-  }
-  return longest;
-}
-
-std::vector<Segment> AddedTokenFinder::split(std::string_view text) const {
-  std::vector<Segment> segments;
-  std::size_t done = 0;
-  for (std::size_t offset = 0; offset < text.size();) {
-    const auto match = match_at(text, offset);
-    if (!match) {
-      ++offset;
-      continue;
-    }
-    const AddedToken& token = tokens_[match->token];
-    // White space that the token before has swallowed is gone.
-    std::size_t begin = std::max(offset, done);
-    if (token.strip_left) begin -= trailing_white_space(text.substr(done, begin - done));
-    if (begin > done) segments.push_back({text.substr(done, begin - done), std::nullopt});
-    std::size_t end = std::max(match->end, done);
-    if (token.strip_right) end += leading_white_space(text.substr(end));
-    segments.push_back({text.substr(begin, end - begin), token.id});
-    done = end;
-    offset = match->end;
-  }
-  if (done < text.size()) segments.push_back({text.substr(done), std::nullopt});
-  return segments;
-}
-
 namespace {
 
-// Text in which no added token of the first kind stands.
-void encode_between(const TokenizerParts& parts, std::string_view text, std::vector<std::int32_t>& ids) {
-  const std::string normalized = parts.normalize_nfc ? normalize_nfc(text) : std::string(text);
-  for (const Segment& segment : parts.normalized.split(normalized)) {
-    if (segment.id) {
-      ids.push_back(*segment.id);
-      continue;
+constexpr std::uintmax_t kMaxFileBytes = 128U << 20;       // published ones have up to 40 MiB
+constexpr std::size_t kPollBytes = std::size_t{64} << 10;  // of text, between two calls
+
+// One text on its way to tokens.
+class Encoding {
+ public:
+  Encoding(const TokenizerParts& parts, const EncodeOptions& options) : parts_(parts), options_(options) {}
+
+  // Nothing when there are more tokens than allowed.
+  std::optional<std::vector<std::int32_t>> run(std::string_view utf8) {
+    try {
+      if (options_.add_special_tokens) append(parts_.before);
+      parts_.verbatim.split(utf8, options_.plain, [&](const Segment& segment) {
+        if (segment.id) return append({&*segment.id, 1});
+        encode_between(segment.text, static_cast<std::size_t>(segment.text.data() - utf8.data()));
+      });
+      if (options_.add_special_tokens) append(parts_.after);
+    } catch (const TooMany&) {
+      return std::nullopt;
     }
-    const Pieces pieces = parts.pre_tokenizer.split(segment.text);
-    std::size_t begin = 0;
-    for (const std::size_t end : pieces.ends) {
-      parts.bpe.encode(std::string_view(pieces.text).substr(begin, end - begin), ids);
-      begin = end;
-    }
+    return std::move(ids_);
   }
-}
+
+ private:
+  struct TooMany {};
+
+  void require_room(std::size_t tokens) const {
+    if (tokens > options_.max_tokens || ids_.size() > options_.max_tokens - tokens) throw TooMany();
+  }
+
+  void append(std::span<const std::int32_t> ids) {
+    require_room(ids.size());
+    ids_.insert(ids_.end(), ids.begin(), ids.end());
+  }
+
+  void poll(std::size_t bytes) {
+    since_poll_ += bytes;
+    if (since_poll_ < kPollBytes || !options_.poll) return;
+    since_poll_ = 0;
+    options_.poll();
+  }
+
+  // Text in which no added token of the first kind stands, which begins at `place`.
+  void encode_between(std::string_view text, std::size_t place) {
+    if (!parts_.normalize_nfc) return encode_normalized(text, plain_within(place, text.size()));
+    const std::string normalized = normalize_nfc(text, options_.poll);
+    const std::vector<TextSpan> plain = plain_within(place, text.size());
+    require(plain.empty() || normalized == text || !parts_.normalized.finds_more_than_white_space(),
+            "{}: added_tokens has tokens to be found in normalised text, and this text is not: it cannot be told which "
+            "of it is plain",
+            parts_.name);
+    encode_normalized(normalized, plain);
+  }
+
+  void encode_normalized(std::string_view text, const std::vector<TextSpan>& plain) {
+    parts_.normalized.split(text, plain, [&](const Segment& segment) {
+      if (segment.id) return append({&*segment.id, 1});
+      require_room(parts_.bpe.fewest_tokens(segment.text));
+      parts_.pre_tokenizer.split(segment.text, scratch_, [&](std::string_view piece) { encode_piece(piece); });
+    });
+  }
+
+  void encode_piece(std::string_view piece) {
+    poll(piece.size());
+    require_room(parts_.bpe.fewest_tokens(piece));
+    const std::size_t first = ids_.size();
+    parts_.bpe.encode(piece, ids_, options_.poll);
+    require_room(0);
+    if (options_.plain.empty()) return;
+    for (std::size_t i = first; i < ids_.size(); ++i)
+      require(!parts_.tokens[ids_[i]].is_control, "{}: plain text would become the added token {}", parts_.name,
+              ids_[i]);
+  }
+
+  // The plain parts that lie in a part of the text, counted from its begin.
+  std::vector<TextSpan> plain_within(std::size_t begin, std::size_t size) const {
+    std::vector<TextSpan> within;
+    const auto ends_before = [](const TextSpan& span, std::size_t at) { return span.end <= at; };
+    auto span = std::lower_bound(options_.plain.begin(), options_.plain.end(), begin, ends_before);
+    for (; span != options_.plain.end() && span->begin < begin + size; ++span)
+      within.push_back({std::max(span->begin, begin) - begin, std::min(span->end, begin + size) - begin});
+    return within;
+  }
+
+  const TokenizerParts& parts_;
+  const EncodeOptions& options_;
+  Pattern::Scratch scratch_;
+  std::vector<std::int32_t> ids_;
+  std::size_t since_poll_ = 0;
+};
 
 bool has_token_in(const TokenizerParts& parts, std::int32_t id) {
   return id >= 0 && static_cast<std::size_t>(id) < parts.tokens.size() && !parts.tokens[id].bytes.empty();
@@ -120,7 +130,10 @@ Tokenizer Tokenizer::load(const std::filesystem::path& tokenizer_json) {
   std::error_code error;
   require(std::filesystem::exists(tokenizer_json, error), "{}: there is no such file", name);
   require(std::filesystem::is_regular_file(tokenizer_json, error), "{}: is not a regular file", name);
-  std::string json(std::filesystem::file_size(tokenizer_json, error), '\0');
+  const std::uintmax_t bytes = std::filesystem::file_size(tokenizer_json, error);
+  require(bytes <= text::kMaxFileBytes, "{}: {} bytes, more than the {} that such a file may have", name, bytes,
+          text::kMaxFileBytes);
+  std::string json(bytes, '\0');
   std::ifstream file(tokenizer_json, std::ios::binary);
   file.read(json.data(), static_cast<std::streamsize>(json.size()));
   require(!error && file.good(), "{}: cannot be read", name);
@@ -132,19 +145,23 @@ bool Tokenizer::has_token(std::int32_t id) const {
 }
 
 std::vector<std::int32_t> Tokenizer::encode(std::string_view utf8, bool add_special_tokens) const {
+  EncodeOptions options;
+  options.add_special_tokens = add_special_tokens;
+  return *encode_within(utf8, options);
+}
+
+std::optional<std::vector<std::int32_t>> Tokenizer::encode_within(std::string_view utf8,
+                                                                  const EncodeOptions& options) const {
   const auto invalid = text::find_invalid_utf8(utf8);
   require(!invalid, "the text is not well-formed UTF-8 at byte {} of {}", invalid.value_or(0), utf8.size());
-  std::vector<std::int32_t> ids;
-  if (add_special_tokens) ids = parts_->before;
-  for (const text::Segment& segment : parts_->verbatim.split(utf8)) {
-    if (segment.id) {
-      ids.push_back(*segment.id);
-    } else {
-      text::encode_between(*parts_, segment.text, ids);
-    }
+  std::size_t last = 0;
+  for (const TextSpan& span : options.plain) {
+    require(span.begin >= last && span.end >= span.begin && span.end <= utf8.size(),
+            "a plain part from byte {} to {} of a text of {} is before another or outside of it", span.begin, span.end,
+            utf8.size());
+    last = span.end;
   }
-  if (add_special_tokens) ids.insert(ids.end(), parts_->after.begin(), parts_->after.end());
-  return ids;
+  return text::Encoding(*parts_, options).run(utf8);
 }
 
 std::string Tokenizer::decode(std::span<const std::int32_t> ids, bool skip_special_tokens) const {

@@ -36,20 +36,23 @@ JsonNode JsonNode::node(std::string_view key) const {
   return *std::move(found);
 }
 
-std::vector<JsonNode> JsonNode::elements() const {
-  if (!value_->is_array()) reject("must be an array");
+std::vector<JsonNode> JsonNode::elements(std::size_t max) const {
   std::vector<JsonNode> elements;
-  elements.reserve(value_->size());
-  for (const auto& element : *value_) {
-    elements.emplace_back(element, file_, fmt::format("{}[{}]", key_, elements.size()));
-  }
+  for_each(max, [&](const JsonNode& element) { elements.push_back(element); });
   return elements;
+}
+
+void JsonNode::for_each(std::size_t max, const std::function<void(const JsonNode&)>& visit) const {
+  if (!value_->is_array()) reject("must be an array");
+  if (value_->size() > max) reject(fmt::format("is too long; at most {} are supported", max));
+  std::size_t i = 0;
+  for (const auto& element : *value_) visit(JsonNode(element, file_, fmt::format("{}[{}]", key_, i++)));
 }
 
 std::vector<JsonNode> JsonNode::steps(std::string_view key) const {
   if (node("type").string() != "Sequence") return {*this};
   require_keys_among({"type", key});
-  return node(key).elements();
+  return node(key).elements(kMaxSteps);
 }
 
 std::string JsonNode::string() const {

@@ -1,7 +1,9 @@
 // Strict reading of tokenizer.json: every complaint names the file, the key and the value.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -29,7 +31,9 @@ class JsonNode {
   // Nothing when the key is missing or null; node() fails then.
   std::optional<JsonNode> find(std::string_view key) const;
   JsonNode node(std::string_view key) const;
-  std::vector<JsonNode> elements() const;
+  // Of an array of at most so many, the second way one after the other.
+  std::vector<JsonNode> elements(std::size_t max) const;
+  void for_each(std::size_t max, const std::function<void(const JsonNode&)>& visit) const;
 
   // What a node of type "Sequence" has under this key, or the node itself when it is of another type. A sequence in a
   // sequence stays as it is, and no reader takes it.
@@ -56,6 +60,9 @@ class JsonNode {
 
 // Ids above this are refused: tables of all ids stay small however hostile the file.
 inline constexpr std::int32_t kMaxTokenId = (1 << 20) - 1;
+
+// Of a "Sequence", of a template, and of the ids that one of its special tokens stands for. Published files have 5.
+inline constexpr std::size_t kMaxSteps = 32;
 
 // A value for a message: short, and on one line.
 std::string shown(const nlohmann::json& value);

@@ -26,6 +26,9 @@ Tokenizer Tokenizer::load(const std::filesystem::path&) {
 std::vector<std::int32_t> Tokenizer::encode(std::string_view, bool) const {
   missing();
 }
+std::optional<std::vector<std::int32_t>> Tokenizer::encode_within(std::string_view, const EncodeOptions&) const {
+  missing();
+}
 std::string Tokenizer::decode(std::span<const std::int32_t>, bool) const {
   missing();
 }

@@ -47,7 +47,8 @@ std::vector<std::int32_t> special_token_ids(const JsonNode& item, const JsonNode
   const JsonNode token = item.node("SpecialToken");
   token.require_keys_among({"id", "type_id"});
   std::vector<std::int32_t> ids;
-  for (const JsonNode& id : processor.node("special_tokens").node(token.node("id").string()).node("ids").elements()) {
+  for (const JsonNode& id :
+       processor.node("special_tokens").node(token.node("id").string()).node("ids").elements(kMaxSteps)) {
     ids.push_back(id.token_id());
   }
   return ids;
@@ -60,7 +61,7 @@ void read_template(const JsonNode& processor, TokenizerParts& parts) {
   std::vector<std::int32_t> before;
   std::vector<std::int32_t> after;
   bool text_seen = false;
-  for (const JsonNode& item : single.elements()) {
+  for (const JsonNode& item : single.elements(kMaxSteps)) {
     if (const auto sequence = item.find("Sequence")) {
       item.require_keys_among({"Sequence"});
       sequence->require_keys_among({"id", "type_id"});
@@ -111,14 +112,16 @@ void read_added(const JsonNode& document, TokenizerParts& parts) {
     require(!in_vocabulary || known->second == token.id,
             "{}: added_tokens gives '{}' the id {}, model.vocab gives it {}", parts.name, token.content, token.id,
             in_vocabulary ? known->second : 0);
-    require(parts.added_ids.emplace(token.content, token.id).second, "{}: added_tokens has '{}' twice", parts.name,
-            token.content);
+    require(insert_token(parts.added_ids, token.content, token.id, *list), "{}: added_tokens has '{}' twice",
+            parts.name, token.content);
     Token& place = in_vocabulary ? parts.tokens[token.id] : take_place(parts, token.id, token.content);
-    place = {token.content, token.special};
+    place = {token.content, token.special, !token.white_space};
     const bool looked_for_normalized = token.normalized && parts.normalize_nfc;
     (token.normalized ? parts.normalized : parts.verbatim)
         .add(looked_for_normalized ? normalize_nfc(token.content) : token.content, token);
   }
+  parts.normalized.finish();
+  parts.verbatim.finish();
 }
 
 void require_ids_known(const TokenizerParts& parts, const std::vector<std::int32_t>& ids) {

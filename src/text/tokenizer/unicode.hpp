@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -39,7 +40,8 @@ std::size_t trailing_white_space(std::string_view utf8);
 // build has no tokenizer.
 std::string unicode_versions();
 
-// Normalization Form C of well-formed UTF-8, in near-linear time for every input.
-std::string normalize_nfc(std::string_view utf8);
+// Normalization Form C of well-formed UTF-8, in near-linear time for every input. `poll`, if there is one, is called
+// now and then.
+std::string normalize_nfc(std::string_view utf8, const std::function<void()>& poll = {});
 
 }  // namespace reprofuse::text

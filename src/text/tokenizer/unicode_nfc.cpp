@@ -13,8 +13,14 @@ constexpr auto kComposed = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8
 constexpr auto kDecomposed = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_DECOMPOSE);
 
 // Below U+0300 nothing composes with what stands before it, and nothing there changes.
+constexpr unsigned char kLeadOf0300 = 0xCC;
+
+bool begins_below_0300(char first) {
+  const auto byte = static_cast<unsigned char>(first);
+  return byte < 0x80 || (byte >= 0xC0 && byte < kLeadOf0300);
+}
+
 bool is_nfc_by_range(std::string_view utf8) {
-  constexpr unsigned char kLeadOf0300 = 0xCC;
   return std::all_of(utf8.begin(), utf8.end(), [](char c) { return static_cast<unsigned char>(c) < kLeadOf0300; });
 }
 
@@ -48,18 +54,32 @@ void sort_marks(std::vector<utf8proc_int32_t>& code_points) {
   }
 }
 
-}  // namespace
-
-std::string normalize_nfc(std::string_view utf8) {
-  if (is_nfc_by_range(utf8)) return std::string(utf8);
+void append_nfc(std::string_view utf8, std::string& normalized) {
+  if (is_nfc_by_range(utf8)) {
+    normalized += utf8;
+    return;
+  }
   std::vector<utf8proc_int32_t> code_points = decompose(utf8);
   sort_marks(code_points);
   const auto length =
       utf8proc_normalize_utf32(code_points.data(), static_cast<utf8proc_ssize_t>(code_points.size()), kComposed);
   invariant(length >= 0, "utf8proc's composition of decomposed text");
+  for (utf8proc_ssize_t i = 0; i < length; ++i) append_code_point(static_cast<char32_t>(code_points[i]), normalized);
+}
+
+}  // namespace
+
+std::string normalize_nfc(std::string_view utf8, const std::function<void()>& poll) {
+  constexpr std::size_t kPart = std::size_t{64} << 10;
   std::string normalized;
   normalized.reserve(utf8.size());
-  for (utf8proc_ssize_t i = 0; i < length; ++i) append_code_point(static_cast<char32_t>(code_points[i]), normalized);
+  for (std::size_t begin = 0; begin < utf8.size();) {
+    std::size_t end = std::min(begin + kPart, utf8.size());
+    while (end < utf8.size() && !begins_below_0300(utf8[end])) ++end;
+    append_nfc(utf8.substr(begin, end - begin), normalized);
+    begin = end;
+    if (poll) poll();
+  }
   return normalized;
 }
 
