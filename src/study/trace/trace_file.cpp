@@ -70,7 +70,7 @@ class Reader {
  private:
   nlohmann::json parsed(std::string_view text) const {
     try {
-      return parse_json(text, file_, 8);
+      return parse_json(text, file_, {.depth = 8});
     } catch (const nlohmann::json::exception&) {
       fail(ErrorCode::kInvalidArgument, "{}: is no trace: its metadata is not JSON", file_);
     }
