@@ -48,6 +48,27 @@ if(NOT CMAKE_CROSSCOMPILING)
   target_link_libraries(reprofuse_text_deps INTERFACE ${REPROFUSE_PCRE2} ${REPROFUSE_UTF8PROC})
 endif()
 
+# Receipts are signed by OpenSSL's Ed25519. Debian updates the shared library; a binary that travels takes it along. A cross
+# build has no copy for its machine and goes without signatures.
+set(REPROFUSE_HAVE_SIGNATURES OFF)
+if(NOT CMAKE_CROSSCOMPILING)
+  find_path(REPROFUSE_OPENSSL_INCLUDE openssl/evp.h)
+  if(REPROFUSE_STATIC_RUNTIME)
+    find_library(REPROFUSE_CRYPTO_STATIC NAMES libcrypto.a)
+    set(crypto ${REPROFUSE_CRYPTO_STATIC})
+  else()
+    find_library(REPROFUSE_CRYPTO crypto)
+    set(crypto ${REPROFUSE_CRYPTO})
+  endif()
+  if(NOT REPROFUSE_OPENSSL_INCLUDE OR NOT crypto)
+    message(FATAL_ERROR "OpenSSL was not found. On Debian: apt install libssl-dev (./quickstart does it)")
+  endif()
+  set(REPROFUSE_HAVE_SIGNATURES ON)
+  add_library(reprofuse_signature_deps INTERFACE)
+  target_include_directories(reprofuse_signature_deps SYSTEM INTERFACE ${REPROFUSE_OPENSSL_INCLUDE})
+  target_link_libraries(reprofuse_signature_deps INTERFACE ${crypto} Threads::Threads ${CMAKE_DL_LIBS})
+endif()
+
 # The server alone needs these: Boost's headers, and prometheus-cpp as a shared library, so a binary that travels has no
 # server. Its tests ask by cpp-httplib, whose header must be compiled with the definitions that its library was compiled with:
 # its classes have other sizes without them.

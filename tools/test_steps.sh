@@ -104,6 +104,7 @@ LONG_UNDER_ASAN=(
   EngineTest.NoJobIsPreemptedWhenThatWouldNotMakeRoom
   ProbeCommand.CheckFailsOnATamperedDigestAndNamesTheCase
   ServiceTest.WhatCannotBeTakenIsRefusedWithTheReason
+  ReplayTest.EveryBitOfTheEnvelopeAndOfThePayloadIsUnderTheSignature
   fuzz.linear.self_test
   fuzz.model_ops.self_test
 )

@@ -30,6 +30,10 @@ void add_device_options(CLI::App& command, DeviceArguments& arguments) {
       ->check(one_of(numerics_names()))
       ->type_name("NAME")
       ->capture_default_str();
+  add_place_options(command, arguments);
+}
+
+void add_place_options(CLI::App& command, DeviceArguments& arguments) {
   command.add_option("--device", arguments.device, fmt::format("Where to compute: {}", device_names()))
       ->check(is_device())
       ->type_name("NAME")

@@ -19,6 +19,7 @@ CLI::Validator is_device();
 bool computes_on_threads(const std::string& device);  // and takes --isa and --threads
 
 void add_device_options(CLI::App& command, DeviceArguments& arguments);
+void add_place_options(CLI::App& command, DeviceArguments& arguments);  // all but --numerics
 Context make_context(const DeviceArguments& arguments);
 
 }  // namespace reprofuse::cli

@@ -12,6 +12,7 @@
 #include "cli/commands.hpp"
 #include "cli/device_options.hpp"
 #include "cli/generate_output.hpp"
+#include "cli/generate_receipt.hpp"
 #include "cli/option_values.hpp"
 #include "cli/terminal.hpp"
 #include "cli/usage.hpp"
@@ -41,6 +42,7 @@ struct GenerateArguments {
   bool ignore_stop = false;
   std::string digest = "none";
   bool json = false;
+  ReceiptArguments receipt;
   DeviceArguments device;
 };
 
@@ -50,6 +52,8 @@ void check_arguments(const GenerateArguments& arguments) {
   check_usage(!arguments.chat || arguments.prompt, "--chat goes with --prompt");
   check_usage(!arguments.system || arguments.chat, "--system goes with --chat");
   check_usage(!arguments.date || arguments.chat, "--date goes with --chat");
+  check_usage(arguments.receipt.file.empty() || arguments.digest != digest_kind_name(DigestKind::kChain1),
+              "--receipt goes with a digest of the kind tree-1");
   for (const std::string& stop : arguments.stop_strings) check_usage(!stop.empty(), "--stop: '' is in every text");
 }
 
@@ -95,14 +99,15 @@ engine::Request request_of(const GenerateArguments& arguments, const engine::Mod
   request.max_tokens = arguments.max_tokens.value_or(suggested.value_or(kDefaultTokens));
   if (!arguments.ignore_stop) request.stop_tokens = files.stop_tokens();
   request.stop_strings = arguments.stop_strings;
-  request.digest = digest_kind_of(arguments.digest);
+  request.digest = arguments.receipt.file.empty() ? digest_kind_of(arguments.digest) : DigestKind::kTree1;
   return request;
 }
 
-model::Model load(const Context& context, const engine::ModelFiles& files, std::int64_t max_positions) {
+model::Model load(const Context& context, const std::shared_ptr<const model::WeightSource>& source,
+                  std::int64_t max_positions, const std::string& folder) {
   const Terminal terminal;
-  model::Model model(context, files.source(), max_positions, [&](std::int64_t done, std::int64_t total) {
-    terminal.progress(fmt::format("loading {} of {} MB from {}", done / 1'000'000, total / 1'000'000, files.path()));
+  model::Model model(context, source, max_positions, [&](std::int64_t done, std::int64_t total) {
+    terminal.progress(fmt::format("loading {} of {} MB from {}", done / 1'000'000, total / 1'000'000, folder));
   });
   terminal.clear_progress();
   return model;
@@ -127,7 +132,8 @@ engine::EngineOptions engine_options(const engine::Request& request, std::int64_
   return options;
 }
 
-Answer generate(engine::Engine& engine, const engine::Request& request, bool has_text, bool to_stdout) {
+Answer generate(engine::Engine& engine, const engine::Request& request, bool has_text, bool to_stdout,
+                receipt::Answer& steps) {
   constexpr engine::RequestId kId = 0;
   engine.add(kId, request);
   Answer answer(has_text);
@@ -135,6 +141,7 @@ Answer generate(engine::Engine& engine, const engine::Request& request, bool has
   while (!engine.idle())
     for (const engine::RequestUpdate& entry : engine.step()) {
       answer.add(entry.update);
+      steps.add(entry.update);
       if (to_stdout && !writer.write(entry.update)) engine.cancel(kId);
     }
   if (to_stdout) writer.finish();
@@ -145,11 +152,17 @@ void run_generate_command(const GenerateArguments& arguments) {
   check_arguments(arguments);
   const text::DateTime date =
       reading_option("--date", [&] { return arguments.date ? text::parse_date(*arguments.date) : text::DateTime{}; });
-  const engine::ModelFiles files(arguments.model ? *arguments.model : engine::embedded_model_folder());
+  ReceiptWriter receipt(arguments.receipt);
+  const std::string folder = arguments.model ? *arguments.model : engine::embedded_model_folder();
+  const receipt::TextFiles text_files(folder);
+  const engine::ModelFiles files(folder);
   const engine::TextFormat& text = files.text();
   engine::Request request = request_of(arguments, files, date);
   const Context context = make_context(arguments.device);
-  const model::Model model = load(context, files, arguments.context);
+  // Of the bytes that the model is made of, where a receipt is to name them.
+  const auto hashed = receipt.is_wanted() ? std::make_shared<model::HashedSource>(files.source()) : nullptr;
+  const model::Model model = hashed ? load(context, hashed, arguments.context, folder)
+                                    : load(context, files.source(), arguments.context, folder);
   limit_to_context(request, model.max_positions());
   engine::Engine engine(model, engine_options(request, arguments.prefill_chunk),
                         text.has_tokenizer() ? std::optional(text.tokenizer()) : std::nullopt);
@@ -160,8 +173,14 @@ void run_generate_command(const GenerateArguments& arguments) {
                               .request = request,
                               .date = arguments.chat && text.template_uses_date() ? std::optional(date) : std::nullopt};
   if (!arguments.json) output.print_notes();
-  const Answer answer = generate(engine, request, text.has_tokenizer(), !arguments.json);
+  receipt::Answer steps;
+  const Answer answer = generate(engine, request, text.has_tokenizer(), !arguments.json, steps);
   if (answer.end().finish_reason == engine::FinishReason::kError) fail(ErrorCode::kNonFinite, "{}", answer.end().error);
+  if (hashed) {
+    receipt::Artifacts artifacts =
+        artifacts_of(files, text_files, hashed->manifest(), text::to_string(date), model.max_positions());
+    receipt.write(receipt::issuer_facts(context, std::move(artifacts), kVersion), request, std::move(steps));
+  }
   if (arguments.json)
     output.print_json(answer);
   else
@@ -230,6 +249,7 @@ void add_generate_command(CLI::App& app) {
       ->check(one_of({"tree-1", "chain-1"}))
       ->default_str("tree-1")
       ->type_name("[KIND]");
+  add_receipt_options(*command, arguments->receipt);
   command->add_flag("--json", arguments->json, "Print one JSON object and nothing else");
   command->callback([arguments] { run_generate_command(*arguments); });
 }

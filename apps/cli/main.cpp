@@ -41,6 +41,8 @@ int run(int argc, char** argv) {
   CLI::App app("LLM inference whose bits depend on the model and the tokens and on nothing else", "reprofuse");
   app.set_version_flag("--version", fmt::format("reprofuse {}", kVersion));
   add_generate_command(app);
+  add_verify_command(app);
+  add_keys_command(app);
   add_serve_command(app);
   add_probe_command(app);
   CLI::App* bench = app.add_subcommand("bench", "Measure speed or error beside the baselines, in one run");
@@ -63,6 +65,8 @@ int run(int argc, char** argv) {
     require(std::fflush(stdout) == 0 && std::ferror(stdout) == 0, "stdout cannot be written");
   } catch (const CLI::Success& help_or_version) {
     return app.exit(help_or_version);
+  } catch (const CLI::RuntimeError& status) {  // of a command that has said what it found
+    return status.get_exit_code();
   } catch (const CLI::ParseError& error) {
     fmt::print(stderr, "reprofuse: {}\nTry '{} --help'.\n", error.what(), typed_command(app));
     return 2;

@@ -1,6 +1,7 @@
 // What an engine tells while it answers.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -26,12 +27,16 @@ enum class DigestKind { kNone, kTree1, kChain1 };
 REPROFUSE_API std::string_view digest_kind_name(DigestKind kind);  // "none", "tree-1", "chain-1"
 REPROFUSE_API DigestKind digest_kind_of(std::string_view name);    // throws kInvalidArgument
 
+// Of a row of logits: the root of the Merkle tree that digests of kTree1 chain.
+using LogitsRoot = std::array<std::uint8_t, 32>;
+
 // A token of an answer.
 struct AnswerToken {
   std::int32_t id = -1;
   std::string text;                      // what is certain now: it may be part of the text of tokens before
   std::optional<Likelihood> likelihood;  // with Request::logprobs
   std::string digest;                    // of all steps so far, with Request::digest
+  LogitsRoot logits_root = {};           // of the row that chose it, with DigestKind::kTree1
 };
 
 struct PromptToken {
@@ -48,6 +53,7 @@ struct End {
   std::optional<std::int32_t> stop_token;  // which one ended it,
   std::optional<std::string> stop_string;  // or which of these
   std::string digest;                      // of all steps, the one that chose the stop token included
+  LogitsRoot logits_root = {};             // of the row that chose the stop token, with DigestKind::kTree1
   std::string error;                       // kError: why
   bool by_stop = false;                    // kError: the engine was stopped, and the answer is not at fault
 };

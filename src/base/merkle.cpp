@@ -6,6 +6,15 @@ namespace {
 constexpr std::uint8_t kLeafPrefix = 0;
 constexpr std::uint8_t kNodePrefix = 1;
 
+// One level: pairs become nodes, and one that is left over goes up as it is, which gives the same tree.
+void go_up(std::vector<Sha256::Digest>& level) {
+  const std::size_t pairs = level.size() / 2;
+  const bool odd = level.size() % 2 != 0;
+  for (std::size_t i = 0; i < pairs; ++i) level[i] = merkle_node(level[2 * i], level[2 * i + 1]);
+  if (odd) level[pairs] = level.back();
+  level.resize(pairs + (odd ? 1 : 0));
+}
+
 }  // namespace
 
 Sha256::Digest merkle_leaf(std::span<const std::uint8_t> data) {
@@ -31,16 +40,31 @@ Sha256::Digest merkle_node(const Sha256::Digest& left, const Sha256::Digest& rig
   return hash.finish();
 }
 
-// Level by level: pairs become nodes, and one that is left over goes up as it is, which gives the same tree.
 Sha256::Digest merkle_root(std::vector<Sha256::Digest> leaves) {
-  while (leaves.size() > 1) {
-    const std::size_t pairs = leaves.size() / 2;
-    const bool odd = leaves.size() % 2 != 0;
-    for (std::size_t i = 0; i < pairs; ++i) leaves[i] = merkle_node(leaves[2 * i], leaves[2 * i + 1]);
-    if (odd) leaves[pairs] = leaves.back();
-    leaves.resize(pairs + (odd ? 1 : 0));
-  }
+  while (leaves.size() > 1) go_up(leaves);
   return leaves.front();
+}
+
+std::vector<Sha256::Digest> merkle_path(std::vector<Sha256::Digest> leaves, std::size_t index) {
+  std::vector<Sha256::Digest> path;
+  for (; leaves.size() > 1; index /= 2) {
+    if (const std::size_t sibling = index ^ 1; sibling < leaves.size()) path.push_back(leaves[sibling]);
+    go_up(leaves);
+  }
+  return path;
+}
+
+std::optional<Sha256::Digest> merkle_root_by(const Sha256::Digest& leaf, std::size_t index, std::size_t leaves,
+                                             std::span<const Sha256::Digest> path) {
+  if (index >= leaves) return std::nullopt;
+  Sha256::Digest node = leaf;
+  for (; leaves > 1; index /= 2, leaves = (leaves + 1) / 2) {
+    if ((index ^ 1) >= leaves) continue;  // one that is left over
+    if (path.empty()) return std::nullopt;
+    node = index % 2 == 0 ? merkle_node(node, path.front()) : merkle_node(path.front(), node);
+    path = path.subspan(1);
+  }
+  return path.empty() ? std::optional(node) : std::nullopt;
 }
 
 }  // namespace reprofuse

@@ -1,7 +1,9 @@
 // Merkle trees over SHA-256, as RFC 6962 (Certificate Transparency) defines them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -18,5 +20,11 @@ Sha256::Digest merkle_node(const Sha256::Digest& left, const Sha256::Digest& rig
 
 // The left subtree of n leaves has as many as the largest power of two below n. One leaf is its own root; at least one.
 Sha256::Digest merkle_root(std::vector<Sha256::Digest> leaves);
+
+// The audit path of a leaf (RFC 6962, 2.1.1): what it takes, from the leaf up, to compute the root again.
+std::vector<Sha256::Digest> merkle_path(std::vector<Sha256::Digest> leaves, std::size_t index);
+// The root that a leaf at this place among so many has by its path; none: the path has another length.
+std::optional<Sha256::Digest> merkle_root_by(const Sha256::Digest& leaf, std::size_t index, std::size_t leaves,
+                                             std::span<const Sha256::Digest> path);
 
 }  // namespace reprofuse

@@ -81,6 +81,9 @@ void Engine::check(const Request& request) const {
           request.logprobs, max_logprobs);
   require(request.prompt_logprobs >= -1 && request.prompt_logprobs <= max_logprobs,
           "prompt_logprobs = {} is outside 0 to {}", request.prompt_logprobs, max_logprobs);
+  for (const std::int32_t token : request.known_answer)
+    require(token >= 0 && token < vocabulary, "token {} of the known answer is outside the vocabulary of {}", token,
+            vocabulary);
   for (const std::string& stop : request.stop_strings) require(!stop.empty(), "a stop string is empty");
   require(request.stop_strings.empty() || tokenizer_, "stop strings need a tokenizer, and this model has none");
   check_sampling_params(request.sampling);

@@ -20,6 +20,8 @@ SampleInput sample_input(const Job& job, std::int64_t position, std::span<const 
     if (!text_with_guesses.empty()) input.history = text_with_guesses.first(static_cast<std::size_t>(position));
     input.logprobs = job.request().logprobs;
     input.logits_root = job.request().digest == DigestKind::kTree1;
+    const auto known = job.known_answer(position - job.prompt_size());
+    if (job.request().force_known_answer && !known.empty()) input.given = known.front();
   }
   return input;
 }
@@ -108,10 +110,12 @@ Engine::JobChunk Engine::next_tokens(Job& job, PassRows at_most) {
 
 void Engine::add_guesses(JobChunk& chunk, std::int64_t max_guesses) {
   const Job& job = *chunk.job;
+  const auto known = job.known_answer(job.answer_size());
   const std::int64_t useful = job.request().max_tokens - job.answer_size() - 1;
-  const std::int64_t count = std::min({max_guesses, useful, std::int64_t{options_.speculation}});
+  const std::int64_t wanted = known.empty() ? options_.speculation : static_cast<std::int64_t>(known.size());
+  const std::int64_t count = std::min({max_guesses, useful, wanted});
   if (count <= 0) return;
-  const auto guesses = guess_next(job.tokens(), count);
+  const auto guesses = known.empty() ? guess_next(job.tokens(), count) : known.first(static_cast<std::size_t>(count));
   chunk.tokens.insert(chunk.tokens.end(), guesses.begin(), guesses.end());
   chunk.guesses = static_cast<std::int64_t>(guesses.size());
   chunk.logits = model::Logits::kAll;

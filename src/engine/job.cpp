@@ -52,12 +52,14 @@ bool Job::append(const SampleResult& chosen, std::span<const float> logits) {
   if (std::ranges::find(request_->stop_tokens, chosen.token) != request_->stop_tokens.end()) {
     end(FinishReason::kStop);
     update_.end->stop_token = chosen.token;
+    std::ranges::copy(chosen.logits_root, update_.end->logits_root.begin());
     return false;
   }
   tokens_.push_back(chosen.token);
   AnswerToken token{.id = chosen.token, .text = answer_text_.push(chosen.token), .likelihood = {}, .digest = {}};
   if (request_->logprobs >= 0) token.likelihood = likelihood_of(chosen, request_->logprobs);
   if (request_->digest != DigestKind::kNone) token.digest = digest_.text();
+  std::ranges::copy(chosen.logits_root, token.logits_root.begin());
   update_.tokens.push_back(std::move(token));
   if (answer_text_.stopped_by()) {
     end(FinishReason::kStop);

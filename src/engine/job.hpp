@@ -1,6 +1,7 @@
 // An answer in progress: one choice of a request, its tokens so far, and how many of them the KV cache holds.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -41,6 +42,11 @@ class Job {
   std::span<const std::int32_t> tokens() const { return tokens_; }  // the prompt, then the answer
   std::int64_t prompt_size() const { return static_cast<std::int64_t>(request_->prompt.size()); }
   std::int64_t answer_size() const { return static_cast<std::int64_t>(tokens_.size()) - prompt_size(); }
+  // What is known of the answer from this token on.
+  std::span<const std::int32_t> known_answer(std::int64_t begin) const {
+    const std::span<const std::int32_t> all = request_->known_answer;
+    return all.subspan(std::min(all.size(), static_cast<std::size_t>(begin)));
+  }
   // The tokens that the cache lacks. One: a decode step. Many: a prompt, or a job that was preempted.
   std::span<const std::int32_t> pending() const { return tokens().subspan(static_cast<std::size_t>(cached.length())); }
 

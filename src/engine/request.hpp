@@ -16,8 +16,8 @@
 
 namespace reprofuse::engine {
 
-// The answers are a function of the model and of these fields, but for `client`, `priority` and `cache_salt`, which say
-// only when.
+// The answers are a function of the model and of these fields, but for `client`, `priority`, `cache_salt` and, unless it
+// is forced, `known_answer`, which say only when.
 struct Request {
   std::vector<std::int32_t> prompt;
   SamplingParams sampling;
@@ -33,6 +33,10 @@ struct Request {
   int logprobs = -1;         // how many of the most likely tokens to report with each token; -1: no log-probability
   int prompt_logprobs = -1;  // the same for the prompt's tokens
   DigestKind digest = DigestKind::kNone;  // over the logits of every step
+  // The first tokens of the answer, where they are known: they are computed many at a time, as a prompt is, and count
+  // as far as the sampler chooses them too.
+  std::vector<std::int32_t> known_answer = {};
+  bool force_known_answer = false;  // they count whatever the sampler would choose
 };
 
 // What it tells is what the public interface tells.

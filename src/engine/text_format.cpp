@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.hpp"
+#include "base/sha256.hpp"
 #include "checkpoint/json_reader.hpp"
 
 namespace reprofuse::engine {
@@ -119,6 +120,9 @@ void TextFormat::load_template(const std::string& folder) {
   if (!source) source = read_template(reader);
   require(source.has_value(), "{} has no chat template, neither chat_template.jinja nor in tokenizer_config.json",
           folder);
+  Sha256 hash;
+  hash.update(source->data(), source->size());
+  template_digest_ = to_hex(hash.finish());
   for (const std::string_view token : {kSpecialTokens[0], kSpecialTokens[1]})
     require(special_tokens_.contains(token) || source->find(token) == std::string::npos,
             "the chat template of {} uses {}, which tokenizer_config.json does not define", folder, token);

@@ -32,6 +32,8 @@ class TextFormat {
   const std::string& why_no_tokenizer() const { return why_no_tokenizer_; }
   const std::string& why_no_chat_template() const { return why_no_chat_template_; }
   const Tokenizer& tokenizer() const;
+  // SHA-256, in hex, of the chat template's source, also of one that is not supported; none: there is none.
+  const std::optional<std::string>& template_digest() const { return template_digest_; }
 
   // A prompt as it is, with the special tokens that the folder's files put around a text.
   std::vector<std::int32_t> encode_prompt(std::string_view prompt) const;
@@ -61,6 +63,7 @@ class TextFormat {
   std::vector<std::int32_t> before_prompt_;  // besides what the tokenizer itself puts there,
   std::vector<std::int32_t> after_prompt_;   // and there
   std::optional<text::ChatTemplate> chat_template_;
+  std::optional<std::string> template_digest_;
   nlohmann::ordered_json special_tokens_ = nlohmann::ordered_json::object();
 };
 

@@ -50,7 +50,7 @@ class HashedSource final : public WeightSource {
   // A tensor that has another digest than the last time is an error: the file was changed.
   checkpoint::TensorView tensor(std::string_view name) const override;
 
-  std::string model_digest() const;  // reads the tensors that nobody has asked for
+  std::string manifest() const;  // reads the tensors that nobody has asked for
 
  private:
   struct UnderWay {

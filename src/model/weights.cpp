@@ -129,12 +129,12 @@ void HashedSource::finish_first() const {
   require(known == digest, "tensor '{}': its file was changed while the model was loaded", first.name);
 }
 
-std::string HashedSource::model_digest() const {
+std::string HashedSource::manifest() const {
   while (!under_way_.empty()) finish_first();
   for (const checkpoint::ExpectedTensor& expected : source_->checkpoint().tensors())
     if (!digests_.contains(expected.name))
       digests_.emplace(expected.name, to_hex(source_->checkpoint().tensor_digest(expected.name)));
-  return checkpoint::model_digest(source_->checkpoint(), digests_);
+  return checkpoint::model_manifest(source_->checkpoint(), digests_);
 }
 
 Weights load_weights(const Context& context, std::shared_ptr<const WeightSource> source, const LoadProgress& progress) {

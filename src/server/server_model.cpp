@@ -3,49 +3,17 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <new>
-#include <sstream>
 #include <utility>
 
 #include "base/check.hpp"
-#include "base/sha256.hpp"
-#include "base/thread_pool.hpp"
-#include "checkpoint/digest.hpp"
 #include "ops/context_state.hpp"
-#include "text/tokenizer/unicode.hpp"
 
 namespace reprofuse::server {
 namespace {
 
 std::string name_of(const ServedModelOptions& options, const engine::ModelFiles& files) {
   return options.name.empty() ? std::filesystem::canonical(files.path()).filename().string() : options.name;
-}
-
-// Of the files that say how a text becomes tokens and how an answer is sampled, byte for byte.
-std::string text_files_digest(const std::string& folder) {
-  Sha256 hash;
-  const auto add = [&](std::string_view text) { hash.update(text.data(), text.size()); };
-  for (const char* name :
-       {"generation_config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja"}) {
-    const std::ifstream file(std::filesystem::path(folder) / name, std::ios::binary);
-    std::ostringstream bytes;
-    if (file.is_open()) bytes << file.rdbuf();
-    add(fmt::format("{} {} {}\n", name, file.is_open(), bytes.str().size()));
-    add(bytes.str());
-  }
-  return to_hex(hash.finish());
-}
-
-// Of what decides an answer to a request that does not say it: how a text becomes tokens, which the tables of Unicode
-// decide too, where an answer ends, how it is sampled, what day it is, how long a text may be.
-std::string settings_digest(const std::string& text_files, const engine::ModelFiles& files, const ModelFacts& facts) {
-  const std::string settings =
-      fmt::format("files {} unicode {} stop {} date {} context {}\n", text_files, text::unicode_versions(),
-                  fmt::join(files.stop_tokens(), ","), text::to_string(facts.date), facts.max_positions);
-  Sha256 hash;
-  hash.update(settings.data(), settings.size());
-  return to_hex(hash.finish());
 }
 
 std::string fingerprint_of(const Context& context, const std::string& model_digest, const std::string& settings,
@@ -85,7 +53,7 @@ std::int64_t seconds_since_1970() {
 }
 
 ServedModel::ServedModel(const Context& context, const ServedModelOptions& options, const model::LoadProgress& progress)
-    : text_files_(text_files_digest(options.folder)),
+    : text_files_(options.folder),
       files_(options.folder),
       source_(std::make_shared<model::HashedSource>(files_.source())),
       model_(context, source_, options.context, progress) {
@@ -95,10 +63,11 @@ ServedModel::ServedModel(const Context& context, const ServedModelOptions& optio
   facts_.date = options.date;
   auto engine = make_engine(model_, options, files_.text());
   facts_.max_positions = engine->max_positions();
-  require(text_files_digest(options.folder) == text_files_, "{}: its files were changed while the model was loaded",
+  require(receipt::TextFiles(options.folder) == text_files_, "{}: its files were changed while the model was loaded",
           options.folder);
-  facts_.fingerprint =
-      fingerprint_of(context, source_->model_digest(), settings_digest(text_files_, files_, facts_), options.version);
+  artifacts_ = receipt::artifacts_of(files_, text_files_, source_->manifest(), text::to_string(facts_.date),
+                                     facts_.max_positions);
+  facts_.fingerprint = fingerprint_of(context, artifacts_.model, artifacts_.settings, options.version);
   service_ = std::make_unique<engine::Service>(std::move(engine), options.service);
 }
 

@@ -9,6 +9,7 @@
 #include "engine/model_files.hpp"
 #include "engine/service.hpp"
 #include "model/model.hpp"
+#include "receipt/artifacts.hpp"
 #include "server/api/facts.hpp"
 
 namespace reprofuse::server {
@@ -37,10 +38,11 @@ class ServedModel {
   std::string kv_summary() const;  // "512 pages of 64 tokens, 32768 tokens, 1.0 GiB"
 
  private:
-  std::string text_files_;  // their digest before they were read
+  receipt::TextFiles text_files_;  // as they were before they were read
   engine::ModelFiles files_;
   std::shared_ptr<const model::HashedSource> source_;
   model::Model model_;
+  receipt::Artifacts artifacts_;
   ModelFacts facts_;
   std::unique_ptr<engine::Service> service_;
 };

@@ -112,5 +112,25 @@ TEST(Merkle, EveryNumberOfLeavesGivesTheTreeOfTheDefinition) {
   EXPECT_NE(merkle_root(swapped), merkle_root(leaves));
 }
 
+TEST(Merkle, APathLeadsFromEachLeafToTheRootAndFromNoOther) {
+  std::vector<Sha256::Digest> leaves;
+  for (std::uint8_t count = 1; count <= 20; ++count) {
+    leaves.push_back(leaf_of({count}));
+    const Sha256::Digest root = merkle_root(leaves);
+    for (std::size_t i = 0; i < leaves.size(); ++i) {
+      const std::vector<Sha256::Digest> path = merkle_path(leaves, i);
+      EXPECT_EQ(merkle_root_by(leaves[i], i, leaves.size(), path), root) << i << " of " << leaves.size();
+      EXPECT_NE(merkle_root_by(leaf_of({0}), i, leaves.size(), path), root) << "another leaf";
+      EXPECT_NE(merkle_root_by(leaves[i], i ^ 1, leaves.size(), path), root) << "another place";
+      std::vector<Sha256::Digest> longer = path;
+      longer.push_back(root);
+      EXPECT_FALSE(merkle_root_by(leaves[i], i, leaves.size(), longer));
+      longer.resize(path.empty() ? 1 : path.size() - 1);
+      EXPECT_FALSE(merkle_root_by(leaves[i], i, leaves.size(), longer)) << "too long or too short";
+    }
+    EXPECT_FALSE(merkle_root_by(leaves[0], leaves.size(), leaves.size(), {}));
+  }
+}
+
 }  // namespace
 }  // namespace reprofuse

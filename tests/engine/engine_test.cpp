@@ -38,6 +38,47 @@ TEST_F(EngineTest, RunningDigestsEndInTheLast) {
   EXPECT_EQ(answer_alone(*model_, request).end->digest, received.details.front().digest);
 }
 
+TEST_F(EngineTest, AKnownAnswerSavesPassesAndChangesNothing) {
+  const auto passes_and_answer = [&](const Request& request) {
+    Engine engine(*model_, {.kv_pages = 8, .max_rows = 512, .max_prompt_logit_rows = 512}, embedded_tokenizer());
+    engine.add(0, request);
+    const Received received = run_until_idle(engine)[{0, 0}];
+    return std::pair(engine.stats().passes, received);
+  };
+  Request penalised = sampled_request(20, 60, 3);
+  penalised.sampling.repetition_penalty = 1.3F;
+  for (Request request : {golden_request(), sampled_request(20, 60, 3), penalised}) {
+    const Received alone = answer_alone(*model_, request);
+    request.known_answer = alone.tokens;
+    const auto [passes, received] = passes_and_answer(request);
+    EXPECT_EQ(received.tokens, alone.tokens);
+    EXPECT_EQ(received.end->digest, alone.end->digest);
+    EXPECT_EQ(received.end->logits_root, alone.end->logits_root);
+    EXPECT_EQ(passes, 2) << "the prompt, and all that is known";
+    // Where it is wrong, the answer is still the right one, and takes more passes.
+    request.known_answer[5] ^= 1;
+    const auto [more, corrected] = passes_and_answer(request);
+    EXPECT_EQ(corrected.end->digest, alone.end->digest);
+    EXPECT_GT(more, 2);
+  }
+}
+
+TEST_F(EngineTest, AForcedAnswerIsTakenWhateverTheSamplerWouldChoose) {
+  const Received sampled = answer_alone(*model_, sampled_request(20, 40, 3));
+  Request forced = sampled_request(20, 40, 3);
+  forced.sampling = {};  // greedy
+  EXPECT_NE(answer_alone(*model_, forced).tokens, sampled.tokens);
+  forced.known_answer = sampled.tokens;
+  forced.force_known_answer = true;
+  const Received received = answer_alone(*model_, forced);
+  EXPECT_EQ(received.tokens, sampled.tokens);
+  EXPECT_EQ(received.end->digest, sampled.end->digest) << "the same tokens have the same logits";
+  forced.known_answer[7] ^= 1;
+  EXPECT_NE(answer_alone(*model_, forced).end->digest, sampled.end->digest);
+  forced.known_answer = {-1};
+  EXPECT_TRUE(contains(error_of([&] { answer_alone(*model_, forced); }), "token -1 of the known answer"));
+}
+
 TEST_F(EngineTest, ChoiceNumberIIsTheAnswerOfSeedPlusI) {
   Request request = sampled_request(90, 12, 5);
   request.choices = 4;

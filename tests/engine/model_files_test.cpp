@@ -79,7 +79,8 @@ TEST_F(ModelFilesTest, WhatWasLoadedIsOutOfReachOfItsFileAndHasTheDigestOfWhatWa
   fs::resize_file(folder_.file("model.safetensors"), 4096);
   EXPECT_EQ(answer_alone(model, request).end->digest, model::golden_answer().digest);
   ThreadPool pool(2);
-  EXPECT_EQ(source->model_digest(), checkpoint::model_digest(embedded_files().checkpoint(), pool));
+  const checkpoint::Checkpoint& embedded = embedded_files().checkpoint();
+  EXPECT_EQ(source->manifest(), checkpoint::model_manifest(embedded, checkpoint::tensor_digests(embedded, pool)));
   const std::string error = error_of([&] { const model::Model again(Context::cpu(), files.source(), 512); });
   EXPECT_NE(error.find("model.safetensors: "), error.npos) << error;
 }

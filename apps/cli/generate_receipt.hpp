@@ -1,0 +1,38 @@
+// What `reprofuse generate` writes for others to check: a signed receipt of the answer.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <string>
+
+#include "cli/output_file.hpp"
+#include "receipt/issuer.hpp"
+
+namespace reprofuse::cli {
+
+struct ReceiptArguments {
+  std::string file;  // empty: none is wanted
+  std::string previous;
+  receipt::Wishes wishes;
+};
+
+void add_receipt_options(CLI::App& command, ReceiptArguments& arguments);
+
+class ReceiptWriter {
+ public:
+  // Looks for the key and the other files before anything is computed.
+  explicit ReceiptWriter(const ReceiptArguments& arguments);
+
+  bool is_wanted() const { return file_.is_wanted(); }
+  void write(const receipt::IssuerFacts& facts, const engine::Request& request, receipt::Answer answer);
+
+ private:
+  const ReceiptArguments& arguments_;
+  OutputFile file_, opening_;
+  std::optional<receipt::SigningKey> key_;
+  std::optional<receipt::Envelope> previous_;
+};
+
+std::string read_file(const std::string& path);  // throws kInvalidArgument
+
+}  // namespace reprofuse::cli

@@ -1,0 +1,98 @@
+#include "receipt/artifacts.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "base/merkle.hpp"
+#include "receipt/envelope.hpp"
+#include "text/tokenizer/unicode.hpp"
+
+namespace reprofuse::receipt {
+namespace {
+
+constexpr std::array kTextFiles = {"generation_config.json", "tokenizer.json", "tokenizer_config.json",
+                                   "chat_template.jinja"};
+
+std::string manifest_root(std::string_view manifest) {
+  std::vector<Sha256::Digest> leaves;
+  while (!manifest.empty()) {
+    const std::string_view line = manifest.substr(0, manifest.find('\n'));
+    leaves.push_back(merkle_leaf({reinterpret_cast<const std::uint8_t*>(line.data()), line.size()}));
+    manifest.remove_prefix(std::min(manifest.size(), line.size() + 1));
+  }
+  return to_hex(merkle_root(std::move(leaves)));
+}
+
+std::string or_none(const std::optional<std::string>& text) {
+  return text.value_or("none");
+}
+
+}  // namespace
+
+TextFiles::TextFiles(const std::string& folder) {
+  Sha256 hash;
+  for (const char* name : kTextFiles) {
+    const std::ifstream file(std::filesystem::path(folder) / name, std::ios::binary);
+    std::ostringstream stream;
+    if (file.is_open()) stream << file.rdbuf();
+    const std::string bytes = stream.str();
+    const std::string head = fmt::format("{} {} {}\n", name, file.is_open(), bytes.size());
+    hash.update(head.data(), head.size());
+    hash.update(bytes.data(), bytes.size());
+    hashes_[name] = file.is_open() ? std::optional(to_hex(sha256(bytes))) : std::nullopt;
+  }
+  digest_ = to_hex(hash.finish());
+}
+
+std::string TextFiles::digest() const {
+  return digest_;
+}
+
+std::string settings_digest(const TextFiles& text_files, const std::vector<std::int32_t>& stop_tokens,
+                            std::string_view date, std::int64_t context) {
+  return to_hex(sha256(fmt::format("files {} unicode {} stop {} date {} context {}\n", text_files.digest(),
+                                   text::unicode_versions(), fmt::join(stop_tokens, ","), date, context)));
+}
+
+Artifacts artifacts_of(const engine::ModelFiles& files, const TextFiles& text_files, const std::string& manifest,
+                       const std::string& date, std::int64_t context) {
+  return {.model = to_hex(sha256(manifest)),
+          .manifest_root = manifest_root(manifest),
+          .files = text_files.hashes(),
+          .chat_template = files.text().template_digest(),
+          .unicode = text::unicode_versions(),
+          .date = date,
+          .context = context,
+          .settings = settings_digest(text_files, files.stop_tokens(), date, context)};
+}
+
+std::string first_difference(const Artifacts& claimed, const Artifacts& here) {
+  std::string found;
+  const auto compare = [&](std::string_view artifact, std::string_view what, const std::string& there,
+                           const std::string& own) {
+    if (found.empty() && there != own)
+      found = fmt::format("{}: {} is {} in the receipt and {} here", artifact, what, there, own);
+  };
+  const auto compare_file = [&](std::string_view artifact, const std::string& file) {
+    const auto at = claimed.files.find(file);
+    compare(artifact, file, at == claimed.files.end() ? "missing" : or_none(at->second), or_none(here.files.at(file)));
+  };
+  compare("model", "its digest", claimed.model, here.model);
+  compare("model", "its manifest's root", claimed.manifest_root, here.manifest_root);
+  compare_file("tokenizer", "tokenizer.json");
+  compare("template", "its source", or_none(claimed.chat_template), or_none(here.chat_template));
+  compare_file("template", "chat_template.jinja");
+  compare_file("tokenizer", "tokenizer_config.json");
+  compare("tokenizer", "its version of Unicode", claimed.unicode, here.unicode);
+  compare("date", "today", claimed.date, here.date);
+  compare_file("settings", "generation_config.json");
+  compare("settings", "the longest text", std::to_string(claimed.context), std::to_string(here.context));
+  compare("settings", "their digest", claimed.settings, here.settings);
+  return found;
+}
+
+}  // namespace reprofuse::receipt

@@ -1,0 +1,55 @@
+// What decides an answer beside the request: the weights, and the files of a folder that say how a text becomes tokens,
+// how an answer is sampled and where it ends.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/model_files.hpp"
+
+namespace reprofuse::receipt {
+
+struct Artifacts {
+  std::string model;                                        // the model digest: SHA-256, in hex, of its manifest
+  std::string manifest_root;                                // of the Merkle tree over the manifest's lines
+  std::map<std::string, std::optional<std::string>> files;  // SHA-256 of each text file's bytes; none: it is not there
+  std::optional<std::string> chat_template;                 // of the template's source
+  std::string unicode;                                      // text::unicode_versions()
+  std::string date;                                         // what a chat template sees as today
+  std::int64_t context = 0;                                 // the longest text
+  std::string settings;                                     // see settings_digest()
+
+  bool operator==(const Artifacts&) const = default;
+};
+
+// The text files of a folder, byte for byte as they were at one moment.
+class TextFiles {
+ public:
+  explicit TextFiles(const std::string& folder);
+
+  std::string digest() const;  // FILES of the fingerprint, see NUMERICS.md
+  const std::map<std::string, std::optional<std::string>>& hashes() const { return hashes_; }
+
+  bool operator==(const TextFiles&) const = default;
+
+ private:
+  std::map<std::string, std::optional<std::string>> hashes_;
+  std::string digest_;
+};
+
+// Of what decides an answer to a request that does not say it, as the fingerprint has it (NUMERICS.md).
+std::string settings_digest(const TextFiles& text_files, const std::vector<std::int32_t>& stop_tokens,
+                            std::string_view date, std::int64_t context);
+
+// `manifest` is of the model that was made of the files (model::HashedSource, checkpoint::model_manifest).
+Artifacts artifacts_of(const engine::ModelFiles& files, const TextFiles& text_files, const std::string& manifest,
+                       const std::string& date, std::int64_t context);
+
+// The first that differs, by name (model, tokenizer, template, date, settings) and with both values; empty: none.
+std::string first_difference(const Artifacts& claimed, const Artifacts& here);
+
+}  // namespace reprofuse::receipt

@@ -1,0 +1,102 @@
+#include "receipt/envelope.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+
+#include "base/check.hpp"
+#include "base/json.hpp"
+
+namespace reprofuse::receipt {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+constexpr int kMaxEnvelopeDepth = 8;
+
+}  // namespace
+
+Sha256::Digest sha256(std::string_view bytes) {
+  Sha256 hash;
+  hash.update(bytes.data(), bytes.size());
+  return hash.finish();
+}
+
+std::optional<Sha256::Digest> digest_from_hex(std::string_view hex) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  Sha256::Digest digest{};
+  if (hex.size() != 2 * digest.size()) return std::nullopt;
+  for (std::size_t i = 0; i < hex.size(); ++i) {
+    const std::size_t digit = kDigits.find(hex[i]);
+    if (digit == std::string_view::npos) return std::nullopt;
+    digest[i / 2] = static_cast<std::uint8_t>(digest[i / 2] * 16 + digit);
+  }
+  return digest;
+}
+
+std::string to_base64(std::string_view bytes) {
+  std::string text;
+  for (std::size_t at = 0; at < bytes.size(); at += 3) {
+    const std::size_t count = std::min<std::size_t>(3, bytes.size() - at);
+    std::uint32_t word = 0;
+    for (std::size_t i = 0; i < 3; ++i) word = word * 256 + (i < count ? static_cast<std::uint8_t>(bytes[at + i]) : 0);
+    for (std::size_t i = 0; i < 4; ++i) text += i <= count ? kAlphabet[word >> (18 - 6 * i) & 63] : '=';
+  }
+  return text;
+}
+
+std::optional<std::string> from_base64(std::string_view text) {
+  std::string bytes;
+  std::uint32_t word = 0;
+  const std::string_view digits = text.substr(0, text.find('='));
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    const std::size_t digit = kAlphabet.find(digits[i]);
+    if (digit == std::string_view::npos) return std::nullopt;
+    word = word << 6 | static_cast<std::uint32_t>(digit);
+    if (i % 4 != 0) bytes += static_cast<char>(word >> (6 - 2 * (i % 4)) & 255);
+  }
+  return to_base64(bytes) == text ? std::optional(bytes) : std::nullopt;
+}
+
+std::string canonical_json(const Json& value) {
+  try {
+    return value.dump();  // keys of nlohmann::json are sorted by bytes, which for ASCII is the order of RFC 8785
+  } catch (const Json::exception&) {
+    fail(ErrorCode::kInvalidArgument, "a receipt holds UTF-8 alone, and a text of this one is none");
+  }
+}
+
+std::string Envelope::text() const {
+  const Json signed_by = {{"keyid", key_id}, {"sig", to_base64(signature)}};
+  return canonical_json({{"payload", to_base64(payload)},
+                         {"payloadType", std::string(kPayloadType)},
+                         {"signatures", Json::array({signed_by})}});
+}
+
+std::string Envelope::payload_hash() const {
+  return to_hex(sha256(payload));
+}
+
+std::string pre_authentication(std::string_view payload) {
+  return fmt::format("DSSEv1 {} {} {} {}", kPayloadType.size(), kPayloadType, payload.size(), payload);
+}
+
+Envelope parse_envelope(std::string_view text, const std::string& name) {
+  try {
+    const Json json = parse_json(text, name, kMaxEnvelopeDepth);
+    const Json& signatures = json.at("signatures");
+    require(json.size() == 3 && signatures.is_array() && signatures.size() == 1 && signatures[0].size() == 2,
+            "{}: is no envelope with one signature", name);
+    require(json.at("payloadType") == kPayloadType, "{}: payloadType is {}, not {}", name,
+            shown(json.at("payloadType")), kPayloadType);
+    const auto payload = from_base64(json.at("payload").get_ref<const std::string&>());
+    const auto signature = from_base64(signatures[0].at("sig").get_ref<const std::string&>());
+    require(payload && signature, "{}: its payload or its signature is not Base64", name);
+    return {*payload, signatures[0].at("keyid").get<std::string>(), *signature};
+  } catch (const Json::exception& error) {
+    fail(ErrorCode::kInvalidArgument, "{}: is no signed envelope: {}", name, error.what());
+  }
+}
+
+}  // namespace reprofuse::receipt

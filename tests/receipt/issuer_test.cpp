@@ -1,0 +1,93 @@
+// What receipts say, and the log that they form.
+#include "receipt/issuer.hpp"
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "receipt/receipt_case.hpp"
+#include "support/messages.hpp"
+
+namespace reprofuse::receipt {
+namespace {
+
+using IssuerTest = ReceiptTest;
+using Json = nlohmann::json;
+
+TEST_F(IssuerTest, AReceiptSaysWhatWasAskedAnsweredAndComputed) {
+  const engine::Request request = sampled_request();
+  const Answer answer = answer_of(request);
+  const Envelope envelope = issue(request, {.hide_prompt = false, .roots = true, .nonce = "n\u00e9"});
+  const Receipt receipt = parse_statement(envelope.payload, "it");
+  EXPECT_EQ(receipt.version, "1.2.3");
+  EXPECT_EQ(receipt.contract, "fma-1");
+  EXPECT_EQ(receipt.artifacts, artifacts_);
+  EXPECT_EQ(receipt.request.prompt, request.prompt);
+  EXPECT_EQ(receipt.request.sampling.temperature, request.sampling.temperature);
+  EXPECT_EQ(receipt.request.sampling.seed, request.sampling.seed);
+  EXPECT_EQ(receipt.request.max_tokens, 24);
+  EXPECT_EQ(receipt.answer.tokens, answer.tokens);
+  EXPECT_EQ(receipt.answer.digest, answer.digest);
+  EXPECT_EQ(receipt.answer.roots, answer.roots);
+  EXPECT_EQ(receipt.answer.roots.size(), 24U);
+  EXPECT_EQ(receipt.nonce, "n\u00e9");
+  EXPECT_EQ(receipt.device, "cpu");
+  EXPECT_EQ(receipt.isa, isa_name(model_->context().isa()));
+  EXPECT_EQ(contradiction_in(receipt), "");
+  EXPECT_EQ(tree_digest(answer.roots), answer.digest);
+  const Json fields = Json::parse(envelope.payload).flatten();
+  for (const auto& [pointer, value] : fields.items()) EXPECT_FALSE(value.is_number_float()) << pointer;
+  const Receipt without = parse_statement(issue(request).payload, "it");
+  EXPECT_TRUE(without.answer.roots.empty());
+  EXPECT_EQ(without.steps_root, receipt.steps_root);
+}
+
+TEST_F(IssuerTest, EachReceiptOfALogNamesTheOneBefore) {
+  const engine::Request request = sampled_request();
+  const Answer answer = answer_of(request);
+  const TemporaryFolder log;
+  const IssuerFacts facts = issuer_facts(model_->context(), artifacts_, "1.2.3");
+  std::optional<std::string> previous;
+  for (int restart = 0; restart < 2; ++restart) {
+    Issuer issuer(key_, facts, log.path());
+    for (int i = 0; i < 2; ++i) {
+      const Envelope envelope = issuer.issue(request, answer, {}).envelope;
+      EXPECT_EQ(parse_statement(envelope.payload, "it").previous, previous);
+      previous = envelope.payload_hash();
+    }
+  }
+  for (int number = 1; number <= 4; ++number) {
+    const std::string file = log.file("00000000000" + std::to_string(number) + ".receipt.json");
+    EXPECT_TRUE(verify(read_whole_file(file)).is_open()) << file;
+  }
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(log.path()), {}), 4);
+  EXPECT_TRUE(contains(error_of([&] { Issuer(key_, facts, log.file("nothing")); }), "no folder"));
+  write_file(log.file("000000000009.receipt.json"), "{}");
+  EXPECT_TRUE(contains(error_of([&] { Issuer(key_, facts, log.path()); }), "no")) << "the log ends in what is none";
+}
+
+TEST_F(IssuerTest, AHiddenPromptIsACommitmentThatItsOpeningOpens) {
+  const engine::Request request = sampled_request();
+  const Wishes hidden{.hide_prompt = true};
+  const Issued issued = issuer().issue(request, answer_of(request), hidden);
+  const Json predicate = Json::parse(issued.envelope.payload)["predicate"];
+  EXPECT_EQ(predicate["prompt"], (Json{{"commitment", issued.opening->commitment()}}));
+  EXPECT_EQ(issued.opening->prompt, request.prompt);
+  const Opening again = parse_opening(issued.opening->text(), "it");
+  EXPECT_EQ(again.commitment(), issued.opening->commitment());
+  EXPECT_TRUE(verify(issued.envelope.text(), Level::kLogits, 0, {again}).is_open());
+  const Issued second = issuer().issue(request, answer_of(request), hidden);
+  EXPECT_NE(second.opening->commitment(), issued.opening->commitment()) << "the same prompt, another salt";
+  for (const std::vector<Opening>& wrong : {std::vector<Opening>{}, {*second.opening}}) {
+    const Report report = verify(issued.envelope.text(), Level::kLogits, 0, wrong);
+    EXPECT_EQ(report.verdict, Verdict::kArtifact);
+    EXPECT_TRUE(contains(report.problem, "prompt: ")) << report.problem;
+    EXPECT_EQ(report.proven.size(), 2U) << "signature and artifacts";
+  }
+}
+
+TEST_F(IssuerTest, WhatPinsNoBitsOrHasNoStepHasNoReceipt) {
+  EXPECT_TRUE(contains(error_of([&] { issuer().issue(sampled_request(), {}, {}); }), "without a token"));
+}
+
+}  // namespace
+}  // namespace reprofuse::receipt

@@ -1,0 +1,88 @@
+// The embedded model as an issuer of receipts, and as a verifier of them.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "receipt/issuer.hpp"
+#include "receipt/replay.hpp"
+#include "support/embedded_model.hpp"
+#include "support/files.hpp"
+
+namespace reprofuse::receipt {
+
+inline const engine::ModelFiles& embedded_files() {
+  static const engine::ModelFiles files(REPROFUSE_EMBEDDED_MODEL);
+  return files;
+}
+
+inline std::optional<Tokenizer> embedded_tokenizer() {
+  return embedded_files().text().has_tokenizer() ? std::optional(embedded_files().text().tokenizer()) : std::nullopt;
+}
+
+// Tests that share a model, its artifacts and a key.
+class ReceiptTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    const auto source = std::make_shared<model::HashedSource>(embedded_files().source());
+    model_ = std::make_unique<model::Model>(Context::cpu(), source, model::kTestPositions);
+    artifacts_ = artifacts_of(embedded_files(), TextFiles(REPROFUSE_EMBEDDED_MODEL), source->manifest(), "2024-07-26",
+                              model::kTestPositions);
+  }
+  static void TearDownTestSuite() { model_.reset(); }
+
+  Issuer issuer() const { return Issuer(key_, issuer_facts(model_->context(), artifacts_, "1.2.3")); }
+
+  // A sampled answer of which every setting decides something.
+  static engine::Request sampled_request() {
+    engine::Request request;
+    for (std::int32_t i = 0; i < 20; ++i) request.prompt.push_back(i * 37 % 1000);
+    request.sampling = {
+        .temperature = 3.0F, .top_k = 60, .top_p = 0.98F, .min_p = 0.001F, .repetition_penalty = 1.5F, .seed = 7};
+    request.max_tokens = 24;
+    request.digest = DigestKind::kTree1;
+    return request;
+  }
+
+  static Answer answer_of(const engine::Request& request) {
+    engine::Engine engine(*model_, {.kv_pages = 8}, embedded_tokenizer());
+    engine.add(0, request);
+    Answer answer;
+    while (!engine.idle())
+      for (const engine::RequestUpdate& entry : engine.step()) answer.add(entry.update);
+    return answer;
+  }
+
+  Envelope issue(const engine::Request& request, const Wishes& wishes = {}) const {
+    return issuer().issue(request, answer_of(request), wishes).envelope;
+  }
+
+  // The payload, signed again: what an issuer could say that lies.
+  Envelope sign(std::string payload) const {
+    const std::string signature = key_.sign(pre_authentication(payload));
+    return {std::move(payload), key_.public_key().id(), signature};
+  }
+
+  // All that `reprofuse verify` does.
+  Report verify(const std::string& text, Level level = Level::kLogits, std::size_t spots = 0,
+                const std::vector<Opening>& openings = {}) const {
+    Evidence evidence = examine(text, "it", key_.public_key(), openings);
+    check_contract(evidence);
+    check_artifacts(evidence, artifacts_);
+    note_level(evidence, level);
+    if (level >= Level::kTokens) replay_all(*model_, embedded_tokenizer(), {&evidence}, level, spots);
+    return evidence.report;
+  }
+
+  static inline std::unique_ptr<model::Model> model_;
+  static inline Artifacts artifacts_;
+  TemporaryFolder folder_;
+  SigningKey key_ = SigningKey::make(folder_.file("key"));
+};
+
+}  // namespace reprofuse::receipt
