@@ -16,8 +16,8 @@
 
 namespace reprofuse::engine {
 
-// The answers are a function of the model and of these fields, but for `client`, `priority`, `cache_salt` and, unless it
-// is forced, `known_answer`, which say only when.
+// The answers are a function of the model and of these fields, but for `client`, `priority`, `cache_salt` and, unless
+// it is forced, `known_answer`, which say only when.
 struct Request {
   std::vector<std::int32_t> prompt;
   SamplingParams sampling;

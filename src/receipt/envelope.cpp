@@ -13,7 +13,6 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-constexpr int kMaxEnvelopeDepth = 8;
 
 }  // namespace
 
@@ -84,7 +83,7 @@ std::string pre_authentication(std::string_view payload) {
 
 Envelope parse_envelope(std::string_view text, const std::string& name) {
   try {
-    const Json json = parse_json(text, name, kMaxEnvelopeDepth);
+    const Json json = parse_json(text, name);
     const Json& signatures = json.at("signatures");
     require(json.size() == 3 && signatures.is_array() && signatures.size() == 1 && signatures[0].size() == 2,
             "{}: is no envelope with one signature", name);

@@ -13,8 +13,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kMaxReplyDepth = 64;
-
 // A reply, as far as it can be replayed: choice 0, whose prompt stands beside it or, in a chat, outside.
 struct Reply {
   std::string contract;
@@ -131,7 +129,7 @@ Evidence examine(std::string_view text, const std::string& name, const std::opti
                  const std::vector<Opening>& openings) {
   Evidence evidence;
   try {
-    const Json json = parse_json(text, name, kMaxReplyDepth);
+    const Json json = parse_json(text, name);
     if (json.is_object() && json.contains("choices")) return examine_reply(json, name);
     evidence.envelope = parse_envelope(text, name);
     evidence.receipt = parse_statement(evidence.envelope->payload, name);

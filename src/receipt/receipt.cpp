@@ -18,7 +18,6 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::string_view kStatementType = "https://in-toto.io/Statement/v1";
-constexpr int kMaxStatementDepth = 8;
 constexpr char kCommitmentPrefix = 3;  // those of a tree's leaves and nodes and of a digest's steps are 0, 1 and 2
 
 void append_words(std::string& bytes, std::span<const std::int32_t> tokens) {
@@ -223,7 +222,7 @@ std::string Opening::text() const {
 
 Opening parse_opening(std::string_view text, const std::string& name) {
   try {
-    const Json json = parse_json(text, name, kMaxStatementDepth);
+    const Json json = parse_json(text, name);
     return {digest_in(json.at("salt")), json.at("prompt_tokens").get<std::vector<std::int32_t>>()};
   } catch (const Json::exception& error) {
     fail(ErrorCode::kInvalidArgument, "{}: does not open a prompt: {}", name, error.what());
@@ -264,7 +263,7 @@ std::string statement_of(const Receipt& receipt) {
 
 Receipt parse_statement(std::string_view payload, const std::string& name) {
   try {
-    const Json json = parse_json(payload, name, kMaxStatementDepth);
+    const Json json = parse_json(payload, name);
     require(json.at("predicateType") == kPredicateType, "its predicateType is {}, not {}",
             shown(json.at("predicateType")), kPredicateType);
     Receipt receipt = read_predicate(json.at("predicate"));

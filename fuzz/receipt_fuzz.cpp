@@ -1,0 +1,122 @@
+// The target: receipts, openings and saved replies, as `reprofuse verify` and the server read them.
+#include <string>
+#include <string_view>
+
+#include "bytes_target.hpp"
+#include "receipt/replay.hpp"
+#include "reprofuse/context.hpp"
+
+namespace reprofuse::fuzz {
+namespace {
+
+using receipt::Envelope;
+using receipt::Evidence;
+using receipt::Receipt;
+
+// The first byte says which reader the rest is for; without one of these it is a file.
+constexpr std::uint8_t kReadStatement = 's';
+constexpr std::uint8_t kReadOpening = 'o';
+
+Receipt some_receipt(bool with_roots) {
+  Receipt receipt{.version = "1.2.3",
+                  .contract = std::string(kDefaultNumerics),
+                  .artifacts = {},
+                  .request = {},
+                  .prompt_commitment = {},
+                  .answer = {},
+                  .steps_root = std::string(64, '0'),
+                  .device = "cpu",
+                  .isa = "avx2",
+                  .previous = {},
+                  .nonce = "n",
+                  .issuer = receipt::PublicKey({1, 2, 3})};
+  receipt.request.prompt = {1, 2, 3};
+  receipt.request.stop_strings = {"a"};
+  receipt.artifacts.files = {{"tokenizer.json", std::nullopt}};
+  receipt.answer.tokens = {4, 5};
+  if (with_roots) receipt.answer.roots.resize(2);
+  return receipt;
+}
+
+std::optional<std::string> try_statement(const std::string& text, Sabotage sabotage) {
+  Receipt receipt = receipt::parse_statement(text, "fuzz");
+  if (sabotage == Sabotage::kAlterResult) receipt.answer.tokens.push_back(1);
+  if (receipt::statement_of(receipt) != text) return "written again, the statement is another";
+  receipt::contradiction_in(receipt);
+  return std::nullopt;
+}
+
+std::optional<std::string> try_opening(const std::string& text, Sabotage sabotage) {
+  const receipt::Opening opening = receipt::parse_opening(text, "fuzz");
+  receipt::Opening again = receipt::parse_opening(opening.text(), "written");
+  if (sabotage == Sabotage::kAlterResult) again.prompt.push_back(1);
+  if (again.commitment() != opening.commitment()) return "written and read again, it opens another prompt";
+  return std::nullopt;
+}
+
+// Whatever the text: no exception, and no signature that is right.
+std::optional<std::string> try_file(const std::string& text, Sabotage sabotage) {
+  Evidence evidence = receipt::examine(text, "fuzz", std::nullopt);
+  if (sabotage == Sabotage::kAlterResult) evidence.envelope.emplace();
+  check_contract(evidence);
+  check_artifacts(evidence, {});
+  if (!evidence.model_prefix.empty() && evidence.envelope) return "a reply that is an envelope";
+  if (evidence.envelope && evidence.report.is_open()) return "a signature by nobody";
+  if (evidence.envelope && evidence.envelope->text() != receipt::parse_envelope(text, "fuzz").text())
+    return "written again, the envelope is another";
+  receipt::parse_envelope(evidence.envelope ? text : "", "fuzz");  // counts as refused where it is no envelope
+  return std::nullopt;
+}
+
+}  // namespace
+
+Outcome try_input(std::span<const std::uint8_t> input, Sabotage sabotage) {
+  if (input.empty()) return {};
+  const std::string text(input.begin(), input.end());
+  return outcome_of([&] {
+    switch (input.front()) {
+      case kReadStatement: return try_statement(text.substr(1), sabotage);
+      case kReadOpening: return try_opening(text.substr(1), sabotage);
+      default: return try_file(text, sabotage);
+    }
+  });
+}
+
+std::vector<Bytes> valid_inputs() {
+  std::vector<std::string> texts;
+  for (const bool with_roots : {false, true}) {
+    const std::string statement = receipt::statement_of(some_receipt(with_roots));
+    texts.push_back(static_cast<char>(kReadStatement) + statement);
+    texts.push_back(Envelope{statement, "key", std::string(64, 's')}.text());
+  }
+  texts.push_back(static_cast<char>(kReadOpening) + receipt::Opening{.salt = {}, .prompt = {1, 2}}.text());
+  std::vector<Bytes> inputs;
+  for (const std::string& text : texts) inputs.emplace_back(text.begin(), text.end());
+  return inputs;
+}
+
+std::vector<std::string_view> dictionary() {
+  return {
+      R"("choices":[{"token_ids":[1],"prompt_token_ids":[1],"digest":"tree-1:","finish_reason":"stop","stop_reason":null}],)",
+      R"("system_fingerprint":"fma-1-0-0-0",)",
+      R"("commitment":"",)",
+      R"("roots":[],)",
+      "null",
+      "true",
+      "1e9",
+      "-1",
+      "99999999999999999999",
+      "\\ud800",
+      "\xff",
+      "{",
+      "}",
+      "[[[[[[[[[["};
+}
+
+bool takes_every_input() {
+  return false;
+}
+
+void repair(Bytes&) {}  // a changed payload is still an envelope
+
+}  // namespace reprofuse::fuzz

@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""tools/check_receipt.py, which shares nothing with ReproFuse, passes on every golden receipt and on no altered one; they are as
+docs/receipt.schema.json says; and the checker stays short enough to be read.
+
+Usage: check_receipt_test.py"""
+import base64
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+try:
+    import jsonschema
+except ImportError:
+    jsonschema = None
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+CHECKER = ROOT / "tools" / "check_receipt.py"
+RECEIPTS = sorted((ROOT / "golden" / "receipts").glob("*/*.json"))
+
+
+def check(receipt, *more):
+    return subprocess.run([sys.executable, CHECKER, receipt, *more], capture_output=True, text=True, check=False)
+
+
+def statement_of(receipt):
+    return json.loads(base64.b64decode(json.loads(receipt.read_text())["payload"]))
+
+
+class CheckReceipt(unittest.TestCase):
+    def test_passes_on_every_golden_receipt(self):
+        self.assertGreaterEqual(len(RECEIPTS), 8)
+        for receipt in RECEIPTS:
+            done = check(receipt, receipt.parent / "key.pem")
+            self.assertEqual(done.returncode, 0, f"{receipt}: {done.stderr}")
+            self.assertIn("steps are right" if "greedy" in receipt.name else "not in it", done.stdout)
+
+    def test_fails_on_altered_ones(self):
+        text = RECEIPTS[0].read_text()
+        envelope = json.loads(text)
+        payload = base64.b64decode(envelope["payload"])
+        with tempfile.TemporaryDirectory() as folder:
+            altered = pathlib.Path(folder) / "altered.json"
+            places = [payload.index(b'"temperature"') + 16, payload.index(b'"tokens"') + 11, payload.index(b'"nonce"') + 1]
+            for place in places:
+                changed = payload[:place] + bytes([payload[place] ^ 1]) + payload[place + 1:]
+                altered.write_text(json.dumps({**envelope, "payload": base64.b64encode(changed).decode()}))
+                self.assertEqual(check(altered).returncode, 3, place)
+            for old, new in (('"sig":"', '"sig":"A'), ('"keyid":"', '"keyid":"0'), ("in-toto+json", "in-toto+jsom")):
+                altered.write_text(text.replace(old, new))
+                self.assertEqual(check(altered).returncode, 3, old)
+
+    def test_sees_steps_that_contradict_each_other(self):
+        sys.path.insert(0, str(CHECKER.parent))
+        import check_receipt  # noqa: PLC0415
+        statement = statement_of(next(receipt for receipt in RECEIPTS if "greedy" in receipt.name))
+        check_receipt.check_statement(check_receipt.canonical(statement))
+        steps = statement["predicate"]["steps"]
+        for alter in ({"root": "0" * 64}, {"roots": ["0" * 64] + steps["roots"][1:]}, {"roots": steps["roots"][1:]}):
+            altered = {**statement, "predicate": {**statement["predicate"], "steps": {**steps, **alter}}}
+            with self.assertRaises(check_receipt.Wrong):
+                check_receipt.check_statement(check_receipt.canonical(altered))
+
+    def test_stays_short(self):
+        self.assertLess(len(CHECKER.read_text().splitlines()), 200)
+
+    @unittest.skipIf(jsonschema is None, "python3-jsonschema is not installed")
+    def test_receipts_are_as_the_schema_says(self):
+        schema = jsonschema.Draft202012Validator(json.loads((ROOT / "docs" / "receipt.schema.json").read_text()))
+        schema.check_schema(schema.schema)
+        for receipt in RECEIPTS:
+            schema.validate(statement_of(receipt))
+        statement = statement_of(RECEIPTS[0])
+        for section, field in (("request", "seed"), ("answer", "digest"), ("steps", "root"), ("issuer", "public_key")):
+            altered = json.loads(json.dumps(statement))
+            altered["predicate"][section][field] = "x"
+            self.assertFalse(schema.is_valid(altered), field)
+            del altered["predicate"][section][field]
+            self.assertFalse(schema.is_valid(altered), field)
+
+
+if __name__ == "__main__":
+    unittest.main()
