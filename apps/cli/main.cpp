@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdio>
 #include <exception>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -82,7 +83,9 @@ int main(int argc, char** argv) {
     return reprofuse::cli::run(argc, argv);
   } catch (const std::exception& error) {
     constexpr std::chrono::milliseconds kPatience{1'000};  // whether anyone reads it or not, this is the end
-    reprofuse::cli::write_patiently(STDERR_FILENO, fmt::format("reprofuse: {}\n", error.what()), kPatience);
+    const bool is_memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
+    for (const char* part : {"reprofuse: ", is_memory ? "there is not enough memory" : error.what(), "\n"})
+      reprofuse::cli::write_patiently(STDERR_FILENO, part, kPatience);
     return 1;
   }
 }

@@ -61,7 +61,9 @@ Engine::Engine(const model::Model& model, const EngineOptions& options, std::opt
       prefix_cache_(cache_),
       runner_(model, cache_, limits_of(options)),
       sampler_(model.context(), model.config().vocab_size, runner_.limits().logit_rows),
-      max_positions_(std::min(model.max_positions(), options.kv_pages * options.page_size)) {}
+      max_positions_(std::min(model.max_positions(), options.kv_pages * options.page_size)) {
+  running_.reserve(static_cast<std::size_t>(options_.max_batch));
+}
 
 void Engine::check(const Request& request) const {
   const auto prompt = static_cast<std::int64_t>(request.prompt.size());
@@ -102,6 +104,8 @@ void Engine::add(RequestId id, Request request) {
   };
   std::unique_ptr<Job> first = make_job(0);
   for (int choice = 1; choice < shared->choices; ++choice) first->siblings.push_back(make_job(choice));
+  const EngineStats now = stats();
+  waiting_.reserve(static_cast<std::size_t>(now.running + now.waiting + shared->choices));  // all may have to wait
   waiting_.add(std::move(first));
 }
 
@@ -113,7 +117,11 @@ std::shared_ptr<Client> Engine::client_of(const Request& request) {
   return client;
 }
 
-void Engine::cancel(RequestId id) {
+RequestId Engine::first_request() const {
+  return running_.empty() ? waiting_[waiting_.first()].id() : running_[0].id();
+}
+
+void Engine::cancel(RequestId id) noexcept {
   const auto is_of_request = [&](const Job& job) { return job.id() == id; };
   waiting_.erase_if(is_of_request);
   running_.erase_if([&](Job& job) {
@@ -158,12 +166,14 @@ void Engine::take_turns() {
 void Engine::start_waiting_jobs() {
   while (!waiting_.empty()) {
     const std::size_t first = waiting_.first();
-    if (static_cast<std::int64_t>(running_.size()) < options_.max_batch && can_start(waiting_[first]))
-      start(waiting_.take(first));
-    else if (preempting_helps(waiting_[first]))
+    if (static_cast<std::int64_t>(running_.size()) < options_.max_batch && can_start(waiting_[first])) {
+      start(waiting_[first]);
+      running_.add(waiting_.take(first));
+    } else if (preempting_helps(waiting_[first])) {
       preempt_last();
-    else
+    } else {
       return;
+    }
     take_turns();
   }
 }
@@ -200,16 +210,15 @@ bool Engine::preempting_helps(Job& job) {
   return places > 0 && (pages >= pages_to_start(job) || places == static_cast<std::int64_t>(running_.size()));
 }
 
-void Engine::start(std::unique_ptr<Job> job) {
-  job->kept_pages = prefix_cache_.start(job->cached, reusable_keys(*job));
-  if (!job->was_started) {
-    job->was_started = true;
-    job->cached_prompt_tokens = job->cached.length();
-    counts_.prompt_tokens += job->prompt_size();
-    if (may_reuse(*job)) counts_.queried_prompt_tokens += job->prompt_size();
-    counts_.cached_prompt_tokens += job->cached_prompt_tokens;
-  }
-  running_.add(std::move(job));
+void Engine::start(Job& job) {
+  job.cached.clear();  // of what an attempt has left for which there was no memory
+  job.kept_pages = prefix_cache_.start(job.cached, reusable_keys(job));
+  if (job.was_started) return;
+  job.was_started = true;
+  job.cached_prompt_tokens = job.cached.length();
+  counts_.prompt_tokens += job.prompt_size();
+  if (may_reuse(job)) counts_.queried_prompt_tokens += job.prompt_size();
+  counts_.cached_prompt_tokens += job.cached_prompt_tokens;
 }
 
 // The job that is served last gives its pages to others. Its tokens stay; their keys and values will be computed again,
@@ -221,7 +230,7 @@ void Engine::preempt_last() {
   waiting_.add(std::move(job));
 }
 
-void Engine::release(Job& job) {
+void Engine::release(Job& job) noexcept {
   prefix_cache_.touch(job.page_keys(job.kept_pages));
   job.kept_pages = 0;
   job.cached.clear();
@@ -229,6 +238,7 @@ void Engine::release(Job& job) {
 
 std::vector<RequestUpdate> Engine::collect_updates() {
   std::vector<RequestUpdate> all;
+  all.reserve(running_.size());  // nothing below may fail, or jobs would be lost
   running_.erase_if([&](Job& job) {
     const bool has_ended = job.has_ended();
     if (std::optional<Update> update = job.take_update()) all.push_back({job.id(), std::move(*update)});

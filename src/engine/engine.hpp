@@ -52,12 +52,14 @@ class Engine {
   // Throws kInvalidArgument with what is wrong with the request. Any thread may call it.
   void check(const Request& request) const;
   void add(RequestId id, Request request);  // an id that is not in use
-  void cancel(RequestId id);                // no updates after that; an unknown id is ignored
+  void cancel(RequestId id) noexcept;       // no updates after that; an unknown id is ignored
 
   bool idle() const { return waiting_.empty() && running_.empty(); }
 
-  // One pass over the model for as many answers as fit. Returns an update of each that got tokens or ended.
+  // One pass over the model for as many answers as fit. Returns an update of each that got tokens or ended. After a
+  // std::bad_alloc the requests that run must be cancelled; those that wait are as they were.
   std::vector<RequestUpdate> step();
+  RequestId first_request() const;  // of those that run, or else of those that wait; not when idle
 
   EngineStats stats() const;
   const model::Model& model() const { return model_; }
@@ -78,9 +80,9 @@ class Engine {
   bool may_reuse(const Job& job) const;
   std::span<const PageKey> reusable_keys(Job& job);
   bool preempting_helps(Job& job);
-  void start(std::unique_ptr<Job> job);
+  void start(Job& job);
   void preempt_last();
-  void release(Job& job);
+  void release(Job& job) noexcept;
   std::vector<JobChunk> plan_pass();
   std::vector<PassRows> guaranteed_rows() const;
   JobChunk next_tokens(Job& job, PassRows at_most);

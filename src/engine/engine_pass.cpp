@@ -41,29 +41,38 @@ std::span<const std::int32_t> guess_next(std::span<const std::int32_t> text, std
   return {};
 }
 
-// The rows of a pass that each job has for itself, whoever comes before it: one for a single token, and for more tokens
-// an equal part of the pass, or of half the rows that single tokens leave where that is more. So a prompt of p tokens
-// takes at most p / (max_rows / max_batch) passes, rounded up, beside any others. What is left goes to the first ones.
+// The rows of a pass that each job has for itself, whoever comes before it: one for a single token. For more tokens
+// half the rows that single tokens leave are shared equally by clients, and by the jobs of each; but of c clients each
+// job has max_rows / max_batch / c at least. So beside others of its client, a prompt of p tokens takes at most p /
+// (max_rows / max_batch) passes, rounded up. What is left goes to the first ones.
 std::vector<Engine::PassRows> Engine::guaranteed_rows() const {
   const auto jobs = static_cast<std::int64_t>(running_.size());
-  std::int64_t prompts = 0;
-  std::int64_t with_logprobs = 0;
-  for (std::int64_t i = 0; i < jobs; ++i) {
-    const Job& job = running_[static_cast<std::size_t>(i)];
-    if (job.pending().size() > 1) ++prompts;
-    if (!job.may_start_from_cache()) ++with_logprobs;
-  }
-  const auto part = [&](std::int64_t rows, std::int64_t sharers) {
-    const std::int64_t half = sharers == 0 ? 0 : (rows - (jobs - sharers)) / (2 * sharers);
-    return std::max(rows / options_.max_batch, half);
+  const auto share = [&](std::int64_t rows, const auto& takes_part) {
+    std::map<const Client*, std::int64_t> sharers;  // jobs of each client
+    std::int64_t singles = jobs;
+    for (std::int64_t i = 0; i < jobs; ++i) {
+      const Job& job = running_[static_cast<std::size_t>(i)];
+      if (!takes_part(job)) continue;
+      ++sharers[job.client.get()];
+      --singles;
+    }
+    const auto clients = static_cast<std::int64_t>(sharers.size());
+    for (auto& [client, count] : sharers)
+      count = std::max(rows / options_.max_batch / clients, (rows - singles) / (2 * clients * count));
+    return sharers;
   };
-  const PassRows equal{part(runner_.limits().rows, prompts), part(runner_.limits().logit_rows, with_logprobs)};
+  const auto is_prompt = [](const Job& job) { return job.pending().size() > 1; };
+  const auto has_logprobs = [](const Job& job) { return !job.may_start_from_cache(); };
+  const auto rows = share(runner_.limits().rows, is_prompt);
+  const auto logit_rows = share(runner_.limits().logit_rows, has_logprobs);
   std::vector<PassRows> guaranteed;
   for (std::int64_t i = 0; i < jobs; ++i) {
     const Job& job = running_[static_cast<std::size_t>(i)];
-    const auto pending = static_cast<std::int64_t>(job.pending().size());
-    guaranteed.push_back({.rows = std::min(pending, equal.rows),
-                          .logit_rows = job.may_start_from_cache() ? 1 : std::min(pending, equal.logit_rows)});
+    const auto part = [&](const auto& shares) {
+      return std::min(static_cast<std::int64_t>(job.pending().size()), shares.at(job.client.get()));
+    };
+    guaranteed.push_back(
+        {.rows = is_prompt(job) ? part(rows) : 1, .logit_rows = has_logprobs(job) ? part(logit_rows) : 1});
   }
   return guaranteed;
 }
@@ -94,7 +103,7 @@ Engine::JobChunk Engine::next_tokens(Job& job, PassRows at_most) {
   const auto pending = job.pending();
   const auto all = static_cast<std::int64_t>(pending.size());
   auto [rows, logit_rows] = at_most;
-  if (job.suspect == chunk.begin) rows = 1;
+  if (job.suspect == chunk.begin) rows = std::min<std::int64_t>(rows, 1);
   if (job.suspect > chunk.begin) rows = std::min(rows, job.suspect - chunk.begin);
   std::int64_t count = std::min(rows, all);
   if (job.needs_prompt_logprob(std::min(chunk.begin + count, job.prompt_size() - 1))) {
@@ -246,7 +255,8 @@ void Engine::queue_siblings(Job& job) {
 void Engine::keep_full_pages(Job& job) {
   if (!options_.prefix_cache) return;
   const std::int64_t full = job.cached.length() / cache_.page_size();
-  prefix_cache_.remember(job.cached, job.page_keys(full), std::exchange(job.kept_pages, full));
+  prefix_cache_.remember(job.cached, job.page_keys(full), job.kept_pages);
+  job.kept_pages = full;
 }
 
 }  // namespace reprofuse::engine

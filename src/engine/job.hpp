@@ -108,6 +108,7 @@ class JobList {
   std::size_t size() const { return jobs_.size(); }
   Job& operator[](std::size_t index) const { return *jobs_[index]; }
 
+  void reserve(std::size_t jobs) { jobs_.reserve(jobs); }  // so that add() allocates nothing
   void add(std::unique_ptr<Job> job) { jobs_.push_back(std::move(job)); }
   std::size_t first() const;  // the index of the one that goes first
   std::unique_ptr<Job> take(std::size_t index);

@@ -51,8 +51,10 @@ void PrefixCache::remember(const model::Sequence& sequence, std::span<const Page
   for (auto i = static_cast<std::size_t>(first); i < keys.size(); ++i) {
     if (entries_.contains(keys[i])) continue;
     const std::int32_t page = sequence.pages()[i];
+    std::list<PageKey> age = {keys[i]};
+    entries_.emplace(keys[i], Entry{page, age.begin()});  // what fails has failed by now, and has changed nothing
+    by_age_.splice(by_age_.end(), age);
     cache_.keep(page);
-    entries_.emplace(keys[i], Entry{page, by_age_.insert(by_age_.end(), keys[i])});
   }
 }
 

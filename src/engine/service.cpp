@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <new>
 #include <set>
 #include <utility>
 
@@ -276,7 +277,13 @@ void Service::run() {
         if (stopping_) break;
       }
       take_requests();
-      deliver(engine_->step());
+      try {
+        deliver(engine_->step());
+      } catch (const std::bad_alloc&) {
+        do {  // at least one, so that this ends
+          give_up(engine_->first_request());
+        } while (engine_->stats().running > 0);
+      }
     }
     end_all(stopped_, true);
   } catch (const std::exception&) {
@@ -296,10 +303,20 @@ void Service::take_requests() {
     submitted.swap(submitted_);
     cancelled.swap(cancelled_);
   }
-  for (Submitted& entry : submitted) engine_->add(entry.id, std::move(entry.request));
+  for (Submitted& entry : submitted) try {
+      engine_->add(entry.id, std::move(entry.request));
+    } catch (const std::bad_alloc&) {
+      give_up(entry.id);
+    }
   for (const auto& [id, dropped] : cancelled) engine_->cancel(id);
   const std::lock_guard lock(mutex_);
   stats_ = engine_->stats();
+}
+
+void Service::give_up(RequestId id) noexcept {
+  engine_->cancel(id);
+  const std::lock_guard lock(mutex_);
+  if (const auto found = open_.find(id); found != open_.end()) end(found, out_of_memory_, false);
 }
 
 void Service::deliver(std::vector<RequestUpdate> updates) {
@@ -310,21 +327,29 @@ void Service::deliver(std::vector<RequestUpdate> updates) {
     if (found == open_.end()) continue;  // cancelled meanwhile
     const bool ended = entry.update.end.has_value();
     const int choice = entry.update.choice;
-    found->second.inbox->put(std::move(entry.update));  // first: where it throws, the choice is still to be ended
+    try {
+      found->second.inbox->put(std::move(entry.update));
+    } catch (const std::bad_alloc&) {  // without it what comes later would be another answer
+      engine_->cancel(entry.request);
+      end(found, out_of_memory_, false);
+      continue;
+    }
     if (ended) finish(found->second, static_cast<std::int64_t>(found->second.unfinished.erase(choice)));
     if (found->second.unfinished.empty()) close(found);
   }
 }
 
+void Service::end(std::map<RequestId, Open>::iterator entry, const std::exception_ptr& why, bool by_stop) noexcept {
+  Open& open = entry->second;
+  finish(open, static_cast<std::int64_t>(open.unfinished.size()));
+  open.inbox->end(std::move(open.unfinished), why, by_stop);
+  open.unfinished.clear();
+  close(entry);
+}
+
 void Service::end_all(const std::exception_ptr& why, bool by_stop) noexcept {
   const std::lock_guard lock(mutex_);
-  while (!open_.empty()) {
-    Open& open = open_.begin()->second;
-    finish(open, static_cast<std::int64_t>(open.unfinished.size()));
-    open.inbox->end(std::move(open.unfinished), why, by_stop);
-    open.unfinished.clear();
-    close(open_.begin());
-  }
+  while (!open_.empty()) end(open_.begin(), why, by_stop);
 }
 
 }  // namespace reprofuse::engine

@@ -130,6 +130,8 @@ class Service {
   void deliver(std::vector<RequestUpdate> updates);
   // These allocate nothing, so that they work where memory has run out:
   void cancel(RequestId id) noexcept;
+  void give_up(RequestId id) noexcept;  // for which there is no memory
+  void end(std::map<RequestId, Open>::iterator entry, const std::exception_ptr& why, bool by_stop) noexcept;
   void end_all(const std::exception_ptr& why, bool by_stop) noexcept;
   std::map<RequestId, Open>::node_type close(std::map<RequestId, Open>::iterator entry) noexcept;
 
@@ -151,6 +153,8 @@ class Service {
   bool failed_ = false;
   const std::exception_ptr stopped_ =
       std::make_exception_ptr(Error(ErrorCode::kInternal, "the server stopped before the answer was complete"));
+  const std::exception_ptr out_of_memory_ =
+      std::make_exception_ptr(Error(ErrorCode::kInternal, "there was no memory to complete the answer; try again"));
 
   std::thread thread_;
 };

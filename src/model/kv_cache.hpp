@@ -78,6 +78,7 @@ class Sequence {
   bool reserve(std::int64_t tokens) {
     const std::int64_t more = cache_->pages_for(length_ + tokens) - static_cast<std::int64_t>(pages_.size());
     if (more > cache_->free_pages()) return false;
+    make_room_for(std::max<std::int64_t>(0, more));
     for (std::int64_t i = 0; i < more; ++i) pages_.push_back(*cache_->take_page());
     return true;
   }
@@ -87,18 +88,25 @@ class Sequence {
 
   // Starts an empty sequence with a full page that holds its next tokens already.
   void adopt(std::int32_t page) {
+    make_room_for(1);
     cache_->share(page);
     pages_.push_back(page);
     length_ += cache_->page_size();
   }
 
-  void clear() {
+  void clear() noexcept {
     for (const std::int32_t page : pages_) cache_->give_back(page);
     pages_.clear();
     length_ = 0;
   }
 
  private:
+  // So that no page is lost where memory is.
+  void make_room_for(std::int64_t pages) {
+    const std::size_t all = pages_.size() + static_cast<std::size_t>(pages);
+    if (all > pages_.capacity()) pages_.reserve(std::max(all, 2 * pages_.size()));
+  }
+
   KvCache* cache_;
   std::int64_t length_ = 0;
   std::vector<std::int32_t> pages_;  // page i holds positions [i * page_size, (i + 1) * page_size)

@@ -1,5 +1,5 @@
 // One connection: requests in, answers out. Boost.Asio moves the bytes and Boost.Beast reads HTTP; what is here is the
-// order of things. Everything runs on the connection's strand, but for what is said to be for any thread.
+// order of things. Everything runs on the connection's thread, but for what is said to be for any thread.
 #pragma once
 
 #include <array>
@@ -7,7 +7,6 @@
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/thread_pool.hpp>
 #include <boost/beast/core/error.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/error.hpp>
@@ -22,10 +21,11 @@
 #include "server/http/framing.hpp"
 #include "server/http/limits.hpp"
 #include "server/http/message.hpp"
+#include "server/http/read_queue.hpp"
 
 namespace reprofuse::server {
 
-using Socket = boost::asio::ip::tcp::socket;  // its executor is the connection's strand
+using Socket = boost::asio::ip::tcp::socket;  // its executor is the loop of the connection's thread
 
 // A body that Beast's parser fills, within the memory that there is.
 struct CountedBody {
@@ -60,7 +60,8 @@ struct ConnectionContext {
   HttpHandler& handler;
   const ConnectionLimits& limits;
   MemoryBudget& memory;
-  boost::asio::thread_pool& readers;  // for what may take long: making sense of a body
+  ReadQueue& readers;        // for what may take long: making sense of a body
+  ReadQueue& large_readers;  // the same for a large one, so that small ones do not wait for it
   std::function<void(std::uint64_t id)> closed;
   std::atomic<std::size_t>& living;  // connections, those included that have closed and are still held by somebody
 };
@@ -106,7 +107,7 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   using Next = void (Connection::*)();
 
   template <typename Action>
-  void post(Action action) {  // to the strand; by any thread
+  void post(Action action) {  // to its thread; by any thread
     boost::asio::post(socket_.get_executor(),
                       [self = shared_from_this(), action] { self->guard([&] { action(*self); }); });
   }

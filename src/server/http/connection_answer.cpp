@@ -17,6 +17,7 @@ namespace net = boost::asio;
 namespace http = boost::beast::http;
 
 constexpr std::size_t kEnoughEvents = std::size_t{64} << 10;  // in one write
+constexpr std::size_t kSmallBody = std::size_t{64} << 10;
 constexpr std::chrono::milliseconds kLinger{2'000};
 constexpr int kClientClosedRequest = 499;  // nginx's number for what HTTP has none for
 
@@ -43,9 +44,9 @@ void Connection::ask() {
   move_to(At::kAnswering, std::nullopt);
   stop_ = has_answer_ = false;
   is_asking_ = true;
-  if (request_.method == "POST")
-    return net::post(context_.readers, [self = shared_from_this()] { self->ask_handler(); });
-  ask_handler();
+  if (request_.method != "POST") return ask_handler();
+  ReadQueue& readers = request_.body.size() <= kSmallBody ? context_.readers : context_.large_readers;
+  readers.add(origin_.address, [self = shared_from_this()] { self->ask_handler(); });
 }
 
 void Connection::ask_handler() noexcept {

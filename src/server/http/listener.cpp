@@ -1,16 +1,16 @@
 #include "server/http/listener.hpp"
 
+#include <poll.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
-#include <boost/asio/bind_executor.hpp>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ip/v6_only.hpp>
-#include <boost/asio/post.hpp>
-#include <boost/asio/strand.hpp>
 #include <condition_variable>
 #include <exception>
 #include <map>
@@ -81,6 +81,7 @@ tcp::acceptor listen_on(net::io_context& io, const std::vector<SocketAddress>& a
     if (!error) acceptor.set_option(net::socket_base::reuse_address(true), error);
     if (!error && endpoint.address().is_v6()) acceptor.set_option(net::ip::v6_only(false), error);
     if (!error) acceptor.bind(endpoint, error);
+    if (!error) acceptor.non_blocking(true, error);
     if (!error) acceptor.listen(kBacklog, error);
     if (!error) return acceptor;
   }
@@ -106,15 +107,47 @@ std::vector<SocketAddress> resolve_address(const std::string& host, int port) {
   return addresses;
 }
 
-// Whose connections there are. Its threads are the only ones that run connections.
+// A thread with a loop of Asio's. Where there is no memory for what one handler wants, others go on. A strand, or a
+// pool of Asio's, would end the process there.
+class Worker {
+ public:
+  void start() {
+    thread_ = std::thread([this] { run(); });
+  }
+  void join() {
+    work_.reset();
+    if (thread_.joinable()) thread_.join();
+  }
+  void run_once_more() {
+    io_.restart();
+    run();
+  }
+  net::io_context& io() { return io_; }
+
+ private:
+  void run() {
+    for (;;) try {
+        io_.run();
+        return;
+      } catch (const std::exception&) {
+      }
+  }
+
+  net::io_context io_{1};
+  net::executor_work_guard<net::io_context::executor_type> work_{io_.get_executor()};
+  std::thread thread_;
+};
+
+// Whose connections there are. Each is run by one thread.
 class ListenerState {
  public:
   ListenerState(const std::vector<SocketAddress>& addresses, ConnectionLimits limits, HttpHandler& handler)
       : limits_(limits),
         memory_(limits.memory_bytes),
-        acceptor_(listen_on(io_, addresses)),
+        acceptor_(listen_on(acceptor_io_, addresses)),
         address_(address_of(acceptor_.local_endpoint())),
-        context_{handler, limits_, memory_, readers_, [this](std::uint64_t id) { forget(id); }, living_} {
+        context_{handler, limits_, memory_, readers_, large_readers_, [this](std::uint64_t id) { forget(id); },
+                 living_} {
     if (limits_.connections_per_client == 0)
       limits_.connections_per_client = std::max<std::size_t>(1, limits_.connections - limits_.connections / 8);
     allow_descriptors(limits_.connections);
@@ -124,42 +157,27 @@ class ListenerState {
     stop_accepting();
     for (bool is_empty = false; !is_empty; is_empty = wait_until_closed(kBetweenLooks))
       each([](Connection& connection) { connection.abort(); });
-    {
-      const std::lock_guard lock(mutex_);
-      is_over_ = true;
-      changed_.notify_all();
-    }
+    is_over_ = true;
     if (watcher_.joinable()) watcher_.join();
-    readers_.join();
-    work_.reset();
-    for (std::thread& thread : threads_) thread.join();
+    readers_.stop();
+    large_readers_.stop();
+    for (std::thread& thread : reading_) thread.join();
+    for (Worker& worker : workers_) worker.join();
     // A thread of the engine may hold one that has closed, to tell it of news.
-    for (; living_ != 0; std::this_thread::sleep_for(milliseconds(1))) {
-      io_.restart();
-      run();
-    }
+    for (; living_ != 0; std::this_thread::sleep_for(milliseconds(1)))
+      for (Worker& worker : workers_) worker.run_once_more();
   }
 
   void start() {
-    for (int i = 0; i < kThreads; ++i) threads_.emplace_back([this] { run(); });
+    for (Worker& worker : workers_) worker.start();
+    for (int i = 0; i < kReaders; ++i) reading_.emplace_back([this] { readers_.run(); });
+    reading_.emplace_back([this] { large_readers_.run(); });
     watcher_ = std::thread([this] { watch(); });
-    net::post(accepts_, [this] { accept(); });
   }
 
   void stop_accepting() {
-    if (threads_.empty() || std::exchange(is_stopped_, true)) return;
-    std::mutex done_mutex;
-    std::unique_lock done(done_mutex);
-    bool is_done = false;
-    std::condition_variable is_closed;
-    net::post(accepts_, [&] {
-      const std::lock_guard lock(done_mutex);
-      boost::system::error_code ignored;
-      acceptor_.close(ignored);
-      is_done = true;
-      is_closed.notify_one();
-    });
-    is_closed.wait(done, [&] { return is_done; });
+    if (!is_stopped_.exchange(true)) shutdown(acceptor_.native_handle(), SHUT_RDWR);  // which wakes the watcher
+    while (watcher_.joinable() && !is_closed_) std::this_thread::sleep_for(milliseconds(1));
     each([](Connection& connection) { connection.drain(); });
   }
 
@@ -192,43 +210,41 @@ class ListenerState {
     connection->start();
   }
 
-  net::io_context& io() { return io_; }
+  net::io_context& next_io() { return workers_[++turn_ % kThreads].io(); }
 
  private:
   using Place = Connection::Place;
 
-  void run() {
-    for (;;) try {
-        io_.run();
-        return;
-      } catch (const std::exception&) {  // there was no memory for what one connection wanted; others go on
+  // Accepts connections, and looks at each a few times a second: a timer each would be no better and no less. Waits for
+  // both by itself, since it must go on where there is no memory for an operation of Asio's.
+  void watch() {
+    Clock::time_point next_look;
+    while (!is_over_) {
+      if (is_stopped_ && !is_closed_) {
+        boost::system::error_code ignored;
+        acceptor_.close(ignored);
+        is_closed_ = true;
       }
+      pollfd entry = {.fd = is_closed_ ? -1 : acceptor_.native_handle(), .events = POLLIN, .revents = 0};
+      if (poll(&entry, 1, static_cast<int>(kBetweenLooks.count())) > 0 && !is_stopped_) accept();
+      if (Clock::now() < next_look) continue;
+      each([](Connection& connection) { connection.look(); });
+      next_look = Clock::now() + kBetweenLooks;
+    }
   }
 
   void accept() {
-    acceptor_.async_accept(
-        net::any_io_executor(net::make_strand(io_)), net::bind_executor(accepts_, [this](auto error, Socket socket) {
-          if (!acceptor_.is_open()) return;
-          if (error)
-            std::this_thread::sleep_for(kRest);  // no descriptor or memory is left: those who wait will wait
-          else
-            try {
-              boost::system::error_code gone;
-              const tcp::endpoint peer = socket.remote_endpoint(gone);
-              if (!gone) admit(std::move(socket), client_of(peer));
-            } catch (const std::exception&) {  // no memory for it: it is closed
-            }
-          accept();
-        }));
-  }
-
-  // Looks at every connection a few times a second: a timer each would be no better and no less.
-  void watch() {
-    std::unique_lock lock(mutex_);
-    while (!changed_.wait_for(lock, kBetweenLooks, [&] { return is_over_; })) {
-      lock.unlock();
-      each([](Connection& connection) { connection.look(); });
-      lock.lock();
+    try {
+      Socket socket(next_io());
+      boost::system::error_code error;
+      acceptor_.accept(socket, error);
+      if (error == net::error::would_block) return;  // it has left already
+      if (error)
+        return std::this_thread::sleep_for(kRest);  // no descriptor or memory is left: those who wait will wait
+      const tcp::endpoint peer = socket.remote_endpoint(error);
+      if (!error) admit(std::move(socket), client_of(peer));
+    } catch (const std::exception&) {  // no memory for it: it is closed
+      std::this_thread::sleep_for(kRest);
     }
   }
 
@@ -300,16 +316,16 @@ class ListenerState {
 
   ConnectionLimits limits_;
   MemoryBudget memory_;
-  net::io_context io_;
-  net::executor_work_guard<net::io_context::executor_type> work_{io_.get_executor()};
-  net::strand<net::io_context::executor_type> accepts_{io_.get_executor()};
+  net::io_context acceptor_io_;
   tcp::acceptor acceptor_;
-  net::thread_pool readers_{kReaders};
+  std::array<Worker, kThreads> workers_;
+  ReadQueue readers_, large_readers_;
+  std::vector<std::thread> reading_;
+  std::atomic<std::size_t> turn_ = 0;
   SocketAddress address_;
   std::atomic<std::size_t> living_ = 0;
   ConnectionContext context_;
-  bool is_stopped_ = false;
-  std::vector<std::thread> threads_;
+  std::atomic<bool> is_stopped_ = false, is_closed_ = false, is_over_ = false;  // accepting, the acceptor, and all
   std::thread watcher_;
 
   mutable std::mutex mutex_;
@@ -319,7 +335,6 @@ class ListenerState {
   std::size_t turned_away_ = 0;
   std::uint64_t next_id_ = 0;
   HttpListener::Counts counts_;
-  bool is_over_ = false;
 };
 
 HttpListener::HttpListener(const std::vector<SocketAddress>& addresses, const ConnectionLimits& limits,
@@ -341,7 +356,7 @@ void HttpListener::start() {
 }
 
 void HttpListener::serve(int socket) {
-  Socket adopted(net::make_strand(state_->io()));
+  Socket adopted(state_->next_io());
   adopted.assign(tcp::v4(), socket);
   state_->admit(std::move(adopted), "local");
 }

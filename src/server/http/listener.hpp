@@ -49,7 +49,8 @@ class HttpListener {
 
   void start();            // once
   void serve(int socket);  // a connected one, as if it had been accepted; it is the server's from now on
-  // No connection is accepted any more, and those that wait for a request are closed; the others go on.
+  // No connection is accepted any more, and those that wait for a request are closed; the others go on. To be called
+  // again as long as there are connections, since there may be no memory to tell each of it.
   void stop_accepting();
   bool wait_until_closed(std::chrono::milliseconds patience);  // all of them; false: not in time
 

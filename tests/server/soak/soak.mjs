@@ -1,0 +1,66 @@
+// Good clients while others misbehave, one kind after the other. Good clients must get the answers that each request has
+// alone, none may fail, they may become slower by a factor at most, and the server's memory must come back.
+import { spawn } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { answers_alone, run_load } from "../load/load.mjs";
+import { requests } from "../load/requests.mjs";
+import { resident_mebibytes, until_idle } from "../support/server.mjs";
+import { ATTACKS } from "./attack.mjs";
+
+const SCRIPT = fileURLToPath(new URL("attack.mjs", import.meta.url));
+const is_refusal = (failure) => /status (429|503): /.test(failure);
+
+async function under_attack(name, port, clients, run) {
+  const attackers = spawn(process.execPath, [SCRIPT, String(port), name, String(clients)], { stdio: "inherit" });
+  const ended = new Promise((resolve) => attackers.on("exit", (status, signal) => resolve({ status, signal })));
+  const result = await run();
+  attackers.kill("SIGKILL");
+  const { signal } = await ended;
+  if (signal !== "SIGKILL") throw new Error(`${name}: the attackers ended by themselves`);
+  return result;
+}
+
+// What is wrong with a run under attack, in words. `calm` is the same without one.
+export function complaints(name, report, calm, factor) {
+  const wrong = report.failures.filter((failure) => !is_refusal(failure)).slice(0, 3);
+  if (report.answers === 0) wrong.push("no good client was answered");
+  const [now, before] = [report.time_to_first_token_ms.p99, calm.time_to_first_token_ms.p99];
+  if (factor !== undefined && !(now <= factor * before))
+    wrong.push(`the first token's p99 is ${now.toFixed(0)} ms, more than ${factor} times ${before.toFixed(0)}`);
+  return wrong.map((text) => `${name}: ${text}`);
+}
+
+// options: { streams, attackers, seconds (of each attack), rounds, factor (none: not asked for), max_growth_mebibytes }.
+// Complaints, in words.
+export async function soak(server, options, tell = () => {}) {
+  const all = requests();
+  const expected = await answers_alone(server.url, all);
+  const load = (seconds) =>
+    run_load(server.url, all, expected, { streams: options.streams, seconds, warm_up_seconds: 0, sample_ms: 500 });
+  const line = (name, report) => {
+    const { p50, p99 } = report.time_to_first_token_ms;
+    const refusals = report.failures.filter(is_refusal).length;
+    tell(
+      `${name}: ${report.answers} answers, ${refusals} refusals, first token p50 ${p50.toFixed(0)} ms, p99 ` +
+        `${p99.toFixed(0)} ms, ${resident_mebibytes(server.pid).toFixed(0)} MiB`,
+    );
+  };
+  const wrong = [];
+  const memory = [];
+  for (let round = 0; round < options.rounds; ++round) {
+    const calm = await load(2 * options.seconds);
+    line("no attack", calm);
+    wrong.push(...complaints("no attack", calm, calm));
+    for (const name of Object.keys(ATTACKS)) {
+      const report = await under_attack(name, server.port, options.attackers, () => load(options.seconds));
+      line(name, report);
+      wrong.push(...complaints(name, report, calm, options.factor));
+    }
+    await until_idle(server.url);
+    memory.push(resident_mebibytes(server.pid));
+  }
+  const growth = memory.at(-1) - memory[0];
+  tell(`memory after each round: ${memory.map((value) => value.toFixed(1))} MiB`);
+  if (!(growth <= options.max_growth_mebibytes)) wrong.push(`memory grew by ${growth.toFixed(1)} MiB`);
+  return wrong;
+}

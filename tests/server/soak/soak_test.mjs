@@ -1,0 +1,45 @@
+// A soak of a minute; with MINUTES one of 64 streams for as long, in several rounds, which also asks how slow good clients
+// become. Usage: node soak_test.mjs TOOL [MINUTES]
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import { kill_servers, start_server } from "../support/server.mjs";
+import { ATTACKS } from "./attack.mjs";
+import { complaints, soak } from "./soak.mjs";
+
+const [tool, minutes] = process.argv.slice(2);
+const parts = Object.keys(ATTACKS).length + 2; // twice as long without an attack
+const ROUNDS = 3;
+const OPTIONS =
+  minutes === undefined
+    ? { streams: 8, attackers: 16, rounds: 1, seconds: 40 / parts, max_growth_mebibytes: 0 }
+    : {
+        streams: 64,
+        attackers: 64,
+        rounds: ROUNDS,
+        seconds: (60 * Number(minutes)) / (ROUNDS * parts),
+        factor: 3,
+        max_growth_mebibytes: 32,
+      };
+
+after(kill_servers);
+
+test("good clients are served as they are alone while others misbehave", { timeout: 24 * 3600_000 }, async () => {
+  const places = ["--max-connections-per-client", "128"];
+  const server = await start_server(tool, ["--threads", "1", "--kv-memory", "0.1", ...places]);
+  const wrong = await soak(server, OPTIONS, (line) => console.log(`# ${line}`));
+  assert.deepEqual(wrong, []);
+  assert.deepEqual(await server.stop(), { status: 0, signal: null });
+});
+
+test("a failure, silence and a slow server are complaints, and a refusal is none", () => {
+  const calm = { answers: 9, failures: [], time_to_first_token_ms: { p99: 10 } };
+  assert.deepEqual(complaints("x", calm, calm, 3), []);
+  const refused = { ...calm, failures: ['request 1: status 429: {"error":{}}'] };
+  assert.deepEqual(complaints("x", refused, calm, 3), []);
+  const failed = { ...calm, failures: ["request 1: not the answer that the request has alone"] };
+  assert.match(complaints("x", failed, calm, 3).join(), /not the answer/);
+  assert.match(complaints("x", { ...calm, answers: 0 }, calm, 3).join(), /no good client/);
+  const slow = { ...calm, time_to_first_token_ms: { p99: 31 } };
+  assert.match(complaints("x", slow, calm, 3).join(), /31 ms, more than 3 times 10/);
+  assert.deepEqual(complaints("x", slow, calm, undefined), []);
+});
