@@ -170,8 +170,8 @@ engine::EngineOptions options_for(const model::Model& model, std::int64_t longes
 
 }  // namespace
 
-void replay_all(const model::Model& model, const std::optional<Tokenizer>& tokenizer,
-                const std::vector<Evidence*>& all, Level level, std::size_t spots) {
+void replay_all(const model::Model& model, const std::optional<Tokenizer>& tokenizer, const std::vector<Evidence*>& all,
+                Level level, std::size_t spots) {
   std::vector<Running> running;
   std::int64_t longest = 1;
   for (Evidence* evidence : all) {

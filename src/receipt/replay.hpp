@@ -95,7 +95,7 @@ class Replay {
 std::vector<std::size_t> draw_spots(std::size_t steps, std::size_t count);
 
 // Replays all claims that are open in one engine and completes their reports. `spots` of each; 0: every step.
-void replay_all(const model::Model& model, const std::optional<Tokenizer>& tokenizer,
-                const std::vector<Evidence*>& all, Level level, std::size_t spots);
+void replay_all(const model::Model& model, const std::optional<Tokenizer>& tokenizer, const std::vector<Evidence*>& all,
+                Level level, std::size_t spots);
 
 }  // namespace reprofuse::receipt
