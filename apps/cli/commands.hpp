@@ -14,6 +14,7 @@ void add_serve_command(CLI::App& app);   // the OpenAI API and a page, over HTTP
 void add_probe_command(CLI::App& app);   // digests of this machine beside the committed ones
 void add_ablate_command(CLI::App& app);  // what each rule of the contract is worth, one rule switched off at a time
 void add_stress_command(CLI::App& app);  // many requests under many schedules; none may move a bit
+void add_study_command(CLI::App& app);   // how often answers differ between machines and runs
 void add_trace_command(CLI::App& app);   // what every op of some steps left
 void add_diff_command(CLI::App& app);    // the first op where two traces, devices or numerics differ
 void add_info_command(CLI::App& app);    // numerics, devices, and a model's card

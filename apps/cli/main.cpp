@@ -53,6 +53,7 @@ int run(int argc, char** argv) {
   add_bench_error_command(*bench);
   add_ablate_command(app);
   add_stress_command(app);
+  add_study_command(app);
   add_trace_command(app);
   add_diff_command(app);
   add_info_command(app);
