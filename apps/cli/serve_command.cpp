@@ -178,6 +178,10 @@ void complete(ServeArguments& arguments) {
     reading_option("REPROFUSE_API_KEY", [&] { server::ApiKeys({key}); });
     arguments.server.api_keys.emplace_back(key);
   }
+  if (const char* key = std::getenv("REPROFUSE_KEY"); key != nullptr && *key != '\0')
+    arguments.served.key = receipt::signing_key_of_environment();
+  check_usage(arguments.served.receipt_folder.empty() || arguments.served.key,
+              "--receipt-dir needs a key to sign with, in the file that REPROFUSE_KEY names");
   arguments.server.limits.body_bytes = static_cast<std::size_t>(arguments.max_body_mebibytes) << 20;
   arguments.server.version = kVersion;
   arguments.served.version = kVersion;
@@ -318,6 +322,10 @@ void add_serve_command(CLI::App& app) {
       ->add_option("--date", arguments->date,
                    fmt::format("What a chat template sees as today (default: {})", text::to_string(text::DateTime{})))
       ->type_name("DATE");
+  command
+      ->add_option("--receipt-dir", arguments->served.receipt_folder,
+                   "Folder that keeps every receipt that clients ask for; REPROFUSE_KEY names the file of the key")
+      ->type_name("DIR");
   add_network_options(*command, *arguments);
   add_engine_options(*command, *arguments);
   add_device_options(*command, arguments->device);

@@ -86,6 +86,7 @@ class Server final : private HttpHandler {
   CallRules rules_for(std::string_view client) const;       // valid as long as `client` is
   HttpResponse completions(const Visit& visit);
   HttpResponse chat_completions(const Visit& visit);
+  HttpResponse verify_receipt(const Visit& visit);
   HttpResponse tokenize_text(const Visit& visit);
   HttpResponse detokenize_ids(const Visit& visit);
   HttpResponse health(const Visit& visit);

@@ -65,9 +65,14 @@ ServedModel::ServedModel(const Context& context, const ServedModelOptions& optio
   facts_.max_positions = engine->max_positions();
   require(receipt::TextFiles(options.folder) == text_files_, "{}: its files were changed while the model was loaded",
           options.folder);
-  artifacts_ = receipt::artifacts_of(files_, text_files_, source_->manifest(), text::to_string(facts_.date),
-                                     facts_.max_positions);
-  facts_.fingerprint = fingerprint_of(context, artifacts_.model, artifacts_.settings, options.version);
+  facts_.contract = context.numerics();
+  facts_.artifacts = receipt::artifacts_of(files_, text_files_, source_->manifest(), text::to_string(facts_.date),
+                                           facts_.max_positions);
+  facts_.fingerprint = fingerprint_of(context, facts_.artifacts.model, facts_.artifacts.settings, options.version);
+  if (options.key && context.state().contract->reproducible())
+    issuer_ = std::make_unique<receipt::Issuer>(*options.key, issuer_facts(context, facts_.artifacts, options.version),
+                                                options.receipt_folder);
+  facts_.issuer = issuer_.get();
   service_ = std::make_unique<engine::Service>(std::move(engine), options.service);
 }
 

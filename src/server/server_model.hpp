@@ -9,7 +9,7 @@
 #include "engine/model_files.hpp"
 #include "engine/service.hpp"
 #include "model/model.hpp"
-#include "receipt/artifacts.hpp"
+#include "receipt/issuer.hpp"
 #include "server/api/facts.hpp"
 
 namespace reprofuse::server {
@@ -23,6 +23,8 @@ struct ServedModelOptions {
   engine::ServiceOptions service;
   text::DateTime date;
   std::string version;
+  std::optional<receipt::SigningKey> key;  // none: no receipts
+  std::string receipt_folder;              // where they are kept; empty: nowhere
 };
 
 std::int64_t seconds_since_1970();  // what the API calls "created"
@@ -42,7 +44,7 @@ class ServedModel {
   engine::ModelFiles files_;
   std::shared_ptr<const model::HashedSource> source_;
   model::Model model_;
-  receipt::Artifacts artifacts_;
+  std::unique_ptr<receipt::Issuer> issuer_;
   ModelFacts facts_;
   std::unique_ptr<engine::Service> service_;
 };

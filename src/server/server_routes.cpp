@@ -6,6 +6,7 @@
 
 #include "server/api/call.hpp"
 #include "server/api/error.hpp"
+#include "server/api/receipts.hpp"
 #include "server/api/reply.hpp"
 #include "server/stream_answer.hpp"
 #include "server/web_assets.hpp"
@@ -27,6 +28,7 @@ const std::vector<Server::Route>& Server::routes() {
       {"GET", "/v1/models/", true, true, false, &Server::model_by_name},
       {"POST", "/v1/completions", true, true, false, &Server::completions},
       {"POST", "/v1/chat/completions", true, true, false, &Server::chat_completions},
+      {"POST", "/v1/receipts/verify", true, true, false, &Server::verify_receipt},
       {"POST", "/tokenize", true, true, false, &Server::tokenize_text},
       {"POST", "/detokenize", true, true, false, &Server::detokenize_ids},
       {"GET", "/health", false, false, true, &Server::health},
@@ -111,6 +113,15 @@ HttpResponse Server::chat_completions(const Visit& visit) {
   const std::string client = client_of(visit.request);
   ChatCall call = parse_chat({visit.request.body, &visit.guard}, served->facts(), rules_for(client));
   auto reply = make_reply(call, served->facts(), "chatcmpl-" + visit.request.id, seconds_since_1970());
+  return answer_call(call, std::move(reply), {served, metrics_, visit.record});
+}
+
+HttpResponse Server::verify_receipt(const Visit& visit) {
+  const std::shared_ptr<ServedModel> served = model();
+  const std::string client = client_of(visit.request);
+  VerifyCall call = parse_verify({visit.request.body, &visit.guard}, served->facts(), rules_for(client));
+  auto reply = make_reply(call, served->facts());
+  if (reply->finished()) return json_body(reply->body());
   return answer_call(call, std::move(reply), {served, metrics_, visit.record});
 }
 

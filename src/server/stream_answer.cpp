@@ -109,7 +109,12 @@ class RunningAnswer final : public PendingAnswer {
   void add_events(const PromptUpdate& next, std::string& events) {
     if (const auto& end = next.update.end; end && end->finish_reason == engine::FinishReason::kError)
       context_.record.note = end->by_stop ? kBrokenOff : "an answer failed";
-    for (const std::string& chunk : reply_->chunks(next.prompt, next.update)) events += event(chunk);
+    try {
+      for (const std::string& chunk : reply_->chunks(next.prompt, next.update)) events += event(chunk);
+    } catch (const ApiError& error) {
+      context_.record.note = error.code().value_or(error.type());
+      events += event(error_body(error));
+    }
   }
 
   // An answer that failed ends without [DONE], so that no client takes it for a whole one.

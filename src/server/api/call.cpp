@@ -9,10 +9,6 @@
 namespace reprofuse::server {
 namespace {
 
-constexpr std::size_t kMaxStopStrings = 16;
-constexpr std::size_t kMaxStopBytes = 1024;  // of one: each prompt of a call has its own copy
-constexpr std::size_t kMaxStopTokens = 1024;
-
 // They would change the answer, and there is nothing here that does what they ask.
 constexpr AllowedValue kFixed[] = {{"presence_penalty", "0"},
                                    {"frequency_penalty", "0"},
@@ -134,6 +130,30 @@ DigestKind read_digest(Fields& fields) {
   fields.fail_value("digest", *value, "true, false, \"tree-1\" or \"chain-1\"");
 }
 
+// True, or an object that says what it is to hold.
+std::optional<receipt::Wishes> read_receipt(Fields& fields, const ModelFacts& facts) {
+  const Json* value = fields.find("receipt");
+  if (value == nullptr || *value == false) return std::nullopt;
+  receipt::Wishes wishes;
+  if (value->is_object()) {
+    Fields parts = *fields.object("receipt");
+    wishes.hide_prompt = parts.boolean("hide_prompt").value_or(false);
+    wishes.roots = parts.boolean("roots").value_or(false);
+    wishes.nonce = parts.string("nonce");
+    parts.refuse_the_rest();
+    if (wishes.nonce && wishes.nonce->size() > receipt::kMaxNonceBytes)
+      throw bad_request(
+          fmt::format("receipt.nonce has {} bytes; {} are allowed", wishes.nonce->size(), receipt::kMaxNonceBytes),
+          "receipt.nonce", "invalid_value");
+  } else if (*value != true) {
+    fields.fail_value("receipt", *value, "true, false or an object with hide_prompt, roots and nonce");
+  }
+  if (facts.issuer == nullptr)
+    throw bad_request("this server signs no receipts: it was started without REPROFUSE_KEY, or computes by a baseline",
+                      "receipt", "unsupported_value");
+  return wishes;
+}
+
 engine::Request read_common_fields(Fields& fields, const ModelFacts& facts, const CallRules& rules, Call& call) {
   if (const auto model = fields.string("model")) check_model_name(*model, facts);
   engine::Request request;
@@ -146,6 +166,10 @@ engine::Request read_common_fields(Fields& fields, const ModelFacts& facts, cons
   read_ends(fields, facts, call, request);
   request.skip_special_tokens = fields.boolean("skip_special_tokens").value_or(true);
   request.digest = read_digest(fields);
+  call.receipt = read_receipt(fields, facts);
+  if (call.receipt && request.digest == DigestKind::kChain1)
+    throw bad_request("a receipt goes with a digest of the kind tree-1", "digest", "invalid_value");
+  if (call.receipt) request.digest = DigestKind::kTree1;
   read_stream_options(fields, call);
   call.report_cached_tokens = rules.report_cached_tokens;
   call.return_token_ids = fields.boolean("return_token_ids").value_or(false);

@@ -22,6 +22,10 @@ inline constexpr std::int64_t kMaxAnswers = 4096;  // prompts times n
 inline constexpr std::int64_t kMaxPromptLikelihoods = std::int64_t{1} << 19;
 inline constexpr std::int64_t kMaxAnswerLikelihoods = std::int64_t{1} << 18;
 
+inline constexpr std::size_t kMaxStopStrings = 16;
+inline constexpr std::size_t kMaxStopBytes = 1024;  // of one: each prompt of a call has its own copy
+inline constexpr std::size_t kMaxStopTokens = 1024;
+
 // What the server's operator allows clients to do.
 struct CallRules {
   bool allow_priority = false;
@@ -40,6 +44,7 @@ struct Call {
   bool tokens_as_ids = false;  // tokens of log-probabilities as "token_id:7"
   int logprobs = -1;           // as the client asked; a request's may be more
   int prompt_logprobs = -1;
+  std::optional<receipt::Wishes> receipt;    // for each choice, if there is to be one
   std::vector<std::int32_t> stop_token_ids;  // the client's, which a reply names; not the model's
 };
 

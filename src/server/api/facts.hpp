@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "engine/model_files.hpp"
+#include "receipt/issuer.hpp"
 #include "text/chat_template_date.hpp"
 
 namespace reprofuse::server {
@@ -18,6 +19,9 @@ struct ModelFacts {
   std::int64_t max_positions = 0;             // the longest prompt and answer together
   std::int64_t created = 0;                   // when the server started, in seconds since 1970
   text::DateTime date;                        // what a chat template sees as today
+  std::string contract = {};                  // what it computes by
+  receipt::Artifacts artifacts = {};          // what decides answers, as receipts name it
+  receipt::Issuer* issuer = nullptr;          // signs receipts, and outlives every call; null: nobody does
 };
 
 // "fma-1-0123456789abcdef-89abcdef-0.1.0": the contract, the model's weights, the settings that a request may leave

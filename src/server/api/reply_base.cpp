@@ -69,8 +69,26 @@ void ReplyBase::count_likelihoods(const engine::Update& update) {
       "logprobs", "invalid_value");
 }
 
+// Keeps what a receipt needs, and has it signed when the choice ends.
+void ReplyBase::record(Choice& choice, const engine::Update& update) {
+  if (!call_.receipt) return;
+  choice.steps.add(update);
+  if (!update.end || is_failure(update) || choice.steps.steps() == 0) return;
+  engine::Request request = request_of(choice);
+  request.sampling.seed += static_cast<std::uint64_t>(update.choice);
+  try {
+    const receipt::Issued issued = facts_.issuer->issue(request, std::exchange(choice.steps, {}), *call_.receipt);
+    choice.receipt = Json::parse(issued.envelope.text());
+    if (issued.opening) choice.receipt_opening = Json::parse(issued.opening->text());
+  } catch (const Error&) {  // its words are about the server's own files
+    failed_ = true;
+    throw server_error("the receipt could not be kept", "receipt_failed");
+  }
+}
+
 void ReplyBase::add(std::size_t prompt, const engine::Update& update) {
   Choice& choice = choice_at(prompt, update.choice);
+  record(choice, update);
   gather_prompt(prompt, update);
   count_likelihoods(update);
   choice.tokens.insert(choice.tokens.end(), update.tokens.begin(), update.tokens.end());
@@ -119,6 +137,7 @@ void ReplyBase::stream_update(std::size_t prompt, const engine::Update& update, 
     ++completion_tokens_;
     if (tells_more || !token.text.empty()) lines.push_back(line_of(chunk_with(token_choice(choice, token))));
   }
+  record(choice, update);
   if (!update.end) return;
   --open_choices_;
   lines.push_back(line_of(chunk_with(end_choice(choice, *update.end))));
@@ -169,16 +188,18 @@ Json ReplyBase::usage() const {
 }
 
 // As in vLLM, stop_reason is what the client asked to stop at, and null when the model ended its answer by itself.
-void ReplyBase::add_end(Json& choice, const engine::End& end) const {
-  choice["finish_reason"] = engine::finish_reason_name(end.finish_reason);
-  choice["stop_reason"] = nullptr;
+void ReplyBase::add_end(Json& json, const Choice& choice, const engine::End& end) const {
+  json["finish_reason"] = engine::finish_reason_name(end.finish_reason);
+  json["stop_reason"] = nullptr;
   const std::vector<std::int32_t>& asked = call_.stop_token_ids;
-  if (end.stop_string) choice["stop_reason"] = *end.stop_string;
+  if (end.stop_string) json["stop_reason"] = *end.stop_string;
   if (end.stop_token && std::find(asked.begin(), asked.end(), *end.stop_token) != asked.end())
-    choice["stop_reason"] = *end.stop_token;
+    json["stop_reason"] = *end.stop_token;
   // Where no token was chosen, no logits were chained, and a digest of nothing would be equal to any other.
   const bool of_nothing = end.digest.ends_with(std::string(64, '0'));
-  if (!end.digest.empty()) choice["digest"] = of_nothing ? Json() : Json(end.digest);
+  if (!end.digest.empty()) json["digest"] = of_nothing ? Json() : Json(end.digest);
+  if (call_.receipt) json["receipt"] = choice.receipt;
+  if (!choice.receipt_opening.is_null()) json["receipt_opening"] = choice.receipt_opening;
 }
 
 void ReplyBase::add_token_facts(Json& choice, const engine::AnswerToken& token) const {

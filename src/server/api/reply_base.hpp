@@ -18,6 +18,9 @@ struct Choice {
   bool is_open = false;                     // in a stream: something was sent of it
   std::vector<engine::AnswerToken> tokens;  // not in a stream
   std::optional<engine::End> end;
+  receipt::Answer steps = {};  // for a receipt
+  Json receipt = {};           // once it has ended: the envelope
+  Json receipt_opening = {};   // what opens its prompt, if that is hidden
 };
 
 class ReplyBase : public Reply {
@@ -50,11 +53,12 @@ class ReplyBase : public Reply {
 
   Json chunk_with(Json choice) const;
   // finish_reason and stop_reason, and what else was asked for about an end or a token.
-  void add_end(Json& choice, const engine::End& end) const;
+  void add_end(Json& json, const Choice& choice, const engine::End& end) const;
   void add_token_facts(Json& choice, const engine::AnswerToken& token) const;
 
  private:
   Choice& choice_at(std::size_t prompt, int choice);
+  void record(Choice& choice, const engine::Update& update);
   void count_likelihoods(const engine::Update& update);
   void gather_prompt(std::size_t prompt, const engine::Update& update);
   bool knows_prompt(std::size_t prompt) const;

@@ -49,7 +49,7 @@ Json ChatReply::whole_choice(const Choice& choice) const {
   Json json = {{"index", choice.index},
                {"message", {{"role", "assistant"}, {"content", text + choice.end->text}, {"refusal", nullptr}}},
                {"logprobs", logprobs_of(choice.tokens)}};
-  add_end(json, *choice.end);
+  add_end(json, choice, *choice.end);
   if (call().return_token_ids) json["token_ids"] = ids;
   return json;
 }
@@ -72,7 +72,7 @@ Json ChatReply::token_choice(const Choice& choice, const engine::AnswerToken& to
 Json ChatReply::end_choice(const Choice& choice, const engine::End& end) const {
   Json json = {{"index", choice.index}, {"delta", Json::object()}, {"logprobs", nullptr}};
   if (!end.text.empty()) json["delta"]["content"] = end.text;
-  add_end(json, end);
+  add_end(json, choice, end);
   return json;
 }
 

@@ -62,7 +62,7 @@ Json CompletionReply::whole_choice(const Choice& choice) const {
   }
   Json json = {{"index", choice.index}, {"text", std::move(text)}, {"logprobs", nullptr}};
   if (call().logprobs >= 0) json["logprobs"] = logprobs.json();
-  add_end(json, *choice.end);
+  add_end(json, choice, *choice.end);
   if (call().prompt_logprobs >= 0)
     json["prompt_logprobs"] = prompt_logprobs_json(prompt_of(choice), call().prompt_logprobs, names());
   if (call().return_token_ids) {
@@ -105,7 +105,7 @@ Json CompletionReply::token_choice(const Choice& choice, const engine::AnswerTok
 
 Json CompletionReply::end_choice(const Choice& choice, const engine::End& end) const {
   Json json = {{"index", choice.index}, {"text", end.text}, {"logprobs", nullptr}};
-  add_end(json, end);
+  add_end(json, choice, end);
   if (call().return_token_ids) json["token_ids"] = Json::array();
   return json;
 }

@@ -1,0 +1,131 @@
+#include "server/api/receipts.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.hpp"
+#include "server/api/error.hpp"
+#include "text/tokenizer/detokenizer.hpp"
+
+namespace reprofuse::server {
+namespace {
+
+using receipt::Evidence;
+using receipt::Level;
+using receipt::Verdict;
+
+std::vector<receipt::Opening> read_opening(Fields& fields) {
+  const Json* opening = fields.find("opening");
+  if (opening == nullptr) return {};
+  return {reading("opening", [&] { return receipt::parse_opening(opening->dump(), "opening"); })};
+}
+
+// By this server's own key, if that is the one that it names.
+Evidence examine_receipt(const std::string& text, const std::vector<receipt::Opening>& openings,
+                         const ModelFacts& facts) {
+  Evidence evidence = receipt::examine(text, "receipt", std::nullopt, openings);
+  const bool is_own =
+      evidence.receipt && facts.issuer != nullptr && evidence.receipt->issuer == facts.issuer->public_key();
+  return is_own ? receipt::examine(text, "receipt", facts.issuer->public_key(), openings) : evidence;
+}
+
+// A receipt may ask for no more than a request may.
+void check_limits(const engine::Request& request, const ModelFacts& facts) {
+  const auto is_too_long = [](const std::string& text) { return text.size() > kMaxStopBytes; };
+  const bool fits = request.stop_strings.size() <= kMaxStopStrings &&
+                    request.stop_tokens.size() <= kMaxStopTokens + facts.files->stop_tokens().size() &&
+                    std::none_of(request.stop_strings.begin(), request.stop_strings.end(), is_too_long);
+  if (!fits)
+    throw bad_request("the receipt's request has more stops than a request may have", "receipt", "invalid_value");
+}
+
+class VerifyReply final : public Reply {
+ public:
+  VerifyReply(const VerifyCall& call, const ModelFacts& facts)
+      : evidence_(call.evidence), replay_(call.replay), facts_(facts), is_finished_(!call.replay) {}
+
+  void add(std::size_t prompt, const engine::Update& update) override {
+    const bool goes_on = replay_->add(prompt, update);
+    if (update.end && update.end->by_stop)
+      throw ApiError(503, "service_unavailable_error", update.end->error, std::nullopt, "stopped");
+    is_finished_ = is_finished_ || !goes_on || update.end.has_value();
+    if (is_finished_) replay_->report_to(evidence_->report);
+  }
+  bool finished() const override { return is_finished_; }
+  std::string body() const override;
+  std::vector<std::string> chunks(std::size_t, const engine::Update&) override { return {}; }
+  std::vector<std::string> last_chunks() const override { return {}; }
+
+ private:
+  std::string answer_text() const;
+
+  std::shared_ptr<Evidence> evidence_;
+  std::shared_ptr<receipt::Replay> replay_;
+  const ModelFacts& facts_;
+  bool is_finished_;
+};
+
+std::string VerifyReply::answer_text() const {
+  text::StreamDetokenizer detokenizer(facts_.files->text().tokenizer(), evidence_->claim->request.skip_special_tokens);
+  std::string text;
+  for (const std::int32_t id : evidence_->claim->answer.tokens) text += detokenizer.push(id);
+  return text + detokenizer.flush();
+}
+
+std::string VerifyReply::body() const {
+  const receipt::Report& report = evidence_->report;
+  Json body = {{"object", "receipt.verification"},
+               {"verdict", receipt::verdict_name(report.verdict)},
+               {"status", static_cast<int>(report.verdict)},
+               {"problem", report.problem.empty() ? Json() : Json(report.problem)},
+               {"proven", report.proven},
+               {"not_proven", report.not_proven},
+               {"digest", nullptr},
+               {"text", nullptr},
+               {"system_fingerprint", facts_.fingerprint}};
+  if (evidence_->claim) body["digest"] = evidence_->claim->answer.digest;
+  // Ids are known to be the model's own once they were replayed.
+  if (replay_ && facts_.files->text().has_tokenizer()) body["text"] = answer_text();
+  return body.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace
+
+VerifyCall parse_verify(const RequestBody& body, const ModelFacts& facts, const CallRules& rules) {
+  const OwnedJson root = parse_object(body);
+  Fields fields(*root);
+  const Json* given = fields.find("receipt");
+  if (given == nullptr) fields.fail_missing("receipt");
+  if (!given->is_object()) fields.fail_value("receipt", *given, "an object: a receipt, or a reply");
+  const std::vector<receipt::Opening> openings = read_opening(fields);
+  fields.refuse_the_rest();
+
+  VerifyCall call;
+  const std::string text = given->dump(-1, ' ', false, Json::error_handler_t::replace);
+  call.evidence = std::make_shared<Evidence>(examine_receipt(text, openings, facts));
+  Evidence& evidence = *call.evidence;
+  check_contract(evidence);
+  const std::string& contract = evidence.receipt ? evidence.receipt->contract
+                                : evidence.claim ? evidence.claim->contract
+                                                 : facts.contract;
+  if (evidence.report.is_open() && contract != facts.contract)
+    evidence.report.refuse(Verdict::kContract,
+                           fmt::format("contract: it is {}, and this server computes by {}", contract, facts.contract));
+  check_artifacts(evidence, facts.artifacts);
+  note_level(evidence, Level::kLogits);
+  if (!evidence.report.is_open()) return call;
+  check_limits(evidence.claim->request, facts);
+  call.replay = std::make_shared<receipt::Replay>(*evidence.claim, Level::kLogits);
+  call.requests = call.replay->requests();
+  for (engine::Request& request : call.requests) {
+    request.client = rules.client;
+    request.cache_salt = fmt::format("{} ", rules.cache_salt);
+  }
+  return call;
+}
+
+std::unique_ptr<Reply> make_reply(const VerifyCall& call, const ModelFacts& facts) {
+  return std::make_unique<VerifyReply>(call, facts);
+}
+
+}  // namespace reprofuse::server

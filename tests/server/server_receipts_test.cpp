@@ -1,0 +1,169 @@
+// Receipts over HTTP: asked for, kept, and verified again.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "receipt/replay.hpp"
+#include "server/server_test_support.hpp"
+#include "support/files.hpp"
+
+namespace reprofuse::server {
+namespace {
+
+class ServerReceipts : public testing::Test {
+ protected:
+  ServerReceipts() { server_->serve_model(model_); }
+
+  Json ask(const Json& more) {
+    Json body = question_;
+    body.update(more);
+    auto client = server_.client();
+    const auto result = post(client, "/v1/chat/completions", body);
+    EXPECT_TRUE(result);
+    return Json::parse(result->body);
+  }
+  Json verify(const Json& body) {
+    auto client = server_.client();
+    const auto result = post(client, "/v1/receipts/verify", body);
+    EXPECT_TRUE(result);
+    return Json::parse(result->body);
+  }
+  receipt::Evidence examine(const Json& envelope) const {
+    return receipt::examine(envelope.dump(), "it", key_.public_key());
+  }
+
+  TemporaryFolder folder_;
+  receipt::SigningKey key_ = receipt::SigningKey::make(folder_.file("key"));
+  std::shared_ptr<ServedModel> model_ = load_model([&](ServedModelOptions& options) {
+    std::filesystem::create_directory(folder_.file("log"));
+    options.key = key_;
+    options.receipt_folder = folder_.file("log");
+  });
+  Json question_ = {{"messages", {{{"role", "user"}, {"content", "What is 12 + 30?"}}}}};
+  TestServer server_;
+};
+
+TEST_F(ServerReceipts, EveryChoiceHasOneThatNamesTheOneBeforeAndIsKept) {
+  const Json answer =
+      ask({{"receipt", {{"roots", true}, {"nonce", "mine"}}}, {"n", 2}, {"temperature", 1.5}, {"seed", 5}});
+  ASSERT_EQ(answer["choices"].size(), 2U) << answer;
+  std::optional<std::string> previous;
+  for (const Json& choice : answer["choices"]) {
+    const receipt::Evidence evidence = examine(choice["receipt"]);
+    ASSERT_TRUE(evidence.report.is_open()) << evidence.report.problem;
+    EXPECT_EQ(evidence.receipt->answer.digest, choice["digest"]);
+    EXPECT_EQ(evidence.receipt->request.sampling.seed, 5U + choice["index"].get<std::uint64_t>());
+    EXPECT_EQ(evidence.receipt->nonce, "mine");
+    const Json verified = verify({{"receipt", choice["receipt"]}});
+    EXPECT_EQ(verified["verdict"], "equal") << verified;
+    EXPECT_EQ(verified["status"], 0);
+    EXPECT_EQ(verified["text"], choice["message"]["content"]);
+    EXPECT_EQ(verified["digest"], choice["digest"]);
+  }
+  for (const char* number : {"1", "2"}) {
+    const std::string file = folder_.file("log/00000000000" + std::string(number) + ".receipt.json");
+    const receipt::Evidence kept = receipt::examine(read_whole_file(file), file, key_.public_key());
+    ASSERT_TRUE(kept.report.is_open()) << kept.report.problem;
+    EXPECT_EQ(kept.receipt->previous, previous);
+    previous = kept.envelope->payload_hash();
+  }
+}
+
+TEST_F(ServerReceipts, AStreamHasItInTheChunkThatEndsTheChoice) {
+  Json body = question_;
+  body.update({{"receipt", true}, {"stream", true}});
+  auto client = server_.client();
+  const std::string events = post(client, "/v1/chat/completions", body)->body;
+  const std::size_t at = events.rfind("data: {");
+  const Json last = Json::parse(events.substr(at + 6, events.find("\n\n", at) - at - 6));
+  const Json whole = ask({{"receipt", true}});
+  const receipt::Evidence streamed = examine(last["choices"][0]["receipt"]);
+  ASSERT_TRUE(streamed.report.is_open()) << last;
+  EXPECT_EQ(streamed.receipt->answer.tokens, examine(whole["choices"][0]["receipt"]).receipt->answer.tokens);
+  EXPECT_EQ(events.find("\"receipt\""), events.rfind("\"receipt\"")) << "once";
+}
+
+TEST_F(ServerReceipts, AHiddenPromptIsVerifiedWithItsOpening) {
+  const Json choice = ask({{"receipt", {{"hide_prompt", true}}}})["choices"][0];
+  EXPECT_EQ(verify({{"receipt", choice["receipt"]}})["verdict"], "artifact");
+  const Json opened = verify({{"receipt", choice["receipt"]}, {"opening", choice["receipt_opening"]}});
+  EXPECT_EQ(opened["verdict"], "equal") << opened;
+}
+
+TEST_F(ServerReceipts, WhatIsNotTrueHasAVerdictAndWhatIsNoReceiptToo) {
+  const Json honest = ask({{"receipt", true}})["choices"][0]["receipt"];
+  Json altered = honest;
+  altered["signatures"][0]["sig"] = std::string(84, 'A') + "A===";
+  EXPECT_EQ(verify({{"receipt", altered}})["verdict"], "signature");
+  EXPECT_EQ(verify({{"receipt", Json::object()}})["status"], 3);
+  // Signed, and not true.
+  receipt::Receipt lie = *examine(honest).receipt;
+  const auto verdict_of = [&](const receipt::Receipt& said) {
+    const std::string payload = statement_of(said);
+    const receipt::Envelope envelope{payload, key_.public_key().id(), key_.sign(receipt::pre_authentication(payload))};
+    return verify({{"receipt", Json::parse(envelope.text())}});
+  };
+  EXPECT_EQ(verdict_of(lie)["verdict"], "equal");
+  lie.answer.tokens[2] ^= 1;
+  EXPECT_EQ(verdict_of(lie)["verdict"], "diverged");
+  lie = *examine(honest).receipt;
+  lie.contract = "exact-1";
+  EXPECT_TRUE(contains(verdict_of(lie)["problem"], "this server computes by fma-1"));
+  lie = *examine(honest).receipt;
+  lie.artifacts.date = "2025-01-01";
+  EXPECT_TRUE(contains(verdict_of(lie)["problem"], "date: "));
+  lie = *examine(honest).receipt;
+  lie.request.stop_strings.assign(17, "x");
+  EXPECT_EQ(verdict_of(lie)["error"]["param"], "receipt") << "more than a request may ask for";
+  lie = *examine(honest).receipt;
+  lie.request.max_tokens = 1 << 20;
+  EXPECT_TRUE(verdict_of(lie).contains("error")) << "longer than the context";
+}
+
+TEST_F(ServerReceipts, WhatMakesNoSenseIsA400) {
+  auto client = server_.client();
+  for (const Json& wrong :
+       {Json{{"receipt", 1}}, Json{{"receipt", {{"salt", 1}}}}, Json{{"receipt", {{"roots", 1}}}},
+        Json{{"receipt", {{"nonce", std::string(257, 'x')}}}}, Json{{"receipt", true}, {"digest", "chain-1"}}})
+    EXPECT_TRUE(ask(wrong).contains("error")) << wrong;
+  for (const Json& wrong : {Json::object(), Json{{"receipt", "x"}}, Json{{"receipt", Json::object()}, {"more", 1}},
+                            Json{{"receipt", Json::object()}, {"opening", 1}}})
+    EXPECT_EQ(post(client, "/v1/receipts/verify", wrong)->status, 400) << wrong;
+  EXPECT_EQ(client.Get("/v1/receipts/verify")->status, 405);
+}
+
+TEST_F(ServerReceipts, AReceiptThatCannotBeKeptIsAnErrorAlsoInAStream) {
+  std::filesystem::remove_all(folder_.file("log"));
+  EXPECT_EQ(ask({{"receipt", true}})["error"]["code"], "receipt_failed");
+  Json body = question_;
+  body.update({{"receipt", true}, {"stream", true}});
+  auto client = server_.client();
+  const std::string events = post(client, "/v1/chat/completions", body)->body;
+  EXPECT_TRUE(contains(events, "receipt_failed")) << events;
+  EXPECT_FALSE(contains(events, "[DONE]")) << events;
+  EXPECT_FALSE(ask(Json::object()).contains("error")) << "without a receipt all is well";
+}
+
+TEST(ServerWithoutKey, RefusesToSign) {
+  TestServer server;
+  server->serve_model(load_model());
+  auto client = server.client();
+  const auto result = post(client, "/v1/completions", {{"prompt", "12"}, {"receipt", true}});
+  EXPECT_EQ(result->status, 400);
+  EXPECT_TRUE(contains(result->body, "REPROFUSE_KEY")) << result->body;
+  EXPECT_EQ(post(client, "/v1/completions", {{"prompt", "12"}, {"receipt", false}})->status, 200);
+}
+
+TEST(ServerWithApiKey, VerifiesForThoseWhoHaveIt) {
+  TestServer server([](ServerOptions& options) { options.api_keys = {"secret"}; });
+  server->serve_model(load_model());
+  auto client = server.client();
+  EXPECT_EQ(post(client, "/v1/receipts/verify", {{"receipt", Json::object()}})->status, 401);
+  EXPECT_EQ(
+      post(client, "/v1/receipts/verify", {{"receipt", Json::object()}}, {{"Authorization", "Bearer secret"}})->status,
+      200);
+}
+
+}  // namespace
+}  // namespace reprofuse::server
