@@ -9,6 +9,7 @@
 #include <exception>
 #include <new>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "base/check.hpp"
@@ -79,13 +80,24 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace reprofuse::cli
 
+namespace {
+
+const char* reason_of(const std::exception& error) {
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return "there is not enough memory";
+  const auto* system = dynamic_cast<const std::system_error*>(&error);
+  const bool is_thread = system != nullptr && system->code() == std::errc::resource_unavailable_try_again;
+  return is_thread ? "no more threads can be started, for which ulimit -v and ulimit -u allow too little"
+                   : error.what();
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   try {
     return reprofuse::cli::run(argc, argv);
   } catch (const std::exception& error) {
-    constexpr std::chrono::milliseconds kPatience{1'000};  // whether anyone reads it or not, this is the end
-    const bool is_memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
-    for (const char* part : {"reprofuse: ", is_memory ? "there is not enough memory" : error.what(), "\n"})
+    constexpr std::chrono::milliseconds kPatience{1'000};             // whether anyone reads it or not, this is the end
+    for (const char* part : {"reprofuse: ", reason_of(error), "\n"})  // which allocates nothing
       reprofuse::cli::write_patiently(STDERR_FILENO, part, kPatience);
     return 1;
   }

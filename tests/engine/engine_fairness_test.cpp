@@ -148,6 +148,28 @@ TEST_F(EngineFairness, ClientsHaveEqualPartsOfThePassesWhenAllHaveEnoughToAsk) {
   }
 }
 
+TEST_F(EngineFairness, ClientsHaveEqualPartsOfTheRowsWhateverPromptsEachHas) {
+  for (const bool is_own : {false, true}) {
+    const EngineOptions options{.kv_pages = 80, .max_batch = 8, .max_rows = 48, .prefix_cache = false};
+    Engine engine(*model_, options, embedded_tokenizer());
+    Answered answered;
+    for (RequestId id = 0; id < 7; ++id) {
+      Request many = sampled_request(500, 1, id);
+      many.client = "many";
+      engine.add(id, many);
+    }
+    step(engine, answered);
+    Request one = sampled_request(100, 3, 99);
+    one.client = is_own ? "many" : "one";
+    engine.add(99, one);
+    const std::int64_t passes = passes_to_first_token(engine, 99, answered);
+    const std::int64_t with_half_the_rows_of_two_clients = (100 + 11) / 12;
+    EXPECT_EQ(passes <= with_half_the_rows_of_two_clients, !is_own) << passes;
+    while (!answered[{99, 0}].end) step(engine, answered);
+    expect_answer_alone(answered[{99, 0}], one);
+  }
+}
+
 TEST_F(EngineFairness, PrefixesAreSharedWithinASaltAndNotBeyond) {
   Engine engine(*model_, {.kv_pages = 64, .page_size = 16}, embedded_tokenizer());
   RequestId next = 0;

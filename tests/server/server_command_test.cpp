@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <spawn.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -52,6 +53,7 @@ class ServeProcess {
     return std::stoi(line.substr(line.rfind(':') + 1));
   }
 
+  pid_t process() const { return process_; }
   void send(int signal) const { kill(process_, signal); }
 
   // The exit status, or the signal that ended it, negative.
@@ -140,17 +142,39 @@ TEST(ServeCommand, ALogThatNobodyReadsStopsNothing) {
 }
 
 TEST(ServeCommand, ALogWhoseReaderLeftStopsNothing) {
-  const TemporaryFolder folder;
-  const std::string pipe = folder.file("pipe");
-  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
-  const int reader = open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-  ASSERT_GE(reader, 0);
-  ServeProcess server({"--port", "0"}, nullptr, pipe);
-  const int port = server.port();
-  close(reader);
-  ask_for_health(port, 10);
-  EXPECT_TRUE(soon([&] { return std::stod(dropped_lines(port)) >= 10; }));
-  EXPECT_EQ(server.end(SIGTERM), 0);
+  for (const bool at_once : {false, true}) {
+    const TemporaryFolder folder;
+    const std::string pipe = folder.file("pipe");
+    ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+    const int reader = open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    ASSERT_GE(reader, 0);
+    ServeProcess server({"--port", "0"}, nullptr, pipe);
+    if (at_once) close(reader);
+    const int port = server.port();
+    if (!at_once) close(reader);
+    ask_for_health(port, 10);
+    EXPECT_TRUE(soon([&] { return std::stod(dropped_lines(port)) >= 10; }));
+    EXPECT_EQ(server.end(SIGTERM), 0);
+  }
+}
+
+// Whoever writes beyond the limit of a file's size is ended by SIGXFSZ, unless it asks not to be.
+TEST(ServeCommand, ALogThatMayNotGrowStopsNothing) {
+  rlimit own = {};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &own), 0);
+  const rlimit small = {.rlim_cur = 64, .rlim_max = own.rlim_max};  // enough for what stdout says
+  for (const bool from_the_start : {true, false}) {
+    if (from_the_start) setrlimit(RLIMIT_FSIZE, &small);
+    ServeProcess server({"--port", "0"});
+    setrlimit(RLIMIT_FSIZE, &own);
+    const int port = server.port();
+    EXPECT_EQ(prlimit(server.process(), RLIMIT_FSIZE, &small, nullptr), 0);
+    ask_for_health(port, 10);
+    EXPECT_TRUE(soon([&] { return std::stod(dropped_lines(port)) >= 10; }));
+    EXPECT_EQ(server.end(SIGTERM), 0);
+    EXPECT_EQ(server.err().size() <= 64, from_the_start) << server.err();
+    EXPECT_FALSE(contains(server.err(), "stopping"));
+  }
 }
 
 TEST(ServeCommand, ASecondSignalDoesNotWaitForWhatIsUnderWay) {

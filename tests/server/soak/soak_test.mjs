@@ -7,16 +7,16 @@ import { ATTACKS } from "./attack.mjs";
 import { complaints, soak } from "./soak.mjs";
 
 const [tool, minutes] = process.argv.slice(2);
-const parts = Object.keys(ATTACKS).length + 2; // twice as long without an attack
-const ROUNDS = 3;
+const attacks = Object.keys(ATTACKS).length;
+const ROUNDS = 2;
 const OPTIONS =
   minutes === undefined
-    ? { streams: 8, attackers: 16, rounds: 1, seconds: 40 / parts, max_growth_mebibytes: 0 }
+    ? { streams: 8, attackers: 16, rounds: 1, seconds: 40 / (attacks + 1), max_growth_mebibytes: 0 }
     : {
         streams: 64,
         attackers: 64,
         rounds: ROUNDS,
-        seconds: (60 * Number(minutes)) / (ROUNDS * parts),
+        seconds: (60 * Number(minutes)) / (ROUNDS * 2 * attacks),
         factor: 3,
         max_growth_mebibytes: 32,
       };

@@ -44,11 +44,11 @@ function address_told_by(child, ended, told) {
   });
 }
 
-// Starts a server, on a free port unless told otherwise, and waits until it answers.
-export async function start_server(tool, options = [], port = 0) {
-  const child = spawn(tool, ["serve", "--quiet", "--port", String(port), ...options], {
-    stdio: ["ignore", "pipe", "pipe"],
-  });
+// Starts a server, on a free port unless told otherwise, and waits until it answers. `launcher` is a command that runs
+// another one.
+export async function start_server(tool, options = [], port = 0, launcher = []) {
+  const [program, ...rest] = [...launcher, tool, "serve", "--quiet", "--port", String(port), ...options];
+  const child = spawn(program, rest, { stdio: ["ignore", "pipe", "pipe"] });
   const ended = new Promise((resolve) => child.on("exit", (status, signal) => resolve({ status, signal })));
   let [stdout, stderr] = ["", ""];
   child.stdout.on("data", (text) => {

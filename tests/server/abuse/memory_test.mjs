@@ -1,0 +1,77 @@
+// A server that may have little more memory than its model needs (ulimit -v), and clients that want all of it.
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import { request } from "../support/http.mjs";
+import { kill_servers, start_server, until_idle } from "../support/server.mjs";
+import { COMPLETION, connect, post_text, sleep, tool, within } from "./setup.mjs";
+
+const OPTIONS = ["--threads", "1", "--kv-memory", "0.02", "--max-batch", "16"];
+const QUESTION = { prompt: "Tom has 3 boxes", max_tokens: 12, digest: true };
+const STEP_MIB = 16;
+
+const limited = (mebibytes) =>
+  start_server(tool, OPTIONS, 0, ["/bin/sh", "-c", `ulimit -v ${mebibytes * 1024} && exec "$@"`, "sh"]);
+
+after(kill_servers);
+
+const of_16_mb = (text) => text.repeat(Math.floor(16_000_000 / text.length));
+const ATTACKS = {
+  "empty stop strings": [16, () => `{"prompt":"a","stop":[${of_16_mb('"",')}""]}`],
+  "token ids": [16, () => `{"prompt":[${of_16_mb("84,")}84]}`],
+  "short texts": [16, () => `{"prompt":"a","metadata":{"a":[${of_16_mb('"b",')}"b"]}}`],
+  "messages": [16, () => `{"messages":[${'{"role":"user","content":"a"},'.repeat(16_000)}{}],"prompt":"a"}`],
+  "one long text": [16, () => JSON.stringify({ prompt: of_16_mb("word ") })],
+  "many connections": [220, () => JSON.stringify({ ...QUESTION, max_tokens: 100 })],
+  "many choices": [8, () => JSON.stringify({ ...QUESTION, n: 128, max_tokens: 200, ignore_eos: true })],
+  "likelihoods": [
+    16,
+    () => JSON.stringify({ prompt: Array(900).fill(84), n: 20, max_tokens: 1, echo: true, logprobs: 20 }),
+  ],
+};
+
+async function attack(port, clients, body) {
+  const bytes = post_text(COMPLETION, body);
+  const all = Array.from({ length: clients }, () => connect(port));
+  for (const { socket } of all) socket.write(bytes);
+  await Promise.race([Promise.all(all.map(({ closed }) => closed)), sleep(1_500)]);
+  for (const { socket } of all) socket.destroy();
+}
+
+// The answer, asked for until there is memory for it.
+async function digest_of(url) {
+  for (;;) {
+    const reply = await request(url, COMPLETION, { body: QUESTION }).catch(() => undefined);
+    if (reply?.status === 200) return reply.json().choices[0].digest;
+    await sleep(20);
+  }
+}
+
+// A server with the least memory, in steps, in which it starts and answers. Whether it starts depends on where threads
+// find room for their stacks, so not every time alike.
+async function start_with_least(first_mebibytes) {
+  for (let mebibytes = first_mebibytes; ; mebibytes += STEP_MIB) {
+    const server = await limited(mebibytes).catch((error) => {
+      assert.match(error.message, /status 1:[^]*reprofuse: .*(memory|threads)/);
+    });
+    if (!server) continue;
+    const reply = await request(server.url, COMPLETION, { body: QUESTION });
+    if (reply.status === 200) return { server, mebibytes, expected: reply.json().choices[0].digest };
+    await server.stop();
+  }
+}
+
+test("no client ends a server that has little more memory than its model needs", { timeout: 250_000 }, async () => {
+  let least = 128;
+  for (const more of [0, 4 * STEP_MIB]) {
+    const { server, mebibytes, expected } = await start_with_least(least + more);
+    console.log(`# with ${mebibytes} MiB`);
+    least = mebibytes;
+    for (const [name, [clients, body]] of Object.entries(ATTACKS)) {
+      await attack(server.port, clients, body());
+      const digest = await within(60_000, Promise.race([digest_of(server.url), server.ended]), `an answer after ${name}`);
+      assert.equal(digest, expected, `${name}, with ${mebibytes} MiB: ${JSON.stringify(digest)} ${server.told()}`);
+    }
+    await until_idle(server.url);
+    assert.deepEqual(await within(10_000, server.stop(), "the end of the server"), { status: 0, signal: null });
+  }
+});
