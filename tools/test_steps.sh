@@ -107,6 +107,8 @@ LONG_UNDER_ASAN=(
   ServiceTest.WhatCannotBeTakenIsRefusedWithTheReason
   ReceiptCommand.GoldenReceiptsOfEveryDeviceAreTrueHere
   VerifyCommand.RepliesOfAServerAreTrueOnEveryInstructionSet
+  ReplayTest.EveryFieldThatIsFalseIsCaughtThoughItIsSigned
+  ReplayTest.ManyGoThroughTheEngineTogetherAndOnlyTheFalseOneDiverges
   ReplayTest.EveryBitOfTheEnvelopeAndOfThePayloadIsUnderTheSignature
   fuzz.linear.self_test
   fuzz.model_ops.self_test

@@ -58,10 +58,15 @@ export async function served_model() {
   return models.data[0];
 }
 
+const post = (path, body, signal) =>
+  request(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), signal });
+
+// Whether a receipt is true of the model that is served: { verdict, problem, proven, not_proven }.
+export const verify = async (body) => (await post("v1/receipts/verify", body)).json();
+
 // The events of a streamed answer as objects, up to [DONE].
 export async function* events({ path, body }, signal) {
-  const headers = { "Content-Type": "application/json" };
-  const response = await request(path, { method: "POST", headers, body: JSON.stringify(body), signal });
+  const response = await post(path, body, signal);
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {

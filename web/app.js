@@ -1,6 +1,7 @@
 // The page: wires the server's state, the settings and the conversation to what is on it.
 import { saved_key, served_model } from "./api.js";
 import { Conversation } from "./conversation.js";
+import { ReceiptPanel } from "./receipt.js";
 import { Settings } from "./settings.js";
 import { TokenCard } from "./token_card.js";
 
@@ -9,8 +10,14 @@ const NO_TEMPLATE = /chat template/;
 
 const find = (id) => document.getElementById(id);
 const settings = new Settings(find("settings"), find("settings-form"));
-const conversation = new Conversation(find("conversation"), find("turn-template"), { progress, busy, failed });
+const conversation = new Conversation(find("conversation"), find("turn-template"), {
+  progress,
+  busy,
+  failed,
+  receipt: show_receipt,
+});
 const card = new TokenCard(find("token-card"), find("conversation"));
+const panel = new ReceiptPanel(find("receipt"));
 const served = { model: null, timer: 0 };
 
 function show_status(state, words) {
@@ -34,6 +41,10 @@ function progress(answer) {
   show_proof("fingerprint", answer.fingerprint);
   show_proof("digest", answer.digest);
   if (answer.digest) find("digest-bars").setAttribute("d", digest_bars(answer.digest));
+}
+
+function show_receipt(receipt) {
+  panel.show(receipt);
 }
 
 function serve_with(model) {
@@ -83,7 +94,7 @@ async function find_server() {
   if (find("status").dataset.state === "ready") show_status("waiting", "Looking for the server");
   try {
     const model = await served_model();
-    serve_with(model.id);
+    serve_with(model);
     show_proof("fingerprint", model.system_fingerprint);
     show_status("ready", `${model.id}, up to ${model.max_model_len.toLocaleString("en")} tokens`);
   } catch (error) {
@@ -117,6 +128,7 @@ on_click(".copy", copy);
 on_click("#examples button", (button) => ask(button.textContent));
 on_click("#stop", () => conversation.stop());
 on_click("#open-settings", () => settings.open());
+on_click("#open-receipt", () => panel.open());
 on_click("#close-settings", () => settings.close());
 on_click("#restart", () => {
   conversation.clear();

@@ -10,7 +10,7 @@ export class Conversation {
   #turns = [];
   #running = null;
 
-  // listeners: progress(answer) with each event, busy(whether), failed(error, turn).
+  // listeners: progress(answer) with each event, busy(whether), failed(error, turn), receipt(receipt) when asked for.
   constructor(list, template, listeners) {
     this.#list = list;
     this.#template = template;
@@ -41,6 +41,7 @@ export class Conversation {
     this.#turns.push(turn);
     this.#list.append(turn.element);
     turn.replay_button.addEventListener("click", () => this.#replay(turn));
+    turn.receipt_button.addEventListener("click", () => this.#listeners.receipt(turn.answer.receipt));
     scroll_to_end();
     const { stopped, error } = await this.#run(turn.request, (event) => {
       keep_end_in_view(() => turn.add(event));
@@ -56,7 +57,9 @@ export class Conversation {
     const replayed = new Answer();
     let decided = false;
     turn.show_comparison(replayed, false);
-    const { stopped, error } = await this.#run(turn.request, (event) => {
+    const { path, body } = turn.request;
+    const unsigned = { path, body: { ...body, receipt: false } }; // one receipt of an answer is enough
+    const { stopped, error } = await this.#run(unsigned, (event) => {
       replayed.add(event);
       this.#listeners.progress(replayed);
       const all_came = turn.answer.stopped && replayed.tokens.length >= turn.answer.tokens.length;

@@ -57,7 +57,7 @@ export class Settings {
     return false;
   }
 
-  request(model, turns, question) {
+  request({ id: model, receipts: receipt }, turns, question) {
     const { system, temperature, top_p, seed, max_tokens } = this.#form;
     const limit = max_tokens.value || (this.mode === "completion" ? COMPLETION_TOKENS : "");
     const body = {
@@ -70,6 +70,7 @@ export class Settings {
       stream_options: { include_usage: true },
       return_token_ids: true,
       digest: true,
+      ...(receipt && { receipt }),
     };
     if (this.mode === "completion") {
       return { path: "v1/completions", body: { ...body, prompt: question, logprobs: ALTERNATIVES } };

@@ -48,6 +48,7 @@ export class Answer {
   ending = "";
   stopped = false; // before its end
   usage = null;
+  receipt = null; // once it has ended, where the server signs
   #decoder = new TextDecoder();
 
   // Takes in an event and returns the tokens it brought.
@@ -61,6 +62,7 @@ export class Answer {
     this.text += (choice.delta ? choice.delta.content : choice.text) ?? "";
     this.ending = choice.finish_reason ?? this.ending;
     this.digest = choice.digest ?? this.digest;
+    this.receipt = choice.receipt ?? this.receipt;
     // The last digest covers the step that chose to stop as well, so it is not that of the tokens alone.
     if (choice.digest && !choice.finish_reason) this.digests[this.tokens.length] = choice.digest;
     return tokens;

@@ -64,6 +64,10 @@ export class Turn {
     return this.#part("replay");
   }
 
+  get receipt_button() {
+    return this.#part("receipt");
+  }
+
   add(event) {
     for (const token of this.answer.add(event)) {
       this.#tokens.append(token_element(token, !this.#tokens.hasChildNodes()));
@@ -81,6 +85,7 @@ export class Turn {
     const weakest = answer.tokens[answer.weakest];
     this.#part("weakest").hidden = !weakest;
     if (weakest) this.#part("weakest").textContent = `smallest margin ${weakest.margin.toFixed(3)}`;
+    this.receipt_button.hidden = !answer.receipt;
     this.#part("facts").hidden = false;
   }
 

@@ -18,7 +18,8 @@ nlohmann::ordered_json card_of(const ModelFacts& facts) {
           {"root", facts.id},
           {"parent", nullptr},
           {"max_model_len", facts.max_positions},
-          {"system_fingerprint", facts.fingerprint}};
+          {"system_fingerprint", facts.fingerprint},
+          {"receipts", facts.issuer != nullptr}};
 }
 
 }  // namespace

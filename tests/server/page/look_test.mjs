@@ -8,7 +8,7 @@ const SMALL = { width: 360, height: 640 };
 const PHONE = { width: 390, height: 844 };
 const LAPTOP = { width: 1280, height: 813 };
 const QUESTION = "A train has 4 cars with 25 seats each. 38 seats are free. How many people sit in the train?";
-const MAX_BYTES = 42_000;
+const MAX_BYTES = 50_000;
 const AA = 4.5; // the contrast that WCAG 2 asks of text
 const TEXTS =
   "h1, h2, #status, dt, code, .question, .token, .count, .facts button, .verdict, #send, label, legend, .note, " +
