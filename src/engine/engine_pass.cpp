@@ -148,6 +148,7 @@ void Engine::compute(std::vector<JobChunk>& pass) {
 
 // A value that is not finite fails the pass, but not the requests beside the one that caused it: the error names the
 // token, and the pass is run again, which gives the same bits, without that token and what follows it in its chunk.
+// What else the same client has just asked waits for the next pass, so that others lose one pass to it and no more.
 void Engine::compute_together(std::span<JobChunk> pass) {
   while (true) try {
       return run_and_sample(pass);
@@ -156,6 +157,10 @@ void Engine::compute_together(std::span<JobChunk> pass) {
       const auto failed =
           std::ranges::find_if(pass, [&](const JobChunk& chunk) { return chunk.rows() > 0 && index-- == 0; });
       failed->cut_before(failure.token());
+      if (failed->job->request().client.empty()) continue;
+      for (JobChunk& chunk : pass)
+        if (&chunk != &*failed && chunk.job->client == failed->job->client && chunk.job->answer_size() == 0)
+          chunk.put_off();
     }
 }
 

@@ -32,6 +32,12 @@ struct Engine::JobChunk {
     if (logits == model::Logits::kLast || tokens.empty()) logits = model::Logits::kNone;
     was_cut = true;
   }
+  // Leaves all of it to a later pass.
+  void put_off() {
+    tokens.clear();
+    guesses = 0;
+    logits = model::Logits::kNone;
+  }
   std::int64_t rows() const { return static_cast<std::int64_t>(tokens.size()); }
   std::int64_t logit_rows() const {
     if (logits == model::Logits::kNone) return 0;

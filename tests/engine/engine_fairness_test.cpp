@@ -274,6 +274,35 @@ TEST_F(EngineFairness, ARequestThatFailsCostsTheOthersOnePass) {
   EXPECT_NE((with[{101, 0}].end->error).find("at token 21 of the text: norm"), std::string::npos);
 }
 
+// A client's requests fail again and again: each step of the others has one pass that fails, and one with the token
+// that failed alone. Requests that nobody in particular sends have no such bound.
+TEST_F(EngineFairness, AClientWhoseRequestsFailCostsTheOthersOnePassAtATime) {
+  const auto poisoned = poisoned_model();
+  const std::vector<Request> healthy = requests_without_poison(*poisoned, 4);
+  for (const char* client : {"failing", ""}) {
+    Engine engine(*poisoned, {.kv_pages = 64, .max_batch = 16, .prefix_cache = false}, embedded_tokenizer());
+    Answered answered;
+    for (RequestId id = 0; id < 4; ++id) engine.add(id, healthy[id]);
+    for (RequestId id = 100; id < 112; ++id) {
+      Request bad = request_without_poison(id);
+      bad.prompt[3 + id % 5] = kPoison;
+      bad.client = client;
+      engine.add(id, bad);
+    }
+    std::int64_t most = 0;
+    while (!engine.idle()) {
+      const std::int64_t before = engine.stats().passes;
+      step(engine, answered);
+      most = std::max(most, engine.stats().passes - before);
+    }
+    EXPECT_EQ(most <= 3, *client != '\0') << most;
+    for (RequestId id = 0; id < 4; ++id)
+      EXPECT_EQ((answered[{id, 0}].end->digest), answer_alone(*poisoned, healthy[id]).end->digest) << id;
+    for (RequestId id = 100; id < 112; ++id)
+      EXPECT_EQ((answered[{id, 0}].end->finish_reason), FinishReason::kError) << id;
+  }
+}
+
 constexpr float kLogitScale = 0x1p+122F;
 
 std::unique_ptr<model::Model> model_of_large_logits() {
