@@ -127,7 +127,7 @@ study::OnErrorRow print_and_add_to(nlohmann::ordered_json& rows, const Subjects&
 
 std::vector<std::int32_t> prompt_tokens(const engine::TextFormat& text) {
   if (!text.has_chat_template()) return text.encode_prompt(kPrompt);
-  return text.encode_chat({{{"role", "user"}, {"content", kPrompt}}}, text::DateTime{});
+  return text.encode_chat({{{"role", "user"}, {"content", kPrompt}}});
 }
 
 // The inputs are those of the default contract, so that every numerics is given the same ones on every machine.

@@ -86,7 +86,9 @@ std::vector<std::int32_t> prompt_of(const GenerateArguments& arguments, const en
   nlohmann::ordered_json messages = nlohmann::ordered_json::array();
   if (arguments.system) messages.push_back({{"role", "system"}, {"content", *arguments.system}});
   messages.push_back({{"role", "user"}, {"content", prompt}});
-  return text.encode_chat(messages, date);
+  text::ChatVariables given;
+  given.date = date;
+  return text.encode_chat(messages, given);
 }
 
 engine::Request request_of(const GenerateArguments& arguments, const engine::ModelFiles& files,

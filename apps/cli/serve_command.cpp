@@ -36,6 +36,7 @@ struct ServeArguments {
   std::optional<std::string> model;  // none: the one that comes with ReproFuse
   std::optional<double> kv_gibibytes;
   std::optional<std::string> date;
+  std::string special_tokens{engine::to_string(engine::SpecialTokens::kAsTokens)};
   std::int64_t max_body_mebibytes = 16;
   std::int64_t drain_seconds = 30;
   bool no_prefix_cache = false;
@@ -124,6 +125,8 @@ void log_model(const server::ServedModel& model, const std::string& folder, Serv
   log.add(fmt::format("date         {}{}", date,
                       facts.files->text().template_uses_date() ? ", which the chat template shows the model"
                                                                : ", for which the chat template does not ask"));
+  log.add(fmt::format("contents     special tokens in them are {}",
+                      facts.special_tokens == engine::SpecialTokens::kPlain ? "plain text" : "tokens"));
   if (!facts.files->text().has_tokenizer())
     log.add(fmt::format("warning: texts and chats are refused, and answers are token ids without text: {}",
                         facts.files->text().why_no_tokenizer()));
@@ -189,6 +192,7 @@ void complete(ServeArguments& arguments) {
   arguments.served.engine.prefix_cache = !arguments.no_prefix_cache;
   if (arguments.kv_gibibytes)
     arguments.served.kv_bytes = static_cast<std::int64_t>(*arguments.kv_gibibytes * static_cast<double>(1 << 30));
+  arguments.served.special_tokens = *engine::special_tokens_from(arguments.special_tokens);
   if (arguments.date)
     arguments.served.date = reading_option("--date", [&] { return text::parse_date(*arguments.date); });
 }
@@ -326,6 +330,12 @@ void add_serve_command(CLI::App& app) {
       ->add_option("--receipt-dir", arguments->served.receipt_folder,
                    "Folder that keeps every receipt that clients ask for; REPROFUSE_KEY names the file of the key")
       ->type_name("DIR");
+  command
+      ->add_option("--special-tokens-in-content", arguments->special_tokens,
+                   "What the spelling of a special token in a message or a prompt becomes: the token, or plain text, "
+                   "which forges no turn of a chat (default: as-tokens)")
+      ->check(CLI::IsMember({"as-tokens", "plain"}))
+      ->type_name("MODE");
   add_network_options(*command, *arguments);
   add_engine_options(*command, *arguments);
   add_device_options(*command, arguments->device);

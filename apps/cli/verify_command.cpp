@@ -91,7 +91,12 @@ class Verification {
     for (Evidence& evidence : all_) {
       const receipt::Artifacts claimed = evidence.receipt ? evidence.receipt->artifacts : receipt::Artifacts();
       const std::string date = arguments_.date ? *arguments_.date : claimed.date;
-      check_artifacts(evidence, artifacts_of(*files_, *text_files_, manifest, date, claimed.context));
+      const auto here = [&](engine::SpecialTokens special_tokens) {
+        return artifacts_of(*files_, *text_files_, manifest, date, claimed.context, special_tokens);
+      };
+      const receipt::Artifacts plain = here(engine::SpecialTokens::kPlain);  // a receipt is of either mode
+      const bool is_plain = plain.settings == claimed.settings;
+      check_artifacts(evidence, is_plain ? plain : here(engine::SpecialTokens::kAsTokens));
     }
   }
 

@@ -59,15 +59,16 @@ class REPROFUSE_API Tokenizer {
   // about so many. Fails where plain text cannot be told from an added token.
   std::optional<std::vector<std::int32_t>> encode_within(std::string_view utf8, const EncodeOptions& options) const;
 
+  // Where a text spells added tokens that are more than white space, ascending: what EncodeOptions::plain would keep
+  // from being tokens.
+  std::vector<TextSpan> added_tokens_in(std::string_view utf8) const;
+
   // Well-formed UTF-8: bytes that make no character become U+FFFD, one for each maximal subpart. An id that the
   // vocabulary lacks is an error. For a text without added tokens, decode(encode(text)) is the normalised text.
   std::string decode(std::span<const std::int32_t> ids, bool skip_special_tokens = true) const;
 
   // One more than the largest id: how many rows an embedding needs at least. There may be ids below it without a token.
   std::size_t vocab_size() const;
-
-  // Of what the longest token stands for.
-  std::size_t longest_token_bytes() const;
 
   bool has_token(std::int32_t id) const;
 

@@ -94,9 +94,9 @@ Tokenizer Checkpoint::tokenizer() const {
 ChatTemplate Checkpoint::chat_template() const {
   const engine::TextFormat& text = impl_->files.text();
   if (!text.has_chat_template()) fail(ErrorCode::kUnsupported, "{}", text.why_no_chat_template());
-  return ChatTemplate(std::make_shared<const ChatTemplate::Impl>(ChatTemplate::Impl{
-      [impl = impl_](const auto& messages, const text::DateTime& date, const engine::ChatExtras& extras) {
-        return impl->files.text().render_chat(messages, date, extras);
+  return ChatTemplate(std::make_shared<const ChatTemplate::Impl>(
+      ChatTemplate::Impl{[impl = impl_](const auto& messages, const text::ChatVariables& given) {
+        return impl->files.text().render_chat(messages, given);
       }}));
 }
 

@@ -24,9 +24,7 @@ struct Checkpoint::Impl {
 
 // A template of its own, or that of a checkpoint.
 struct ChatTemplate::Impl {
-  std::function<std::string(const nlohmann::ordered_json& messages, const text::DateTime& date,
-                            const engine::ChatExtras& extras)>
-      render;
+  std::function<std::string(const nlohmann::ordered_json& messages, const text::ChatVariables& given)> render;
 };
 
 // Engines keep it alive.

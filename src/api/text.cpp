@@ -22,12 +22,13 @@ ordered_json parse(std::string_view json, const char* what) {
   }
 }
 
-engine::ChatExtras extras_of(const ChatOptions& options) {
-  engine::ChatExtras extras;
-  extras.add_generation_prompt = options.add_generation_prompt;
-  if (!options.tools_json.empty()) extras.tools = parse(options.tools_json, "the tools of a chat");
-  if (!options.variables_json.empty()) extras.variables = parse(options.variables_json, "the variables of a chat");
-  return extras;
+text::ChatVariables variables_of(const ChatOptions& options) {
+  text::ChatVariables given;
+  given.add_generation_prompt = options.add_generation_prompt;
+  given.date = text::parse_date(options.date);
+  if (!options.tools_json.empty()) given.tools = parse(options.tools_json, "the tools of a chat");
+  if (!options.variables_json.empty()) given.variables = parse(options.variables_json, "the variables of a chat");
+  return given;
 }
 
 }  // namespace
@@ -37,15 +38,10 @@ ChatTemplate::ChatTemplate(std::string_view source, std::string name, std::strin
   const auto parsed = std::make_shared<const text::ChatTemplate>(source, std::move(name));
   const ordered_json special_tokens = parse(special_tokens_json, "the special tokens of a chat template");
   impl_ = std::make_shared<const Impl>(
-      Impl{[parsed, special_tokens](const ordered_json& messages, const text::DateTime& date,
-                                    const engine::ChatExtras& extras) {
-        text::ChatOptions options;
-        options.add_generation_prompt = extras.add_generation_prompt;
-        options.tools = extras.tools;
-        options.date = date;
-        options.special_tokens = special_tokens;
-        options.variables = extras.variables;
-        return parsed->render(messages, options);
+      Impl{[parsed, special_tokens](const ordered_json& messages, const text::ChatVariables& given) {
+        text::ChatVariables all = given;
+        all.special_tokens = special_tokens;
+        return parsed->render(messages, all);
       }});
 }
 
@@ -53,13 +49,12 @@ std::string ChatTemplate::render(const std::vector<ChatMessage>& messages, const
   const FpEnvironment pinned;  // templates and JSON may hold numbers
   ordered_json list = ordered_json::array();
   for (const ChatMessage& message : messages) list.push_back({{"role", message.role}, {"content", message.content}});
-  return impl_->render(list, text::parse_date(options.date), extras_of(options));
+  return impl_->render(list, variables_of(options));
 }
 
 std::string ChatTemplate::render_json(std::string_view messages_json, const ChatOptions& options) const {
   const FpEnvironment pinned;  // templates and JSON may hold numbers
-  return impl_->render(parse(messages_json, "the messages of a chat"), text::parse_date(options.date),
-                       extras_of(options));
+  return impl_->render(parse(messages_json, "the messages of a chat"), variables_of(options));
 }
 
 struct StreamDetokenizer::Impl {

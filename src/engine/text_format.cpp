@@ -98,6 +98,16 @@ std::string reason_of(const Load& load) {
 
 }  // namespace
 
+std::string_view to_string(SpecialTokens special_tokens) {
+  return special_tokens == SpecialTokens::kPlain ? "plain" : "as-tokens";
+}
+
+std::optional<SpecialTokens> special_tokens_from(std::string_view name) {
+  for (const SpecialTokens known : {SpecialTokens::kAsTokens, SpecialTokens::kPlain})
+    if (name == to_string(known)) return known;
+  return std::nullopt;
+}
+
 TextFormat::TextFormat(const std::string& folder) {
   why_no_tokenizer_ = reason_of([&] { load_tokenizer(folder); });
   why_no_chat_template_ = reason_of([&] { load_template(folder); });
@@ -128,6 +138,7 @@ void TextFormat::load_template(const std::string& folder) {
             "the chat template of {} uses {}, which tokenizer_config.json does not define", folder, token);
   template_uses_date_ = source->find("strftime_now") != std::string::npos;
   chat_template_.emplace(*source, fmt::format("chat template of {}", folder));
+  why_no_marked_template_ = tokenizer_ ? reason_of([&] { mark_template(*source, folder); }) : why_no_tokenizer_;
   template_variables_ = chat_template_->variables();
   template_uses_tools_ = template_variables_.contains("tools");
   const auto give = [&](const std::string& name) {
@@ -142,30 +153,132 @@ const Tokenizer& TextFormat::tokenizer() const {
   return *tokenizer_;
 }
 
+void TextFormat::mark_template(const std::string& source, const std::string& folder) {
+  const auto markers = std::make_shared<text::jinja::Markers>();
+  const auto marked = [&](const std::string& text) { return markers->mark(text, tokenizer_->added_tokens_in(text)); };
+  try {
+    for (const auto& [name, token] : special_tokens_.items())
+      marked_special_tokens_[name] = marked(token.get<std::string>());
+    marked_template_.emplace(marked(source), fmt::format("chat template of {}", folder), text::jinja::Limits{},
+                             markers);
+  } catch (const text::jinja::TemplateError& error) {
+    fail(ErrorCode::kUnsupported, "chat template of {}: {}", folder, error.what());
+  }
+  markers_ = markers;
+}
+
 std::vector<std::int32_t> TextFormat::encode_prompt(std::string_view prompt) const {
-  std::vector<std::int32_t> ids = before_prompt_;
-  const std::vector<std::int32_t> text = tokenizer().encode(prompt, true);
-  ids.insert(ids.end(), text.begin(), text.end());
-  ids.insert(ids.end(), after_prompt_.begin(), after_prompt_.end());
+  EncodeOptions options;
+  options.add_special_tokens = true;
+  return *encode_text(prompt, options);
+}
+
+std::optional<std::vector<std::int32_t>> TextFormat::encode_text(std::string_view text,
+                                                                 const EncodeOptions& options) const {
+  std::optional<std::vector<std::int32_t>> ids = tokenizer().encode_within(text, options);
+  if (!ids || !options.add_special_tokens) return ids;
+  ids->insert(ids->begin(), before_prompt_.begin(), before_prompt_.end());
+  ids->insert(ids->end(), after_prompt_.begin(), after_prompt_.end());
+  if (ids->size() > options.max_tokens) return std::nullopt;
   return ids;
 }
 
-std::string TextFormat::render_chat(const ordered_json& messages, const text::DateTime& date,
-                                    const ChatExtras& extras) const {
+std::string TextFormat::render_chat(const ordered_json& messages, const text::ChatVariables& given) const {
   if (!chat_template_) fail(ErrorCode::kUnsupported, "{}", why_no_chat_template_);
-  text::ChatOptions options;
-  options.add_generation_prompt = extras.add_generation_prompt;
-  options.tools = extras.tools;
-  options.date = date;
-  options.special_tokens = special_tokens_;
-  options.variables = extras.variables;
-  return chat_template_->render(messages, options);
+  text::ChatVariables all = given;
+  all.special_tokens = special_tokens_;
+  return chat_template_->render(messages, all);
 }
 
-std::vector<std::int32_t> TextFormat::encode_chat(const ordered_json& messages, const text::DateTime& date,
-                                                  const ChatExtras& extras) const {
-  // The template writes the special tokens itself.
-  return tokenizer().encode(render_chat(messages, date, extras), false);
+std::vector<std::int32_t> TextFormat::encode_chat(const ordered_json& messages,
+                                                  const text::ChatVariables& given) const {
+  return *encode_chat(messages, given, SpecialTokens::kAsTokens, {});  // the template writes the special tokens itself
+}
+
+std::optional<std::vector<std::int32_t>> TextFormat::encode_chat(const ordered_json& messages,
+                                                                 const text::ChatVariables& given,
+                                                                 SpecialTokens in_content,
+                                                                 const EncodeOptions& options) const {
+  if (in_content == SpecialTokens::kPlain) return encode_plain_chat(messages, given, options);
+  return encode_text(render_chat(messages, given), options);
+}
+
+namespace {
+
+void require_no_markers(const ordered_json& value) {
+  constexpr const char* kMessage = "characters from U+10F000 to U+10F7FF cannot be in a chat with plain contents";
+  if (const auto* text = value.get_ptr<const std::string*>()) require(!text::jinja::Markers::occur_in(*text), kMessage);
+  if (!value.is_structured()) return;
+  for (const auto& [key, entry] : value.items()) {
+    require(!value.is_object() || !text::jinja::Markers::occur_in(key), kMessage);
+    require_no_markers(entry);
+  }
+}
+
+}  // namespace
+
+text::jinja::Markers::Unmarked TextFormat::render_marked(const ordered_json& messages,
+                                                         const text::ChatVariables& given) const {
+  text::ChatVariables all = given;
+  all.special_tokens = marked_special_tokens_;
+  return markers_->unmark(marked_template_->render(messages, all));
+}
+
+// With a letter in place of each.
+ordered_json TextFormat::without_special_tokens(const ordered_json& value) const {
+  const auto replaced = [&](const std::string& text) {
+    std::string result;
+    std::size_t done = 0;
+    for (const TextSpan& token : tokenizer().added_tokens_in(text)) {
+      result.append(text, done, token.begin - done).append("x");
+      done = token.end;
+    }
+    return result.append(text, done);
+  };
+  if (const auto* text = value.get_ptr<const std::string*>()) return replaced(*text);
+  if (!value.is_structured()) return value;
+  ordered_json result = value.is_array() ? ordered_json::array() : ordered_json::object();
+  for (const auto& [key, entry] : value.items()) {
+    if (value.is_array()) {
+      result.push_back(without_special_tokens(entry));
+    } else {
+      result[replaced(key)] = without_special_tokens(entry);
+    }
+  }
+  return result;
+}
+
+std::optional<std::vector<std::int32_t>> TextFormat::encode_plain_chat(const ordered_json& messages,
+                                                                       const text::ChatVariables& given,
+                                                                       const EncodeOptions& options) const {
+  if (!chat_template_) fail(ErrorCode::kUnsupported, "{}", why_no_chat_template_);
+  if (!marked_template_) fail(ErrorCode::kUnsupported, "contents cannot be plain: {}", why_no_marked_template_);
+  for (const ordered_json* part : {&messages, &given.tools, &given.variables}) require_no_markers(*part);
+  const auto encode = [&](const text::jinja::Markers::Unmarked& chat) {
+    EncodeOptions plain = options;
+    plain.plain = chat.plain;
+    return encode_text(chat.text, plain);
+  };
+  // The markers must not have led the template another way.
+  const auto chat = render_marked(messages, given);
+  require(chat.text == render_chat(messages, given),
+          "contents cannot be plain: the chat template does with special tokens what cannot be followed");
+  std::optional<std::vector<std::int32_t>> ids = encode(chat);
+  if (!ids) return std::nullopt;
+  // Nor must it make special tokens of parts, which would be plain too: without any in the contents, both are the same.
+  text::ChatVariables harmless = given;
+  harmless.tools = without_special_tokens(given.tools);
+  harmless.variables = without_special_tokens(given.variables);
+  const ordered_json harmless_messages = without_special_tokens(messages);
+  EncodeOptions whole = options;
+  whole.max_tokens = EncodeOptions().max_tokens;
+  whole.plain = {};
+  const auto marked = render_marked(harmless_messages, harmless);
+  EncodeOptions plain = whole;
+  plain.plain = marked.plain;
+  require(encode_text(marked.text, plain) == encode_text(render_chat(harmless_messages, harmless), whole),
+          "contents cannot be plain: the chat template or the contents make special tokens of parts");
+  return ids;
 }
 
 }  // namespace reprofuse::engine

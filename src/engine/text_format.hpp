@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -11,15 +12,20 @@
 
 #include "reprofuse/tokenizer.hpp"
 #include "text/chat_template.hpp"
+#include "text/jinja/markers.hpp"
 
 namespace reprofuse::engine {
 
-// What a chat may say beside its messages.
-struct ChatExtras {
-  bool add_generation_prompt = true;
-  nlohmann::ordered_json tools;                                         // null: none
-  nlohmann::ordered_json variables = nlohmann::ordered_json::object();  // others that the template reads
+// What becomes of the spelling of a special token in what a user wrote: in the contents of a chat, or in a prompt. More
+// exactly, of any added token that is more than white space.
+enum class SpecialTokens {
+  kAsTokens,  // the token, as transformers has it: a message can forge the turns of a chat
+  kPlain,     // text like any other
 };
+
+// "as-tokens" and "plain".
+std::string_view to_string(SpecialTokens special_tokens);
+std::optional<SpecialTokens> special_tokens_from(std::string_view name);
 
 // A folder whose tokenizer or template is missing or not supported still takes and gives token ids; asking for what is
 // not there fails with the reason.
@@ -35,15 +41,20 @@ class TextFormat {
   // SHA-256, in hex, of the chat template's source, also of one that is not supported; none: there is none.
   const std::optional<std::string>& template_digest() const { return template_digest_; }
 
-  // A prompt as it is, with the special tokens that the folder's files put around a text.
+  // A prompt as it is, with the special tokens that the folder's files put around a text; they are put there by the
+  // second, too, where its options say so. Nothing when there are more tokens than its options allow.
   std::vector<std::int32_t> encode_prompt(std::string_view prompt) const;
-  // Messages through the chat template. The date is what the template sees as today.
-  std::string render_chat(const nlohmann::ordered_json& messages, const text::DateTime& date,
-                          const ChatExtras& extras = {}) const;
-  std::vector<std::int32_t> encode_chat(const nlohmann::ordered_json& messages, const text::DateTime& date,
-                                        const ChatExtras& extras = {}) const;
-  // Whether the template can ask for the date, or for tools, at all; and for what else that ChatExtras::variables
-  // gives.
+  std::optional<std::vector<std::int32_t>> encode_text(std::string_view text, const EncodeOptions& options) const;
+  // Messages through the chat template. Its special tokens are given already; `given` has the rest. Plain contents fail
+  // where the template does with them, or with its own tokens, what cannot be followed; they never become tokens.
+  std::string render_chat(const nlohmann::ordered_json& messages, const text::ChatVariables& given = {}) const;
+  std::vector<std::int32_t> encode_chat(const nlohmann::ordered_json& messages,
+                                        const text::ChatVariables& given = {}) const;
+  std::optional<std::vector<std::int32_t>> encode_chat(const nlohmann::ordered_json& messages,
+                                                       const text::ChatVariables& given, SpecialTokens in_content,
+                                                       const EncodeOptions& options) const;
+  // Whether the template can ask for the date, or for tools, at all; and for what else that
+  // ChatVariables::variables gives.
   bool template_uses_date() const { return template_uses_date_; }
   bool template_uses_tools() const { return template_uses_tools_; }
   const std::set<std::string>& template_variables() const { return template_variables_; }
@@ -53,6 +64,13 @@ class TextFormat {
  private:
   void load_tokenizer(const std::string& folder);
   void load_template(const std::string& folder);
+  void mark_template(const std::string& source, const std::string& folder);
+  std::optional<std::vector<std::int32_t>> encode_plain_chat(const nlohmann::ordered_json& messages,
+                                                             const text::ChatVariables& given,
+                                                             const EncodeOptions& options) const;
+  text::jinja::Markers::Unmarked render_marked(const nlohmann::ordered_json& messages,
+                                               const text::ChatVariables& given) const;
+  nlohmann::ordered_json without_special_tokens(const nlohmann::ordered_json& value) const;
 
   std::string why_no_tokenizer_;
   std::string why_no_chat_template_;
@@ -65,6 +83,11 @@ class TextFormat {
   std::optional<text::ChatTemplate> chat_template_;
   std::optional<std::string> template_digest_;
   nlohmann::ordered_json special_tokens_ = nlohmann::ordered_json::object();
+  // The same with markers for special tokens, for plain contents.
+  std::string why_no_marked_template_;
+  std::shared_ptr<const text::jinja::Markers> markers_;
+  std::optional<text::ChatTemplate> marked_template_;
+  nlohmann::ordered_json marked_special_tokens_ = nlohmann::ordered_json::object();
 };
 
 }  // namespace reprofuse::engine

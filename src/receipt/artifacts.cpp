@@ -53,13 +53,15 @@ std::string TextFiles::digest() const {
 }
 
 std::string settings_digest(const TextFiles& text_files, const std::vector<std::int32_t>& stop_tokens,
-                            std::string_view date, std::int64_t context) {
-  return to_hex(sha256(fmt::format("files {} unicode {} stop {} date {} context {}\n", text_files.digest(),
-                                   text::unicode_versions(), fmt::join(stop_tokens, ","), date, context)));
+                            std::string_view date, std::int64_t context, engine::SpecialTokens special_tokens) {
+  const bool is_plain = special_tokens == engine::SpecialTokens::kPlain;
+  return to_hex(sha256(fmt::format("files {} unicode {} stop {} date {} context {}{}\n", text_files.digest(),
+                                   text::unicode_versions(), fmt::join(stop_tokens, ","), date, context,
+                                   is_plain ? " special-tokens plain" : "")));
 }
 
 Artifacts artifacts_of(const engine::ModelFiles& files, const TextFiles& text_files, const std::string& manifest,
-                       const std::string& date, std::int64_t context) {
+                       const std::string& date, std::int64_t context, engine::SpecialTokens special_tokens) {
   return {.model = to_hex(sha256(manifest)),
           .manifest_root = manifest_root(manifest),
           .files = text_files.hashes(),
@@ -67,7 +69,7 @@ Artifacts artifacts_of(const engine::ModelFiles& files, const TextFiles& text_fi
           .unicode = text::unicode_versions(),
           .date = date,
           .context = context,
-          .settings = settings_digest(text_files, files.stop_tokens(), date, context)};
+          .settings = settings_digest(text_files, files.stop_tokens(), date, context, special_tokens)};
 }
 
 std::string first_difference(const Artifacts& claimed, const Artifacts& here) {

@@ -43,11 +43,12 @@ class TextFiles {
 
 // Of what decides an answer to a request that does not say it, as the fingerprint has it (NUMERICS.md).
 std::string settings_digest(const TextFiles& text_files, const std::vector<std::int32_t>& stop_tokens,
-                            std::string_view date, std::int64_t context);
+                            std::string_view date, std::int64_t context, engine::SpecialTokens special_tokens);
 
 // `manifest` is of the model that was made of the files (model::HashedSource, checkpoint::model_manifest).
 Artifacts artifacts_of(const engine::ModelFiles& files, const TextFiles& text_files, const std::string& manifest,
-                       const std::string& date, std::int64_t context);
+                       const std::string& date, std::int64_t context,
+                       engine::SpecialTokens special_tokens = engine::SpecialTokens::kAsTokens);
 
 // The first that differs, by name (model, tokenizer, template, date, settings) and with both values; empty: none.
 std::string first_difference(const Artifacts& claimed, const Artifacts& here);

@@ -61,13 +61,14 @@ ServedModel::ServedModel(const Context& context, const ServedModelOptions& optio
   facts_.files = &files_;
   facts_.created = seconds_since_1970();
   facts_.date = options.date;
+  facts_.special_tokens = options.special_tokens;
   auto engine = make_engine(model_, options, files_.text());
   facts_.max_positions = engine->max_positions();
   require(receipt::TextFiles(options.folder) == text_files_, "{}: its files were changed while the model was loaded",
           options.folder);
   facts_.contract = context.numerics();
   facts_.artifacts = receipt::artifacts_of(files_, text_files_, source_->manifest(), text::to_string(facts_.date),
-                                           facts_.max_positions);
+                                           facts_.max_positions, facts_.special_tokens);
   facts_.fingerprint = fingerprint_of(context, facts_.artifacts.model, facts_.artifacts.settings, options.version);
   if (options.key && context.state().contract->reproducible())
     issuer_ = std::make_unique<receipt::Issuer>(*options.key, issuer_facts(context, facts_.artifacts, options.version),

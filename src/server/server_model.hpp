@@ -22,6 +22,7 @@ struct ServedModelOptions {
   engine::EngineOptions engine;          // but for kv_pages, which kv_bytes gives
   engine::ServiceOptions service;
   text::DateTime date;
+  engine::SpecialTokens special_tokens = engine::SpecialTokens::kAsTokens;  // in contents and prompts
   std::string version;
   std::optional<receipt::SigningKey> key;  // none: no receipts
   std::string receipt_folder;              // where they are kept; empty: nowhere

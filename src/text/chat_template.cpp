@@ -28,8 +28,9 @@ struct ChatTemplate::Parsed {
   jinja::Block block;
 };
 
-ChatTemplate::ChatTemplate(std::string_view source, std::string name, const jinja::Limits& limits)
-    : name_(std::move(name)), limits_(limits) {
+ChatTemplate::ChatTemplate(std::string_view source, std::string name, const jinja::Limits& limits,
+                           std::shared_ptr<const jinja::Markers> markers)
+    : name_(std::move(name)), limits_(limits), markers_(std::move(markers)) {
   require(source.size() <= limits_.template_bytes, "{}: {} bytes are more than the {} allowed", name_, source.size(),
           limits_.template_bytes);
   try {
@@ -44,14 +45,14 @@ ChatTemplate::~ChatTemplate() = default;
 ChatTemplate::ChatTemplate(ChatTemplate&&) noexcept = default;
 ChatTemplate& ChatTemplate::operator=(ChatTemplate&&) noexcept = default;
 
-std::string ChatTemplate::render(const nlohmann::ordered_json& messages, const ChatOptions& options) const {
+std::string ChatTemplate::render(const nlohmann::ordered_json& messages, const ChatVariables& given) const {
   require(messages.is_array(), "{}: messages must be a JSON array, not {}", name_, messages.type_name());
   nlohmann::ordered_json variables = {
-      {"messages", messages}, {"tools", options.tools}, {"add_generation_prompt", options.add_generation_prompt}};
-  if (options.enable_thinking) variables["enable_thinking"] = *options.enable_thinking;
-  add_variables(variables, options.special_tokens, "special_tokens");
-  add_variables(variables, options.variables, "variables");
-  return render_variables(variables, options.date);
+      {"messages", messages}, {"tools", given.tools}, {"add_generation_prompt", given.add_generation_prompt}};
+  if (given.enable_thinking) variables["enable_thinking"] = *given.enable_thinking;
+  add_variables(variables, given.special_tokens, "special_tokens");
+  add_variables(variables, given.variables, "variables");
+  return render_variables(variables, given.date);
 }
 
 std::string ChatTemplate::render_variables(const nlohmann::ordered_json& variables, const DateTime& date) const {
@@ -59,7 +60,7 @@ std::string ChatTemplate::render_variables(const nlohmann::ordered_json& variabl
   try {
     jinja::Variables values;
     for (const auto& [name, value] : variables.items()) values.emplace(name, jinja::from_json(value, name));
-    jinja::Runtime runtime{jinja::Budget(limits_), date, {}};
+    jinja::Runtime runtime{jinja::Budget(limits_), date, {}, markers_.get()};
     return jinja::Evaluator(runtime, std::move(values)).render(parsed_->block);
   } catch (const jinja::TemplateError& error) {
     fail_in(name_, error);

@@ -13,8 +13,12 @@
 #include "text/jinja/limits.hpp"
 
 namespace reprofuse::text {
+namespace jinja {
+class Markers;
+}
 
-struct ChatOptions {
+// What a chat template is given beside the messages.
+struct ChatVariables {
   bool add_generation_prompt = true;
   nlohmann::ordered_json tools;                                              // functions the model may call; null: none
   std::optional<bool> enable_thinking;                                       // undefined in the template unless given
@@ -26,13 +30,15 @@ struct ChatOptions {
 class ChatTemplate {
  public:
   // `name` begins every error message: "chat template of model X".
-  ChatTemplate(std::string_view source, std::string name, const jinja::Limits& limits = {});
+  // With markers, `source` is marked by them, and so is what it renders.
+  ChatTemplate(std::string_view source, std::string name, const jinja::Limits& limits = {},
+               std::shared_ptr<const jinja::Markers> markers = nullptr);
   ~ChatTemplate();
   ChatTemplate(ChatTemplate&&) noexcept;
   ChatTemplate& operator=(ChatTemplate&&) noexcept;
 
   // `messages` is a list of {"role": ..., "content": ...}. A function of its arguments alone; any thread may call it.
-  std::string render(const nlohmann::ordered_json& messages, const ChatOptions& options = {}) const;
+  std::string render(const nlohmann::ordered_json& messages, const ChatVariables& given = {}) const;
 
   // What it may be given, by name: it may ask for nothing else. See jinja::free_names().
   const std::set<std::string>& variables() const { return variables_; }
@@ -46,6 +52,7 @@ class ChatTemplate {
   std::unique_ptr<const Parsed> parsed_;
   std::string name_;
   jinja::Limits limits_;
+  std::shared_ptr<const jinja::Markers> markers_;
   std::set<std::string> variables_;
 };
 

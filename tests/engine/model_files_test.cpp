@@ -127,7 +127,9 @@ TEST_F(ModelFilesTest, ATemplateThatAsksForTheDateIsKnownToDoSo) {
   rewrite("chat_template.jinja", "{{ strftime_now('%d %B %Y') }}");
   const ModelFiles files(folder_.path());
   EXPECT_TRUE(files.text().template_uses_date());
-  EXPECT_EQ(files.text().render_chat(messages_, text::parse_date("2025-02-03")), "03 February 2025");
+  text::ChatVariables given;
+  given.date = text::parse_date("2025-02-03");
+  EXPECT_EQ(files.text().render_chat(messages_, given), "03 February 2025");
 }
 
 TEST_F(ModelFilesTest, WithoutATokenizerTheReasonIsTold) {

@@ -45,6 +45,8 @@ TEST_F(ServedModelTest, WhateverDecidesAnAnswerIsInTheFingerprint) {
   expect_another("the longest text");
   options_.date = text::parse_date("2031-02-03");
   expect_another("the date");
+  options_.special_tokens = engine::SpecialTokens::kPlain;
+  expect_another("what special tokens in contents are");
   for (const char* name :
        {"generation_config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja"}) {
     append_to(name, "\n");

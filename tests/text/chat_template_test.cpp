@@ -46,8 +46,8 @@ std::vector<fs::path> templates_in(const fs::path& folder) {
   return paths;
 }
 
-ChatOptions options_of(const Json& data, const Json& variant) {
-  ChatOptions options;
+ChatVariables options_of(const Json& data, const Json& variant) {
+  ChatVariables options;
   options.add_generation_prompt = variant["add_generation_prompt"];
   options.tools = variant.value("tools", Json());
   if (variant.contains("enable_thinking")) options.enable_thinking = variant["enable_thinking"].get<bool>();
@@ -115,13 +115,13 @@ TEST(ChatTemplate, RendersTheModelsTemplatesAsTheReferencesDo) {
 TEST(ChatTemplate, SeesOnlyThePinnedDate) {
   const ChatTemplate chat_template("{{ strftime_now('%d %b %Y') }}", "dated");
   EXPECT_EQ(chat_template.render(Json::array()), "26 Jul 2024");
-  ChatOptions options;
+  ChatVariables options;
   options.date = parse_date("2000-02-29");
   EXPECT_EQ(chat_template.render(Json::array(), options), "29 Feb 2000");
 }
 
 TEST(ChatTemplate, RefusesAVariableGivenTwice) {
-  ChatOptions options;
+  ChatVariables options;
   options.variables = {{"messages", 1}};
   EXPECT_THROW(ChatTemplate("x", "t").render(Json::array(), options), Error);
 }

@@ -183,13 +183,34 @@ engine::Request read_common_fields(Fields& fields, const ModelFacts& facts, cons
   return request;
 }
 
-void check_text_length(std::string_view text, const ModelFacts& facts, const std::string& param) {
-  constexpr std::size_t kShrinkage = 4;  // more than by normalisation, whose most is a third of the bytes, for Hangul
-  const std::size_t longest = facts.files->text().tokenizer().longest_token_bytes();
-  if (text.size() <= static_cast<std::size_t>(facts.max_positions) * longest * kShrinkage) return;
-  throw bad_request(fmt::format("{} is a text of {} bytes, which is longer than a context of {} tokens can hold", param,
-                                text.size(), facts.max_positions),
-                    param, "context_length_exceeded");
+TextRules::TextRules(Fields& fields, bool add_special_tokens, const RequestBody& body, const ModelFacts& facts)
+    : special_tokens(facts.special_tokens) {
+  options.add_special_tokens = fields.boolean("add_special_tokens").value_or(add_special_tokens);
+  options.max_tokens = static_cast<std::size_t>(facts.max_positions);
+  if (body.guard != nullptr) options.poll = [guard = body.guard] { guard->take(0); };
+  if (const auto mode = fields.string("special_tokens_in_content")) {
+    const auto known = engine::special_tokens_from(*mode);
+    if (!known) fields.fail_value("special_tokens_in_content", *mode, "'as-tokens' or 'plain'");
+    special_tokens = *known;
+  }
+}
+
+std::vector<std::int32_t> encoded(const std::function<std::optional<std::vector<std::int32_t>>()>& encode,
+                                  const ModelFacts& facts, const std::string& param) {
+  auto tokens = reading(param, encode);
+  if (!tokens)
+    throw bad_request(
+        fmt::format("this model's maximum context length is {} tokens; {} has more", facts.max_positions, param), param,
+        "context_length_exceeded");
+  return *std::move(tokens);
+}
+
+std::vector<std::int32_t> encode_prompt(std::string_view text, const TextRules& rules, const ModelFacts& facts,
+                                        const std::string& param) {
+  const TextSpan all = {0, text.size()};
+  EncodeOptions options = rules.options;
+  if (rules.special_tokens == engine::SpecialTokens::kPlain) options.plain = {&all, 1};
+  return encoded([&] { return facts.files->text().encode_text(text, options); }, facts, param);
 }
 
 void check_prompt_likelihoods(const Call& call, std::int64_t per_token, std::int64_t times, const std::string& param) {

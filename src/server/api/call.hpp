@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -56,8 +57,20 @@ inline constexpr std::string_view kHarmlessFields[] = {
 // Fields that both kinds have, into `call`; returns the request that each prompt's is made from.
 engine::Request read_common_fields(Fields& fields, const ModelFacts& facts, const CallRules& rules, Call& call);
 
-// Throws the 400 of a text of so many bytes that it cannot have few enough tokens, before it is encoded.
-void check_text_length(std::string_view text, const ModelFacts& facts, const std::string& param);
+// How a text of a body becomes tokens, and when that is given up: reads add_special_tokens and
+// special_tokens_in_content.
+struct TextRules {
+  TextRules(Fields& fields, bool add_special_tokens, const RequestBody& body, const ModelFacts& facts);
+
+  EncodeOptions options;  // at most as many tokens as a text may have; asks the guard of the body
+  engine::SpecialTokens special_tokens;
+};
+
+// The tokens that encode() gives, which the field `param` holds; throws the 400 of a text of more than the context.
+std::vector<std::int32_t> encoded(const std::function<std::optional<std::vector<std::int32_t>>()>& encode,
+                                  const ModelFacts& facts, const std::string& param);
+std::vector<std::int32_t> encode_prompt(std::string_view text, const TextRules& rules, const ModelFacts& facts,
+                                        const std::string& param);
 
 // Throws the 400 of a call whose reply would have too many likelihoods of prompts: `per_token` for each token of a
 // prompt, `times` over.
@@ -104,7 +117,7 @@ ChatCall parse_chat(const RequestBody& body, const ModelFacts& facts, const Call
 
 // The tokens of a chat by the model's template. Reads messages, add_generation_prompt, chat_template_kwargs and
 // their like.
-std::vector<std::int32_t> read_chat_prompt(Fields& fields, const ModelFacts& facts);
+std::vector<std::int32_t> read_chat_prompt(Fields& fields, const RequestBody& body, const ModelFacts& facts);
 
 // Messages as templates know them: a content of text parts becomes one text, the arguments of tool calls, which the API
 // gives as JSON in a string, become values, and nulls are left out.

@@ -171,25 +171,22 @@ Json template_messages(const Json& messages) {
   return read;
 }
 
-std::vector<std::int32_t> read_chat_prompt(Fields& fields, const ModelFacts& facts) {
+std::vector<std::int32_t> read_chat_prompt(Fields& fields, const RequestBody& body, const ModelFacts& facts) {
   const engine::TextFormat& format = facts.files->text();
   const Json* messages = fields.find("messages");
   if (messages == nullptr) fields.fail_missing("messages");
   if (!messages->is_array() || messages->empty())
     fields.fail_value("messages", *messages, "a list of at least one message");
-  engine::ChatExtras extras;
-  extras.add_generation_prompt = fields.boolean("add_generation_prompt").value_or(true);
+  text::ChatVariables given;
+  given.date = facts.date;
+  given.add_generation_prompt = fields.boolean("add_generation_prompt").value_or(true);
   refuse_tools(fields);
-  extras.variables = read_template_variables(fields, format);
-  const bool add_special_tokens = fields.boolean("add_special_tokens").value_or(false);
+  given.variables = read_template_variables(fields, format);
+  const TextRules rules(fields, false, body, facts);  // as a rule the template itself writes the special tokens
   fields.allow_only(kFixedForTemplates);
-  return reading("messages", [&] {
-    const OwnedJson chat = template_messages(*messages);
-    const std::string text = format.render_chat(*chat, facts.date, extras);
-    check_text_length(text, facts, "messages");
-    // As a rule the template itself writes the special tokens.
-    return add_special_tokens ? format.encode_prompt(text) : format.tokenizer().encode(text, false);
-  });
+  const OwnedJson chat = template_messages(*messages);
+  return encoded([&] { return format.encode_chat(*chat, given, rules.special_tokens, rules.options); }, facts,
+                 "messages");
 }
 
 ChatCall parse_chat(const RequestBody& body, const ModelFacts& facts, const CallRules& rules) {
@@ -201,7 +198,7 @@ ChatCall parse_chat(const RequestBody& body, const ModelFacts& facts, const Call
   common.logprobs = call.logprobs;
   const AnswerLength length = read_length(fields, facts);
   fields.allow_only(kFixedForChats);
-  std::vector<std::int32_t> prompt = read_chat_prompt(fields, facts);
+  std::vector<std::int32_t> prompt = read_chat_prompt(fields, body, facts);
   fields.refuse_the_rest();
   call.requests.push_back(request_for(std::move(prompt), common, length, facts, "messages"));
   check_prompt_likelihoods(call, call.prompt_logprobs + 1, 1, "prompt_logprobs");

@@ -30,15 +30,11 @@ std::vector<const Json*> prompt_entries(Fields& fields) {
   return entries;
 }
 
-std::vector<std::int32_t> entry_tokens(const Json& entry, bool add_special_tokens, const ModelFacts& facts,
+std::vector<std::int32_t> entry_tokens(const Json& entry, const TextRules& rules, const ModelFacts& facts,
                                        const std::string& param) {
   const auto* text = entry.get_ptr<const std::string*>();
   if (text == nullptr) return read_token_ids(entry, facts.files->checkpoint().config().vocab_size, param);
-  const engine::TextFormat& format = facts.files->text();
-  return reading(param, [&] {
-    check_text_length(*text, facts, param);
-    return add_special_tokens ? format.encode_prompt(*text) : format.tokenizer().encode(*text, false);
-  });
+  return encode_prompt(*text, rules, facts, param);
 }
 
 // What an echo shows: models pad their vocabularies, so an id may stand for nothing.
@@ -60,7 +56,7 @@ CompletionCall parse_completion(const RequestBody& body, const ModelFacts& facts
   engine::Request common = read_common_fields(fields, facts, rules, call);
   const AnswerLength length = {.given = fields.integer("max_tokens", 0, INT64_MAX),
                                .preferred = kDefaultCompletionTokens};
-  const bool add_special_tokens = fields.boolean("add_special_tokens").value_or(true);
+  const TextRules text_rules(fields, true, body, facts);
   call.echo = fields.boolean("echo").value_or(false);
   call.logprobs = static_cast<int>(fields.integer("logprobs", 0, kMaxLogprobs).value_or(-1));
   common.logprobs = call.logprobs;
@@ -76,7 +72,7 @@ CompletionCall parse_completion(const RequestBody& body, const ModelFacts& facts
                       "prompt", "invalid_value");
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const std::string param = entries.size() == 1 ? "prompt" : fmt::format("prompt[{}]", i);
-    std::vector<std::int32_t> tokens = entry_tokens(*entries[i], add_special_tokens, facts, param);
+    std::vector<std::int32_t> tokens = entry_tokens(*entries[i], text_rules, facts, param);
     call.requests.push_back(request_for(std::move(tokens), common, length, facts, param));
     if (call.echo) call.prompt_texts.push_back(entry_text(*entries[i], call.requests.back(), facts));
   }

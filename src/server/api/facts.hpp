@@ -22,6 +22,7 @@ struct ModelFacts {
   std::string contract = {};                  // what it computes by
   receipt::Artifacts artifacts = {};          // what decides answers, as receipts name it
   receipt::Issuer* issuer = nullptr;          // signs receipts, and outlives every call; null: nobody does
+  engine::SpecialTokens special_tokens = engine::SpecialTokens::kAsTokens;  // in contents and prompts, unless they say
 };
 
 // "fma-1-0123456789abcdef-89abcdef-0.1.0": the contract, the model's weights, the settings that a request may leave

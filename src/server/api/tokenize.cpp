@@ -6,15 +6,10 @@
 namespace reprofuse::server {
 namespace {
 
-std::vector<std::int32_t> read_plain_prompt(Fields& fields, const ModelFacts& facts) {
-  const engine::TextFormat& format = facts.files->text();
+std::vector<std::int32_t> read_prompt(Fields& fields, const RequestBody& body, const ModelFacts& facts) {
   const auto prompt = fields.string("prompt");
   if (!prompt) fields.fail_missing("prompt");
-  const bool add_special_tokens = fields.boolean("add_special_tokens").value_or(true);
-  return reading("prompt", [&] {
-    check_text_length(*prompt, facts, "prompt");
-    return add_special_tokens ? format.encode_prompt(*prompt) : format.tokenizer().encode(*prompt, false);
-  });
+  return encode_prompt(*prompt, TextRules(fields, true, body, facts), facts, "prompt");
 }
 
 }  // namespace
@@ -25,7 +20,8 @@ std::string tokenize(const RequestBody& body, const ModelFacts& facts) {
   if (const auto model = fields.string("model")) check_model_name(*model, facts);
   const bool with_names = fields.boolean("return_token_strs").value_or(false);
   const bool is_chat = root->contains("messages");
-  const std::vector<std::int32_t> tokens = is_chat ? read_chat_prompt(fields, facts) : read_plain_prompt(fields, facts);
+  const std::vector<std::int32_t> tokens =
+      is_chat ? read_chat_prompt(fields, body, facts) : read_prompt(fields, body, facts);
   fields.refuse_the_rest();
   Json reply = {{"count", tokens.size()}, {"max_model_len", facts.max_positions}, {"tokens", tokens}};
   if (with_names) {

@@ -127,9 +127,11 @@ std::vector<Problem> read_task(const std::string& path) {
 
 std::vector<std::int32_t> prompt_tokens(const Problem& problem, const engine::TextFormat& text,
                                         const text::DateTime& date, bool chat) {
-  if (!problem.messages.is_null()) return text.encode_chat(problem.messages, date);
+  text::ChatVariables given;
+  given.date = date;
+  if (!problem.messages.is_null()) return text.encode_chat(problem.messages, given);
   if (!chat) return text.encode_prompt(problem.prompt);
-  return text.encode_chat({{{"role", "user"}, {"content", problem.prompt}}}, date);
+  return text.encode_chat({{{"role", "user"}, {"content", problem.prompt}}}, given);
 }
 
 bool is_right(std::string_view text, std::string_view answer) {

@@ -14,10 +14,13 @@
 
 namespace reprofuse::text::jinja {
 
+class Markers;
+
 struct Runtime {
   Budget budget;
   DateTime now;                      // the only clock a template can read
   std::deque<Namespace> namespaces;  // stable addresses
+  const Markers* markers = nullptr;  // of the template, if it has any
 };
 
 struct Arguments {
@@ -53,6 +56,10 @@ struct Function {
 
 // Null when it is not supported.
 const Function* find_function(std::string_view name);
+
+// Arguments of a method or filter of a string that looks for the first of them, without the template's markers, which
+// what it is given does not have.
+Arguments spell_what_is_looked_for(const Value& object, const Arguments& arguments, const Runtime& runtime);
 
 // The methods of Python's strings and mappings that templates call.
 Value call_method(const Value& object, std::string_view name, const Arguments& arguments, Runtime& runtime);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "text/jinja/builtins.hpp"
+#include "text/jinja/markers.hpp"
 #include "text/jinja/operators.hpp"
 #include "text/jinja/value.hpp"
 
@@ -120,7 +121,11 @@ Value Evaluator::compute(const Comparison& node) {
   Value left = evaluate(*node.first);
   for (const auto& [comparator, operand] : node.rest) {
     Value right = evaluate(*operand);
-    if (!compare(comparator, left, right, runtime_.budget)) return Value(false);
+    const Markers* markers = runtime_.markers;  // what a template compares with is spelled out
+    const bool holds = markers == nullptr
+                           ? compare(comparator, left, right, runtime_.budget)
+                           : compare(comparator, markers->spelled(left), markers->spelled(right), runtime_.budget);
+    if (!holds) return Value(false);
     left = std::move(right);
   }
   return Value(true);

@@ -213,15 +213,18 @@ Value upper(const FilterInput& input) {
 }
 
 Value trim(const FilterInput& input) {
-  const Parameters parameters(input.user, input.arguments, {"chars"});
   const std::string& text = text_of(input);
+  const Arguments arguments = spell_what_is_looked_for(input.value, input.arguments, input.runtime);
+  const Parameters parameters(input.user, arguments, {"chars"});
   if (!parameters.has(0) || parameters[0].is_none()) return Value(std::string(strip_space(text)));
   return Value(std::string(strip(text, require_string(parameters[0], input.user), StripEnds::kBoth)));
 }
 
 Value replace(const FilterInput& input) {
-  const Parameters parameters(input.user, input.arguments, {"old", "new", "count"}, 2);
-  return Value(jinja::replace(text_of(input), require_string(parameters[0], input.user),
+  const std::string& text = text_of(input);
+  const Arguments arguments = spell_what_is_looked_for(input.value, input.arguments, input.runtime);
+  const Parameters parameters(input.user, arguments, {"old", "new", "count"}, 2);
+  return Value(jinja::replace(text, require_string(parameters[0], input.user),
                               require_string(parameters[1], input.user), parameters.integer_or(2, -1),
                               input.runtime.budget));
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "text/jinja/builtins.hpp"
+#include "text/jinja/markers.hpp"
 #include "text/jinja/text.hpp"
 
 namespace reprofuse::text::jinja {
@@ -183,11 +184,30 @@ std::optional<Value> call_mapping_method(const Mapping& mapping, std::string_vie
 
 }  // namespace
 
+Arguments spell_what_is_looked_for(const Value& object, const Arguments& arguments, const Runtime& runtime) {
+  if (runtime.markers == nullptr) return arguments;
+  bool is_marked = false;
+  const auto spell = [&](Value& value) {
+    const std::string* text = value.string();
+    is_marked = is_marked || value.sequence() != nullptr || (text != nullptr && Markers::occur_in(*text));
+    value = runtime.markers->spelled(value);
+  };
+  Arguments spelled = arguments;
+  if (!spelled.positional.empty()) spell(spelled.positional[0]);
+  for (auto& [name, value] : spelled.named)
+    if (name != "new") spell(value);
+  // What was given spells it and what the template wrote is marked: one of them would not be found.
+  if (is_marked && Markers::occur_in(*object.string()))
+    template_error("special tokens are looked for in a text that has some of the template's own");
+  return spelled;
+}
+
 Value call_method(const Value& object, std::string_view name, const Arguments& arguments, Runtime& runtime) {
   if (const std::string* text = object.string()) {
     runtime.budget.spend_bytes(text->size());
+    const Arguments looked_for = name == "join" ? arguments : spell_what_is_looked_for(object, arguments, runtime);
     for (const StringMethod& method : kStringMethods) {
-      if (method.name == name) return method.call({method.user, *text, arguments, runtime});
+      if (method.name == name) return method.call({method.user, *text, looked_for, runtime});
     }
   } else if (const Mapping* mapping = object.mapping()) {
     if (auto result = call_mapping_method(*mapping, name, arguments, runtime.budget)) return *std::move(result);

@@ -2,6 +2,7 @@
 #include <array>
 
 #include "text/jinja/builtins.hpp"
+#include "text/jinja/markers.hpp"
 #include "text/jinja/operators.hpp"
 
 namespace reprofuse::text::jinja {
@@ -73,7 +74,9 @@ bool is_odd(const TestInput& input) {
 
 template <Comparator kComparator>
 bool compares(const TestInput& input) {
-  return compare(kComparator, input.value, *input.argument, input.runtime.budget);
+  const Markers* markers = input.runtime.markers;
+  if (markers == nullptr) return compare(kComparator, input.value, *input.argument, input.runtime.budget);
+  return compare(kComparator, markers->spelled(input.value), markers->spelled(*input.argument), input.runtime.budget);
 }
 
 constexpr std::array kTests = {

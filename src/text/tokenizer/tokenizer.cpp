@@ -164,6 +164,26 @@ std::optional<std::vector<std::int32_t>> Tokenizer::encode_within(std::string_vi
   return text::Encoding(*parts_, options).run(utf8);
 }
 
+std::vector<TextSpan> Tokenizer::added_tokens_in(std::string_view utf8) const {
+  const auto invalid = text::find_invalid_utf8(utf8);
+  require(!invalid, "the text is not well-formed UTF-8 at byte {} of {}", invalid.value_or(0), utf8.size());
+  std::vector<TextSpan> spans;
+  const auto visit_token = [&](const text::Segment& segment) {
+    const text::Token& token = parts_->tokens[*segment.id];
+    const std::size_t within = segment.text.find(token.bytes);  // it may have swallowed white space
+    if (!token.is_control || within == std::string_view::npos) return;
+    const auto begin = static_cast<std::size_t>(segment.text.data() - utf8.data()) + within;
+    spans.push_back({begin, begin + token.bytes.size()});
+  };
+  parts_->verbatim.split(utf8, {}, [&](const text::Segment& outer) {
+    if (outer.id) return visit_token(outer);
+    parts_->normalized.split(outer.text, {}, [&](const text::Segment& segment) {
+      if (segment.id) visit_token(segment);
+    });
+  });
+  return spans;
+}
+
 std::string Tokenizer::decode(std::span<const std::int32_t> ids, bool skip_special_tokens) const {
   std::string bytes;
   for (const std::int32_t id : ids) {
@@ -175,10 +195,6 @@ std::string Tokenizer::decode(std::span<const std::int32_t> ids, bool skip_speci
 
 std::size_t Tokenizer::vocab_size() const {
   return parts_->tokens.size();
-}
-
-std::size_t Tokenizer::longest_token_bytes() const {
-  return parts_->longest_token_bytes;
 }
 
 std::optional<std::int32_t> Tokenizer::token_id(std::string_view spelling) const {

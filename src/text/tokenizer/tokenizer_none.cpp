@@ -29,6 +29,9 @@ std::vector<std::int32_t> Tokenizer::encode(std::string_view, bool) const {
 std::optional<std::vector<std::int32_t>> Tokenizer::encode_within(std::string_view, const EncodeOptions&) const {
   missing();
 }
+std::vector<TextSpan> Tokenizer::added_tokens_in(std::string_view) const {
+  missing();
+}
 std::string Tokenizer::decode(std::span<const std::int32_t>, bool) const {
   missing();
 }
@@ -36,9 +39,6 @@ bool Tokenizer::has_token(std::int32_t) const {
   missing();
 }
 std::size_t Tokenizer::vocab_size() const {
-  missing();
-}
-std::size_t Tokenizer::longest_token_bytes() const {
   missing();
 }
 std::optional<std::int32_t> Tokenizer::token_id(std::string_view) const {

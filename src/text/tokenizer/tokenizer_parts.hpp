@@ -32,7 +32,6 @@ struct TokenizerParts {
   std::vector<std::int32_t> before = {};  // special tokens that go before a text,
   std::vector<std::int32_t> after = {};   // and after
   std::vector<Token> tokens = {};         // by id
-  std::size_t longest_token_bytes = 0;
 };
 
 // Fails where anything in the document is not understood.

@@ -152,8 +152,6 @@ TokenizerParts read_tokenizer(std::string_view json, const std::string& name) {
     take_place(parts, id, spelling).bytes = bytes_of_spelling(spelling);
   }
   read_added(document, parts);
-  for (const Token& token : parts.tokens)
-    parts.longest_token_bytes = std::max(parts.longest_token_bytes, token.bytes.size());
   read_post_processor(document, parts);
   require_ids_known(parts, parts.before);
   require_ids_known(parts, parts.after);
