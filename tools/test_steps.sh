@@ -110,11 +110,19 @@ LONG_UNDER_ASAN=(
   ReplayTest.EveryFieldThatIsFalseIsCaughtThoughItIsSigned
   ReplayTest.ManyGoThroughTheEngineTogetherAndOnlyTheFalseOneDiverges
   ReplayTest.EveryBitOfTheEnvelopeAndOfThePayloadIsUnderTheSignature
+  ParseJson.TakesTimeThatGrowsWithTheTextAlone
+  ParseJson.TheControlThatLooksThroughListsAgainGrowsQuadratically
+  TokenizerLimits.ALongTextIsGivenUpSoon
+  TokenizerLimits.AListOfValuesWithoutEndIsRefusedWhileItIsRead
+  TokenizerPattern.StopsAPatternThatTakesQuadraticTime
+  TokenizerPattern.TakesLongTextsOfAnythingWithPublishedPatterns
   fuzz.linear.self_test
   fuzz.model_ops.self_test
 )
 # The same under ThreadSanitizer, where all that counts is which threads meet, and not with which sizes or models.
 LONG_UNDER_TSAN=(
+  ParseJson.TakesTimeThatGrowsWithTheTextAlone
+  ParseJson.TheControlThatLooksThroughListsAgainGrowsQuadratically
   Cases/ModelInvariance.EveryInstructionSetAndThreadCountGivesTheSameBits/mistral_window
   EngineFairness.AFloodOfUrgentRequestsPassesNobodyForLongerThanThePatience
   EngineFairness.AGuessThatFailsDoesNotFailTheAnswer
