@@ -1,3 +1,4 @@
+#include <malloc.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -211,6 +212,8 @@ void check_arguments(const ServeArguments& arguments) {
 void run_serve_command(ServeArguments arguments) {
   complete(arguments);
   check_arguments(arguments);
+  // Memory of large bodies goes back to the system when they are gone. Else glibc would keep more and more of it.
+  mallopt(M_MMAP_THRESHOLD, 8 << 20);
   const StopSignals signals;
   // A log or an answer that cannot be written is an error where it is written, and nothing more.
   for (const int number : {SIGPIPE, SIGXFSZ}) std::signal(number, SIG_IGN);
