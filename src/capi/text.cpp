@@ -43,7 +43,7 @@ ChatOptions chat_options(const reprofuse_chat_options* options) {
 
 reprofuse_status reprofuse_tokenizer_load(const char* path, reprofuse_tokenizer** tokenizer) {
   return create(tokenizer, "tokenizer",
-                [&] { return new reprofuse_tokenizer{Tokenizer::load(required_text(path, "path"))}; });
+                [&] { return new reprofuse_tokenizer{reprofuse::Tokenizer::load(required_text(path, "path"))}; });
 }
 
 void reprofuse_tokenizer_destroy(reprofuse_tokenizer* tokenizer) {
