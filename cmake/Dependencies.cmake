@@ -1,4 +1,4 @@
-# All from Debian. The server apart, a binary needs none of them where it runs.
+# All from Debian. The server and signatures apart, a binary needs none of them where it runs.
 find_package(Threads REQUIRED)
 
 add_library(reprofuse_deps INTERFACE)
