@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What digests cost through HTTP: answer tokens per second of a running server, with many requests at once.
+"""What digests and receipts cost through HTTP: answer tokens per second of a running server, with many requests at once.
 
 Rounds without a digest and with each kind take turns, so that whatever else the machine does meets them alike; the ratio is the
 median of rounds beside each other. Needs nothing but Python's standard library.
 
-Usage: bench_http.py URL [--at-once 64] [--tokens 128] [--rounds 5] [--prompt-tokens 16] [--kinds tree-1 chain-1] [--stream]
+Usage: bench_http.py URL [--at-once 64] [--tokens 128] [--rounds 5] [--prompt-tokens 16] [--kinds tree-1 chain-1 receipt] [--stream]
                          [--json FILE]
 """
 import argparse
@@ -66,7 +66,8 @@ def main():
     address = (url.hostname, url.port or 80)
 
     def bodies(kind):
-        options = {"max_tokens": arguments.tokens, "ignore_eos": True, "temperature": 1, "digest": kind or False}
+        options = {"max_tokens": arguments.tokens, "ignore_eos": True, "temperature": 1}
+        options |= {"receipt": True} if kind == "receipt" else {"digest": kind or False}
         if arguments.stream:
             options |= {"stream": True, "stream_options": {"include_usage": True}}
         return [{"prompt": [(7 * i + 11 * j) % 1000 for j in range(arguments.prompt_tokens)], "seed": i, **options}
