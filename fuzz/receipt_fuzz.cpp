@@ -38,12 +38,35 @@ Receipt some_receipt(bool with_roots) {
   return receipt;
 }
 
+// What an engine could answer, with logits that nobody signed: every number of tokens diverges.
+std::optional<std::string> try_replay(const Receipt& receipt) {
+  const receipt::Claim claim{.contract = receipt.contract,
+                             .request = receipt.request,
+                             .answer = receipt.answer,
+                             .steps_root = receipt.steps_root};
+  for (std::size_t count = 0; count <= claim.answer.tokens.size() + 1 && count < 8; ++count) {
+    receipt::Replay replay(claim, receipt::Level::kLogits);
+    engine::Update update{
+        .choice = 0, .prompt = {}, .tokens = {}, .end = engine::End{}, .cached_prompt_tokens = 0, .at = {}};
+    for (std::size_t i = 0; i < count; ++i) {
+      engine::AnswerToken token{};
+      token.id = i < claim.answer.tokens.size() ? claim.answer.tokens[i] : 1;
+      update.tokens.push_back(token);
+    }
+    replay.add(0, update);
+    receipt::Report report;
+    replay.report_to(report);
+    if (report.is_open()) return "a replay of nothing is equal";
+  }
+  return std::nullopt;
+}
+
 std::optional<std::string> try_statement(const std::string& text, Sabotage sabotage) {
   Receipt receipt = receipt::parse_statement(text, "fuzz");
   if (sabotage == Sabotage::kAlterResult) receipt.answer.tokens.push_back(1);
   if (receipt::statement_of(receipt) != text) return "written again, the statement is another";
   receipt::contradiction_in(receipt);
-  return std::nullopt;
+  return try_replay(receipt);
 }
 
 std::optional<std::string> try_opening(const std::string& text, Sabotage sabotage) {

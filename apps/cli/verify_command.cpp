@@ -140,7 +140,7 @@ class Verification {
 };
 
 void print(const std::string& file, const receipt::Report& report) {
-  fmt::print("{}: {}\n", file, verdict_name(report.verdict));
+  fmt::print("{}: {}\n", file, report.verdict_text());
   if (!report.problem.empty()) fmt::print("  wrong       {}\n", report.problem);
   for (const std::string& line : report.proven) fmt::print("  proven      {}\n", line);
   for (const std::string& line : report.not_proven) fmt::print("  not proven  {}\n", line);
@@ -154,7 +154,8 @@ void print_chain(const std::vector<std::string>& files, const std::vector<Eviden
 }
 
 int status_of(const std::vector<Evidence>& all) {
-  for (const Verdict verdict : {Verdict::kSignature, Verdict::kContract, Verdict::kArtifact, Verdict::kDiverged})
+  for (const Verdict verdict :
+       {Verdict::kSignature, Verdict::kContract, Verdict::kArtifact, Verdict::kDiverged, Verdict::kNotTried})
     for (const Evidence& evidence : all)
       if (evidence.report.verdict == verdict) return static_cast<int>(verdict);
   return 0;

@@ -41,6 +41,7 @@ Sha256::Digest merkle_node(const Sha256::Digest& left, const Sha256::Digest& rig
 }
 
 Sha256::Digest merkle_root(std::vector<Sha256::Digest> leaves) {
+  if (leaves.empty()) return Sha256().finish();
   while (leaves.size() > 1) go_up(leaves);
   return leaves.front();
 }

@@ -18,7 +18,8 @@ Sha256::Digest merkle_leaf(std::span<const float> values);  // as little-endian 
 // SHA-256 of the byte 1, then the hashes of the two children.
 Sha256::Digest merkle_node(const Sha256::Digest& left, const Sha256::Digest& right);
 
-// The left subtree of n leaves has as many as the largest power of two below n. One leaf is its own root; at least one.
+// The left subtree of n leaves has as many as the largest power of two below n. One leaf is its own root;
+// of no leaf it is the hash of nothing.
 Sha256::Digest merkle_root(std::vector<Sha256::Digest> leaves);
 
 // The audit path of a leaf (RFC 6962, 2.1.1): what it takes, from the leaf up, to compute the root again.

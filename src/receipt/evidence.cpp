@@ -51,8 +51,13 @@ Reply read_reply(const Json& json) {
   return reply;
 }
 
-Evidence examine_reply(const Json& json, const std::string& name) {
+Evidence examine_reply(const Json& json, const std::string& name, bool must_be_signed) {
   Evidence evidence;
+  evidence.report.is_signed = false;
+  if (must_be_signed) {
+    evidence.report.refuse(Verdict::kSignature, "signature: a reply has none, and a key is expected");
+    return evidence;
+  }
   evidence.report.not_proven.emplace_back("signature: a reply has none, and anybody could have written it");
   try {
     Reply reply = read_reply(json);
@@ -113,11 +118,16 @@ std::string_view verdict_name(Verdict verdict) {
   switch (verdict) {
     case Verdict::kEqual: return "equal";
     case Verdict::kDiverged: return "diverged";
+    case Verdict::kNotTried: return "not tried";
     case Verdict::kSignature: return "signature";
     case Verdict::kArtifact: return "artifact";
     case Verdict::kContract: break;
   }
   return "contract";
+}
+
+std::string Report::verdict_text() const {
+  return fmt::format("{}{}", verdict_name(verdict), is_open() && !is_signed ? ", unsigned" : "");
 }
 
 void Report::refuse(Verdict why, std::string what) {
@@ -130,7 +140,7 @@ Evidence examine(std::string_view text, const std::string& name, const std::opti
   Evidence evidence;
   try {
     const Json json = parse_json(text, name);
-    if (json.is_object() && json.contains("choices")) return examine_reply(json, name);
+    if (json.is_object() && json.contains("choices")) return examine_reply(json, name, expected.has_value());
     evidence.envelope = parse_envelope(text, name);
     evidence.receipt = parse_statement(evidence.envelope->payload, name);
   } catch (const std::exception& error) {
@@ -179,6 +189,10 @@ void check_artifacts(Evidence& evidence, const Artifacts& here) {
 
 void note_level(Evidence& evidence, Level level) {
   Report& report = evidence.report;
+  if (report.is_open() && !report.is_signed && level == Level::kSignature)
+    report.refuse(Verdict::kSignature, "signature: a reply has none");
+  if (report.is_open() && !report.is_signed && level == Level::kTokens)
+    report.refuse(Verdict::kNotTried, "tokens: a reply does not say how they were chosen; its logits can be compared");
   const bool hides_prompt = !evidence.claim && report.is_open();
   if (level >= Level::kTokens && hides_prompt)
     report.refuse(Verdict::kArtifact, "prompt: the receipt has but a commitment to it; give its opening");

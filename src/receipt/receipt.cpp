@@ -82,6 +82,7 @@ engine::Request read_request(const Json& json) {
                       .repetition_penalty = float_in(json.at("repetition_penalty")),
                       .seed = number_in<std::uint64_t>(json.at("seed"), 16)};
   request.max_tokens = number_in<std::int64_t>(json.at("max_tokens"), 10);
+  require(request.max_tokens >= 1, "max_tokens {} leaves no room for a step", shown(json.at("max_tokens")));
   json.at("stop_tokens").get_to(request.stop_tokens);
   json.at("stop_strings").get_to(request.stop_strings);
   json.at("keep_stop_string").get_to(request.keep_stop_string);

@@ -81,24 +81,25 @@ bool Replay::add(std::size_t index, const engine::Update& update) {
       !compare_step(computed_.tokens.size(), *update.end->stop_token, update.end->logits_root))
     return false;
   computed_.add({.choice = 0, .prompt = {}, .tokens = {}, .end = update.end, .cached_prompt_tokens = 0, .at = {}});
-  compare_end(*update.end);
-  return difference_.empty();
+  return compare_end(*update.end);
 }
 
-void Replay::compare_end(const engine::End& end) {
+bool Replay::compare_end(const engine::End& end) {
   const Answer& claimed = claim_.answer;
   if (computed_.steps() != claimed.steps())
-    differ(fmt::format("the answer has {} steps, and the replay ends after {}", claimed.steps(), computed_.steps()));
+    return differ(
+        fmt::format("the answer has {} steps, and the replay ends after {}", claimed.steps(), computed_.steps()));
   if (claim_.sampling_known && end.finish_reason != claimed.finish_reason)
-    differ(fmt::format("the answer ends by '{}', the replay by '{}'", finish_reason_name(claimed.finish_reason),
-                       finish_reason_name(end.finish_reason)));
-  if (!compares_logits_) return;
+    return differ(fmt::format("the answer ends by '{}', the replay by '{}'", finish_reason_name(claimed.finish_reason),
+                              finish_reason_name(end.finish_reason)));
+  if (!compares_logits_) return true;
   if (end.digest != claimed.digest)
-    differ(fmt::format("the logits are others: digest {} in the claim, {} here", claimed.digest, end.digest));
-  if (claim_.steps_root.empty()) return;
+    return differ(fmt::format("the logits are others: digest {} in the claim, {} here", claimed.digest, end.digest));
+  if (claim_.steps_root.empty()) return true;
   const std::string root = to_hex(merkle_root(step_leaves(computed_)));
   if (root != claim_.steps_root)
-    differ(fmt::format("the steps are others: root {} in the claim, {} here", claim_.steps_root, root));
+    return differ(fmt::format("the steps are others: root {} in the claim, {} here", claim_.steps_root, root));
+  return true;
 }
 
 void Replay::report_to(Report& report) const {

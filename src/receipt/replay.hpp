@@ -18,9 +18,16 @@ enum class Level : std::uint8_t { kSignature, kArtifacts, kTokens, kLogits };
 inline constexpr std::string_view kLevelNames[] = {"signature", "artifacts", "tokens", "logits"};
 Level level_of(std::string_view name);  // throws kInvalidArgument
 
-// Also the exit status of `reprofuse verify`. 2 is that of a command line that makes no sense.
-enum class Verdict : std::uint8_t { kEqual = 0, kDiverged = 1, kSignature = 3, kArtifact = 4, kContract = 5 };
-std::string_view verdict_name(Verdict verdict);  // "equal", "diverged", "signature", "artifact", "contract"
+// Also the exit status of `reprofuse verify`.
+enum class Verdict : std::uint8_t {
+  kEqual = 0,
+  kDiverged = 1,
+  kNotTried = 2,
+  kSignature = 3,
+  kArtifact = 4,
+  kContract = 5
+};
+std::string_view verdict_name(Verdict verdict);  // "equal", "diverged", "not tried", "signature", ...
 
 struct Report {
   Verdict verdict = Verdict::kEqual;
@@ -28,7 +35,10 @@ struct Report {
   std::vector<std::string> proven;
   std::vector<std::string> not_proven;
 
+  bool is_signed = true;  // false: of a reply, which anybody can write
+
   bool is_open() const { return verdict == Verdict::kEqual; }  // nothing was found to be wrong yet
+  std::string verdict_text() const;                            // its name; "equal, unsigned" without a signature
   void refuse(Verdict why, std::string what);
 };
 
@@ -59,7 +69,7 @@ Evidence examine(std::string_view text, const std::string& name, const std::opti
 void check_contract(Evidence& evidence);
 void check_artifacts(Evidence& evidence, const Artifacts& here);
 // After these: what is left unproven, since the check ends at this level, or as something was wrong already. A prompt
-// that is hidden cannot be replayed.
+// that is hidden cannot be replayed, and of a reply neither the signature nor how tokens were chosen can be checked.
 void note_level(Evidence& evidence, Level level);
 
 // One claim on its way through an engine.
@@ -78,7 +88,7 @@ class Replay {
  private:
   bool differ(std::string what);
   bool compare_step(std::size_t step, std::int32_t token, const Sha256::Digest& root);
-  void compare_end(const engine::End& end);
+  bool compare_end(const engine::End& end);
   void add_whole_request();
   void add_spot_request(std::size_t step);
 

@@ -83,6 +83,13 @@ TEST_F(ReceiptCommand, GoldenReceiptsOfEveryDeviceAreTrueHere) {
   }
 }
 
+TEST_F(ReceiptCommand, AReplyIsNotWhatAKeyHasSigned) {
+  const Finished reply =
+      reprofuse("verify --key " + folder_.file("key.pem") + golden_files(REPROFUSE_GOLDEN_RECEIPTS, ".json"));
+  EXPECT_EQ(reply.status, 3) << reply.out;
+  EXPECT_TRUE(contains(reply.out, "wrong       signature: a reply has none")) << reply.out;
+}
+
 TEST_F(ReceiptCommand, SaysWhatItCouldProveWithoutTheModel) {
   const std::string file = receipt();
   const Finished without = reprofuse("verify --model /nonexistent " + file);
@@ -161,7 +168,10 @@ TEST(VerifyCommand, RepliesOfAServerAreTrueOnEveryInstructionSet) {
   const std::string replies = golden_files(REPROFUSE_GOLDEN_RECEIPTS, ".json");
   const Finished run = reprofuse("verify" + replies);
   EXPECT_EQ(run.status, 0) << run.out << run.err;
+  EXPECT_TRUE(contains(run.out, "reply-fma-1.json: equal, unsigned\n")) << run.out;
   EXPECT_TRUE(contains(run.out, "not proven  signature: ")) << run.out;
+  EXPECT_EQ(reprofuse("verify --level signature" + replies).status, 3);
+  EXPECT_EQ(reprofuse("verify --level tokens" + replies).status, 2);
   const Finished scalar = reprofuse("verify --isa scalar" + replies);
   EXPECT_EQ(scalar.status, 0) << scalar.out;
   const TemporaryFolder folder;

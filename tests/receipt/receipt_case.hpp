@@ -68,10 +68,15 @@ class ReceiptTest : public testing::Test {
     return {std::move(payload), key_.public_key().id(), signature};
   }
 
-  // All that `reprofuse verify` does.
+  // All that `reprofuse verify` does, with the key, and without.
   Report verify(const std::string& text, Level level = Level::kLogits, std::size_t spots = 0,
                 const std::vector<Opening>& openings = {}) const {
-    Evidence evidence = examine(text, "it", key_.public_key(), openings);
+    return verify(examine(text, "it", key_.public_key(), openings), level, spots);
+  }
+  static Report verify_unsigned(const std::string& text, Level level = Level::kLogits) {
+    return verify(examine(text, "it", std::nullopt), level, 0);
+  }
+  static Report verify(Evidence evidence, Level level, std::size_t spots) {
     check_contract(evidence);
     check_artifacts(evidence, artifacts_);
     note_level(evidence, level);

@@ -136,6 +136,24 @@ TEST_F(ReplayTest, EveryFieldThatIsFalseIsCaughtThoughItIsSigned) {
   }
 }
 
+// A replay that computes nothing has no step to hash.
+TEST_F(ReplayTest, AnAnswerOfNoLengthIsNoReceiptAndDivergesInAReplay) {
+  for (const Wishes& wishes : {Wishes(), kWithRoots}) {
+    Receipt none = parse_statement(issue(sampled_request(), wishes).payload, "it");
+    none.request.max_tokens = 0;
+    const Report report = verify(sign(statement_of(none)).text());
+    EXPECT_EQ(report.verdict, Verdict::kSignature);
+    EXPECT_TRUE(contains(report.problem, "max_tokens")) << report.problem;
+    Evidence evidence;
+    evidence.claim =
+        Claim{.contract = none.contract, .request = none.request, .answer = none.answer, .steps_root = none.steps_root};
+    replay_all(*model_, embedded_tokenizer(), {&evidence}, Level::kLogits, 0);
+    EXPECT_EQ(evidence.report.verdict, Verdict::kDiverged);
+    EXPECT_TRUE(contains(evidence.report.problem, "24 steps, and the replay ends after 0")) << evidence.report.problem;
+  }
+  EXPECT_EQ(to_hex(merkle_root({})), to_hex(sha256(""))) << "RFC 6962, 2.1";
+}
+
 // Lies that do not contradict themselves.
 TEST_F(ReplayTest, ALieThatIsConsistentDivergesAtItsStep) {
   const Receipt honest = parse_statement(issue(sampled_request(), kWithRoots).payload, "it");
@@ -238,13 +256,23 @@ TEST_F(ReplyTest, IsReplayedByItsTokensAndDigest) {
   golden.stop_tokens = model::golden_answer().stop_tokens;
   engine::Request chained = golden;
   chained.digest = DigestKind::kChain1;
-  const Report greedy = verify(reply(golden).dump());
+  const Report greedy = verify_unsigned(reply(golden).dump());
   EXPECT_TRUE(greedy.is_open()) << greedy.problem;
   EXPECT_TRUE(contains(greedy.not_proven.back(), "75 of 75 are the most likely")) << greedy.not_proven.back();
-  EXPECT_TRUE(verify(reply(chained).dump()).is_open());
-  const Report sampled = verify(reply(sampled_request()).dump());
+  EXPECT_TRUE(verify_unsigned(reply(chained).dump()).is_open());
+  const Report sampled = verify_unsigned(reply(sampled_request()).dump());
   EXPECT_TRUE(sampled.is_open()) << sampled.problem;
   EXPECT_FALSE(contains(sampled.not_proven.back(), "24 of 24")) << sampled.not_proven.back();
+}
+
+TEST_F(ReplyTest, IsNoProofOfASignatureNorOfHowTokensWereChosen) {
+  const std::string text = reply(sampled_request()).dump();
+  EXPECT_EQ(verify_unsigned(text).verdict_text(), "equal, unsigned");
+  EXPECT_EQ(verify_unsigned(text, Level::kSignature).verdict, Verdict::kSignature);
+  EXPECT_EQ(verify_unsigned(text, Level::kTokens).verdict, Verdict::kNotTried);
+  for (const Level level : {Level::kSignature, Level::kArtifacts, Level::kTokens, Level::kLogits})
+    EXPECT_EQ(verify(text, level).verdict, Verdict::kSignature) << "a key is expected";
+  EXPECT_EQ(verify(issue(sampled_request()).text()).verdict_text(), "equal");
 }
 
 TEST_F(ReplyTest, WhatIsNotTrueOfItIsCaught) {
@@ -252,7 +280,7 @@ TEST_F(ReplyTest, WhatIsNotTrueOfItIsCaught) {
   const auto verdict = [&](const std::string& pointer, const Json& value) {
     Json altered = honest;
     altered[Json::json_pointer(pointer)] = value;
-    return verify(altered.dump()).verdict;
+    return verify_unsigned(altered.dump()).verdict;
   };
   EXPECT_EQ(verdict("/choices/0/digest", "tree-1:" + std::string(64, '0')), Verdict::kDiverged);
   EXPECT_EQ(verdict("/choices/0/token_ids/3", 1), Verdict::kDiverged);
@@ -264,7 +292,7 @@ TEST_F(ReplyTest, WhatIsNotTrueOfItIsCaught) {
     EXPECT_NE(verdict("/system_fingerprint", wrong), Verdict::kEqual) << wrong;
   EXPECT_EQ(verdict("/choices/0/digest", nullptr), Verdict::kSignature);
   EXPECT_EQ(verdict("/choices", Json::array()), Verdict::kSignature);
-  EXPECT_EQ(verify(R"({"choices":1})").verdict, Verdict::kSignature);
+  EXPECT_EQ(verify_unsigned(R"({"choices":1})").verdict, Verdict::kSignature);
 }
 
 }  // namespace

@@ -75,7 +75,7 @@ std::string VerifyReply::answer_text() const {
 std::string VerifyReply::body() const {
   const receipt::Report& report = evidence_->report;
   Json body = {{"object", "receipt.verification"},
-               {"verdict", receipt::verdict_name(report.verdict)},
+               {"verdict", report.verdict_text()},
                {"status", static_cast<int>(report.verdict)},
                {"problem", report.problem.empty() ? Json() : Json(report.problem)},
                {"proven", report.proven},
