@@ -95,6 +95,10 @@ LONG_UNDER_ASAN=(
   Cases/ModelInvariance.EveryInstructionSetAndThreadCountGivesTheSameBits/mistral_window
   ApiBody.MemoryIsAskedForBeforeItIsTaken
   ApiBody.WhatNobodyReadsTakesNeitherTimeNorMemory
+  EngineFairness.AClientWhoseRequestsFailCostsTheOthersOnePassAtATime
+  EngineFairness.AClientWithManyRequestsHoldsUpItsOwnAndNotThoseOfOthers
+  EngineFairness.ClientsHaveEqualPartsOfThePassesWhenAllHaveEnoughToAsk
+  EngineFairness.ClientsHaveEqualPartsOfTheRowsWhateverPromptsEachHas
   EngineFairness.ARequestThatFailsCostsTheOthersOnePass
   EngineFairness.PrefixesAreSharedWithinASaltAndNotBeyond
   EngineOracle.APreemptedJobGoesOnAtTheTokenWhereItWas
@@ -104,6 +108,7 @@ LONG_UNDER_ASAN=(
   EngineTest.ChoiceNumberIIsTheAnswerOfSeedPlusI
   EngineTest.NoJobIsPreemptedWhenThatWouldNotMakeRoom
   ProbeCommand.CheckFailsOnATamperedDigestAndNamesTheCase
+  OutOfMemory.EndsAnswersWithAnErrorAndTheServiceGoesOn
   ServiceTest.WhatCannotBeTakenIsRefusedWithTheReason
   ReceiptCommand.GoldenReceiptsOfEveryDeviceAreTrueHere
   VerifyCommand.RepliesOfAServerAreTrueOnEveryInstructionSet
@@ -127,6 +132,10 @@ LONG_UNDER_TSAN=(
   EngineFairness.AFloodOfUrgentRequestsPassesNobodyForLongerThanThePatience
   EngineFairness.AGuessThatFailsDoesNotFailTheAnswer
   EngineFairness.APromptTakesItsPassesAtMostWhateverPromptsComeBeforeIt
+  EngineFairness.AClientWhoseRequestsFailCostsTheOthersOnePassAtATime
+  EngineFairness.AClientWithManyRequestsHoldsUpItsOwnAndNotThoseOfOthers
+  EngineFairness.ClientsHaveEqualPartsOfThePassesWhenAllHaveEnoughToAsk
+  EngineFairness.ClientsHaveEqualPartsOfTheRowsWhateverPromptsEachHas
   EngineFairness.ARequestThatFailsCostsTheOthersOnePass
   EngineFairness.AValueThatIsNotFiniteFailsItsOwnRequestAloneAndInAnyScheduleAlike
   EngineFairness.LogprobsOfOnePromptDoNotHoldUpThoseOfAnother
@@ -148,6 +157,7 @@ LONG_UNDER_TSAN=(
   SeededErrors.AreThoseThatTheArithmeticMustHave
   SeededErrors.OfAContractAreItsReferencesOnEveryIsa
   ServedModelTest.WhateverDecidesAnAnswerIsInTheFingerprint
+  OutOfMemory.EndsAnswersWithAnErrorAndTheServiceGoesOn
   ServiceTest.WhatCannotBeTakenIsRefusedWithTheReason
 )
 LEFT_OUT=()  # tests that the step does not run

@@ -22,7 +22,8 @@
 #include <cstring>
 #include <string_view>
 
-extern "C" {  // what glibc's own names stand for
+// NOLINTBEGIN(bugprone-reserved-identifier, performance-no-int-to-ptr): the names and the calls are glibc's
+extern "C" {
 void* __libc_malloc(std::size_t);
 void* __libc_calloc(std::size_t, std::size_t);
 void* __libc_realloc(void*, std::size_t);
@@ -203,3 +204,4 @@ int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*
 }
 
 }  // extern "C"
+// NOLINTEND(bugprone-reserved-identifier, performance-no-int-to-ptr)

@@ -11,7 +11,7 @@ const attacks = Object.keys(ATTACKS).length;
 const ROUNDS = 2;
 const OPTIONS =
   minutes === undefined
-    ? { streams: 8, attackers: 16, rounds: 1, seconds: 40 / (attacks + 1), max_growth_mebibytes: 0 }
+    ? { streams: 8, attackers: 16, rounds: 1, seconds: 30 / (attacks + 1), max_growth_mebibytes: 256 }
     : {
         streams: 64,
         attackers: 64,
