@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# usage: bench/receipt.sh TOOL [DEVICE [OPTIONS OF GENERATE...]]
+# usage: bench/receipt.sh TOOL [DEVICE [OPTIONS...]]
 #
-# How long an answer of 1,000 tokens takes, with its receipt, and how long to verify it: whole processes, which load and hash the
-# model, and the part of it that follows. Best of three.
+# How long an answer of 1,000 tokens takes, with its receipt, and how long to verify it: as whole processes, which load and hash the
+# model, and after loading. Best of three. --model DIR and --threads N go to both commands, other options to generate alone.
 set -euo pipefail
 [[ $# -ge 1 ]] || { sed -n '2s/^# //p' "$0" >&2; exit 2; }
 tool=$1 device=${2-cpu}
@@ -13,25 +13,34 @@ trap 'rm -rf "$folder"' EXIT
 export REPROFUSE_KEY=$folder/key
 "$tool" keys new "$REPROFUSE_KEY" >/dev/null
 
-# best COMMAND...: the least seconds of three runs.
+# least A B
+least() { awk -v a="$1" -v b="$2" 'BEGIN { print a == "" || b < a ? b : a }'; }
+ratio() { awk -v a="$1" -v b="$2" 'BEGIN { printf "%.1f", a / b }'; }
+after_generate() { python3 -c 'import json, sys; run = json.load(sys.stdin); print(run["prefill_seconds"] + run["decode_seconds"])' <"$folder/out"; }
+after_verify() { sed -n 's/.*checked in \([0-9.]*\) s$/\1/p' "$folder/err"; }
+
+# best AFTER COMMAND...: the least seconds of three runs: of the process, and after loading, as AFTER finds them.
 best() {
-  local least='' begin seconds
+  local after=$1 whole='' rest='' begin
+  shift
   for _ in 1 2 3; do
     begin=$EPOCHREALTIME
-    "$@" >/dev/null 2>&1
-    seconds=$(awk -v a="$begin" -v b="$EPOCHREALTIME" 'BEGIN { printf "%.3f", b - a }')
-    least=$(awk -v a="${least:-$seconds}" -v b="$seconds" 'BEGIN { print a < b ? a : b }')
+    "$@" >"$folder/out" 2>"$folder/err" || { cat "$folder/err" >&2; exit 1; }
+    whole=$(least "$whole" "$(awk -v a="$begin" -v b="$EPOCHREALTIME" 'BEGIN { printf "%.3f", b - a }')")
+    rest=$(least "$rest" "$($after)")
   done
-  echo "$least"
+  echo "$whole $rest"
 }
 
-model=()
-for ((i = 1; i < $#; ++i)); do [[ ${!i} != --model ]] || { j=$((i + 1)); model=(--model "${!j}"); }; done
-printf '%-14s %10s %10s %8s\n' numerics generate verify ratio
+shared=()
+for ((i = 1; i < $#; ++i)); do
+  [[ ${!i} != --model && ${!i} != --threads ]] || { j=$((i + 1)); shared+=("${!i}" "${!j}"); }
+done
+printf '%-14s %10s %10s %8s   %14s %14s %8s\n' numerics generate verify ratio 'after loading' 'after loading' ratio
 for numerics in fma-1 exact-1; do
-  generate=("$tool" generate --device "$device" --numerics "$numerics" --prompt-tokens 1,2,3,4,5,6,7 --ignore-stop --max-tokens 1000
-    --receipt "$folder/$numerics.json" "$@")
-  made=$(best "${generate[@]}")
-  verified=$(best "$tool" verify --device "$device" "${model[@]}" "$folder/$numerics.json")
-  printf '%-14s %8s s %8s s %8s\n' "$numerics" "$made" "$verified" "$(awk -v a="$made" -v b="$verified" 'BEGIN { printf "%.1f", a / b }')"
+  read -r made computed < <(best after_generate "$tool" generate --device "$device" --numerics "$numerics" --json \
+    --prompt-tokens 1,2,3,4,5,6,7 --ignore-stop --max-tokens 1000 --receipt "$folder/$numerics.json" "$@")
+  read -r verified checked < <(best after_verify "$tool" verify --device "$device" "${shared[@]}" "$folder/$numerics.json")
+  printf '%-14s %8.3f s %8.3f s %8s   %12.3f s %12.3f s %8s\n' "$numerics" "$made" "$verified" "$(ratio "$made" "$verified")" \
+    "$computed" "$checked" "$(ratio "$computed" "$checked")"
 done

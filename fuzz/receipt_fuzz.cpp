@@ -32,8 +32,17 @@ Receipt some_receipt(bool with_roots) {
                   .issuer = receipt::PublicKey({1, 2, 3})};
   receipt.request.prompt = {1, 2, 3};
   receipt.request.stop_strings = {"a"};
-  receipt.artifacts.files = {{"tokenizer.json", std::nullopt}};
+  receipt.artifacts = {.model = receipt.steps_root,
+                       .manifest_root = receipt.steps_root,
+                       .files = {},
+                       .chat_template = {},
+                       .unicode = "15",
+                       .date = "2024-07-26",
+                       .context = 64,
+                       .settings = receipt.steps_root};
+  for (const std::string_view file : receipt::kTextFiles) receipt.artifacts.files[std::string(file)] = std::nullopt;
   receipt.answer.tokens = {4, 5};
+  receipt.answer.digest = "tree-1:" + receipt.steps_root;
   if (with_roots) receipt.answer.roots.resize(2);
   return receipt;
 }

@@ -1,7 +1,13 @@
 #include "cli/generate_receipt.hpp"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <system_error>
 #include <utility>
 
 #include "base/check.hpp"
@@ -10,16 +16,46 @@
 namespace reprofuse::cli {
 namespace {
 
+namespace fs = std::filesystem;
+
 // Beside the receipt, since who gets the receipt need not get this.
 std::string opening_file(const ReceiptArguments& arguments) {
   return arguments.file.empty() || !arguments.wishes.hide_prompt ? "" : arguments.file + ".opening";
+}
+
+bool is_same_file(const std::string& a, const std::string& b) {
+  std::error_code error;  // one that is not there is no other
+  return fs::equivalent(a, b, error) && !error;
+}
+
+// Before anything is computed, and without making it.
+void check_place(const std::string& file) {
+  const std::string folder = fs::path(file).parent_path();
+  const bool is_there = fs::exists(file);
+  require(!fs::is_directory(file) && access(is_there         ? file.c_str()
+                                            : folder.empty() ? "."
+                                                             : folder.c_str(),
+                                            W_OK) == 0,
+          "{}: cannot be written", file);
+}
+
+// What a symbolic link names is replaced, not the link; a pipe or a device is written to.
+void write_file(const std::string& file, const std::string& text, unsigned mode) {
+  if (!fs::exists(file) || fs::is_regular_file(file)) {
+    const std::string path = fs::exists(file) ? fs::canonical(file).string() : file;
+    return receipt::write_whole_file(path, text, mode, receipt::Existing::kIsReplaced);
+  }
+  std::ofstream stream(file);
+  stream << text;
+  stream.close();
+  require(!stream.fail(), "{}: cannot be written", file);
 }
 
 }  // namespace
 
 std::string read_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  require(file.is_open(), "{}: cannot be read", path);
+  require(file.is_open() && !fs::is_directory(path), "{}: cannot be read", path);
   std::string text{std::istreambuf_iterator<char>(file), {}};
   require(!file.bad(), "{}: cannot be read", path);
   return text;
@@ -47,13 +83,21 @@ void add_receipt_options(CLI::App& command, ReceiptArguments& arguments) {
 }
 
 ReceiptWriter::ReceiptWriter(const ReceiptArguments& arguments)
-    : arguments_(arguments), file_(arguments.file), opening_(opening_file(arguments)) {
+    : arguments_(arguments), opening_(opening_file(arguments)) {
   if (!is_wanted()) return;
-  check_usage(!arguments.wishes.nonce || arguments.wishes.nonce->size() <= receipt::kMaxNonceBytes,
+  const receipt::Wishes& wishes = arguments.wishes;
+  check_usage(!wishes.nonce || wishes.nonce->size() <= receipt::kMaxNonceBytes,
               fmt::format("--receipt-nonce: more than {} bytes", receipt::kMaxNonceBytes));
+  if (wishes.nonce) reading_option("--receipt-nonce", [&] { return receipt::canonical_json(*wishes.nonce); });
   key_ = receipt::signing_key_of_environment();
   if (!arguments.previous.empty())
     previous_ = receipt::parse_envelope(read_file(arguments.previous), arguments.previous);
+  for (const std::string& file : {arguments.file, opening_}) {
+    if (file.empty()) continue;
+    check_place(file);
+    require(!is_same_file(file, std::getenv("REPROFUSE_KEY")), "{}: is the key, which a receipt would replace", file);
+    require(!is_same_file(file, arguments.previous), "{}: is the receipt that this one follows", file);
+  }
 }
 
 void ReceiptWriter::write(const receipt::IssuerFacts& facts, const engine::Request& request, receipt::Answer answer) {
@@ -62,8 +106,9 @@ void ReceiptWriter::write(const receipt::IssuerFacts& facts, const engine::Reque
   receipt::Issuer issuer(*key_, facts);
   if (previous_) issuer.continue_after(*previous_);
   const receipt::Issued issued = issuer.issue(request, std::move(answer), arguments_.wishes);
-  file_.write(issued.envelope.text() + "\n");
-  if (issued.opening) opening_.write(issued.opening->text() + "\n");
+  // First what cannot be made again.
+  if (issued.opening) write_file(opening_, issued.opening->text() + "\n", S_IRUSR | S_IWUSR);
+  write_file(arguments_.file, issued.envelope.text() + "\n", S_IRUSR | S_IWUSR | S_IRGRP | S_IROTH);
 }
 
 }  // namespace reprofuse::cli

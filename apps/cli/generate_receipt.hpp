@@ -5,7 +5,6 @@
 #include <optional>
 #include <string>
 
-#include "cli/output_file.hpp"
 #include "receipt/issuer.hpp"
 
 namespace reprofuse::cli {
@@ -23,12 +22,12 @@ class ReceiptWriter {
   // Looks for the key and the other files before anything is computed.
   explicit ReceiptWriter(const ReceiptArguments& arguments);
 
-  bool is_wanted() const { return file_.is_wanted(); }
+  bool is_wanted() const { return !arguments_.file.empty(); }
   void write(const receipt::IssuerFacts& facts, const engine::Request& request, receipt::Answer answer);
 
  private:
   const ReceiptArguments& arguments_;
-  OutputFile file_, opening_;
+  std::string opening_;
   std::optional<receipt::SigningKey> key_;
   std::optional<receipt::Envelope> previous_;
 };

@@ -1,9 +1,12 @@
-#include <algorithm>
 #include <chrono>
 #include <map>
 #include <memory>
+#include <new>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/check.hpp"
@@ -25,7 +28,7 @@ using receipt::Evidence;
 using receipt::Level;
 using receipt::Verdict;
 
-constexpr int kUsageStatus = 2;
+constexpr std::string_view kNoMemory = "there is not enough memory";
 constexpr std::size_t kMaxSpots = std::size_t{1} << 20;
 
 struct VerifyArguments {
@@ -36,107 +39,163 @@ struct VerifyArguments {
   std::size_t spots = 0;
   std::string key;
   std::vector<std::string> openings;
+  bool is_log = false;
   DeviceArguments device;
 };
 
-std::vector<Evidence> examine_files(const VerifyArguments& arguments) {
-  return reading_option("verify", [&] {
-    std::optional<receipt::PublicKey> key;
-    if (!arguments.key.empty()) key = receipt::PublicKey::load(arguments.key);
-    std::vector<receipt::Opening> openings;
-    for (const std::string& file : arguments.openings)
-      openings.push_back(receipt::parse_opening(read_file(file), file));
-    std::vector<Evidence> all;
-    for (const std::string& file : arguments.files)
-      all.push_back(receipt::examine(read_file(file), file, key, openings));
-    return all;
-  });
+// What a file, or a choice of one, is called.
+struct Named {
+  std::string name;
+  Evidence evidence;
+};
+
+Evidence not_tried(std::string problem) {
+  Evidence evidence;
+  evidence.report.refuse(Verdict::kNotTried, std::move(problem));
+  return evidence;
+}
+
+std::vector<Evidence> examine_file(const std::string& file, const std::optional<receipt::PublicKey>& key,
+                                   const std::vector<receipt::Opening>& openings) {
+  std::string problem;
+  try {
+    return examine_all(read_file(file), file, key, openings);
+  } catch (const Error& error) {
+    problem = error.what();
+  } catch (const std::bad_alloc&) {
+    problem = fmt::format("{}: {}", file, kNoMemory);
+  }
+  return {not_tried(problem)};
+}
+
+std::vector<Named> examine_files(const VerifyArguments& arguments) {
+  std::optional<receipt::PublicKey> key;
+  if (!arguments.key.empty()) key = reading_option("--key", [&] { return receipt::PublicKey::load(arguments.key); });
+  std::vector<receipt::Opening> openings;
+  for (const std::string& file : arguments.openings)
+    openings.push_back(reading_option("--opening", [&] { return receipt::parse_opening(read_file(file), file); }));
+  std::vector<Named> all;
+  for (const std::string& file : arguments.files)
+    for (Evidence& evidence : examine_file(file, key, openings)) {
+      std::string name = evidence.part.empty() ? file : fmt::format("{}, {}", file, evidence.part);
+      all.push_back({std::move(name), std::move(evidence)});
+    }
+  return all;
+}
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 // One model folder, and what is done with it.
 class Verification {
  public:
-  Verification(const VerifyArguments& arguments, std::vector<Evidence>& all)
-      : arguments_(arguments), level_(receipt::level_of(arguments.level)), all_(all) {}
+  Verification(const VerifyArguments& arguments, std::vector<Named>& all)
+      : arguments_(arguments), level_(receipt::level_of(arguments.level)) {
+    for (Named& named : all) all_.push_back(&named.evidence);
+  }
+
+  double load_seconds() const { return load_seconds_; }
 
   void run() {
-    if (level_ == Level::kSignature) return note_levels();
-    for (Evidence& evidence : all_) check_contract(evidence);
+    if (level_ == Level::kSignature) return note_levels(all_);
+    for (Evidence* evidence : all_) check_contract(*evidence);
     try {
       const std::string folder = arguments_.model ? *arguments_.model : engine::embedded_model_folder();
       text_files_.emplace(folder);
       files_.emplace(folder);
     } catch (const Error& error) {
-      refuse_open(fmt::format("model: {}", error.what()));
-      return note_levels();
+      refuse_open(all_, Verdict::kArtifact, fmt::format("model: {}", error.what()));
+      return note_levels(all_);
     }
-    if (level_ == Level::kArtifacts) {
-      ThreadPool pool(available_cores());
-      const checkpoint::Checkpoint& checkpoint = files_->checkpoint();
-      check_all(model_manifest(checkpoint, tensor_digests(checkpoint, pool)));
-      return note_levels();
-    }
-    replay();
+    for (const auto& [contract, group] : groups()) try_group(contract, group);
+    for (Evidence* evidence : all_)
+      if (!is_noted_.contains(evidence)) note_level(*evidence, level_);
   }
 
  private:
-  using Groups = std::map<std::string, std::vector<Evidence*>>;  // by contract
+  using Group = std::vector<Evidence*>;
 
-  void refuse_open(const std::string& problem) {
-    for (Evidence& evidence : all_)
-      if (evidence.report.is_open()) evidence.report.refuse(Verdict::kArtifact, problem);
+  std::map<std::string, Group> groups() const {  // by contract
+    std::map<std::string, Group> groups;
+    for (Evidence* evidence : all_)
+      if (evidence->report.is_open())
+        groups[evidence->receipt ? evidence->receipt->contract : evidence->claim->contract].push_back(evidence);
+    return groups;
   }
 
-  void check_all(const std::string& manifest) {
-    for (Evidence& evidence : all_) {
-      const receipt::Artifacts claimed = evidence.receipt ? evidence.receipt->artifacts : receipt::Artifacts();
-      const std::string date = arguments_.date ? *arguments_.date : claimed.date;
-      const auto here = [&](engine::SpecialTokens special_tokens) {
-        return artifacts_of(*files_, *text_files_, manifest, date, claimed.context, special_tokens);
-      };
-      const receipt::Artifacts plain = here(engine::SpecialTokens::kPlain);  // a receipt is of either mode
-      const bool is_plain = plain.settings == claimed.settings;
-      check_artifacts(evidence, is_plain ? plain : here(engine::SpecialTokens::kAsTokens));
+  static void refuse_open(const Group& group, Verdict verdict, const std::string& problem) {
+    for (Evidence* evidence : group)
+      if (evidence->report.is_open()) evidence->report.refuse(verdict, problem);
+  }
+
+  // What fails here, and not in the receipts, has not diverged.
+  void try_group(const std::string& contract, const Group& group) {
+    try {
+      if (level_ == Level::kArtifacts)
+        compare_files(group);
+      else
+        replay(contract, group);
+    } catch (const Error& error) {
+      refuse_open(group, Verdict::kNotTried, error.what());
+    } catch (const std::bad_alloc&) {
+      refuse_open(group, Verdict::kNotTried, std::string(kNoMemory));
     }
   }
 
-  void note_levels() {
-    for (Evidence& evidence : all_) note_level(evidence, level_);
+  void compare_files(const Group& group) {
+    if (manifest_.empty()) {
+      ThreadPool pool(available_cores());
+      const checkpoint::Checkpoint& checkpoint = files_->checkpoint();
+      manifest_ = model_manifest(checkpoint, tensor_digests(checkpoint, pool));
+    }
+    compare(group, manifest_);
   }
 
-  // A model is loaded for each contract, and the first tells whether it is the right one.
-  void replay() {
-    Groups groups;
-    for (Evidence& evidence : all_)
-      if (evidence.report.is_open())
-        groups[evidence.receipt ? evidence.receipt->contract : evidence.claim->contract].push_back(&evidence);
-    bool is_checked = false;
-    for (const auto& [contract, group] : groups) {
-      DeviceArguments device = arguments_.device;
-      device.numerics = contract;
-      const Context context = make_context(device);
-      const auto source = std::make_shared<model::HashedSource>(files_->source());
-      std::optional<model::Model> model;
-      try {
-        model.emplace(context, source);
-        if (!is_checked) check_all(source->manifest());
-      } catch (const Error& error) {
-        refuse_open(fmt::format("model: {}", error.what()));
-      }
-      if (!std::exchange(is_checked, true)) note_levels();
-      const engine::TextFormat& text = files_->text();
-      if (model)
-        replay_all(*model, text.has_tokenizer() ? std::optional(text.tokenizer()) : std::nullopt, group, level_,
-                   arguments_.spots);
+  // A model is loaded for each contract.
+  void replay(const std::string& contract, const Group& group) {
+    DeviceArguments device = arguments_.device;
+    device.numerics = contract;
+    const auto start = std::chrono::steady_clock::now();
+    const Context context = make_context(device);
+    const auto source = std::make_shared<model::HashedSource>(files_->source());
+    std::optional<model::Model> model;
+    try {
+      model.emplace(context, source);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kInvalidArgument) throw;
+      return refuse_open(group, Verdict::kArtifact, fmt::format("model: {}", error.what()));
     }
-    if (!is_checked) note_levels();
+    load_seconds_ += seconds_since(start);
+    compare(group, source->manifest());
+    const engine::TextFormat& text = files_->text();
+    replay_all(*model, text.has_tokenizer() ? std::optional(text.tokenizer()) : std::nullopt, group, level_,
+               arguments_.spots);
+  }
+
+  void compare(const Group& group, const std::string& manifest) {
+    const std::string date = arguments_.date ? *arguments_.date : text::to_string(text::DateTime{});
+    const std::int64_t longest = files_->checkpoint().config().max_positions;
+    receipt::AtHand here(*files_, *text_files_, artifacts_of(*files_, *text_files_, manifest, date, longest));
+    here.any_date = !arguments_.date;
+    here.any_context = true;
+    for (Evidence* evidence : group) check_artifacts(*evidence, here);
+    note_levels(group);
+  }
+
+  void note_levels(const Group& group) {
+    for (Evidence* evidence : group)
+      if (is_noted_.insert(evidence).second) note_level(*evidence, level_);
   }
 
   const VerifyArguments& arguments_;
   Level level_;
-  std::vector<Evidence>& all_;
+  Group all_;
+  std::set<const Evidence*> is_noted_;
   std::optional<receipt::TextFiles> text_files_;
   std::optional<engine::ModelFiles> files_;
+  std::string manifest_;  // empty: not read yet
+  double load_seconds_ = 0;
 };
 
 void print(const std::string& file, const receipt::Report& report) {
@@ -146,41 +205,61 @@ void print(const std::string& file, const receipt::Report& report) {
   for (const std::string& line : report.not_proven) fmt::print("  not proven  {}\n", line);
 }
 
-// Each receipt that names the one before it on the command line: together they are a part of a log.
-void print_chain(const std::vector<std::string>& files, const std::vector<Evidence>& all) {
-  for (std::size_t i = 1; i < all.size(); ++i)
-    if (all[i].receipt && all[i - 1].envelope && all[i].receipt->previous == all[i - 1].envelope->payload_hash())
-      fmt::print("{} follows {}\n", files[i], files[i - 1]);
+// Each receipt that names the one before it on the command line: together they are a part of a log. With --log each
+// must, and by the same key.
+void check_chain(std::vector<Named>& all, bool is_log) {
+  const Named* before = nullptr;
+  bool was_verified = false;
+  for (Named& one : all) {
+    receipt::Report& report = one.evidence.report;
+    const Named* const previous = std::exchange(before, &one);
+    const bool previous_was_verified = std::exchange(was_verified, report.is_open());
+    if (!report.is_open()) continue;
+    if (!one.evidence.receipt) {
+      if (is_log) report.refuse(Verdict::kDiverged, "previous: a reply without a receipt is no part of a log");
+      continue;
+    }
+    const receipt::Receipt& receipt = *one.evidence.receipt;
+    const bool follows = previous_was_verified && previous->evidence.receipt &&
+                         receipt.previous == previous->evidence.envelope->payload_hash() &&
+                         receipt.issuer == previous->evidence.receipt->issuer;
+    if (follows)
+      report.proven.push_back(fmt::format("previous: it follows {}", previous->name));
+    else if (is_log && previous != nullptr)
+      report.refuse(Verdict::kDiverged, fmt::format("previous: it does not follow {}", previous->name));
+    else
+      report.not_proven.emplace_back(receipt.previous ? "previous: the receipt before it is not here to compare with"
+                                                      : "that it begins a log: the signer says so");
+  }
 }
 
-int status_of(const std::vector<Evidence>& all) {
-  for (const Verdict verdict :
-       {Verdict::kSignature, Verdict::kContract, Verdict::kArtifact, Verdict::kDiverged, Verdict::kNotTried})
-    for (const Evidence& evidence : all)
-      if (evidence.report.verdict == verdict) return static_cast<int>(verdict);
+int status_of(const std::vector<Named>& all) {
+  constexpr Verdict kOrder[] = {Verdict::kSignature, Verdict::kContract, Verdict::kArtifact, Verdict::kDiverged,
+                                Verdict::kNotTried};
+  for (const Verdict verdict : kOrder)
+    for (const Named& one : all)
+      if (one.evidence.report.verdict == verdict) return static_cast<int>(verdict);
   return 0;
 }
 
-void run_verify_command(const VerifyArguments& arguments) {
+void run_verify_command(VerifyArguments arguments) {
   check_usage(arguments.spots == 0 || arguments.level == receipt::kLevelNames[static_cast<int>(Level::kLogits)],
               "--spot goes with --level logits");
-  if (arguments.date) reading_option("--date", [&] { return text::parse_date(*arguments.date); });
-  std::vector<Evidence> all = examine_files(arguments);
+  if (arguments.date)
+    arguments.date = reading_option("--date", [&] { return text::to_string(text::parse_date(*arguments.date)); });
   const auto start = std::chrono::steady_clock::now();
-  try {
-    Verification(arguments, all).run();
-  } catch (const Error& error) {  // what could not be tried has not diverged
-    fmt::print(stderr, "reprofuse: {}\n", error.what());
-    throw CLI::RuntimeError(kUsageStatus);
-  }
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  std::vector<Named> all = examine_files(arguments);
+  Verification verification(arguments, all);
+  verification.run();
+  check_chain(all, arguments.is_log);
+  const double seconds = seconds_since(start) - verification.load_seconds();
   std::size_t equal = 0;
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    print(arguments.files[i], all[i].report);
-    if (all[i].report.is_open()) ++equal;
+  for (const Named& one : all) {
+    print(one.name, one.evidence.report);
+    if (one.evidence.report.is_open()) ++equal;
   }
-  print_chain(arguments.files, all);
-  fmt::print(stderr, "{} of {} equal, in {:.3f} s\n", equal, all.size(), seconds.count());
+  fmt::print(stderr, "{} of {} equal; loaded in {:.3f} s, checked in {:.3f} s\n", equal, all.size(),
+             verification.load_seconds(), seconds);
   if (const int status = status_of(all); status != 0) throw CLI::RuntimeError(status);
 }
 
@@ -202,12 +281,13 @@ void add_verify_command(CLI::App& app) {
   command->add_option("--opening", arguments->openings, "What opens a hidden prompt; may be given again")
       ->allow_extra_args(false)
       ->type_name("FILE");
+  command->add_flag("--log", arguments->is_log, "Each receipt must follow the one before it, by the same key");
   command->add_option("--model", arguments->model, "Checkpoint folder (default: the one of ReproFuse)")
       ->type_name("DIR");
   command->add_option("--date", arguments->date, "What the chat template must have seen as today")->type_name("DATE");
   add_place_options(*command, arguments->device);
   command->footer(
-      "Exit status: 0 equal; 1 diverged; 2 a command line that makes no sense, or nothing could be tried;\n"
+      "Exit status: 0 equal; 1 diverged; 2 a command line that makes no sense, or a check that could not be tried;\n"
       "3 signature; 4 an artifact is missing or another one: model, tokenizer, template, date, settings, prompt, "
       "roots;\n"
       "5 a contract that this software does not have.");

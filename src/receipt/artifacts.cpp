@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <array>
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -13,9 +13,6 @@
 
 namespace reprofuse::receipt {
 namespace {
-
-constexpr std::array kTextFiles = {"generation_config.json", "tokenizer.json", "tokenizer_config.json",
-                                   "chat_template.jinja"};
 
 std::string manifest_root(std::string_view manifest) {
   std::vector<Sha256::Digest> leaves;
@@ -35,7 +32,7 @@ std::string or_none(const std::optional<std::string>& text) {
 
 TextFiles::TextFiles(const std::string& folder) {
   Sha256 hash;
-  for (const char* name : kTextFiles) {
+  for (const std::string_view name : kTextFiles) {
     const std::ifstream file(std::filesystem::path(folder) / name, std::ios::binary);
     std::ostringstream stream;
     if (file.is_open()) stream << file.rdbuf();
@@ -43,7 +40,7 @@ TextFiles::TextFiles(const std::string& folder) {
     const std::string head = fmt::format("{} {} {}\n", name, file.is_open(), bytes.size());
     hash.update(head.data(), head.size());
     hash.update(bytes.data(), bytes.size());
-    hashes_[name] = file.is_open() ? std::optional(to_hex(sha256(bytes))) : std::nullopt;
+    hashes_[std::string(name)] = file.is_open() ? std::optional(to_hex(sha256(bytes))) : std::nullopt;
   }
   digest_ = to_hex(hash.finish());
 }
@@ -52,12 +49,13 @@ std::string TextFiles::digest() const {
   return digest_;
 }
 
-std::string settings_digest(const TextFiles& text_files, const std::vector<std::int32_t>& stop_tokens,
-                            std::string_view date, std::int64_t context, engine::SpecialTokens special_tokens) {
+std::string settings_digest(std::string_view files_digest, std::string_view unicode,
+                            const std::vector<std::int32_t>& stop_tokens, std::string_view date, std::int64_t context,
+                            engine::SpecialTokens special_tokens) {
   const bool is_plain = special_tokens == engine::SpecialTokens::kPlain;
-  return to_hex(sha256(fmt::format("files {} unicode {} stop {} date {} context {}{}\n", text_files.digest(),
-                                   text::unicode_versions(), fmt::join(stop_tokens, ","), date, context,
-                                   is_plain ? " special-tokens plain" : "")));
+  return to_hex(
+      sha256(fmt::format("files {} unicode {} stop {} date {} context {}{}\n", files_digest, unicode,
+                         fmt::join(stop_tokens, ","), date, context, is_plain ? " special-tokens plain" : "")));
 }
 
 Artifacts artifacts_of(const engine::ModelFiles& files, const TextFiles& text_files, const std::string& manifest,
@@ -69,10 +67,18 @@ Artifacts artifacts_of(const engine::ModelFiles& files, const TextFiles& text_fi
           .unicode = text::unicode_versions(),
           .date = date,
           .context = context,
-          .settings = settings_digest(text_files, files.stop_tokens(), date, context, special_tokens)};
+          .settings = settings_digest(text_files.digest(), text::unicode_versions(), files.stop_tokens(), date, context,
+                                      special_tokens)};
 }
 
-std::string first_difference(const Artifacts& claimed, const Artifacts& here) {
+AtHand::AtHand(const engine::ModelFiles& files, const TextFiles& text_files, Artifacts here)
+    : artifacts(std::move(here)),
+      files_digest(text_files.digest()),
+      stop_tokens(files.stop_tokens()),
+      longest(files.checkpoint().config().max_positions) {}
+
+std::string first_difference(const Artifacts& claimed, const AtHand& at_hand) {
+  const Artifacts& here = at_hand.artifacts;
   std::string found;
   const auto compare = [&](std::string_view artifact, std::string_view what, const std::string& there,
                            const std::string& own) {
@@ -81,7 +87,9 @@ std::string first_difference(const Artifacts& claimed, const Artifacts& here) {
   };
   const auto compare_file = [&](std::string_view artifact, const std::string& file) {
     const auto at = claimed.files.find(file);
-    compare(artifact, file, at == claimed.files.end() ? "missing" : or_none(at->second), or_none(here.files.at(file)));
+    const auto own = here.files.find(file);
+    compare(artifact, file, at == claimed.files.end() ? "missing" : or_none(at->second),
+            own == here.files.end() ? "missing" : or_none(own->second));
   };
   compare("model", "its digest", claimed.model, here.model);
   compare("model", "its manifest's root", claimed.manifest_root, here.manifest_root);
@@ -89,11 +97,16 @@ std::string first_difference(const Artifacts& claimed, const Artifacts& here) {
   compare("template", "its source", or_none(claimed.chat_template), or_none(here.chat_template));
   compare_file("template", "chat_template.jinja");
   compare_file("tokenizer", "tokenizer_config.json");
-  compare("tokenizer", "its version of Unicode", claimed.unicode, here.unicode);
-  compare("date", "today", claimed.date, here.date);
+  if (!at_hand.any_date) compare("date", "today", claimed.date, here.date);
   compare_file("settings", "generation_config.json");
-  compare("settings", "the longest text", std::to_string(claimed.context), std::to_string(here.context));
-  compare("settings", "their digest", claimed.settings, here.settings);
+  const std::int64_t longest = at_hand.any_context ? std::min(claimed.context, at_hand.longest) : here.context;
+  compare("settings", "the longest text", std::to_string(claimed.context), std::to_string(longest));
+  const auto settings = [&](engine::SpecialTokens mode) {
+    return settings_digest(at_hand.files_digest, claimed.unicode, at_hand.stop_tokens, claimed.date, claimed.context,
+                           mode);
+  };
+  if (claimed.settings != settings(engine::SpecialTokens::kPlain))  // a receipt is of either mode
+    compare("settings", "their digest", claimed.settings, settings(engine::SpecialTokens::kAsTokens));
   return found;
 }
 

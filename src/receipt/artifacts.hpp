@@ -2,6 +2,7 @@
 // how an answer is sampled and where it ends.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -26,6 +27,10 @@ struct Artifacts {
   bool operator==(const Artifacts&) const = default;
 };
 
+// Those of a folder that decide an answer, in the order of the fingerprint's FILES.
+inline constexpr std::array<std::string_view, 4> kTextFiles = {"generation_config.json", "tokenizer.json",
+                                                               "tokenizer_config.json", "chat_template.jinja"};
+
 // The text files of a folder, byte for byte as they were at one moment.
 class TextFiles {
  public:
@@ -42,15 +47,30 @@ class TextFiles {
 };
 
 // Of what decides an answer to a request that does not say it, as the fingerprint has it (NUMERICS.md).
-std::string settings_digest(const TextFiles& text_files, const std::vector<std::int32_t>& stop_tokens,
-                            std::string_view date, std::int64_t context, engine::SpecialTokens special_tokens);
+std::string settings_digest(std::string_view files_digest, std::string_view unicode,
+                            const std::vector<std::int32_t>& stop_tokens, std::string_view date, std::int64_t context,
+                            engine::SpecialTokens special_tokens);
 
 // `manifest` is of the model that was made of the files (model::HashedSource, checkpoint::model_manifest).
 Artifacts artifacts_of(const engine::ModelFiles& files, const TextFiles& text_files, const std::string& manifest,
                        const std::string& date, std::int64_t context,
                        engine::SpecialTokens special_tokens = engine::SpecialTokens::kAsTokens);
 
-// The first that differs, by name (model, tokenizer, template, date, settings) and with both values; empty: none.
-std::string first_difference(const Artifacts& claimed, const Artifacts& here);
+// What a receipt's artifacts are compared with.
+struct AtHand {
+  Artifacts artifacts;
+  std::string files_digest;               // TextFiles::digest()
+  std::vector<std::int32_t> stop_tokens;  // the model's
+  std::int64_t longest = 0;               // context that the model can have
+  bool any_date = false;                  // the receipt's own is taken
+  bool any_context = false;               // likewise, up to the longest
+
+  AtHand() = default;
+  AtHand(const engine::ModelFiles& files, const TextFiles& text_files, Artifacts here);
+};
+
+// The first that differs, by name (model, tokenizer, template, date, settings) and with both values; empty: none. The
+// settings' digest is that of the receipt's own version of Unicode, date, context and mode of special tokens.
+std::string first_difference(const Artifacts& claimed, const AtHand& here);
 
 }  // namespace reprofuse::receipt

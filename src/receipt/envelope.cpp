@@ -66,6 +66,19 @@ std::string canonical_json(const Json& value) {
   }
 }
 
+std::int32_t token_in(const Json& value) {
+  require(value.is_number_unsigned() && value.get<std::uint64_t>() <= INT32_MAX, "{} is no token id", shown(value));
+  return value.get<std::int32_t>();
+}
+
+std::vector<std::int32_t> tokens_in(const Json& list) {
+  require(list.is_array(), "{} is no list of token ids", shown(list));
+  std::vector<std::int32_t> tokens;
+  tokens.reserve(list.size());
+  for (const Json& token : list) tokens.push_back(token_in(token));
+  return tokens;
+}
+
 std::string Envelope::text() const {
   const Json signed_by = {{"keyid", key_id}, {"sig", to_base64(signature)}};
   return canonical_json({{"payload", to_base64(payload)},

@@ -2,10 +2,12 @@
 // describes all of it.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/sha256.hpp"
 
@@ -20,6 +22,10 @@ std::optional<std::string> from_base64(std::string_view text);
 
 // RFC 8785 for what receipts hold: strings, booleans, null and integers below 2^53; keys in order, no white space.
 std::string canonical_json(const nlohmann::json& value);
+
+// Token ids: integers from 0 to 2^31 - 1 and nothing else. Throws kInvalidArgument.
+std::int32_t token_in(const nlohmann::json& value);
+std::vector<std::int32_t> tokens_in(const nlohmann::json& list);
 
 inline constexpr std::string_view kPayloadType = "application/vnd.in-toto+json";
 

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "receipt/receipt.hpp"
 
@@ -32,10 +34,15 @@ struct Issued {
   std::optional<Opening> opening;  // of a prompt that is hidden
 };
 
+enum class Existing : std::uint8_t { kStays, kIsReplaced };
+// A file that is there whole and for good, or not at all. What its folder cannot be, or has already where that stays,
+// throws kInvalidArgument.
+void write_whole_file(const std::string& path, std::string_view text, unsigned mode, Existing existing);
+
 class Issuer {
  public:
   // With a folder, each receipt is kept there, by number, and the log goes on where it ended. Throws kInvalidArgument
-  // for a folder that cannot be used.
+  // for a folder that cannot be used, or that another issuer uses.
   Issuer(SigningKey key, IssuerFacts facts, const std::string& folder = "");
 
   const IssuerFacts& facts() const { return facts_; }
@@ -46,11 +53,10 @@ class Issuer {
   Issued issue(const engine::Request& request, Answer answer, const Wishes& wishes);
 
  private:
-  void keep(const Envelope& envelope) const;
-
   SigningKey key_;
   IssuerFacts facts_;
   std::string folder_;
+  std::shared_ptr<const void> lock_;  // on the folder
   std::mutex mutex_;
   std::optional<std::string> previous_;
   std::uint64_t issued_ = 0;  // the last number in the folder

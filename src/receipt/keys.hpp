@@ -15,8 +15,9 @@ class PublicKey {
  public:
   using Raw = std::array<std::uint8_t, 32>;
 
-  explicit PublicKey(const Raw& raw) : raw_(raw) {}
-  static PublicKey load(const std::string& path);  // a PEM file; throws kInvalidArgument
+  explicit PublicKey(const Raw& raw);                   // throws kInvalidArgument for a point of small order
+  static PublicKey from_base64(std::string_view text);  // of the 32 bytes; throws kInvalidArgument
+  static PublicKey load(const std::string& path);       // a PEM file; throws kInvalidArgument
 
   const Raw& raw() const { return raw_; }
   std::string id() const;   // SHA-256, in hex, of the SubjectPublicKeyInfo in DER

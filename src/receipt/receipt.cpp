@@ -11,6 +11,7 @@
 #include "base/json.hpp"
 #include "base/merkle.hpp"
 #include "model/logits_digest.hpp"
+#include "text/chat_template_date.hpp"
 
 namespace reprofuse::receipt {
 namespace {
@@ -47,15 +48,30 @@ Json or_null(const std::optional<std::string>& text) {
   return text ? Json(*text) : Json();
 }
 
-template <typename Value>
-std::optional<Value> unless_null(const Json& json) {
-  return json.is_null() ? std::nullopt : std::optional(json.get<Value>());
-}
-
 Sha256::Digest digest_in(const Json& hex) {
   const auto digest = digest_from_hex(hex.get_ref<const std::string&>());
   require(digest.has_value(), "{} is not a SHA-256 in hex", shown(hex));
   return *digest;
+}
+
+std::string hash_in(const Json& hex) {
+  return to_hex(digest_in(hex));
+}
+
+std::optional<std::string> hash_or_null(const Json& hex) {
+  return hex.is_null() ? std::nullopt : std::optional(hash_in(hex));
+}
+
+std::int64_t count_in(const Json& digits) {
+  const auto count = number_in<std::int64_t>(digits, 10);
+  require(count >= 1, "{} is below 1", shown(digits));
+  return count;
+}
+
+std::string date_in(const Json& text) {
+  std::string date = text::to_string(text::parse_date(text.get_ref<const std::string&>()));
+  require(date == text, "the date {} is not written as {}", shown(text), date);
+  return date;
 }
 
 Json request_json(const engine::Request& request) {
@@ -76,14 +92,13 @@ Json request_json(const engine::Request& request) {
 engine::Request read_request(const Json& json) {
   engine::Request request;
   request.sampling = {.temperature = float_in(json.at("temperature")),
-                      .top_k = json.at("top_k").get<int>(),
+                      .top_k = token_in(json.at("top_k")),  // of the same range
                       .top_p = float_in(json.at("top_p")),
                       .min_p = float_in(json.at("min_p")),
                       .repetition_penalty = float_in(json.at("repetition_penalty")),
                       .seed = number_in<std::uint64_t>(json.at("seed"), 16)};
-  request.max_tokens = number_in<std::int64_t>(json.at("max_tokens"), 10);
-  require(request.max_tokens >= 1, "max_tokens {} leaves no room for a step", shown(json.at("max_tokens")));
-  json.at("stop_tokens").get_to(request.stop_tokens);
+  request.max_tokens = count_in(json.at("max_tokens"));
+  request.stop_tokens = tokens_in(json.at("stop_tokens"));
   json.at("stop_strings").get_to(request.stop_strings);
   json.at("keep_stop_string").get_to(request.keep_stop_string);
   json.at("skip_special_tokens").get_to(request.skip_special_tokens);
@@ -105,14 +120,15 @@ Json artifacts_json(const Artifacts& artifacts) {
 
 Artifacts read_artifacts(const Json& json) {
   Artifacts artifacts;
-  json.at("model").get_to(artifacts.model);
-  json.at("manifest_root").get_to(artifacts.manifest_root);
-  for (const auto& [name, digest] : json.at("files").items()) artifacts.files[name] = unless_null<std::string>(digest);
-  artifacts.chat_template = unless_null<std::string>(json.at("template"));
+  artifacts.model = hash_in(json.at("model"));
+  artifacts.manifest_root = hash_in(json.at("manifest_root"));
+  for (const std::string_view name : kTextFiles)
+    artifacts.files[std::string(name)] = hash_or_null(json.at("files").at(std::string(name)));
+  artifacts.chat_template = hash_or_null(json.at("template"));
   json.at("unicode").get_to(artifacts.unicode);
-  json.at("date").get_to(artifacts.date);
-  artifacts.context = number_in<std::int64_t>(json.at("context"), 10);
-  json.at("settings").get_to(artifacts.settings);
+  artifacts.date = date_in(json.at("date"));
+  artifacts.context = count_in(json.at("context"));
+  artifacts.settings = hash_in(json.at("settings"));
   return artifacts;
 }
 
@@ -127,22 +143,16 @@ Json steps_json(const Receipt& receipt) {
 
 Answer read_answer(const Json& json, const Json& roots) {
   Answer answer;
-  json.at("tokens").get_to(answer.tokens);
+  answer.tokens = tokens_in(json.at("tokens"));
   const std::string reason = json.at("finish_reason");
   answer.finish_reason = reason == "stop" ? engine::FinishReason::kStop : engine::FinishReason::kLength;
-  answer.stop_token = unless_null<std::int32_t>(json.at("stop_token"));
+  if (!json.at("stop_token").is_null()) answer.stop_token = token_in(json.at("stop_token"));
   json.at("digest").get_to(answer.digest);
+  const bool is_tree = answer.digest.starts_with("tree-1:") && digest_from_hex(answer.digest.substr(7));
+  require(is_tree, "its digest is {}", shown(answer.digest));
   if (!roots.is_null())
     for (const Json& root : roots) answer.roots.push_back(digest_in(root));
   return answer;
-}
-
-PublicKey read_issuer(const Json& json) {
-  const auto bytes = from_base64(json.at("public_key").get_ref<const std::string&>());
-  PublicKey::Raw raw;
-  require(bytes && bytes->size() == raw.size(), "the issuer's public_key is no Ed25519 key");
-  std::copy(bytes->begin(), bytes->end(), raw.begin());
-  return PublicKey(raw);
 }
 
 Receipt read_predicate(const Json& json) {
@@ -152,18 +162,36 @@ Receipt read_predicate(const Json& json) {
                   .request = read_request(json.at("request")),
                   .prompt_commitment = {},
                   .answer = read_answer(json.at("answer"), json.at("steps").at("roots")),
-                  .steps_root = json.at("steps").at("root"),
+                  .steps_root = hash_in(json.at("steps").at("root")),
                   .device = json.at("environment").at("device"),
                   .isa = json.at("environment").at("isa").is_null() ? "" : json.at("environment").at("isa"),
-                  .previous = unless_null<std::string>(json.at("previous")),
-                  .nonce = unless_null<std::string>(json.at("nonce")),
-                  .issuer = read_issuer(json.at("issuer"))};
+                  .previous = hash_or_null(json.at("previous")),
+                  .nonce = json.at("nonce").is_null() ? std::nullopt : std::optional<std::string>(json.at("nonce")),
+                  .issuer = PublicKey::from_base64(json.at("issuer").at("public_key").get_ref<const std::string&>())};
   const Json& prompt = json.at("prompt");
   if (prompt.contains("commitment"))
-    receipt.prompt_commitment = prompt.at("commitment").get<std::string>();
+    receipt.prompt_commitment = hash_in(prompt.at("commitment"));
   else
-    prompt.at("tokens").get_to(receipt.request.prompt);
+    receipt.request.prompt = tokens_in(prompt.at("tokens"));
   return receipt;
+}
+
+// The answer ends where its request says.
+std::string contradiction_in_end(const engine::Request& request, const Answer& answer) {
+  const auto is_stop = [&](std::int32_t token) {
+    return std::find(request.stop_tokens.begin(), request.stop_tokens.end(), token) != request.stop_tokens.end();
+  };
+  const auto steps = static_cast<std::int64_t>(answer.steps());
+  const bool by_length = answer.finish_reason == engine::FinishReason::kLength;
+  if (steps > request.max_tokens) return fmt::format("it has {} steps and max_tokens {}", steps, request.max_tokens);
+  if (by_length && answer.stop_token) return "its end is the length, and a stop token";
+  if (by_length && steps != request.max_tokens)
+    return fmt::format("its end is the length, after {} of {} tokens", steps, request.max_tokens);
+  if (!by_length && !answer.stop_token && request.stop_strings.empty()) return "it stops, and nothing stops it";
+  if (answer.stop_token && !is_stop(*answer.stop_token))
+    return fmt::format("its stop token {} is none of its request's", *answer.stop_token);
+  if (std::any_of(answer.tokens.begin(), answer.tokens.end(), is_stop)) return "a stop token is inside its answer";
+  return {};
 }
 
 }  // namespace
@@ -224,7 +252,7 @@ std::string Opening::text() const {
 Opening parse_opening(std::string_view text, const std::string& name) {
   try {
     const Json json = parse_json(text, name);
-    return {digest_in(json.at("salt")), json.at("prompt_tokens").get<std::vector<std::int32_t>>()};
+    return {digest_in(json.at("salt")), tokens_in(json.at("prompt_tokens"))};
   } catch (const Json::exception& error) {
     fail(ErrorCode::kInvalidArgument, "{}: does not open a prompt: {}", name, error.what());
   }
@@ -280,6 +308,11 @@ Receipt parse_statement(std::string_view payload, const std::string& name) {
 std::string contradiction_in(const Receipt& receipt) {
   const Answer& answer = receipt.answer;
   if (answer.steps() == 0) return "it has no step";
+  if (const std::string wrong = contradiction_in_end(receipt.request, answer); !wrong.empty()) return wrong;
+  const auto prompt = static_cast<std::int64_t>(receipt.request.prompt.size());
+  if (prompt >= receipt.artifacts.context || receipt.request.max_tokens > receipt.artifacts.context - prompt)
+    return fmt::format("a prompt of {} tokens and an answer of {} do not fit into its context of {}", prompt,
+                       receipt.request.max_tokens, receipt.artifacts.context);
   if (answer.roots.empty()) return {};
   if (answer.roots.size() != answer.steps())
     return fmt::format("it has {} steps and {} roots", answer.steps(), answer.roots.size());

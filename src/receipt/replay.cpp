@@ -12,13 +12,19 @@
 namespace reprofuse::receipt {
 
 Replay::Replay(const Claim& claim, Level level, std::vector<std::size_t> spots)
-    : claim_(claim), compares_logits_(level == Level::kLogits), spots_(std::move(spots)) {
-  if (spots_.empty()) add_whole_request();
-  for (const std::size_t step : spots_) add_spot_request(step);
-}
+    : claim_(claim), compares_logits_(level == Level::kLogits), spots_(std::move(spots)) {}
 
-void Replay::add_whole_request() {
+engine::Request Replay::request(std::size_t index) const {
   engine::Request request = claim_.request;
+  if (!spots_.empty()) {  // the text up to the step as a prompt, and one token
+    const auto begin = claim_.answer.tokens.begin();
+    request.prompt.insert(request.prompt.end(), begin, begin + static_cast<std::ptrdiff_t>(spots_[index]));
+    request.max_tokens = 1;
+    request.stop_tokens.clear();
+    request.stop_strings.clear();
+    request.digest = DigestKind::kTree1;
+    return request;
+  }
   request.known_answer = claim_.answer.tokens;
   if (compares_logits_)
     request.digest = claim_.answer.digest.starts_with("tree-1:") ? DigestKind::kTree1 : DigestKind::kChain1;
@@ -27,19 +33,15 @@ void Replay::add_whole_request() {
     request.max_tokens = static_cast<std::int64_t>(claim_.answer.steps());
     request.logprobs = 0;
   }
-  requests_.push_back(std::move(request));
+  return request;
 }
 
-// The text up to the step as a prompt, and one token.
-void Replay::add_spot_request(std::size_t step) {
-  engine::Request request = claim_.request;
-  const auto& tokens = claim_.answer.tokens;
-  request.prompt.insert(request.prompt.end(), tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(step));
-  request.max_tokens = 1;
-  request.stop_tokens.clear();
-  request.stop_strings.clear();
-  request.digest = DigestKind::kTree1;
-  requests_.push_back(std::move(request));
+std::int64_t Replay::longest_text() const {
+  const auto prompt = static_cast<std::int64_t>(claim_.request.prompt.size());
+  if (!spots_.empty()) return prompt + static_cast<std::int64_t>(spots_.back()) + 1;
+  const auto steps = static_cast<std::int64_t>(claim_.answer.steps());
+  return prompt +
+         (claim_.sampling_known ? std::clamp<std::int64_t>(claim_.request.max_tokens, steps, INT32_MAX) : steps);
 }
 
 bool Replay::differ(std::string what) {
@@ -107,19 +109,21 @@ void Replay::report_to(Report& report) const {
   const std::size_t steps = claim_.answer.steps();
   const std::size_t tokens = claim_.answer.tokens.size();
   if (!spots_.empty()) {
-    // The leaf is of what was computed here, which add() has compared; its path leads to the root that was signed.
-    const std::vector<Sha256::Digest> leaves = step_leaves(claim_.answer);
-    for (const std::size_t step : spots_)
-      if (to_hex(*merkle_root_by(leaves[step], step, steps, merkle_path(leaves, step))) != claim_.steps_root)
-        return report.refuse(Verdict::kDiverged, fmt::format("step {}: its path leads to another root", step));
-    report.proven.push_back(
-        fmt::format("steps {} of {}: token and logits, by Merkle proofs", fmt::join(spots_, ", "), steps));
+    // add() has compared leaves with what was computed here; all paths at once lead to the root that was signed.
+    if (to_hex(merkle_root(step_leaves(claim_.answer))) != claim_.steps_root)
+      return report.refuse(Verdict::kDiverged, "the steps' roots have another root");
+    report.proven.push_back(fmt::format("steps {} of {}: token and logits, under the root that was signed",
+                                        fmt::join(spots_, ", "), steps));
     report.not_proven.push_back(fmt::format("the other {} steps, and where the answer ends", steps - spots_.size()));
     return;
   }
   if (claim_.sampling_known) {
     report.proven.push_back(
         fmt::format("tokens: each of the {}, and the end, is what the request's sampling chooses", tokens));
+    if (claim_.request.sampling.temperature == 0)
+      report.not_proven.emplace_back("seed, top_k, top_p and min_p: they decide nothing of a greedy answer");
+    if (claim_.request.stop_strings.empty())
+      report.not_proven.emplace_back("keep_stop_string and skip_special_tokens: they decide the text alone");
   } else {
     report.not_proven.push_back(fmt::format(
         "how the tokens were chosen: the reply does not say; {} of {} are the most likely ones", likeliest_, tokens));
@@ -149,20 +153,11 @@ struct Running {
   std::size_t at = 0;
 };
 
-// The longest text of its requests, as far as a model can have it.
-std::int64_t positions_of(const Replay& replay, std::int64_t at_most) {
-  std::int64_t most = 0;
-  for (const engine::Request& request : replay.requests())
-    most = std::max(most, static_cast<std::int64_t>(request.prompt.size()) + std::min(request.max_tokens, at_most));
-  return most;
-}
-
 engine::EngineOptions options_for(const model::Model& model, std::int64_t longest, std::size_t count) {
   engine::EngineOptions options;
   options.max_batch = std::clamp<std::int64_t>(static_cast<std::int64_t>(count), 1, 16);
   options.max_prompt_logit_rows = options.max_rows;
-  const std::int64_t pages_each =
-      (std::min(longest, model.max_positions()) + options.page_size - 1) / options.page_size;
+  const std::int64_t pages_each = (longest + options.page_size - 1) / options.page_size;
   const std::int64_t within =
       engine::kv_pages_within(model, engine::default_kv_bytes(model, options), options.page_size);
   options.kv_pages = std::max<std::int64_t>(1, std::min(pages_each * options.max_batch, std::max(within, pages_each)));
@@ -183,17 +178,21 @@ void replay_all(const model::Model& model, const std::optional<Tokenizer>& token
       evidence->report.refuse(Verdict::kArtifact, "roots: a spot check takes a receipt that carries them");
       continue;
     }
-    running.push_back(
-        {evidence,
-         Replay(claim, level, spots > 0 ? draw_spots(claim.answer.steps(), spots) : std::vector<std::size_t>{})});
-    longest = std::max(longest, positions_of(running.back().replay, model.max_positions()));
+    Replay replay(claim, level, spots > 0 ? draw_spots(claim.answer.steps(), spots) : std::vector<std::size_t>{});
+    if (replay.longest_text() > model.max_positions()) {
+      evidence->report.refuse(Verdict::kDiverged, fmt::format("a text of {} tokens does not fit into a context of {}",
+                                                              replay.longest_text(), model.max_positions()));
+      continue;
+    }
+    longest = std::max(longest, replay.longest_text());
+    running.push_back({evidence, std::move(replay)});
   }
   if (running.empty()) return;
   engine::Engine engine(model, options_for(model, longest, running.size()), tokenizer);
   const auto submit = [&](std::size_t i) {
     Running& one = running[i];
     try {
-      if (one.at < one.replay.requests().size()) engine.add(i, one.replay.requests()[one.at]);
+      if (one.at < one.replay.request_count()) engine.add(i, one.replay.request(one.at));
     } catch (const Error& error) {
       one.evidence->report.refuse(Verdict::kDiverged, error.what());
     }
@@ -208,8 +207,10 @@ void replay_all(const model::Model& model, const std::optional<Tokenizer>& token
       ++one.at;
       submit(entry.request);
     }
-  for (const Running& one : running)
+  for (const Running& one : running) {
     if (one.evidence->report.is_open()) one.replay.report_to(one.evidence->report);
+    check_text(*one.evidence, tokenizer);
+  }
 }
 
 }  // namespace reprofuse::receipt

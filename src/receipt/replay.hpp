@@ -2,6 +2,7 @@
 // time, and compared.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -49,10 +50,14 @@ struct Claim {
   Answer answer;               // roots: all or none; digest: empty, tree-1 or chain-1
   std::string steps_root;      // empty: none is claimed
   bool sampling_known = true;  // false: the claim does not say how tokens were chosen, nor which token stopped it
+  std::optional<std::string> text = {};         // what a reply says that its tokens spell
+  bool may_echo = false;                        // this text may begin with that of the prompt
+  std::optional<std::string> stop_string = {};  // that ended this text, of a reply without a receipt
 };
 
-// A file that is to be verified: a receipt, or a reply of the server with token ids and a digest, choice 0 of it.
+// What is to be verified: a receipt, or a choice of a server's reply, with a receipt or with token ids and a digest.
 struct Evidence {
+  std::string part = {};  // of a reply with several choices: "choice 1"
   std::optional<Receipt> receipt;
   std::optional<Envelope> envelope;
   std::string model_prefix;    // of a reply: the digits of the model digest in its fingerprint
@@ -61,13 +66,16 @@ struct Evidence {
 };
 
 // Reads a file and checks what needs no model: the signature, by the key that is expected or else the one that the
-// receipt names, and that it does not contradict itself. Never throws for what the text holds.
+// receipt names, and that it does not contradict itself. Throws for lack of memory alone.
+std::vector<Evidence> examine_all(std::string_view text, const std::string& name,
+                                  const std::optional<PublicKey>& expected, const std::vector<Opening>& openings = {});
+// The same of a receipt, or of a reply with one choice.
 Evidence examine(std::string_view text, const std::string& name, const std::optional<PublicKey>& expected,
                  const std::vector<Opening>& openings = {});
 
 // Compares with the artifacts at hand, and checks that this software has the contract.
 void check_contract(Evidence& evidence);
-void check_artifacts(Evidence& evidence, const Artifacts& here);
+void check_artifacts(Evidence& evidence, const AtHand& here);
 // After these: what is left unproven, since the check ends at this level, or as something was wrong already. A prompt
 // that is hidden cannot be replayed, and of a reply neither the signature nor how tokens were chosen can be checked.
 void note_level(Evidence& evidence, Level level);
@@ -79,8 +87,10 @@ class Replay {
   Replay(const Claim& claim, Level level, std::vector<std::size_t> spots = {});
 
   // What to ask the engine, in this order, one after the other.
-  const std::vector<engine::Request>& requests() const { return requests_; }
-  // An update of requests()[index]. False: a difference was found, and no more updates are needed.
+  std::size_t request_count() const { return std::max<std::size_t>(1, spots_.size()); }
+  engine::Request request(std::size_t index) const;
+  std::int64_t longest_text() const;  // of its requests, in tokens
+  // An update of request(index). False: a difference was found, and no more updates are needed.
   bool add(std::size_t index, const engine::Update& update);
   // Once all requests have ended, or add() has said that no more are needed.
   void report_to(Report& report) const;
@@ -89,17 +99,17 @@ class Replay {
   bool differ(std::string what);
   bool compare_step(std::size_t step, std::int32_t token, const Sha256::Digest& root);
   bool compare_end(const engine::End& end);
-  void add_whole_request();
-  void add_spot_request(std::size_t step);
 
   const Claim& claim_;
   bool compares_logits_;
   std::vector<std::size_t> spots_;
-  std::vector<engine::Request> requests_;
   Answer computed_;
   std::string difference_;
   std::size_t likeliest_ = 0;  // tokens that are the first in rank
 };
+
+// After the replay: is the text of a reply what its tokens spell?
+void check_text(Evidence& evidence, const std::optional<Tokenizer>& tokenizer);
 
 // `count` different steps of `steps`, ascending, that nobody can foresee.
 std::vector<std::size_t> draw_spots(std::size_t steps, std::size_t count);

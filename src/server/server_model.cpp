@@ -67,11 +67,13 @@ ServedModel::ServedModel(const Context& context, const ServedModelOptions& optio
   require(receipt::TextFiles(options.folder) == text_files_, "{}: its files were changed while the model was loaded",
           options.folder);
   facts_.contract = context.numerics();
-  facts_.artifacts = receipt::artifacts_of(files_, text_files_, source_->manifest(), text::to_string(facts_.date),
-                                           facts_.max_positions, facts_.special_tokens);
-  facts_.fingerprint = fingerprint_of(context, facts_.artifacts.model, facts_.artifacts.settings, options.version);
+  const receipt::Artifacts artifacts =
+      receipt::artifacts_of(files_, text_files_, source_->manifest(), text::to_string(facts_.date),
+                            facts_.max_positions, facts_.special_tokens);
+  facts_.at_hand = receipt::AtHand(files_, text_files_, artifacts);
+  facts_.fingerprint = fingerprint_of(context, artifacts.model, artifacts.settings, options.version);
   if (options.key && context.state().contract->reproducible())
-    issuer_ = std::make_unique<receipt::Issuer>(*options.key, issuer_facts(context, facts_.artifacts, options.version),
+    issuer_ = std::make_unique<receipt::Issuer>(*options.key, issuer_facts(context, artifacts, options.version),
                                                 options.receipt_folder);
   facts_.issuer = issuer_.get();
   service_ = std::make_unique<engine::Service>(std::move(engine), options.service);

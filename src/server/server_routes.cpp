@@ -119,7 +119,8 @@ HttpResponse Server::chat_completions(const Visit& visit) {
 HttpResponse Server::verify_receipt(const Visit& visit) {
   const std::shared_ptr<ServedModel> served = model();
   const std::string client = client_of(visit.request);
-  VerifyCall call = parse_verify({visit.request.body, &visit.guard}, served->facts(), rules_for(client));
+  VerifyCall call =
+      parse_verify({visit.request.body, &visit.guard}, served->facts(), served->service().engine(), rules_for(client));
   auto reply = make_reply(call, served->facts());
   if (reply->finished()) return json_body(reply->body());
   return answer_call(call, std::move(reply), {served, metrics_, visit.record});

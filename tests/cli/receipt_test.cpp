@@ -73,7 +73,7 @@ TEST_F(ReceiptCommand, GoldenReceiptsOfEveryDeviceAreTrueHere) {
     const std::string key = " --key '" + (folder / "key.pem").string() + "'";
     const Finished run = reprofuse("verify" + golden_files(folder, ".json") + key);
     EXPECT_EQ(run.status, 0) << run.out << run.err;
-    EXPECT_TRUE(contains(run.err, "8 of 8 equal")) << run.err;
+    EXPECT_TRUE(contains(run.err, "8 of 8 equal; loaded in ")) << run.err;
     EXPECT_TRUE(contains(run.out, "exact-1-kv16-sampled.json: equal")) << run.out;
     const Finished spots = reprofuse("verify --spot 3" + golden_files(folder, "greedy.json") + key);
     EXPECT_EQ(spots.status, 0) << spots.out << spots.err;
@@ -136,8 +136,65 @@ TEST_F(ReceiptCommand, HidesAPromptAndFollowsAReceipt) {
   EXPECT_EQ(reprofuse("verify " + second).status, 4);
   const Finished opened = reprofuse("verify " + first + " " + second + " --opening " + second + ".opening");
   EXPECT_EQ(opened.status, 0) << opened.out;
-  EXPECT_TRUE(contains(opened.out, second + " follows " + first)) << opened.out;
+  EXPECT_TRUE(contains(opened.out, "proven      previous: it follows " + first)) << opened.out;
   EXPECT_FALSE(contains(reprofuse("verify " + second + " " + first).out, " follows "));
+  const auto mode = [](const std::string& file) { return fs::status(file).permissions() & fs::perms::all; };
+  EXPECT_EQ(mode(second + ".opening"), fs::perms::owner_read | fs::perms::owner_write);
+  const Finished wrong = reprofuse("verify " + second + " --opening " + first);
+  EXPECT_EQ(wrong.status, 2) << "no opening: " << wrong.out;
+}
+
+TEST_F(ReceiptCommand, ALogHasNoGapAndOneKey) {
+  const std::string first = receipt();
+  std::vector<std::string> log = {first};
+  for (const char* name : {"second", "third"}) {
+    const std::string file = folder_.file(name);
+    ASSERT_EQ(generate("--receipt " + file + " --receipt-previous " + log.back()).status, 0);
+    log.push_back(file);
+  }
+  const std::string verify = "verify --level signature ";
+  EXPECT_EQ(reprofuse(verify + "--log " + log[0] + " " + log[1] + " " + log[2]).status, 0);
+  const Finished gap = reprofuse(verify + "--log " + log[0] + " " + log[2]);
+  EXPECT_EQ(gap.status, 1);
+  EXPECT_TRUE(contains(gap.out, "wrong       previous: it does not follow " + log[0])) << gap.out;
+  EXPECT_EQ(reprofuse(verify + log[0] + " " + log[2]).status, 0) << "without --log it is not asked";
+  ASSERT_EQ(reprofuse("keys new " + folder_.file("other")).status, 0);
+  const std::string by_other = folder_.file("by-other");
+  ASSERT_EQ(
+      reprofuse("generate --prompt-tokens 1,2 --max-tokens 2 --receipt " + by_other + " --receipt-previous " + log[0],
+                "REPROFUSE_KEY=" + folder_.file("other") + " ")
+          .status,
+      0);
+  EXPECT_EQ(reprofuse(verify + "--log " + log[0] + " " + by_other).status, 1);
+}
+
+TEST_F(ReceiptCommand, AReceiptReplacesNoKeyAndAFailureLeavesNoFile) {
+  const std::string key = read_whole_file(folder_.file("key"));
+  EXPECT_EQ(generate("--receipt " + folder_.file("key")).status, 1);
+  fs::create_hard_link(folder_.file("key"), folder_.file("x.opening"));
+  EXPECT_EQ(generate("--receipt-hide-prompt --receipt " + folder_.file("x")).status, 1);
+  EXPECT_EQ(read_whole_file(folder_.file("key")), key);
+  const std::string first = receipt();
+  EXPECT_EQ(generate("--receipt " + first + " --receipt-previous " + first).status, 1);
+  EXPECT_EQ(reprofuse("verify " + first).status, 0);
+  EXPECT_EQ(generate("--receipt-nonce '\xff' --receipt " + folder_.file("none")).status, 2);
+  EXPECT_EQ(generate("--context 2 --receipt " + folder_.file("none")).status, 1);
+  EXPECT_FALSE(fs::exists(folder_.file("none")));
+  EXPECT_FALSE(fs::exists(folder_.file("x")));
+}
+
+// One file that cannot be tried says nothing of the others.
+TEST_F(ReceiptCommand, ReportsEveryFileAlsoBesideOnesThatCannotBeTried) {
+  const std::string file = receipt();
+  const Finished run = reprofuse("verify " + folder_.path() + " " + file + " " + folder_.file("nothing"));
+  EXPECT_EQ(run.status, 2) << run.out;
+  EXPECT_TRUE(contains(run.out, folder_.path() + ": not tried")) << run.out;
+  EXPECT_TRUE(contains(run.out, file + ": equal")) << run.out;
+  EXPECT_TRUE(contains(run.out, folder_.file("nothing") + ": not tried")) << run.out;
+  EXPECT_TRUE(contains(run.err, "1 of 3 equal; loaded in ")) << run.err;
+  const Finished device = reprofuse("verify --device cuda:99 " + file);
+  EXPECT_EQ(device.status, 2) << device.out << device.err;
+  EXPECT_TRUE(contains(run.out, "not proven  date 2024-07-26 and context ")) << run.out;
 }
 
 TEST_F(ReceiptCommand, WithoutAKeyOrForABaselineThereIsNoReceipt) {

@@ -71,6 +71,19 @@ TEST(Keys, SignAndVerifyAndAreReadAgain) {
   EXPECT_EQ(PublicKey::load(folder.file("public")), key.public_key());
 }
 
+TEST(Keys, APointOfSmallOrderIsNoKey) {
+  PublicKey::Raw raw{};
+  for (const std::uint8_t first : {0, 1}) {
+    raw[0] = first;
+    raw[31] = 0;
+    EXPECT_TRUE(contains(error_of([&] { PublicKey{raw}; }), "small order"));
+    raw[31] = 0x80;
+    EXPECT_TRUE(contains(error_of([&] { PublicKey{raw}; }), "small order")) << "with a sign";
+  }
+  raw[0] = 2;
+  EXPECT_EQ(error_of([&] { PublicKey{raw}; }), "");
+}
+
 TEST(Keys, WhatOthersCanReadIsNoKeyAndAFileThatIsThereStays) {
   const TemporaryFolder folder;
   SigningKey::make(folder.file("key"));

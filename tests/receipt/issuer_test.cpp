@@ -65,6 +65,24 @@ TEST_F(IssuerTest, EachReceiptOfALogNamesTheOneBefore) {
   EXPECT_TRUE(contains(error_of([&] { Issuer(key_, facts, log.path()); }), "no")) << "the log ends in what is none";
 }
 
+TEST_F(IssuerTest, AFolderHasOneIssuerAndNoReceiptIsReplacedOrReadByOthers) {
+  const engine::Request request = sampled_request();
+  const Answer answer = answer_of(request);
+  const TemporaryFolder log;
+  const IssuerFacts facts = issuer_facts(model_->context(), artifacts_, "1.2.3");
+  write_file(log.file("000000000001.receipt.json.7.part"), "half of one");
+  Issuer issuer(key_, facts, log.path());
+  EXPECT_FALSE(std::filesystem::exists(log.file("000000000001.receipt.json.7.part")));
+  EXPECT_TRUE(contains(error_of([&] { Issuer(key_, facts, log.path()); }), "another server"));
+  issuer.issue(request, answer, {});
+  const auto status = std::filesystem::status(log.file("000000000001.receipt.json"));
+  EXPECT_EQ(status.permissions(), std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  write_file(log.file("000000000002.receipt.json"), "of somebody else");
+  EXPECT_TRUE(contains(error_of([&] { issuer.issue(request, answer, {}); }), "exists"));
+  EXPECT_EQ(read_whole_file(log.file("000000000002.receipt.json")), "of somebody else");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(log.path()), {}), 2) << "nothing is left behind";
+}
+
 TEST_F(IssuerTest, AHiddenPromptIsACommitmentThatItsOpeningOpens) {
   const engine::Request request = sampled_request();
   const Wishes hidden{.hide_prompt = true};

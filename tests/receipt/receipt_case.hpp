@@ -36,6 +36,10 @@ class ReceiptTest : public testing::Test {
   }
   static void TearDownTestSuite() { model_.reset(); }
 
+  static AtHand at_hand() {
+    static const TextFiles text_files(REPROFUSE_EMBEDDED_MODEL);
+    return AtHand(embedded_files(), text_files, artifacts_);
+  }
   Issuer issuer() const { return Issuer(key_, issuer_facts(model_->context(), artifacts_, "1.2.3")); }
 
   // A sampled answer of which every setting decides something.
@@ -45,6 +49,14 @@ class ReceiptTest : public testing::Test {
     request.sampling = {
         .temperature = 3.0F, .top_k = 60, .top_p = 0.98F, .min_p = 0.001F, .repetition_penalty = 1.5F, .seed = 7};
     request.max_tokens = 24;
+    request.digest = DigestKind::kTree1;
+    return request;
+  }
+
+  static engine::Request short_request(std::vector<std::int32_t> prompt) {
+    engine::Request request;
+    request.prompt = std::move(prompt);
+    request.max_tokens = 2;
     request.digest = DigestKind::kTree1;
     return request;
   }
@@ -78,7 +90,7 @@ class ReceiptTest : public testing::Test {
   }
   static Report verify(Evidence evidence, Level level, std::size_t spots) {
     check_contract(evidence);
-    check_artifacts(evidence, artifacts_);
+    check_artifacts(evidence, at_hand());
     note_level(evidence, level);
     if (level >= Level::kTokens) replay_all(*model_, embedded_tokenizer(), {&evidence}, level, spots);
     return evidence.report;

@@ -115,10 +115,36 @@ TEST_F(ServerReceipts, WhatIsNotTrueHasAVerdictAndWhatIsNoReceiptToo) {
   EXPECT_TRUE(contains(verdict_of(lie)["problem"], "date: "));
   lie = *examine(honest).receipt;
   lie.request.stop_strings.assign(17, "x");
-  EXPECT_EQ(verdict_of(lie)["error"]["param"], "receipt") << "more than a request may ask for";
+  EXPECT_EQ(verdict_of(lie)["status"], 2) << "more than a request may ask for";
   lie = *examine(honest).receipt;
   lie.request.max_tokens = 1 << 20;
-  EXPECT_TRUE(verdict_of(lie).contains("error")) << "longer than the context";
+  EXPECT_EQ(verdict_of(lie)["verdict"], "diverged") << "longer than the context";
+  lie = *examine(honest).receipt;
+  lie.answer.tokens[2] = 1 << 30;
+  EXPECT_EQ(verdict_of(lie)["verdict"], "diverged") << "no token of the model's";
+  lie = *examine(honest).receipt;
+  lie.request.max_tokens = 0;
+  EXPECT_EQ(verdict_of(lie)["verdict"], "signature");
+  EXPECT_EQ(verdict_of(*examine(honest).receipt)["verdict"], "equal") << "the server goes on";
+}
+
+TEST_F(ServerReceipts, AKeyThatIsExpectedMustHaveSigned) {
+  const Json reply = ask({{"receipt", true}, {"return_token_ids", true}});
+  const Json envelope = reply["choices"][0]["receipt"];
+  const auto base64 = [](const receipt::PublicKey& key) {
+    return receipt::to_base64({reinterpret_cast<const char*>(key.raw().data()), key.raw().size()});
+  };
+  const std::string other = base64(receipt::SigningKey::make(folder_.file("other")).public_key());
+  EXPECT_EQ(verify({{"receipt", envelope}, {"public_key", base64(key_.public_key())}})["verdict"], "equal");
+  EXPECT_EQ(verify({{"receipt", envelope}, {"public_key", other}})["verdict"], "signature");
+  EXPECT_TRUE(verify({{"receipt", envelope}, {"public_key", "x"}}).contains("error"));
+  Json whole = reply;
+  EXPECT_EQ(verify({{"receipt", whole}})["verdict"], "equal") << "a reply with its receipt";
+  whole["choices"][0]["message"]["content"] = "a million";
+  EXPECT_EQ(verify({{"receipt", whole}})["verdict"], "diverged");
+  whole = reply;
+  whole["choices"][0].erase("receipt");
+  EXPECT_EQ(verify({{"receipt", whole}})["verdict"], "equal, unsigned");
 }
 
 TEST_F(ServerReceipts, WhatMakesNoSenseIsA400) {

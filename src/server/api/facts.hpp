@@ -20,7 +20,7 @@ struct ModelFacts {
   std::int64_t created = 0;                   // when the server started, in seconds since 1970
   text::DateTime date;                        // what a chat template sees as today
   std::string contract = {};                  // what it computes by
-  receipt::Artifacts artifacts = {};          // what decides answers, as receipts name it
+  receipt::AtHand at_hand = {};               // what decides answers, as receipts name it
   receipt::Issuer* issuer = nullptr;          // signs receipts, and outlives every call; null: nobody does
   engine::SpecialTokens special_tokens = engine::SpecialTokens::kAsTokens;  // in contents and prompts, unless they say
 };

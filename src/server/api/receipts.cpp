@@ -20,23 +20,38 @@ std::vector<receipt::Opening> read_opening(Fields& fields) {
   return {reading("opening", [&] { return receipt::parse_opening(opening->dump(), "opening"); })};
 }
 
-// By this server's own key, if that is the one that it names.
-Evidence examine_receipt(const std::string& text, const std::vector<receipt::Opening>& openings,
-                         const ModelFacts& facts) {
-  Evidence evidence = receipt::examine(text, "receipt", std::nullopt, openings);
+// In Base64, as a receipt names it.
+std::optional<receipt::PublicKey> read_public_key(Fields& fields) {
+  const std::optional<std::string> text = fields.string("public_key");
+  if (!text) return std::nullopt;
+  return reading("public_key", [&] { return std::optional(receipt::PublicKey::from_base64(*text)); });
+}
+
+// By the key that is expected, or else by this server's own, if that is the one that it names.
+Evidence examine_receipt(const std::string& text, const std::optional<receipt::PublicKey>& expected,
+                         const std::vector<receipt::Opening>& openings, const ModelFacts& facts) {
+  Evidence evidence = receipt::examine(text, "receipt", expected, openings);
+  if (expected) return evidence;
   const bool is_own =
       evidence.receipt && facts.issuer != nullptr && evidence.receipt->issuer == facts.issuer->public_key();
   return is_own ? receipt::examine(text, "receipt", facts.issuer->public_key(), openings) : evidence;
 }
 
 // A receipt may ask for no more than a request may.
-void check_limits(const engine::Request& request, const ModelFacts& facts) {
+bool is_within_limits(const engine::Request& request, const ModelFacts& facts) {
   const auto is_too_long = [](const std::string& text) { return text.size() > kMaxStopBytes; };
-  const bool fits = request.stop_strings.size() <= kMaxStopStrings &&
-                    request.stop_tokens.size() <= kMaxStopTokens + facts.files->stop_tokens().size() &&
-                    std::none_of(request.stop_strings.begin(), request.stop_strings.end(), is_too_long);
-  if (!fits)
-    throw bad_request("the receipt's request has more stops than a request may have", "receipt", "invalid_value");
+  return request.stop_strings.size() <= kMaxStopStrings &&
+         request.stop_tokens.size() <= kMaxStopTokens + facts.files->stop_tokens().size() &&
+         std::none_of(request.stop_strings.begin(), request.stop_strings.end(), is_too_long);
+}
+
+// What the engine cannot be asked cannot have been answered.
+void check_request(const engine::Request& request, const engine::Engine& engine, receipt::Report& report) {
+  try {
+    engine.check(request);
+  } catch (const Error& error) {
+    report.refuse(Verdict::kDiverged, error.what());
+  }
 }
 
 class VerifyReply final : public Reply {
@@ -49,7 +64,10 @@ class VerifyReply final : public Reply {
     if (update.end && update.end->by_stop)
       throw ApiError(503, "service_unavailable_error", update.end->error, std::nullopt, "stopped");
     is_finished_ = is_finished_ || !goes_on || update.end.has_value();
-    if (is_finished_) replay_->report_to(evidence_->report);
+    if (!is_finished_) return;
+    replay_->report_to(evidence_->report);
+    const engine::TextFormat& text = facts_.files->text();
+    check_text(*evidence_, text.has_tokenizer() ? std::optional(text.tokenizer()) : std::nullopt);
   }
   bool finished() const override { return is_finished_; }
   std::string body() const override;
@@ -91,18 +109,20 @@ std::string VerifyReply::body() const {
 
 }  // namespace
 
-VerifyCall parse_verify(const RequestBody& body, const ModelFacts& facts, const CallRules& rules) {
+VerifyCall parse_verify(const RequestBody& body, const ModelFacts& facts, const engine::Engine& engine,
+                        const CallRules& rules) {
   const OwnedJson root = parse_object(body);
   Fields fields(*root);
   const Json* given = fields.find("receipt");
   if (given == nullptr) fields.fail_missing("receipt");
   if (!given->is_object()) fields.fail_value("receipt", *given, "an object: a receipt, or a reply");
   const std::vector<receipt::Opening> openings = read_opening(fields);
+  const std::optional<receipt::PublicKey> expected = read_public_key(fields);
   fields.refuse_the_rest();
 
   VerifyCall call;
   const std::string text = given->dump(-1, ' ', false, Json::error_handler_t::replace);
-  call.evidence = std::make_shared<Evidence>(examine_receipt(text, openings, facts));
+  call.evidence = std::make_shared<Evidence>(examine_receipt(text, expected, openings, facts));
   Evidence& evidence = *call.evidence;
   check_contract(evidence);
   const std::string& contract = evidence.receipt ? evidence.receipt->contract
@@ -111,16 +131,20 @@ VerifyCall parse_verify(const RequestBody& body, const ModelFacts& facts, const 
   if (evidence.report.is_open() && contract != facts.contract)
     evidence.report.refuse(Verdict::kContract,
                            fmt::format("contract: it is {}, and this server computes by {}", contract, facts.contract));
-  check_artifacts(evidence, facts.artifacts);
+  check_artifacts(evidence, facts.at_hand);
   note_level(evidence, Level::kLogits);
   if (!evidence.report.is_open()) return call;
-  check_limits(evidence.claim->request, facts);
-  call.replay = std::make_shared<receipt::Replay>(*evidence.claim, Level::kLogits);
-  call.requests = call.replay->requests();
-  for (engine::Request& request : call.requests) {
-    request.client = rules.client;
-    request.cache_salt = fmt::format("{} ", rules.cache_salt);
-  }
+  const auto replay = std::make_shared<receipt::Replay>(*evidence.claim, Level::kLogits);
+  engine::Request request = replay->request(0);
+  if (!is_within_limits(request, facts))
+    evidence.report.refuse(Verdict::kNotTried, "its request has more stops than a request to this server may have");
+  else
+    check_request(request, engine, evidence.report);
+  if (!evidence.report.is_open()) return call;
+  request.client = rules.client;
+  request.cache_salt = fmt::format("{} ", rules.cache_salt);
+  call.requests.push_back(std::move(request));
+  call.replay = replay;
   return call;
 }
 

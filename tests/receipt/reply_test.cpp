@@ -1,0 +1,106 @@
+// Saved replies of a server, with receipts and without.
+#include <nlohmann/json.hpp>
+
+#include "engine/answer_text.hpp"
+#include "receipt/receipt_case.hpp"
+#include "receipt/replay.hpp"
+#include "support/messages.hpp"
+
+namespace reprofuse::receipt {
+namespace {
+
+using Json = nlohmann::json;
+
+// What a server replied, with return_token_ids and digest.
+class ReplyTest : public ReceiptTest {
+ protected:
+  static Json reply(const engine::Request& request) {
+    const Answer answer = answer_of(request);
+    engine::AnswerText spelled(embedded_tokenizer(), {}, false, true);
+    std::string text;
+    for (const std::int32_t token : answer.tokens) text += spelled.push(token);
+    const Json choice = {{"prompt_token_ids", request.prompt},
+                         {"message", {{"content", text + spelled.flush()}}},
+                         {"token_ids", answer.tokens},
+                         {"finish_reason", engine::finish_reason_name(answer.finish_reason)},
+                         {"stop_reason", nullptr},
+                         {"digest", answer.digest}};
+    return {{"system_fingerprint", "fma-1-" + artifacts_.model.substr(0, 16) + "-01234567-1.2.3"},
+            {"choices", Json::array({choice})}};
+  }
+};
+
+TEST_F(ReplyTest, IsReplayedByItsTokensAndDigest) {
+  engine::Request golden = short_request(model::golden_answer().prompt);
+  golden.max_tokens = 200;
+  golden.stop_tokens = model::golden_answer().stop_tokens;
+  engine::Request chained = golden;
+  chained.digest = DigestKind::kChain1;
+  const Report greedy = verify_unsigned(reply(golden).dump());
+  EXPECT_TRUE(greedy.is_open()) << greedy.problem;
+  EXPECT_TRUE(contains(greedy.not_proven.back(), "75 of 75 are the most likely")) << greedy.not_proven.back();
+  EXPECT_TRUE(contains(greedy.proven.back(), "text: ")) << greedy.proven.back();
+  EXPECT_TRUE(verify_unsigned(reply(chained).dump()).is_open());
+  const Report sampled = verify_unsigned(reply(sampled_request()).dump());
+  EXPECT_TRUE(sampled.is_open()) << sampled.problem;
+  EXPECT_FALSE(contains(sampled.not_proven.back(), "24 of 24")) << sampled.not_proven.back();
+}
+
+TEST_F(ReplyTest, IsNoProofOfASignatureNorOfHowTokensWereChosen) {
+  const std::string text = reply(sampled_request()).dump();
+  EXPECT_EQ(verify_unsigned(text).verdict_text(), "equal, unsigned");
+  EXPECT_EQ(verify_unsigned(text, Level::kSignature).verdict, Verdict::kSignature);
+  EXPECT_EQ(verify_unsigned(text, Level::kTokens).verdict, Verdict::kNotTried);
+  for (const Level level : {Level::kSignature, Level::kArtifacts, Level::kTokens, Level::kLogits})
+    EXPECT_EQ(verify(text, level).verdict, Verdict::kSignature) << "a key is expected";
+  EXPECT_EQ(verify(issue(sampled_request()).text()).verdict_text(), "equal");
+}
+
+// Every choice counts, and what stands beside a receipt is compared with it.
+TEST_F(ReplyTest, EveryChoiceIsVerifiedByItsReceiptWhereItHasOne) {
+  Json two = reply(sampled_request());
+  const Issued issued = issuer().issue(sampled_request(), answer_of(sampled_request()), {.hide_prompt = true});
+  two["choices"].push_back(two["choices"][0]);
+  two["choices"][1]["receipt"] = Json::parse(issued.envelope.text());
+  two["choices"][1]["receipt_opening"] = Json::parse(issued.opening->text());
+  const auto verdicts = [&](const std::string& pointer, const Json& value) {
+    Json altered = two;
+    if (!pointer.empty()) altered[Json::json_pointer(pointer)] = value;
+    std::string all;
+    for (Evidence& evidence : examine_all(altered.dump(), "it", std::nullopt))
+      all += verify(std::move(evidence), Level::kLogits, 0).verdict_text() + "; ";
+    return all;
+  };
+  EXPECT_EQ(verdicts("", {}), "equal, unsigned; equal; ");
+  EXPECT_EQ(verdicts("/choices/0/message/content", "a million"), "diverged; equal; ");
+  EXPECT_EQ(verdicts("/choices/1/message/content", "a million"), "equal, unsigned; diverged; ");
+  EXPECT_EQ(verdicts("/choices/1/token_ids/2", 1), "equal, unsigned; diverged; ");
+  EXPECT_EQ(verdicts("/choices/1/prompt_token_ids/2", 1), "equal, unsigned; diverged; ");
+  EXPECT_EQ(verdicts("/choices/1/finish_reason", "stop"), "equal, unsigned; diverged; ");
+  EXPECT_EQ(verdicts("/choices/0/token_ids/0", std::int64_t{1} << 32), "signature; equal; ");
+  EXPECT_EQ(verdicts("/choices/0/token_ids/0", 1.5), "signature; equal; ");
+  EXPECT_EQ(examine(two.dump(), "it", std::nullopt).report.verdict, Verdict::kNotTried);
+}
+
+TEST_F(ReplyTest, WhatIsNotTrueOfItIsCaught) {
+  const Json honest = reply(sampled_request());
+  const auto verdict = [&](const std::string& pointer, const Json& value) {
+    Json altered = honest;
+    altered[Json::json_pointer(pointer)] = value;
+    return verify_unsigned(altered.dump()).verdict;
+  };
+  EXPECT_EQ(verdict("/choices/0/digest", "tree-1:" + std::string(64, '0')), Verdict::kDiverged);
+  EXPECT_EQ(verdict("/choices/0/token_ids/3", 1), Verdict::kDiverged);
+  EXPECT_EQ(verdict("/choices/0/prompt_token_ids/3", 1), Verdict::kDiverged);
+  EXPECT_EQ(verdict("/choices/0/finish_reason", "stop"), Verdict::kDiverged) << "one row more";
+  EXPECT_EQ(verdict("/system_fingerprint", "fma-1-0000000000000000-01234567-1.2.3"), Verdict::kArtifact);
+  EXPECT_EQ(verdict("/system_fingerprint", "unpinned-bf16-0000000000000000-01234567-1.2.3"), Verdict::kContract);
+  for (const char* wrong : {"", "-", "--", "fma-1", "a-b-c"})
+    EXPECT_NE(verdict("/system_fingerprint", wrong), Verdict::kEqual) << wrong;
+  EXPECT_EQ(verdict("/choices/0/digest", nullptr), Verdict::kSignature);
+  EXPECT_EQ(verdict("/choices", Json::array()), Verdict::kSignature);
+  EXPECT_EQ(verify_unsigned(R"({"choices":1})").verdict, Verdict::kSignature);
+}
+
+}  // namespace
+}  // namespace reprofuse::receipt
