@@ -92,8 +92,8 @@ export class ReceiptPanel {
     try {
       const report = await verify({ receipt, ...(opening && { opening }) });
       const equal = report.verdict.startsWith("equal");  // "equal, unsigned" is that of a reply
-      const words = report.verdict === "equal" ? "True: this server computes the same" : "Unsigned, but this server computes the same";
-      this.#tell(equal ? "equal" : "different", equal ? words : report.problem);
+      const author = report.verdict === "equal" ? "True" : "Unsigned, but true";
+      this.#tell(equal ? "equal" : "different", equal ? `${author}: this server computes the same` : report.problem);
       const item = (words) => Object.assign(document.createElement("li"), { textContent: words });
       const proven = report.proven.map((line) => item(`Proven: ${line}`));
       const not_proven = report.not_proven.map((line) => item(`Not proven: ${line}`));

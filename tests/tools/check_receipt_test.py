@@ -63,6 +63,28 @@ class CheckReceipt(unittest.TestCase):
             with self.assertRaises(check_receipt.Wrong):
                 check_receipt.check_statement(check_receipt.canonical(altered))
 
+    def test_refuses_what_is_not_of_its_form_or_contradicts_itself(self):
+        sys.path.insert(0, str(CHECKER.parent))
+        import check_receipt  # noqa: PLC0415
+        statement = statement_of(next(receipt for receipt in RECEIPTS if "greedy" in receipt.name))
+        wrong = [(3, "artifacts", {"date": "banana"}), (3, "artifacts", {"context": "-7"}), (3, "artifacts", {"evil": "x"}),
+                 (3, "artifacts", {"files": {}}), (3, "request", {"stop_tokens": [-5]}), (3, "request", {"top_k": 1.5}),
+                 (3, "request", {"top_k": float("nan")}), (3, "answer", {"more": 1}), (3, "answer", {"digest": "x"}),
+                 (1, "answer", {"finish_reason": "length"}), (1, "request", {"stop_tokens": []}),
+                 (1, "request", {"max_tokens": "1"}), (1, "artifacts", {"context": "9"})]
+        for status, section, alter in wrong:
+            predicate = {**statement["predicate"], section: {**statement["predicate"][section], **alter}}
+            with self.assertRaises(check_receipt.Wrong, msg=alter) as caught:
+                check_receipt.check_statement(check_receipt.canonical({**statement, "predicate": predicate}))
+            self.assertEqual(caught.exception.args[1], status, alter)
+        for text in ('{"a":1,"a":1}', "[NaN]", "[-1]", "[2147483648]", "[1.0]"):
+            with self.assertRaises(check_receipt.Wrong, msg=text):
+                check_receipt.strict_json(text)
+        self.assertEqual(check_receipt.strict_json('[2147483647,{"a":null}]'), [2147483647, {"a": None}])
+        with self.assertRaises(check_receipt.Wrong) as caught:
+            check_receipt.check_opening(statement["predicate"], {"salt": "0" * 64, "prompt_tokens": [1]})
+        self.assertEqual(caught.exception.args[1], 4)
+
     def test_stays_short(self):
         self.assertLess(len(CHECKER.read_text().splitlines()), 200)
 
