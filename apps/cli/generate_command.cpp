@@ -54,7 +54,10 @@ void check_arguments(const GenerateArguments& arguments) {
   check_usage(!arguments.date || arguments.chat, "--date goes with --chat");
   check_usage(arguments.receipt.file.empty() || arguments.digest != digest_kind_name(DigestKind::kChain1),
               "--receipt goes with a digest of the kind tree-1");
-  for (const std::string& stop : arguments.stop_strings) check_usage(!stop.empty(), "--stop: '' is in every text");
+  for (const std::string& stop : arguments.stop_strings) {
+    check_usage(!stop.empty(), "--stop: '' is in every text");
+    if (!arguments.receipt.file.empty()) reading_option("--stop", [&] { return receipt::canonical_json(stop); });
+  }
 }
 
 // What the folder's generation_config.json asks for, but for what the command line says.

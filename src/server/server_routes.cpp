@@ -60,11 +60,11 @@ HttpResponse Server::answer(const HttpRequest& request, ReadGuard& guard, Reques
   try {
     return route == nullptr ? page(visit) : (this->*route->answer)(visit);
   } catch (const ApiError& error) {
-    record.note = error.code().value_or(error.type());  // its message may hold what the client sent
+    record.note = error.log_note();
     return error_response(error);
   } catch (const Error& error) {
     const ApiError api_error = from_library_error(error);
-    record.note = api_error.code().value_or(api_error.type());
+    record.note = api_error.log_note();
     return error_response(api_error);
   }
 }

@@ -95,7 +95,7 @@ class RunningAnswer final : public PendingAnswer {
       response.body = reply_->body();
       return response;
     } catch (const ApiError& error) {
-      context_.record.note = error.code().value_or(error.type());
+      context_.record.note = error.log_note();
       return error_response(error);
     }
   }
@@ -112,7 +112,7 @@ class RunningAnswer final : public PendingAnswer {
     try {
       for (const std::string& chunk : reply_->chunks(next.prompt, next.update)) events += event(chunk);
     } catch (const ApiError& error) {
-      context_.record.note = error.code().value_or(error.type());
+      context_.record.note = error.log_note();
       events += event(error_body(error));
     }
   }

@@ -178,6 +178,7 @@ TEST_F(ReceiptCommand, AReceiptReplacesNoKeyAndAFailureLeavesNoFile) {
   EXPECT_EQ(generate("--receipt " + first + " --receipt-previous " + first).status, 1);
   EXPECT_EQ(reprofuse("verify " + first).status, 0);
   EXPECT_EQ(generate("--receipt-nonce '\xff' --receipt " + folder_.file("none")).status, 2);
+  EXPECT_EQ(generate("--stop '\xff' --receipt " + folder_.file("none")).status, 2);
   EXPECT_EQ(generate("--context 2 --receipt " + folder_.file("none")).status, 1);
   EXPECT_FALSE(fs::exists(folder_.file("none")));
   EXPECT_FALSE(fs::exists(folder_.file("x")));

@@ -275,6 +275,18 @@ TEST_F(ReplayTest, SpotsAreDifferentStepsInOrder) {
   EXPECT_NE(draw_spots(1'000'000, 20), draw_spots(1'000'000, 20));
 }
 
+TEST_F(ReplayTest, WhatIsLongerThanTheContextDivergesBeforeAnySpotIsAsked) {
+  Evidence evidence;
+  Claim& claim = evidence.claim.emplace();
+  claim.request.prompt = {1};
+  claim.answer.tokens.assign(1 << 14, 1);
+  claim.answer.roots.resize(claim.answer.steps());
+  claim.steps_root = to_hex(merkle_root(step_leaves(claim.answer)));
+  replay_all(*model_, embedded_tokenizer(), {&evidence}, Level::kLogits, 1000);
+  EXPECT_EQ(evidence.report.verdict, Verdict::kDiverged);
+  EXPECT_TRUE(contains(evidence.report.problem, "does not fit into a context")) << evidence.report.problem;
+}
+
 TEST_F(ReplayTest, ManyGoThroughTheEngineTogetherAndOnlyTheFalseOneDiverges) {
   std::vector<Evidence> all;
   for (std::uint64_t seed = 0; seed < 20; ++seed) {

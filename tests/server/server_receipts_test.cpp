@@ -1,6 +1,7 @@
 // Receipts over HTTP: asked for, kept, and verified again.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 
@@ -168,6 +169,12 @@ TEST_F(ServerReceipts, AReceiptThatCannotBeKeptIsAnErrorAlsoInAStream) {
   const std::string events = post(client, "/v1/chat/completions", body)->body;
   EXPECT_TRUE(contains(events, "receipt_failed")) << events;
   EXPECT_FALSE(contains(events, "[DONE]")) << events;
+  EXPECT_FALSE(contains(events, folder_.path())) << "the server's files are not the client's affair";
+  const std::vector<RequestRecord> records = server_.records();
+  const bool is_told = std::any_of(records.begin(), records.end(), [&](const RequestRecord& record) {
+    return contains(record.note, "receipt_failed: " + folder_.file("log")) && contains(record.note, "No such file");
+  });
+  EXPECT_TRUE(is_told) << "the log says which file, and why";
   EXPECT_FALSE(ask(Json::object()).contains("error")) << "without a receipt all is well";
 }
 

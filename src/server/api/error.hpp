@@ -4,6 +4,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "reprofuse/error.hpp"
 
@@ -19,11 +20,16 @@ class ApiError : public std::runtime_error {
   const std::optional<std::string>& param() const { return param_; }  // the field at fault
   const std::optional<std::string>& code() const { return code_; }
 
+  // What the server's own log says of it. The message is for the client, and may hold what the client sent.
+  std::string log_note() const { return log_note_.value_or(code_.value_or(type_)); }
+  void set_log_note(std::string note) { log_note_ = std::move(note); }
+
  private:
   int status_;
   std::string type_;
   std::optional<std::string> param_;
   std::optional<std::string> code_;
+  std::optional<std::string> log_note_;
 };
 
 // 400: the request itself is wrong.

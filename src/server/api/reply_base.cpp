@@ -80,9 +80,11 @@ void ReplyBase::record(Choice& choice, const engine::Update& update) {
     const receipt::Issued issued = facts_.issuer->issue(request, std::exchange(choice.steps, {}), *call_.receipt);
     choice.receipt = Json::parse(issued.envelope.text());
     if (issued.opening) choice.receipt_opening = Json::parse(issued.opening->text());
-  } catch (const Error&) {  // its words are about the server's own files
+  } catch (const Error& error) {  // its words are about the server's own files
     failed_ = true;
-    throw server_error("the receipt could not be kept", "receipt_failed");
+    ApiError failure = server_error("the receipt could not be kept", "receipt_failed");
+    failure.set_log_note(fmt::format("receipt_failed: {}", error.what()));
+    throw failure;
   }
 }
 
