@@ -133,6 +133,8 @@ std::vector<std::string_view> dictionary() {
       R"("system_fingerprint":"fma-1-0-0-0",)",
       R"("commitment":"",)",
       R"("roots":[],)",
+      R"("max_tokens":"0",)",
+      R"("receipt":{},)",
       "null",
       "true",
       "1e9",

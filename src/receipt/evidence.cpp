@@ -41,6 +41,16 @@ std::optional<std::string> text_in(const Json& choice) {
   return text.is_string() ? std::optional(text.get<std::string>()) : std::nullopt;
 }
 
+// Of either kind: it is shown, so it must not hold anything else.
+std::string logits_digest_in(const Json& value) {
+  require(value.is_string(), "it has no digest");
+  std::string digest = value;
+  const std::string_view hex = digest;
+  require(digest_from_hex(hex.starts_with("tree-1:") ? hex.substr(7) : hex).has_value(), "its digest is {}",
+          shown(value));
+  return digest;
+}
+
 // A choice without a receipt.
 void read_choice(const Json& reply, const Json& choice, Evidence& evidence) {
   Claim& claim = evidence.claim.emplace();
@@ -50,8 +60,7 @@ void read_choice(const Json& reply, const Json& choice, Evidence& evidence) {
   require(prompt != nullptr, "it has no prompt_token_ids");
   claim.request.prompt = tokens_in(*prompt);
   claim.answer.tokens = tokens_in(choice.at("token_ids"));
-  require(choice.at("digest").is_string(), "it has no digest");
-  choice["digest"].get_to(claim.answer.digest);
+  claim.answer.digest = logits_digest_in(choice.at("digest"));
   claim.text = text_in(choice);
   claim.may_echo = choice.contains("text");
   if (choice.at("stop_reason").is_string()) claim.stop_string = choice["stop_reason"].get<std::string>();

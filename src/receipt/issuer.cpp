@@ -44,7 +44,7 @@ std::uint64_t last_number(const std::string& folder) {
   return last;
 }
 
-std::string last_problem() {
+std::string system_problem() {
   return std::generic_category().message(errno);
 }
 
@@ -76,7 +76,7 @@ bool write_all(int descriptor, std::string_view text) {
 // Two issuers would give the same number twice, and their logs would fork.
 std::shared_ptr<const Descriptor> lock_folder(const std::string& folder) {
   auto lock = std::make_shared<const Descriptor>(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  require(lock->is_open(), "{}: is no folder for receipts: {}", folder, last_problem());
+  require(lock->is_open(), "{}: is no folder for receipts: {}", folder, system_problem());
   require(flock(lock->get(), LOCK_EX | LOCK_NB) == 0, "{}: another server keeps its receipts there", folder);
   return lock;
 }
@@ -97,16 +97,16 @@ void remove_unfinished(const std::string& folder) {
 void write_whole_file(const std::string& path, std::string_view text, unsigned mode, Existing existing) {
   const std::string unfinished = fmt::format("{}.{}{}", path, getpid(), kUnfinished);
   const Descriptor file(open(unfinished.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode));
-  require(file.is_open(), "{}: cannot be written: {}", path, last_problem());
+  require(file.is_open(), "{}: cannot be written: {}", path, system_problem());
   const bool is_written = write_all(file.get(), text) && fsync(file.get()) == 0;
   const bool is_named = is_written && (existing == Existing::kIsReplaced ? rename(unfinished.c_str(), path.c_str()) == 0
                                                                          : link(unfinished.c_str(), path.c_str()) == 0);
-  const std::string problem = is_named ? "" : last_problem();
+  const std::string problem = is_named ? "" : system_problem();
   if (!is_named || existing == Existing::kStays) unlink(unfinished.c_str());
   require(is_named, "{}: cannot be written: {}", path, problem);
   const fs::path parent = fs::path(path).parent_path();
   const Descriptor folder(open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  require(folder.is_open() && fsync(folder.get()) == 0, "{}: its folder cannot be written: {}", path, last_problem());
+  require(folder.is_open() && fsync(folder.get()) == 0, "{}: its folder cannot be written: {}", path, system_problem());
 }
 
 Issuer::Issuer(SigningKey key, IssuerFacts facts, const std::string& folder)

@@ -308,7 +308,7 @@ Receipt parse_statement(std::string_view payload, const std::string& name) {
 std::string contradiction_in(const Receipt& receipt) {
   const Answer& answer = receipt.answer;
   if (answer.steps() == 0) return "it has no step";
-  if (const std::string wrong = contradiction_in_end(receipt.request, answer); !wrong.empty()) return wrong;
+  if (std::string wrong = contradiction_in_end(receipt.request, answer); !wrong.empty()) return wrong;
   const auto prompt = static_cast<std::int64_t>(receipt.request.prompt.size());
   if (prompt >= receipt.artifacts.context || receipt.request.max_tokens > receipt.artifacts.context - prompt)
     return fmt::format("a prompt of {} tokens and an answer of {} do not fit into its context of {}", prompt,

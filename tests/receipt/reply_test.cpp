@@ -98,6 +98,7 @@ TEST_F(ReplyTest, WhatIsNotTrueOfItIsCaught) {
   for (const char* wrong : {"", "-", "--", "fma-1", "a-b-c"})
     EXPECT_NE(verdict("/system_fingerprint", wrong), Verdict::kEqual) << wrong;
   EXPECT_EQ(verdict("/choices/0/digest", nullptr), Verdict::kSignature);
+  EXPECT_EQ(verdict("/choices/0/digest", "tree-1:0\nvictim.json: equal"), Verdict::kSignature) << "it would be printed";
   EXPECT_EQ(verdict("/choices", Json::array()), Verdict::kSignature);
   EXPECT_EQ(verify_unsigned(R"({"choices":1})").verdict, Verdict::kSignature);
 }
