@@ -190,7 +190,7 @@ void run_bench_engine(const BenchEngineArguments& arguments) {
 void add_bench_engine_command(CLI::App& bench) {
   auto arguments = std::make_shared<BenchEngineArguments>();
   study::EngineBenchOptions& options = arguments->options;
-  constexpr std::int64_t kMaxTokens = 100000;
+  constexpr std::int64_t kMaxLength = 100000;
   CLI::App* command = bench.add_subcommand("engine", "The serving engine with many requests at once, end to end");
   CLI::Option* shape = command->add_option("--shape", arguments->shape, "Random weights of a published shape")
                            ->check(one_of(study::published_shapes()))
@@ -199,10 +199,10 @@ void add_bench_engine_command(CLI::App& bench) {
   command->add_option("--model", arguments->model, "Folder of a model instead")->type_name("DIR")->excludes(shape);
   add_number_list(*command, "--batch", options.batches, 4096, "Requests that come at once");
   command->add_option("--prompt", options.prompt, "Tokens of each prompt: random, and different from the others'")
-      ->check(whole_number<std::int64_t>(1, kMaxTokens))
+      ->check(whole_number<std::int64_t>(1, kMaxLength))
       ->capture_default_str();
   command->add_option("--tokens", options.tokens, "Tokens of each answer: the likeliest, whatever they are")
-      ->check(whole_number<std::int64_t>(1, kMaxTokens))
+      ->check(whole_number<std::int64_t>(1, kMaxLength))
       ->capture_default_str();
   command->add_option("--max-rows", options.max_rows, "Tokens in one pass; longer prompts take several")
       ->check(whole_number<std::int64_t>(1, 65536))

@@ -16,6 +16,8 @@
 
 namespace reprofuse::cli {
 
+inline constexpr std::int64_t kMaxTokens = std::int64_t{1} << 20;  // that an option may ask for
+
 // Whole decimal numbers: nothing rounds, wraps, saturates or turns octal.
 template <typename Int>
 CLI::Validator whole_number(Int min, Int max) {

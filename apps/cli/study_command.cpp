@@ -285,7 +285,7 @@ void add_study_run(CLI::App& study) {
       ->type_name("N")
       ->capture_default_str();
   command->add_option("--max-tokens", arguments->max_tokens, "The longest answer")
-      ->check(whole_number<std::int64_t>(1, std::int64_t{1} << 20))
+      ->check(whole_number<std::int64_t>(1, kMaxTokens))
       ->type_name("N")
       ->capture_default_str();
   command->add_option("--limit", arguments->limit, "Only the first problems of the task")

@@ -22,8 +22,6 @@
 namespace reprofuse::cli {
 namespace {
 
-constexpr std::int64_t kMaxTokens = std::int64_t{1} << 20;
-
 struct TextArguments {
   std::optional<std::string> model;  // none: the one that comes with ReproFuse
   std::optional<std::string> prompt;

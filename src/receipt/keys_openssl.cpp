@@ -18,7 +18,7 @@ using Key = std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)>;
 using Digest = std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)>;
 using File = std::unique_ptr<std::FILE, decltype(&std::fclose)>;
 
-std::string last_problem() {
+std::string openssl_problem() {
   return std::generic_category().message(errno);
 }
 
@@ -52,7 +52,7 @@ bool build_has_signatures() {
 
 PublicKey PublicKey::load(const std::string& path) {
   const File file(std::fopen(path.c_str(), "re"), &std::fclose);
-  require(file != nullptr, "{}: cannot be read: {}", path, last_problem());
+  require(file != nullptr, "{}: cannot be read: {}", path, openssl_problem());
   const Key key(PEM_read_PUBKEY(file.get(), nullptr, no_password, nullptr), &EVP_PKEY_free);
   require(key != nullptr, "{}: holds no public key in PEM", path);
   return public_part(key.get(), path);
@@ -70,7 +70,7 @@ SigningKey SigningKey::make(const std::string& path) {
   Key key(EVP_PKEY_Q_keygen(nullptr, nullptr, "ED25519"), &EVP_PKEY_free);
   require(key != nullptr, "OpenSSL makes no Ed25519 key on this machine");
   const int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
-  require(descriptor >= 0, "{}: cannot be made: {}", path, last_problem());
+  require(descriptor >= 0, "{}: cannot be made: {}", path, openssl_problem());
   File file(fdopen(descriptor, "w"), &std::fclose);
   const bool written =
       file != nullptr && PEM_write_PKCS8PrivateKey(file.get(), key.get(), nullptr, nullptr, 0, nullptr, nullptr) == 1;
@@ -84,7 +84,7 @@ SigningKey SigningKey::make(const std::string& path) {
 
 SigningKey SigningKey::load(const std::string& path) {
   const File file(std::fopen(path.c_str(), "re"), &std::fclose);
-  require(file != nullptr, "{}: cannot be read: {}", path, last_problem());
+  require(file != nullptr, "{}: cannot be read: {}", path, openssl_problem());
   struct stat facts = {};
   require(fstat(fileno(file.get()), &facts) == 0 && S_ISREG(facts.st_mode), "{}: is no regular file", path);
   require((facts.st_mode & (S_IRWXG | S_IRWXO)) == 0,
