@@ -59,6 +59,7 @@ TEST_F(ServerReceipts, EveryChoiceHasOneThatNamesTheOneBeforeAndIsKept) {
     const Json verified = verify({{"receipt", choice["receipt"]}});
     EXPECT_EQ(verified["verdict"], "equal") << verified;
     EXPECT_EQ(verified["status"], 0);
+    EXPECT_TRUE(contains(verified["not_proven"].dump(), "previous: ")) << verified;
     EXPECT_EQ(verified["text"], choice["message"]["content"]);
     EXPECT_EQ(verified["digest"], choice["digest"]);
   }

@@ -132,6 +132,8 @@ VerifyCall parse_verify(const RequestBody& body, const ModelFacts& facts, const 
     evidence.report.refuse(Verdict::kContract,
                            fmt::format("contract: it is {}, and this server computes by {}", contract, facts.contract));
   check_artifacts(evidence, facts.at_hand);
+  if (evidence.receipt && evidence.report.is_open())
+    evidence.report.not_proven.emplace_back("previous: the signer says so");
   note_level(evidence, Level::kLogits);
   if (!evidence.report.is_open()) return call;
   const auto replay = std::make_shared<receipt::Replay>(*evidence.claim, Level::kLogits);
