@@ -29,7 +29,7 @@ std::optional<Sha256::Digest> digest_from_hex(std::string_view hex) {
   for (std::size_t i = 0; i < hex.size(); ++i) {
     const std::size_t digit = kDigits.find(hex[i]);
     if (digit == std::string_view::npos) return std::nullopt;
-    digest[i / 2] = static_cast<std::uint8_t>(digest[i / 2] * 16 + digit);
+    digest[i / 2] = static_cast<std::uint8_t>(digest[i / 2] * std::size_t{16} + digit);
   }
   return digest;
 }
