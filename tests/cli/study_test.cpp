@@ -23,7 +23,8 @@ TEST(StudyCommand, RunsAreComparedAndAContractDoesNotMove) {
   ASSERT_EQ(other.status, 0) << other.err;
   const Finished compared = reprofuse("study compare --json " + a + " " + b);
   ASSERT_EQ(compared.status, 0) << compared.err;
-  for (const nlohmann::json& method : nlohmann::json::parse(compared.out).at("methods")) {
+  const nlohmann::json result = nlohmann::json::parse(compared.out);
+  for (const nlohmann::json& method : result.at("methods")) {
     EXPECT_EQ(method.at("between_runs").at("pairs"), 6);
     EXPECT_EQ(method.at("between_runs").at("divergent"), 0);
     EXPECT_EQ(method.at("between_runs").at("other_digests"), 0);
