@@ -121,6 +121,8 @@ LONG_UNDER_ASAN=(
   TokenizerLimits.AListOfValuesWithoutEndIsRefusedWhileItIsRead
   TokenizerPattern.StopsAPatternThatTakesQuadraticTime
   TokenizerPattern.TakesLongTextsOfAnythingWithPublishedPatterns
+  ReplayTest.ALieThatIsConsistentDivergesAtItsStep
+  StudyCommand.RunsAreComparedAndAContractDoesNotMove
   fuzz.linear.self_test
   fuzz.model_ops.self_test
 )
