@@ -176,7 +176,11 @@ class ListenerState {
   }
 
   void stop_accepting() {
-    if (!is_stopped_.exchange(true)) shutdown(acceptor_.native_handle(), SHUT_RDWR);  // which wakes the watcher
+    {
+      const std::lock_guard lock(mutex_);
+      if (!is_stopped_) shutdown(acceptor_.native_handle(), SHUT_RDWR);  // which wakes the watcher
+      is_stopped_ = true;  // not before: the watcher closes it then, and its number may be another's
+    }
     while (watcher_.joinable() && !is_closed_) std::this_thread::sleep_for(milliseconds(1));
     each([](Connection& connection) { connection.drain(); });
   }
