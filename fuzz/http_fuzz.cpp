@@ -72,7 +72,8 @@ std::optional<int> take_response(std::string_view& text) {
   }
   std::size_t length = 0;
   std::from_chars(head.data() + at + kLength.size(), head.data() + head.size(), length);
-  text.remove_prefix(std::min(length, text.size()));  // less: to HEAD, or broken off
+  const bool is_to_head = text.starts_with("HTTP/1.1 ");  // no body of ours begins so: the next reply follows
+  if (!is_to_head) text.remove_prefix(std::min(length, text.size()));  // less: to HEAD, or broken off
   return status;
 }
 
