@@ -159,7 +159,6 @@ LONG_UNDER_TSAN=(
   SeededErrors.AreThoseThatTheArithmeticMustHave
   SeededErrors.OfAContractAreItsReferencesOnEveryIsa
   ServedModelTest.WhateverDecidesAnAnswerIsInTheFingerprint
-  OutOfMemory.EndsAnswersWithAnErrorAndTheServiceGoesOn
   ServiceTest.WhatCannotBeTakenIsRefusedWithTheReason
 )
 LEFT_OUT=()  # tests that the step does not run
