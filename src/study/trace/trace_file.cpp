@@ -108,7 +108,7 @@ class Reader {
   }
 
   std::string hex(const nlohmann::json& json, const char* key, std::size_t digits) const {
-    const std::string text = string(json, key);
+    std::string text = string(json, key);
     check(text.size() == digits && text.find_first_not_of("0123456789abcdef") == std::string::npos, key,
           "{} hexadecimal digits", digits);
     return text;
