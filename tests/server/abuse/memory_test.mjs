@@ -23,10 +23,6 @@ const ATTACKS = {
   "one long text": [16, () => JSON.stringify({ prompt: of_16_mb("word ") })],
   "many connections": [220, () => JSON.stringify({ ...QUESTION, max_tokens: 100 })],
   "many choices": [8, () => JSON.stringify({ ...QUESTION, n: 128, max_tokens: 200, ignore_eos: true })],
-  "likelihoods": [
-    16,
-    () => JSON.stringify({ prompt: Array(900).fill(84), n: 20, max_tokens: 1, echo: true, logprobs: 20 }),
-  ],
 };
 
 async function attack(port, clients, body) {
