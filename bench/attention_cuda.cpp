@@ -2,7 +2,7 @@
 // values, its floor; prefill beside the peak of fused multiply-adds. Layers rotate past the L2, graphs are replayed.
 //   attention_cuda            what the library chooses
 //   attention_cuda --sweep    decode of Llama-3.2-3B, beside the choice, by threads and by stream with more and
-//                             fewer blocks that share a row
+//                             fewer CTAs that share a row
 #include <cmath>
 #include <cstdio>
 #include <numeric>
@@ -168,10 +168,10 @@ void sweep_decode(const Shape& shape, DType dtype, std::int32_t batch, std::int3
   for (const cuda::DecodeBy by : {cuda::DecodeBy::kThreads, cuda::DecodeBy::kStream}) {
     if (by == cuda::DecodeBy::kStream && !problem.can_stream()) continue;
     for (const std::int32_t splits : {1, 2, 3, 4, 6, 8, 16, 24, 32, 48, 64, 128, 256}) {
-      const std::int64_t blocks = std::int64_t{batch} * shape.kv_heads * splits;
-      if (splits > key_blocks || blocks < 64 || blocks > 4096) continue;
+      const std::int64_t ctas = std::int64_t{batch} * shape.kv_heads * splits;
+      if (splits > key_blocks || ctas < 64 || ctas > 4096) continue;
       for (const bool prefetch : {false, true})
-        if (!prefetch || (by == cuda::DecodeBy::kThreads && blocks <= 400))
+        if (!prefetch || (by == cuda::DecodeBy::kThreads && ctas <= 400))
           print({cuda::AttentionKernels::kDecode, splits, false, prefetch, by});
     }
   }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/check.hpp"
+#include "kernels/op_calls.hpp"
 #include "numerics/widen.hpp"
 #include "ops/regions.hpp"
 
@@ -104,8 +105,8 @@ void check_kv(const Op& op, const KvPages& kv, DType dtype) {
              dtype_name(dtype));
   require_of(op, kv.kv_heads >= 1 && kv.head_dim >= 2 && kv.head_dim % 2 == 0,
              "{} key-value heads of {} elements; heads are even", kv.kv_heads, kv.head_dim);
-  require_of(op, kv.page_size >= 16 && std::has_single_bit(static_cast<std::uint32_t>(kv.page_size)),
-             "a page of {} positions is not a power of two of at least 16", kv.page_size);
+  require_of(op, kv.page_size >= kernels::kMinPageSize && std::has_single_bit(static_cast<std::uint32_t>(kv.page_size)),
+             "a page of {} positions is not a power of two of at least {}", kv.page_size, kernels::kMinPageSize);
   require_of(op, kv.pages >= 1, "pages = {}; there is at least one", kv.pages);
   require_of(op, checked_product(kv.pages, kv.kv_heads, kv.head_dim, kv.page_size, dtype_bytes(kv.dtype)).has_value(),
              "{} pages of {} positions and {} heads of {} are larger than any memory", kv.pages, kv.page_size,

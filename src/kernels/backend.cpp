@@ -9,9 +9,9 @@ std::unique_ptr<PreparedLinear> Backend::prepare_linear(const LinearScheme& sche
   require(weights[0].k <= scheme.max_terms,
           "linear '{}': k = {} is more than the {} terms whose sum contract {} can hold", layer.name, weights[0].k,
           scheme.max_terms, scheme.name);
-  for (const OwnLinear& own : scheme.own)
-    if (own.backend == name()) return own.prepare(*this, layer, weights);
-  return prepare_own_linear(scheme, layer, weights);
+  for (const BroughtLinear& kernels : scheme.brought)
+    if (kernels.backend == name()) return kernels.prepare(*this, layer, weights);
+  return prepare_listed_linear(scheme, layer, weights);
 }
 
 void Backend::fail_missing(std::string_view what, std::string_view scheme) const {

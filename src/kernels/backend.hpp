@@ -151,8 +151,9 @@ class Backend {
   }
 
  protected:
-  virtual std::unique_ptr<PreparedLinear> prepare_own_linear(const LinearScheme& scheme, const LayerName& layer,
-                                                             std::span<const WeightView> weights) const = 0;
+  // By the kernels that the backend lists for the scheme, after those that the scheme brings along.
+  virtual std::unique_ptr<PreparedLinear> prepare_listed_linear(const LinearScheme& scheme, const LayerName& layer,
+                                                                std::span<const WeightView> weights) const = 0;
   // "the cuda backend has no kernels for linear layers by 'x'"
   [[noreturn]] void fail_missing(std::string_view what, std::string_view scheme) const;
 

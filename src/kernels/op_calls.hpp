@@ -20,6 +20,8 @@ using reprofuse::RmsNormCall;
 using reprofuse::RotaryCall;
 using reprofuse::SiluGateCall;
 
+inline constexpr std::int32_t kMinPageSize = 16;  // positions of a page of keys and values; a power of two
+
 // Where an operation runs. The workspace serves one call at a time.
 struct OpSite {
   unsigned op = 0;  // identifies the op in a record
@@ -39,7 +41,7 @@ struct SampleRow {
   const std::uint32_t* seen = nullptr;  // [ceil(vocabulary / 32)]: bit v of the words says that id v is in the sequence
   SamplingParams params;
   std::uint64_t position = 0;  // of the token to be chosen
-  std::int32_t given = -1;     // a token that is chosen already; only its likelihood is asked for
+  std::int32_t given = -1;     // a token that is chosen already; only its log-probability is asked for
   int logprobs = -1;           // how many of the most likely tokens to tell, 0 to 20; -1: not even the chosen one's
   bool logits_root = false;    // whether it is asked for
 };

@@ -30,7 +30,7 @@ using PrepareLinear = std::unique_ptr<PreparedLinear> (*)(const Backend& backend
                                                           std::span<const WeightView> weights);
 
 // Kernels that a scheme brings along for a backend that does not list it: a vendor's library, or a test's.
-struct OwnLinear {
+struct BroughtLinear {
   std::string_view backend;
   PrepareLinear prepare;
   Multiplier multiplier = Multiplier::kBinary32;
@@ -42,11 +42,11 @@ struct LinearScheme {
   void (*reference)(ConstMatrix x, const WeightView& weight, const float* bias, Matrix y) = nullptr;
   std::int64_t max_terms = std::numeric_limits<std::int64_t>::max();  // of a sum: the largest k
   Multiplier multiplier = Multiplier::kBinary32;
-  std::span<const OwnLinear> own{};
+  std::span<const BroughtLinear> brought{};
   const LinearScheme* same_results_as = nullptr;  // another that computes the same, in other time
 
   Multiplier multiplier_on(std::string_view backend) const {
-    for (const OwnLinear& kernels : own)
+    for (const BroughtLinear& kernels : brought)
       if (kernels.backend == backend) return kernels.multiplier;
     return multiplier;
   }

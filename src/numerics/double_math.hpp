@@ -3,12 +3,7 @@
 // argument may be a NaN.
 #pragma once
 
-#include <cfloat>
-
-#if defined(__FAST_MATH__)
-#error "ReproFuse must not be compiled with -ffast-math: it would change the bits"
-#endif
-static_assert(FLT_EVAL_METHOD == 0, "double expressions must be evaluated in double");
+#include "numerics/float_ops.hpp"
 
 namespace reprofuse {
 

@@ -8,10 +8,11 @@
 
 #include "base/math.hpp"
 
+// Here, because every file that computes a contract's bits includes this one, if only through another.
 #if defined(__FAST_MATH__)
 #error "ReproFuse must not be compiled with -ffast-math: it would change the bits"
 #endif
-static_assert(FLT_EVAL_METHOD == 0, "float expressions must be evaluated in float");
+static_assert(FLT_EVAL_METHOD == 0, "float and double expressions must be evaluated in their own format");
 
 namespace reprofuse {
 

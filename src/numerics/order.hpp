@@ -2,16 +2,10 @@
 // tile, a register width or a device. Changing a number here changes bits, and so makes a new contract.
 #pragma once
 
-#include <cfloat>
 #include <cstdint>
 
 #include "base/math.hpp"
-
-// Here, because every file that computes a contract's bits includes this one.
-#if defined(__FAST_MATH__)
-#error "ReproFuse must not be compiled with -ffast-math: it would change the bits"
-#endif
-static_assert(FLT_EVAL_METHOD == 0, "float expressions must be evaluated in float");
+#include "numerics/float_ops.hpp"
 
 namespace reprofuse::fma1 {
 

@@ -19,30 +19,30 @@ inline constexpr int kIdBits = 22;
 inline constexpr std::int64_t kMaxVocabulary = std::int64_t{1} << kIdBits;  // so that no sum of weights reaches 2^63
 using reprofuse::kMaxLogprobs;
 
-// Larger logits and, among equal ones, smaller ids rank higher. +0 and -0 are equal.
-REPROFUSE_HOST_DEVICE inline std::uint64_t rank_of(float logit, std::uint32_t id) {
+// Larger logits and, among equal ones, smaller ids have larger keys. +0 and -0 are equal.
+REPROFUSE_HOST_DEVICE inline std::uint64_t order_key(float logit, std::uint32_t id) {
   const std::uint32_t bits = float_bits(logit + 0.0F);
   const std::uint32_t ascending = (bits & 0x80000000U) != 0 ? ~bits : bits | 0x80000000U;
   return std::uint64_t{ascending} << kIdBits | (kMaxVocabulary - 1 - id);
 }
-inline constexpr int kRankBits = 32 + kIdBits;
+inline constexpr int kKeyBits = 32 + kIdBits;
 
-REPROFUSE_HOST_DEVICE inline std::uint32_t id_of(std::uint64_t rank) {
-  return static_cast<std::uint32_t>(kMaxVocabulary - 1 - (rank & (kMaxVocabulary - 1)));
+REPROFUSE_HOST_DEVICE inline std::uint32_t id_of(std::uint64_t key) {
+  return static_cast<std::uint32_t>(kMaxVocabulary - 1 - (key & (kMaxVocabulary - 1)));
 }
 
 REPROFUSE_HOST_DEVICE inline float penalized(float logit, float penalty) {
   return logit > 0.0F ? div_rn(logit, penalty) : logit * penalty;
 }
 
-// The likelihood relative to the most likely token, in [0, 1].
-REPROFUSE_HOST_DEVICE inline float likelihood(float logit, float greatest, float temperature) {
+// exp((logit - greatest) / temperature): the probability relative to that of the most likely token, in [0, 1].
+REPROFUSE_HOST_DEVICE inline float unnormalised_probability(float logit, float greatest, float temperature) {
   return exp_nonpositive_f32(div_rn(logit - greatest, temperature));
 }
 
 // In units of 2^-40, truncated. The product is exact.
-REPROFUSE_HOST_DEVICE inline std::uint64_t weight_of(float likelihood) {
-  return static_cast<std::uint64_t>(static_cast<std::int64_t>(likelihood * 0x1p+40F));
+REPROFUSE_HOST_DEVICE inline std::uint64_t weight_of(float probability) {
+  return static_cast<std::uint64_t>(static_cast<std::int64_t>(probability * 0x1p+40F));
 }
 
 // floor(a b / 2^64)
@@ -79,7 +79,8 @@ REPROFUSE_HOST_DEVICE inline std::uint64_t draw_below(std::uint64_t total, std::
   return multiply_high(philox(seed, position, 0), total);
 }
 
-// log of the sum of likelihoods, from the sum of their weights: one rounding to binary32, then an exact product.
+// log of the sum of unnormalised probabilities, from the sum of their weights: one rounding to binary32, then an exact
+// product.
 REPROFUSE_HOST_DEVICE inline float log_total(std::uint64_t total) {
   return log_f32(static_cast<float>(total) * 0x1p-40F);
 }

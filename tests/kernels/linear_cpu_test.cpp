@@ -21,7 +21,7 @@ TEST(LinearCpu, EveryIsaGivesTheReferenceBitsAtRaggedShapes) {
       }
 }
 
-// Tiles are at most 12 rows and chunks of tiles at most 128, so both kinds of edge are passed.
+// Tiles are at most 12 rows and groups of tiles at most 128 rows, so both kinds of edge are passed.
 TEST(LinearCpu, RowBitsDoNotDependOnBatchSize) {
   std::vector<std::int64_t> sizes;
   for (std::int64_t m = 1; m <= 40; ++m) sizes.push_back(m);

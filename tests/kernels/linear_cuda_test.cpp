@@ -96,7 +96,7 @@ TEST_F(LinearCuda, EveryScheduleHasTheReferenceBitsOverManySegments) {
   }
 }
 
-// More tiles than multiprocessors: blocks that share one have fewer stages.
+// More tiles than multiprocessors: CTAs that share one have fewer stages.
 TEST_F(LinearCuda, EveryScheduleHasTheReferenceBitsOverManyBlocks) {
   for (const DType dtype : kDTypes) {
     Case c{.m = 5, .n = 20'000, .k = 1088, .dtype = dtype};
@@ -257,7 +257,7 @@ TEST_F(LinearCuda, HostPointersAreRefused) {
   }
 }
 
-// More segments than a grid has blocks in its third dimension: the split must not be chosen.
+// More segments than a grid has CTAs in its third dimension: the split must not be chosen.
 TEST_F(LinearCuda, VeryLongRowsHaveTheReferenceBits) {
   Case c{.m = 1, .n = 1, .k = (std::int64_t{1} << 25) + 8};
   c.make(pool_);
@@ -296,12 +296,12 @@ TEST_F(LinearCuda, AlteredOrdersWouldBeCaught) {
 TEST(LinearFma1Schedule, BlocksGetTheStagesThatFitAndAMultiprocessorNoMoreBlocksThanItNeeds) {
   constexpr int kReserved = 1024;
   int placed = 0;
-  for (const int kib : {227, 99}) {  // of a block, on compute capability 9.0 and 12.0
+  for (const int kib : {227, 99}) {  // of a CTA, on compute capability 9.0 and 12.0
     const cuda::Device device{.ordinal = 0,
                               .sm_count = 132,
-                              .shared_bytes_per_block = kib * 1024,
+                              .shared_bytes_per_cta = kib * 1024,
                               .shared_bytes_per_sm = kib * 1024 + kReserved,
-                              .reserved_shared_bytes_per_block = kReserved,
+                              .reserved_shared_bytes_per_cta = kReserved,
                               .memory_bytes_per_clock = 0,
                               .major = 9,
                               .minor = 0,
@@ -312,19 +312,19 @@ TEST(LinearFma1Schedule, BlocksGetTheStagesThatFitAndAMultiprocessorNoMoreBlocks
           if (kernel.stage_bytes == 0) continue;
           const int fixed = kernel.shared_bytes + (folds ? kernel.fold_bytes : 0);
           const int least = fixed + cuda::fma1::kMinStages * kernel.stage_bytes;
-          kernel.blocks_per_sm = kernel.blocks_per_sm_fold = device.shared_bytes_per_sm / (least + kReserved);
-          if (kernel.blocks_per_sm == 0) continue;
-          for (const std::int64_t blocks : {1, 131, 132, 133, 264, 265, 1000}) {
-            const auto place = cuda::fma1::place(device, kernel, blocks, folds);
-            const std::string what = fmt::format("{}, {} KiB, {} blocks", kernel.name, kib, blocks);
+          kernel.ctas_per_sm = kernel.ctas_per_sm_fold = device.shared_bytes_per_sm / (least + kReserved);
+          if (kernel.ctas_per_sm == 0) continue;
+          for (const std::int64_t ctas : {1, 131, 132, 133, 264, 265, 1000}) {
+            const auto place = cuda::fma1::place(device, kernel, ctas, folds);
+            const std::string what = fmt::format("{}, {} KiB, {} CTAs", kernel.name, kib, ctas);
             EXPECT_GE(place.stages, cuda::fma1::kMinStages) << what;
             EXPECT_LE(place.stages, cuda::fma1::kMaxStages) << what;
             EXPECT_GE(place.shared_bytes, fixed + place.stages * kernel.stage_bytes) << what;
-            EXPECT_LE(place.shared_bytes, device.shared_bytes_per_block) << what;
-            EXPECT_LE(place.blocks_per_sm, (blocks + 131) / 132) << what;
-            const int per_block = place.shared_bytes + kReserved;
-            EXPECT_LE(place.blocks_per_sm * per_block, device.shared_bytes_per_sm) << what;
-            EXPECT_GT((place.blocks_per_sm + 1) * per_block, device.shared_bytes_per_sm) << what << ": more would fit";
+            EXPECT_LE(place.shared_bytes, device.shared_bytes_per_cta) << what;
+            EXPECT_LE(place.ctas_per_sm, (ctas + 131) / 132) << what;
+            const int per_cta = place.shared_bytes + kReserved;
+            EXPECT_LE(place.ctas_per_sm * per_cta, device.shared_bytes_per_sm) << what;
+            EXPECT_GT((place.ctas_per_sm + 1) * per_cta, device.shared_bytes_per_sm) << what << ": more would fit";
             ++placed;
           }
         }

@@ -27,7 +27,7 @@ TEST(LinearExact1Cpu, EveryTableGivesTheReferenceBitsAtRaggedShapes) {
       }
 }
 
-// Tiles are at most 8 rows and chunks of tiles at most 128, so both kinds of edge are passed.
+// Tiles are at most 8 rows and groups of tiles at most 128 rows, so both kinds of edge are passed.
 TEST(LinearExact1Cpu, RowBitsDoNotDependOnBatchSize) {
   std::vector<std::int64_t> sizes(34);
   std::iota(sizes.begin(), sizes.end(), 1);

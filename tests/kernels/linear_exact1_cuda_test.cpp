@@ -1,4 +1,4 @@
-// exact-1 on the GPU: every kernel, with K split over any number of blocks, gives the reference's bits at every shape.
+// exact-1 on the GPU: every kernel, with K split over any number of CTAs, gives the reference's bits at every shape.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -30,8 +30,8 @@ cuda::exact1::Kernel kernel_of(cuda::exact1::Exchange exchange) {
           .shared_bytes = 0,
           .vector_loads = false,
           .exchange = exchange,
-          .cost = {.chunk = 1, .start = 3},
-          .blocks_per_sm = 1};
+          .cost = {.k_tile = 1, .start = 3},
+          .ctas_per_sm = 1};
 }
 
 // Where K must be split and the partials of all rows would be too many, rows go in parts. No GPU is needed to know.
@@ -43,17 +43,17 @@ TEST(LinearExact1Schedule, LongRowsAreTakenInParts) {
   problem.m = rows;
   EXPECT_FALSE(cuda::exact1::possible_schedules(kernels, problem).empty());
   problem = {.m = 4000, .k = 24576, .n = {8192}, .vector_loads = false};
-  EXPECT_EQ(cuda::exact1::rows_at_once(kernels, problem), 4000);  // one block holds that many terms
+  EXPECT_EQ(cuda::exact1::rows_at_once(kernels, problem), 4000);  // one CTA holds that many terms
 }
 
-// Forty tiles in clusters of three have fewer chunks each than in clusters of two; but where the device holds only 39
+// Forty tiles in clusters of three have fewer k-tiles each than in clusters of two; but where the device holds only 39
 // such clusters, the last tile would wait for all others.
 TEST(LinearExact1Schedule, ClustersThatDoNotFitTheDeviceAreLeftOut) {
   const cuda::Device device{.ordinal = 0,
                             .sm_count = 132,
-                            .shared_bytes_per_block = 0,
+                            .shared_bytes_per_cta = 0,
                             .shared_bytes_per_sm = 0,
-                            .reserved_shared_bytes_per_block = 0,
+                            .reserved_shared_bytes_per_cta = 0,
                             .memory_bytes_per_clock = 0,
                             .major = 9,
                             .minor = 0,
@@ -137,7 +137,7 @@ TEST_F(LinearExact1Cuda, StridedAndUnalignedRowsHaveTheReferenceBits) {
     }
 }
 
-// More tiles than blocks: each block takes several, with fewer chunks in a tile than stages, and with more.
+// More tiles than CTAs: each CTA takes several, with fewer k-tiles in a tile than stages, and with more.
 TEST_F(LinearExact1Cuda, BlocksThatTakeSeveralTilesHaveTheReferenceBits) {
   for (const std::int64_t k : {136, 1088}) expect_matches_when_made({.m = 300, .n = 2200, .k = k});
 }

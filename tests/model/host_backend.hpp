@@ -146,9 +146,9 @@ class HostBackend final : public kernels::Backend {
   }
 
  protected:
-  std::unique_ptr<kernels::PreparedLinear> prepare_own_linear(const kernels::LinearScheme& scheme,
-                                                              const kernels::LayerName& layer,
-                                                              std::span<const WeightView> weights) const override;
+  std::unique_ptr<kernels::PreparedLinear> prepare_listed_linear(const kernels::LinearScheme& scheme,
+                                                                 const kernels::LayerName& layer,
+                                                                 std::span<const WeightView> weights) const override;
 
  private:
   mutable std::mutex mutex_;
@@ -271,7 +271,7 @@ inline std::unique_ptr<kernels::SampleBatch> HostBackend::make_sample_batch(std:
                                                                             std::int64_t) const {
   return std::make_unique<HostSampleBatch>(vocabulary);
 }
-inline std::unique_ptr<kernels::PreparedLinear> HostBackend::prepare_own_linear(
+inline std::unique_ptr<kernels::PreparedLinear> HostBackend::prepare_listed_linear(
     const kernels::LinearScheme& scheme, const kernels::LayerName& layer, std::span<const WeightView> weights) const {
   for (const WeightView& weight : weights) require_own(weight.data);
   return std::make_unique<HostLinear>(scheme, layer.op, weights);

@@ -43,14 +43,15 @@ TEST(Sampling, NucleusWeightIsExact) {
   EXPECT_EQ(sampling::nucleus_weight(1.0F, kTotal), kTotal);
 }
 
-TEST(Sampling, RankOrdersByLogitThenById) {
+TEST(Sampling, KeyOrdersByLogitThenById) {
   const std::vector<float> ascending = {-FLT_MAX, -1.5F, -FLT_MIN, -0x1p-149F, 0.0F, 0x1p-149F, FLT_MIN, 1.0F, FLT_MAX};
   for (std::size_t i = 1; i < ascending.size(); ++i)
-    EXPECT_GT(sampling::rank_of(ascending[i], sampling::kMaxVocabulary - 1), sampling::rank_of(ascending[i - 1], 0));
-  EXPECT_GT(sampling::rank_of(1.0F, 4), sampling::rank_of(1.0F, 5));
-  EXPECT_EQ(sampling::rank_of(-0.0F, 7), sampling::rank_of(0.0F, 7));
+    EXPECT_GT(sampling::order_key(ascending[i], sampling::kMaxVocabulary - 1),
+              sampling::order_key(ascending[i - 1], 0));
+  EXPECT_GT(sampling::order_key(1.0F, 4), sampling::order_key(1.0F, 5));
+  EXPECT_EQ(sampling::order_key(-0.0F, 7), sampling::order_key(0.0F, 7));
   for (const std::uint32_t id : {0U, 1U, 128'255U, static_cast<std::uint32_t>(sampling::kMaxVocabulary - 1)})
-    EXPECT_EQ(sampling::id_of(sampling::rank_of(-3.0F, id)), id);
+    EXPECT_EQ(sampling::id_of(sampling::order_key(-3.0F, id)), id);
 }
 
 TEST(Sampling, WeightsAreFortyBitsTruncated) {

@@ -162,47 +162,49 @@ TEST(SampleCpu, ANucleusEndsWhereItsShareIsReachedExactly) {
   }
 }
 
-TEST(SampleCpu, LikelihoodsHaveTheScalarBitsOnEveryInstructionSet) {
+TEST(SampleCpu, ProbabilitiesHaveTheScalarBitsOnEveryInstructionSet) {
   constexpr std::size_t kCount = 10'007;  // no multiple of a register
   for (const float temperature : {0x1p-149F, 0.3F, 1.0F, 1e30F}) {
     const std::vector<float> logits = testing::rough_logits(9, kCount);
     const float greatest = *std::max_element(logits.begin(), logits.end());
     for (const Isa isa : supported_isas()) {
-      std::vector<float> likelihoods(kCount);
-      cpu::sample_kernels(isa).likelihoods(logits.data(), kCount, greatest, temperature, likelihoods.data());
+      std::vector<float> probabilities(kCount);
+      cpu::sample_kernels(isa).probabilities(logits.data(), kCount, greatest, temperature, probabilities.data());
       for (std::size_t i = 0; i < kCount; ++i)
-        ASSERT_EQ(float_bits(likelihoods[i]), float_bits(sampling::likelihood(logits[i], greatest, temperature)))
+        ASSERT_EQ(float_bits(probabilities[i]),
+                  float_bits(sampling::unnormalised_probability(logits[i], greatest, temperature)))
             << isa_name(isa) << " temperature " << temperature << " id " << i;
     }
   }
 }
 
 // What a sampler with binary32 weights would do: the token depends on the order in which it adds them up.
-std::size_t draw_by_float_sums(const std::vector<float>& likelihoods, bool ascending, float uniform) {
+std::size_t draw_by_float_sums(const std::vector<float>& probabilities, bool ascending, float uniform) {
   float total = 0;
-  const std::size_t count = likelihoods.size();
-  for (std::size_t i = 0; i < count; ++i) total += likelihoods[ascending ? i : count - 1 - i];
+  const std::size_t count = probabilities.size();
+  for (std::size_t i = 0; i < count; ++i) total += probabilities[ascending ? i : count - 1 - i];
   const float target = uniform * total;
   float sum = 0;
   for (std::size_t id = 0; id < count; ++id)
-    if ((sum += likelihoods[id]) > target) return id;
+    if ((sum += probabilities[id]) > target) return id;
   return count - 1;
 }
 
 TEST(SampleCpu, AFloatSumInAnotherOrderChangesATokenAndIntegerWeightsDoNot) {
-  std::vector<float> likelihoods;
-  for (const float logit : testing::rough_logits(6, 4001)) likelihoods.push_back(sampling::likelihood(logit, 16, 4));
+  std::vector<float> probabilities;
+  for (const float logit : testing::rough_logits(6, 4001))
+    probabilities.push_back(sampling::unnormalised_probability(logit, 16, 4));
   int changed = 0;
   for (std::uint64_t i = 0; i < 2000; ++i) {
     const float uniform = static_cast<float>(philox(8, i, 0) >> 40) * 0x1p-24F;
-    changed += draw_by_float_sums(likelihoods, true, uniform) != draw_by_float_sums(likelihoods, false, uniform);
+    changed += draw_by_float_sums(probabilities, true, uniform) != draw_by_float_sums(probabilities, false, uniform);
   }
   EXPECT_GT(changed, 0);
 
   std::uint64_t ascending = 0, descending = 0;
-  for (std::size_t i = 0; i < likelihoods.size(); ++i) {
-    ascending += sampling::weight_of(likelihoods[i]);
-    descending += sampling::weight_of(likelihoods[likelihoods.size() - 1 - i]);
+  for (std::size_t i = 0; i < probabilities.size(); ++i) {
+    ascending += sampling::weight_of(probabilities[i]);
+    descending += sampling::weight_of(probabilities[probabilities.size() - 1 - i]);
   }
   EXPECT_EQ(ascending, descending);
 }

@@ -62,7 +62,7 @@ TEST(SampleReference, TopKKeepsTheLargestAndOfEqualOnesTheLowestIds) {
   EXPECT_EQ(support({1, 2, 2, 2, 0}, {.temperature = 10, .top_k = 4}), (std::set<std::int32_t>{0, 1, 2, 3}));
 }
 
-// Likelihoods 1, 1/2, 1/4, 1/8, 1/8: cumulative shares of 2 are 1/2, 3/4, 7/8, 15/16, 1.
+// Probabilities, not normalised: 1, 1/2, 1/4, 1/8, 1/8: cumulative shares of 2 are 1/2, 3/4, 7/8, 15/16, 1.
 TEST(SampleReference, TopPKeepsTheShortestPrefixThatReachesIt) {
   const auto log2 = static_cast<float>(std::log(2.0));
   const std::vector<float> logits = {-3 * log2, 0, -1 * log2, -3 * log2, -2 * log2};

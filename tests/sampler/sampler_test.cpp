@@ -63,8 +63,8 @@ TEST(Sampler, ATokenDoesNotDependOnItsPlaceInTheBatch) {
   }
 }
 
-// A host process may have changed the rounding mode of its thread. The control shows that the likelihoods would follow
-// it.
+// A host process may have changed the rounding mode of its thread. The control shows that the probabilities would
+// follow it.
 TEST(Sampler, NoBitFollowsTheRoundingModeOfTheCaller) {
   constexpr std::int64_t kRows = 20;
   std::vector<float> logits;

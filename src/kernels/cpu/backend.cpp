@@ -43,25 +43,25 @@ class Event final : public kernels::Event {
 
 class ElementwiseFma1 final : public kernels::Elementwise {
  public:
-  explicit ElementwiseFma1(const kernels::CpuTarget& backend) : backend_(backend) {}
+  explicit ElementwiseFma1(const kernels::CpuTarget& target) : target_(target) {}
 
-  void embedding(const OpSite&, const kernels::EmbeddingCall& call) const override { cpu::embedding(backend_, call); }
+  void embedding(const OpSite&, const kernels::EmbeddingCall& call) const override { cpu::embedding(target_, call); }
   std::optional<Place> rms_norm(const OpSite&, const kernels::RmsNormCall& call) const override {
-    return cpu::rms_norm(backend_, call);
+    return cpu::rms_norm(target_, call);
   }
-  void silu_gate(const OpSite&, const kernels::SiluGateCall& call) const override { cpu::silu_gate(backend_, call); }
+  void silu_gate(const OpSite&, const kernels::SiluGateCall& call) const override { cpu::silu_gate(target_, call); }
   void gather_rows(const OpSite&, const kernels::GatherRowsCall& call) const override {
-    cpu::gather_rows(backend_, call);
+    cpu::gather_rows(target_, call);
   }
-  void round_bf16(const OpSite&, const kernels::RoundBf16Call& call) const override { cpu::round_bf16(backend_, call); }
+  void round_bf16(const OpSite&, const kernels::RoundBf16Call& call) const override { cpu::round_bf16(target_, call); }
 
  private:
-  kernels::CpuTarget backend_;
+  kernels::CpuTarget target_;
 };
 
 class AttentionFma1 final : public kernels::Attention {
  public:
-  explicit AttentionFma1(const kernels::CpuTarget& backend) : backend_(backend) {}
+  explicit AttentionFma1(const kernels::CpuTarget& target) : target_(target) {}
 
   void require_shape(std::int64_t, std::int64_t, std::int64_t) const override {}
   std::size_t workspace_bytes(const kernels::AttentionBounds& sizes) const override {
@@ -74,28 +74,27 @@ class AttentionFma1 final : public kernels::Attention {
     call.batch.max_keys = sizes.max_keys;
     return attention_workspace_bytes(call);
   }
-  void rotary(const OpSite&, const kernels::RotaryCall& call) const override { cpu::rotary(backend_, call); }
+  void rotary(const OpSite&, const kernels::RotaryCall& call) const override { cpu::rotary(target_, call); }
   std::optional<Place> attention(const OpSite& site, const kernels::AttentionCall& call) const override {
     kernels::AttentionCall with_workspace = call;
     with_workspace.workspace = site.workspace;
-    return cpu::attention(backend_, with_workspace);
+    return cpu::attention(target_, with_workspace);
   }
 
  private:
-  kernels::CpuTarget backend_;
+  kernels::CpuTarget target_;
 };
 
 class SampleBatch final : public kernels::SampleBatch {
  public:
-  SampleBatch(const kernels::CpuTarget& backend, std::int64_t vocabulary)
-      : backend_(backend), vocabulary_(vocabulary) {}
+  SampleBatch(const kernels::CpuTarget& target, std::int64_t vocabulary) : target_(target), vocabulary_(vocabulary) {}
 
   void run(std::span<const kernels::SampleRow> rows, std::span<kernels::SampleResult> results, void*) override {
-    sample(rows, vocabulary_, backend_.isa, *backend_.pool, results);
+    sample(rows, vocabulary_, target_.isa, *target_.pool, results);
   }
 
  private:
-  kernels::CpuTarget backend_;
+  kernels::CpuTarget target_;
   std::int64_t vocabulary_;
 };
 
@@ -116,16 +115,16 @@ constexpr Row<PrepareLinear> kLinear[] = {
 using MakeElementwise = std::unique_ptr<kernels::Elementwise> (*)(const kernels::CpuTarget&);
 constexpr Row<MakeElementwise> kElementwise[] = {
     {reference::kElementwiseFma1.name,
-     [](const kernels::CpuTarget& backend) -> std::unique_ptr<kernels::Elementwise> {
-       return std::make_unique<ElementwiseFma1>(backend);
+     [](const kernels::CpuTarget& target) -> std::unique_ptr<kernels::Elementwise> {
+       return std::make_unique<ElementwiseFma1>(target);
      }},
 };
 
 using MakeAttention = std::unique_ptr<kernels::Attention> (*)(const kernels::CpuTarget&);
 constexpr Row<MakeAttention> kAttention[] = {
     {reference::kAttentionFma1.name,
-     [](const kernels::CpuTarget& backend) -> std::unique_ptr<kernels::Attention> {
-       return std::make_unique<AttentionFma1>(backend);
+     [](const kernels::CpuTarget& target) -> std::unique_ptr<kernels::Attention> {
+       return std::make_unique<AttentionFma1>(target);
      }},
 };
 
@@ -168,17 +167,17 @@ class Backend final : public kernels::Backend {
 
   std::unique_ptr<kernels::Elementwise> make_elementwise(const kernels::ElementwiseScheme& scheme) const override {
     for (const auto& row : kElementwise)
-      if (row.scheme == scheme.name) return row.make(kernels_run_on(""));
+      if (row.scheme == scheme.name) return row.make(target_for(""));
     fail_missing("elementwise ops", scheme.name);
   }
   std::unique_ptr<kernels::Attention> make_attention(const kernels::AttentionScheme& scheme,
                                                      const kernels::CacheFormat&) const override {
     for (const auto& row : kAttention)
-      if (row.scheme == scheme.name) return row.make(kernels_run_on(""));
+      if (row.scheme == scheme.name) return row.make(target_for(""));
     fail_missing("attention", scheme.name);
   }
   std::unique_ptr<kernels::SampleBatch> make_sample_batch(std::int64_t vocabulary, std::int64_t) const override {
-    return std::make_unique<SampleBatch>(kernels_run_on(""), vocabulary);
+    return std::make_unique<SampleBatch>(target_for(""), vocabulary);
   }
 
   void enqueue_read(const void*, std::size_t, void*, void*) const override {
@@ -186,18 +185,16 @@ class Backend final : public kernels::Backend {
   }
 
  protected:
-  std::unique_ptr<kernels::PreparedLinear> prepare_own_linear(const kernels::LinearScheme& scheme,
-                                                              const kernels::LayerName& layer,
-                                                              std::span<const WeightView> weights) const override {
+  std::unique_ptr<kernels::PreparedLinear> prepare_listed_linear(const kernels::LinearScheme& scheme,
+                                                                 const kernels::LayerName& layer,
+                                                                 std::span<const WeightView> weights) const override {
     for (const auto& row : kLinear)
-      if (row.scheme == scheme.name) return row.make(kernels_run_on(layer.name), weights);
+      if (row.scheme == scheme.name) return row.make(target_for(layer.name), weights);
     fail_missing("linear layers", scheme.name);
   }
 
  private:
-  kernels::CpuTarget kernels_run_on(std::string_view layer) const {
-    return {.isa = isa_, .pool = &pool_, .name = layer};
-  }
+  kernels::CpuTarget target_for(std::string_view layer) const { return {.isa = isa_, .pool = &pool_, .name = layer}; }
 
   Isa isa_;
   mutable ThreadPool pool_;  // its loops are the backend's, whoever asks

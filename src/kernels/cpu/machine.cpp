@@ -91,7 +91,7 @@ std::int64_t available_to_the_system() {
   std::string unit;
   for (std::int64_t kibibytes = 0; file >> key >> kibibytes; std::getline(file, unit))
     if (key == "MemAvailable:") return kibibytes << 10;
-  fail(ErrorCode::kUnsupported, "/proc/meminfo has no MemAvailable; say how much memory to take with --kv-memory");
+  fail(ErrorCode::kUnsupported, "/proc/meminfo has no MemAvailable; give the size of the KV cache explicitly");
 }
 
 }  // namespace

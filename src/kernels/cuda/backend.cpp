@@ -161,9 +161,9 @@ class Backend final : public kernels::Backend {
   }
 
  protected:
-  std::unique_ptr<kernels::PreparedLinear> prepare_own_linear(const kernels::LinearScheme& scheme,
-                                                              const kernels::LayerName& layer,
-                                                              std::span<const WeightView> weights) const override {
+  std::unique_ptr<kernels::PreparedLinear> prepare_listed_linear(const kernels::LinearScheme& scheme,
+                                                                 const kernels::LayerName& layer,
+                                                                 std::span<const WeightView> weights) const override {
     for (const auto& row : kLinear)
       if (row.scheme == scheme.name)
         return row.make({.ordinal = ordinal_, .op = layer.op, .name = layer.name}, weights);

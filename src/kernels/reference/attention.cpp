@@ -57,11 +57,11 @@ void rotary(const kernels::RotaryCall& call) {
 
 namespace {
 
-// The softmax of some keys of one query and head, up to its division: weights are exp(score - max).
+// The softmax of some keys of one query and head, up to its division: probabilities are exp(score - max).
 struct Partial {
   float max = 0.0F;
   float sum = 0.0F;
-  std::vector<float> weighted;  // [head_dim]: sum of weight * value
+  std::vector<float> weighted;  // [head_dim]: sum of probability * value
 };
 
 // Keys [begin, end) of one block: maximum, then chains in ascending key order. Fails where a score is not finite.
@@ -83,11 +83,11 @@ bool block_partial(const kernels::AttentionCall& call, const float* query, std::
   partial->weighted.assign(static_cast<std::size_t>(kv.head_dim), 0.0F);
   for (std::int64_t j = begin; j < end; ++j) {
     const KvPlace place = find_place(kv, call.batch, sequence, j, kv_head);
-    const float weight = exp_f32(scores[static_cast<std::size_t>(j - begin)] - partial->max);
-    partial->sum = partial->sum + weight;
+    const float probability = exp_f32(scores[static_cast<std::size_t>(j - begin)] - partial->max);
+    partial->sum = partial->sum + probability;
     for (std::int64_t d = 0; d < kv.head_dim; ++d) {
       float& weighted = partial->weighted[static_cast<std::size_t>(d)];
-      weighted = std::fma(weight, load_element(kv.values, kv.dtype, place.value(d)), weighted);
+      weighted = std::fma(probability, load_element(kv.values, kv.dtype, place.value(d)), weighted);
     }
   }
   return finite;

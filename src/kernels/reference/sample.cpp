@@ -28,36 +28,36 @@ Ids ids_by_rank(const Values& logits) {
   return ids;
 }
 
-std::uint64_t total_weight(const Values& likelihoods, const Ids& ids) {
+std::uint64_t total_weight(const Values& probabilities, const Ids& ids) {
   std::uint64_t total = 0;
-  for (const std::int32_t id : ids) total += sampling::weight_of(likelihoods[static_cast<std::size_t>(id)]);
+  for (const std::int32_t id : ids) total += sampling::weight_of(probabilities[static_cast<std::size_t>(id)]);
   return total;
 }
 
 // The length of the shortest prefix of `ids` whose weight is at least `needed`.
-std::size_t prefix_length(const Values& likelihoods, const Ids& ids, std::uint64_t needed) {
+std::size_t prefix_length(const Values& probabilities, const Ids& ids, std::uint64_t needed) {
   std::uint64_t sum = 0;
   std::size_t length = 0;
-  while (sum < needed) sum += sampling::weight_of(likelihoods[static_cast<std::size_t>(ids[length++])]);
+  while (sum < needed) sum += sampling::weight_of(probabilities[static_cast<std::size_t>(ids[length++])]);
   return length;
 }
 
 std::int32_t draw(const Values& logits, const SamplingParams& params, std::uint64_t position) {
   const float greatest = greatest_of(logits);
-  Values likelihoods(logits.size());
+  Values probabilities(logits.size());
   for (std::size_t id = 0; id < logits.size(); ++id)
-    likelihoods[id] = sampling::likelihood(logits[id], greatest, params.temperature);
+    probabilities[id] = sampling::unnormalised_probability(logits[id], greatest, params.temperature);
 
   Ids kept = ids_by_rank(logits);
   if (params.top_k > 0) kept.resize(std::min(kept.size(), static_cast<std::size_t>(params.top_k)));
   kept.resize(
-      prefix_length(likelihoods, kept, sampling::nucleus_weight(params.top_p, total_weight(likelihoods, kept))));
-  std::erase_if(kept, [&](std::int32_t id) { return likelihoods[static_cast<std::size_t>(id)] < params.min_p; });
+      prefix_length(probabilities, kept, sampling::nucleus_weight(params.top_p, total_weight(probabilities, kept))));
+  std::erase_if(kept, [&](std::int32_t id) { return probabilities[static_cast<std::size_t>(id)] < params.min_p; });
 
   std::sort(kept.begin(), kept.end());
-  const std::uint64_t total = total_weight(likelihoods, kept);
+  const std::uint64_t total = total_weight(probabilities, kept);
   const std::uint64_t target = sampling::draw_below(total, params.seed, position);
-  return kept[prefix_length(likelihoods, kept, target + 1) - 1];
+  return kept[prefix_length(probabilities, kept, target + 1) - 1];
 }
 
 void fill_logprobs(const SampleRow& row, const Values& raw, SampleResult& result) {

@@ -5,7 +5,7 @@
 
 #include "base/math.hpp"
 #include "kernels/cpu/ops/ops.hpp"
-#include "kernels/cpu/parallel_rows.hpp"
+#include "kernels/cpu/work_split.hpp"
 #include "numerics/order.hpp"
 
 namespace reprofuse::cpu {
@@ -59,11 +59,11 @@ class Partials {
 
 class Attention {
  public:
-  Attention(const kernels::CpuTarget& backend, const AttentionCall& call)
+  Attention(const kernels::CpuTarget& target, const AttentionCall& call)
       : call_(call),
-        kernels_(ops_kernels(backend.isa)),
+        kernels_(ops_kernels(target.isa)),
         kernel_(kernels_.attention(call.kv.dtype)),
-        pool_(*backend.pool),
+        pool_(*target.pool),
         group_(call.heads / call.kv.kv_heads),
         partials_(call) {}
 
@@ -282,8 +282,8 @@ void Attention::run_tiles(const Task& task, AttentionTile tile, std::int64_t fir
 
 }  // namespace
 
-std::optional<kernels::Place> attention(const kernels::CpuTarget& backend, const AttentionCall& call) {
-  return Attention(backend, call).run();
+std::optional<kernels::Place> attention(const kernels::CpuTarget& target, const AttentionCall& call) {
+  return Attention(target, call).run();
 }
 
 std::size_t attention_workspace_bytes(const AttentionCall& call) {

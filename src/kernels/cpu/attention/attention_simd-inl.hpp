@@ -69,10 +69,10 @@ HWY_INLINE hn::Vec<D> stream(D d, const typename Element::Type* from, std::int64
   return Element::load(d, from);
 }
 
-// Per line of a tile: the weights of its keys, before that their scores; then what merging multiplies by.
+// Per line of a tile: the probabilities of its keys, before that their scores; then what merging multiplies by.
 struct TileScratch {
   static constexpr int kLines = round_up(kMaxTileLines, kLanes);
-  HWY_ALIGN float weights[kMaxTileLines][fma1::kKeyBlock];
+  HWY_ALIGN float probabilities[kMaxTileLines][fma1::kKeyBlock];
   HWY_ALIGN float total_max[kLines];
   HWY_ALIGN float next_max[kLines];
   HWY_ALIGN float total_scale[kLines];
@@ -112,13 +112,13 @@ HWY_NOINLINE void score_keys(const AttentionTile& tile, int line, int key, TileS
   for (int l = 0; l < kLines; ++l) {
     HWY_UNROLL(16)
     for (int v = 0; v < kVectors; ++v)
-      hn::Store(hn::Mul(chains[l][v], scale), Floats(), scratch.weights[line + l] + key + v * kLanes);
+      hn::Store(hn::Mul(chains[l][v], scale), Floats(), scratch.probabilities[line + l] + key + v * kLanes);
   }
 }
 
-// Turns the scores of a line into weights and finds their maximum. False: a score is not finite. Lanes outside
+// Turns the scores of a line into probabilities and finds their maximum. False: a score is not finite. Lanes outside
 // [first, last) hold anything and count for nothing.
-HWY_INLINE bool weigh_scores(float* scores, int first, int last, float* max) {
+HWY_INLINE bool scores_to_probabilities(float* scores, int first, int last, float* max) {
   const Vector infinity = hn::Set(Floats(), std::numeric_limits<float>::infinity());
   const Vector least = hn::Set(Floats(), -FLT_MAX);
   const int begin = first / kLanes * kLanes;
@@ -158,13 +158,14 @@ HWY_NOINLINE unsigned soften(const AttentionTile& tile, TileScratch& scratch) {
   unsigned non_finite = 0;
   float sums[kLines] = {};
   for (int l = 0; l < kLines; ++l) {
-    if (!weigh_scores(scratch.weights[l], tile.first, tile.last, &scratch.next_max[l])) non_finite |= 1U << l;
+    if (!scores_to_probabilities(scratch.probabilities[l], tile.first, tile.last, &scratch.next_max[l]))
+      non_finite |= 1U << l;
     scratch.total_max[l] = tile.start ? scratch.next_max[l] : tile.lines[l].max;
   }
   for (int l = kLines; l < TileScratch::kLines; ++l) scratch.total_max[l] = scratch.next_max[l] = 0.0F;
   for (int key = tile.first; key < tile.last; ++key) {
     HWY_UNROLL(8)
-    for (int l = 0; l < kLines; ++l) sums[l] = sums[l] + scratch.weights[l][key];
+    for (int l = 0; l < kLines; ++l) sums[l] = sums[l] + scratch.probabilities[l][key];
   }
   find_scales(scratch);
   for (int l = 0; l < kLines; ++l) {
@@ -199,9 +200,9 @@ HWY_NOINLINE void sum_values(D tag, const AttentionTile& tile, int line, std::in
       for (int v = 0; v < kVectors; ++v) elements[v] = stream<Element>(tag, values + v * kWidth, head_dim);
       HWY_UNROLL(8)
       for (int l = 0; l < kLines; ++l) {
-        const auto weight = hn::Set(tag, scratch.weights[line + l][key]);
+        const auto probability = hn::Set(tag, scratch.probabilities[line + l][key]);
         HWY_UNROLL(16)
-        for (int v = 0; v < kVectors; ++v) chains[l][v] = hn::MulAdd(weight, elements[v], chains[l][v]);
+        for (int v = 0; v < kVectors; ++v) chains[l][v] = hn::MulAdd(probability, elements[v], chains[l][v]);
       }
     }
   }

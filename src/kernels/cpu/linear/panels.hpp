@@ -1,4 +1,4 @@
-// Weights packed for the CPU kernels: once, for every instruction set alike.
+// Packed weights, and how a panel's results are stored. Packing is done once, for every instruction set alike.
 //
 // A panel holds kPanel output columns. 16-bit weights: for each pair of terms (k, k + 1) one word per column, k in its
 // low and k + 1 in its high half, so that widening is a lane operation on machines of either byte order; the high half
@@ -16,7 +16,7 @@
 
 #include "base/math.hpp"
 #include "base/thread_pool.hpp"
-#include "kernels/cpu/parallel_rows.hpp"
+#include "kernels/cpu/work_split.hpp"
 #include "kernels/linear.hpp"
 #include "numerics/widen.hpp"
 #include "reprofuse/types.hpp"
@@ -98,45 +98,6 @@ inline void store_panel_row(const kernels::LinearCall& call, const PanelColumns&
     return;
   const float* first = std::find_if_not(y, y + columns.columns, is_finite_bits);
   non_finite.add({row, columns.concatenated + (first - y)});
-}
-
-// How the rows and panels of one call of a linear layer are cut into tasks. No bit depends on it.
-
-// Panels of a task: neighbouring outputs, computed from the same rows.
-inline constexpr int kGroupPanels = 4;
-
-struct LinearSchedule {
-  std::int64_t m;
-  std::int64_t blocks;            // of rows, sized as evenly as possible
-  std::int64_t blocks_per_chunk;  // a task computes a chunk of blocks for a group of panels
-  std::int64_t chunks;
-  std::int64_t panels;
-  std::int64_t groups;
-
-  std::int64_t row(std::int64_t block) const { return block * (m / blocks) + std::min(block, m % blocks); }
-  int rows(std::int64_t block) const { return static_cast<int>(row(block + 1) - row(block)); }
-
-  // What a task computes. Neighbouring tasks share their rows, which are the larger operand to keep near.
-  std::int64_t block_begin(std::int64_t task) const { return task / groups * blocks_per_chunk; }
-  std::int64_t block_end(std::int64_t task) const { return std::min(blocks, block_begin(task) + blocks_per_chunk); }
-  std::int64_t panel_begin(std::int64_t task) const { return task % groups * kGroupPanels; }
-  std::int64_t panel_end(std::int64_t task) const { return std::min(panels, panel_begin(task) + kGroupPanels); }
-  std::int64_t tasks() const { return groups * chunks; }
-};
-
-// Blocks of at most `tile_rows` rows, in chunks of at most `max_rows`.
-inline LinearSchedule make_linear_schedule(std::int64_t m, int tile_rows, std::int64_t max_rows, std::int64_t panels,
-                                           int threads) {
-  const std::int64_t groups = ceil_div<std::int64_t>(panels, kGroupPanels);
-  const std::int64_t blocks = ceil_div<std::int64_t>(m, tile_rows);
-  const std::int64_t fair = blocks * groups / (threads * kTasksPerThread);
-  const std::int64_t blocks_per_chunk = std::clamp<std::int64_t>(fair, 1, max_rows / tile_rows);
-  return {.m = m,
-          .blocks = blocks,
-          .blocks_per_chunk = blocks_per_chunk,
-          .chunks = ceil_div(blocks, blocks_per_chunk),
-          .panels = panels,
-          .groups = groups};
 }
 
 }  // namespace reprofuse::cpu

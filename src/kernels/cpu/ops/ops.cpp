@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/check.hpp"
-#include "kernels/cpu/parallel_rows.hpp"
+#include "kernels/cpu/work_split.hpp"
 #include "numerics/widen.hpp"
 
 namespace reprofuse::cpu {
@@ -38,16 +38,16 @@ const OpsKernels& ops_kernels(Isa isa) {
   return *kernels;
 }
 
-void embedding(const kernels::CpuTarget& backend, const kernels::EmbeddingCall& call) {
+void embedding(const kernels::CpuTarget& target, const kernels::EmbeddingCall& call) {
   const WidenRow widen_one = widen_row_of(call.table.dtype);
-  for_each_row(*backend.pool, call.x.rows, call.x.cols,
+  for_each_row(*target.pool, call.x.rows, call.x.cols,
                [&](std::int64_t m, int) { widen_one(call.table, call.tokens[m], call.x.data + m * call.x.stride); });
 }
 
-std::optional<kernels::Place> rms_norm(const kernels::CpuTarget& backend, const kernels::RmsNormCall& call) {
-  const OpsKernels& kernels = ops_kernels(backend.isa);
+std::optional<kernels::Place> rms_norm(const kernels::CpuTarget& target, const kernels::RmsNormCall& call) {
+  const OpsKernels& kernels = ops_kernels(target.isa);
   FirstPlace failure;
-  for_each_row(*backend.pool, call.x.rows, call.x.cols, [&](std::int64_t m, int) {
+  for_each_row(*target.pool, call.x.rows, call.x.cols, [&](std::int64_t m, int) {
     const bool finite =
         kernels.norm_row({.x = call.x.data + m * call.x.stride,
                           .delta = call.delta.data == nullptr ? nullptr : call.delta.data + m * call.delta.stride,
@@ -60,9 +60,9 @@ std::optional<kernels::Place> rms_norm(const kernels::CpuTarget& backend, const 
   return failure.get();
 }
 
-void silu_gate(const kernels::CpuTarget& backend, const kernels::SiluGateCall& call) {
-  const OpsKernels& kernels = ops_kernels(backend.isa);
-  for_each_row(*backend.pool, call.y.rows, call.y.cols, [&](std::int64_t m, int) {
+void silu_gate(const kernels::CpuTarget& target, const kernels::SiluGateCall& call) {
+  const OpsKernels& kernels = ops_kernels(target.isa);
+  for_each_row(*target.pool, call.y.rows, call.y.cols, [&](std::int64_t m, int) {
     kernels.silu_gate_row({.gate = call.gate.data + m * call.gate.stride,
                            .up = call.up.data + m * call.up.stride,
                            .k = call.y.cols,
@@ -70,14 +70,14 @@ void silu_gate(const kernels::CpuTarget& backend, const kernels::SiluGateCall& c
   });
 }
 
-void gather_rows(const kernels::CpuTarget& backend, const kernels::GatherRowsCall& call) {
-  for_each_row(*backend.pool, call.y.rows, call.y.cols, [&](std::int64_t m, int) {
+void gather_rows(const kernels::CpuTarget& target, const kernels::GatherRowsCall& call) {
+  for_each_row(*target.pool, call.y.rows, call.y.cols, [&](std::int64_t m, int) {
     std::copy_n(call.x.data + call.rows[m] * call.x.stride, call.y.cols, call.y.data + m * call.y.stride);
   });
 }
 
-void round_bf16(const kernels::CpuTarget& backend, const kernels::RoundBf16Call& call) {
-  for_each_row(*backend.pool, call.x.rows, call.x.cols, [&](std::int64_t m, int) {
+void round_bf16(const kernels::CpuTarget& target, const kernels::RoundBf16Call& call) {
+  for_each_row(*target.pool, call.x.rows, call.x.cols, [&](std::int64_t m, int) {
     float* x = call.x.data + m * call.x.stride;
     for (std::int64_t i = 0; i < call.x.cols; ++i) x[i] = widen_bf16(reprofuse::round_bf16(x[i]));
   });
@@ -128,11 +128,11 @@ void rotate_row(const OpsKernels& kernels, const RotaryCall& call, std::int64_t 
 
 }  // namespace
 
-void rotary(const kernels::CpuTarget& backend, const RotaryCall& call) {
-  const OpsKernels& kernels = ops_kernels(backend.isa);
+void rotary(const kernels::CpuTarget& target, const RotaryCall& call) {
+  const OpsKernels& kernels = ops_kernels(target.isa);
   const auto head_dim = static_cast<std::size_t>(call.kv.head_dim);
-  std::vector<float> keys(static_cast<std::size_t>(backend.pool->threads()) * head_dim);
-  for_each_row(*backend.pool, call.q.rows, call.q.cols + 2 * call.k.cols, [&](std::int64_t m, int worker) {
+  std::vector<float> keys(static_cast<std::size_t>(target.pool->threads()) * head_dim);
+  for_each_row(*target.pool, call.q.rows, call.q.cols + 2 * call.k.cols, [&](std::int64_t m, int worker) {
     rotate_row(kernels, call, m, keys.data() + static_cast<std::size_t>(worker) * head_dim);
   });
 }

@@ -16,13 +16,13 @@
 namespace reprofuse::cpu {
 
 // Each returns the place where it fails, if any: the first by row and then column, as in the reference.
-void embedding(const kernels::CpuTarget& backend, const kernels::EmbeddingCall& call);
-std::optional<kernels::Place> rms_norm(const kernels::CpuTarget& backend, const kernels::RmsNormCall& call);
-void rotary(const kernels::CpuTarget& backend, const kernels::RotaryCall& call);
-std::optional<kernels::Place> attention(const kernels::CpuTarget& backend, const kernels::AttentionCall& call);
-void silu_gate(const kernels::CpuTarget& backend, const kernels::SiluGateCall& call);
-void gather_rows(const kernels::CpuTarget& backend, const kernels::GatherRowsCall& call);
-void round_bf16(const kernels::CpuTarget& backend, const kernels::RoundBf16Call& call);
+void embedding(const kernels::CpuTarget& target, const kernels::EmbeddingCall& call);
+std::optional<kernels::Place> rms_norm(const kernels::CpuTarget& target, const kernels::RmsNormCall& call);
+void rotary(const kernels::CpuTarget& target, const kernels::RotaryCall& call);
+std::optional<kernels::Place> attention(const kernels::CpuTarget& target, const kernels::AttentionCall& call);
+void silu_gate(const kernels::CpuTarget& target, const kernels::SiluGateCall& call);
+void gather_rows(const kernels::CpuTarget& target, const kernels::GatherRowsCall& call);
+void round_bf16(const kernels::CpuTarget& target, const kernels::RoundBf16Call& call);
 
 // What AttentionCall::workspace must hold, aligned to 64 bytes, for threads to share the keys of few rows. Grows with
 // call.batch.rows and max_keys, so that the largest call's serves all. Without a workspace they share heads alone.
@@ -87,9 +87,9 @@ struct KeyBlock {
 // A query head of one row, and the softmax over its keys so far, up to its division.
 struct QueryLine {
   const float* query;  // [head_dim]
-  float* weighted;     // [head_dim]: sum of weight * value
+  float* weighted;     // [head_dim]: sum of probability * value
   float max;
-  float sum;  // of weights
+  float sum;  // of probabilities exp(score - max)
 };
 
 inline constexpr int kMaxTileLines = 8;

@@ -8,7 +8,7 @@
 #include <type_traits>
 
 #include "base/math.hpp"
-#include "kernels/cpu/highway_targets.hpp"  // before all others
+#include "kernels/cpu/highway_targets.hpp"  // before any Highway header
 #include "kernels/cpu/ops/ops.hpp"
 #include "numerics/exp.hpp"
 #include "numerics/order.hpp"

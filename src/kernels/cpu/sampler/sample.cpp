@@ -28,11 +28,11 @@ LogitsSummary summarize(const float* logits, std::size_t count) {
   return summary;
 }
 
-void likelihoods(const float* logits, std::size_t count, float greatest, float temperature, float* out) {
-  for (std::size_t i = 0; i < count; ++i) out[i] = sampling::likelihood(logits[i], greatest, temperature);
+void probabilities(const float* logits, std::size_t count, float greatest, float temperature, float* out) {
+  for (std::size_t i = 0; i < count; ++i) out[i] = sampling::unnormalised_probability(logits[i], greatest, temperature);
 }
 
-constexpr SampleKernels kSample = {.target = "scalar", .summarize = summarize, .likelihoods = likelihoods};
+constexpr SampleKernels kSample = {.target = "scalar", .summarize = summarize, .probabilities = probabilities};
 
 }  // namespace
 
@@ -90,15 +90,15 @@ std::uint64_t total_weight(const Chunks& chunks, const Weight& weight) {
   return total;
 }
 
-// Takes ids by descending rank until their weights reach `needed`, and returns the rank of the last one taken. Ranks
+// Takes ids by descending key until their weights reach `needed`, and returns the key of the last one taken. Keys
 // are distinct and have `bits` bits; 1 <= needed <= the sum of all weights. One pass settles eleven bits.
-template <class Rank, class Weight>
-std::uint64_t last_rank_taken(const Chunks& chunks, int bits, const Rank& rank, const Weight& weight,
-                              std::uint64_t needed) {
+template <class Key, class Weight>
+std::uint64_t last_key_taken(const Chunks& chunks, int bits, const Key& key, const Weight& weight,
+                             std::uint64_t needed) {
   constexpr int kDigitBits = 11;
   using Histogram = std::array<std::uint64_t, 1U << kDigitBits>;
   std::vector<Histogram> histograms(static_cast<std::size_t>(chunks.workers()));
-  std::uint64_t settled = 0;  // the rank's upper digits
+  std::uint64_t settled = 0;  // the key's upper digits
   for (int open = bits; open > 0;) {
     const int digit_bits = std::min(kDigitBits, open);
     const int shift = open - digit_bits;
@@ -107,7 +107,7 @@ std::uint64_t last_rank_taken(const Chunks& chunks, int bits, const Rank& rank, 
     chunks.for_each([&](std::int64_t begin, std::int64_t end, int worker) {
       Histogram& histogram = histograms[static_cast<std::size_t>(worker)];
       for (std::int64_t id = begin; id < end; ++id)
-        if (const std::uint64_t r = rank(id); r >> open == settled) histogram[r >> shift & mask] += weight(id);
+        if (const std::uint64_t k = key(id); k >> open == settled) histogram[k >> shift & mask] += weight(id);
     });
     std::uint64_t digit = mask;
     for (;; --digit) {
@@ -152,17 +152,17 @@ class Logits {
   std::int32_t first_greatest() const {
     return static_cast<std::int32_t>(std::find(logits_, logits_ + chunks_.count(), greatest()) - logits_);
   }
-  std::uint64_t rank(std::int64_t id) const { return sampling::rank_of(logits_[id], static_cast<std::uint32_t>(id)); }
-  std::uint64_t last_rank_of_top(std::int64_t count) const {
-    return last_rank_taken(
-        chunks_, sampling::kRankBits, [&](std::int64_t id) { return rank(id); },
+  std::uint64_t key(std::int64_t id) const { return sampling::order_key(logits_[id], static_cast<std::uint32_t>(id)); }
+  std::uint64_t last_key_of_top(std::int64_t count) const {
+    return last_key_taken(
+        chunks_, sampling::kKeyBits, [&](std::int64_t id) { return key(id); },
         [](std::int64_t) { return std::uint64_t{1}; }, static_cast<std::uint64_t>(count));
   }
-  std::unique_ptr<float[]> likelihoods(float temperature) const {
+  std::unique_ptr<float[]> probabilities(float temperature) const {
     auto out = std::make_unique_for_overwrite<float[]>(static_cast<std::size_t>(chunks_.count()));
     chunks_.for_each([&](std::int64_t begin, std::int64_t end, int) {
-      kernels_.likelihoods(logits_ + begin, static_cast<std::size_t>(end - begin), greatest(), temperature,
-                           out.get() + begin);
+      kernels_.probabilities(logits_ + begin, static_cast<std::size_t>(end - begin), greatest(), temperature,
+                             out.get() + begin);
     });
     return out;
   }
@@ -176,43 +176,43 @@ class Logits {
 
 std::int32_t draw(const Logits& logits, const SamplingParams& params, std::uint64_t position) {
   const Chunks& chunks = logits.chunks();
-  const std::unique_ptr<float[]> likelihoods = logits.likelihoods(params.temperature);
-  std::uint64_t last = 0;  // ranks below it are out
-  const auto rank = [&](std::int64_t id) { return logits.rank(id); };
+  const std::unique_ptr<float[]> probabilities = logits.probabilities(params.temperature);
+  std::uint64_t last = 0;  // keys below it are out
+  const auto key = [&](std::int64_t id) { return logits.key(id); };
   const auto weight = [&](std::int64_t id) {
-    return rank(id) >= last ? sampling::weight_of(likelihoods[static_cast<std::size_t>(id)]) : 0;
+    return key(id) >= last ? sampling::weight_of(probabilities[static_cast<std::size_t>(id)]) : 0;
   };
-  if (params.top_k > 0 && params.top_k < chunks.count()) last = logits.last_rank_of_top(params.top_k);
+  if (params.top_k > 0 && params.top_k < chunks.count()) last = logits.last_key_of_top(params.top_k);
   if (params.top_p < 1.0F) {
     const std::uint64_t needed = sampling::nucleus_weight(params.top_p, total_weight(chunks, weight));
-    last = last_rank_taken(chunks, sampling::kRankBits, rank, weight, needed);
+    last = last_key_taken(chunks, sampling::kKeyBits, key, weight, needed);
   }
   const auto kept_weight = [&](std::int64_t id) {
-    return likelihoods[static_cast<std::size_t>(id)] < params.min_p ? 0 : weight(id);
+    return probabilities[static_cast<std::size_t>(id)] < params.min_p ? 0 : weight(id);
   };
   const std::uint64_t target = sampling::draw_below(total_weight(chunks, kept_weight), params.seed, position);
   const auto ascending = [](std::int64_t id) { return static_cast<std::uint64_t>(sampling::kMaxVocabulary - 1 - id); };
   return static_cast<std::int32_t>(
-      sampling::id_of(last_rank_taken(chunks, sampling::kIdBits, ascending, kept_weight, target + 1)));
+      sampling::id_of(last_key_taken(chunks, sampling::kIdBits, ascending, kept_weight, target + 1)));
 }
 
 void fill_logprobs(const Logits& raw, int count, SampleResult& result) {
-  const std::unique_ptr<float[]> likelihoods = raw.likelihoods(1.0F);
+  const std::unique_ptr<float[]> probabilities = raw.probabilities(1.0F);
   const float log_total = sampling::log_total(total_weight(
-      raw.chunks(), [&](std::int64_t id) { return sampling::weight_of(likelihoods[static_cast<std::size_t>(id)]); }));
+      raw.chunks(), [&](std::int64_t id) { return sampling::weight_of(probabilities[static_cast<std::size_t>(id)]); }));
   const auto logprob = [&](std::int32_t id) { return sampling::logprob(raw[id], raw.greatest(), log_total); };
   result.logprob = logprob(result.token);
-  const std::uint64_t own = raw.rank(result.token);
+  const std::uint64_t own = raw.key(result.token);
   result.rank = static_cast<std::int32_t>(
-      total_weight(raw.chunks(), [&](std::int64_t id) { return raw.rank(id) >= own ? std::uint64_t{1} : 0; }));
+      total_weight(raw.chunks(), [&](std::int64_t id) { return raw.key(id) >= own ? std::uint64_t{1} : 0; }));
   if (count == 0) return;
-  const std::uint64_t last = raw.last_rank_of_top(count);
-  std::vector<std::uint64_t> ranks;
+  const std::uint64_t last = raw.last_key_of_top(count);
+  std::vector<std::uint64_t> keys;
   for (std::int64_t id = 0; id < raw.chunks().count(); ++id)
-    if (const std::uint64_t rank = raw.rank(id); rank >= last) ranks.push_back(rank);
-  std::sort(ranks.begin(), ranks.end(), std::greater<>());
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    const auto id = static_cast<std::int32_t>(sampling::id_of(ranks[i]));
+    if (const std::uint64_t key = raw.key(id); key >= last) keys.push_back(key);
+  std::sort(keys.begin(), keys.end(), std::greater<>());
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const auto id = static_cast<std::int32_t>(sampling::id_of(keys[i]));
     result.top[i] = {id, logprob(id)};
   }
 }

@@ -1,4 +1,4 @@
-// The sampler on the CPU: vector passes over the logits, then selections by digits of the rank, shared over threads.
+// The sampler on the CPU: vector passes over the logits, then selections by digits of the key, shared over threads.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +25,8 @@ struct LogitsSummary {
 struct SampleKernels {
   std::string_view target;  // compiled in: what really runs
   LogitsSummary (*summarize)(const float* logits, std::size_t count);
-  // Bits: equal sampling::likelihood of every logit.
-  void (*likelihoods)(const float* logits, std::size_t count, float greatest, float temperature, float* out);
+  // Bits: equal sampling::unnormalised_probability of every logit.
+  void (*probabilities)(const float* logits, std::size_t count, float greatest, float temperature, float* out);
 };
 
 const SampleKernels& sample_kernels(Isa isa);

@@ -1,7 +1,7 @@
 // The sampler's passes for every instruction set with a fused multiply-add: Highway compiles this file once per target.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/sampler/sample_simd.cpp"
-#include "kernels/cpu/highway_targets.hpp"  // before all others
+#include "kernels/cpu/highway_targets.hpp"  // before any Highway header
 #include "kernels/cpu/sampler/sample.hpp"
 
 #if REPROFUSE_SIMD_TARGET
@@ -43,7 +43,7 @@ LogitsSummary summarize_logits(const float* logits, std::size_t count) {
   return {hn::GetLane(hn::MaxOfLanes(d, greatest)), hn::AllFalse(words, hn::Eq(highest, exponent))};
 }
 
-void likelihoods_of_logits(const float* logits, std::size_t count, float greatest, float temperature, float* out) {
+void probabilities_of_logits(const float* logits, std::size_t count, float greatest, float temperature, float* out) {
   const Floats d;
   const auto vector_of = [&](Vector logit) {
     return exp_nonpositive_f32(d, hn::Div(hn::Sub(logit, hn::Set(d, greatest)), hn::Set(d, temperature)));
@@ -54,7 +54,7 @@ void likelihoods_of_logits(const float* logits, std::size_t count, float greates
 }
 
 constexpr SampleKernels kSample = {
-    .target = kTarget, .summarize = summarize_logits, .likelihoods = likelihoods_of_logits};
+    .target = kTarget, .summarize = summarize_logits, .probabilities = probabilities_of_logits};
 
 }  // namespace reprofuse::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

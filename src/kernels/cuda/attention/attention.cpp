@@ -7,8 +7,8 @@ namespace {
 
 using namespace fma1::ops;  // NOLINT(google-build-using-namespace): the kernels of this operation
 
-dim3 decode_grid(const kernels::AttentionCall& call, int blocks, std::int64_t slots) {
-  return {static_cast<unsigned>(blocks), static_cast<unsigned>(call.kv.kv_heads * set_count(call)),
+dim3 decode_grid(const kernels::AttentionCall& call, int ctas, std::int64_t slots) {
+  return {static_cast<unsigned>(ctas), static_cast<unsigned>(call.kv.kv_heads * set_count(call)),
           static_cast<unsigned>(slots)};
 }
 

@@ -10,7 +10,7 @@
 
 namespace reprofuse::cuda::fma1::ops {
 
-inline constexpr int kMinPageSize = 16;
+using kernels::kMinPageSize;
 
 // What a kernel for decode is made for.
 struct HeadShape {

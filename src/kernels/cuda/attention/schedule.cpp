@@ -1,4 +1,4 @@
-// Which kernels attention takes, and how many blocks share a row.
+// Which kernels attention takes, and how many CTAs share a row.
 #include <map>
 #include <mutex>
 #include <tuple>
@@ -13,21 +13,21 @@ namespace {
 using namespace fma1::ops;  // NOLINT(google-build-using-namespace): the kernels of this operation
 
 constexpr int kMaxDecodeChunk = 4;  // rows: a batch of chunks no longer than this is decoded row by row
-constexpr int kDecodeRounds = 16;   // of blocks that run at once, when the keys allow it: decode by threads
+constexpr int kDecodeRounds = 16;   // of CTAs that run at once, when the keys allow it: decode by threads
 constexpr std::size_t kMaxAttentionPartialBytes = std::size_t{256} << 20;
 
 // How many clusters of a kernel a device holds never changes, so one answer of the driver is enough for all threads.
 class KnownClusters {
  public:
-  int at_once(int ordinal, const AttentionKernel& kernel, int blocks) {
+  int at_once(int ordinal, const AttentionKernel& kernel, int ctas) {
     const std::lock_guard lock(mutex_);
-    const std::tuple key(ordinal, kernel.function, blocks);
+    const std::tuple key(ordinal, kernel.function, ctas);
     if (const auto known = counts_.find(key); known != counts_.end()) return known->second;
     const DeviceScope device(ordinal);
-    const GridShape one_cluster{.grid = dim3(static_cast<unsigned>(blocks)),
+    const GridShape one_cluster{.grid = dim3(static_cast<unsigned>(ctas)),
                                 .threads = kernel.threads,
                                 .shared_bytes = kernel.shared_bytes,
-                                .cluster = blocks};
+                                .cluster = ctas};
     const int clusters = clusters_at_once(kernel.function, one_cluster);
     if (clusters > 0) counts_.emplace(key, clusters);  // none may be a failure that passes, so it is asked again
     return clusters;
@@ -35,7 +35,7 @@ class KnownClusters {
 
  private:
   std::mutex mutex_;
-  std::map<std::tuple<int, const void*, int>, int> counts_;  // by device, kernel and blocks of a cluster
+  std::map<std::tuple<int, const void*, int>, int> counts_;  // by device, kernel and CTAs of a cluster
 };
 
 // The TMA brings a page of a head in one piece, which must be the keys, or the values, of one block.
@@ -51,13 +51,13 @@ class StreamRoom {
         room_(device_attribute(ordinal, cudaDevAttrMaxSharedMemoryPerMultiprocessor)),
         reserved_(device_attribute(ordinal, cudaDevAttrReservedSharedMemoryPerBlock)) {}
 
-  bool holds(int blocks, int bytes) const { return bytes <= max_ && blocks * (bytes + reserved_) <= room_; }
+  bool holds(int ctas, int bytes) const { return bytes <= max_ && ctas * (bytes + reserved_) <= room_; }
 
  private:
   int max_, room_, reserved_;
 };
 
-// Whether decode by the TMA is the faster way: with three tiles each, two blocks hide each other's waits. With
+// Whether decode by the TMA is the faster way: with three tiles each, two CTAs hide each other's waits. With
 // less room nothing was measured.
 bool should_stream(const Launch& launch, const kernels::AttentionCall& call) {
   constexpr int kEnoughStages = 3;
@@ -79,14 +79,14 @@ class StreamTime {
   }
 
   std::int64_t of(int splits) const {
-    const std::int64_t blocks = ceil_div<std::int64_t>(shares_ * splits, multiprocessors_);
-    const std::int64_t one_after_another = ceil_div<std::int64_t>(blocks, kStreamCtasPerSm);
+    const std::int64_t ctas = ceil_div<std::int64_t>(shares_ * splits, multiprocessors_);
+    const std::int64_t one_after_another = ceil_div<std::int64_t>(ctas, kStreamCtasPerSm);
     const std::int64_t latency = one_after_another * ceil_div(key_blocks_, splits) * kKeyBlockLatency;
     return std::max(read_, latency) + (splits > 1 ? merge_ : 0);
   }
 
  private:
-  static constexpr std::int64_t kKeyBlockLatency = 62'000;  // of a block, from one key block to the next
+  static constexpr std::int64_t kKeyBlockLatency = 62'000;  // of a CTA, from one key block to the next
   static constexpr std::int64_t kMerge = 111'000, kMergeOfPartial = 800;
   static constexpr std::int64_t kPartialTraffic = 4;  // a partial is written, read, and waited for
 
@@ -132,17 +132,17 @@ int attention_stream_stages(const Launch& launch, const kernels::AttentionCall& 
   check(look_up_kernel(stream_kernel(call, kMaxTileStages).function, kernel), "looking up attention_decode_stream");
   if (!kernel.for_hopper) return 0;
   const StreamRoom room(launch.ordinal);
-  for (const int blocks : {kStreamCtasPerSm, 1})
+  for (const int ctas : {kStreamCtasPerSm, 1})
     for (int stages = kMaxTileStages; stages >= kMinTileStages; --stages)
-      if (room.holds(blocks, stream_kernel(call, stages).shared_bytes)) return stages;
+      if (room.holds(ctas, stream_kernel(call, stages).shared_bytes)) return stages;
   return 0;
 }
 
 int attention_clusters_at_once(const Launch& launch, const kernels::AttentionCall& call) {
   static KnownClusters known;
-  const int blocks = cluster_ctas(call);
-  if (blocks > kMaxClusterCtas || !suits_tma(call.kv)) return 0;
-  return known.at_once(launch.ordinal, cluster_kernel(call, blocks), blocks);
+  const int ctas = cluster_ctas(call);
+  if (ctas > kMaxClusterCtas || !suits_tma(call.kv)) return 0;
+  return known.at_once(launch.ordinal, cluster_kernel(call, ctas), ctas);
 }
 
 AttentionSchedule choose_attention_schedule(const Launch& launch, const kernels::AttentionCall& call) {

@@ -37,10 +37,10 @@ CUtensorMap tensor_map_of(const BoxedMatrix& matrix, const char* what, const std
   return map;
 }
 
-LinearBase::LinearBase(const kernels::CudaTarget& backend, std::span<const WeightView> weights)
-    : op_(backend.op),
-      name_(backend.name),
-      device_(read_device(backend.ordinal)),
+LinearBase::LinearBase(const kernels::CudaTarget& target, std::span<const WeightView> weights)
+    : op_(target.op),
+      name_(target.name),
+      device_(read_device(target.ordinal)),
       weights_(weights.begin(), weights.end()),
       maps_(weights.size()) {
   std::int64_t columns = 0;

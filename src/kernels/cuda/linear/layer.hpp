@@ -79,7 +79,7 @@ class LinearBase : public kernels::PreparedLinear {
     std::int64_t first_column;
   };
 
-  LinearBase(const kernels::CudaTarget& backend, std::span<const WeightView> weights);
+  LinearBase(const kernels::CudaTarget& target, std::span<const WeightView> weights);
 
   void require_weights_on_device() const;
   // Of the weights whose alignment allows them; until then, and of all others, they are zero.
@@ -144,9 +144,9 @@ class ScheduledLinear : public LinearBase {
 };
 
 // The layers of each contract.
-std::unique_ptr<kernels::PreparedLinear> prepare_linear_fma1(const kernels::CudaTarget& backend,
+std::unique_ptr<kernels::PreparedLinear> prepare_linear_fma1(const kernels::CudaTarget& target,
                                                              std::span<const WeightView> weights);
-std::unique_ptr<kernels::PreparedLinear> prepare_linear_exact1(const kernels::CudaTarget& backend,
+std::unique_ptr<kernels::PreparedLinear> prepare_linear_exact1(const kernels::CudaTarget& target,
                                                                std::span<const WeightView> weights);
 
 }  // namespace reprofuse::cuda

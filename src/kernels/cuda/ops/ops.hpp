@@ -44,8 +44,8 @@ inline Record* record_of(const Launch& launch) {
 // The kernels' view of the pages; refuses those that they cannot read.
 inline KvView view_of(const char* op, const kernels::KvPages& kv, const kernels::Batch& batch) {
   const auto page_size = static_cast<unsigned>(kv.page_size);
-  require(std::has_single_bit(page_size) && page_size >= 16, "{}: page size {} is not a power of two from 16 up", op,
-          kv.page_size);
+  require(std::has_single_bit(page_size) && page_size >= kernels::kMinPageSize,
+          "{}: page size {} is not a power of two from {} up", op, kv.page_size, kernels::kMinPageSize);
   require(kv.dtype != DType::kF16, "{}: keys and values in f16 are not supported", op);
   return {.keys = kv.keys,
           .values = kv.values,

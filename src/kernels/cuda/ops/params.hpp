@@ -26,7 +26,7 @@ struct RmsNormParams {
 
 inline constexpr int kNormThreads = reprofuse::fma1::kNormLanes;  // one thread per chain
 
-// One block per row. The kernel keeps the row in registers when k allows it.
+// One CTA per row. The kernel keeps the row in registers when k allows it.
 const void* rms_norm_kernel(int k);
 
 struct RotaryParams {
@@ -45,7 +45,7 @@ struct RotaryParams {
   KvView kv;
 };
 
-inline constexpr int kRotaryWarps = 4;         // of a block; each owns one head of one row
+inline constexpr int kRotaryWarps = 4;         // of a CTA; each owns one head of one row
 inline constexpr int kMaxRotaryHeadDim = 256;  // one chain of the norm per element
 
 const void* rotary_kernel(bool bf16_kv);  // grid: rows, and heads + kv_heads over kRotaryWarps

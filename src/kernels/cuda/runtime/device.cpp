@@ -43,9 +43,9 @@ Device read_device(int ordinal) {
   return {
       .ordinal = ordinal,
       .sm_count = attribute(cudaDevAttrMultiProcessorCount),
-      .shared_bytes_per_block = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin),
+      .shared_bytes_per_cta = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin),
       .shared_bytes_per_sm = attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor),
-      .reserved_shared_bytes_per_block = attribute(cudaDevAttrReservedSharedMemoryPerBlock),
+      .reserved_shared_bytes_per_cta = attribute(cudaDevAttrReservedSharedMemoryPerBlock),
       .memory_bytes_per_clock = clock > 0 ? bytes_per_memory_clock * attribute(cudaDevAttrMemoryClockRate) / clock : 0,
       .major = major,
       .minor = minor,

@@ -64,7 +64,7 @@ cudaError_t count_clusters_at_once(const void* function, const GridShape& shape,
   const cudaError_t status = look_up_kernel(function, facts);
   if (status != cudaSuccess || !facts.for_hopper) return status;
   LaunchConfig launch(shape, false, nullptr);
-  if (shape.cluster == 1) launch.set_cluster(1);  // here a cluster has to be named, also one that is a block
+  if (shape.cluster == 1) launch.set_cluster(1);  // here a cluster has to be named, also one that is a CTA
   return cudaOccupancyMaxActiveClusters(&clusters, function, &launch.config);
 }
 

@@ -6,7 +6,7 @@
 namespace reprofuse::cuda {
 
 // Returns when every kernel before this one has finished and its results can be seen. Each kernel calls it in every
-// block before it touches what others touch, and so before it ends: what has finished, has finished with all before it.
+// CTA before it touches what others touch, and so before it ends: what has finished, has finished with all before it.
 __device__ inline void wait_for_previous_kernel() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");

@@ -12,7 +12,7 @@ inline constexpr std::int64_t kMaxGridYZ = 65535;  // CTAs, in the second or thi
 
 enum class Start {
   kEarly,   // as soon as there is room beside the kernel before it: for kernels that wait for memory
-  kInTurn,  // on an empty device: a kernel of few heavy blocks would find room on some multiprocessors and not on
+  kInTurn,  // on an empty device: a kernel of few heavy CTAs would find room on some multiprocessors and not on
             // others
 };
 
@@ -21,7 +21,7 @@ struct GridShape {
   int threads;
   int shared_bytes = 0;  // dynamic
   Start start = Start::kEarly;
-  int cluster = 1;  // blocks along x that can read each other's shared memory
+  int cluster = 1;  // CTAs along x that can read each other's shared memory
 };
 
 // What a launch has to know of a kernel.
@@ -29,7 +29,7 @@ struct KernelFacts {
   bool for_hopper = false;  // made of code for 9.0 or later: it waits by itself, and knows clusters
 };
 
-// On the current device. The driver is asked once for each kernel and device, and told that blocks may have all shared
+// On the current device. The driver is asked once for each kernel and device, and told that CTAs may have all shared
 // memory there is and clusters any size: the same for every launch, so that threads which launch side by side cannot
 // lower each other's limits.
 cudaError_t look_up_kernel(const void* function, KernelFacts& facts);
@@ -54,9 +54,9 @@ struct LaunchConfig {
   LaunchConfig(const LaunchConfig&) = delete;
   LaunchConfig& operator=(const LaunchConfig&) = delete;
 
-  void set_cluster(int blocks) {
+  void set_cluster(int ctas) {
     attributes[config.numAttrs].id = cudaLaunchAttributeClusterDimension;
-    attributes[config.numAttrs++].val.clusterDim = {static_cast<unsigned>(blocks), 1, 1};
+    attributes[config.numAttrs++].val.clusterDim = {static_cast<unsigned>(ctas), 1, 1};
   }
 };
 
@@ -71,7 +71,7 @@ cudaError_t launch_kernel(const void* function, const GridShape& shape, const Pa
   return cudaLaunchKernelExC(&launch.config, function, arguments);
 }
 
-// How many clusters of shape.cluster blocks the device holds at once: each lies within a group of multiprocessors, and
+// How many clusters of shape.cluster CTAs the device holds at once: each lies within a group of multiprocessors, and
 // how large those are depends on the device. 0: no such cluster fits, or the code has no clusters.
 cudaError_t count_clusters_at_once(const void* function, const GridShape& shape, int& clusters);
 

@@ -3,7 +3,7 @@ import dataclasses
 
 from gpu_code_rules import Contract, InstructionSet, OPS_PTX, OPS_SASS
 
-# The sampler rounds likelihoods to integers, whose sums have no order, and turns a sum back into a float once.
+# The sampler rounds unnormalised probabilities to integers, whose sums have no order, and turns a sum back into a float once.
 FMA1_SAMPLER = Contract(
     name="fma-1 sampler",
     kernels=r"_ZN9reprofuse4cuda4fma1\d+_GLOBAL__N_\w*11sample_rows",

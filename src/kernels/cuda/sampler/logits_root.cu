@@ -151,8 +151,8 @@ std::size_t logits_root_workspace(std::int64_t max_rows, std::int64_t vocabulary
 cudaError_t launch_logits_roots(const SampleRow* rows, int count, int vocabulary, void* workspace, std::uint8_t* roots,
                                 cudaStream_t stream) {
   auto* nodes = static_cast<State*>(workspace);
-  const auto blocks = static_cast<unsigned>((logits_leaves(vocabulary) + kThreads - 1) / kThreads);
-  hash_logits_leaves<<<dim3(blocks, static_cast<unsigned>(count)), kThreads, 0, stream>>>(rows, vocabulary, nodes);
+  const auto ctas = static_cast<unsigned>((logits_leaves(vocabulary) + kThreads - 1) / kThreads);
+  hash_logits_leaves<<<dim3(ctas, static_cast<unsigned>(count)), kThreads, 0, stream>>>(rows, vocabulary, nodes);
   hash_logits_nodes<<<static_cast<unsigned>(count), kNodeThreads, 0, stream>>>(rows, vocabulary, nodes, roots);
   return cudaGetLastError();
 }

@@ -63,11 +63,11 @@ __device__ Word total_weight(int vocabulary, const Weight& weight, SampleShared&
   return reduce_block<Sum>(sum, shared);
 }
 
-// Takes ids by descending rank until their weights reach `needed`, and returns the rank of the last one taken. Ranks
+// Takes ids by descending key until their weights reach `needed`, and returns the key of the last one taken. Keys
 // are distinct and have `bits` bits; 1 <= needed <= the sum of all weights. One pass settles eleven bits.
-template <class Rank, class Weight>
-__device__ Word last_rank_taken(int vocabulary, int bits, const Rank& rank, const Weight& weight, Word needed,
-                                SampleShared& shared) {
+template <class Key, class Weight>
+__device__ Word last_key_taken(int vocabulary, int bits, const Key& key, const Weight& weight, Word needed,
+                               SampleShared& shared) {
   Word settled = 0;
   for (int open = bits; open > 0;) {
     const int digit_bits = open < kDigitBits ? open : kDigitBits;
@@ -77,10 +77,10 @@ __device__ Word last_rank_taken(int vocabulary, int bits, const Rank& rank, cons
     for (int i = threadIdx.x; i < kDigits; i += kSampleThreads) shared.histogram[i] = 0;
     __syncthreads();
     for (int id = threadIdx.x; id < vocabulary; id += kSampleThreads) {
-      const Word r = rank(id);
-      if (r >> open != settled) continue;
+      const Word k = key(id);
+      if (k >> open != settled) continue;
       const Word w = weight(id);
-      if (w != 0) atomicAdd(&shared.histogram[mask - (r >> shift & mask)], w);
+      if (w != 0) atomicAdd(&shared.histogram[mask - (k >> shift & mask)], w);
     }
     __syncthreads();
     const int first = 2 * threadIdx.x;
@@ -105,13 +105,13 @@ namespace {
 using kernels::SampleResult;
 using kernels::SampleRow;
 
-__device__ float logit_of(Word rank) {
-  const std::uint32_t ascending = static_cast<std::uint32_t>(rank >> sampling::kIdBits);
+__device__ float logit_of(Word key) {
+  const std::uint32_t ascending = static_cast<std::uint32_t>(key >> sampling::kIdBits);
   return float_from_bits((ascending & 0x80000000u) != 0 ? ascending ^ 0x80000000u : ~ascending);
 }
 
 struct Summary {
-  Word highest;    // rank
+  Word highest;    // key
   int not_finite;  // the first id, or -1
 };
 
@@ -121,67 +121,67 @@ __device__ Summary summarize(int vocabulary, const Logit& logit, SampleShared& s
   Word first = 0;  // vocabulary - id, so that the first id is the greatest
   for (int id = threadIdx.x; id < vocabulary; id += kSampleThreads) {
     const float value = logit(id);
-    highest = Max::apply(highest, sampling::rank_of(value, id));
+    highest = Max::apply(highest, sampling::order_key(value, id));
     if ((float_bits(value) & 0x7f800000u) == 0x7f800000u) first = Max::apply(first, vocabulary - id);
   }
   first = reduce_block<Max>(first, shared);
   return {reduce_block<Max>(highest, shared), first == 0 ? -1 : vocabulary - static_cast<int>(first)};
 }
 
-template <class Rank>
-__device__ Word last_rank_of_top(int count, int vocabulary, const Rank& rank, SampleShared& shared) {
-  return last_rank_taken(
-      vocabulary, sampling::kRankBits, rank, [](int) { return Word{1}; }, count, shared);
+template <class Key>
+__device__ Word last_key_of_top(int count, int vocabulary, const Key& key, SampleShared& shared) {
+  return last_key_taken(
+      vocabulary, sampling::kKeyBits, key, [](int) { return Word{1}; }, count, shared);
 }
 
 __device__ int draw(const SampleRow& row, int vocabulary, float greatest, SampleShared& shared) {
   const SamplingParams& params = row.params;
-  Word last = 0;  // ranks below it are out
-  const auto rank = [&](int id) -> Word { return sampling::rank_of(penalized_logit(row, id), id); };
-  const auto likelihood = [&](int id) {
-    return sampling::likelihood(penalized_logit(row, id), greatest, params.temperature);
+  Word last = 0;  // keys below it are out
+  const auto key = [&](int id) -> Word { return sampling::order_key(penalized_logit(row, id), id); };
+  const auto probability = [&](int id) {
+    return sampling::unnormalised_probability(penalized_logit(row, id), greatest, params.temperature);
   };
-  const auto weight = [&](int id) -> Word { return rank(id) >= last ? sampling::weight_of(likelihood(id)) : 0; };
-  if (params.top_k > 0 && params.top_k < vocabulary) last = last_rank_of_top(params.top_k, vocabulary, rank, shared);
+  const auto weight = [&](int id) -> Word { return key(id) >= last ? sampling::weight_of(probability(id)) : 0; };
+  if (params.top_k > 0 && params.top_k < vocabulary) last = last_key_of_top(params.top_k, vocabulary, key, shared);
   if (params.top_p < 1.0F) {
     const Word needed = sampling::nucleus_weight(params.top_p, total_weight(vocabulary, weight, shared));
-    last = last_rank_taken(vocabulary, sampling::kRankBits, rank, weight, needed, shared);
+    last = last_key_taken(vocabulary, sampling::kKeyBits, key, weight, needed, shared);
   }
   const auto kept_weight = [&](int id) -> Word {
-    if (rank(id) < last) return 0;
-    const float e = likelihood(id);
+    if (key(id) < last) return 0;
+    const float e = probability(id);
     return e < params.min_p ? 0 : sampling::weight_of(e);
   };
   const Word target = sampling::draw_below(total_weight(vocabulary, kept_weight, shared), params.seed, row.position);
   const auto ascending = [](int id) -> Word { return sampling::kMaxVocabulary - 1 - id; };
   return static_cast<int>(
-      sampling::id_of(last_rank_taken(vocabulary, sampling::kIdBits, ascending, kept_weight, target + 1, shared)));
+      sampling::id_of(last_key_taken(vocabulary, sampling::kIdBits, ascending, kept_weight, target + 1, shared)));
 }
 
 __device__ void fill_logprobs(const SampleRow& row, int vocabulary, int token, SampleResult& result,
                               SampleShared& shared) {
-  const auto rank = [&](int id) -> Word { return sampling::rank_of(row.logits[id], id); };
+  const auto key = [&](int id) -> Word { return sampling::order_key(row.logits[id], id); };
   const float greatest = logit_of(summarize(
                                       vocabulary, [&](int id) { return row.logits[id]; }, shared)
                                       .highest);
   const float log_total = sampling::log_total(total_weight(
       vocabulary, [&](int id) -> Word { return sampling::weight_of(exp_nonpositive_f32(row.logits[id] - greatest)); },
       shared));
-  const Word own = rank(token);
+  const Word own = key(token);
   const Word above_or_own = total_weight(
-      vocabulary, [&](int id) -> Word { return rank(id) >= own ? 1 : 0; }, shared);
+      vocabulary, [&](int id) -> Word { return key(id) >= own ? 1 : 0; }, shared);
   if (threadIdx.x == 0) {
     result.logprob = sampling::logprob(row.logits[token], greatest, log_total);
     result.rank = static_cast<int>(above_or_own);
   }
   if (row.logprobs == 0) return;
 
-  const Word last = last_rank_of_top(row.logprobs, vocabulary, rank, shared);
-  __syncthreads();  // from here the histogram holds the ranks found, and `needed` counts them
+  const Word last = last_key_of_top(row.logprobs, vocabulary, key, shared);
+  __syncthreads();  // from here the histogram holds the keys found, and `needed` counts them
   if (threadIdx.x == 0) shared.needed = 0;
   __syncthreads();
   for (int id = threadIdx.x; id < vocabulary; id += kSampleThreads)
-    if (const Word r = rank(id); r >= last) shared.histogram[atomicAdd(&shared.needed, Word{1})] = r;
+    if (const Word k = key(id); k >= last) shared.histogram[atomicAdd(&shared.needed, Word{1})] = k;
   __syncthreads();
   if (threadIdx.x >= row.logprobs) return;
   const Word mine = shared.histogram[threadIdx.x];
@@ -191,7 +191,7 @@ __device__ void fill_logprobs(const SampleRow& row, int vocabulary, int token, S
   result.top[above] = {id, sampling::logprob(row.logits[id], greatest, log_total)};
 }
 
-// One block, one row.
+// One CTA, one row.
 __global__ void __launch_bounds__(kSampleThreads)
     sample_rows(const SampleRow* rows, int vocabulary, SampleResult* results) {
   __shared__ SampleShared shared;

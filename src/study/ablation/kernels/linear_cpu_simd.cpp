@@ -2,7 +2,7 @@
 // Lanes are independent outputs, so the register width cannot move a bit.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "study/ablation/kernels/linear_cpu_simd.cpp"
-#include "kernels/cpu/highway_targets.hpp"  // before all others
+#include "kernels/cpu/highway_targets.hpp"  // before any Highway header
 #include "numerics/order.hpp"
 #include "study/ablation/kernels/linear_cpu.hpp"
 

@@ -86,11 +86,11 @@ const LinearExact1Kernels* linear_exact1_vnni();         // AVX-512 with byte pr
 const LinearExact1Kernels& best_linear_exact1(Isa isa);
 
 std::unique_ptr<kernels::PreparedLinear> prepare_linear_exact1(const LinearExact1Kernels& kernels,
-                                                               const kernels::CpuTarget& backend,
+                                                               const kernels::CpuTarget& target,
                                                                std::span<const WeightView> weights);
 
-// The backend's instruction set must be supported. Refuses rows of more terms than an exact sum can hold.
-std::unique_ptr<kernels::PreparedLinear> prepare_linear_exact1(const kernels::CpuTarget& backend,
+// The target's instruction set must be supported. Refuses rows of more terms than an exact sum can hold.
+std::unique_ptr<kernels::PreparedLinear> prepare_linear_exact1(const kernels::CpuTarget& target,
                                                                std::span<const WeightView> weights);
 
 }  // namespace reprofuse::cpu

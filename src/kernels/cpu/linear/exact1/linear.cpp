@@ -8,6 +8,7 @@
 #include "base/thread_pool.hpp"
 #include "kernels/cpu/linear/exact1/kernels.hpp"
 #include "kernels/cpu/linear/panels.hpp"
+#include "kernels/cpu/work_split.hpp"
 #include "numerics/exact.hpp"
 #include "numerics/widen.hpp"
 
@@ -69,12 +70,12 @@ using kernels::LinearCall;
 using kernels::Place;
 
 constexpr std::int64_t kTermsAlignment = 4;  // of packed rows
-constexpr std::int64_t kChunkRows = 128;     // a panel's strip is snapped once for so many; 16 KiB of totals
+constexpr std::int64_t kGroupRows = 128;     // a panel's strip is snapped once for so many; 16 KiB of totals
 
 // What a task keeps on its thread's stack.
 struct Scratch {
   alignas(kCacheLine) std::byte weights[kMaxExactStripBytes];  // a strip of one panel
-  alignas(kCacheLine) std::int64_t totals[kChunkRows * kPanel];
+  alignas(kCacheLine) std::int64_t totals[kGroupRows * kPanel];
   alignas(kCacheLine) float scales[kPanel];
 };
 
@@ -87,9 +88,9 @@ struct RowFacts {
 
 class LinearExact1 final : public kernels::PreparedLinear {
  public:
-  LinearExact1(const LinearExact1Kernels& kernels, const kernels::CpuTarget& backend,
+  LinearExact1(const LinearExact1Kernels& kernels, const kernels::CpuTarget& target,
                std::span<const WeightView> weights)
-      : kernels_(kernels), pool_(*backend.pool), panels_(weights, backend.name, pool_), exponents_(panels_, pool_) {}
+      : kernels_(kernels), pool_(*target.pool), panels_(weights, target.name, pool_), exponents_(panels_, pool_) {}
 
   std::size_t workspace_bytes(std::int64_t max_m) const override;
   std::optional<Place> run(const LinearCall& call) const override;
@@ -148,7 +149,7 @@ std::size_t LinearExact1::strip_offset(const LinearSchedule& schedule, std::int6
 
 std::optional<Place> LinearExact1::run(const LinearCall& call) const {
   const auto panels = static_cast<std::int64_t>(panels_.columns().size());
-  const LinearSchedule schedule = make_linear_schedule(call.x.rows, kernels_.rows, kChunkRows, panels, pool_.threads());
+  const LinearSchedule schedule = make_linear_schedule(call.x.rows, kernels_.rows, kGroupRows, panels, pool_.threads());
   const Snapped x = carve(call.workspace, call.x.rows);
   pool_.parallel_for(schedule.blocks, [&](std::int64_t block, int) { snap_block(call.x, schedule, block, x); });
   FirstPlace non_finite;
@@ -249,17 +250,17 @@ const LinearExact1Kernels& best_linear_exact1(Isa isa) {
 }
 
 std::unique_ptr<kernels::PreparedLinear> prepare_linear_exact1(const LinearExact1Kernels& kernels,
-                                                               const kernels::CpuTarget& backend,
+                                                               const kernels::CpuTarget& target,
                                                                std::span<const WeightView> weights) {
   require(weights[0].k <= exact1::kMaxTerms,
-          "linear '{}': k = {} is more than the {} terms whose sum contract exact-1 can hold", backend.name,
+          "linear '{}': k = {} is more than the {} terms whose sum contract exact-1 can hold", target.name,
           weights[0].k, exact1::kMaxTerms);
-  return std::make_unique<LinearExact1>(kernels, backend, weights);
+  return std::make_unique<LinearExact1>(kernels, target, weights);
 }
 
-std::unique_ptr<kernels::PreparedLinear> prepare_linear_exact1(const kernels::CpuTarget& backend,
+std::unique_ptr<kernels::PreparedLinear> prepare_linear_exact1(const kernels::CpuTarget& target,
                                                                std::span<const WeightView> weights) {
-  return prepare_linear_exact1(best_linear_exact1(backend.isa), backend, weights);
+  return prepare_linear_exact1(best_linear_exact1(target.isa), target, weights);
 }
 
 }  // namespace reprofuse::cpu

@@ -6,7 +6,7 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/linear/exact1/simd.cpp"
 #include <cstring>
 
-#include "kernels/cpu/highway_targets.hpp"  // before all others
+#include "kernels/cpu/highway_targets.hpp"  // before any Highway header
 #include "kernels/cpu/linear/exact1/kernels.hpp"
 #include "kernels/cpu/linear/panels.hpp"
 #include "numerics/exact.hpp"

@@ -52,7 +52,7 @@ const LinearFma1Kernels* compiled_linear_fma1(Isa isa);
 const LinearFma1Kernels& linear_fma1_scalar();       // a true fused multiply-add on every machine
 const LinearFma1Kernels* linear_fma1_simd(Isa isa);  // null: not in this build
 
-std::unique_ptr<kernels::PreparedLinear> prepare_linear_fma1(const kernels::CpuTarget& backend,
+std::unique_ptr<kernels::PreparedLinear> prepare_linear_fma1(const kernels::CpuTarget& target,
                                                              std::span<const WeightView> weights);
 
 }  // namespace reprofuse::cpu

@@ -4,6 +4,7 @@
 #include "base/math.hpp"
 #include "kernels/cpu/linear/fma1/kernels.hpp"
 #include "kernels/cpu/linear/panels.hpp"
+#include "kernels/cpu/work_split.hpp"
 #include "numerics/order.hpp"
 
 namespace reprofuse::cpu {
@@ -33,8 +34,8 @@ void pack_rows(ConstMatrix x, const LinearSchedule& schedule, float* packed, Thr
 
 class LinearFma1 final : public kernels::PreparedLinear {
  public:
-  LinearFma1(const LinearFma1Kernels& kernels, const kernels::CpuTarget& backend, std::span<const WeightView> weights)
-      : kernels_(kernels), pool_(*backend.pool), panels_(weights, backend.name, pool_) {}
+  LinearFma1(const LinearFma1Kernels& kernels, const kernels::CpuTarget& target, std::span<const WeightView> weights)
+      : kernels_(kernels), pool_(*target.pool), panels_(weights, target.name, pool_) {}
 
   std::size_t workspace_bytes(std::int64_t max_m) const override {
     if (max_m <= 1) return 0;
@@ -106,11 +107,11 @@ const LinearFma1Kernels* compiled_linear_fma1(Isa isa) {
   return isa == Isa::kScalar ? &linear_fma1_scalar() : linear_fma1_simd(isa);
 }
 
-std::unique_ptr<kernels::PreparedLinear> prepare_linear_fma1(const kernels::CpuTarget& backend,
+std::unique_ptr<kernels::PreparedLinear> prepare_linear_fma1(const kernels::CpuTarget& target,
                                                              std::span<const WeightView> weights) {
-  const LinearFma1Kernels* kernels = compiled_linear_fma1(backend.isa);
+  const LinearFma1Kernels* kernels = compiled_linear_fma1(target.isa);
   invariant(kernels != nullptr, "a context holds an instruction set that the build has no kernels for");
-  return std::make_unique<LinearFma1>(*kernels, backend, weights);
+  return std::make_unique<LinearFma1>(*kernels, target, weights);
 }
 
 }  // namespace reprofuse::cpu

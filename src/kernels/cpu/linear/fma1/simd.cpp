@@ -2,7 +2,7 @@
 // target. Lanes are independent outputs, so the register width cannot move a bit.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/linear/fma1/simd.cpp"
-#include "kernels/cpu/highway_targets.hpp"  // before all others
+#include "kernels/cpu/highway_targets.hpp"  // before any Highway header
 #include "kernels/cpu/linear/fma1/kernels.hpp"
 #include "numerics/order.hpp"
 

@@ -15,7 +15,7 @@ __device__ inline int place_of_term(int k) {
   return (k & ~63) + (k >> 3 & 1) * 32 + (k >> 4 & 3) * 4 + (k & 4) * 4 + (k & 3);
 }
 
-// Where the vector of thread t in step `step` of a chunk starts.
+// Where the vector of thread t in step `step` of a k-tile starts.
 __device__ inline int first_term(int step, int t) {
   return step / 2 * 64 + t * 16 + step % 2 * 8;
 }

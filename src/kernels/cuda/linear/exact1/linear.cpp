@@ -10,7 +10,7 @@
 namespace reprofuse::cuda::exact1 {
 namespace {
 
-// A row of digits of every kernel is a multiple of this.
+// A multiple of every kernel's tile_m.
 constexpr std::int64_t kMaxTileM = 64;
 
 // The workspace: record, rows, digits, partials.
@@ -20,7 +20,7 @@ std::size_t rows_bytes(std::int64_t m) {
 
 std::size_t digits_bytes(std::int64_t m, std::int64_t k, std::int64_t tile_m) {
   static_assert(kDigits * kMaxRows * kMaxTerms < std::int64_t{1} << 62);
-  return static_cast<std::size_t>(kDigits * round_up<std::int64_t>(m, tile_m) * round_up<std::int64_t>(k, kChunk));
+  return static_cast<std::size_t>(kDigits * round_up<std::int64_t>(m, tile_m) * round_up<std::int64_t>(k, kTileK));
 }
 
 }  // namespace
@@ -29,8 +29,8 @@ void CudaLinear::Release::operator()(void* memory) const {
   release(memory);
 }
 
-CudaLinear::CudaLinear(const kernels::CudaTarget& backend, std::span<const WeightView> weights)
-    : ScheduledLinear(backend, weights) {
+CudaLinear::CudaLinear(const kernels::CudaTarget& target, std::span<const WeightView> weights)
+    : ScheduledLinear(target, weights) {
   kernels_ = load_kernels(device_, weights[0].dtype);
   require(weights[0].k <= kMaxTerms, "linear '{}': k = {}; exact-1 takes at most {} terms in a sum", name_,
           weights[0].k, kMaxTerms);
@@ -96,7 +96,7 @@ Params CudaLinear::params(const kernels::LinearCall& call, const Group& group, R
   p.m = static_cast<int>(rows.count);
   p.record_row = static_cast<int>(rows.first);
   p.k = static_cast<int>(call.x.cols);
-  p.chunks = ceil_div(p.k, kChunk);
+  p.k_tiles = ceil_div(p.k, kTileK);
   p.tile_m = kernel.tile_m;
   p.row_tiles = ceil_div(p.m, kernel.tile_m);
   p.count = static_cast<int>(group.count);
@@ -144,7 +144,7 @@ void CudaLinear::launch_rows(const kernels::LinearCall& call, const Group& group
                   .shared_bytes = kernel.shared_bytes};
   if (kernel.exchange == Exchange::kCluster) shape.cluster = p.splits;
   if (kernel.exchange == Exchange::kNone)
-    shape.grid = dim3(std::min(p.row_tiles * p.column_tiles, device_.sm_count * kernel.blocks_per_sm));
+    shape.grid = dim3(std::min(p.row_tiles * p.column_tiles, device_.sm_count * kernel.ctas_per_sm));
   check(launch_kernel(kernel.function, shape, p, stream), kernel.name);
   if (kernel.exchange == Exchange::kPartials && p.splits > 1) check(launch_add_partials(p, stream), "add_partials");
 }
@@ -153,9 +153,9 @@ void CudaLinear::launch_rows(const kernels::LinearCall& call, const Group& group
 
 namespace reprofuse::cuda {
 
-std::unique_ptr<kernels::PreparedLinear> prepare_linear_exact1(const kernels::CudaTarget& backend,
+std::unique_ptr<kernels::PreparedLinear> prepare_linear_exact1(const kernels::CudaTarget& target,
                                                                std::span<const WeightView> weights) {
-  return std::make_unique<exact1::CudaLinear>(backend, weights);
+  return std::make_unique<exact1::CudaLinear>(target, weights);
 }
 
 }  // namespace reprofuse::cuda

@@ -11,7 +11,7 @@ namespace reprofuse::cuda::exact1 {
 
 class CudaLinear : public ScheduledLinear<Kernel, Schedule> {
  public:
-  CudaLinear(const kernels::CudaTarget& backend, std::span<const WeightView> weights);
+  CudaLinear(const kernels::CudaTarget& target, std::span<const WeightView> weights);
 
   std::size_t workspace_bytes(std::int64_t max_m) const override;
 

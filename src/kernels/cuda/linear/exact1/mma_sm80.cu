@@ -22,7 +22,7 @@ struct Mma {
   static constexpr bool kVectorLoads = kShape.vector_loads;
   static constexpr int kThreads = 128;
   static constexpr int kTileN = kThreads / 32 * 16;
-  static constexpr int kPlaneBytes = kTileM * kChunk;
+  static constexpr int kPlaneBytes = kTileM * kTileK;
   static constexpr int kStageBytes = kDigits * kPlaneBytes;
   static constexpr int kSharedBytes = 2 * kStageBytes;
   static_assert(kStageBytes % (kThreads * 16) == 0, "every thread brings as many vectors of digits");
@@ -53,8 +53,8 @@ __device__ inline void load_terms(const void* row, int k, int end, float (&terms
 }
 
 template <typename S>
-__device__ inline void fetch_digits(const Params& p, unsigned char* stage, int chunk) {
-  const std::uint8_t* from = p.digits + (static_cast<std::int64_t>(blockIdx.y) * p.chunks + chunk) * S::kStageBytes;
+__device__ inline void fetch_digits(const Params& p, unsigned char* stage, int k_tile) {
+  const std::uint8_t* from = p.digits + (static_cast<std::int64_t>(blockIdx.y) * p.k_tiles + k_tile) * S::kStageBytes;
 #pragma unroll
   for (int at = threadIdx.x * 16; at < S::kStageBytes; at += S::kThreads * 16)
     ptx::cp_async_no_prefetch(stage + at, from + at);
@@ -81,7 +81,7 @@ __device__ inline void multiply_terms(int (&sums)[kClasses][S::kTileM / 2], cons
     for (int d = 0; d < kDigits; ++d)
 #pragma unroll
       for (int half = 0; half < 2; ++half)
-        x[d][half] = *reinterpret_cast<const std::uint32_t*>(digits + d * S::kPlaneBytes + block * (kChunk * 8) +
+        x[d][half] = *reinterpret_cast<const std::uint32_t*>(digits + d * S::kPlaneBytes + block * (kTileK * 8) +
                                                              half * 128 + lane * 4);
 #pragma unroll
     for (int d = 0; d < kDigits; ++d)
@@ -118,7 +118,7 @@ __global__ __launch_bounds__(S::kThreads) void linear_mma(const __grid_constant_
   const Output& out = output_of_tile(p, blockIdx.z);
   const int n0 = (blockIdx.z - out.first_tile) * S::kTileN, m0 = blockIdx.y * S::kTileM;
   const int lane = threadIdx.x % 32, n = n0 + threadIdx.x / 32 * 16 + lane / 4;
-  const int begin = p.chunks * blockIdx.x / p.splits, end = p.chunks * (blockIdx.x + 1) / p.splits;
+  const int begin = p.k_tiles * blockIdx.x / p.splits, end = p.k_tiles * (blockIdx.x + 1) / p.splits;
   const auto row_of = [&](int row) {
     return static_cast<const typename S::W::Bits*>(out.w) + min(row, out.n - 1) * out.w_stride;
   };
@@ -133,15 +133,15 @@ __global__ __launch_bounds__(S::kThreads) void linear_mma(const __grid_constant_
   ptx::cp_async_commit_group();
 
   // Main loop
-  for (int chunk = begin; chunk < end; ++chunk) {
-    const unsigned char* stage = shared + (chunk - begin) % 2 * S::kStageBytes;
-    if (chunk + 1 < end) fetch_digits<S>(p, shared + (chunk + 1 - begin) % 2 * S::kStageBytes, chunk + 1);
+  for (int k_tile = begin; k_tile < end; ++k_tile) {
+    const unsigned char* stage = shared + (k_tile - begin) % 2 * S::kStageBytes;
+    if (k_tile + 1 < end) fetch_digits<S>(p, shared + (k_tile + 1 - begin) % 2 * S::kStageBytes, k_tile + 1);
     ptx::cp_async_commit_group();
     ptx::cp_async_wait_group<1>();
     __syncthreads();
 #pragma unroll
-    for (int step = 0; step < kChunk / 32; ++step) {
-      const int k = chunk * kChunk + first_term(step, lane % 4);
+    for (int step = 0; step < kTileK / 32; ++step) {
+      const int k = k_tile * kTileK + first_term(step, lane % 4);
       float own[kThreadTerms], own8[kThreadTerms];
       load_terms<S>(row, k, p.k, own);
       load_terms<S>(row8, k, p.k, own8);
@@ -173,10 +173,10 @@ Kernel kernel(const char* name, Cost cost) {
 template <typename W>
 std::vector<Kernel> table() {
   return {
-      kernel<W, MmaShape{.tile_m = 16, .vector_loads = true}>("mma 16x64", {.chunk = 4, .start = 6}),
-      kernel<W, MmaShape{.tile_m = 64, .vector_loads = true}>("mma 64x64", {.chunk = 12, .start = 6}),
-      kernel<W, MmaShape{.tile_m = 16, .vector_loads = false}>("mma 16x64, any alignment", {.chunk = 8, .start = 6}),
-      kernel<W, MmaShape{.tile_m = 64, .vector_loads = false}>("mma 64x64, any alignment", {.chunk = 16, .start = 6})};
+      kernel<W, MmaShape{.tile_m = 16, .vector_loads = true}>("mma 16x64", {.k_tile = 4, .start = 6}),
+      kernel<W, MmaShape{.tile_m = 64, .vector_loads = true}>("mma 64x64", {.k_tile = 12, .start = 6}),
+      kernel<W, MmaShape{.tile_m = 16, .vector_loads = false}>("mma 16x64, any alignment", {.k_tile = 8, .start = 6}),
+      kernel<W, MmaShape{.tile_m = 64, .vector_loads = false}>("mma 64x64, any alignment", {.k_tile = 16, .start = 6})};
 }
 
 }  // namespace

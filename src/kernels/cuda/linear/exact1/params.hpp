@@ -17,12 +17,12 @@ using namespace reprofuse::exact1;  // NOLINT(google-build-using-namespace): the
 
 inline constexpr int kDigits = 3;     // of an activation or a weight, highest first
 inline constexpr int kClasses = 4;    // of digit products: those of class c weigh 2^(8 (4 - c))
-inline constexpr int kChunk = 128;    // terms that travel through shared memory together
+inline constexpr int kTileK = 128;    // terms that travel through shared memory together
 inline constexpr int kMaxSplits = 8;  // CTAs that share K (split-K): every device that has clusters has them of eight
 
-// A class gets at most 128 * 128 + 2 * 255 * 128 per term, and 32 bits hold so many chunks of that.
-inline constexpr int kMaxChunks = 192;
-static_assert(std::int64_t{kMaxChunks} * kChunk * (128 * 128 + 2 * 255 * 128) < std::int64_t{1} << 31);
+// A class gets at most 128 * 128 + 2 * 255 * 128 per term, and 32 bits hold so many k-tiles of that.
+inline constexpr int kMaxKTiles = 192;
+static_assert(std::int64_t{kMaxKTiles} * kTileK * (128 * 128 + 2 * 255 * 128) < std::int64_t{1} << 31);
 
 struct Output {
   CUtensorMap map;                // of w, for kernels fed by the TMA
@@ -50,9 +50,9 @@ struct Params {
   bool x_aligned;  // rows start on 16 bytes
   int m;
   int k;
-  int chunks;            // of k
+  int k_tiles;           // of k
   int tile_m;            // rows of x that a CTA multiplies, a multiple of 8
-  std::uint8_t* digits;  // [tiles of rows][chunks][digit][tile_m / 8][kChunk / 16][8 rows][16 terms]
+  std::uint8_t* digits;  // [tiles of rows][k_tiles][digit][tile_m / 8][kTileK / 16][8 rows][16 terms]
   Row* rows;             // [m]
   int row_tiles;         // tiles of rows
   int column_tiles;      // tiles of columns, of all outputs
@@ -67,7 +67,7 @@ struct Params {
   Output outputs[kMaxOutputs];
 };
 
-// Digits and Row of every row of x, zero digits up to whole tiles and chunks.
+// Digits and Row of every row of x, zero digits up to whole tiles and k-tiles.
 cudaError_t launch_snap_activations(const Params& params, cudaStream_t stream);
 
 // Adds the partials of the splits and stores the results.

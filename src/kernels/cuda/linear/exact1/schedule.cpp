@@ -12,10 +12,10 @@
 namespace reprofuse::cuda::exact1 {
 namespace {
 
-static_assert(kMaxTerms <= std::int64_t{kMaxSplits} * kMaxChunks * kChunk, "enough for the largest k");
+static_assert(kMaxTerms <= std::int64_t{kMaxSplits} * kMaxKTiles * kTileK, "enough for the largest k");
 
-std::int64_t chunks_of(const Problem& problem) {
-  return ceil_div<std::int64_t>(problem.k, kChunk);
+std::int64_t k_tiles_of(const Problem& problem) {
+  return ceil_div<std::int64_t>(problem.k, kTileK);
 }
 
 std::int64_t tiles_of(const Kernel& kernel, const Problem& problem) {
@@ -25,7 +25,7 @@ std::int64_t tiles_of(const Kernel& kernel, const Problem& problem) {
 }
 
 bool can_split(const Kernel& kernel, const Problem& problem, int splits) {
-  if (splits > chunks_of(problem) || ceil_div<std::int64_t>(chunks_of(problem), splits) > kMaxChunks) return false;
+  if (splits > k_tiles_of(problem) || ceil_div<std::int64_t>(k_tiles_of(problem), splits) > kMaxKTiles) return false;
   if (kernel.exchange == Exchange::kNone) return splits == 1;
   if (ceil_div<std::int64_t>(problem.m, kernel.tile_m) > kMaxGridYZ) return false;
   if (kernel.exchange == Exchange::kCluster) return kernel.at_once[static_cast<std::size_t>(splits - 1)] > 0;
@@ -33,11 +33,11 @@ bool can_split(const Kernel& kernel, const Problem& problem, int splits) {
   return problem.m <= kMaxGridYZ && partial_bytes(problem, splits) <= kMaxPartialBytes;
 }
 
-GridShape one_cluster(const Kernel& kernel, int blocks) {
-  return {.grid = dim3(static_cast<unsigned>(blocks)),
+GridShape one_cluster(const Kernel& kernel, int ctas) {
+  return {.grid = dim3(static_cast<unsigned>(ctas)),
           .threads = kernel.threads,
           .shared_bytes = kernel.shared_bytes,
-          .cluster = blocks};
+          .cluster = ctas};
 }
 
 }  // namespace
@@ -51,13 +51,13 @@ std::vector<Kernel> load_kernels(const Device& device, DType dtype) {
   for (Kernel& kernel : kernels) {
     KernelFacts facts;
     check(look_up_kernel(kernel.function, facts), "looking up a kernel of exact-1");
-    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&kernel.blocks_per_sm, kernel.function, kernel.threads,
+    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&kernel.ctas_per_sm, kernel.function, kernel.threads,
                                                         static_cast<std::size_t>(kernel.shared_bytes)),
           "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
     if (kernel.exchange != Exchange::kCluster) continue;
-    for (int blocks = 1; blocks <= kMaxSplits; ++blocks)
-      check(count_clusters_at_once(kernel.function, one_cluster(kernel, blocks),
-                                   kernel.at_once[static_cast<std::size_t>(blocks - 1)]),
+    for (int ctas = 1; ctas <= kMaxSplits; ++ctas)
+      check(count_clusters_at_once(kernel.function, one_cluster(kernel, ctas),
+                                   kernel.at_once[static_cast<std::size_t>(ctas - 1)]),
             "counting the clusters that fit");
   }
   return kernels;
@@ -73,7 +73,7 @@ namespace {
 std::vector<Schedule> find_schedules(const std::vector<Kernel>& kernels, const Problem& problem) {
   std::vector<Schedule> possible;
   for (std::size_t i = 0; i < kernels.size(); ++i) {
-    if (kernels[i].blocks_per_sm == 0 || (kernels[i].vector_loads && !problem.vector_loads)) continue;
+    if (kernels[i].ctas_per_sm == 0 || (kernels[i].vector_loads && !problem.vector_loads)) continue;
     for (int splits = 1; splits <= kMaxSplits; ++splits)
       if (can_split(kernels[i], problem, splits)) possible.push_back({static_cast<int>(i), splits});
   }
@@ -82,7 +82,7 @@ std::vector<Schedule> find_schedules(const std::vector<Kernel>& kernels, const P
 
 }  // namespace
 
-// A k that 32-bit sums of one block cannot hold has to be split, and partials of many rows can be too many.
+// A k that 32-bit sums of one CTA cannot hold has to be split, and partials of many rows can be too many.
 std::int64_t rows_at_once(const std::vector<Kernel>& kernels, const Problem& problem) {
   Problem part = problem;
   while (part.m > 1 && find_schedules(kernels, part).empty()) part.m = ceil_div<std::int64_t>(part.m, 2);
@@ -101,11 +101,11 @@ double expected_time(const Device& device, const Kernel& kernel, const Problem& 
   const auto tiles = static_cast<double>(tiles_of(kernel, problem));
   const double rounds = kernel.exchange == Exchange::kCluster
                             ? tiles / kernel.at_once[static_cast<std::size_t>(splits - 1)]
-                            : tiles * splits / (static_cast<double>(device.sm_count) * kernel.blocks_per_sm);
-  const auto chunks = static_cast<double>(ceil_div<std::int64_t>(chunks_of(problem), splits));
-  if (kernel.exchange == Exchange::kNone) return (std::ceil(rounds) * chunks + kernel.cost.start) * kernel.cost.chunk;
-  // Few rounds: the last counts as a whole one. Many: blocks that end early make room for others.
-  return (rounds <= 2 ? std::ceil(rounds) : rounds) * (chunks + kernel.cost.start) * kernel.cost.chunk;
+                            : tiles * splits / (static_cast<double>(device.sm_count) * kernel.ctas_per_sm);
+  const auto k_tiles = static_cast<double>(ceil_div<std::int64_t>(k_tiles_of(problem), splits));
+  if (kernel.exchange == Exchange::kNone) return (std::ceil(rounds) * k_tiles + kernel.cost.start) * kernel.cost.k_tile;
+  // Few rounds: the last counts as a whole one. Many: CTAs that end early make room for others.
+  return (rounds <= 2 ? std::ceil(rounds) : rounds) * (k_tiles + kernel.cost.start) * kernel.cost.k_tile;
 }
 
 }  // namespace

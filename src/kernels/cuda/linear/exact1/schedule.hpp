@@ -25,8 +25,8 @@ enum class Exchange {
 
 // How long a CTA takes, in one unit for all kernels, with all the CTAs beside it that fit.
 struct Cost {
-  double chunk;  // for a chunk of its tile
-  double start;  // before the first and after the last, in chunks
+  double k_tile;  // for one k-tile
+  double start;   // before the first and after the last, in k-tiles
 };
 
 struct Kernel {
@@ -39,7 +39,7 @@ struct Kernel {
   bool vector_loads;  // needs 16-byte aligned weight rows of 16-bit weights
   Exchange exchange;
   Cost cost;
-  int blocks_per_sm = 0;                  // on the device
+  int ctas_per_sm = 0;                    // on the device
   std::array<int, kMaxSplits> at_once{};  // clusters of 1, 2, ... CTAs that the device holds
 };
 

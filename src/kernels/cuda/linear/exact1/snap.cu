@@ -95,7 +95,7 @@ __global__ __launch_bounds__(kThreads) void snap_activations(const __grid_consta
   prefetch_row(p);
   wait_for_previous_kernel();
   constexpr int kHeldTerms = kHeld * kThreads * 4;
-  const int m = blockIdx.x, padded_k = p.chunks * kChunk;
+  const int m = blockIdx.x, padded_k = p.k_tiles * kTileK;
   float4 held[kHeld];
   std::uint32_t max = 0;
   for (int first = 0; first < padded_k; first += kHeldTerms) {
@@ -106,17 +106,17 @@ __global__ __launch_bounds__(kThreads) void snap_activations(const __grid_consta
   max = block_max(max);
   const int exponent = exponent_of_row(max);
   const float scale = activation_scale(exponent);
-  const int plane = p.tile_m * kChunk;
-  std::uint8_t* row =
-      p.digits + std::int64_t{m / p.tile_m} * p.chunks * kDigits * plane + m % p.tile_m / 8 * (kChunk * 8) + m % 8 * 16;
+  const int plane = p.tile_m * kTileK;
+  std::uint8_t* row = p.digits + std::int64_t{m / p.tile_m} * p.k_tiles * kDigits * plane +
+                      m % p.tile_m / 8 * (kTileK * 8) + m % 8 * 16;
   long long sum = 0;
   for (int first = 0; first < padded_k; first += kHeldTerms) {
     if (padded_k > kHeldTerms) load_held(p, m, first, held);
 #pragma unroll
     for (int i = 0; i < kHeld; ++i) {
-      const int k = first + (i * kThreads + threadIdx.x) * 4, place = place_of_term(k % kChunk);
+      const int k = first + (i * kThreads + threadIdx.x) * 4, place = place_of_term(k % kTileK);
       if (k >= padded_k) break;
-      std::uint8_t* to = row + std::int64_t{k / kChunk} * kDigits * plane + place / 16 * 128 + place % 16;
+      std::uint8_t* to = row + std::int64_t{k / kTileK} * kDigits * plane + place / 16 * 128 + place % 16;
       sum += store_digits(held[i], scale, to, plane);
     }
   }

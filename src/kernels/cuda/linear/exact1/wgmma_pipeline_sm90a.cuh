@@ -19,7 +19,7 @@ static_assert(kBoxRows == kWarpgroupRows, "a box has the weight rows of a warpgr
 struct WgmmaShape {
   int tile_m;               // rows of x
   int warpgroups;           // of math threads, each with 64 weight rows
-  int stages;               // chunks in shared memory
+  int stages;               // k-tiles in shared memory
   int ctas_per_sm;          // that the registers must be few enough for
   bool persistent = false;  // CTAs take one tile after another; otherwise each has a share of the K of one
 };
@@ -39,8 +39,8 @@ struct Wgmma {
   static constexpr int kProducerThreads = kMoveRegisters ? kWarpgroup : kWarp;
   static constexpr int kThreads = kMathThreads + kProducerThreads;
   static constexpr int kBoxBytes = kWarpgroupRows * kBoxTerms * 2;
-  static constexpr int kWeightBytes = kTileN * kChunk * 2;
-  static constexpr int kPlaneBytes = kTileM * kChunk;        // one digit of the rows of x
+  static constexpr int kWeightBytes = kTileN * kTileK * 2;
+  static constexpr int kPlaneBytes = kTileM * kTileK;        // one digit of the rows of x
   static constexpr int kDigitBytes = kDigits * kPlaneBytes;  // all of them
   static constexpr int kStageBytes = kWeightBytes + kDigitBytes;
   static constexpr int kSumPitch = kTileN + 4;  // of the sums that a CTA shows its cluster
@@ -93,19 +93,19 @@ struct Tile {
         n0((column_tile - out.first_tile) * tile_n) {}
 };
 
-// What a CTA has to do: one tile after another, or its share of the chunks of one (split-K).
+// What a CTA has to do: one tile after another, or its share of the k-tiles of one (split-K).
 template <typename S>
 struct TileScheduler {
   const Params& p;
   int tile, tiles, step;
-  int begin, end;  // chunks
+  int begin, end;  // k-tiles
 
   __device__ explicit TileScheduler(const Params& params) : p(params) {
     tile = S::kPersistent ? blockIdx.x : 0;
     tiles = S::kPersistent ? p.row_tiles * p.column_tiles : 1;
     step = S::kPersistent ? gridDim.x : 1;
-    begin = S::kPersistent ? 0 : p.chunks * blockIdx.x / p.splits;
-    end = S::kPersistent ? p.chunks : p.chunks * (blockIdx.x + 1) / p.splits;
+    begin = S::kPersistent ? 0 : p.k_tiles * blockIdx.x / p.splits;
+    end = S::kPersistent ? p.k_tiles : p.k_tiles * (blockIdx.x + 1) / p.splits;
   }
   // Tiles of the same weight rows come one after another, so that CTAs side by side read them from the cache.
   __device__ Tile at(int which) const {
@@ -116,24 +116,25 @@ struct TileScheduler {
   }
 };
 
-// One chunk of a tile's weights, as boxes of 64 rows and 64 terms with the TMA's swizzle of 128 bytes: eight rows of
+// One k-tile of a tile's weights, as boxes of 64 rows and 64 terms with the TMA's swizzle of 128 bytes: eight rows of
 // one 16-byte vector lie in different banks. Rows and terms beyond the edge are zero.
 template <typename S>
-__device__ inline void load_weights(const Tile& tile, const WgmmaShared<S>& shared, int stage, int chunk) {
+__device__ inline void load_weights(const Tile& tile, const WgmmaShared<S>& shared, int stage, int k_tile) {
   std::uint64_t* full = shared.pipeline().full_barrier(stage);
   ptx::mbarrier_arrive_expect_tx(full, S::kStageBytes);
 #pragma unroll
   for (int group = 0; group < S::kWarpgroups; ++group)
 #pragma unroll
-    for (int box = 0; box < kChunk / kBoxTerms; ++box)
-      ptx::tma_load_2d(shared.weights(stage) + (group * (kChunk / kBoxTerms) + box) * S::kBoxBytes, &tile.out.map,
-                       chunk * kChunk + box * kBoxTerms, tile.n0 + group * kWarpgroupRows, full);
+    for (int box = 0; box < kTileK / kBoxTerms; ++box)
+      ptx::tma_load_2d(shared.weights(stage) + (group * (kTileK / kBoxTerms) + box) * S::kBoxBytes, &tile.out.map,
+                       k_tile * kTileK + box * kBoxTerms, tile.n0 + group * kWarpgroupRows, full);
 }
 
 template <typename S>
 __device__ inline void load_digits(const Params& p, const Tile& tile, const WgmmaShared<S>& shared, int stage,
-                                   int chunk) {
-  const std::uint8_t* from = p.digits + (static_cast<std::int64_t>(tile.row_tile) * p.chunks + chunk) * S::kDigitBytes;
+                                   int k_tile) {
+  const std::uint8_t* from =
+      p.digits + (static_cast<std::int64_t>(tile.row_tile) * p.k_tiles + k_tile) * S::kDigitBytes;
   ptx::tma_load_bulk(shared.digits(stage), from, S::kDigitBytes, shared.pipeline().full_barrier(stage));
 }
 
@@ -148,15 +149,15 @@ __device__ inline void load_stages(const Params& p, const TileScheduler<S>& sche
   wait_for_previous_kernel();
   for (int i = 0; i < ahead; ++i) load_digits<S>(p, first, shared, i, scheduler.begin + i);
 
-  // Main loop: the chunks of all tiles, but those of the first tile that are on their way.
+  // Main loop: the k-tiles of all tiles, but those of the first tile that are on their way.
   int filled = ahead;
   for (int t = scheduler.tile; t < scheduler.tiles; t += scheduler.step) {
     const Tile tile = scheduler.at(t);
-    for (int chunk = scheduler.begin + (t == scheduler.tile ? ahead : 0); chunk < scheduler.end; ++chunk, ++filled) {
+    for (int k_tile = scheduler.begin + (t == scheduler.tile ? ahead : 0); k_tile < scheduler.end; ++k_tile, ++filled) {
       const auto at = ptx::PipelineState::of_producer(filled, S::kStages);
       if (filled >= S::kStages) shared.pipeline().wait_empty(at);
-      load_weights<S>(tile, shared, at.stage, chunk);
-      load_digits<S>(p, tile, shared, at.stage, chunk);
+      load_weights<S>(tile, shared, at.stage, k_tile);
+      load_digits<S>(p, tile, shared, at.stage, k_tile);
     }
   }
 }

@@ -71,25 +71,25 @@ __device__ inline int kept(int value) {
   return value;
 }
 
-// Sums the products of `chunks` chunks and releases their stages.
+// Sums the products of `k_tiles` k-tiles and releases their stages.
 template <typename S>
 __device__ inline void multiply_stages(const WgmmaShared<S>& shared, ptx::PipelineState& at, const MathThread<S>& own,
-                                       float scale, float scale8, int chunks, Sums<S>& sums) {
+                                       float scale, float scale8, int k_tiles, Sums<S>& sums) {
   using Descriptor = ptx::SharedMemoryDescriptor;
   const int box_row = own.row % kWarpgroupRows;  // and eight rows on, which are swizzled alike
   const int swizzled = (first_term(0, own.lane % 4) / 8 ^ box_row % 8) * 16;
-  const int vector = kept(own.group * (kChunk / kBoxTerms * S::kBoxBytes) + box_row * (kBoxTerms * 2) + swizzled);
+  const int vector = kept(own.group * (kTileK / kBoxTerms * S::kBoxBytes) + box_row * (kBoxTerms * 2) + swizzled);
   const std::uint64_t first_digits = Descriptor{.start_address = ptx::shared_address(shared.digits(0)),
                                                 .leading_byte_offset = Descriptor::kCoreMatrixBytes,
-                                                .stride_byte_offset = kChunk * 8}
+                                                .stride_byte_offset = kTileK * 8}
                                          .word();
   const ptx::Pipeline pipeline = shared.pipeline();
   std::uint32_t w[2][kDigits][4];
-  for (int i = 0; i < chunks; ++i, at.advance(S::kStages)) {
+  for (int i = 0; i < k_tiles; ++i, at.advance(S::kStages)) {
     pipeline.wait_full(at);
     const std::uint64_t digits = first_digits + at.stage * Descriptor::advance(S::kStageBytes);
 #pragma unroll
-    for (int step = 0; step < kChunk / 32; ++step) {
+    for (int step = 0; step < kTileK / 32; ++step) {
       // Steps come in pairs that share a box; the second takes the neighbouring vector.
       const unsigned char* from = shared.weights(at.stage) + step / 2 * S::kBoxBytes + (vector ^ step % 2 * 16);
       float terms[kThreadTerms], terms8[kThreadTerms];
@@ -172,7 +172,7 @@ __device__ inline void multiply_tiles(const Params& p, const TileScheduler<S>& s
     const Tile tile = scheduler.at(t);
     const Column column(tile.out, tile.n0 + own.row), column8(tile.out, tile.n0 + own.row + 8);
     Sums<S> sums;
-    multiply_stages<S>(shared, at, own, weight_scale(column.exponent), weight_scale(column8.exponent), p.chunks, sums);
+    multiply_stages<S>(shared, at, own, weight_scale(column.exponent), weight_scale(column8.exponent), p.k_tiles, sums);
 
     // Epilogue
     wait_for_previous_kernel();
@@ -290,23 +290,23 @@ Kernel kernel(const char* name, Cost cost) {
 template <typename W>
 std::vector<Kernel> table() {
   return {kernel<W, WgmmaShape{.tile_m = 8, .warpgroups = 1, .stages = 3, .ctas_per_sm = 3}>(
-              "wgmma 8x64, three blocks", {.chunk = 1.13, .start = 11}),
+              "wgmma 8x64, three blocks", {.k_tile = 1.13, .start = 11}),
           kernel<W, WgmmaShape{.tile_m = 8, .warpgroups = 2, .stages = 5, .ctas_per_sm = 1}>("wgmma 8x128",
-                                                                                             {.chunk = 1, .start = 8}),
+                                                                                             {.k_tile = 1, .start = 8}),
           kernel<W, WgmmaShape{.tile_m = 8, .warpgroups = 3, .stages = 4, .ctas_per_sm = 1}>(
-              "wgmma 8x192", {.chunk = 1.35, .start = 8}),
+              "wgmma 8x192", {.k_tile = 1.35, .start = 8}),
           kernel<W, WgmmaShape{.tile_m = 16, .warpgroups = 2, .stages = 5, .ctas_per_sm = 1}>(
-              "wgmma 16x128", {.chunk = 1.1, .start = 8}),
+              "wgmma 16x128", {.k_tile = 1.1, .start = 8}),
           kernel<W, WgmmaShape{.tile_m = 32, .warpgroups = 2, .stages = 5, .ctas_per_sm = 1}>(
-              "wgmma 32x128", {.chunk = 1.25, .start = 10}),
+              "wgmma 32x128", {.k_tile = 1.25, .start = 10}),
           kernel<W, WgmmaShape{.tile_m = 32, .warpgroups = 2, .stages = 5, .ctas_per_sm = 1, .persistent = true}>(
-              "wgmma 32x128, many tiles", {.chunk = 1.2, .start = 10}),
+              "wgmma 32x128, many tiles", {.k_tile = 1.2, .start = 10}),
           kernel<W, WgmmaShape{.tile_m = 32, .warpgroups = 3, .stages = 3, .ctas_per_sm = 1}>(
-              "wgmma 32x192", {.chunk = 2.05, .start = 5.9}),
+              "wgmma 32x192", {.k_tile = 2.05, .start = 5.9}),
           kernel<W, WgmmaShape{.tile_m = 64, .warpgroups = 2, .stages = 4, .ctas_per_sm = 1}>(
-              "wgmma 64x128", {.chunk = 1.6, .start = 9}),
+              "wgmma 64x128", {.k_tile = 1.6, .start = 9}),
           kernel<W, WgmmaShape{.tile_m = 64, .warpgroups = 2, .stages = 4, .ctas_per_sm = 1, .persistent = true}>(
-              "wgmma 64x128, many tiles", {.chunk = 1.6, .start = 9.2})};
+              "wgmma 64x128, many tiles", {.k_tile = 1.6, .start = 9.2})};
 }
 
 }  // namespace

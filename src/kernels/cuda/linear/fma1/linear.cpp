@@ -28,8 +28,8 @@ CUtensorMap map_of(const ConstMatrix& x, const Kernel& kernel, const std::string
 
 }  // namespace
 
-CudaLinear::CudaLinear(const kernels::CudaTarget& backend, std::span<const WeightView> weights)
-    : ScheduledLinear(backend, weights) {
+CudaLinear::CudaLinear(const kernels::CudaTarget& target, std::span<const WeightView> weights)
+    : ScheduledLinear(target, weights) {
   kernels_ = load_kernels(device_, weights[0].dtype);
   require(weights[0].k <= kMaxK, "linear '{}': k = {}; the CUDA backend takes at most {}", name_, weights[0].k, kMaxK);
   require_weights_on_device();
@@ -91,9 +91,9 @@ void CudaLinear::launch(const kernels::LinearCall& call, const Group& group, Sch
 
 namespace reprofuse::cuda {
 
-std::unique_ptr<kernels::PreparedLinear> prepare_linear_fma1(const kernels::CudaTarget& backend,
+std::unique_ptr<kernels::PreparedLinear> prepare_linear_fma1(const kernels::CudaTarget& target,
                                                              std::span<const WeightView> weights) {
-  return std::make_unique<fma1::CudaLinear>(backend, weights);
+  return std::make_unique<fma1::CudaLinear>(target, weights);
 }
 
 }  // namespace reprofuse::cuda

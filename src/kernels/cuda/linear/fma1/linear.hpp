@@ -8,7 +8,7 @@ namespace reprofuse::cuda::fma1 {
 
 class CudaLinear : public ScheduledLinear<Kernel, Schedule> {
  public:
-  CudaLinear(const kernels::CudaTarget& backend, std::span<const WeightView> weights);
+  CudaLinear(const kernels::CudaTarget& target, std::span<const WeightView> weights);
 
   std::size_t workspace_bytes(std::int64_t max_m) const override;
 

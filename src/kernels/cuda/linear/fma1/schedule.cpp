@@ -25,16 +25,16 @@ std::vector<Kernel> load_kernels(const Device& device, DType dtype) {
     check(look_up_kernel(kernel.function, facts), "looking up a kernel of fma-1");
     if (kernel.reads == Reads::kTma && !facts.for_hopper) continue;  // older code knows no TMA
     const auto occupancy = [&](int shared_bytes) {
-      int blocks = 0;
-      if (shared_bytes > device.shared_bytes_per_block) return 0;
-      check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel.function, kernel.threads,
+      int ctas = 0;
+      if (shared_bytes > device.shared_bytes_per_cta) return 0;
+      check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&ctas, kernel.function, kernel.threads,
                                                           static_cast<std::size_t>(shared_bytes)),
             "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
-      return blocks;
+      return ctas;
     };
     const int least = kernel.shared_bytes + kMinStages * kernel.stage_bytes;
-    kernel.blocks_per_sm = occupancy(least);
-    kernel.blocks_per_sm_fold = occupancy(least + kernel.fold_bytes);
+    kernel.ctas_per_sm = occupancy(least);
+    kernel.ctas_per_sm_fold = occupancy(least + kernel.fold_bytes);
   }
   return kernels;
 }
@@ -54,32 +54,31 @@ std::vector<Schedule> possible_schedules(const std::vector<Kernel>& kernels, con
   for (std::size_t i = 0; i < kernels.size(); ++i) {
     const Kernel& kernel = kernels[i];
     if (kernel.reads != Reads::kSingly && !problem.vector_loads) continue;
-    if ((segments > 1 ? kernel.blocks_per_sm_fold : kernel.blocks_per_sm) > 0)
+    if ((segments > 1 ? kernel.ctas_per_sm_fold : kernel.ctas_per_sm) > 0)
       possible.push_back({static_cast<int>(i), false});
-    if (can_split && kernel.splits && kernel.blocks_per_sm > 0) possible.push_back({static_cast<int>(i), true});
+    if (can_split && kernel.splits && kernel.ctas_per_sm > 0) possible.push_back({static_cast<int>(i), true});
   }
   invariant(!possible.empty(), "no fma-1 kernel can run this linear layer");
   return possible;
 }
 
-// Blocks that start early go where there is room, and would share a multiprocessor while others stand empty: a block
+// CTAs that start early go where there is room, and would share a multiprocessor while others stand empty: a CTA
 // asks for so much shared memory that no more fit than the launch needs.
-Placement place(const Device& device, const Kernel& kernel, std::int64_t blocks, bool folds) {
+Placement place(const Device& device, const Kernel& kernel, std::int64_t ctas, bool folds) {
   const int fixed = kernel.shared_bytes + (folds ? kernel.fold_bytes : 0);
-  const int max_resident = folds ? kernel.blocks_per_sm_fold : kernel.blocks_per_sm;
-  if (kernel.stage_bytes == 0) return {.blocks_per_sm = max_resident, .stages = 0, .shared_bytes = fixed};
-  const int few = folds ? kMinStages + 1 : kMinStages;  // a block that walks all of k must not run dry
-  auto resident =
-      static_cast<int>(std::min<std::int64_t>(max_resident, ceil_div<std::int64_t>(blocks, device.sm_count)));
-  invariant(resident > 0, "a kernel that does not run, or a launch of no blocks");
+  const int max_resident = folds ? kernel.ctas_per_sm_fold : kernel.ctas_per_sm;
+  if (kernel.stage_bytes == 0) return {.ctas_per_sm = max_resident, .stages = 0, .shared_bytes = fixed};
+  const int few = folds ? kMinStages + 1 : kMinStages;  // a CTA that walks all of k must not run dry
+  auto resident = static_cast<int>(std::min<std::int64_t>(max_resident, ceil_div<std::int64_t>(ctas, device.sm_count)));
+  invariant(resident > 0, "a kernel that does not run, or a launch of no CTAs");
   for (;; --resident) {
     constexpr int kUnit = 128;  // shared memory is given out in such pieces
-    const int share = device.shared_bytes_per_sm / resident / kUnit * kUnit - device.reserved_shared_bytes_per_block;
-    const int bytes = std::min(device.shared_bytes_per_block, share);
+    const int share = device.shared_bytes_per_sm / resident / kUnit * kUnit - device.reserved_shared_bytes_per_cta;
+    const int bytes = std::min(device.shared_bytes_per_cta, share);
     const int stages = std::min(kMaxStages, (bytes - fixed) / kernel.stage_bytes);
     if (stages < few && resident > 1) continue;
     const int too_much_for_more = device.shared_bytes_per_sm / (resident + 1);
-    return {.blocks_per_sm = resident,
+    return {.ctas_per_sm = resident,
             .stages = stages,
             .shared_bytes = std::max(fixed + stages * kernel.stage_bytes, std::min(bytes, too_much_for_more))};
   }
@@ -93,19 +92,19 @@ constexpr double kFoldClocks = 6140;
 constexpr double kFoldFloatsPerClock = 670;
 constexpr double kOfMemoryPeak = 0.76;  // that weights are read at
 
-std::int64_t blocks_of(const Kernel& kernel, const Problem& problem) {
+std::int64_t ctas_of(const Kernel& kernel, const Problem& problem) {
   std::int64_t columns = 0;
   for (const std::int64_t n : problem.n) columns += ceil_div<std::int64_t>(n, kernel.tile_n);
   return columns * ceil_div<std::int64_t>(problem.m, kernel.tile_m);
 }
 
-// The clocks of one multiprocessor that works off `blocks` blocks, `resident` of them at a time.
-double clocks_of(const Kernel& kernel, double blocks, int resident, double terms) {
-  const double block = static_cast<double>(kernel.tile_m) * kernel.tile_n * terms;
-  const double rounds = std::floor(blocks / resident);
-  const double rest = blocks - rounds * resident;
+// The clocks of one multiprocessor that works off `ctas` CTAs, `resident` of them at a time.
+double clocks_of(const Kernel& kernel, double ctas, int resident, double terms) {
+  const double cta = static_cast<double>(kernel.tile_m) * kernel.tile_n * terms;
+  const double rounds = std::floor(ctas / resident);
+  const double rest = ctas - rounds * resident;
   const double last = rest == 0 ? 0 : rest / std::min(kernel.rate.full, kernel.rate.alone * std::max(rest, 1.0));
-  return block * (rounds * resident / std::min(kernel.rate.full, kernel.rate.alone * resident) + last);
+  return cta * (rounds * resident / std::min(kernel.rate.full, kernel.rate.alone * resident) + last);
 }
 
 // The clocks that the weights take to come from memory.
@@ -118,10 +117,10 @@ double read_clocks(const Device& device, const Problem& problem) {
 double expected_clocks(const Device& device, const Kernel& kernel, const Problem& problem, bool split) {
   const auto segments = static_cast<double>(segment_count(problem.k));
   const bool folds = !split && segments > 1;
-  const std::int64_t blocks = blocks_of(kernel, problem) * (split ? segment_count(problem.k) : 1);
-  const double per_sm = static_cast<double>(blocks) / device.sm_count;
-  const int resident = place(device, kernel, blocks, folds).blocks_per_sm;
-  // Few blocks: the busiest multiprocessor decides. Many: they even out.
+  const std::int64_t ctas = ctas_of(kernel, problem) * (split ? segment_count(problem.k) : 1);
+  const double per_sm = static_cast<double>(ctas) / device.sm_count;
+  const int resident = place(device, kernel, ctas, folds).ctas_per_sm;
+  // Few CTAs: the busiest multiprocessor decides. Many: they even out.
   const double busiest = per_sm <= 2.0 * resident ? std::ceil(per_sm) : per_sm + 0.25;
   const double terms = std::min<double>(static_cast<double>(problem.k), split ? reprofuse::fma1::kSegment : 1e18);
   const double clocks =

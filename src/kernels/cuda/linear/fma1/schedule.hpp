@@ -17,7 +17,7 @@ using reprofuse::cuda::Problem;
 
 // How fast a kernel goes on one multiprocessor, in multiply-adds of its tile per clock.
 struct Rate {
-  double full;   // with all the blocks that fit
+  double full;   // with all the CTAs that fit
   double alone;  // with one
 };
 
@@ -40,10 +40,10 @@ struct Kernel {
   int shared_bytes;
   int fold_bytes;  // more shared memory, when a CTA folds several segments itself
   Rate rate;
-  int stage_bytes = 0;         // more shared memory for each stage, of a kernel that takes as many as fit
-  int tile_k = 0;              // of kTma
-  int blocks_per_sm = 0;       // on the device at most, when a block owns one segment; 0: does not run there
-  int blocks_per_sm_fold = 0;  // likewise when it folds
+  int stage_bytes = 0;       // more shared memory for each stage, of a kernel that takes as many as fit
+  int tile_k = 0;            // of kTma
+  int ctas_per_sm = 0;       // on the device at most, when a CTA owns one segment; 0: does not run there
+  int ctas_per_sm_fold = 0;  // likewise when it folds
 };
 
 std::vector<Kernel> kernels_bf16();
@@ -59,13 +59,13 @@ struct Schedule {
   bool split_k;  // one segment per CTA, then a fold kernel
 };
 
-// What a launch of so many blocks, one at least, asks for. The kernel runs on the device.
+// What a launch of so many CTAs, one at least, asks for. The kernel runs on the device.
 struct Placement {
-  int blocks_per_sm;
+  int ctas_per_sm;
   int stages;
   int shared_bytes;
 };
-Placement place(const Device& device, const Kernel& kernel, std::int64_t blocks, bool folds);
+Placement place(const Device& device, const Kernel& kernel, std::int64_t ctas, bool folds);
 
 // Every schedule that can run the problem on the device.
 std::vector<Schedule> possible_schedules(const std::vector<Kernel>& kernels, const Problem& problem);
