@@ -21,14 +21,14 @@ using Violation = std::optional<std::string>;
 
 constexpr server::CallRules kRules{.allow_priority = true, .report_cached_tokens = true};
 
-const server::ModelFacts& facts() {
-  static const engine::ModelFiles kFiles(engine::embedded_model_folder());
-  static const server::ModelFacts kFacts = {.id = std::string(engine::kEmbeddedModel),
-                                            .files = &kFiles,
-                                            .fingerprint = "fuzz",
-                                            .max_positions = 1024,
-                                            .created = 0,
-                                            .date = {}};
+const server::ServedFacts& facts() {
+  static const engine::ModelFiles kFiles(engine::bundled_model_folder());
+  static const server::ServedFacts kFacts = {.id = std::string(engine::kBundledModel),
+                                             .files = &kFiles,
+                                             .fingerprint = "fuzz",
+                                             .max_positions = 1024,
+                                             .created = 0,
+                                             .date = {}};
   return kFacts;
 }
 
@@ -49,7 +49,7 @@ Violation check_request(const engine::Request& request) {
     return "a stop token that does not exist";
   const auto taken = static_cast<std::int64_t>(request.prompt.size());
   if (request.max_tokens < 0 || request.max_tokens > facts().max_positions - taken) return "more tokens than fit";
-  if (request.choices < 1 || request.choices > server::kMaxChoices) return "too many choices, or none";
+  if (request.choices < 1 || request.choices > engine::kMaxChoices) return "too many choices, or none";
   if (request.logprobs > kMaxLogprobs || request.prompt_logprobs > kMaxLogprobs)
     return "more logprobs than a sampler tells";
   check_sampling_params(request.sampling);

@@ -31,7 +31,7 @@ server::Server& the_server() {
     server::ServerOptions options;
     options.port = 0;
     server::ServedModelOptions served;
-    served.folder = engine::embedded_model_folder();
+    served.folder = engine::bundled_model_folder();
     served.kv_bytes = std::int64_t{32} << 20;
     auto made = std::make_unique<server::Server>(options, server::RequestLog());
     made->serve_model(std::make_shared<server::ServedModel>(Context::cpu(kDefaultNumerics, std::nullopt, 1), served,
@@ -42,12 +42,12 @@ server::Server& the_server() {
 }
 
 // What came; `is_ended` if the server has closed.
-std::string receive(int socket, int patience_ms, bool& is_ended) {
+std::string receive(int socket, int timeout_ms, bool& is_ended) {
   std::string text;
   char buffer[16384];
   for (;;) {
     pollfd entry = {.fd = socket, .events = POLLIN, .revents = 0};
-    if (poll(&entry, 1, patience_ms) <= 0) return text;
+    if (poll(&entry, 1, timeout_ms) <= 0) return text;
     const ssize_t bytes = recv(socket, buffer, sizeof(buffer), 0);
     is_ended = bytes <= 0;
     if (is_ended) return text;

@@ -150,7 +150,7 @@ void measure_model(const engine::ModelFiles& files, const DeviceArguments& devic
 
 void run_bench_error(const BenchErrorArguments& arguments) {
   OutputFile json_file(arguments.json);
-  const engine::ModelFiles files(arguments.model ? *arguments.model : engine::embedded_model_folder());
+  const engine::ModelFiles files(arguments.model ? *arguments.model : engine::bundled_model_folder());
   const Subjects subjects = select(arguments);
   ThreadPool pool(arguments.device.threads == 0 ? available_cores() : arguments.device.threads);
   nlohmann::ordered_json seeded = nlohmann::ordered_json::array();
@@ -173,7 +173,7 @@ void add_bench_error_command(CLI::App& bench) {
   add_number_list(*command, "--k", arguments->k, std::int64_t{1} << 20, "Lengths of the seeded sums");
   command->add_option("--model", arguments->model, "Folder of the model whose own operands are measured, too")
       ->type_name("DIR")
-      ->default_str(std::string(engine::kEmbeddedModel));
+      ->default_str(std::string(engine::kBundledModel));
   add_output_file(*command, "--json", arguments->json, "Also write the results to this file");
   command->callback([arguments] { run_bench_error(*arguments); });
 }

@@ -156,7 +156,7 @@ void run_generate_command(const GenerateArguments& arguments) {
   const text::DateTime date =
       reading_option("--date", [&] { return arguments.date ? text::parse_date(*arguments.date) : text::DateTime{}; });
   ReceiptWriter receipt(arguments.receipt);
-  const std::string folder = arguments.model ? *arguments.model : engine::embedded_model_folder();
+  const std::string folder = arguments.model ? *arguments.model : engine::bundled_model_folder();
   const receipt::TextFiles text_files(folder);
   const engine::ModelFiles files(folder);
   const engine::TextFormat& text = files.text();

@@ -107,7 +107,7 @@ void add_info_command(CLI::App& app) {
       ->type_name("DIR");
   command->callback([model] {
     print_machine();
-    print_model(model->empty() ? engine::embedded_model_folder() : *model);
+    print_model(model->empty() ? engine::bundled_model_folder() : *model);
   });
 }
 

@@ -60,8 +60,8 @@ class StopSignals {
   }
 
   // The number of one that came in time, or 0.
-  int wait(milliseconds patience) const {
-    const timespec time = {.tv_sec = patience.count() / 1000, .tv_nsec = patience.count() % 1000 * 1'000'000};
+  int wait(milliseconds timeout) const {
+    const timespec time = {.tv_sec = timeout.count() / 1000, .tv_nsec = timeout.count() % 1000 * 1'000'000};
     const int number = sigtimedwait(&signals_, nullptr, &time);
     return number > 0 ? number : 0;
   }
@@ -103,7 +103,7 @@ class Loading {
           return model;
         })) {}
 
-  bool is_done(milliseconds patience) const { return model_.wait_for(patience) == std::future_status::ready; }
+  bool is_done(milliseconds timeout) const { return model_.wait_for(timeout) == std::future_status::ready; }
   std::shared_ptr<server::ServedModel> take() { return model_.get(); }
 
   void stop() {
@@ -118,7 +118,7 @@ class Loading {
 
 void log_model(const server::ServedModel& model, const std::string& folder, ServeLog& log) {
   const Context& context = model.service().engine().model().context();
-  const server::ModelFacts& facts = model.facts();
+  const server::ServedFacts& facts = model.facts();
   const std::string date = text::to_string(facts.date);
   log.add(fmt::format(
       "model        {} in {}\ncomputes     {} on {}\nfingerprint  {}\ncontext      {} tokens\nKV cache     {}",
@@ -164,17 +164,17 @@ void wait_for_signal(const server::Server& server, const StopSignals& signals, S
     }
 }
 
-void drain(server::Server& server, std::chrono::seconds patience, const StopSignals& signals, ServeLog& log) {
-  const auto deadline = std::chrono::steady_clock::now() + patience;
+void drain(server::Server& server, std::chrono::seconds timeout, const StopSignals& signals, ServeLog& log) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
   log.add(fmt::format("stopping: no new requests; those under way have {} s; a second signal breaks them off",
-                      patience.count()));
+                      timeout.count()));
   while (!server.drain(kBetweenLooks)) {
     if (const int number = signals.wait(milliseconds(0)); number != 0) std::_Exit(128 + number);
     if (std::chrono::steady_clock::now() < deadline) continue;
     const std::size_t unfinished = server.connections();
     server.break_off(kLastWords);
     fail(ErrorCode::kInternal, "{} {} broken off after {} s", unfinished,
-         unfinished == 1 ? "request was" : "requests were", patience.count());
+         unfinished == 1 ? "request was" : "requests were", timeout.count());
   }
 }
 
@@ -190,7 +190,7 @@ void complete(ServeArguments& arguments) {
   arguments.server.limits.body_bytes = static_cast<std::size_t>(arguments.max_body_mebibytes) << 20;
   arguments.server.version = kVersion;
   arguments.served.version = kVersion;
-  arguments.served.folder = arguments.model ? *arguments.model : engine::embedded_model_folder();
+  arguments.served.folder = arguments.model ? *arguments.model : engine::bundled_model_folder();
   arguments.served.engine.prefix_cache = !arguments.no_prefix_cache;
   if (arguments.kv_gibibytes)
     arguments.served.kv_bytes = static_cast<std::int64_t>(*arguments.kv_gibibytes * static_cast<double>(1 << 30));
@@ -294,7 +294,7 @@ void add_engine_options(CLI::App& command, ServeArguments& arguments) {
       ->type_name("N");
   add_number<std::int64_t>(command, "--max-batch", served.engine.max_batch, 1, 4096, "Answers in one pass");
   add_number<std::int64_t>(command, "--max-rows", served.engine.max_rows, 1, 65536, "Tokens in one pass");
-  command.add_option("--context", served.context, "The longest text (default: as the model declares)")
+  command.add_option("--context", served.max_positions, "The longest text (default: as the model declares)")
       ->check(whole_number<std::int64_t>(1, kMaxCount))
       ->type_name("N");
   command

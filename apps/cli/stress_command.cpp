@@ -101,14 +101,14 @@ void print_outcome(std::int64_t index, const study::StressOutcome& outcome, std:
 }
 
 // Whatever folder it is in.
-bool is_embedded_model(const engine::ModelFiles& files) {
+bool is_bundled_model(const engine::ModelFiles& files) {
   ThreadPool pool(available_cores());
   return checkpoint::model_digest(files.checkpoint(), pool) == study::kStressModelDigest;
 }
 
 std::string golden_verdict(const StressArguments& arguments, const engine::ModelFiles& files, std::string_view numerics,
                            const std::string& digest, const Terminal& terminal) {
-  if (arguments.model && !is_embedded_model(files))
+  if (arguments.model && !is_bundled_model(files))
     return "golden/ has none to compare it with: it has those of the model that comes with ReproFuse";
   const auto golden =
       study::golden_stress_digest(numerics, arguments.seed, arguments.requests, digest_kind_of(arguments.digest));
@@ -119,7 +119,7 @@ std::string golden_verdict(const StressArguments& arguments, const engine::Model
 
 void run_stress_command(const StressArguments& arguments) {
   OutputFile json(arguments.json);
-  const engine::ModelFiles files(arguments.model ? *arguments.model : engine::embedded_model_folder());
+  const engine::ModelFiles files(arguments.model ? *arguments.model : engine::bundled_model_folder());
   const engine::TextFormat& text = files.text();
   const std::optional<Tokenizer> tokenizer = text.has_tokenizer() ? std::optional(text.tokenizer()) : std::nullopt;
   Models models(arguments.device, files);

@@ -12,10 +12,10 @@
 
 namespace reprofuse::cli {
 
-bool write_patiently(int descriptor, std::string_view text, std::chrono::milliseconds patience) noexcept {
+bool write_patiently(int descriptor, std::string_view text, std::chrono::milliseconds timeout) noexcept {
   while (!text.empty()) {
     pollfd entry = {.fd = descriptor, .events = POLLOUT, .revents = 0};
-    const int ready = poll(&entry, 1, static_cast<int>(patience.count()));
+    const int ready = poll(&entry, 1, static_cast<int>(timeout.count()));
     if (ready < 0 && errno == EINTR) continue;
     if (ready <= 0 || (entry.revents & POLLOUT) == 0) return false;
     // A pipe that can be written takes as much as this without waiting.

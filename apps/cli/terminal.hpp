@@ -10,7 +10,7 @@ namespace reprofuse::cli {
 
 // Writes to a descriptor that may be a file, a terminal or a pipe whose reader stopped reading. False: not all of it
 // could be written, or nothing was taken for so long.
-bool write_patiently(int descriptor, std::string_view text, std::chrono::milliseconds patience) noexcept;
+bool write_patiently(int descriptor, std::string_view text, std::chrono::milliseconds timeout) noexcept;
 
 class Terminal {
  public:

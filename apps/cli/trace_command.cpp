@@ -111,7 +111,7 @@ std::string text_of(std::int32_t token, const engine::TextFormat& text) {
 
 void run_trace_command(const TraceArguments& arguments) {
   check_usage(!arguments.out.empty() || arguments.json, "say where the trace goes: --out FILE, or --json for digests");
-  const engine::ModelFiles files(arguments.text.model ? *arguments.text.model : engine::embedded_model_folder());
+  const engine::ModelFiles files(arguments.text.model ? *arguments.text.model : engine::bundled_model_folder());
   study::TraceRequest request = request_of(arguments.text, files);
   request.values = !arguments.out.empty() && !arguments.digests_only;
   const OutputFile writable(arguments.out);
@@ -215,7 +215,7 @@ void run_diff_command(const DiffArguments& arguments) {
   check_usage(!(a.saved || b.saved) || !arguments.text.has_prompt(), "the text is that of the saved trace");
   std::optional<engine::ModelFiles> files;
   if (has_live) {
-    files.emplace(arguments.text.model ? *arguments.text.model : engine::embedded_model_folder());
+    files.emplace(arguments.text.model ? *arguments.text.model : engine::bundled_model_folder());
     const std::string digest = digest_of(*files);
     for (const Side* saved : {&a, &b})
       require(!saved->saved || saved->saved->model_digest == digest, "the saved trace is of model {}; {} has model {}",

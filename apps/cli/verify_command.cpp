@@ -101,7 +101,7 @@ class Verification {
     if (level_ == Level::kSignature) return note_levels(all_);
     for (Evidence* evidence : all_) check_contract(*evidence);
     try {
-      const std::string folder = arguments_.model ? *arguments_.model : engine::embedded_model_folder();
+      const std::string folder = arguments_.model ? *arguments_.model : engine::bundled_model_folder();
       text_files_.emplace(folder);
       files_.emplace(folder);
     } catch (const Error& error) {

@@ -4,6 +4,22 @@
 #include <string_view>
 #include <utility>
 
+#include "reprofuse/answer.hpp"
+
+namespace reprofuse {
+
+std::string_view finish_reason_name(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kStop: return "stop";
+    case FinishReason::kLength: return "length";
+    case FinishReason::kCancelled: return "cancelled";
+    case FinishReason::kError: break;
+  }
+  return "error";
+}
+
+}  // namespace reprofuse
+
 namespace reprofuse::engine {
 
 AnswerText::AnswerText(const std::optional<Tokenizer>& tokenizer, std::vector<std::string> stop_strings,

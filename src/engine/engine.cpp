@@ -11,7 +11,6 @@
 namespace reprofuse::engine {
 namespace {
 
-constexpr std::int64_t kMaxChoices = 128;
 // A logit below 3.4e36 in magnitude stays finite under these.
 constexpr float kLeastPenalty = 0.01F;
 constexpr float kGreatestPenalty = 100.0F;
@@ -23,7 +22,7 @@ EngineOptions checked(const EngineOptions& options) {
   require(options.max_rows <= kMaxPassRows, "max_rows = {} is above {}", options.max_rows, kMaxPassRows);
   require(options.max_rows >= options.max_batch, "max_rows = {} is below max_batch = {}: each answer needs a row",
           options.max_rows, options.max_batch);
-  require(options.patience >= 1, "patience = {} passes is below 1", options.patience);
+  require(options.max_waited_passes >= 1, "max_waited_passes = {} is below 1", options.max_waited_passes);
   require(options.speculation >= 0 && options.speculation <= 64, "speculation = {} is outside 0 to 64",
           options.speculation);
   return options;
@@ -140,8 +139,8 @@ std::vector<RequestUpdate> Engine::step() {
   return collect_updates();
 }
 
-// A job that has waited for more than `patience` passes counts as urgent as the most urgent one: none that came later
-// goes before it any more, nor takes its place when it runs.
+// A job that has waited for more than `max_waited_passes` passes counts as urgent as the most urgent one: none that
+// came later goes before it any more, nor takes its place when it runs.
 void Engine::age_jobs() {
   int most_urgent = std::numeric_limits<int>::max();
   for (const JobList* list : {&waiting_, &running_})
@@ -149,7 +148,7 @@ void Engine::age_jobs() {
   for (std::size_t i = 0; i < waiting_.size(); ++i) ++waiting_[i].waited;
   for (const JobList* list : {&waiting_, &running_})
     for (std::size_t i = 0; i < list->size(); ++i)
-      if ((*list)[i].waited > options_.patience) (*list)[i].urgency = most_urgent;
+      if ((*list)[i].waited > options_.max_waited_passes) (*list)[i].effective_priority = most_urgent;
 }
 
 // Among equally urgent jobs, the first of each client goes before the second of any. One that waits comes after those

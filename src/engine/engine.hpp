@@ -27,7 +27,7 @@ struct EngineOptions {
   std::int64_t max_prompt_logit_rows = 128;  // of a pass, for log-probabilities of prompts
   bool prefix_cache = true;                  // keep the keys and values of texts that may come again
   int speculation = 0;                       // tokens guessed ahead by prompt lookup and checked in one pass
-  std::int64_t patience = 256;               // passes that a request waits while later ones of higher priority go first
+  std::int64_t max_waited_passes = 256;      // passes that a request waits while later ones of higher priority go first
 };
 
 // Pages that fit into so many bytes.

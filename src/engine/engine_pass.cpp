@@ -252,7 +252,7 @@ void Engine::accept(JobChunk& chunk) {
 void Engine::queue_siblings(Job& job) {
   for (std::unique_ptr<Job>& sibling : std::exchange(job.siblings, {})) {
     sibling->waited = job.waited;
-    sibling->urgency = job.urgency;
+    sibling->effective_priority = job.effective_priority;
     waiting_.add(std::move(sibling));
   }
 }

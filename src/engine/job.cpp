@@ -2,20 +2,6 @@
 
 #include <algorithm>
 
-namespace reprofuse {
-
-std::string_view finish_reason_name(FinishReason reason) {
-  switch (reason) {
-    case FinishReason::kStop: return "stop";
-    case FinishReason::kLength: return "length";
-    case FinishReason::kCancelled: return "cancelled";
-    case FinishReason::kError: break;
-  }
-  return "error";
-}
-
-}  // namespace reprofuse
-
 namespace reprofuse::engine {
 
 Likelihood likelihood_of(const SampleResult& result, int count) {
@@ -28,7 +14,7 @@ Job::Job(RequestId id, int choice, std::shared_ptr<const Request> request, std::
          std::uint64_t arrival, model::KvCache& cache, const std::optional<Tokenizer>& tokenizer)
     : client(std::move(asking)),
       cached(cache),
-      urgency(request->priority),
+      effective_priority(request->priority),
       id_(id),
       choice_(choice),
       arrival_(arrival),

@@ -35,9 +35,13 @@ class Job {
   const Request& request() const { return *request_; }
   const SamplingParams& sampling() const { return sampling_; }
   // The least goes first.
-  std::tuple<int, std::int64_t, std::uint64_t, int> order() const { return {urgency, turn, arrival_, choice_}; }
+  std::tuple<int, std::int64_t, std::uint64_t, int> order() const {
+    return {effective_priority, turn, arrival_, choice_};
+  }
   // Whether it may take the other's place: it is more urgent, or its client has fewer places.
-  bool may_displace(const Job& other) const { return std::pair(urgency, turn) < std::pair(other.urgency, other.turn); }
+  bool may_displace(const Job& other) const {
+    return std::pair(effective_priority, turn) < std::pair(other.effective_priority, other.turn);
+  }
 
   std::span<const std::int32_t> tokens() const { return tokens_; }  // the prompt, then the answer
   std::int64_t prompt_size() const { return static_cast<std::int64_t>(request_->prompt.size()); }
@@ -74,12 +78,13 @@ class Job {
 
   const std::shared_ptr<Client> client;
   model::Sequence cached;
-  std::int64_t kept_pages = 0;                 // the first of its pages, which the prefix cache knows
-  std::int64_t suspect = -1;                   // the token with which a pass failed: it is run alone. -1: none
-  bool was_started = false;                    // at least once; it may have been preempted since
-  std::int64_t waited = 0;                     // passes without it
-  std::int64_t turn = 0;                       // how many jobs of its client go before it
-  int urgency;                                 // its priority, or the least of all once it has waited long enough
+  std::int64_t kept_pages = 0;  // the first of its pages, which the prefix cache knows
+  std::int64_t suspect = -1;    // the token with which a pass failed: it is run alone. -1: none
+  bool was_started = false;     // at least once; it may have been preempted since
+  std::int64_t waited = 0;      // passes without it
+  std::int64_t turn = 0;        // how many jobs of its client go before it
+  // The request's priority, or the least of all once it has waited long enough. The least goes first, as there.
+  int effective_priority;
   std::int64_t cached_prompt_tokens = 0;       // found in the prefix cache when it was first started
   std::vector<std::unique_ptr<Job>> siblings;  // the other choices, which wait for this one's prompt
 

@@ -34,10 +34,10 @@ class ModelFiles {
 };
 
 // The model that comes with ReproFuse.
-inline constexpr std::string_view kEmbeddedModel = "arithmetic-7m";
+inline constexpr std::string_view kBundledModel = "arithmetic-7m";
 
 // Its folder: beside an installed tool, or in the source tree that the tool was built from, whatever the working
 // directory. Throws kInvalidArgument, with the places, when it is in neither.
-std::string embedded_model_folder();
+std::string bundled_model_folder();
 
 }  // namespace reprofuse::engine

@@ -39,6 +39,8 @@ struct Request {
   bool force_known_answer = false;  // they count whatever the sampler would choose
 };
 
+inline constexpr int kMaxChoices = 128;  // of a request
+
 // What it tells is what the public interface tells.
 using reprofuse::AnswerToken;
 using reprofuse::DigestKind;

@@ -85,9 +85,9 @@ void AnswerBell::call_on_ring(std::function<void()> call) {
   call_ = std::move(call);
 }
 
-bool AnswerBell::wait(std::chrono::milliseconds patience) {
+bool AnswerBell::wait(std::chrono::milliseconds timeout) {
   std::unique_lock lock(mutex_);
-  rung_.wait_for(lock, patience, [&] { return has_rung_; });
+  rung_.wait_for(lock, timeout, [&] { return has_rung_; });
   return std::exchange(has_rung_, false);
 }
 
@@ -97,12 +97,12 @@ Answers::~Answers() {
   if (request_ && !finished()) service_.cancel(*request_);
 }
 
-std::optional<Update> Answers::next(std::chrono::milliseconds patience) {
+std::optional<Update> Answers::next(std::chrono::milliseconds timeout) {
   std::unique_lock lock(inbox_->mutex);
   const auto has_something = [&] {
     return !inbox_->updates.empty() || !inbox_->failed_choices.empty() || inbox_->unread_ends == 0;
   };
-  if (patience.count() > 0) inbox_->arrived.wait_for(lock, patience, has_something);  // which asks the system
+  if (timeout.count() > 0) inbox_->arrived.wait_for(lock, timeout, has_something);  // which asks the system
   return inbox_->take();
 }
 
@@ -183,7 +183,7 @@ std::vector<std::unique_ptr<Answers>> Service::submit_all(std::vector<Request> r
 
 void Service::refuse_unless_taken(const Load& wanted) const {
   if (failed_ || stopping_) throw Refused(Refusal::kStopped, "the engine has stopped");
-  if (!takes_requests_) throw Refused(Refusal::kDraining, "the server is shutting down and takes no new requests");
+  if (!takes_requests_) throw Refused(Refusal::kDraining, "no new requests are taken");
   if (wanted.answers > options_.max_queue)
     throw Refused(Refusal::kNeverFits, fmt::format("{} answers at once, and at most {} are ever under way (max-queue); "
                                                    "ask for fewer at a time",
@@ -252,9 +252,9 @@ bool Service::stopped() const {
   return stopping_;
 }
 
-bool Service::wait_until_idle(std::chrono::milliseconds patience) {
+bool Service::wait_until_idle(std::chrono::milliseconds timeout) {
   std::unique_lock lock(mutex_);
-  return idle_.wait_for(lock, patience, [&] { return open_.empty(); });
+  return idle_.wait_for(lock, timeout, [&] { return open_.empty(); });
 }
 
 bool Service::failed() const {

@@ -51,7 +51,7 @@ class Service;
 class AnswerBell {
  public:
   void ring();
-  bool wait(std::chrono::milliseconds patience);  // for a ring since the last wait; false: none came
+  bool wait(std::chrono::milliseconds timeout);  // for a ring since the last wait; false: none came
   // From now on a ring calls this, on the engine's thread: it must not take long, throw or wait for the service.
   void call_on_ring(std::function<void()> call);
 
@@ -70,7 +70,7 @@ class Answers {
   Answers& operator=(const Answers&) = delete;
 
   // The next update; none when no update came in time, or when every choice has ended.
-  std::optional<Update> next(std::chrono::milliseconds patience);
+  std::optional<Update> next(std::chrono::milliseconds timeout);
   bool finished() const;  // every choice has ended, and next() has returned its end
 
  private:
@@ -97,7 +97,7 @@ class Service {
   void stop_taking();  // refuses new requests from now on; those under way go on
   void stop();         // answers under way end in an error after the pass that runs, for which nobody waits here
   bool stopped() const;
-  bool wait_until_idle(std::chrono::milliseconds patience);
+  bool wait_until_idle(std::chrono::milliseconds timeout);
 
   bool failed() const;  // a pass failed in a way that no request caused; nothing runs any more
   EngineStats stats() const;

@@ -140,7 +140,6 @@ void TextFormat::load_template(const std::string& folder) {
   chat_template_.emplace(*source, fmt::format("chat template of {}", folder));
   why_no_marked_template_ = tokenizer_ ? reason_of([&] { mark_template(*source, folder); }) : why_no_tokenizer_;
   template_variables_ = chat_template_->variables();
-  template_uses_tools_ = template_variables_.contains("tools");
   const auto give = [&](const std::string& name) {
     if (template_variables_.erase(name) != 0) given_variables_.insert(name);
   };

@@ -56,7 +56,6 @@ class TextFormat {
   // Whether the template can ask for the date, or for tools, at all; and for what else that
   // ChatVariables::variables gives.
   bool template_uses_date() const { return template_uses_date_; }
-  bool template_uses_tools() const { return template_uses_tools_; }
   const std::set<std::string>& template_variables() const { return template_variables_; }
   // What the template reads and is given anyway: messages, tools, add_generation_prompt and special tokens.
   const std::set<std::string>& given_variables() const { return given_variables_; }
@@ -75,7 +74,6 @@ class TextFormat {
   std::string why_no_tokenizer_;
   std::string why_no_chat_template_;
   bool template_uses_date_ = false;
-  bool template_uses_tools_ = false;
   std::set<std::string> template_variables_, given_variables_;
   std::optional<Tokenizer> tokenizer_;
   std::vector<std::int32_t> before_prompt_;  // besides what the tokenizer itself puts there,

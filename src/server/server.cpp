@@ -67,19 +67,19 @@ bool Server::failed() const {
   return state() == State::kFailed;
 }
 
-bool Server::drain(std::chrono::milliseconds patience) {
+bool Server::drain(std::chrono::milliseconds timeout) {
   draining_ = true;
   if (const auto served = model()) served->service().stop_taking();
   listener_->stop_accepting();
-  return listener_->wait_until_closed(patience);
+  return listener_->wait_until_closed(timeout);
 }
 
-void Server::break_off(std::chrono::milliseconds patience) {
+void Server::break_off(std::chrono::milliseconds timeout) {
   if (const auto served = model()) served->service().stop();
-  listener_->wait_until_closed(patience);
+  listener_->wait_until_closed(timeout);
 }
 
-std::optional<HttpResponse> Server::refuse(const HttpRequest& request) {
+std::optional<HttpResponse> Server::answer_before_body(const HttpRequest& request) {
   const std::string host = request.header("host").value_or("");
   if (keys_.empty() && address().is_loopback && !is_local_name(host))
     return http_error(403,

@@ -19,7 +19,7 @@
 #include "server/http/listener.hpp"
 #include "server/http/message.hpp"
 #include "server/metrics.hpp"
-#include "server/server_model.hpp"
+#include "server/served_model.hpp"
 
 namespace reprofuse::server {
 
@@ -53,9 +53,9 @@ class Server final : private HttpHandler {
   bool failed() const;                                   // the engine has; nothing is answered any more
 
   // Accepts no connection and takes no request any more. False: some were not answered in time.
-  bool drain(std::chrono::milliseconds patience);
+  bool drain(std::chrono::milliseconds timeout);
   // Ends all answers under way in an error, and gives clients this long to take it.
-  void break_off(std::chrono::milliseconds patience);
+  void break_off(std::chrono::milliseconds timeout);
 
  private:
   struct Route;
@@ -66,7 +66,7 @@ class Server final : private HttpHandler {
   static const Route* find_route(const std::string& method, const std::string& path);
   static std::string allowed_methods(const std::string& path);  // as the header Allow has them; empty: it is not there
 
-  std::optional<HttpResponse> refuse(const HttpRequest& request) override;
+  std::optional<HttpResponse> answer_before_body(const HttpRequest& request) override;
   HttpResponse answer(const HttpRequest& request, ReadGuard& guard, RequestRecord& record) override;
   void decorate(const HttpRequest& request, HttpResponse& response) override;
   bool keeps_connections() const override { return !draining_; }
@@ -83,7 +83,7 @@ class Server final : private HttpHandler {
   HttpResponse models(const Visit& visit);
   HttpResponse model_by_name(const Visit& visit);
   std::string client_of(const HttpRequest& request) const;  // the name of its key, or its address where there is none
-  CallRules rules_for(std::string_view client) const;       // valid as long as `client` is
+  Caller caller_of(std::string_view client) const;          // valid as long as `client` is
   HttpResponse completions(const Visit& visit);
   HttpResponse chat_completions(const Visit& visit);
   HttpResponse verify_receipt(const Visit& visit);

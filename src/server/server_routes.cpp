@@ -4,11 +4,11 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "server/answer_call.hpp"
 #include "server/api/call.hpp"
 #include "server/api/error.hpp"
 #include "server/api/receipts.hpp"
 #include "server/api/reply.hpp"
-#include "server/stream_answer.hpp"
 #include "server/web_assets.hpp"
 
 namespace reprofuse::server {
@@ -93,17 +93,15 @@ std::string Server::client_of(const HttpRequest& request) const {
   return keys_.empty() ? request.address : keys_.name_of(request.header("authorization"));
 }
 
-CallRules Server::rules_for(std::string_view client) const {
-  CallRules rules = options_.rules;
-  rules.client = client;
-  if (!keys_.empty()) rules.cache_salt = client;
-  return rules;
+Caller Server::caller_of(std::string_view client) const {
+  return {.client = client, .cache_salt = keys_.empty() ? std::string_view() : client};
 }
 
 HttpResponse Server::completions(const Visit& visit) {
   const std::shared_ptr<ServedModel> served = model();
   const std::string client = client_of(visit.request);
-  CompletionCall call = parse_completion({visit.request.body, &visit.guard}, served->facts(), rules_for(client));
+  CompletionCall call =
+      parse_completion({visit.request.body, &visit.guard}, served->facts(), options_.rules, caller_of(client));
   auto reply = make_reply(call, served->facts(), "cmpl-" + visit.request.id, seconds_since_1970());
   return answer_call(call, std::move(reply), {served, metrics_, visit.record});
 }
@@ -111,7 +109,7 @@ HttpResponse Server::completions(const Visit& visit) {
 HttpResponse Server::chat_completions(const Visit& visit) {
   const std::shared_ptr<ServedModel> served = model();
   const std::string client = client_of(visit.request);
-  ChatCall call = parse_chat({visit.request.body, &visit.guard}, served->facts(), rules_for(client));
+  ChatCall call = parse_chat({visit.request.body, &visit.guard}, served->facts(), options_.rules, caller_of(client));
   auto reply = make_reply(call, served->facts(), "chatcmpl-" + visit.request.id, seconds_since_1970());
   return answer_call(call, std::move(reply), {served, metrics_, visit.record});
 }
@@ -119,8 +117,8 @@ HttpResponse Server::chat_completions(const Visit& visit) {
 HttpResponse Server::verify_receipt(const Visit& visit) {
   const std::shared_ptr<ServedModel> served = model();
   const std::string client = client_of(visit.request);
-  VerifyCall call =
-      parse_verify({visit.request.body, &visit.guard}, served->facts(), served->service().engine(), rules_for(client));
+  VerifyCall call = parse_verify({visit.request.body, &visit.guard}, served->facts(), served->service().engine(),
+                                 options_.rules, caller_of(client));
   auto reply = make_reply(call, served->facts());
   if (reply->finished()) return json_body(reply->body());
   return answer_call(call, std::move(reply), {served, metrics_, visit.record});

@@ -65,7 +65,7 @@ std::filesystem::path folder_that_samples() {
   namespace fs = std::filesystem;
   const fs::path folder = fs::temp_directory_path() / ("reprofuse_rounding_" + std::to_string(getpid()));
   fs::create_directories(folder);
-  for (const auto& file : fs::directory_iterator(REPROFUSE_EMBEDDED_MODEL))
+  for (const auto& file : fs::directory_iterator(REPROFUSE_BUNDLED_MODEL))
     if (file.path().filename() != "generation_config.json")
       fs::create_symlink(file.path(), folder / file.path().filename());
   std::ofstream(folder / "generation_config.json")

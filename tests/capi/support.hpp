@@ -40,7 +40,7 @@ inline std::string golden_text() {
 
 // Loaded once: most of what a test costs.
 inline const Model& small_model() {
-  static const Model model = Model::load(Context::cpu(), Checkpoint::open(REPROFUSE_EMBEDDED_MODEL));
+  static const Model model = Model::load(Context::cpu(), Checkpoint::open(REPROFUSE_BUNDLED_MODEL));
   return model;
 }
 
@@ -48,7 +48,7 @@ inline const Model& small_model() {
 struct CModel {
   CModel() {
     EXPECT_EQ(reprofuse_context_create(nullptr, &context), REPROFUSE_OK) << reprofuse_last_error();
-    EXPECT_EQ(reprofuse_checkpoint_open(REPROFUSE_EMBEDDED_MODEL, &checkpoint), REPROFUSE_OK) << reprofuse_last_error();
+    EXPECT_EQ(reprofuse_checkpoint_open(REPROFUSE_BUNDLED_MODEL, &checkpoint), REPROFUSE_OK) << reprofuse_last_error();
     EXPECT_EQ(reprofuse_model_load(context, checkpoint, nullptr, &model), REPROFUSE_OK) << reprofuse_last_error();
   }
   ~CModel() {

@@ -13,7 +13,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 std::string engine_arguments(const std::string& more) {
-  return std::string("bench engine --model '") + REPROFUSE_EMBEDDED_MODEL + "' --threads 1 --prompt 20 " + more;
+  return std::string("bench engine --model '") + REPROFUSE_BUNDLED_MODEL + "' --threads 1 --prompt 20 " + more;
 }
 
 TEST(BenchEngineCommand, MeasuresEveryNumericsAtEveryBatchAndWritesThemAsJson) {

@@ -27,11 +27,11 @@ std::string joined(const Json& numbers) {
   return list;
 }
 
-// The embedded model in a folder of its own, without the file `missing`.
+// The bundled model in a folder of its own, without the file `missing`.
 class ModelWithout {
  public:
   explicit ModelWithout(const std::string& missing) {
-    for (const auto& entry : fs::directory_iterator(REPROFUSE_EMBEDDED_MODEL))
+    for (const auto& entry : fs::directory_iterator(REPROFUSE_BUNDLED_MODEL))
       if (entry.path().filename() != missing)
         fs::create_symlink(entry.path(), folder_.file(entry.path().filename().string()));
   }
@@ -310,7 +310,7 @@ TEST(Generate, ACommandLineThatMakesNoSenseExits2WithAHint) {
   }
 }
 
-TEST(Info, ShowsTheCardOfTheEmbeddedModelWithItsDigest) {
+TEST(Info, ShowsTheCardOfTheBundledModelWithItsDigest) {
   const Finished run = reprofuse("info", "cd / && ");
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_EQ(run.err, "");
@@ -323,7 +323,7 @@ TEST(Info, ShowsTheCardOfTheEmbeddedModelWithItsDigest) {
 TEST(Info, AnotherModelHasAnotherDigestAndAFolderThatIsNoneAnError) {
   const ModelWithout model("model.safetensors");
   const std::string& folder = model.path();
-  std::string weights = read_whole_file(std::string(REPROFUSE_EMBEDDED_MODEL) + "/model.safetensors");
+  std::string weights = read_whole_file(std::string(REPROFUSE_BUNDLED_MODEL) + "/model.safetensors");
   weights.back() = static_cast<char>(weights.back() ^ 1);
   write_file(folder + "/model.safetensors", weights);
   const Finished changed = reprofuse("info --model " + quoted(folder));

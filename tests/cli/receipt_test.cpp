@@ -53,14 +53,14 @@ class ReceiptCommand : public testing::Test {
     return file;
   }
 
-  // The embedded model with one file that is another.
+  // The bundled model with one file that is another.
   std::string model_with(const std::string& file, const std::string& more) const {
     const std::string model = folder_.file("model-" + file);
     fs::create_directory(model);
-    for (const auto& entry : fs::directory_iterator(REPROFUSE_EMBEDDED_MODEL))
+    for (const auto& entry : fs::directory_iterator(REPROFUSE_BUNDLED_MODEL))
       if (entry.path().filename() != file)
         fs::create_symlink(entry.path(), model + "/" + entry.path().filename().string());
-    write_file(model + "/" + file, read_whole_file(std::string(REPROFUSE_EMBEDDED_MODEL) + "/" + file) + more);
+    write_file(model + "/" + file, read_whole_file(std::string(REPROFUSE_BUNDLED_MODEL) + "/" + file) + more);
     return model;
   }
 

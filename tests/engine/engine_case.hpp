@@ -1,4 +1,4 @@
-// An engine over the embedded model, and the answers that come out of it.
+// An engine over the bundled model, and the answers that come out of it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,18 +12,18 @@
 
 #include "engine/engine.hpp"
 #include "engine/model_files.hpp"
-#include "support/embedded_model.hpp"
+#include "support/bundled_model.hpp"
 #include "support/plain_generate.hpp"
 
 namespace reprofuse::engine {
 
-inline const ModelFiles& embedded_files() {
-  static const ModelFiles files(REPROFUSE_EMBEDDED_MODEL);
+inline const ModelFiles& bundled_files() {
+  static const ModelFiles files(REPROFUSE_BUNDLED_MODEL);
   return files;
 }
 
-inline std::optional<Tokenizer> embedded_tokenizer() {
-  const TextFormat& text = embedded_files().text();
+inline std::optional<Tokenizer> bundled_tokenizer() {
+  const TextFormat& text = bundled_files().text();
   return text.has_tokenizer() ? std::optional(text.tokenizer()) : std::nullopt;
 }
 
@@ -63,7 +63,7 @@ inline Answered run_until_idle(Engine& engine) {
 }
 
 inline Received answer_alone(const model::Model& model, Request request, EngineOptions options = {.kv_pages = 8}) {
-  Engine engine(model, options, embedded_tokenizer());
+  Engine engine(model, options, bundled_tokenizer());
   engine.add(0, std::move(request));
   return run_until_idle(engine)[{0, 0}];
 }
@@ -75,10 +75,10 @@ inline model::PlainAnswer plain_answer(const model::Model& model, const Request&
       {.max_tokens = request.max_tokens, .sampling = request.sampling, .stop_tokens = request.stop_tokens});
 }
 
-// Tests that share one embedded model.
-class EmbeddedModelTest : public testing::Test {
+// Tests that share one bundled model.
+class BundledModelTest : public testing::Test {
  protected:
-  static void SetUpTestSuite() { model_ = model::embedded_model(Context::cpu()); }
+  static void SetUpTestSuite() { model_ = model::bundled_model(Context::cpu()); }
   static void TearDownTestSuite() { model_.reset(); }
   static inline std::unique_ptr<model::Model> model_;
 };

@@ -8,7 +8,7 @@
 namespace reprofuse::engine {
 namespace {
 
-class EngineFairness : public EmbeddedModelTest {
+class EngineFairness : public BundledModelTest {
  protected:
   static void expect_answer_alone(const Received& received, const Request& request) {
     ASSERT_TRUE(received.end.has_value());
@@ -28,7 +28,7 @@ class EngineFairness : public EmbeddedModelTest {
 TEST_F(EngineFairness, APromptTakesItsPassesAtMostWhateverPromptsComeBeforeIt) {
   for (const std::int64_t long_prompts : {1, 3, 7}) {
     const EngineOptions options{.kv_pages = 80, .max_batch = 8, .max_rows = 48, .prefix_cache = false};
-    Engine engine(*model_, options, embedded_tokenizer());
+    Engine engine(*model_, options, bundled_tokenizer());
     Answered answered;
     for (RequestId id = 0; id < static_cast<RequestId>(long_prompts); ++id) engine.add(id, sampled_request(500, 1, id));
     step(engine, answered);
@@ -42,7 +42,7 @@ TEST_F(EngineFairness, APromptTakesItsPassesAtMostWhateverPromptsComeBeforeIt) {
 }
 
 TEST_F(EngineFairness, BesideOneLongPromptAShortOneTakesOnePass) {
-  Engine engine(*model_, {.kv_pages = 64, .max_batch = 64, .max_rows = 512}, embedded_tokenizer());
+  Engine engine(*model_, {.kv_pages = 64, .max_batch = 64, .max_rows = 512}, bundled_tokenizer());
   Answered answered;
   engine.add(0, sampled_request(500, 1, 0));
   engine.add(1, sampled_request(100, 1, 1));
@@ -53,7 +53,7 @@ TEST_F(EngineFairness, BesideOneLongPromptAShortOneTakesOnePass) {
 TEST_F(EngineFairness, LogprobsOfOnePromptDoNotHoldUpThoseOfAnother) {
   const EngineOptions options{
       .kv_pages = 64, .max_batch = 4, .max_rows = 512, .max_prompt_logit_rows = 16, .prefix_cache = false};
-  Engine engine(*model_, options, embedded_tokenizer());
+  Engine engine(*model_, options, bundled_tokenizer());
   Answered answered;
   for (const RequestId id : {0, 1, 2}) {
     Request request = sampled_request(id == 2 ? 20 : 400, 2, id);
@@ -67,10 +67,11 @@ TEST_F(EngineFairness, LogprobsOfOnePromptDoNotHoldUpThoseOfAnother) {
 }
 
 // Each pass brings another request that is more urgent than all before.
-TEST_F(EngineFairness, AFloodOfUrgentRequestsPassesNobodyForLongerThanThePatience) {
-  constexpr std::int64_t kPatience = 20;
+TEST_F(EngineFairness, AFloodOfUrgentRequestsPassesNobodyForMorePassesThanAllowed) {
+  constexpr std::int64_t kMaxWaitedPasses = 20;
   for (const int step_of_priority : {0, 1}) {
-    Engine engine(*model_, {.kv_pages = 16, .max_batch = 2, .patience = kPatience}, embedded_tokenizer());
+    Engine engine(*model_, {.kv_pages = 16, .max_batch = 2, .max_waited_passes = kMaxWaitedPasses},
+                  bundled_tokenizer());
     Answered answered;
     RequestId next = 1;
     const auto flood = [&] {
@@ -87,9 +88,9 @@ TEST_F(EngineFairness, AFloodOfUrgentRequestsPassesNobodyForLongerThanThePatienc
       step(engine, answered);
       ++passes;
     }
-    EXPECT_GT(passes, kPatience) << "the urgent ones went first until then";
+    EXPECT_GT(passes, kMaxWaitedPasses) << "the urgent ones went first until then";
     // Then the urgent ones that came before it, of which two run at a time, and its own twelve passes.
-    EXPECT_LE(passes, kPatience + 2 * 4 + 12 + 1) << step_of_priority;
+    EXPECT_LE(passes, kMaxWaitedPasses + 2 * 4 + 12 + 1) << step_of_priority;
     expect_answer_alone(answered[{1000, 0}], patient);
   }
 }
@@ -102,7 +103,7 @@ Request request_of(const std::string& client, std::int64_t max_tokens, std::uint
 
 TEST_F(EngineFairness, AClientWithManyRequestsHoldsUpItsOwnAndNotThoseOfOthers) {
   for (const bool is_own : {false, true}) {
-    Engine engine(*model_, {.kv_pages = 64, .max_batch = 4}, embedded_tokenizer());
+    Engine engine(*model_, {.kv_pages = 64, .max_batch = 4}, bundled_tokenizer());
     Answered answered;
     for (RequestId id = 0; id < 12; ++id) {
       Request many = request_of("many", 40, id);
@@ -124,7 +125,7 @@ TEST_F(EngineFairness, AClientWithManyRequestsHoldsUpItsOwnAndNotThoseOfOthers) 
 
 // The places of a pass are shared by clients, whatever each of them asks for, and whoever came first.
 TEST_F(EngineFairness, ClientsHaveEqualPartsOfThePassesWhenAllHaveEnoughToAsk) {
-  Engine engine(*model_, {.kv_pages = 64, .max_batch = 6}, embedded_tokenizer());
+  Engine engine(*model_, {.kv_pages = 64, .max_batch = 6}, bundled_tokenizer());
   Answered answered;
   RequestId next = 0;
   std::map<RequestId, std::string> client_of;
@@ -151,7 +152,7 @@ TEST_F(EngineFairness, ClientsHaveEqualPartsOfThePassesWhenAllHaveEnoughToAsk) {
 TEST_F(EngineFairness, ClientsHaveEqualPartsOfTheRowsWhateverPromptsEachHas) {
   for (const bool is_own : {false, true}) {
     const EngineOptions options{.kv_pages = 80, .max_batch = 8, .max_rows = 48, .prefix_cache = false};
-    Engine engine(*model_, options, embedded_tokenizer());
+    Engine engine(*model_, options, bundled_tokenizer());
     Answered answered;
     for (RequestId id = 0; id < 7; ++id) {
       Request many = sampled_request(500, 1, id);
@@ -171,7 +172,7 @@ TEST_F(EngineFairness, ClientsHaveEqualPartsOfTheRowsWhateverPromptsEachHas) {
 }
 
 TEST_F(EngineFairness, PrefixesAreSharedWithinASaltAndNotBeyond) {
-  Engine engine(*model_, {.kv_pages = 64, .page_size = 16}, embedded_tokenizer());
+  Engine engine(*model_, {.kv_pages = 64, .page_size = 16}, bundled_tokenizer());
   RequestId next = 0;
   const Request unsalted = sampled_request(100, 4, 3);
   const auto cached_tokens = [&](const std::string& salt) {
@@ -194,7 +195,7 @@ constexpr std::int32_t kPoison = 900;
 
 // A model in which one token makes values that are not finite.
 std::unique_ptr<model::Model> poisoned_model() {
-  auto source = std::make_shared<model::AlteredSource>(embedded_files().source());
+  auto source = std::make_shared<model::AlteredSource>(bundled_files().source());
   const std::int64_t hidden = source->config().hidden_size;
   source->change("model.embed_tokens.weight", [&](std::span<float> values) {
     for (std::int64_t i = 0; i < hidden; ++i) values[static_cast<std::size_t>(kPoison * hidden + i)] = 3e19F;
@@ -226,7 +227,7 @@ TEST_F(EngineFairness, AValueThatIsNotFiniteFailsItsOwnRequestAloneAndInAnySched
   bad.prompt[13] = kPoison;
   bad.choices = 3;
   for (const std::int64_t rows : {4, 7, 512}) {
-    Engine engine(*poisoned, {.kv_pages = 32, .max_batch = 4, .max_rows = rows}, embedded_tokenizer());
+    Engine engine(*poisoned, {.kv_pages = 32, .max_batch = 4, .max_rows = rows}, bundled_tokenizer());
     engine.add(0, healthy[0]);
     engine.add(1, bad);
     engine.add(2, healthy[1]);
@@ -253,7 +254,7 @@ TEST_F(EngineFairness, ARequestThatFailsCostsTheOthersOnePass) {
   const std::vector<Request> healthy = requests_without_poison(*poisoned, 6);
   const EngineOptions options{.kv_pages = 64, .max_batch = 8, .prefix_cache = false};
   const auto run = [&](int failing, Answered& answered) {
-    Engine engine(*poisoned, options, embedded_tokenizer());
+    Engine engine(*poisoned, options, bundled_tokenizer());
     for (RequestId id = 0; id < 6; ++id) engine.add(id, healthy[id]);
     step(engine, answered);
     for (RequestId id = 100; id < 100 + static_cast<RequestId>(failing); ++id) {
@@ -280,7 +281,7 @@ TEST_F(EngineFairness, AClientWhoseRequestsFailCostsTheOthersOnePassAtATime) {
   const auto poisoned = poisoned_model();
   const std::vector<Request> healthy = requests_without_poison(*poisoned, 4);
   for (const char* client : {"failing", ""}) {
-    Engine engine(*poisoned, {.kv_pages = 64, .max_batch = 16, .prefix_cache = false}, embedded_tokenizer());
+    Engine engine(*poisoned, {.kv_pages = 64, .max_batch = 16, .prefix_cache = false}, bundled_tokenizer());
     Answered answered;
     for (RequestId id = 0; id < 4; ++id) engine.add(id, healthy[id]);
     for (RequestId id = 100; id < 112; ++id) {
@@ -306,7 +307,7 @@ TEST_F(EngineFairness, AClientWhoseRequestsFailCostsTheOthersOnePassAtATime) {
 constexpr float kLogitScale = 0x1p+122F;
 
 std::unique_ptr<model::Model> model_of_large_logits() {
-  auto source = std::make_shared<model::AlteredSource>(embedded_files().source());
+  auto source = std::make_shared<model::AlteredSource>(bundled_files().source());
   source->change("model.norm.weight", [&](std::span<float> values) {
     for (float& value : values) value *= kLogitScale;
   });
@@ -315,7 +316,7 @@ std::unique_ptr<model::Model> model_of_large_logits() {
 
 TEST_F(EngineFairness, APenaltyThatOverflowsFailsItsAnswerAndCostsNoPass) {
   const auto large = model_of_large_logits();
-  Engine engine(*large, {.kv_pages = 32, .max_batch = 8}, embedded_tokenizer());
+  Engine engine(*large, {.kv_pages = 32, .max_batch = 8}, bundled_tokenizer());
   Request bad = request_without_poison(7);
   bad.sampling.repetition_penalty = 0.01F;
   for (RequestId id = 0; id < 4; ++id) engine.add(id, request_without_poison(id));

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::int32_t kPage = 16;
 
-class EngineOracle : public EmbeddedModelTest {
+class EngineOracle : public BundledModelTest {
  protected:
   static void expect_plain(const Received& received, const Request& request, const std::string& about = "") {
     const model::PlainAnswer plain = plain_answer(*model_, request);
@@ -40,7 +40,7 @@ std::vector<Request> mixed_requests() {
                                    sampled_request(32, 30, 2), sampled_request(9, 50, 3)};
   requests[1].sampling = {.temperature = 4.0F, .top_k = 40, .top_p = 0.9F, .min_p = 0.01F, .seed = 5};
   requests[2].sampling.repetition_penalty = 4.0F;
-  requests[3].stop_tokens = {plain_answer(*model::embedded_model(Context::cpu()), requests[3]).tokens[7]};
+  requests[3].stop_tokens = {plain_answer(*model::bundled_model(Context::cpu()), requests[3]).tokens[7]};
   return requests;
 }
 
@@ -52,7 +52,7 @@ TEST_F(EngineOracle, EveryScheduleGivesTheAnswersOfThePlainLoop) {
       {.kv_pages = 64, .page_size = kPage, .max_batch = 2, .max_rows = 33, .speculation = 4},
       {.kv_pages = 16, .page_size = kPage, .max_batch = 4, .max_rows = 512, .prefix_cache = false, .speculation = 2}};
   for (std::size_t i = 0; i < std::size(schedules); ++i) {
-    Engine engine(*model_, schedules[i], embedded_tokenizer());
+    Engine engine(*model_, schedules[i], bundled_tokenizer());
     for (std::size_t k = 0; k < requests.size(); ++k) engine.add(k, requests[k]);
     Answered answered = run_until_idle(engine);
     for (std::size_t k = 0; k < requests.size(); ++k)
@@ -74,7 +74,7 @@ TEST_F(EngineOracle, AnotherRequestHasAnotherPlainAnswer) {
 
 // The logits of a prompt's last token choose the first of the answer, so they are computed in any case.
 TEST_F(EngineOracle, ThePageOfTheLastTokenOfAPromptIsNeverTakenFromTheCache) {
-  Engine engine(*model_, {.kv_pages = 32, .page_size = kPage}, embedded_tokenizer());
+  Engine engine(*model_, {.kv_pages = 32, .page_size = kPage}, bundled_tokenizer());
   for (const std::int64_t size : {kPage, 2 * kPage, 3 * kPage}) {
     const Request request = sampled_request(size, 20, static_cast<std::uint64_t>(size));
     expect_plain(answer(engine, request), request);
@@ -92,7 +92,7 @@ TEST_F(EngineOracle, ThePageOfTheLastTokenOfAPromptIsNeverTakenFromTheCache) {
 }
 
 TEST_F(EngineOracle, APageIsReusedOnlyAfterTheStartItWasComputedAfter) {
-  Engine engine(*model_, {.kv_pages = 32, .page_size = kPage}, embedded_tokenizer());
+  Engine engine(*model_, {.kv_pages = 32, .page_size = kPage}, bundled_tokenizer());
   const Request one = sampled_request(2 * kPage + 1, 8, 1);
   const Request two = sampled_request(2 * kPage + 1, 8, 2);
   answer(engine, one);
@@ -105,7 +105,7 @@ TEST_F(EngineOracle, APageIsReusedOnlyAfterTheStartItWasComputedAfter) {
 }
 
 TEST_F(EngineOracle, APageThatWasDroppedForAnotherTextIsComputedAgain) {
-  Engine engine(*model_, {.kv_pages = 4, .page_size = kPage}, embedded_tokenizer());
+  Engine engine(*model_, {.kv_pages = 4, .page_size = kPage}, bundled_tokenizer());
   std::int64_t cached = 0;
   for (int round = 0; round < 2; ++round)
     for (const std::uint64_t seed : {1, 2, 2, 3}) {
@@ -121,7 +121,7 @@ TEST_F(EngineOracle, GuessesCountAsFarAsTheyAreRightAndNoFurther) {
   std::int64_t partly_right = 0;
   for (std::uint64_t seed = 0; seed < 5; ++seed) {
     const Request request = repetitive_request(seed);
-    Engine engine(*model_, {.kv_pages = 8, .speculation = 5}, embedded_tokenizer());
+    Engine engine(*model_, {.kv_pages = 8, .speculation = 5}, bundled_tokenizer());
     engine.add(0, request);
     Answered answered;
     while (!engine.idle()) {
@@ -144,7 +144,7 @@ TEST_F(EngineOracle, GuessesCountAsFarAsTheyAreRightAndNoFurther) {
 // The pages of an answer are those of its own tokens: keys and values of wrong guesses are written over first.
 TEST_F(EngineOracle, WrongGuessesLeaveNothingInPagesThatAreKept) {
   for (std::uint64_t seed = 0; seed < 5; ++seed) {
-    Engine engine(*model_, {.kv_pages = 32, .page_size = kPage, .speculation = 7}, embedded_tokenizer());
+    Engine engine(*model_, {.kv_pages = 32, .page_size = kPage, .speculation = 7}, bundled_tokenizer());
     const Request request = repetitive_request(seed);
     const Received first = answer(engine, request);
     Request longer = request;
@@ -162,7 +162,7 @@ TEST_F(EngineOracle, GuessesNeedNoRoomBeyondTheLastToken) {
   request.stop_tokens.clear();
   for (std::int64_t pages = prompt / kPage + 1; pages < prompt / kPage + 4; ++pages) {
     request.max_tokens = pages * kPage - prompt;
-    Engine engine(*model_, {.kv_pages = pages, .page_size = kPage, .speculation = 8}, embedded_tokenizer());
+    Engine engine(*model_, {.kv_pages = pages, .page_size = kPage, .speculation = 8}, bundled_tokenizer());
     engine.add(0, request);
     Answered answered;
     for (int i = 0; i < 200 && !engine.idle(); ++i) step(engine, answered);
@@ -175,7 +175,7 @@ TEST_F(EngineOracle, APreemptedJobGoesOnAtTheTokenWhereItWas) {
   for (const bool prefix_cache : {false, true})
     for (const std::int64_t prompt : {kPage - 1, kPage, kPage + 1}) {
       Engine engine(*model_, {.kv_pages = 5, .page_size = kPage, .max_batch = 4, .prefix_cache = prefix_cache},
-                    embedded_tokenizer());
+                    bundled_tokenizer());
       for (RequestId id = 0; id < 3; ++id) engine.add(id, sampled_request(prompt, 40, id));
       Answered answered = run_until_idle(engine);
       EXPECT_GT(engine.stats().preemptions, 0);
@@ -191,7 +191,7 @@ TEST_F(EngineOracle, APromptThatIsPreemptedHasEachLogprobOnce) {
   const Received alone = answer_alone(*model_, scored);
   Request urgent = sampled_request(20, 3, 2);
   urgent.priority = -1;
-  Engine engine(*model_, {.kv_pages = 32, .page_size = kPage, .max_batch = 1, .max_rows = 8}, embedded_tokenizer());
+  Engine engine(*model_, {.kv_pages = 32, .page_size = kPage, .max_batch = 1, .max_rows = 8}, bundled_tokenizer());
   engine.add(0, scored);
   Answered answered;
   for (int i = 0; i < 4; ++i) step(engine, answered);

@@ -136,14 +136,14 @@ TEST_F(PrefixCacheTest, MakesRoomByDroppingWhatWasUsedLongestAgo) {
 class AnswerTextTest : public testing::Test {
  protected:
   void SetUp() override {
-    if (!embedded_tokenizer()) GTEST_SKIP() << "this build has no tokenizer";
+    if (!bundled_tokenizer()) GTEST_SKIP() << "this build has no tokenizer";
   }
   // The pieces that come out, token by token, and what is left at the end.
   std::vector<std::string> pieces(const std::string& text, std::vector<std::string> stops, bool keep = false) {
-    AnswerText answer(embedded_tokenizer(), std::move(stops), keep, true);
+    AnswerText answer(bundled_tokenizer(), std::move(stops), keep, true);
     std::vector<std::string> all;
     for (const char letter : text) {
-      all.push_back(answer.push(embedded_tokenizer()->encode(std::string(1, letter), false).at(0)));
+      all.push_back(answer.push(bundled_tokenizer()->encode(std::string(1, letter), false).at(0)));
       if (answer.stopped_by()) break;
     }
     all.push_back(answer.flush());

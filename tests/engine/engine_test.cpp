@@ -10,7 +10,7 @@
 namespace reprofuse::engine {
 namespace {
 
-using EngineTest = EmbeddedModelTest;
+using EngineTest = BundledModelTest;
 
 TEST_F(EngineTest, GivesTheGoldenAnswer) {
   const model::GoldenAnswer golden = model::golden_answer();
@@ -22,7 +22,7 @@ TEST_F(EngineTest, GivesTheGoldenAnswer) {
   EXPECT_EQ(answer_alone(*model_, chained).end->digest, golden.chain_digest);
   EXPECT_EQ(received.end->finish_reason, FinishReason::kStop);
   EXPECT_EQ(received.end->stop_token, golden.stop_tokens[0]);
-  EXPECT_EQ(received.text, embedded_tokenizer() ? embedded_tokenizer()->decode(golden.tokens) : "");
+  EXPECT_EQ(received.text, bundled_tokenizer() ? bundled_tokenizer()->decode(golden.tokens) : "");
 }
 
 TEST_F(EngineTest, RunningDigestsEndInTheLast) {
@@ -40,7 +40,7 @@ TEST_F(EngineTest, RunningDigestsEndInTheLast) {
 
 TEST_F(EngineTest, AKnownAnswerSavesPassesAndChangesNothing) {
   const auto passes_and_answer = [&](const Request& request) {
-    Engine engine(*model_, {.kv_pages = 8, .max_rows = 512, .max_prompt_logit_rows = 512}, embedded_tokenizer());
+    Engine engine(*model_, {.kv_pages = 8, .max_rows = 512, .max_prompt_logit_rows = 512}, bundled_tokenizer());
     engine.add(0, request);
     const Received received = run_until_idle(engine)[{0, 0}];
     return std::pair(engine.stats().passes, received);
@@ -82,7 +82,7 @@ TEST_F(EngineTest, AForcedAnswerIsTakenWhateverTheSamplerWouldChoose) {
 TEST_F(EngineTest, ChoiceNumberIIsTheAnswerOfSeedPlusI) {
   Request request = sampled_request(90, 12, 5);
   request.choices = 4;
-  Engine engine(*model_, {.kv_pages = 32}, embedded_tokenizer());
+  Engine engine(*model_, {.kv_pages = 32}, bundled_tokenizer());
   engine.add(7, request);
   Answered answered = run_until_idle(engine);
   ASSERT_EQ(answered.size(), 4U);
@@ -127,7 +127,7 @@ TEST_F(EngineTest, LikelihoodsOfAPromptAreThoseOfAnswering) {
 }
 
 TEST_F(EngineTest, AStopStringEndsTheTextWhereverItLies) {
-  if (!embedded_tokenizer()) GTEST_SKIP() << "this build has no tokenizer";
+  if (!bundled_tokenizer()) GTEST_SKIP() << "this build has no tokenizer";
   const Received whole = answer_alone(*model_, golden_request());
   for (std::size_t at = 1; at + 3 < whole.text.size(); at += 4) {
     Request request = golden_request();
@@ -143,7 +143,7 @@ TEST_F(EngineTest, AStopStringEndsTheTextWhereverItLies) {
 }
 
 TEST_F(EngineTest, ACancelledRequestHasNoMoreUpdatesAndItsPagesComeBack) {
-  Engine engine(*model_, {.kv_pages = 16, .prefix_cache = false}, embedded_tokenizer());
+  Engine engine(*model_, {.kv_pages = 16, .prefix_cache = false}, bundled_tokenizer());
   Request many = sampled_request(100, 50, 1);
   many.choices = 3;
   engine.add(1, many);
@@ -161,7 +161,7 @@ TEST_F(EngineTest, ACancelledRequestHasNoMoreUpdatesAndItsPagesComeBack) {
 }
 
 TEST_F(EngineTest, WithoutRoomForAllTheLastComersArePreemptedAndAnswerTheSame) {
-  Engine engine(*model_, {.kv_pages = 5, .max_batch = 4, .max_rows = 64, .prefix_cache = false}, embedded_tokenizer());
+  Engine engine(*model_, {.kv_pages = 5, .max_batch = 4, .max_rows = 64, .prefix_cache = false}, bundled_tokenizer());
   for (RequestId id = 0; id < 4; ++id) engine.add(id, sampled_request(60, 60, id));
   Answered answered = run_until_idle(engine);
   EXPECT_GT(engine.stats().preemptions, 0);
@@ -171,7 +171,7 @@ TEST_F(EngineTest, WithoutRoomForAllTheLastComersArePreemptedAndAnswerTheSame) {
 }
 
 TEST_F(EngineTest, TheMoreUrgentGoesFirstAndPreemptsTheLessUrgent) {
-  Engine engine(*model_, {.kv_pages = 16, .max_batch = 1}, embedded_tokenizer());
+  Engine engine(*model_, {.kv_pages = 16, .max_batch = 1}, bundled_tokenizer());
   engine.add(0, sampled_request(20, 30, 0));
   Answered answered;
   step(engine, answered);
@@ -188,7 +188,7 @@ TEST_F(EngineTest, TheMoreUrgentGoesFirstAndPreemptsTheLessUrgent) {
 }
 
 TEST_F(EngineTest, NoJobIsPreemptedWhenThatWouldNotMakeRoom) {
-  Engine engine(*model_, {.kv_pages = 6, .max_batch = 4}, embedded_tokenizer());
+  Engine engine(*model_, {.kv_pages = 6, .max_batch = 4}, bundled_tokenizer());
   const auto with_priority = [](std::int64_t prompt, std::int64_t tokens, int priority) {
     Request request = sampled_request(prompt, tokens, static_cast<std::uint64_t>(prompt));
     request.priority = priority;
@@ -209,7 +209,7 @@ TEST_F(EngineTest, NoJobIsPreemptedWhenThatWouldNotMakeRoom) {
 // The answer stands before the prompt in their order, or behind it.
 TEST_F(EngineTest, ALongPromptDoesNotHoldUpTheOthers) {
   for (const int priority : {0, 1}) {
-    Engine engine(*model_, {.kv_pages = 32, .max_batch = 3, .max_rows = 16}, embedded_tokenizer());
+    Engine engine(*model_, {.kv_pages = 32, .max_batch = 3, .max_rows = 16}, bundled_tokenizer());
     Request answering = sampled_request(8, 40, 0);
     answering.priority = priority;
     engine.add(0, answering);
@@ -223,7 +223,7 @@ TEST_F(EngineTest, ALongPromptDoesNotHoldUpTheOthers) {
 }
 
 TEST_F(EngineTest, AStartThatWasComputedBeforeIsNotComputedAgain) {
-  Engine engine(*model_, {.kv_pages = 16, .page_size = 16}, embedded_tokenizer());
+  Engine engine(*model_, {.kv_pages = 16, .page_size = 16}, bundled_tokenizer());
   engine.add(0, sampled_request(100, 4, 3));
   Answered first = run_until_idle(engine);
   const std::int64_t passes = engine.stats().passes;
@@ -243,7 +243,7 @@ TEST_F(EngineTest, GuessesSavePassesAndChangeNothing) {
   Request request = golden_request();
   request.prompt.insert(request.prompt.end(), request.prompt.begin(), request.prompt.end());
   const Received alone = answer_alone(*model_, request);
-  Engine engine(*model_, {.kv_pages = 8, .speculation = 6}, embedded_tokenizer());
+  Engine engine(*model_, {.kv_pages = 8, .speculation = 6}, bundled_tokenizer());
   engine.add(0, request);
   Answered answered = run_until_idle(engine);
   EXPECT_EQ((answered[{0, 0}].end->digest), alone.end->digest);

@@ -24,9 +24,9 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
-const std::string kModel = REPROFUSE_EMBEDDED_MODEL;
+const std::string kModel = REPROFUSE_BUNDLED_MODEL;
 
-// The embedded model in a folder of its own, whose files a test may remove or rewrite.
+// The bundled model in a folder of its own, whose files a test may remove or rewrite.
 class ModelFilesTest : public testing::Test {
  protected:
   ModelFilesTest() {
@@ -54,8 +54,8 @@ class ModelFilesTest : public testing::Test {
   ordered_json messages_ = {{{"role", "user"}, {"content", golden_["question"]}}};
 };
 
-TEST_F(ModelFilesTest, TheEmbeddedModelIsFoundAndComplete) {
-  EXPECT_TRUE(fs::equivalent(embedded_model_folder(), kModel));
+TEST_F(ModelFilesTest, TheBundledModelIsFoundAndComplete) {
+  EXPECT_TRUE(fs::equivalent(bundled_model_folder(), kModel));
   const ModelFiles files(kModel);
   EXPECT_TRUE(files.text().has_chat_template()) << files.text().why_no_chat_template();
   EXPECT_EQ(files.text().has_tokenizer(), REPROFUSE_HAVE_TEXT == 1) << files.text().why_no_tokenizer();
@@ -79,7 +79,7 @@ TEST_F(ModelFilesTest, WhatWasLoadedIsOutOfReachOfItsFileAndHasTheDigestOfWhatWa
   fs::resize_file(folder_.file("model.safetensors"), 4096);
   EXPECT_EQ(answer_alone(model, request).end->digest, model::golden_answer().digest);
   ThreadPool pool(2);
-  const checkpoint::Checkpoint& embedded = embedded_files().checkpoint();
+  const checkpoint::Checkpoint& embedded = bundled_files().checkpoint();
   EXPECT_EQ(source->manifest(), checkpoint::model_manifest(embedded, checkpoint::tensor_digests(embedded, pool)));
   const std::string error = error_of([&] { const model::Model again(Context::cpu(), files.source(), 512); });
   EXPECT_NE(error.find("model.safetensors: "), error.npos) << error;

@@ -43,7 +43,7 @@ constexpr std::int64_t kPages = 12;  // fewer than all want, so that some are pr
 
 class OutOfMemory : public testing::Test {
  protected:
-  const std::unique_ptr<model::Model> model_ = model::embedded_model(Context::cpu(kDefaultNumerics, std::nullopt, 1));
+  const std::unique_ptr<model::Model> model_ = model::bundled_model(Context::cpu(kDefaultNumerics, std::nullopt, 1));
 
   static Request request(std::uint64_t seed) {
     Request request = sampled_request(20, 12, seed % 2);
@@ -70,8 +70,7 @@ TEST_F(OutOfMemory, EndsAnswersWithAnErrorAndTheServiceGoesOn) {
   const std::string kNoMemory = "there was no memory to complete the answer; try again";
   const auto new_service = [&] {
     const EngineOptions options{.kv_pages = kPages, .page_size = 16, .max_batch = 4, .max_rows = 16, .speculation = 2};
-    return std::make_unique<Service>(std::make_unique<Engine>(*model_, options, embedded_tokenizer()),
-                                     ServiceOptions());
+    return std::make_unique<Service>(std::make_unique<Engine>(*model_, options, bundled_tokenizer()), ServiceOptions());
   };
   std::vector<std::vector<std::string>> expected;
   {

@@ -18,7 +18,7 @@ constexpr auto kPatience = 120s;  // for what comes at once, unless the machine 
 class ServiceTest : public testing::Test {
  protected:
   std::unique_ptr<Service> service(ServiceOptions options = {}, EngineOptions engine = {.kv_pages = 64}) {
-    return std::make_unique<Service>(std::make_unique<Engine>(*model_, engine, embedded_tokenizer()), options);
+    return std::make_unique<Service>(std::make_unique<Engine>(*model_, engine, bundled_tokenizer()), options);
   }
   static Received wait_for(Answers& answers) {
     Received received;
@@ -26,7 +26,7 @@ class ServiceTest : public testing::Test {
       if (const std::optional<Update> update = answers.next(kPatience)) received.add(*update);
     return received;
   }
-  std::unique_ptr<model::Model> model_ = model::embedded_model(Context::cpu());
+  std::unique_ptr<model::Model> model_ = model::bundled_model(Context::cpu());
 };
 
 TEST_F(ServiceTest, ManyThreadsGetTheAnswersTheyWouldGetAlone) {

@@ -14,18 +14,18 @@ constexpr std::int64_t kRequests = 16;
 constexpr std::int64_t kVocabulary = 1024;
 
 std::vector<engine::Request> requests() {
-  return stress_requests(1, kRequests, kVocabulary, engine::embedded_tokenizer().has_value());
+  return stress_requests(1, kRequests, kVocabulary, engine::bundled_tokenizer().has_value());
 }
 
 StressOutcome outcome(const Context& context, std::int64_t schedule, const std::vector<engine::Request>& asked) {
-  const auto model = model::embedded_model(context);
-  return run_stress(*model, asked, stress_schedule(1, schedule), engine::embedded_tokenizer());
+  const auto model = model::bundled_model(context);
+  return run_stress(*model, asked, stress_schedule(1, schedule), engine::bundled_tokenizer());
 }
 
 TEST(Stress, NoScheduleMovesABitOfAnyAnswer) {
   for (const auto& [numerics, schedules] : {std::pair("fma-1", 5), std::pair("exact-1", 2)}) {
     const StressOutcome alone = outcome(Context::cpu(numerics), 0, requests());
-    if (engine::embedded_tokenizer()) {
+    if (engine::bundled_tokenizer()) {
       EXPECT_EQ(combined_digest(alone.digests), golden_stress_digest(numerics, 1, kRequests)) << numerics;
     }
     std::int64_t preemptions = 0, cached = 0, accepted = 0;

@@ -8,7 +8,7 @@
 
 #include "kernels/reference/reference.hpp"
 #include "model/logits_digest.hpp"
-#include "support/embedded_model.hpp"
+#include "support/bundled_model.hpp"
 #include "support/plain_generate.hpp"
 
 namespace reprofuse::model {
@@ -49,7 +49,7 @@ TEST(Generate, TheGoldenAnswerComesOutOfEveryInstructionSet) {
     for (const Isa isa : supported_isas()) {
       SCOPED_TRACE(std::string(numerics) + " on " + std::string(isa_name(isa)));
       const GoldenAnswer golden = golden_answer(numerics);
-      const auto model = embedded_model(Context::cpu(numerics, isa));
+      const auto model = bundled_model(Context::cpu(numerics, isa));
       PlainOptions options = at_most(200);
       options.stop_tokens = golden.stop_tokens;
       const PlainAnswer result = plain_generate(*model, golden.prompt, options);
@@ -64,9 +64,9 @@ TEST(Generate, ThreadsMoveNoBit) {
   const GoldenAnswer golden = golden_answer();
   const PlainOptions options = at_most(4);
   const PlainAnswer expected =
-      plain_generate(*embedded_model(Context::cpu("fma-1", std::nullopt, 1)), golden.prompt, options);
+      plain_generate(*bundled_model(Context::cpu("fma-1", std::nullopt, 1)), golden.prompt, options);
   for (const int threads : {2, 3, 16}) {
-    const auto model = embedded_model(Context::cpu("fma-1", std::nullopt, threads));
+    const auto model = bundled_model(Context::cpu("fma-1", std::nullopt, threads));
     const PlainAnswer result = plain_generate(*model, golden.prompt, options);
     EXPECT_EQ(result.tokens, expected.tokens) << threads << " threads";
     EXPECT_EQ(result.digest, expected.digest) << threads << " threads";
@@ -75,7 +75,7 @@ TEST(Generate, ThreadsMoveNoBit) {
 
 TEST(Generate, ChunksAndPagesMoveNoBitUnderAnySampling) {
   const std::vector<std::int32_t> prompt = read_json(REPROFUSE_TRANSFORMERS_DATA).at("greedy")[0].at("prompt");
-  const auto model = embedded_model(Context::cpu());
+  const auto model = bundled_model(Context::cpu());
   for (const NamedSampling& sampling : samplings()) {
     const PlainOptions options = at_most(kShortAnswer, sampling.params);
     const PlainAnswer expected = plain_generate(*model, prompt, options);
@@ -95,7 +95,7 @@ TEST(Generate, ALongPromptMayBeCutAnywhere) {
   const GoldenAnswer golden = golden_answer();
   std::vector<std::int32_t> prompt;
   while (prompt.size() <= 512) prompt.insert(prompt.end(), golden.prompt.begin(), golden.prompt.end());
-  const auto model = embedded_model(Context::cpu(), 1024);
+  const auto model = bundled_model(Context::cpu(), 1024);
   const PlainAnswer expected = plain_generate(*model, prompt, in_chunks(at_most(4), 1000));
   for (const std::int64_t chunk : {1, 7, 64, 65, 512})
     EXPECT_EQ(plain_generate(*model, prompt, in_chunks(at_most(4), chunk)).digest, expected.digest)
@@ -105,7 +105,7 @@ TEST(Generate, ALongPromptMayBeCutAnywhere) {
 // The negative control of the three tests above: what may change an answer does change it, and its digest.
 TEST(Generate, AnotherSamplingPromptOrContractHasAnotherDigest) {
   const GoldenAnswer golden = golden_answer();
-  const auto model = embedded_model(Context::cpu());
+  const auto model = bundled_model(Context::cpu());
   std::vector<std::string> digests;
   std::vector<std::vector<std::int32_t>> answers;
   for (const NamedSampling& sampling : samplings()) {
@@ -120,7 +120,7 @@ TEST(Generate, AnotherSamplingPromptOrContractHasAnotherDigest) {
   digests.push_back(plain_generate(*model, golden.prompt, at_most(kShortAnswer - 1)).digest);
   for (const char* numerics : {"fma-1-kv16", "exact-1", "exact-1-kv16"})
     digests.push_back(
-        plain_generate(*embedded_model(Context::cpu(numerics)), golden.prompt, at_most(kShortAnswer)).digest);
+        plain_generate(*bundled_model(Context::cpu(numerics)), golden.prompt, at_most(kShortAnswer)).digest);
   std::sort(digests.begin(), digests.end());
   EXPECT_EQ(std::adjacent_find(digests.begin(), digests.end()), digests.end());
   std::sort(answers.begin(), answers.end());

@@ -1,5 +1,5 @@
 // Our logits beside those of Hugging Face transformers in FP32, which transformers_reference.py recorded, for every
-// model case; and its greedy answers with the embedded model, token by token.
+// model case; and its greedy answers with the bundled model, token by token.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 #include "study/seeded/model_cases.hpp"
 #include "study/seeded/random_weights.hpp"
 #include "support/altered_source.hpp"
-#include "support/embedded_model.hpp"
+#include "support/bundled_model.hpp"
 #include "support/plain_generate.hpp"
 
 namespace reprofuse::model {
@@ -129,7 +129,7 @@ INSTANTIATE_TEST_SUITE_P(Cases, WindowAgainstTransformers, testing::ValuesIn(rec
                          test_name);
 
 TEST(AgainstTransformersGreedy, TwoHundredTokensAreTheSame) {
-  const auto model = embedded_model(Context::cpu());
+  const auto model = bundled_model(Context::cpu());
   ASSERT_GE(reference().at("greedy").size(), 3U);
   for (const json& expected : reference().at("greedy")) {
     const std::vector<std::int32_t> tokens = expected.at("tokens");

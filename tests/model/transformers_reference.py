@@ -1,6 +1,6 @@
-"""Logits of Hugging Face transformers in FP32 for every model case, and its greedy answers with the embedded model.
+"""Logits of Hugging Face transformers in FP32 for every model case, and its greedy answers with the bundled model.
 
-transformers_reference.py CASES MODEL OUT: CASES as write_model_cases wrote them, MODEL the folder of the embedded model.
+transformers_reference.py CASES MODEL OUT: CASES as write_model_cases wrote them, MODEL the folder of the bundled model.
 The result is committed as data/transformers.json, and model_transformers_test compares our logits with it.
 """
 import json

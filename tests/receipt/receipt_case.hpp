@@ -1,4 +1,4 @@
-// The embedded model as an issuer of receipts, and as a verifier of them.
+// The bundled model as an issuer of receipts, and as a verifier of them.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,34 +11,34 @@
 
 #include "receipt/issuer.hpp"
 #include "receipt/replay.hpp"
-#include "support/embedded_model.hpp"
+#include "support/bundled_model.hpp"
 #include "support/files.hpp"
 
 namespace reprofuse::receipt {
 
-inline const engine::ModelFiles& embedded_files() {
-  static const engine::ModelFiles files(REPROFUSE_EMBEDDED_MODEL);
+inline const engine::ModelFiles& bundled_files() {
+  static const engine::ModelFiles files(REPROFUSE_BUNDLED_MODEL);
   return files;
 }
 
-inline std::optional<Tokenizer> embedded_tokenizer() {
-  return embedded_files().text().has_tokenizer() ? std::optional(embedded_files().text().tokenizer()) : std::nullopt;
+inline std::optional<Tokenizer> bundled_tokenizer() {
+  return bundled_files().text().has_tokenizer() ? std::optional(bundled_files().text().tokenizer()) : std::nullopt;
 }
 
 // Tests that share a model, its artifacts and a key.
 class ReceiptTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    const auto source = std::make_shared<model::HashedSource>(embedded_files().source());
+    const auto source = std::make_shared<model::HashedSource>(bundled_files().source());
     model_ = std::make_unique<model::Model>(Context::cpu(), source, model::kTestPositions);
-    artifacts_ = artifacts_of(embedded_files(), TextFiles(REPROFUSE_EMBEDDED_MODEL), source->manifest(), "2024-07-26",
+    artifacts_ = artifacts_of(bundled_files(), TextFiles(REPROFUSE_BUNDLED_MODEL), source->manifest(), "2024-07-26",
                               model::kTestPositions);
   }
   static void TearDownTestSuite() { model_.reset(); }
 
   static AtHand at_hand() {
-    static const TextFiles text_files(REPROFUSE_EMBEDDED_MODEL);
-    return AtHand(embedded_files(), text_files, artifacts_);
+    static const TextFiles text_files(REPROFUSE_BUNDLED_MODEL);
+    return AtHand(bundled_files(), text_files, artifacts_);
   }
   Issuer issuer() const { return Issuer(key_, issuer_facts(model_->context(), artifacts_, "1.2.3")); }
 
@@ -62,7 +62,7 @@ class ReceiptTest : public testing::Test {
   }
 
   static Answer answer_of(const engine::Request& request) {
-    engine::Engine engine(*model_, {.kv_pages = 8}, embedded_tokenizer());
+    engine::Engine engine(*model_, {.kv_pages = 8}, bundled_tokenizer());
     engine.add(0, request);
     Answer answer;
     while (!engine.idle())
@@ -92,7 +92,7 @@ class ReceiptTest : public testing::Test {
     check_contract(evidence);
     check_artifacts(evidence, at_hand());
     note_level(evidence, level);
-    if (level >= Level::kTokens) replay_all(*model_, embedded_tokenizer(), {&evidence}, level, spots);
+    if (level >= Level::kTokens) replay_all(*model_, bundled_tokenizer(), {&evidence}, level, spots);
     return evidence.report;
   }
 

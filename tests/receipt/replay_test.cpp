@@ -227,7 +227,7 @@ TEST_F(ReplayTest, AnAnswerOfNoLengthIsNoReceiptAndDivergesInAReplay) {
     Evidence evidence;
     evidence.claim =
         Claim{.contract = none.contract, .request = none.request, .answer = none.answer, .steps_root = none.steps_root};
-    replay_all(*model_, embedded_tokenizer(), {&evidence}, Level::kLogits, 0);
+    replay_all(*model_, bundled_tokenizer(), {&evidence}, Level::kLogits, 0);
     EXPECT_EQ(evidence.report.verdict, Verdict::kDiverged);
     EXPECT_TRUE(contains(evidence.report.problem, "24 steps, and the replay ends after 0")) << evidence.report.problem;
   }
@@ -282,7 +282,7 @@ TEST_F(ReplayTest, WhatIsLongerThanTheContextDivergesBeforeAnySpotIsAsked) {
   claim.answer.tokens.assign(1 << 14, 1);
   claim.answer.roots.resize(claim.answer.steps());
   claim.steps_root = to_hex(merkle_root(step_leaves(claim.answer)));
-  replay_all(*model_, embedded_tokenizer(), {&evidence}, Level::kLogits, 1000);
+  replay_all(*model_, bundled_tokenizer(), {&evidence}, Level::kLogits, 1000);
   EXPECT_EQ(evidence.report.verdict, Verdict::kDiverged);
   EXPECT_TRUE(contains(evidence.report.problem, "does not fit into a context")) << evidence.report.problem;
 }
@@ -298,7 +298,7 @@ TEST_F(ReplayTest, ManyGoThroughTheEngineTogetherAndOnlyTheFalseOneDiverges) {
   }
   std::vector<Evidence*> pointers;
   for (Evidence& evidence : all) pointers.push_back(&evidence);
-  replay_all(*model_, embedded_tokenizer(), pointers, Level::kLogits, 0);
+  replay_all(*model_, bundled_tokenizer(), pointers, Level::kLogits, 0);
   for (std::size_t i = 0; i < all.size(); ++i) EXPECT_EQ(all[i].report.is_open(), i != 13) << i;
 }
 

@@ -16,7 +16,7 @@ class ReplyTest : public ReceiptTest {
  protected:
   static Json reply(const engine::Request& request) {
     const Answer answer = answer_of(request);
-    engine::AnswerText spelled(embedded_tokenizer(), {}, false, true);
+    engine::AnswerText spelled(bundled_tokenizer(), {}, false, true);
     std::string text;
     for (const std::int32_t token : answer.tokens) text += spelled.push(token);
     const Json choice = {{"prompt_token_ids", request.prompt},

@@ -19,7 +19,7 @@ std::string with_message(const std::string& message) {
   return R"({"messages":[)" + message + "]}";
 }
 
-std::string prompt_text(const std::string& body, const ModelFacts& facts) {
+std::string prompt_text(const std::string& body, const ServedFacts& facts) {
   return facts.files->text().tokenizer().decode(parse_chat(body, facts).requests[0].prompt, false);
 }
 
@@ -201,7 +201,7 @@ TEST(ApiChat, ToolCallsReachTheTemplateAsValues) {
 TEST(ApiChat, VariablesReachATemplateThatTakesThemAndToolsDoNot) {
   const AlteredModel model("chat_template.jinja",
                            "{{ tools | tojson if tools else 'none' }} {{ mood }} {{ add_generation_prompt }}");
-  const ModelFacts facts = model.facts();
+  const ServedFacts facts = model.facts();
   const std::string tools = R"([{"type":"function","function":{"name":"f","parameters":{"z":1,"a":2}}}])";
   const auto prompt = [&](const std::string& fields) { return prompt_text(with(kHello, fields), facts); };
   EXPECT_EQ(prompt(R"({"chat_template_kwargs":{"mood":"good"}})"), "none good True");

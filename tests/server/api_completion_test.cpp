@@ -7,12 +7,12 @@ namespace {
 
 using Ids = std::vector<std::int32_t>;
 
-CompletionCall parsed(const std::string& body, const CallRules& rules = {}) {
-  return parse_completion(body, served(), rules);
+CompletionCall parsed(const std::string& body, const CallRules& rules = {}, const Caller& caller = {}) {
+  return parse_completion(body, served(), rules, caller);
 }
 
-engine::Request request_of(const std::string& fields, const CallRules& rules = {}) {
-  return parsed(with(R"({"prompt":"12"})", fields), rules).requests.at(0);
+engine::Request request_of(const std::string& fields, const CallRules& rules = {}, const Caller& caller = {}) {
+  return parsed(with(R"({"prompt":"12"})", fields), rules, caller).requests.at(0);
 }
 
 TEST(ApiCompletion, ABarePromptHasOpenAisDefaults) {
@@ -76,8 +76,9 @@ TEST(ApiCompletion, EveryFieldReachesTheEngine) {
   EXPECT_EQ(request.logprobs, 5);
   EXPECT_EQ(request.prompt_logprobs, 2);
   EXPECT_EQ(request.priority, -4);
-  EXPECT_EQ(request_of(R"({"cache_salt":"a"})", {.cache_salt = "key"}).cache_salt, "key a");
-  EXPECT_NE(request_of("{}", {.cache_salt = "key"}).cache_salt, request_of("{}", {.cache_salt = "other"}).cache_salt);
+  EXPECT_EQ(request_of(R"({"cache_salt":"a"})", {}, {.cache_salt = "key"}).cache_salt, "key a");
+  EXPECT_NE(request_of("{}", {}, {.cache_salt = "key"}).cache_salt,
+            request_of("{}", {}, {.cache_salt = "other"}).cache_salt);
   EXPECT_EQ(request_of(R"({"ignore_eos":true,"stop_token_ids":[5]})").stop_tokens, Ids{5});
   EXPECT_EQ(request_of(R"({"stop":"a"})").stop_strings, std::vector<std::string>{"a"});
   EXPECT_TRUE(request_of(R"({"stop":[]})").stop_strings.empty());
@@ -259,7 +260,7 @@ TEST(ApiCompletion, WhoGoesFirstIsTheServersToSay) {
 
 TEST(ApiCompletion, WithoutATokenizerTokenIdsAreTaken) {
   const AlteredModel model("tokenizer.json", std::nullopt);
-  const ModelFacts facts = model.facts();
+  const ServedFacts facts = model.facts();
   const CompletionCall call = parse_completion(R"({"prompt":[49,50],"echo":true})", facts);
   EXPECT_EQ(call.requests[0].prompt, (Ids{49, 50}));
   EXPECT_EQ(call.prompt_texts, std::vector<std::string>{""});

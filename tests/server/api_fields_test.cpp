@@ -83,7 +83,7 @@ TEST(ApiBody, WhatJsonAllowsIsTaken) {
 class CountingGuard final : public ReadGuard {
  public:
   explicit CountingGuard(std::size_t limit = SIZE_MAX) : limit_(limit) {}
-  void take(std::size_t bytes) override {
+  void claim_memory(std::size_t bytes) override {
     taken_ += bytes;
     if (taken_ > limit_) throw bad_request("no more", std::nullopt, "limit");
   }

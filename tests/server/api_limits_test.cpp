@@ -26,14 +26,15 @@ TEST(ApiLimits, AReplyHasSoManyLikelihoodsOfPromptsAndNoMore) {
     return refusal_of([&] { parse_completion(with(body.dump(), fields), served()); });
   };
   const std::string too_many =
-      "1000 tokens of prompts with 21 likelihoods each, for 128 choices, are 2688000 likelihoods, more than the "
+      "1000 tokens of prompts with 21 log-probabilities each, for 128 choices, are 2688000 log-probabilities, more "
+      "than the "
       "524288 that a reply may have";
   EXPECT_EQ(refusal(1000, R"({"n":128,"prompt_logprobs":20})"), "400 prompt_logprobs invalid_value: " + too_many);
   EXPECT_EQ(refusal(1000, R"({"n":128,"logprobs":20,"echo":true})"), "400 logprobs invalid_value: " + too_many);
   EXPECT_EQ(refusal(1000, R"({"n":128,"logprobs":20,"echo":true,"stream":true})"),
             "400 logprobs invalid_value: " + too_many);
   EXPECT_EQ(refusal(1000, R"({"n":128,"logprobs":20})"), "accepted") << "of the answers alone";
-  EXPECT_EQ(refusal(1000, R"({"n":128,"echo":true})"), "accepted") << "no likelihoods at all";
+  EXPECT_EQ(refusal(1000, R"({"n":128,"echo":true})"), "accepted") << "no log-probabilities at all";
   EXPECT_EQ(refusal(256, R"({"n":128,"prompt_logprobs":15})"), "accepted");
   EXPECT_EQ(refusal(257, R"({"n":128,"prompt_logprobs":15})").find("400 prompt_logprobs"), 0U);
   EXPECT_EQ(refusal(256, R"({"n":128,"prompt_logprobs":7,"echo":true,"logprobs":7})"), "accepted");
@@ -51,7 +52,8 @@ TEST(ApiLimits, AReplyHasSoManyLikelihoodsOfAnswersAndNoMore) {
   const engine::Update half = tokens_of(0, std::vector<engine::AnswerToken>(std::size_t{1} << 15, four));
   const engine::Update more = tokens_of(1, {four});
   const std::string refusal =
-      "400 logprobs invalid_value: the answers have more than the 262144 likelihoods that a reply may have: stream "
+      "400 logprobs invalid_value: the answers have more than the 262144 log-probabilities that a reply may have: "
+      "stream "
       "them, "
       "or ask for fewer by logprobs, top_logprobs, n or max_tokens";
   const auto reply = completion_reply(R"({"prompt":"1","n":2,"logprobs":3})");
@@ -87,12 +89,12 @@ TEST(ApiLimits, AChatThatIsFarTooLongIsNotEncoded) {
 TEST(ApiLimits, EncodingStopsWhenNobodyWaitsForIt) {
   class Impatient : public ReadGuard {
    public:
-    void take(std::size_t bytes) override {
+    void claim_memory(std::size_t bytes) override {
       if (bytes == 0) throw ApiError(503, "server_error", "nobody waits", std::nullopt, "stopped");
     }
   } guard;
   AlteredModel model("x", std::nullopt);
-  ModelFacts facts = model.facts();
+  ServedFacts facts = model.facts();
   facts.max_positions = 1 << 22;
   const std::string text(1 << 20, '1');
   const std::string chat = Json{{"messages", {{{"role", "user"}, {"content", text}}}}}.dump();

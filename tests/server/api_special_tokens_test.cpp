@@ -20,7 +20,7 @@ Json chat_of(const Json& message) {
   return {{"messages", Json::array({message})}};
 }
 
-Ids chat_ids(const Json& body, const std::string& mode, const ModelFacts& facts = served()) {
+Ids chat_ids(const Json& body, const std::string& mode, const ServedFacts& facts = served()) {
   return parse_chat(with(body.dump(), mode), facts).requests.at(0).prompt;
 }
 
@@ -33,7 +33,7 @@ std::string text_of(const Ids& ids) {
 }
 
 // The template's own tokens are those that a harmless chat has, and the text is what it is by default.
-void expect_nothing_forged(const Json& body, const Json& harmless, const ModelFacts& facts) {
+void expect_nothing_forged(const Json& body, const Json& harmless, const ServedFacts& facts) {
   const Ids plain = chat_ids(body, kPlain, facts);
   EXPECT_EQ(specials_in(plain), specials_in(chat_ids(harmless, kAsTokens, facts))) << body;
   EXPECT_EQ(text_of(plain), text_of(chat_ids(body, kAsTokens, facts))) << body;
@@ -57,7 +57,7 @@ TEST(ApiSpecialTokens, AMessageForgesATurnByDefaultAndNotWhereContentsArePlain) 
 }
 
 TEST(ApiSpecialTokens, TheServersModeHoldsUnlessARequestSaysOtherwise) {
-  ModelFacts facts = served();
+  ServedFacts facts = served();
   facts.special_tokens = engine::SpecialTokens::kPlain;
   const Json body = chat_of({{"role", "user"}, {"content", kForged}});
   EXPECT_EQ(chat_ids(body, "{}", facts), chat_ids(body, kPlain));

@@ -1,4 +1,4 @@
-// Shared by the tests of the protocol: the embedded model as a server would serve it, and refusals to compare.
+// Shared by the tests of the protocol: the bundled model as a server would serve it, and refusals to compare.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,13 +12,13 @@
 
 #include "engine/model_files.hpp"
 #include "server/api/error.hpp"
-#include "server/api/facts.hpp"
 #include "server/api/fields.hpp"
+#include "server/api/models.hpp"
 #include "support/files.hpp"
 
 namespace reprofuse::server {
 
-inline ModelFacts facts_of(const engine::ModelFiles& files) {
+inline ServedFacts facts_of(const engine::ModelFiles& files) {
   return {.id = "arithmetic-7m",
           .files = &files,
           .fingerprint = "fma-1-0123456789abcdef-0.1.0",
@@ -27,13 +27,13 @@ inline ModelFacts facts_of(const engine::ModelFiles& files) {
           .date = {}};
 }
 
-inline const ModelFacts& served() {
-  static const engine::ModelFiles kFiles(REPROFUSE_EMBEDDED_MODEL);
-  static const ModelFacts kFacts = facts_of(kFiles);
+inline const ServedFacts& served() {
+  static const engine::ModelFiles kFiles(REPROFUSE_BUNDLED_MODEL);
+  static const ServedFacts kFacts = facts_of(kFiles);
   return kFacts;
 }
 
-// The embedded model with some files of its folder replaced.
+// The bundled model with some files of its folder replaced.
 class AlteredModel {
  public:
   void replace(const std::string& file, const std::optional<std::string>& contents) {
@@ -41,12 +41,12 @@ class AlteredModel {
     if (contents) write_file(folder_.file(file), *contents);
   }
   AlteredModel(const std::string& file, const std::optional<std::string>& contents) {
-    for (const auto& entry : std::filesystem::directory_iterator(REPROFUSE_EMBEDDED_MODEL))
+    for (const auto& entry : std::filesystem::directory_iterator(REPROFUSE_BUNDLED_MODEL))
       std::filesystem::create_symlink(entry.path(), folder_.file(entry.path().filename().string()));
     replace(file, contents);
     files_ = std::make_unique<engine::ModelFiles>(folder_.path());
   }
-  ModelFacts facts() const { return facts_of(*files_); }
+  ServedFacts facts() const { return facts_of(*files_); }
 
  private:
   TemporaryFolder folder_;

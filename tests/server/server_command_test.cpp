@@ -23,7 +23,7 @@ class ServeProcess {
   explicit ServeProcess(std::vector<std::string> arguments, const char* key = nullptr, const std::string& err = "") {
     if (!err.empty()) err_ = err;
     if (std::find(arguments.begin(), arguments.end(), "--model") == arguments.end())
-      arguments.insert(arguments.begin(), {"--model", REPROFUSE_EMBEDDED_MODEL});
+      arguments.insert(arguments.begin(), {"--model", REPROFUSE_BUNDLED_MODEL});
     arguments.insert(arguments.begin(), {REPROFUSE_CLI, "serve"});
     std::vector<char*> argv;
     for (std::string& argument : arguments) argv.push_back(argument.data());

@@ -1,4 +1,4 @@
-// The server as clients meet it that leave, dawdle, send nonsense or come in crowds.
+// The server as clients meet it that leave, read too slowly, send nonsense or come in crowds.
 #include <gtest/gtest.h>
 
 #include <algorithm>

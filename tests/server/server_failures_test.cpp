@@ -13,16 +13,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The embedded model, but for two tokens whose embeddings are +1e30 and -1e30 throughout. The head is the embedding, so
+// The bundled model, but for two tokens whose embeddings are +1e30 and -1e30 throughout. The head is the embedding, so
 // one of them is the first token of every greedy answer, and the squares of its values are beyond FP32.
 class OverflowingModel {
  public:
   OverflowingModel() {
     const std::string name = "model.safetensors";
-    for (const auto& entry : fs::directory_iterator(REPROFUSE_EMBEDDED_MODEL))
+    for (const auto& entry : fs::directory_iterator(REPROFUSE_BUNDLED_MODEL))
       if (entry.path().filename() != name)
         fs::create_symlink(entry.path(), folder_.file(entry.path().filename().string()));
-    std::string file = read_whole_file(std::string(REPROFUSE_EMBEDDED_MODEL) + "/" + name);
+    std::string file = read_whole_file(std::string(REPROFUSE_BUNDLED_MODEL) + "/" + name);
     std::uint64_t header_bytes = 0;
     std::memcpy(&header_bytes, file.data(), sizeof(header_bytes));
     const Json header = Json::parse(file.substr(sizeof(header_bytes), header_bytes));

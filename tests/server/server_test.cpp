@@ -310,7 +310,7 @@ TEST_F(ServerTest, MetricsCountWhatWasAsked) {
 TEST_F(ServerTest, WithoutABudgetTheCacheHoldsAWholeBatchOfTheLongestTexts) {
   const auto served = load_model([](ServedModelOptions& options) {
     options.kv_bytes.reset();
-    options.context = 200;
+    options.max_positions = 200;
     options.engine.max_batch = 3;
     options.engine.page_size = 32;
   });

@@ -1,4 +1,4 @@
-// Shared by the tests of the server: one with the embedded model on a free port, and clients that may misbehave.
+// Shared by the tests of the server: one with the bundled model on a free port, and clients that may misbehave.
 #pragma once
 
 #include <arpa/inet.h>
@@ -32,7 +32,7 @@ constexpr milliseconds kPatience{120'000};
 // Loading takes most of a test's time, so what does not matter is small.
 inline std::shared_ptr<ServedModel> load_model(const std::function<void(ServedModelOptions&)>& change = {}) {
   ServedModelOptions options;
-  options.folder = REPROFUSE_EMBEDDED_MODEL;
+  options.folder = REPROFUSE_BUNDLED_MODEL;
   options.kv_bytes = std::int64_t{64} << 20;
   options.version = "0.0.0";
   if (change) change(options);
@@ -107,9 +107,9 @@ class RawClient {
   }
 
   // Something has come, or the server has closed.
-  bool can_read(milliseconds patience) const {
+  bool can_read(milliseconds timeout) const {
     pollfd entry = {.fd = socket_, .events = POLLIN, .revents = 0};
-    return poll(&entry, 1, static_cast<int>(patience.count())) > 0;
+    return poll(&entry, 1, static_cast<int>(timeout.count())) > 0;
   }
 
   // What comes until `end` does, or the server closes.

@@ -4,8 +4,8 @@
 #include <chrono>
 #include <thread>
 
+#include "server/answer_call.hpp"
 #include "server/server_test_support.hpp"
-#include "server/stream_answer.hpp"
 
 namespace reprofuse::server {
 namespace {

@@ -30,7 +30,7 @@ constexpr AllowedValue kFixed[] = {{"presence_penalty", "0"},
                                    {"response_format", R"({"type":"text"})"}};
 
 // What the folder's generation_config.json asks for, but for what the client says.
-SamplingParams read_sampling(Fields& fields, const ModelFacts& facts) {
+SamplingParams read_sampling(Fields& fields, const ServedFacts& facts) {
   SamplingParams params = facts.files->suggested_sampling();
   params.temperature = fields.number("temperature", 0, FLT_MAX).value_or(params.temperature);
   params.top_p = fields.number("top_p", 0, 1).value_or(params.top_p);
@@ -49,8 +49,8 @@ std::uint64_t read_seed(Fields& fields) {
 }
 
 int read_choices(Fields& fields) {
-  const auto choices = fields.integer("n", 1, kMaxChoices).value_or(1);
-  const auto best_of = fields.integer("best_of", 1, kMaxChoices).value_or(choices);
+  const auto choices = fields.integer("n", 1, engine::kMaxChoices).value_or(1);
+  const auto best_of = fields.integer("best_of", 1, engine::kMaxChoices).value_or(choices);
   if (best_of != choices)
     throw bad_request(fmt::format("best_of is {}; only the value of n, which is {}, is supported", best_of, choices),
                       "best_of", "unsupported_value");
@@ -69,13 +69,13 @@ int read_priority(Fields& fields, const CallRules& rules) {
 
 // Who finds the prompt in the prefix cache, where time would tell that it is there: clients of the same key whose
 // requests name the same salt.
-std::string read_cache_salt(Fields& fields, const CallRules& rules) {
+std::string read_cache_salt(Fields& fields, const Caller& caller) {
   constexpr std::size_t kMaxBytes = 256;
   const std::string given = fields.string("cache_salt").value_or("");
   if (given.size() > kMaxBytes)
     throw bad_request(fmt::format("cache_salt has {} bytes; {} are allowed", given.size(), kMaxBytes), "cache_salt",
                       "unsupported_value");
-  return fmt::format("{} {}", rules.cache_salt, given);
+  return fmt::format("{} {}", caller.cache_salt, given);
 }
 
 // One string or a list of them.
@@ -106,7 +106,7 @@ void read_stream_options(Fields& fields, Call& call) {
   options->refuse_the_rest();
 }
 
-void read_ends(Fields& fields, const ModelFacts& facts, Call& call, engine::Request& request) {
+void read_ends(Fields& fields, const ServedFacts& facts, Call& call, engine::Request& request) {
   const std::int64_t vocabulary = facts.files->checkpoint().config().vocab_size;
   call.stop_token_ids = fields.ids("stop_token_ids", vocabulary, kMaxStopTokens);
   request.stop_tokens = call.stop_token_ids;
@@ -118,8 +118,6 @@ void read_ends(Fields& fields, const ModelFacts& facts, Call& call, engine::Requ
   request.keep_stop_string = fields.boolean("include_stop_str_in_output").value_or(false);
 }
 
-}  // namespace
-
 // True is the kind that costs least; a string names one.
 DigestKind read_digest(Fields& fields) {
   const Json* value = fields.find("digest");
@@ -130,8 +128,10 @@ DigestKind read_digest(Fields& fields) {
   fields.fail_value("digest", *value, "true, false, \"tree-1\" or \"chain-1\"");
 }
 
+}  // namespace
+
 // True, or an object that says what it is to hold.
-std::optional<receipt::Wishes> read_receipt(Fields& fields, const ModelFacts& facts) {
+std::optional<receipt::Wishes> read_receipt(Fields& fields, const ServedFacts& facts) {
   const Json* value = fields.find("receipt");
   if (value == nullptr || *value == false) return std::nullopt;
   receipt::Wishes wishes;
@@ -154,15 +154,16 @@ std::optional<receipt::Wishes> read_receipt(Fields& fields, const ModelFacts& fa
   return wishes;
 }
 
-engine::Request read_common_fields(Fields& fields, const ModelFacts& facts, const CallRules& rules, Call& call) {
+engine::Request read_common_fields(Fields& fields, const ServedFacts& facts, const CallRules& rules,
+                                   const Caller& caller, Call& call) {
   if (const auto model = fields.string("model")) check_model_name(*model, facts);
   engine::Request request;
   request.sampling = read_sampling(fields, facts);
   request.sampling.seed = read_seed(fields);
   request.choices = read_choices(fields);
   request.priority = read_priority(fields, rules);
-  request.client = rules.client;
-  request.cache_salt = read_cache_salt(fields, rules);
+  request.client = caller.client;
+  request.cache_salt = read_cache_salt(fields, caller);
   read_ends(fields, facts, call, request);
   request.skip_special_tokens = fields.boolean("skip_special_tokens").value_or(true);
   request.digest = read_digest(fields);
@@ -183,7 +184,7 @@ engine::Request read_common_fields(Fields& fields, const ModelFacts& facts, cons
   return request;
 }
 
-TextRules::TextRules(Fields& fields, bool add_special_tokens, const RequestBody& body, const ModelFacts& facts)
+TextRules::TextRules(Fields& fields, bool add_special_tokens, const RequestBody& body, const ServedFacts& facts)
     : special_tokens(facts.special_tokens) {
   options.add_special_tokens = fields.boolean("add_special_tokens").value_or(add_special_tokens);
   options.max_tokens = static_cast<std::size_t>(facts.max_positions);
@@ -196,7 +197,7 @@ TextRules::TextRules(Fields& fields, bool add_special_tokens, const RequestBody&
 }
 
 std::vector<std::int32_t> encoded(const std::function<std::optional<std::vector<std::int32_t>>()>& encode,
-                                  const ModelFacts& facts, const std::string& param) {
+                                  const ServedFacts& facts, const std::string& param) {
   auto tokens = reading(param, encode);
   if (!tokens)
     throw bad_request(
@@ -205,7 +206,7 @@ std::vector<std::int32_t> encoded(const std::function<std::optional<std::vector<
   return *std::move(tokens);
 }
 
-std::vector<std::int32_t> encode_prompt(std::string_view text, const TextRules& rules, const ModelFacts& facts,
+std::vector<std::int32_t> encode_prompt(std::string_view text, const TextRules& rules, const ServedFacts& facts,
                                         const std::string& param) {
   const TextSpan all = {0, text.size()};
   EncodeOptions options = rules.options;
@@ -213,20 +214,20 @@ std::vector<std::int32_t> encode_prompt(std::string_view text, const TextRules& 
   return encoded([&] { return facts.files->text().encode_text(text, options); }, facts, param);
 }
 
-void check_prompt_likelihoods(const Call& call, std::int64_t per_token, std::int64_t times, const std::string& param) {
+void check_prompt_logprobs(const Call& call, std::int64_t per_token, std::int64_t times, const std::string& param) {
   std::int64_t tokens = 0;
   for (const engine::Request& request : call.requests) tokens += static_cast<std::int64_t>(request.prompt.size());
   const std::int64_t all = tokens * per_token * times;
-  if (all <= kMaxPromptLikelihoods) return;
+  if (all <= kMaxPromptLogprobs) return;
   throw bad_request(
-      fmt::format("{} tokens of prompts with {} likelihoods each, for {} choices, are {} likelihoods, more "
+      fmt::format("{} tokens of prompts with {} log-probabilities each, for {} choices, are {} log-probabilities, more "
                   "than the {} that a reply may have",
-                  tokens, per_token, times, all, kMaxPromptLikelihoods),
+                  tokens, per_token, times, all, kMaxPromptLogprobs),
       param, "invalid_value");
 }
 
 engine::Request request_for(std::vector<std::int32_t> prompt, const engine::Request& request,
-                            const AnswerLength& length, const ModelFacts& facts, const std::string& param) {
+                            const AnswerLength& length, const ServedFacts& facts, const std::string& param) {
   if (prompt.empty()) throw bad_request(fmt::format("{} has no tokens", param), param, "invalid_value");
   const auto taken = static_cast<std::int64_t>(prompt.size());
   const std::int64_t room = facts.max_positions - taken;

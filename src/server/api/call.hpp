@@ -10,18 +10,17 @@
 
 #include "engine/request.hpp"
 #include "server/api/error.hpp"
-#include "server/api/facts.hpp"
 #include "server/api/fields.hpp"
+#include "server/api/models.hpp"
 
 namespace reprofuse::server {
 
-inline constexpr int kMaxChoices = 128;            // n
 inline constexpr std::int64_t kMaxAnswers = 4096;  // prompts times n
 
-// More likelihoods would take more than some 250 MiB to write: of prompts' tokens, once for each choice that shows
-// them, and of the answers of a call that is not streamed, which show more of each.
-inline constexpr std::int64_t kMaxPromptLikelihoods = std::int64_t{1} << 19;
-inline constexpr std::int64_t kMaxAnswerLikelihoods = std::int64_t{1} << 18;
+// More log-probabilities would take more than some 250 MiB to write: of prompts' tokens, once for each choice that
+// shows them, and of the answers of a call that is not streamed, which show more of each.
+inline constexpr std::int64_t kMaxPromptLogprobs = std::int64_t{1} << 19;
+inline constexpr std::int64_t kMaxAnswerLogprobs = std::int64_t{1} << 18;
 
 inline constexpr std::size_t kMaxStopStrings = 16;
 inline constexpr std::size_t kMaxStopBytes = 1024;  // of one: each prompt of a call has its own copy
@@ -31,8 +30,12 @@ inline constexpr std::size_t kMaxStopTokens = 1024;
 struct CallRules {
   bool allow_priority = false;
   bool report_cached_tokens = false;  // in replies, which tells a client what others have asked
-  std::string_view client = {};       // who asks, for the turns and the limits of clients
-  std::string_view cache_salt = {};   // of the client who asks: those of another share no prefix of a prompt with it
+};
+
+// Who asks.
+struct Caller {
+  std::string_view client = {};      // by whom clients take turns and are limited
+  std::string_view cache_salt = {};  // callers of another salt share no prefix of a prompt with this one
 };
 
 struct Call {
@@ -55,12 +58,13 @@ inline constexpr std::string_view kHarmlessFields[] = {
     "request_id"};
 
 // Fields that both kinds have, into `call`; returns the request that each prompt's is made from.
-engine::Request read_common_fields(Fields& fields, const ModelFacts& facts, const CallRules& rules, Call& call);
+engine::Request read_common_fields(Fields& fields, const ServedFacts& facts, const CallRules& rules,
+                                   const Caller& caller, Call& call);
 
 // How a text of a body becomes tokens, and when that is given up: reads add_special_tokens and
 // special_tokens_in_content.
 struct TextRules {
-  TextRules(Fields& fields, bool add_special_tokens, const RequestBody& body, const ModelFacts& facts);
+  TextRules(Fields& fields, bool add_special_tokens, const RequestBody& body, const ServedFacts& facts);
 
   EncodeOptions options;  // at most as many tokens as a text may have; asks the guard of the body
   engine::SpecialTokens special_tokens;
@@ -68,13 +72,13 @@ struct TextRules {
 
 // The tokens that encode() gives, which the field `param` holds; throws the 400 of a text of more than the context.
 std::vector<std::int32_t> encoded(const std::function<std::optional<std::vector<std::int32_t>>()>& encode,
-                                  const ModelFacts& facts, const std::string& param);
-std::vector<std::int32_t> encode_prompt(std::string_view text, const TextRules& rules, const ModelFacts& facts,
+                                  const ServedFacts& facts, const std::string& param);
+std::vector<std::int32_t> encode_prompt(std::string_view text, const TextRules& rules, const ServedFacts& facts,
                                         const std::string& param);
 
-// Throws the 400 of a call whose reply would have too many likelihoods of prompts: `per_token` for each token of a
-// prompt, `times` over.
-void check_prompt_likelihoods(const Call& call, std::int64_t per_token, std::int64_t times, const std::string& param);
+// Throws the 400 of a call whose reply would have too many log-probabilities of prompts: `per_token` for each token of
+// a prompt, `times` over.
+void check_prompt_logprobs(const Call& call, std::int64_t per_token, std::int64_t times, const std::string& param);
 
 // How long an answer may become: as `given`, for which there must be room, or else `preferred` or what room there is.
 struct AnswerLength {
@@ -85,7 +89,7 @@ struct AnswerLength {
 
 // `request` for this prompt, which the field `param` holds. Throws the 400 of one that is empty or too long.
 engine::Request request_for(std::vector<std::int32_t> prompt, const engine::Request& request,
-                            const AnswerLength& length, const ModelFacts& facts, const std::string& param);
+                            const AnswerLength& length, const ServedFacts& facts, const std::string& param);
 
 // Calls read(); what the library throws becomes an ApiError about `param`.
 template <typename Read>
@@ -104,30 +108,32 @@ struct CompletionCall : Call {
   std::vector<std::string> prompt_texts;  // with echo: as given, or what the token ids stand for
 };
 
-// Throws an ApiError, and nothing else, for a body that makes no sense.
-CompletionCall parse_completion(const RequestBody& body, const ModelFacts& facts, const CallRules& rules = {});
+// Throws an ApiError, and nothing else, for an invalid body.
+CompletionCall parse_completion(const RequestBody& body, const ServedFacts& facts, const CallRules& rules = {},
+                                const Caller& caller = {});
 
 // POST /v1/chat/completions
 
 struct ChatCall : Call {};  // one request
 
-// Throws an ApiError, and nothing else, for a body that makes no sense. Tools are refused, since nothing here
-// reads the calls that a model writes.
-ChatCall parse_chat(const RequestBody& body, const ModelFacts& facts, const CallRules& rules = {});
+// Throws an ApiError, and nothing else, for an invalid body. Tools are refused, since nothing here reads the calls that
+// a model writes.
+ChatCall parse_chat(const RequestBody& body, const ServedFacts& facts, const CallRules& rules = {},
+                    const Caller& caller = {});
 
 // The tokens of a chat by the model's template. Reads messages, add_generation_prompt, chat_template_kwargs and
 // their like.
-std::vector<std::int32_t> read_chat_prompt(Fields& fields, const RequestBody& body, const ModelFacts& facts);
+std::vector<std::int32_t> read_chat_prompt(Fields& fields, const RequestBody& body, const ServedFacts& facts);
 
 // Messages as templates know them: a content of text parts becomes one text, the arguments of tool calls, which the API
 // gives as JSON in a string, become values, and nulls are left out.
 Json template_messages(const Json& messages);
 
 // POST /tokenize and /detokenize, in vLLM's shapes. Both return the reply's body, and throw an ApiError, and nothing
-// else, for a body that makes no sense.
+// else, for an invalid body.
 // {"prompt"} or {"messages"} to {"count", "max_model_len", "tokens"}.
-std::string tokenize(const RequestBody& body, const ModelFacts& facts);
+std::string tokenize(const RequestBody& body, const ServedFacts& facts);
 // {"tokens"} to {"prompt"}, special tokens included.
-std::string detokenize(const RequestBody& body, const ModelFacts& facts);
+std::string detokenize(const RequestBody& body, const ServedFacts& facts);
 
 }  // namespace reprofuse::server

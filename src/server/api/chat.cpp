@@ -141,7 +141,7 @@ constexpr AllowedValue kFixedForChats[] = {
     {"functions", "null"},         {"function_call", "null"}, {"echo", "false"}};
 
 // Two names for one thing.
-AnswerLength read_length(Fields& fields, const ModelFacts& facts) {
+AnswerLength read_length(Fields& fields, const ServedFacts& facts) {
   const auto old_name = fields.integer("max_tokens", 1, INT64_MAX);
   const auto new_name = fields.integer("max_completion_tokens", 1, INT64_MAX);
   if (old_name && new_name && *old_name != *new_name)
@@ -171,7 +171,7 @@ Json template_messages(const Json& messages) {
   return read;
 }
 
-std::vector<std::int32_t> read_chat_prompt(Fields& fields, const RequestBody& body, const ModelFacts& facts) {
+std::vector<std::int32_t> read_chat_prompt(Fields& fields, const RequestBody& body, const ServedFacts& facts) {
   const engine::TextFormat& format = facts.files->text();
   const Json* messages = fields.find("messages");
   if (messages == nullptr) fields.fail_missing("messages");
@@ -189,11 +189,11 @@ std::vector<std::int32_t> read_chat_prompt(Fields& fields, const RequestBody& bo
                  "messages");
 }
 
-ChatCall parse_chat(const RequestBody& body, const ModelFacts& facts, const CallRules& rules) {
+ChatCall parse_chat(const RequestBody& body, const ServedFacts& facts, const CallRules& rules, const Caller& caller) {
   const OwnedJson root = parse_object(body, "the body", kHarmlessFields);
   Fields fields(*root);
   ChatCall call;
-  engine::Request common = read_common_fields(fields, facts, rules, call);
+  engine::Request common = read_common_fields(fields, facts, rules, caller, call);
   call.logprobs = read_chat_logprobs(fields);
   common.logprobs = call.logprobs;
   const AnswerLength length = read_length(fields, facts);
@@ -201,7 +201,7 @@ ChatCall parse_chat(const RequestBody& body, const ModelFacts& facts, const Call
   std::vector<std::int32_t> prompt = read_chat_prompt(fields, body, facts);
   fields.refuse_the_rest();
   call.requests.push_back(request_for(std::move(prompt), common, length, facts, "messages"));
-  check_prompt_likelihoods(call, call.prompt_logprobs + 1, 1, "prompt_logprobs");
+  check_prompt_logprobs(call, call.prompt_logprobs + 1, 1, "prompt_logprobs");
   return call;
 }
 

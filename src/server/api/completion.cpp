@@ -30,7 +30,7 @@ std::vector<const Json*> prompt_entries(Fields& fields) {
   return entries;
 }
 
-std::vector<std::int32_t> entry_tokens(const Json& entry, const TextRules& rules, const ModelFacts& facts,
+std::vector<std::int32_t> entry_tokens(const Json& entry, const TextRules& rules, const ServedFacts& facts,
                                        const std::string& param) {
   const auto* text = entry.get_ptr<const std::string*>();
   if (text == nullptr) return read_token_ids(entry, facts.files->checkpoint().config().vocab_size, param);
@@ -38,7 +38,7 @@ std::vector<std::int32_t> entry_tokens(const Json& entry, const TextRules& rules
 }
 
 // What an echo shows: models pad their vocabularies, so an id may stand for nothing.
-std::string entry_text(const Json& entry, const engine::Request& request, const ModelFacts& facts) {
+std::string entry_text(const Json& entry, const engine::Request& request, const ServedFacts& facts) {
   if (entry.is_string()) return entry.get<std::string>();
   if (!facts.files->text().has_tokenizer()) return {};
   text::StreamDetokenizer detokenizer(facts.files->text().tokenizer(), request.skip_special_tokens);
@@ -49,11 +49,12 @@ std::string entry_text(const Json& entry, const engine::Request& request, const 
 
 }  // namespace
 
-CompletionCall parse_completion(const RequestBody& body, const ModelFacts& facts, const CallRules& rules) {
+CompletionCall parse_completion(const RequestBody& body, const ServedFacts& facts, const CallRules& rules,
+                                const Caller& caller) {
   const OwnedJson root = parse_object(body, "the body", kHarmlessFields);
   Fields fields(*root);
   CompletionCall call;
-  engine::Request common = read_common_fields(fields, facts, rules, call);
+  engine::Request common = read_common_fields(fields, facts, rules, caller, call);
   const AnswerLength length = {.given = fields.integer("max_tokens", 0, INT64_MAX),
                                .preferred = kDefaultCompletionTokens};
   const TextRules text_rules(fields, true, body, facts);
@@ -77,7 +78,7 @@ CompletionCall parse_completion(const RequestBody& body, const ModelFacts& facts
     if (call.echo) call.prompt_texts.push_back(entry_text(*entries[i], call.requests.back(), facts));
   }
   const int per_token = call.prompt_logprobs + 1 + (call.echo ? call.logprobs + 1 : 0);
-  check_prompt_likelihoods(call, per_token, common.choices, call.prompt_logprobs >= 0 ? "prompt_logprobs" : "logprobs");
+  check_prompt_logprobs(call, per_token, common.choices, call.prompt_logprobs >= 0 ? "prompt_logprobs" : "logprobs");
   return call;
 }
 

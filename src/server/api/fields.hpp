@@ -22,7 +22,7 @@ using Json = nlohmann::ordered_json;  // what a chat template prints keeps the c
 class ReadGuard {
  public:
   virtual ~ReadGuard() = default;
-  virtual void take(std::size_t bytes) = 0;
+  virtual void claim_memory(std::size_t bytes) = 0;
 };
 
 struct RequestBody {

@@ -110,7 +110,7 @@ class Builder final : public nlohmann::json_sax<Json> {
                      fmt::format("what {} holds would take more than {} MiB of memory", name_, kMaxBytes >> 20),
                      std::nullopt, "body_too_large");
     if (uncounted_ < kStep || body_.guard == nullptr) return;
-    body_.guard->take(uncounted_);
+    body_.guard->claim_memory(uncounted_);
     uncounted_ = 0;
   }
 

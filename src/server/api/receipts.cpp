@@ -29,7 +29,7 @@ std::optional<receipt::PublicKey> read_public_key(Fields& fields) {
 
 // By the key that is expected, or else by this server's own, if that is the one that it names.
 Evidence examine_receipt(const std::string& text, const std::optional<receipt::PublicKey>& expected,
-                         const std::vector<receipt::Opening>& openings, const ModelFacts& facts) {
+                         const std::vector<receipt::Opening>& openings, const ServedFacts& facts) {
   Evidence evidence = receipt::examine(text, "receipt", expected, openings);
   if (expected) return evidence;
   const bool is_own =
@@ -38,7 +38,7 @@ Evidence examine_receipt(const std::string& text, const std::optional<receipt::P
 }
 
 // A receipt may ask for no more than a request may.
-bool is_within_limits(const engine::Request& request, const ModelFacts& facts) {
+bool is_within_limits(const engine::Request& request, const ServedFacts& facts) {
   const auto is_too_long = [](const std::string& text) { return text.size() > kMaxStopBytes; };
   return request.stop_strings.size() <= kMaxStopStrings &&
          request.stop_tokens.size() <= kMaxStopTokens + facts.files->stop_tokens().size() &&
@@ -56,7 +56,7 @@ void check_request(const engine::Request& request, const engine::Engine& engine,
 
 class VerifyReply final : public Reply {
  public:
-  VerifyReply(const VerifyCall& call, const ModelFacts& facts)
+  VerifyReply(const VerifyCall& call, const ServedFacts& facts)
       : evidence_(call.evidence), replay_(call.replay), facts_(facts), is_finished_(!call.replay) {}
 
   void add(std::size_t prompt, const engine::Update& update) override {
@@ -79,7 +79,7 @@ class VerifyReply final : public Reply {
 
   std::shared_ptr<Evidence> evidence_;
   std::shared_ptr<receipt::Replay> replay_;
-  const ModelFacts& facts_;
+  const ServedFacts& facts_;
   bool is_finished_;
 };
 
@@ -109,7 +109,7 @@ std::string VerifyReply::body() const {
 
 }  // namespace
 
-VerifyCall parse_verify(const RequestBody& body, const ModelFacts& facts, const engine::Engine& engine,
+VerifyCall parse_verify(const RequestBody& body, const ServedFacts& facts, const engine::Engine& engine,
                         const CallRules& rules) {
   const OwnedJson root = parse_object(body);
   Fields fields(*root);
@@ -150,7 +150,7 @@ VerifyCall parse_verify(const RequestBody& body, const ModelFacts& facts, const 
   return call;
 }
 
-std::unique_ptr<Reply> make_reply(const VerifyCall& call, const ModelFacts& facts) {
+std::unique_ptr<Reply> make_reply(const VerifyCall& call, const ServedFacts& facts) {
   return std::make_unique<VerifyReply>(call, facts);
 }
 

@@ -15,10 +15,10 @@ struct VerifyCall : Call {                      // requests: those of the replay
 };
 
 // Throws an ApiError, and nothing else, for a body that makes no sense. What is no receipt is a verdict, not an error.
-VerifyCall parse_verify(const RequestBody& body, const ModelFacts& facts, const engine::Engine& engine,
+VerifyCall parse_verify(const RequestBody& body, const ServedFacts& facts, const engine::Engine& engine,
                         const CallRules& rules = {});
 
 // One JSON text; finished at once where there is nothing to replay.
-std::unique_ptr<Reply> make_reply(const VerifyCall& call, const ModelFacts& facts);
+std::unique_ptr<Reply> make_reply(const VerifyCall& call, const ServedFacts& facts);
 
 }  // namespace reprofuse::server

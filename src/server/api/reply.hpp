@@ -9,7 +9,7 @@
 
 #include "engine/request.hpp"
 #include "server/api/call.hpp"
-#include "server/api/facts.hpp"
+#include "server/api/models.hpp"
 
 namespace reprofuse::server {
 
@@ -24,7 +24,8 @@ class Reply {
  public:
   virtual ~Reply() = default;
 
-  // An update of Call::requests[prompt]. Throws the ApiError of answers with more likelihoods than a reply may have.
+  // An update of Call::requests[prompt]. Throws the ApiError of answers with more log-probabilities than a reply may
+  // have.
   virtual void add(std::size_t prompt, const engine::Update& update) = 0;
   // The whole answer, once finished. Throws the ApiError of an answer that the engine could not finish.
   virtual std::string body() const = 0;
@@ -40,9 +41,9 @@ class Reply {
 
 // `request_id` is the reply's "id", `created` seconds since 1970. Keeps what it needs of the call; `facts` must outlive
 // the reply.
-std::unique_ptr<Reply> make_reply(const CompletionCall& call, const ModelFacts& facts, std::string request_id,
+std::unique_ptr<Reply> make_reply(const CompletionCall& call, const ServedFacts& facts, std::string request_id,
                                   std::int64_t created);
-std::unique_ptr<Reply> make_reply(const ChatCall& call, const ModelFacts& facts, std::string request_id,
+std::unique_ptr<Reply> make_reply(const ChatCall& call, const ServedFacts& facts, std::string request_id,
                                   std::int64_t created);
 
 }  // namespace reprofuse::server

@@ -26,7 +26,7 @@ std::string written(const Json& value) {
 
 }  // namespace
 
-ReplyBase::ReplyBase(const Call& call, const ModelFacts& facts, std::string request_id, std::int64_t created)
+ReplyBase::ReplyBase(const Call& call, const ServedFacts& facts, std::string request_id, std::int64_t created)
     : call_(call),
       facts_(facts),
       names_(facts, call.tokens_as_ids),
@@ -58,14 +58,14 @@ bool ReplyBase::knows_prompt(std::size_t prompt) const {
   return request.prompt_logprobs < 0 || prompts_[prompt].size() >= request.prompt.size();
 }
 
-void ReplyBase::count_likelihoods(const engine::Update& update) {
+void ReplyBase::count_logprobs(const engine::Update& update) {
   for (const engine::AnswerToken& token : update.tokens)
-    if (token.likelihood) likelihoods_ += 1 + static_cast<std::int64_t>(token.likelihood->top.size());
-  if (likelihoods_ <= kMaxAnswerLikelihoods) return;
+    if (token.likelihood) logprobs_ += 1 + static_cast<std::int64_t>(token.likelihood->top.size());
+  if (logprobs_ <= kMaxAnswerLogprobs) return;
   throw bad_request(
-      fmt::format("the answers have more than the {} likelihoods that a reply may have: stream them, or ask "
+      fmt::format("the answers have more than the {} log-probabilities that a reply may have: stream them, or ask "
                   "for fewer by logprobs, top_logprobs, n or max_tokens",
-                  kMaxAnswerLikelihoods),
+                  kMaxAnswerLogprobs),
       "logprobs", "invalid_value");
 }
 
@@ -92,7 +92,7 @@ void ReplyBase::add(std::size_t prompt, const engine::Update& update) {
   Choice& choice = choice_at(prompt, update.choice);
   record(choice, update);
   gather_prompt(prompt, update);
-  count_likelihoods(update);
+  count_logprobs(update);
   choice.tokens.insert(choice.tokens.end(), update.tokens.begin(), update.tokens.end());
   completion_tokens_ += static_cast<std::int64_t>(update.tokens.size());
   if (!update.end) return;

@@ -25,7 +25,7 @@ struct Choice {
 
 class ReplyBase : public Reply {
  public:
-  ReplyBase(const Call& call, const ModelFacts& facts, std::string request_id, std::int64_t created);
+  ReplyBase(const Call& call, const ServedFacts& facts, std::string request_id, std::int64_t created);
 
   void add(std::size_t prompt, const engine::Update& update) final;
   std::string body() const final;
@@ -45,10 +45,10 @@ class ReplyBase : public Reply {
   virtual Json end_choice(const Choice& choice, const engine::End& end) const = 0;
 
   const Call& call() const { return call_; }
-  const ModelFacts& facts() const { return facts_; }
+  const ServedFacts& facts() const { return facts_; }
   const TokenNames& names() const { return names_; }
   const engine::Request& request_of(const Choice& choice) const { return call_.requests[choice.prompt]; }
-  // Its tokens with their likelihoods, when these were asked for.
+  // Its tokens with their log-probabilities, when these were asked for.
   const std::vector<engine::PromptToken>& prompt_of(const Choice& choice) const { return prompts_[choice.prompt]; }
 
   Json chunk_with(Json choice) const;
@@ -59,7 +59,7 @@ class ReplyBase : public Reply {
  private:
   Choice& choice_at(std::size_t prompt, int choice);
   void record(Choice& choice, const engine::Update& update);
-  void count_likelihoods(const engine::Update& update);
+  void count_logprobs(const engine::Update& update);
   void gather_prompt(std::size_t prompt, const engine::Update& update);
   bool knows_prompt(std::size_t prompt) const;
   void stream_update(std::size_t prompt, const engine::Update& update, std::vector<std::string>& lines);
@@ -68,16 +68,16 @@ class ReplyBase : public Reply {
   Json usage() const;
 
   Call call_;
-  const ModelFacts& facts_;
+  const ServedFacts& facts_;
   TokenNames names_;
   std::string request_id_;
   std::int64_t created_;
   std::vector<Choice> choices_;                            // by index
-  std::vector<std::vector<engine::PromptToken>> prompts_;  // of each prompt, with the likelihoods
-  std::vector<std::vector<engine::Update>> held_;          // of each prompt, until its likelihoods are known
+  std::vector<std::vector<engine::PromptToken>> prompts_;  // of each prompt, with the log-probabilities
+  std::vector<std::vector<engine::Update>> held_;          // of each prompt, until its log-probabilities are known
   std::vector<std::int64_t> cached_tokens_;                // of each prompt
   std::int64_t completion_tokens_ = 0;
-  std::int64_t likelihoods_ = 0;  // of the answers passed to add()
+  std::int64_t logprobs_ = 0;  // of the answers passed to add()
   std::size_t open_choices_;
   bool failed_ = false;
 };

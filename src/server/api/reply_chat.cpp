@@ -78,7 +78,7 @@ Json ChatReply::end_choice(const Choice& choice, const engine::End& end) const {
 
 }  // namespace
 
-std::unique_ptr<Reply> make_reply(const ChatCall& call, const ModelFacts& facts, std::string request_id,
+std::unique_ptr<Reply> make_reply(const ChatCall& call, const ServedFacts& facts, std::string request_id,
                                   std::int64_t created) {
   return std::make_unique<ChatReply>(call, facts, std::move(request_id), created);
 }

@@ -9,7 +9,7 @@ namespace {
 
 class CompletionReply final : public ReplyBase {
  public:
-  CompletionReply(const CompletionCall& call, const ModelFacts& facts, std::string request_id, std::int64_t created)
+  CompletionReply(const CompletionCall& call, const ServedFacts& facts, std::string request_id, std::int64_t created)
       : ReplyBase(call, facts, std::move(request_id), created), echo_(call.echo), prompt_texts_(call.prompt_texts) {
     for (std::size_t prompt = 0; prompt < call.requests.size(); ++prompt) {
       const auto choices = static_cast<std::size_t>(call.requests[prompt].choices);
@@ -112,7 +112,7 @@ Json CompletionReply::end_choice(const Choice& choice, const engine::End& end) c
 
 }  // namespace
 
-std::unique_ptr<Reply> make_reply(const CompletionCall& call, const ModelFacts& facts, std::string request_id,
+std::unique_ptr<Reply> make_reply(const CompletionCall& call, const ServedFacts& facts, std::string request_id,
                                   std::int64_t created) {
   return std::make_unique<CompletionReply>(call, facts, std::move(request_id), created);
 }

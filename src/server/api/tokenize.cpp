@@ -6,7 +6,7 @@
 namespace reprofuse::server {
 namespace {
 
-std::vector<std::int32_t> read_prompt(Fields& fields, const RequestBody& body, const ModelFacts& facts) {
+std::vector<std::int32_t> read_prompt(Fields& fields, const RequestBody& body, const ServedFacts& facts) {
   const auto prompt = fields.string("prompt");
   if (!prompt) fields.fail_missing("prompt");
   return encode_prompt(*prompt, TextRules(fields, true, body, facts), facts, "prompt");
@@ -14,7 +14,7 @@ std::vector<std::int32_t> read_prompt(Fields& fields, const RequestBody& body, c
 
 }  // namespace
 
-std::string tokenize(const RequestBody& body, const ModelFacts& facts) {
+std::string tokenize(const RequestBody& body, const ServedFacts& facts) {
   const OwnedJson root = parse_object(body);
   Fields fields(*root);
   if (const auto model = fields.string("model")) check_model_name(*model, facts);
@@ -32,7 +32,7 @@ std::string tokenize(const RequestBody& body, const ModelFacts& facts) {
   return reply.dump();
 }
 
-std::string detokenize(const RequestBody& body, const ModelFacts& facts) {
+std::string detokenize(const RequestBody& body, const ServedFacts& facts) {
   const OwnedJson root = parse_object(body);
   Fields fields(*root);
   if (const auto model = fields.string("model")) check_model_name(*model, facts);

@@ -38,7 +38,7 @@ Json TokenNames::bytes(std::int32_t id) const {
   return list;
 }
 
-TextPosition::TextPosition(const ModelFacts& facts, bool skip_special_tokens, std::size_t start) : position_(start) {
+TextPosition::TextPosition(const ServedFacts& facts, bool skip_special_tokens, std::size_t start) : position_(start) {
   const engine::TextFormat& format = facts.files->text();
   if (format.has_tokenizer()) detokenizer_.emplace(format.tokenizer(), skip_special_tokens);
 }
@@ -54,7 +54,8 @@ std::size_t count_characters(std::string_view utf8) {
   return static_cast<std::size_t>(std::count_if(utf8.begin(), utf8.end(), starts_one));
 }
 
-EchoPosition::EchoPosition(const ModelFacts& facts, std::string_view text) : format_(facts.files->text()), rest_(text) {
+EchoPosition::EchoPosition(const ServedFacts& facts, std::string_view text)
+    : format_(facts.files->text()), rest_(text) {
   if (format_.has_tokenizer()) detokenizer_.emplace(format_.tokenizer(), true);
 }
 

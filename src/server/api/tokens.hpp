@@ -1,4 +1,4 @@
-// Tokens and their likelihoods as replies show them.
+// Tokens and their log-probabilities as replies show them.
 #pragma once
 
 #include <cstddef>
@@ -9,15 +9,15 @@
 #include <vector>
 
 #include "engine/request.hpp"
-#include "server/api/facts.hpp"
 #include "server/api/fields.hpp"
+#include "server/api/models.hpp"
 #include "text/tokenizer/detokenizer.hpp"
 
 namespace reprofuse::server {
 
 class TokenNames {
  public:
-  TokenNames(const ModelFacts& facts, bool as_ids) : format_(facts.files->text()), as_ids_(as_ids) {}
+  TokenNames(const ServedFacts& facts, bool as_ids) : format_(facts.files->text()), as_ids_(as_ids) {}
 
   // Its text; "bytes:\xe2\x80" when that is no whole characters, so that different tokens have different names;
   // "token_id:7" when it has no text, or as asked.
@@ -35,7 +35,7 @@ class TokenNames {
 // Where in the text a token begins, counted in characters.
 class TextPosition {
  public:
-  TextPosition(const ModelFacts& facts, bool skip_special_tokens, std::size_t start);
+  TextPosition(const ServedFacts& facts, bool skip_special_tokens, std::size_t start);
   std::size_t next(std::int32_t id);  // the position of this token; the one after it begins where it ends
 
  private:
@@ -48,7 +48,7 @@ std::size_t count_characters(std::string_view utf8);
 // Where in an echoed prompt each of its tokens begins. A special token has a place there if the text spells it.
 class EchoPosition {
  public:
-  EchoPosition(const ModelFacts& facts, std::string_view text);
+  EchoPosition(const ServedFacts& facts, std::string_view text);
   std::size_t next(std::int32_t id);
 
  private:

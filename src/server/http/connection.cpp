@@ -79,16 +79,16 @@ void Connection::failed(const std::exception& error) noexcept {
   break_off();
 }
 
-void Connection::move_to(At at, std::optional<milliseconds> patience) {
+void Connection::move_to(At at, std::optional<milliseconds> timeout) {
   const auto now = Clock::now();
   if (at_ != at) since_ = now.time_since_epoch().count();
-  deadline_ = patience ? (now + *patience).time_since_epoch().count() : Clock::duration::max().count();
+  deadline_ = timeout ? (now + *timeout).time_since_epoch().count() : Clock::duration::max().count();
   at_ = at;
 }
 
 bool Connection::client_gone() {
   pollfd entry = {.fd = socket_.native_handle(), .events = POLLRDHUP, .revents = 0};
-  return poll(&entry, 1, 0) > 0 && (entry.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+  return ::poll(&entry, 1, 0) > 0 && (entry.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
 
 void Connection::start() {
@@ -100,9 +100,9 @@ void Connection::start() {
   });
 }
 
-void Connection::look() {
+void Connection::poll() {
   if (at_ == At::kAnswering || Clock::now().time_since_epoch().count() >= deadline_)
-    post([](Connection& self) { self.examine(); });
+    post([](Connection& self) { self.check(); });
 }
 
 void Connection::drain() {
@@ -127,7 +127,7 @@ void Connection::abort() {
   });
 }
 
-void Connection::examine() {
+void Connection::check() {
   if (is_asking_) {
     if (has_answer_) return take_answer();  // which could not be posted
     if (is_draining_ || client_gone()) stop_ = true;
@@ -185,7 +185,7 @@ void Connection::received(const ErrorCode& error, std::size_t bytes) {
     buffer_.commit(bytes);
     return take_bytes();
   }
-  if (at_ == At::kAnswering) return;  // examine() will see that the client has left
+  if (at_ == At::kAnswering) return;  // check() will see that the client has left
   if (at_ == At::kBody) return refuse(http_error(400, "the body is not complete", "bad_framing"));
   if (at_ == At::kHeader && scan_.has_line())
     return refuse(http_error(400, "the request is not HTTP/1.1 as RFC 9112 has it", "bad_request"));
@@ -269,7 +269,7 @@ std::optional<HttpResponse> Connection::begin_request() {
   if (!has_path) return http_error(400, "the request's target is no address of a server of HTTP", "bad_request");
   ends_ = announces_body(header) || !parser_->keep_alive() || ++requests_ >= kRequestsPerConnection ||
           request_.in_reserve || is_draining_ || !context_.handler.keeps_connections();
-  if (auto refusal = context_.handler.refuse(request_)) return refusal;
+  if (auto refusal = context_.handler.answer_before_body(request_)) return refusal;
   return refuse_body(header, context_.limits.body_bytes);
 }
 
@@ -300,7 +300,7 @@ void Connection::take_body() {
     return refuse(unread_body(http::error::body_limit));
   if (!parser_->is_done()) return read_more();
   const Parser::value_type& header = parser_->get();
-  ends_ = has_chunks(header) ||  // of whose end others may have another notion
+  ends_ = has_chunks(header) ||  // whose end a proxy may see elsewhere
           !parser_->keep_alive() || requests_ >= kRequestsPerConnection || is_draining_ ||
           !context_.handler.keeps_connections();
   request_.body = std::move(parser_->get().body().text);

@@ -18,6 +18,7 @@
 #include <optional>
 #include <string>
 
+#include "server/api/fields.hpp"
 #include "server/http/framing.hpp"
 #include "server/http/limits.hpp"
 #include "server/http/message.hpp"
@@ -60,7 +61,7 @@ struct ConnectionContext {
   HttpHandler& handler;
   const ConnectionLimits& limits;
   MemoryBudget& memory;
-  ReadQueue& readers;        // for what may take long: making sense of a body
+  ReadQueue& readers;        // for what may take long: parsing a body
   ReadQueue& large_readers;  // the same for a large one, so that small ones do not wait for it
   std::function<void(std::uint64_t id)> closed;
   std::atomic<std::size_t>& living;  // connections, those included that have closed and are still held by somebody
@@ -96,7 +97,7 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   At at() const { return at_; }
   bool has_served() const { return requests_ > 0; }
   Clock::time_point since() const { return Clock::time_point(Clock::duration(since_)); }  // when it came there
-  void look();       // at the deadline and at whether the client is still there; a few times a second
+  void poll();       // looks at the deadline and at whether the client is still there; a few times a second
   void drain();      // closes a connection that waits for a request; others end after the one they are at
   void make_room();  // closes it unless it is being answered
   void abort();      // closes it, whatever it does
@@ -122,9 +123,9 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   }
 
   void failed(const std::exception& error) noexcept;
-  void move_to(At at, std::optional<std::chrono::milliseconds> patience);
+  void move_to(At at, std::optional<std::chrono::milliseconds> timeout);
   bool client_gone();
-  void examine();
+  void check();
   void late();
 
   void await_request();
@@ -140,7 +141,7 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   HttpResponse unread_body(const ErrorCode& error) const;
   void ask();
   void ask_handler() noexcept;
-  void take(std::size_t bytes) override;  // of the memory for all, on a reader's thread
+  void claim_memory(std::size_t bytes) override;  // of the memory for all, on a reader's thread
   void take_answer();
 
   void respond(HttpResponse response);

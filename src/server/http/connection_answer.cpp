@@ -23,23 +23,6 @@ constexpr int kClientClosedRequest = 499;  // nginx's number for what HTTP has n
 
 }  // namespace
 
-HttpResponse error_response(const ApiError& error) {
-  HttpResponse response;
-  response.status = error.status();
-  response.body = error_body(error);
-  if (error.status() == 429 || error.status() == 503) response.headers.emplace_back("Retry-After", "1");
-  return response;
-}
-
-HttpResponse http_error(int status, const std::string& message, const std::string& code) {
-  const std::string type = status >= 500 ? "server_error" : "invalid_request_error";
-  return error_response(ApiError(status, type, message, std::nullopt, code));
-}
-
-HttpResponse out_of_memory_error() {
-  return http_error(503, "there is no memory for this request now", "out_of_memory");
-}
-
 void Connection::ask() {
   move_to(At::kAnswering, std::nullopt);
   stop_ = has_answer_ = false;
@@ -66,11 +49,11 @@ void Connection::ask_handler() noexcept {
   has_answer_ = true;
   try {
     post([](Connection& self) { self.take_answer(); });
-  } catch (const std::exception&) {  // examine() will look for it
+  } catch (const std::exception&) {  // check() will look for it
   }
 }
 
-void Connection::take(std::size_t bytes) {
+void Connection::claim_memory(std::size_t bytes) {
   if (stop_) throw ApiError(503, "server_error", "nobody waits for this answer any more", std::nullopt, "stopped");
   if (!share_.grow(bytes))
     throw ApiError(503, "server_error", "there is no memory for this request now", std::nullopt, "out_of_memory");
@@ -151,7 +134,7 @@ void Connection::schedule_advance() noexcept {
       self.has_news_ = false;
       self.advance();
     });
-  } catch (const std::exception&) {  // examine() will look for it
+  } catch (const std::exception&) {  // check() will look for it
     has_news_ = false;
   }
 }
@@ -159,21 +142,18 @@ void Connection::schedule_advance() noexcept {
 void Connection::advance() {
   if (!pending_ || is_writing_) return;
   std::string events;
-  const PendingAnswer::State state = pending_->advance(events, kEnoughEvents);
-  const bool is_open = state == PendingAnswer::State::kOpen;
+  const bool is_complete = pending_->advance(events, kEnoughEvents);
   if (!is_stream_) {
-    if (is_open) return;
+    if (!is_complete) return;
     HttpResponse response = pending_->response();
     pending_.reset();
     return respond(std::move(response));
   }
-  if (is_open && events.empty()) return;
-  if (!is_open) pending_.reset();
-  const bool is_complete = state == PendingAnswer::State::kComplete;
+  if (!is_complete && events.empty()) return;
+  if (is_complete) pending_.reset();
   if (!is_http10_ && !events.empty()) events = fmt::format("{:x}\r\n{}\r\n", events.size(), events);
   if (!is_http10_ && is_complete) events += "0\r\n\r\n";
-  const Next next = is_open ? &Connection::advance : is_complete ? &Connection::answered : &Connection::break_off;
-  send(std::move(events), "", next);
+  send(std::move(events), "", is_complete ? &Connection::answered : &Connection::advance);
 }
 
 void Connection::answered() {

@@ -66,13 +66,11 @@ std::optional<std::size_t> HeaderScan::take(std::string_view bytes) {
     last_ = byte;
     ++in_line_;
     if (byte != '\n') continue;
-    if (lines_ == 0) first_line_ = in_line_;
     is_complete_ = in_line_ == 2;
     if (is_complete_) return i + 1;
     ++lines_;
     in_line_ = 0;
   }
-  if (lines_ == 0) first_line_ = in_line_;
   return bytes.size();
 }
 

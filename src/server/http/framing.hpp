@@ -23,11 +23,10 @@ class HeaderScan {
   std::optional<std::size_t> take(std::string_view bytes);
   bool is_complete() const { return is_complete_; }
   bool has_line() const { return lines_ > 0; }
-  std::size_t first_line_bytes() const { return first_line_; }
 
  private:
   char last_ = '\n';
-  std::size_t lines_ = 0, first_line_ = 0, in_line_ = 0;
+  std::size_t lines_ = 0, in_line_ = 0;
   bool is_complete_ = false;
 };
 

@@ -138,7 +138,7 @@ class Worker {
   std::thread thread_;
 };
 
-// Whose connections there are. Each is run by one thread.
+// Owns the connections. Each is run by one thread.
 class ListenerState {
  public:
   ListenerState(const std::vector<SocketAddress>& addresses, ConnectionLimits limits, HttpHandler& handler)
@@ -185,9 +185,9 @@ class ListenerState {
     each([](Connection& connection) { connection.drain(); });
   }
 
-  bool wait_until_closed(milliseconds patience) {
+  bool wait_until_closed(milliseconds timeout) {
     std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, patience, [&] { return connections_.empty(); });
+    return changed_.wait_for(lock, timeout, [&] { return connections_.empty(); });
   }
 
   HttpListener::Counts counts() const {
@@ -232,7 +232,7 @@ class ListenerState {
       pollfd entry = {.fd = is_closed_ ? -1 : acceptor_.native_handle(), .events = POLLIN, .revents = 0};
       if (poll(&entry, 1, static_cast<int>(kBetweenLooks.count())) > 0 && !is_stopped_) accept();
       if (Clock::now() < next_look) continue;
-      each([](Connection& connection) { connection.look(); });
+      each([](Connection& connection) { connection.poll(); });
       next_look = Clock::now() + kBetweenLooks;
     }
   }
@@ -369,8 +369,8 @@ void HttpListener::stop_accepting() {
   state_->stop_accepting();
 }
 
-bool HttpListener::wait_until_closed(milliseconds patience) {
-  return state_->wait_until_closed(patience);
+bool HttpListener::wait_until_closed(milliseconds timeout) {
+  return state_->wait_until_closed(timeout);
 }
 
 }  // namespace reprofuse::server

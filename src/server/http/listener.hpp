@@ -52,7 +52,7 @@ class HttpListener {
   // No connection is accepted any more, and those that wait for a request are closed; the others go on. To be called
   // again as long as there are connections, since there may be no memory to tell each of it.
   void stop_accepting();
-  bool wait_until_closed(std::chrono::milliseconds patience);  // all of them; false: not in time
+  bool wait_until_closed(std::chrono::milliseconds timeout);  // all of them; false: not in time
 
  private:
   std::unique_ptr<ListenerState> state_;

@@ -13,9 +13,10 @@
 #include <vector>
 
 #include "server/api/error.hpp"
-#include "server/api/fields.hpp"
 
 namespace reprofuse::server {
+
+class ReadGuard;
 
 struct HttpRequest {
   std::string method;
@@ -46,14 +47,12 @@ struct HttpResponse {
 // An answer that is being computed. Used by one thread at a time; dropping it gives it up.
 class PendingAnswer {
  public:
-  enum class State { kOpen, kComplete, kBroken };  // broken: the connection is broken off, so that the client knows
-
   virtual ~PendingAnswer() = default;
   // `call` is called, by any thread, whenever advance() may have something new. Once.
   virtual void on_news(std::function<void()> call) = 0;
-  // Adds the events that are there now, and stops when there are enough bytes. Never waits.
-  virtual State advance(std::string& events, std::size_t enough) = 0;
-  virtual HttpResponse response() = 0;  // of what is no stream, once it is not open any more
+  // Adds the events that are there now, and stops when there are enough bytes. Never waits. True: nothing will follow.
+  virtual bool advance(std::string& events, std::size_t enough) = 0;
+  virtual HttpResponse response() = 0;  // of what is no stream, once nothing will follow
   virtual void note_departure() = 0;    // the client has left, or was made to: a note for the log
 };
 
@@ -75,8 +74,8 @@ class HttpHandler {
  public:
   virtual ~HttpHandler() = default;
 
-  // Looks at the header alone, before the body is read: an answer that needs no body, such as a refusal.
-  virtual std::optional<HttpResponse> refuse(const HttpRequest& request) = 0;
+  // Looks at the header alone: an answer that needs no body, such as a refusal or that to a preflight of CORS.
+  virtual std::optional<HttpResponse> answer_before_body(const HttpRequest& request) = 0;
   // May set the record's tokens and note, also later, while the answer is pending.
   virtual HttpResponse answer(const HttpRequest& request, ReadGuard& guard, RequestRecord& record) = 0;
   // Adds the headers that every response has.
@@ -86,8 +85,21 @@ class HttpHandler {
 };
 
 // Answers in OpenAI's form of an error. One that a client may repeat says when.
-HttpResponse error_response(const ApiError& error);
-HttpResponse http_error(int status, const std::string& message, const std::string& code);
-HttpResponse out_of_memory_error();
+inline HttpResponse error_response(const ApiError& error) {
+  HttpResponse response;
+  response.status = error.status();
+  response.body = error_body(error);
+  if (error.status() == 429 || error.status() == 503) response.headers.emplace_back("Retry-After", "1");
+  return response;
+}
+
+inline HttpResponse http_error(int status, const std::string& message, const std::string& code) {
+  const std::string type = status >= 500 ? "server_error" : "invalid_request_error";
+  return error_response(ApiError(status, type, message, std::nullopt, code));
+}
+
+inline HttpResponse out_of_memory_error() {
+  return http_error(503, "there is no memory for this request now", "out_of_memory");
+}
 
 }  // namespace reprofuse::server

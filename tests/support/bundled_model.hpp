@@ -17,8 +17,8 @@ namespace reprofuse::model {
 // The longest text that the tests make of it.
 inline constexpr std::int64_t kTestPositions = 512;
 
-inline std::unique_ptr<Model> embedded_model(const Context& context, std::int64_t max_positions = kTestPositions) {
-  auto source = std::make_shared<CheckpointSource>(checkpoint::Checkpoint::open(REPROFUSE_EMBEDDED_MODEL));
+inline std::unique_ptr<Model> bundled_model(const Context& context, std::int64_t max_positions = kTestPositions) {
+  auto source = std::make_shared<CheckpointSource>(checkpoint::Checkpoint::open(REPROFUSE_BUNDLED_MODEL));
   return std::make_unique<Model>(context, std::move(source), max_positions);
 }
 
@@ -32,7 +32,7 @@ struct GoldenAnswer {
 
 inline GoldenAnswer golden_answer(std::string_view numerics = kDefaultNumerics) {
   const nlohmann::json json = read_json(REPROFUSE_GOLDEN_ANSWERS);
-  const auto eos = checkpoint::Checkpoint::open(REPROFUSE_EMBEDDED_MODEL).eos_tokens();
+  const auto eos = checkpoint::Checkpoint::open(REPROFUSE_BUNDLED_MODEL).eos_tokens();
   return {json.at("prompt_tokens"),
           json.at("tokens"),
           json.at("tree_digests").at(std::string(numerics)),

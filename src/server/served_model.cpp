@@ -1,4 +1,4 @@
-#include "server/server_model.hpp"
+#include "server/served_model.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -56,7 +56,7 @@ ServedModel::ServedModel(const Context& context, const ServedModelOptions& optio
     : text_files_(options.folder),
       files_(options.folder),
       source_(std::make_shared<model::HashedSource>(files_.source())),
-      model_(context, source_, options.context, progress) {
+      model_(context, source_, options.max_positions, progress) {
   facts_.id = name_of(options, files_);
   facts_.files = &files_;
   facts_.created = seconds_since_1970();

@@ -13,7 +13,7 @@
 #include "server/api/reply.hpp"
 #include "server/http/message.hpp"
 #include "server/metrics.hpp"
-#include "server/server_model.hpp"
+#include "server/served_model.hpp"
 
 namespace reprofuse::server {
 
@@ -31,7 +31,7 @@ class AnswerFeed {
              std::chrono::steady_clock::time_point begin);
 
   // None: nothing came in time, or everything has ended.
-  std::optional<PromptUpdate> next(std::chrono::milliseconds patience);
+  std::optional<PromptUpdate> next(std::chrono::milliseconds timeout);
   // From now on `call` is called, by any thread, whenever something new is there.
   void on_news(std::function<void()> call) { bell_->call_on_ring(std::move(call)); }
 

@@ -1,4 +1,4 @@
-#include "server/api/facts.hpp"
+#include "server/api/models.hpp"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 namespace reprofuse::server {
 namespace {
 
-nlohmann::ordered_json card_of(const ModelFacts& facts) {
+nlohmann::ordered_json card_of(const ServedFacts& facts) {
   return {{"id", facts.id},
           {"object", "model"},
           {"created", facts.created},
@@ -32,18 +32,18 @@ std::string system_fingerprint(std::string_view contract, std::string_view model
                      settings_digest.substr(0, kSettingsDigits), version);
 }
 
-void check_model_name(std::string_view name, const ModelFacts& facts) {
+void check_model_name(std::string_view name, const ServedFacts& facts) {
   if (name == facts.id) return;
   throw ApiError(404, "invalid_request_error",
                  fmt::format("the model {} does not exist; this server has '{}'", shown(name), facts.id), "model",
                  "model_not_found");
 }
 
-std::string model_list(const ModelFacts& facts) {
+std::string model_list(const ServedFacts& facts) {
   return nlohmann::ordered_json{{"object", "list"}, {"data", nlohmann::ordered_json::array({card_of(facts)})}}.dump();
 }
 
-std::string model_card(std::string_view name, const ModelFacts& facts) {
+std::string model_card(std::string_view name, const ServedFacts& facts) {
   check_model_name(name, facts);
   return card_of(facts).dump();
 }

@@ -1,4 +1,4 @@
-#include "server/stream_answer.hpp"
+#include "server/answer_call.hpp"
 
 #include <algorithm>
 #include <string>
@@ -21,8 +21,8 @@ AnswerFeed::AnswerFeed(engine::Service& service, std::vector<engine::Request> re
   }
 }
 
-std::optional<PromptUpdate> AnswerFeed::next(std::chrono::milliseconds patience) {
-  const auto deadline = std::chrono::steady_clock::now() + patience;
+std::optional<PromptUpdate> AnswerFeed::next(std::chrono::milliseconds timeout) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
   while (!open_.empty()) {
     if (auto found = take_any()) return found;
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
@@ -72,20 +72,20 @@ class RunningAnswer final : public PendingAnswer {
 
   void on_news(std::function<void()> call) override { feed_.on_news(std::move(call)); }
 
-  State advance(std::string& events, std::size_t enough) override {
+  bool advance(std::string& events, std::size_t enough) override {
     try {
       while (!reply_->finished()) {
         const std::optional<PromptUpdate> next = feed_.next(std::chrono::milliseconds(0));
-        if (!next) return State::kOpen;
+        if (!next) return false;
         context_.record.answer_tokens += static_cast<std::int64_t>(next->update.tokens.size());
         is_stream_ ? add_events(*next, events) : reply_->add(next->prompt, next->update);
-        if (events.size() >= enough) return State::kOpen;
+        if (events.size() >= enough) return false;
       }
       if (is_stream_) end_events(events);
     } catch (const ApiError& error) {  // of what is no stream
       failure_ = error;
     }
-    return State::kComplete;
+    return true;
   }
 
   HttpResponse response() override {

@@ -1,4 +1,4 @@
-// What every reply says of the model that is served, and the replies that say nothing else.
+// What every reply says of the model that is served, and the replies of /v1/models, which say nothing else.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 namespace reprofuse::server {
 
 // Set before the first request and constant from then on.
-struct ModelFacts {
+struct ServedFacts {
   std::string id;                             // the name that requests give
   const engine::ModelFiles* files = nullptr;  // outlives every call
   std::string fingerprint;                    // see system_fingerprint()
@@ -31,9 +31,9 @@ std::string system_fingerprint(std::string_view contract, std::string_view model
                                std::string_view settings_digest, std::string_view version);
 
 // Throws the 404 that a wrong model name gets.
-void check_model_name(std::string_view name, const ModelFacts& facts);
+void check_model_name(std::string_view name, const ServedFacts& facts);
 
-std::string model_list(const ModelFacts& facts);                         // GET /v1/models
-std::string model_card(std::string_view name, const ModelFacts& facts);  // GET /v1/models/NAME; throws a 404
+std::string model_list(const ServedFacts& facts);                         // GET /v1/models
+std::string model_card(std::string_view name, const ServedFacts& facts);  // GET /v1/models/NAME; throws a 404
 
 }  // namespace reprofuse::server

@@ -10,14 +10,14 @@
 #include "engine/service.hpp"
 #include "model/model.hpp"
 #include "receipt/issuer.hpp"
-#include "server/api/facts.hpp"
+#include "server/api/models.hpp"
 
 namespace reprofuse::server {
 
 struct ServedModelOptions {
   std::string folder;
   std::string name;                      // empty: the folder's
-  std::int64_t context = 0;              // the longest text; 0: as the model declares
+  std::int64_t max_positions = 0;        // of the longest text; 0: as the model declares
   std::optional<std::int64_t> kv_bytes;  // none: engine::default_kv_bytes()
   engine::EngineOptions engine;          // but for kv_pages, which kv_bytes gives
   engine::ServiceOptions service;
@@ -35,10 +35,10 @@ class ServedModel {
   // The fingerprint is taken of the bytes that the model was made of.
   ServedModel(const Context& context, const ServedModelOptions& options, const model::LoadProgress& progress);
 
-  const ModelFacts& facts() const { return facts_; }
+  const ServedFacts& facts() const { return facts_; }
   engine::Service& service() { return *service_; }
   const engine::Service& service() const { return *service_; }
-  std::string kv_summary() const;  // "512 pages of 64 tokens, 32768 tokens, 1.0 GiB"
+  std::string kv_summary() const;  // "512 pages of 64 tokens: 32768 tokens in 1.00 GiB"
 
  private:
   receipt::TextFiles text_files_;  // as they were before they were read
@@ -46,7 +46,7 @@ class ServedModel {
   std::shared_ptr<const model::HashedSource> source_;
   model::Model model_;
   std::unique_ptr<receipt::Issuer> issuer_;
-  ModelFacts facts_;
+  ServedFacts facts_;
   std::unique_ptr<engine::Service> service_;
 };
 

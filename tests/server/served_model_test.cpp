@@ -1,5 +1,5 @@
 // What a fingerprint promises, and what may not decide how long an answer is.
-#include "server/server_model.hpp"
+#include "server/served_model.hpp"
 
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 class ServedModelTest : public testing::Test {
  protected:
   ServedModelTest() {
-    for (const auto& entry : fs::directory_iterator(REPROFUSE_EMBEDDED_MODEL))
+    for (const auto& entry : fs::directory_iterator(REPROFUSE_BUNDLED_MODEL))
       fs::create_symlink(entry.path(), folder_.file(entry.path().filename().string()));
     options_.folder = folder_.path();
     options_.version = "0.1.0";
@@ -41,7 +41,7 @@ TEST_F(ServedModelTest, WhateverDecidesAnAnswerIsInTheFingerprint) {
   EXPECT_EQ(first.substr(0, 6), "fma-1-");
   std::set<std::string> seen = {first};
   const auto expect_another = [&](const char* what) { EXPECT_TRUE(seen.insert(fingerprint()).second) << what; };
-  options_.context = 512;
+  options_.max_positions = 512;
   expect_another("the longest text");
   options_.date = text::parse_date("2031-02-03");
   expect_another("the date");
@@ -73,7 +73,7 @@ TEST_F(ServedModelTest, ACacheTooSmallForOneTextIsRefusedAndSaysWhatWouldFit) {
   EXPECT_NE(error.find("of KV cache hold 448 tokens, fewer than the 1024 of the longest text: say --context 448"),
             std::string::npos)
       << error;
-  options_.context = 448;
+  options_.max_positions = 448;
   EXPECT_EQ(error_of([&] { fingerprint(); }), "");
 }
 
