@@ -34,8 +34,8 @@ server::Server& the_server() {
     served.folder = engine::bundled_model_folder();
     served.kv_bytes = std::int64_t{32} << 20;
     auto made = std::make_unique<server::Server>(options, server::RequestLog());
-    made->serve_model(std::make_shared<server::ServedModel>(Context::cpu(kDefaultNumerics, std::nullopt, 1), served,
-                                                            model::LoadProgress()));
+    made->serve_model(
+        std::make_shared<server::ServedModel>(Context::cpu(kDefaultNumerics, std::nullopt, 1), served, Progress()));
     return made;
   }();
   return *kServer;

@@ -43,10 +43,6 @@ struct Tensor {
       bytes;  // mapped: little-endian, perhaps unaligned; valid as long as a copy of the checkpoint
 };
 
-// Called with the bytes done so far and in all; by one thread at a time, though not always the same one. What it throws
-// comes out of the call that it was given to.
-using Progress = std::function<void(std::int64_t done, std::int64_t total)>;
-
 // Immutable: copies are cheap and share the mapped files, and any number of threads may use one.
 class REPROFUSE_API Checkpoint {
  public:

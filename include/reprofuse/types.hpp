@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string_view>
 
 #include "reprofuse/export.hpp"
@@ -36,5 +37,9 @@ struct WeightView {
   std::int64_t k = 0;
   std::int64_t stride = 0;
 };
+
+// Called with the bytes done so far and in all; by one thread at a time, though not always the same one. What it throws
+// comes out of the call that it was given to.
+using Progress = std::function<void(std::int64_t done, std::int64_t total)>;
 
 }  // namespace reprofuse

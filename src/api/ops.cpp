@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "api/op_checks.hpp"
 #include "base/check.hpp"
 #include "kernels/backend.hpp"
 #include "numerics/rotary.hpp"
@@ -29,7 +28,7 @@ struct Ops::Impl {
               "'{}': a workspace of {} bytes at {}; it takes at least {}, aligned to as many", name, workspace.bytes,
               workspace.data, kernels::kWorkspaceAlignment);
     }
-    return {context, workspace.data, workspace.bytes, stream};
+    return {context, workspace, stream};
   }
 };
 
@@ -101,30 +100,6 @@ DType Ops::kv_dtype() const {
 RotaryTable rotary_table(const RotaryConfig& config, std::int64_t head_dim, std::int64_t positions) {
   RotaryTables tables = make_rotary_tables(config, head_dim, positions);
   return {std::move(tables.cos), std::move(tables.sin)};
-}
-
-std::vector<Device> devices() {
-  std::vector<Device> found;
-  for (const kernels::BackendRow& row : kernels::backends()) {
-    const int count = row.count();
-    for (int i = 0; i < count; ++i) {
-      Device& device = found.emplace_back();
-      device.name = row.counted ? fmt::format("{}:{}", row.name, i) : std::string(row.name);
-      try {
-        device.description = row.open({.ordinal = i, .isa = std::nullopt, .threads = 0})->description();
-      } catch (const Error& error) {
-        device.problem = error.what();
-      }
-    }
-  }
-  return found;
-}
-
-std::vector<std::string> available_devices() {
-  std::vector<std::string> names;
-  for (Device& device : devices())
-    if (device.problem.empty()) names.push_back(std::move(device.name));
-  return names;
 }
 
 }  // namespace reprofuse

@@ -2,17 +2,14 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <string>
 
 #include "base/thread_pool.hpp"
 #include "checkpoint/checkpoint.hpp"
+#include "reprofuse/types.hpp"
 
 namespace reprofuse::checkpoint {
-
-// Called from one thread at a time, though not always the same one.
-using Progress = std::function<void(std::int64_t done_bytes, std::int64_t total_bytes)>;
 
 // The SHA-256 of each tensor's bytes in file order, by name, in hex.
 using TensorDigests = std::map<std::string, std::string>;

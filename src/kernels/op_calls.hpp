@@ -22,7 +22,8 @@ using reprofuse::SiluGateCall;
 
 inline constexpr std::int32_t kMinPageSize = 16;  // positions of a page of keys and values; a power of two
 
-// Where an operation runs. The workspace serves one call at a time.
+// Where an operation runs: OpScope (ops/) without the context, plus the op's index. The workspace serves one call at
+// a time.
 struct OpSite {
   unsigned op = 0;  // identifies the op in a record
   void* workspace = nullptr;

@@ -44,7 +44,7 @@ bool check_sizes(const Context& context, const checkpoint::ModelConfig& config, 
 }  // namespace
 
 Model::Model(const Context& context, std::shared_ptr<const WeightSource> source, std::int64_t max_positions,
-             const LoadProgress& progress)
+             const Progress& progress)
     : context_(context),
       config_(source->config()),
       max_positions_(max_positions == 0 ? config_.max_positions : max_positions),
@@ -77,21 +77,21 @@ void Model::forward(const Pass& pass, const std::int32_t* logit_rows, std::int64
   const Activations& a = pass.activations;
   const std::int64_t rows = pass.batch.rows;
   embedding(pass.scope, {.table = weights_.embedding, .tokens = pass.batch.tokens, .x = a.residual(rows)});
-  finish(pass, checkpoint::kEmbeddingName, "", a.residual(rows));
+  round_and_report(pass, checkpoint::kEmbeddingName, "", a.residual(rows));
   ConstMatrix delta;  // of the sub-layer before: none yet
   for (std::int64_t i = 0; i < config_.layers; ++i) {
     const LayerWeights& layer = weights_.layers[static_cast<std::size_t>(i)];
-    norm(pass, layer.input_norm, delta);
+    add_and_norm(pass, layer.input_norm, delta);
     attend(pass, i);
     delta = read_only(a.delta(rows));
-    norm(pass, layer.post_attention_norm, delta);
+    add_and_norm(pass, layer.post_attention_norm, delta);
     feed_forward(pass, i);
   }
   if (logit_row_count == 0) return;
-  norm(pass, weights_.final_norm, delta);
-  gather_rows(pass.scope, {.x = read_only(a.normed(rows)), .rows = logit_rows, .y = a.last(logit_row_count)});
-  finish(pass, checkpoint::kFinalNormName, "logit_rows", a.last(logit_row_count));
-  linear(pass, weights_.head, a.last(logit_row_count), {a.logits(logit_row_count)});
+  add_and_norm(pass, weights_.final_norm, delta);
+  gather_rows(pass.scope, {.x = read_only(a.normed(rows)), .rows = logit_rows, .y = a.logit_inputs(logit_row_count)});
+  round_and_report(pass, checkpoint::kFinalNormName, "logit_rows", a.logit_inputs(logit_row_count));
+  linear(pass, weights_.head, a.logit_inputs(logit_row_count), {a.logits(logit_row_count)});
 }
 
 void Model::attend(const Pass& pass, std::int64_t index) const {
@@ -100,6 +100,7 @@ void Model::attend(const Pass& pass, std::int64_t index) const {
   const std::int64_t rows = pass.batch.rows;
   linear(pass, layer.qkv, a.normed(rows), {a.q(rows), a.k(rows), a.v(rows)});
   const kernels::KvPages kv = pass.cache.layer(index);
+  // Rotates q and k, and stores k and v in the pages.
   rotary(pass.scope, {.q = a.q(rows),
                       .k = read_only(a.k(rows)),
                       .v = read_only(a.v(rows)),
@@ -110,7 +111,7 @@ void Model::attend(const Pass& pass, std::int64_t index) const {
                       .sin = sin_.as<float>(),
                       .batch = pass.batch,
                       .kv = kv});
-  finish(pass, layer.attention.name(), "rotary", a.q(rows));
+  round_and_report(pass, layer.attention.name(), "rotary", a.q(rows));
   if (pass.observer) pass.observer({.name = layer.attention.name() + ".rotary", .stored = kv});
   attention(pass.scope, layer.attention,
             {.q = read_only(a.q(rows)),
@@ -120,7 +121,7 @@ void Model::attend(const Pass& pass, std::int64_t index) const {
              .scale = score_scale_,
              .window = static_cast<std::int32_t>(config_.layer_windows[static_cast<std::size_t>(index)]),
              .out = a.attended(rows)});
-  finish(pass, layer.attention.name(), "attention", a.attended(rows));
+  round_and_report(pass, layer.attention.name(), "attention", a.attended(rows));
   linear(pass, layer.o, a.attended(rows), {a.delta(rows)});
 }
 
@@ -130,24 +131,23 @@ void Model::feed_forward(const Pass& pass, std::int64_t index) const {
   const std::int64_t rows = pass.batch.rows;
   linear(pass, layer.gate_up, a.normed(rows), {a.gate(rows), a.up(rows)});
   silu_gate(pass.scope, {.gate = read_only(a.gate(rows)), .up = read_only(a.up(rows)), .y = a.gate(rows)});
-  finish(pass, checkpoint::layer_tensor(index, "mlp"), "silu", a.gate(rows));
+  round_and_report(pass, checkpoint::layer_tensor(index, "mlp"), "silu", a.gate(rows));
   linear(pass, layer.down, a.gate(rows), {a.delta(rows)});
 }
 
 // Adds `delta` to the residual, if there is one, and normalises it.
-void Model::norm(const Pass& pass, const Norm& norm, ConstMatrix delta) const {
+void Model::add_and_norm(const Pass& pass, const Norm& norm, ConstMatrix delta) const {
   const Matrix x = pass.activations.residual(pass.batch.rows), y = pass.activations.normed(pass.batch.rows);
   rms_norm(pass.scope, norm.op, {.x = x, .delta = delta, .weight = norm.weight.as<float>(), .eps = eps_, .y = y});
-  if (delta.data != nullptr) finish(pass, norm.op.name(), "residual", x);
-  finish(pass, norm.op.name(), "", y);
+  if (delta.data != nullptr) round_and_report(pass, norm.op.name(), "residual", x);
+  round_and_report(pass, norm.op.name(), "", y);
 }
 
 void Model::linear(const Pass& pass, const Projection& projection, Matrix x,
                    std::initializer_list<Matrix> outputs) const {
   std::vector<LinearOutput> with_bias;
   for (const Matrix& y : outputs) with_bias.push_back({.y = y, .bias = projection.bias(with_bias.size())});
-  const OpScope& scope = pass.scope;
-  projection.layer.run(read_only(x), with_bias, {scope.workspace, scope.workspace_bytes}, scope.stream);
+  projection.layer.run(read_only(x), with_bias, pass.scope.workspace, pass.scope.stream);
   if (!pass.observer) return;
   for (std::size_t i = 0; i < with_bias.size(); ++i)
     pass.observer({.name = &projection == &weights_.head ? kHeadOp : result_name(projection.tensors[i]),
@@ -157,7 +157,7 @@ void Model::linear(const Pass& pass, const Projection& projection, Matrix x,
 }
 
 // The results of linear layers are BF16 values already where the numerics ask for that.
-void Model::finish(const Pass& pass, std::string_view name, std::string_view suffix, Matrix result) const {
+void Model::round_and_report(const Pass& pass, std::string_view name, std::string_view suffix, Matrix result) const {
   if (bf16_results_) round_bf16(pass.scope, {.x = result});
   if (pass.observer) pass.observer({.name = result_name(name, suffix), .values = result});
 }

@@ -29,14 +29,15 @@ class Activations {
         attended_(context, bytes(max_rows * config.q_size())),
         delta_(context, bytes(max_rows * config.hidden_size)),
         gate_up_(context, bytes(max_rows * 2 * config.intermediate_size)),
-        last_(context, bytes(max_logit_rows * config.hidden_size)),
+        logit_inputs_(context, bytes(max_logit_rows * config.hidden_size)),
         logits_(context, bytes(max_logit_rows * config.vocab_size)) {}
 
   Matrix residual(std::int64_t rows) const { return dense(residual_, rows, config_.hidden_size); }
   Matrix normed(std::int64_t rows) const { return dense(normed_, rows, config_.hidden_size); }
   Matrix delta(std::int64_t rows) const { return dense(delta_, rows, config_.hidden_size); }  // what a sub-layer adds
   Matrix attended(std::int64_t rows) const { return dense(attended_, rows, config_.q_size()); }
-  Matrix last(std::int64_t rows) const { return dense(last_, rows, config_.hidden_size); }  // rows that get logits
+  // Of the rows that get logits.
+  Matrix logit_inputs(std::int64_t rows) const { return dense(logit_inputs_, rows, config_.hidden_size); }
   Matrix logits(std::int64_t rows) const { return dense(logits_, rows, config_.vocab_size); }
 
   // Columns of one [rows, q_size + 2 kv_size] matrix.
@@ -67,7 +68,7 @@ class Activations {
   std::int64_t qkv_width() const { return config_.q_size() + 2 * config_.kv_size(); }
 
   checkpoint::ModelConfig config_;
-  Buffer residual_, normed_, qkv_, attended_, delta_, gate_up_, last_, logits_;
+  Buffer residual_, normed_, qkv_, attended_, delta_, gate_up_, logit_inputs_, logits_;
 };
 
 // What an op of a pass left, for who watches the pass: `values` or, where keys and values were stored, `stored`.
@@ -93,7 +94,7 @@ class Model {
  public:
   // Serves sequences of up to max_positions tokens; 0: as many as the model declares.
   Model(const Context& context, std::shared_ptr<const WeightSource> source, std::int64_t max_positions = 0,
-        const LoadProgress& progress = {});
+        const Progress& progress = {});
 
   const Context& context() const { return context_; }
   const checkpoint::ModelConfig& config() const { return config_; }
@@ -111,9 +112,9 @@ class Model {
  private:
   void attend(const Pass& pass, std::int64_t layer) const;
   void feed_forward(const Pass& pass, std::int64_t layer) const;
-  void norm(const Pass& pass, const Norm& norm, ConstMatrix delta) const;
+  void add_and_norm(const Pass& pass, const Norm& norm, ConstMatrix delta) const;
   void linear(const Pass& pass, const Projection& projection, Matrix x, std::initializer_list<Matrix> outputs) const;
-  void finish(const Pass& pass, std::string_view name, std::string_view suffix, Matrix result) const;
+  void round_and_report(const Pass& pass, std::string_view name, std::string_view suffix, Matrix result) const;
 
   Context context_;
   checkpoint::ModelConfig config_;

@@ -173,8 +173,7 @@ void Runner::compute(const kernels::Batch& batch, std::int64_t logit_rows, bool 
       observer_(result);
     };
   const auto enqueue = [&](void* stream) {
-    model_.forward({{context, workspace_.data(), workspace_.bytes(), stream}, batch, cache_, activations_, observer},
-                   rows, logit_rows);
+    model_.forward({{context, workspace_, stream}, batch, cache_, activations_, observer}, rows, logit_rows);
   };
   if (is_decode && backend().capabilities().graphs && !observer_) {
     // upload() has waited for the last pass, so that no graph dropped here is still running.

@@ -19,7 +19,7 @@ using checkpoint::TensorView;
 
 class Loader {
  public:
-  Loader(const Context& context, const WeightSource& source, const LoadProgress& progress)
+  Loader(const Context& context, const WeightSource& source, const Progress& progress)
       : context_(context),
         source_(source),
         config_(source.config()),
@@ -98,7 +98,7 @@ class Loader {
   const Context& context_;
   const WeightSource& source_;
   const ModelConfig& config_;
-  const LoadProgress& progress_;
+  const Progress& progress_;
   std::int64_t total_;
   std::int64_t done_ = 0;
 };
@@ -137,7 +137,7 @@ std::string HashedSource::manifest() const {
   return checkpoint::model_manifest(source_->checkpoint(), digests_);
 }
 
-Weights load_weights(const Context& context, std::shared_ptr<const WeightSource> source, const LoadProgress& progress) {
+Weights load_weights(const Context& context, std::shared_ptr<const WeightSource> source, const Progress& progress) {
   const FpEnvironment pinned;
   const ModelConfig& config = source->config();
   Loader loader(context, *source, progress);

@@ -12,13 +12,11 @@
 #include "ops/buffer.hpp"
 #include "ops/transformer_ops.hpp"
 #include "reprofuse/linear.hpp"
+#include "reprofuse/types.hpp"
 
 namespace reprofuse::model {
 
 inline constexpr const char* kHeadOp = "lm_head";  // the one op whose rows are those that have logits
-
-// Called after each tensor with the bytes read so far and in all.
-using LoadProgress = std::function<void(std::int64_t done, std::int64_t total)>;
 
 // A norm's weight [size], in binary32, and the name of the place where it is applied.
 struct Norm {
@@ -61,6 +59,7 @@ struct Weights {
 
 // Where memory is shared, layers pack each matrix and its bytes in the source can go; a device with memory of its own
 // holds one copy of each, as it is.
-Weights load_weights(const Context& context, std::shared_ptr<const WeightSource> source, const LoadProgress& progress);
+// Reports progress after each tensor.
+Weights load_weights(const Context& context, std::shared_ptr<const WeightSource> source, const Progress& progress);
 
 }  // namespace reprofuse::model

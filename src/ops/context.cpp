@@ -171,4 +171,28 @@ void fail_non_finite(const std::string& name, const std::vector<std::int64_t>& c
       fmt::format("linear '{}'{} row {} column {}: the result is not finite", name, which, place.row, column));
 }
 
+std::vector<Device> devices() {
+  std::vector<Device> found;
+  for (const kernels::BackendRow& row : kernels::backends()) {
+    const int count = row.count();
+    for (int i = 0; i < count; ++i) {
+      Device& device = found.emplace_back();
+      device.name = row.counted ? fmt::format("{}:{}", row.name, i) : std::string(row.name);
+      try {
+        device.description = row.open({.ordinal = i, .isa = std::nullopt, .threads = 0})->description();
+      } catch (const Error& error) {
+        device.problem = error.what();
+      }
+    }
+  }
+  return found;
+}
+
+std::vector<std::string> available_devices() {
+  std::vector<std::string> names;
+  for (Device& device : devices())
+    if (device.problem.empty()) names.push_back(std::move(device.name));
+  return names;
+}
+
 }  // namespace reprofuse

@@ -8,7 +8,8 @@ namespace reprofuse {
 namespace {
 
 kernels::OpSite site_of(const OpScope& scope, unsigned op = 0) {
-  return {.op = op, .workspace = scope.workspace, .workspace_bytes = scope.workspace_bytes, .stream = scope.stream};
+  const WorkspaceView& workspace = scope.workspace;
+  return {.op = op, .workspace = workspace.data, .workspace_bytes = workspace.bytes, .stream = scope.stream};
 }
 
 const kernels::Elementwise& elementwise(const OpScope& scope) {

@@ -1,5 +1,5 @@
 // The operations of a transformer beside its linear layers, on a context's device: dispatch, the floating-point state,
-// and errors with names. Calls are made by the model alone, which has checked its sizes.
+// and errors with names. The model calls these unchecked; the public Ops checks first.
 #pragma once
 
 #include <cstddef>
@@ -9,15 +9,15 @@
 #include "kernels/op_calls.hpp"
 #include "ops/context_state.hpp"
 #include "reprofuse/context.hpp"
+#include "reprofuse/ops.hpp"
 
 namespace reprofuse {
 
 // Where a call runs: a workspace that serves one call at a time and, where work is asynchronous, a stream.
 struct OpScope {
   const Context& context;
-  void* workspace = nullptr;
-  std::size_t workspace_bytes = 0;
-  void* stream = nullptr;
+  WorkspaceView workspace;
+  void* stream;
 };
 
 // An op that can fail on its operands' values, and the name that its error gives it.
@@ -43,5 +43,17 @@ void attention(const OpScope& scope, const NamedOp& op, const kernels::Attention
 void silu_gate(const OpScope& scope, const kernels::SiluGateCall& call);
 void gather_rows(const OpScope& scope, const kernels::GatherRowsCall& call);
 void round_bf16(const OpScope& scope, const kernels::RoundBf16Call& call);
+
+// What can be wrong with the calls of public operations: kInvalidArgument with the place and the value. `readable` says
+// that the arrays are host memory, so that what they hold is checked as well.
+void check_embedding(const std::string& name, const EmbeddingCall& call, bool readable);
+void check_rms_norm(const std::string& name, const RmsNormCall& call);
+void check_rotary(const std::string& name, const RotaryCall& call, DType kv_dtype, bool readable);
+void check_attention(const std::string& name, const AttentionCall& call, DType kv_dtype, bool readable);
+void check_silu_gate(const std::string& name, const SiluGateCall& call);
+void check_gather_rows(const std::string& name, const GatherRowsCall& call, bool readable);
+
+void check_attention_sizes(const std::string& name, const AttentionSizes& sizes);
+void check_workspace_bytes(const std::string& name, WorkspaceView workspace, std::size_t needed);
 
 }  // namespace reprofuse

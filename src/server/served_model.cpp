@@ -52,7 +52,7 @@ std::int64_t seconds_since_1970() {
   return std::chrono::duration_cast<std::chrono::seconds>(now).count();
 }
 
-ServedModel::ServedModel(const Context& context, const ServedModelOptions& options, const model::LoadProgress& progress)
+ServedModel::ServedModel(const Context& context, const ServedModelOptions& options, const Progress& progress)
     : text_files_(options.folder),
       files_(options.folder),
       source_(std::make_shared<model::HashedSource>(files_.source())),

@@ -33,7 +33,7 @@ std::int64_t seconds_since_1970();  // what the API calls "created"
 class ServedModel {
  public:
   // The fingerprint is taken of the bytes that the model was made of.
-  ServedModel(const Context& context, const ServedModelOptions& options, const model::LoadProgress& progress);
+  ServedModel(const Context& context, const ServedModelOptions& options, const Progress& progress);
 
   const ServedFacts& facts() const { return facts_; }
   engine::Service& service() { return *service_; }

@@ -36,7 +36,7 @@ inline std::shared_ptr<ServedModel> load_model(const std::function<void(ServedMo
   options.kv_bytes = std::int64_t{64} << 20;
   options.version = "0.0.0";
   if (change) change(options);
-  return std::make_shared<ServedModel>(Context::cpu(kDefaultNumerics, std::nullopt, 1), options, model::LoadProgress());
+  return std::make_shared<ServedModel>(Context::cpu(kDefaultNumerics, std::nullopt, 1), options, Progress());
 }
 
 // A server, and what it wrote to its log.

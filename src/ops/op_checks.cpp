@@ -1,5 +1,3 @@
-#include "api/op_checks.hpp"
-
 #include <algorithm>
 #include <bit>
 #include <cstdint>
@@ -10,6 +8,7 @@
 #include "kernels/op_calls.hpp"
 #include "numerics/widen.hpp"
 #include "ops/regions.hpp"
+#include "ops/transformer_ops.hpp"
 
 namespace reprofuse {
 namespace {
