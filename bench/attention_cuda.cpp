@@ -17,6 +17,7 @@
 #include "reprofuse/reprofuse.hpp"
 #include "study/bench/linear.hpp"
 #include "study/seeded/inputs.hpp"
+#include "support/device_buffer.hpp"
 
 namespace {
 
@@ -121,7 +122,7 @@ class Problem {
 
   template <typename Work>
   double seconds(const Work& work) const {
-    const auto times = study::summarise(kernels::time_replays(backend(), kRepeats, [&](void* stream) {
+    const auto times = study::summarise(study::time_replays(backend(), kRepeats, [&](void* stream) {
       for (std::size_t layer = 0; layer < keys_.size(); ++layer) work(layer, stream);
     }));
     return times.median / static_cast<double>(keys_.size());

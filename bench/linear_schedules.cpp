@@ -11,6 +11,7 @@
 #include "reprofuse/reprofuse.hpp"
 #include "study/bench/linear.hpp"
 #include "study/seeded/inputs.hpp"
+#include "support/device_buffer.hpp"
 
 namespace {
 
@@ -52,7 +53,7 @@ void sweep(const Context& context, const Shape& shape, const std::vector<std::in
       const std::string label = std::string(kernel.name) + (schedule.split_k ? "/s" : "");
       if (!kernels.empty() && kernels != kernel.name && kernels != label) continue;
       if (m > 64 * kernel.tile_m || kernel.tile_m > 4 * m) continue;
-      const auto times = study::summarise(kernels::time_replays(*context.state().backend, 10, [&](void* stream) {
+      const auto times = study::summarise(study::time_replays(*context.state().backend, 10, [&](void* stream) {
         call.stream = stream;
         for (const auto& layer : layers) layer.run_with(call, schedule);
       }));

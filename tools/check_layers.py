@@ -20,7 +20,6 @@ LAYERS = {
     "src/kernels/reference": ("src/kernels",),
     "src/kernels/cpu": ("src/kernels", "src/kernels/reference"),
     "src/kernels/cuda": ("src/kernels", "src/kernels/reference"),
-    "src/kernels/none": ("src/kernels",),
     "src/kernels/vendor": ("src/kernels", "src/kernels/cuda"),
     "src/ops": ("src/kernels", "src/kernels/reference"),
     "src/checkpoint": ("src/base",),

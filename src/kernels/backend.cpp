@@ -18,25 +18,6 @@ void Backend::fail_missing(std::string_view what, std::string_view scheme) const
   fail(ErrorCode::kUnsupported, "the {} backend has no kernels for {} by '{}'", name(), what, scheme);
 }
 
-std::vector<double> time_replays(const Backend& backend, int repeats, const std::function<void(void*)>& work) {
-  constexpr int kWarmUps = 3;
-  const auto stream = backend.make_stream();
-  work(stream->handle());
-  stream->synchronize();
-  const auto graph = backend.capture(work);
-  for (int i = 0; i < kWarmUps; ++i) graph->replay(stream->handle());
-  const auto begin = backend.make_event(), end = backend.make_event();
-  std::vector<double> seconds;
-  for (int i = 0; i < repeats; ++i) {
-    begin->record(stream->handle());
-    graph->replay(stream->handle());
-    end->record(stream->handle());
-    end->synchronize();
-    seconds.push_back(end->seconds_since(*begin));
-  }
-  return seconds;
-}
-
 namespace {
 
 constexpr BackendRow kBackends[] = {

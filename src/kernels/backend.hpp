@@ -162,10 +162,6 @@ class Backend {
   mutable std::map<std::type_index, std::shared_ptr<void>> attached_;
 };
 
-// `work` enqueues on the stream it is given; it runs once for warm-up and once under capture. Returns the seconds of
-// each of `repeats` replays.
-std::vector<double> time_replays(const Backend& backend, int repeats, const std::function<void(void* stream)>& work);
-
 struct BackendOptions {
   int ordinal = 0;         // of devices that are counted
   std::optional<Isa> isa;  // of a CPU: forced, or the best this machine has
@@ -184,7 +180,8 @@ struct BackendRow {
 
 std::span<const BackendRow> backends();
 
-// What the rows open, each in the folder of its name. In a build without CUDA kernels/none has the second: it throws.
+// What the rows open, each in the folder of its name. In a build without CUDA kernels/no_cuda.cpp has the second: it
+// throws.
 std::shared_ptr<const Backend> open_cpu(const BackendOptions& options);
 std::shared_ptr<const Backend> open_cuda(const BackendOptions& options);
 int count_cuda() noexcept;  // 0 where there is no driver

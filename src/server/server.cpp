@@ -7,7 +7,6 @@
 #include "base/check.hpp"
 #include "base/json.hpp"
 #include "server/http/access.hpp"
-#include "server/server_routes.hpp"
 #include "server/web_assets.hpp"
 
 namespace reprofuse::server {

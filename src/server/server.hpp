@@ -58,7 +58,22 @@ class Server final : private HttpHandler {
   void break_off(std::chrono::milliseconds timeout);
 
  private:
-  struct Route;
+  // A request, whether anyone waits for its answer, and what the log will say of it.
+  struct Visit {
+    const HttpRequest& request;
+    ReadGuard& guard;
+    RequestRecord& record;
+  };
+
+  struct Route {
+    std::string_view method;
+    std::string_view path;  // one that ends with '/' stands for all that begin with it
+    bool needs_key;
+    bool needs_model;
+    bool in_reserve;  // also over connections that are kept for those who watch the server
+    HttpResponse (Server::*answer)(const Visit& visit);
+  };
+
   enum class State { kLoading, kServing, kDraining, kFailed };
 
   static const std::vector<Route>& routes();
@@ -78,7 +93,6 @@ class Server final : private HttpHandler {
   State state() const;
   std::shared_ptr<ServedModel> model() const;  // null while there is none
 
-  struct Visit;  // a request, whether anyone waits for its answer, and what the log will say of it
   HttpResponse page(const Visit& visit);
   HttpResponse models(const Visit& visit);
   HttpResponse model_by_name(const Visit& visit);

@@ -1,5 +1,3 @@
-#include "server/server_routes.hpp"
-
 #include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
@@ -9,6 +7,7 @@
 #include "server/api/error.hpp"
 #include "server/api/receipts.hpp"
 #include "server/api/reply.hpp"
+#include "server/server.hpp"
 #include "server/web_assets.hpp"
 
 namespace reprofuse::server {

@@ -11,6 +11,8 @@
 #include "kernels/vendor/cast.hpp"
 #include "numerics/widen.hpp"
 #include "ops/context_state.hpp"
+#include "study/bench/linear.hpp"
+#include "support/device_buffer.hpp"
 
 namespace reprofuse {
 namespace {
@@ -116,9 +118,8 @@ TEST_F(LinearBaselineCuda, RunsInACapturedGraph) {
   for (const std::string_view numerics : kBaselines) {
     const Context context = Context::cuda(numerics);
     const OnDevice on_device(context, c);
-    EXPECT_EQ(
-        kernels::time_replays(*context.state().backend, 3, [&](void* stream) { on_device.enqueue(stream); }).size(),
-        3U);
+    EXPECT_EQ(study::time_replays(*context.state().backend, 3, [&](void* stream) { on_device.enqueue(stream); }).size(),
+              3U);
     for (std::size_t i = 0; i < c.n.size(); ++i)
       EXPECT_LE(c.worst_error(i, on_device.result(i), tolerance_of(numerics, c.k)), 1.0) << numerics;
   }

@@ -12,6 +12,7 @@
 #include "reprofuse/reprofuse.hpp"
 #include "study/probe/bit_difference.hpp"
 #include "study/seeded/inputs.hpp"
+#include "support/device_buffer.hpp"
 
 namespace reprofuse::test {
 

@@ -19,6 +19,7 @@
 #include "study/probe/bit_difference.hpp"
 #include "study/seeded/inputs.hpp"
 #include "support/altered_linear.hpp"
+#include "support/device_buffer.hpp"
 
 namespace reprofuse {
 namespace {

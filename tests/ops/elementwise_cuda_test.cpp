@@ -1,6 +1,7 @@
 // Embedding, SiLU gate, gathering and rounding on the GPU: the reference's bits.
 #include "numerics/widen.hpp"
 #include "ops/model_ops_cuda_case.hpp"
+#include "support/device_buffer.hpp"
 
 namespace reprofuse {
 namespace {

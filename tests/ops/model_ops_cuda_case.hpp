@@ -7,6 +7,7 @@
 #include "kernels/cuda/runtime/memory.hpp"
 #include "kernels/cuda/runtime/stream.hpp"
 #include "ops/model_ops_case.hpp"
+#include "support/device_buffer.hpp"
 
 namespace reprofuse {
 

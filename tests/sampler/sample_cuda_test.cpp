@@ -11,6 +11,7 @@
 #include "reprofuse/error.hpp"
 #include "reprofuse/sampler.hpp"
 #include "sampler/sample_case.hpp"
+#include "support/device_buffer.hpp"
 
 namespace reprofuse {
 namespace {

@@ -12,6 +12,7 @@
 #include "study/ablation/kernels/linear_cpu.hpp"
 #include "study/ablation/kernels/linear_cuda.hpp"
 #include "study/probe/bit_difference.hpp"
+#include "support/device_buffer.hpp"
 
 namespace reprofuse::study {
 namespace {

@@ -1,7 +1,6 @@
 #include "kernels/backend.hpp"
 
 #include "kernels/cuda/linear/layer.hpp"
-#include "kernels/cuda/measure/read.hpp"
 #include "kernels/cuda/ops/ops.hpp"
 #include "kernels/cuda/runtime/check.hpp"
 #include "kernels/cuda/runtime/device.hpp"

@@ -86,8 +86,7 @@ class CudaCase final : public LoadedCase {
   double seconds(const Method& method, std::int64_t m) override {
     prepare(method, m);
     const auto work = [&](void* stream) { enqueue_copies(method, m, stream); };
-    return summarise(kernels::time_replays(contexts_.backend(), kReplays, work)).median /
-           static_cast<double>(copies_for(m));
+    return summarise(time_replays(contexts_.backend(), kReplays, work)).median / static_cast<double>(copies_for(m));
   }
 
   double glance(const Method& method, std::int64_t m) override {

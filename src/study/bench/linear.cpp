@@ -86,6 +86,25 @@ Times summarise(std::vector<double> seconds) {
   return {seconds[seconds.size() / 2], seconds.front(), seconds[seconds.size() * 9 / 10]};
 }
 
+std::vector<double> time_replays(const kernels::Backend& backend, int repeats, const std::function<void(void*)>& work) {
+  constexpr int kWarmUps = 3;
+  const auto stream = backend.make_stream();
+  work(stream->handle());
+  stream->synchronize();
+  const auto graph = backend.capture(work);
+  for (int i = 0; i < kWarmUps; ++i) graph->replay(stream->handle());
+  const auto begin = backend.make_event(), end = backend.make_event();
+  std::vector<double> seconds;
+  for (int i = 0; i < repeats; ++i) {
+    begin->record(stream->handle());
+    graph->replay(stream->handle());
+    end->record(stream->handle());
+    end->synchronize();
+    seconds.push_back(end->seconds_since(*begin));
+  }
+  return seconds;
+}
+
 double BenchRow::weight_bytes() const {
   return static_cast<double>(shape.n) * static_cast<double>(shape.k) * static_cast<double>(dtype_bytes(weights));
 }

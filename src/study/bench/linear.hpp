@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/thread_pool.hpp"
+#include "kernels/backend.hpp"
 #include "reprofuse/context.hpp"
 #include "reprofuse/types.hpp"
 #include "study/plot_svg.hpp"
@@ -38,6 +39,11 @@ struct Times {
   double p90;
 };
 Times summarise(std::vector<double> seconds);
+
+// `work` enqueues on the stream it is given; it runs once for warm-up and once under capture. Returns the seconds of
+// each of `repeats` replays.
+std::vector<double> time_replays(const kernels::Backend& backend, int repeats,
+                                 const std::function<void(void* stream)>& work);
 
 // A plain streaming read of as many bytes as the weights have, from memory that is in no cache.
 struct ReadTimes {

@@ -123,7 +123,7 @@ class CudaLinearTimer final : public LinearTimer {
   // One replay runs the work on every copy in turn; a time is that of one copy.
   template <typename Copy, typename Work>
   Times time_each(const std::vector<Copy>& copies, const Work& work) {
-    std::vector<double> seconds = kernels::time_replays(backend(), kRepeats, [&](void* stream) {
+    std::vector<double> seconds = time_replays(backend(), kRepeats, [&](void* stream) {
       for (const Copy& copy : copies) work(copy, stream);
     });
     for (double& time : seconds) time /= static_cast<double>(copies.size());

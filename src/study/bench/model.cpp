@@ -151,7 +151,7 @@ double streaming_bandwidth(const Context& context) {
   }
   const Buffer memory(context, kBytes);
   const Buffer sink(context, sizeof(std::uint32_t));
-  const Times times = summarise(kernels::time_replays(
+  const Times times = summarise(time_replays(
       backend, 10, [&](void* stream) { backend.enqueue_read(memory.as<void>(), kBytes, sink.as<void>(), stream); }));
   return static_cast<double>(kBytes) / times.median;
 }

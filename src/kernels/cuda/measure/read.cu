@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/measure/read.hpp"
+#include "kernels/cuda/runtime/device.hpp"
 
 namespace reprofuse::cuda {
 namespace {

@@ -1,6 +1,9 @@
 // A GPU: whether it is there, and what schedules and benches need to know of it.
 #pragma once
 
+#include <cuda_runtime.h>
+
+#include <cstddef>
 #include <string>
 
 namespace reprofuse::cuda {
@@ -24,5 +27,9 @@ Device read_device(int ordinal);
 
 // Binary32 fused multiply-adds outside tensor cores, two operations each, on every lane at the highest clock.
 double peak_fma_gigaflops(int ordinal);
+
+// A plain streaming read of device memory: the floor that benches compare with. `sink` is one word, written only so
+// that the reads are not dropped.
+cudaError_t launch_read(const void* memory, std::size_t bytes, void* sink, int sm_count, cudaStream_t stream);
 
 }  // namespace reprofuse::cuda

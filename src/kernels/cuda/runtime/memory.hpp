@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <utility>
 
 #include "kernels/linear.hpp"
 
@@ -39,28 +38,5 @@ inline OpPlace unpack(Record record) {
           .place = {.row = static_cast<std::int64_t>(record >> kPlaceBits & kMask),
                     .column = static_cast<std::int64_t>(record & kMask)}};
 }
-
-// Owned memory on a CUDA device, for tests and benches that drive kernels themselves.
-class DeviceBuffer {
- public:
-  DeviceBuffer() = default;
-  DeviceBuffer(int ordinal, std::size_t bytes) : data_(allocate(ordinal, bytes)) {}
-  ~DeviceBuffer() {
-    if (data_ != nullptr) release(data_);
-  }
-  DeviceBuffer(DeviceBuffer&& other) noexcept : data_(std::exchange(other.data_, nullptr)) {}
-  DeviceBuffer& operator=(DeviceBuffer&& other) noexcept {
-    std::swap(data_, other.data_);
-    return *this;
-  }
-
-  template <typename T>
-  T* as() const {
-    return static_cast<T*>(data_);
-  }
-
- private:
-  void* data_ = nullptr;
-};
 
 }  // namespace reprofuse::cuda

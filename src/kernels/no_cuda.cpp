@@ -1,7 +1,6 @@
 // The CUDA backend of a build without CUDA.
-#include "kernels/backend.hpp"
-
 #include "base/check.hpp"
+#include "kernels/backend.hpp"
 
 namespace reprofuse::kernels {
 
