@@ -88,7 +88,7 @@ class Service {
   Service(std::unique_ptr<Engine> engine, ServiceOptions options);
   ~Service();  // stops
 
-  // All of the requests or none: throws kInvalidArgument for one that makes no sense, and Refused when they cannot be
+  // All of the requests or none: throws kInvalidArgument for an invalid one, and Refused when they cannot be
   // taken. The service must outlive the answers.
   std::vector<std::unique_ptr<Answers>> submit_all(std::vector<Request> requests,
                                                    const std::shared_ptr<AnswerBell>& bell = nullptr);

@@ -116,8 +116,8 @@ HttpResponse Server::chat_completions(const Visit& visit) {
 HttpResponse Server::verify_receipt(const Visit& visit) {
   const std::shared_ptr<ServedModel> served = model();
   const std::string client = client_of(visit.request);
-  VerifyCall call = parse_verify({visit.request.body, &visit.guard}, served->facts(), served->service().engine(),
-                                 options_.rules, caller_of(client));
+  VerifyCall call =
+      parse_verify({visit.request.body, &visit.guard}, served->facts(), served->service().engine(), caller_of(client));
   auto reply = make_reply(call, served->facts());
   if (reply->finished()) return json_body(reply->body());
   return answer_call(call, std::move(reply), {served, metrics_, visit.record});

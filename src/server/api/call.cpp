@@ -188,7 +188,7 @@ TextRules::TextRules(Fields& fields, bool add_special_tokens, const RequestBody&
     : special_tokens(facts.special_tokens) {
   options.add_special_tokens = fields.boolean("add_special_tokens").value_or(add_special_tokens);
   options.max_tokens = static_cast<std::size_t>(facts.max_positions);
-  if (body.guard != nullptr) options.poll = [guard = body.guard] { guard->take(0); };
+  if (body.guard != nullptr) options.poll = [guard = body.guard] { guard->claim_memory(0); };
   if (const auto mode = fields.string("special_tokens_in_content")) {
     const auto known = engine::special_tokens_from(*mode);
     if (!known) fields.fail_value("special_tokens_in_content", *mode, "'as-tokens' or 'plain'");

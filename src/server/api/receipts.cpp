@@ -110,7 +110,7 @@ std::string VerifyReply::body() const {
 }  // namespace
 
 VerifyCall parse_verify(const RequestBody& body, const ServedFacts& facts, const engine::Engine& engine,
-                        const CallRules& rules) {
+                        const Caller& caller) {
   const OwnedJson root = parse_object(body);
   Fields fields(*root);
   const Json* given = fields.find("receipt");
@@ -143,8 +143,8 @@ VerifyCall parse_verify(const RequestBody& body, const ServedFacts& facts, const
   else
     check_request(request, engine, evidence.report);
   if (!evidence.report.is_open()) return call;
-  request.client = rules.client;
-  request.cache_salt = fmt::format("{} ", rules.cache_salt);
+  request.client = caller.client;
+  request.cache_salt = fmt::format("{} ", caller.cache_salt);
   call.requests.push_back(std::move(request));
   call.replay = replay;
   return call;

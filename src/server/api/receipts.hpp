@@ -14,9 +14,9 @@ struct VerifyCall : Call {                      // requests: those of the replay
   std::shared_ptr<receipt::Replay> replay;      // null: the report is complete
 };
 
-// Throws an ApiError, and nothing else, for a body that makes no sense. What is no receipt is a verdict, not an error.
+// Throws an ApiError, and nothing else, for an invalid body. What is no receipt is a verdict, not an error.
 VerifyCall parse_verify(const RequestBody& body, const ServedFacts& facts, const engine::Engine& engine,
-                        const CallRules& rules = {});
+                        const Caller& caller = {});
 
 // One JSON text; finished at once where there is nothing to replay.
 std::unique_ptr<Reply> make_reply(const VerifyCall& call, const ServedFacts& facts);

@@ -1,4 +1,4 @@
-// Bodies that wait for a thread to make sense of them. Clients take turns, so that one with many large bodies holds up
+// Bodies that wait for a thread to parse them. Clients take turns, so that one with many large bodies holds up
 // nobody but itself.
 #pragma once
 
