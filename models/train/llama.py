@@ -1,24 +1,13 @@
-"""The model in PyTorch: Llama's architecture, with parameters named as Hugging Face checkpoints name them."""
+"""The models in PyTorch: Llama's and Qwen3's architecture, with parameters named as Hugging Face checkpoints name them."""
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-CONFIG = {
-    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "attention_bias": False, "attention_dropout": 0.0,
-    "bos_token_id": 1019, "eos_token_id": 1023, "pad_token_id": 1020, "head_dim": 32, "hidden_act": "silu",
-    "hidden_size": 256, "initializer_range": 0.02, "intermediate_size": 768, "max_position_embeddings": 1024,
-    "mlp_bias": False, "num_attention_heads": 8, "num_hidden_layers": 9, "num_key_value_heads": 4, "pretraining_tp": 1,
-    "rms_norm_eps": 1e-05, "rope_scaling": None, "rope_theta": 10000.0, "tie_word_embeddings": True,
-    "torch_dtype": "bfloat16", "use_cache": True, "vocab_size": 1024,
-}
-GENERATION_CONFIG = {"bos_token_id": 1019, "eos_token_id": [1023, 1020], "pad_token_id": 1020, "do_sample": False,
-                     "max_new_tokens": 400}
-
 
 class RMSNorm(nn.Module):
-    def __init__(self, config):
+    def __init__(self, config, size=None):
         super().__init__()
-        self.weight = nn.Parameter(torch.ones(config["hidden_size"]))
+        self.weight = nn.Parameter(torch.ones(size or config["hidden_size"]))
         self.eps = config["rms_norm_eps"]
 
     def forward(self, x):
@@ -49,6 +38,10 @@ class Attention(nn.Module):
         self.k_proj = nn.Linear(hidden, heads // self.group, bias=False)
         self.v_proj = nn.Linear(hidden, heads // self.group, bias=False)
         self.o_proj = nn.Linear(heads, hidden, bias=False)
+        self.has_norms = config["model_type"] == "qwen3"
+        if self.has_norms:
+            self.q_norm = RMSNorm(config, self.head_dim)
+            self.k_norm = RMSNorm(config, self.head_dim)
 
     def forward(self, x, rotary, mask):
         batch, length, _ = x.shape
@@ -56,8 +49,10 @@ class Attention(nn.Module):
         def heads(projected):  # [batch, heads, length, head_dim]
             return projected.view(batch, length, -1, self.head_dim).transpose(1, 2)
 
-        v = heads(self.v_proj(x))
-        q, k = (rotate(heads(projected), rotary).to(v.dtype) for projected in (self.q_proj(x), self.k_proj(x)))
+        q, k, v = (heads(projected) for projected in (self.q_proj(x), self.k_proj(x), self.v_proj(x)))
+        if self.has_norms:
+            q, k = self.q_norm(q), self.k_norm(k)
+        q, k = (rotate(t, rotary).to(v.dtype) for t in (q, k))
         k, v = (t.repeat_interleave(self.group, dim=1) for t in (k, v))
         mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
         return self.o_proj(mixed.transpose(1, 2).reshape(batch, length, -1))
@@ -76,31 +71,34 @@ class MLP(nn.Module):
 
 
 class Layer(nn.Module):
-    def __init__(self, config):
+    def __init__(self, config, dropout):
         super().__init__()
         self.input_layernorm = RMSNorm(config)
         self.self_attn = Attention(config)
         self.post_attention_layernorm = RMSNorm(config)
         self.mlp = MLP(config)
+        self.dropout = nn.Dropout(dropout) if dropout else nn.Identity()
 
     def forward(self, x, rotary, mask):
-        x = x + self.self_attn(self.input_layernorm(x), rotary, mask)
-        return x + self.mlp(self.post_attention_layernorm(x))
+        x = x + self.dropout(self.self_attn(self.input_layernorm(x), rotary, mask))
+        return x + self.dropout(self.mlp(self.post_attention_layernorm(x)))
 
 
 class Decoder(nn.Module):
-    def __init__(self, config):
+    def __init__(self, config, dropout):
         super().__init__()
         self.embed_tokens = nn.Embedding(config["vocab_size"], config["hidden_size"])
-        self.layers = nn.ModuleList(Layer(config) for _ in range(config["num_hidden_layers"]))
+        self.layers = nn.ModuleList(Layer(config, dropout) for _ in range(config["num_hidden_layers"]))
         self.norm = RMSNorm(config)
 
 
 class Llama(nn.Module):
-    def __init__(self, config):
+    def __init__(self, config, dropout=0.0):
         super().__init__()
         self.config = config
-        self.model = Decoder(config)
+        self.model = Decoder(config, dropout)
+        if not config["tie_word_embeddings"]:
+            self.lm_head = nn.Linear(config["hidden_size"], config["vocab_size"], bias=False)
         for parameter in self.parameters():
             if parameter.dim() == 2:
                 nn.init.normal_(parameter, std=config["initializer_range"])
@@ -117,4 +115,5 @@ class Llama(nn.Module):
         x = self.model.embed_tokens(tokens)
         for layer in self.model.layers:
             x = layer(x, rotary, mask)
-        return F.linear(self.model.norm(x), self.model.embed_tokens.weight)
+        head = self.model.embed_tokens if self.config["tie_word_embeddings"] else self.lm_head
+        return F.linear(self.model.norm(x), head.weight)

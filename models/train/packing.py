@@ -37,12 +37,14 @@ def encode_conversation(encoder, messages):
     return tokens, weights
 
 
-def pack_batch(encoder, seed, batch, rows, length):
-    """(tokens, targets, weights, documents), each a list of `rows` lists; a function of its arguments alone."""
+def pack_batch(encoder, seed, batch, rows, length, draw=corpus.training_conversation):
+    """(tokens, targets, weights, documents), each a list of `rows` lists; a function of its arguments alone.
+
+    `draw` makes a conversation from a random generator."""
     done, open_rows = [], [Row() for _ in range(min(OPEN_ROWS, rows))]
     index = batch * CONVERSATIONS_PER_BATCH
     while len(done) < rows:
-        messages = corpus.training_conversation(Rng(corpus.conversation_seed(seed, index)))
+        messages = draw(Rng(corpus.conversation_seed(seed, index)))
         index += 1
         tokens, weights = encode_conversation(encoder, messages)
         if len(tokens) > length:

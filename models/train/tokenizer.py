@@ -115,12 +115,23 @@ def tokenizer_json(merges):
     }
 
 
-def tokenizer_config(tokenizer):
+def tokenizer_config(tokenizer, eos):
     return {"added_tokens_decoder": {str(token["id"]): {key: token[key] for key in token if key != "id"}
                                      for token in tokenizer["added_tokens"]},
-            "bos_token": BOS, "eos_token": EOT, "pad_token": END, "clean_up_tokenization_spaces": False,
+            "bos_token": BOS, "eos_token": eos, "pad_token": END, "clean_up_tokenization_spaces": False,
             "model_input_names": ["input_ids", "attention_mask"], "model_max_length": 1024,
             "tokenizer_class": "PreTrainedTokenizerFast"}
+
+
+def write(directory, merges, eos=EOT, chat=True):
+    """tokenizer.json and its companions."""
+    tokenizer = tokenizer_json(merges)
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, content in (("tokenizer.json", tokenizer), ("tokenizer_config.json", tokenizer_config(tokenizer, eos))):
+        text = json.dumps(content, ensure_ascii=False, indent=1) + "\n"
+        (directory / name).write_text(text, encoding="utf-8")
+    if chat:
+        (directory / "chat_template.jinja").write_text(CHAT_TEMPLATE, encoding="utf-8")
 
 
 class Encoder:
@@ -168,12 +179,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     merges = train_merges(count_words(args.seed, args.conversations), args.vocab - 256 - len(SPECIAL))
-    tokenizer = tokenizer_json(merges)
-    args.directory.mkdir(parents=True, exist_ok=True)
-    for name, content in (("tokenizer.json", tokenizer), ("tokenizer_config.json", tokenizer_config(tokenizer))):
-        text = json.dumps(content, ensure_ascii=False, indent=1) + "\n"
-        (args.directory / name).write_text(text, encoding="utf-8")
-    (args.directory / "chat_template.jinja").write_text(CHAT_TEMPLATE, encoding="utf-8")
+    write(args.directory, merges)
 
 
 if __name__ == "__main__":
