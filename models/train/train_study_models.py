@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Trains the three models of the study on one GPU, side by side, and evaluates each.
+"""Trains the models of the study on one GPU, side by side, and evaluates each.
 
-  train_study_models.py OUTPUT --prose DIR [--minutes M]
+  train_study_models.py OUTPUT --prose DIR [--minutes M] [--models NAME ...]
 
 DIR is what prose.py wrote. OUTPUT gets a Hugging Face folder for each model; a model that fails does not stop the others.
 Training gets the time but what evaluation needs. The exit status is 1 where a model failed.
@@ -81,17 +81,18 @@ def main():
     parser.add_argument("output", type=pathlib.Path)
     parser.add_argument("--prose", type=pathlib.Path, required=True)
     parser.add_argument("--minutes", type=float, default=8.0)
+    parser.add_argument("--models", nargs="+", choices=NAMES, default=NAMES)
     args = parser.parse_args()
     if args.minutes <= EVALUATION_MINUTES:
         parser.error(f"--minutes must be more than {EVALUATION_MINUTES}")
     end = time.monotonic() + args.minutes * 60
     workers, failed = max(1, (os.cpu_count() - 4) // 2), []
-    threads = [threading.Thread(target=make, args=(name, args, workers, end, failed)) for name in NAMES]
+    threads = [threading.Thread(target=make, args=(name, args, workers, end, failed)) for name in args.models]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    for name in NAMES:
+    for name in args.models:
         sizes = {path.name: path.stat().st_size for path in sorted((args.output / name).glob("*"))}
         print(f"{name}: {'failed' if name in failed else 'done'}: {sizes}", flush=True)
     sys.exit(1 if failed else 0)
