@@ -8,6 +8,12 @@ string(TIMESTAMP year "%Y" UTC)
 foreach(file changelog.Debian copyright)
   configure_file(${packaging}/${file}.in ${REPROFUSE_PACKAGE_FILES}/${file} @ONLY)
 endforeach()
+# One server, and replicas by their ports: what differs between the two units.
+configure_file(${packaging}/reprofuse.service.in ${REPROFUSE_PACKAGE_FILES}/reprofuse.service @ONLY)
+set(unit_title " (port %i)")
+set(unit_environment "EnvironmentFile=-/etc/default/reprofuse-%i\n")
+set(unit_options "--port %i ")
+configure_file(${packaging}/reprofuse.service.in ${REPROFUSE_PACKAGE_FILES}/reprofuse@.service @ONLY)
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME reprofuse)

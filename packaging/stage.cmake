@@ -13,7 +13,9 @@ function(add file path)
   file(CHMOD ${root}/${path} PERMISSIONS OWNER_READ OWNER_WRITE ${ARGN})
 endfunction()
 
-add(${packaging}/reprofuse.service lib/systemd/system/reprofuse.service GROUP_READ WORLD_READ)
+foreach(unit reprofuse.service reprofuse@.service)
+  add(${CPACK_REPROFUSE_PACKAGE_FILES}/${unit} lib/systemd/system/${unit} GROUP_READ WORLD_READ)
+endforeach()
 add(${packaging}/default etc/default/reprofuse)  # it may hold a key
 add(${CPACK_REPROFUSE_PACKAGE_FILES}/copyright ${doc}/copyright GROUP_READ WORLD_READ)
 add(${CPACK_REPROFUSE_PACKAGE_FILES}/changelog.Debian ${doc}/changelog.Debian GROUP_READ WORLD_READ)

@@ -32,10 +32,10 @@ head -n 1 <&3 | grep -F "200 OK"
 kill "$server"
 wait "$server"
 
-echo "== the unit: installed, not enabled, and understood"
-[[ -z $(find /etc/systemd -name 'reprofuse*') ]] || fail "the unit is enabled"
+echo "== the units: installed, not enabled, and understood"
+[[ -z $(find /etc/systemd -name 'reprofuse*') ]] || fail "a unit is enabled"
 install_packages systemd man-db
-systemd-analyze verify reprofuse.service
+systemd-analyze verify reprofuse.service reprofuse@8001.service
 
 echo "== the manual page"
 man --where reprofuse

@@ -27,8 +27,8 @@ done
 
 echo "== what is in it"
 dpkg-deb --contents "$deb" | awk '{print $6}' >"$work/files"
-for file in etc/default/reprofuse lib/systemd/system/reprofuse.service usr/bin/reprofuse usr/include/reprofuse/reprofuse.h \
-  usr/include/reprofuse/reprofuse.hpp usr/lib/libreprofuse.so usr/lib/cmake/ReproFuse/ReproFuseConfig.cmake \
+for file in etc/default/reprofuse lib/systemd/system/reprofuse{,@}.service usr/bin/reprofuse \
+  usr/include/reprofuse/reprofuse.h usr/include/reprofuse/reprofuse.hpp usr/lib/libreprofuse.so usr/lib/cmake/ReproFuse/ReproFuseConfig.cmake \
   usr/lib/pkgconfig/reprofuse.pc usr/share/doc/reprofuse/{copyright,changelog.gz,changelog.Debian.gz} \
   usr/share/man/man1/reprofuse.1.gz usr/share/reprofuse/models/arithmetic-7m/model.safetensors; do
   grep -qxF "./$file" "$work/files" || fail "$file is not in the package"
@@ -56,7 +56,11 @@ read -ra flags <<<"$(pkg-config --cflags --libs reprofuse)"
 "$work/generate" "$usr/share/reprofuse/models/arithmetic-7m"
 
 if command -v systemd-analyze >/dev/null; then
-  echo "== the unit"
-  sed "s|=/usr/bin/|=$usr/bin/|; /^Documentation=man:/d" "$work/root/lib/systemd/system/reprofuse.service" >"$work/reprofuse.service"
-  systemd-analyze verify --man=no "$work/reprofuse.service"
+  echo "== the units: of one server, and of a replica"
+  for unit in reprofuse.service reprofuse@8001.service; do
+    sed "s|=/usr/bin/|=$usr/bin/|; /^Documentation=man:/d" "$work/root/lib/systemd/system/${unit/8001/}" >"$work/$unit"
+    systemd-analyze verify --man=no "$work/$unit"
+  done
+  sed 's|^ExecStart=.*|ExecStart=/nowhere/reprofuse|' "$work/reprofuse.service" >"$work/broken.service"
+  if systemd-analyze verify --man=no "$work/broken.service" 2>/dev/null; then fail "a unit without its program passes"; fi
 fi
