@@ -176,10 +176,28 @@ install_npm_packages() {
   done
 }
 
+# What stands before replicas of the server, and what checks the files in deploy/. Debian starts the proxies that it installs; the
+# tests start their own.
+install_proxies() {
+  local service new
+  mapfile -t new < <(missing_packages haproxy nginx)
+  (ensure_packages "tests of replicas" haproxy nginx python3-kubernetes systemd) || return 0
+  for service in "${new[@]}"; do
+    if [[ -d /run/systemd/system ]]; then
+      as_root systemctl --quiet disable --now "$service" || true
+    else
+      as_root "/etc/init.d/$service" stop >/dev/null || true
+    fi
+  done
+}
+
 # install_for STEP: what this step needs beyond the packages of all.
 install_for() {
   case $1 in
-    release) install_npm_packages ;;
+    release)
+      install_npm_packages
+      install_proxies
+      ;;
     riscv64) ensure_packages "the step riscv64" g++-riscv64-linux-gnu ;;
     bare) ensure_packages "the step bare" debootstrap ;;
   esac

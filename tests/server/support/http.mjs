@@ -34,8 +34,8 @@ export async function request(url, path, options) {
 
 // A stream of events. `events` gives { data, at }: the text after "data: " and when it came, in milliseconds. It throws
 // when the connection breaks, and `response.destroy()` breaks it.
-export async function open_stream(url, path, body) {
-  const response = await send(url, path, { body: { stream: true, ...body } });
+export async function open_stream(url, path, body, headers = {}) {
+  const response = await send(url, path, { body: { stream: true, ...body }, headers });
   if (response.statusCode !== 200) {
     let text = "";
     for await (const part of response) text += part;
