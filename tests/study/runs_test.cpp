@@ -184,18 +184,29 @@ TEST_F(RunFile, GoesOnWhereItStopped) {
   }
   EXPECT_EQ(read_whole_file(path_), whole);
   EXPECT_TRUE(contains(error_of([&] { study::RunWriter(path_, header(kTwoSeeds, 3)); }), "is a run of something else"));
+
+  std::string damaged = whole;
+  damaged[whole.find("tree-1:00") - 15] = '\x7f';  // the length of the first answer, which nothing after it is lost to
+  write_file(path_, damaged);
+  EXPECT_TRUE(contains(error_of([&] { study::RunWriter(path_, header(kTwoSeeds, 2)); }), "is damaged: its length"));
+  EXPECT_EQ(read_whole_file(path_), damaged);
 }
 
 TEST_F(RunFile, AnyFlippedByteIsAnErrorOrTheEndOfTheFile) {
   const std::string whole = write();
   const std::size_t answers = study::parse_run(whole, "x").answers.size();
+  const std::size_t last = whole.rfind("tree-1:00") - 18;
+  EXPECT_EQ(study::parse_run(whole.substr(0, last), "x").answers.size(), answers - 1) << "it begins there";
   for (std::size_t at = 0; at < whole.size(); ++at) {
     std::string broken = whole;
     broken[at] = static_cast<char>(broken[at] ^ 0x10);
-    // A length that points beyond the end looks like a record that was cut off: it and what follows are not there.
+    // In the last record, a length that points beyond the end looks like a record that was cut off.
     std::size_t left = 0;
     const std::string error = error_of([&] { left = study::parse_run(broken, "x").answers.size(); });
-    EXPECT_TRUE(!error.empty() || left < answers) << at;
+    EXPECT_TRUE(!error.empty() || (at >= last && left < answers)) << at;
+    EXPECT_TRUE(error.empty() || contains(error, "x: is no run: ") || contains(error, "is damaged: its ") ||
+                contains(error, "x: is a run of another version"))
+        << error;
   }
   for (std::size_t size = 0; size < whole.size(); ++size) {
     std::size_t left = 0;
@@ -203,7 +214,8 @@ TEST_F(RunFile, AnyFlippedByteIsAnErrorOrTheEndOfTheFile) {
     EXPECT_TRUE(!error.empty() || left < answers) << size;
   }
   EXPECT_TRUE(contains(error_of([&] { study::parse_run("reprofuse-run-2\n" + whole.substr(16), "x"); }),
-                       "x: is no run: it does not begin as one"));
+                       "x: is a run of another version, 'reprofuse-run-2'; this one reads 'reprofuse-run-1'"));
+  EXPECT_TRUE(contains(error_of([&] { study::parse_run("reprofuse-run-1", "x"); }), "it does not begin as one"));
 }
 
 TEST(Task, LinesArePromptsOrJson) {

@@ -16,8 +16,10 @@ namespace reprofuse::study {
 namespace {
 
 constexpr std::string_view kMagic("reprofuse-run-1\n", 16);
+constexpr std::size_t kFamilyBytes = 14;  // of it, those that the runs of every version begin with
 constexpr std::size_t kChecksumBytes = 32;
 constexpr std::size_t kHeadBytes = 5;  // of a record: its kind, and the bytes that follow
+constexpr std::size_t kSecondsBytes = 12;
 
 enum class Kind : std::uint8_t { kHeader = 1, kAnswer = 2, kSeconds = 3 };
 
@@ -157,11 +159,38 @@ RunAnswer parse_answer(Taker& from, const RunHeader& header) {
   return answer;
 }
 
+// Whether a whole record, with its checksum, begins behind the first of these bytes. What could be the head of an
+// answer is looked at for its sizes first, so that few checksums are computed; a file that is made to have many is
+// given up.
+bool has_record_inside(std::string_view bytes, const RunHeader& header, const std::string& file) {
+  constexpr int kMaxAttempts = 64;
+  int attempts = 0;
+  for (std::size_t at = 1; bytes.size() - at > kHeadBytes + kChecksumBytes && attempts < kMaxAttempts; ++at) {
+    const auto kind = static_cast<Kind>(bytes[at]);
+    if (kind != Kind::kAnswer && kind != Kind::kSeconds) continue;
+    Taker head(bytes.substr(at), file);
+    head.take_bytes(1);
+    const std::size_t length = head.take<std::uint32_t>();
+    if (head.left() < length + kChecksumBytes || length < kSecondsBytes) continue;
+    Taker payload(head.take_bytes(length), file);
+    if (payload.take<std::uint32_t>() >= header.cells.size()) continue;
+    if (kind == Kind::kSeconds ? length != kSecondsBytes : payload.take<std::uint32_t>() >= header.problems.size())
+      continue;
+    ++attempts;
+    if (checksum(bytes.substr(at, kHeadBytes + length)) == head.take_bytes(kChecksumBytes)) return true;
+  }
+  return false;
+}
+
 // The run, and how many of the bytes are whole records.
 std::pair<Run, std::size_t> parse(std::string_view bytes, const std::string& name) {
   Run run;
   run.name = name;
   Taker file(bytes, run.name);
+  const std::string_view start = bytes.substr(0, kMagic.size());
+  const bool is_other = start.size() == kMagic.size() && start.starts_with(kMagic.substr(0, kFamilyBytes));
+  require(start == kMagic || !is_other, "{}: is a run of another version, {}; this one reads {}", name,
+          shown(start.substr(0, start.find('\n'))), shown(kMagic.substr(0, kMagic.size() - 1)));
   file.check(bytes.starts_with(kMagic), "it does not begin as one");
   std::size_t at = kMagic.size();
   bool has_header = false;
@@ -169,7 +198,11 @@ std::pair<Run, std::size_t> parse(std::string_view bytes, const std::string& nam
     Taker head(bytes.substr(at), run.name);
     const auto kind = static_cast<Kind>(head.take<std::uint8_t>());
     const std::size_t length = head.take<std::uint32_t>();
-    if (head.left() < length + kChecksumBytes) break;  // cut off
+    if (head.left() < length + kChecksumBytes) {  // cut off, unless more follows
+      require(!has_header || !has_record_inside(bytes.substr(at), run.header, run.name),
+              "{}: the record at byte {} is damaged: its length is wrong", run.name, at);
+      break;
+    }
     Taker payload(head.take_bytes(length), run.name);
     const std::size_t whole = kHeadBytes + length;
     require(checksum(bytes.substr(at, whole)) == head.take_bytes(kChecksumBytes),
