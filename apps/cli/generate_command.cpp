@@ -1,8 +1,4 @@
 #include <algorithm>
-#include <cfloat>
-#include <cstdio>
-#include <iostream>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,8 +7,11 @@
 #include "base/check.hpp"
 #include "cli/commands.hpp"
 #include "cli/device_options.hpp"
+#include "cli/generate_jsonl.hpp"
 #include "cli/generate_output.hpp"
 #include "cli/generate_receipt.hpp"
+#include "cli/generate_request.hpp"
+#include "cli/input_files.hpp"
 #include "cli/option_values.hpp"
 #include "cli/terminal.hpp"
 #include "cli/usage.hpp"
@@ -25,85 +24,46 @@ namespace {
 
 struct GenerateArguments {
   std::optional<std::string> model;  // none: the one that comes with ReproFuse
-  std::optional<std::string> prompt;
-  std::vector<std::int32_t> prompt_tokens;
-  bool chat = false;
-  std::optional<std::string> system;
-  std::optional<std::string> date;
+  std::optional<std::string> prompt, prompt_file, prompt_tokens;
+  JsonlArguments jsonl;
+  AnswerArguments answer;
   std::int64_t context = 0;
-  std::optional<std::int64_t> max_tokens;
-  std::optional<float> temperature, top_p, min_p, repetition_penalty;
-  std::optional<int> top_k;
-  std::uint64_t seed = 0;
   std::int64_t prefill_chunk = 512;
-  std::vector<std::string> stop_strings;
-  bool ignore_stop = false;
-  std::string digest = "none";
   bool json = false;
   ReceiptArguments receipt;
   DeviceArguments device;
+
+  bool has_text() const { return prompt || prompt_file; }  // as the prompt
+  std::string folder() const { return model ? *model : engine::bundled_model_folder(); }
 };
 
 void check_arguments(const GenerateArguments& arguments) {
-  check_usage(arguments.prompt.has_value() != !arguments.prompt_tokens.empty(),
-              "give the prompt with either --prompt or --prompt-tokens");
-  check_usage(!arguments.chat || arguments.prompt, "--chat goes with --prompt");
-  check_usage(!arguments.system || arguments.chat, "--system goes with --chat");
-  check_usage(!arguments.date || arguments.chat, "--date goes with --chat");
-  check_usage(arguments.receipt.file.empty() || arguments.digest != digest_kind_name(DigestKind::kChain1),
+  const AnswerArguments& answer = arguments.answer;
+  const bool has_lines = !arguments.jsonl.file.empty();
+  check_usage((arguments.prompt ? 1 : 0) + (arguments.prompt_file ? 1 : 0) + (arguments.prompt_tokens ? 1 : 0) +
+                      (has_lines ? 1 : 0) ==
+                  1,
+              "give the prompt with one of --prompt, --prompt-file and --prompt-tokens, or many with --jsonl");
+  check_usage(!answer.chat || arguments.has_text() || has_lines, "--chat goes with --prompt, a text");
+  check_usage(!answer.system || answer.chat, "--system goes with --chat");
+  check_usage(!answer.date || answer.chat || has_lines, "--date goes with --chat");
+  check_usage(!has_lines || arguments.receipt.file.empty(),
+              "--receipt goes with one prompt, not with --jsonl: a file holds one receipt");
+  check_usage(!has_lines || !arguments.json, "--json goes with one prompt: what --jsonl prints is JSON anyway");
+  check_usage(arguments.receipt.file.empty() || answer.digest != digest_kind_name(DigestKind::kChain1),
               "--receipt goes with a digest of the kind tree-1");
-  for (const std::string& stop : arguments.stop_strings) {
+  for (const std::string& stop : answer.stop_strings) {
     check_usage(!stop.empty(), "--stop: '' is in every text");
     if (!arguments.receipt.file.empty()) reading_option("--stop", [&] { return receipt::canonical_json(stop); });
   }
 }
 
-// What the folder's generation_config.json asks for, but for what the command line says.
-SamplingParams sampling_of(const GenerateArguments& arguments, const engine::ModelFiles& files) {
-  SamplingParams params = files.suggested_sampling();
-  params.temperature = arguments.temperature.value_or(params.temperature);
-  params.top_k = arguments.top_k.value_or(params.top_k);
-  params.top_p = arguments.top_p.value_or(params.top_p);
-  params.min_p = arguments.min_p.value_or(params.min_p);
-  params.repetition_penalty = arguments.repetition_penalty.value_or(params.repetition_penalty);
-  params.seed = arguments.seed;
-  check_sampling_params(params);
-  return params;
-}
-
-std::string read_prompt(const std::string& argument) {
-  if (argument != "-") return argument;
-  std::string prompt{std::istreambuf_iterator<char>(std::cin), {}};
-  require(!std::cin.bad() && std::ferror(stdin) == 0 && !prompt.empty(), "there is no prompt on stdin");
-  if (prompt.back() == '\n') prompt.pop_back();  // the end of the line, not part of what was typed
-  return prompt;
-}
-
 std::vector<std::int32_t> prompt_of(const GenerateArguments& arguments, const engine::TextFormat& text,
                                     const text::DateTime& date) {
-  if (!arguments.prompt) return arguments.prompt_tokens;
-  const std::string prompt = read_prompt(*arguments.prompt);
-  if (!arguments.chat) return text.encode_prompt(prompt);
-  nlohmann::ordered_json messages = nlohmann::ordered_json::array();
-  if (arguments.system) messages.push_back({{"role", "system"}, {"content", *arguments.system}});
-  messages.push_back({{"role", "user"}, {"content", prompt}});
-  text::ChatVariables given;
-  given.date = date;
-  return text.encode_chat(messages, given);
-}
-
-engine::Request request_of(const GenerateArguments& arguments, const engine::ModelFiles& files,
-                           const text::DateTime& date) {
-  constexpr std::int64_t kDefaultTokens = 256;
-  const auto suggested = files.checkpoint().generation_config().max_new_tokens;
-  engine::Request request;
-  request.sampling = sampling_of(arguments, files);
-  request.prompt = prompt_of(arguments, files.text(), date);
-  request.max_tokens = arguments.max_tokens.value_or(suggested.value_or(kDefaultTokens));
-  if (!arguments.ignore_stop) request.stop_tokens = files.stop_tokens();
-  request.stop_strings = arguments.stop_strings;
-  request.digest = arguments.receipt.file.empty() ? digest_kind_of(arguments.digest) : DigestKind::kTree1;
-  return request;
+  if (arguments.prompt_tokens) return read_prompt_tokens(*arguments.prompt_tokens);
+  const bool is_file = arguments.prompt_file || *arguments.prompt == "-";
+  const std::string prompt = is_file ? read_prompt_file(arguments.prompt_file.value_or("-")) : *arguments.prompt;
+  return encode_prompt(prompt, arguments.answer, text, date);
 }
 
 model::Model load(const Context& context, const std::shared_ptr<const model::WeightSource>& source,
@@ -114,13 +74,6 @@ model::Model load(const Context& context, const std::shared_ptr<const model::Wei
   });
   terminal.clear_progress();
   return model;
-}
-
-// An answer ends at the latest where the context does.
-void limit_to_context(engine::Request& request, std::int64_t context) {
-  const std::int64_t room = context - static_cast<std::int64_t>(request.prompt.size());
-  require(room >= 1, "a prompt of {} tokens leaves no room in a context of {}", request.prompt.size(), context);
-  request.max_tokens = std::min(request.max_tokens, room);
 }
 
 // For one request alone: memory for its own text, and nothing kept for others.
@@ -135,12 +88,11 @@ engine::EngineOptions engine_options(const engine::Request& request, std::int64_
   return options;
 }
 
-Answer generate(engine::Engine& engine, const engine::Request& request, bool has_text, bool to_stdout,
-                receipt::Answer& steps) {
+void generate(engine::Engine& engine, const engine::Request& request, bool to_stdout, Answer& answer,
+              receipt::Answer& steps) {
   constexpr engine::RequestId kId = 0;
   engine.add(kId, request);
-  Answer answer(has_text);
-  AnswerWriter writer(has_text);
+  AnswerWriter writer(answer.text().has_value());
   while (!engine.idle())
     for (const engine::RequestUpdate& entry : engine.step()) {
       answer.add(entry.update);
@@ -148,19 +100,17 @@ Answer generate(engine::Engine& engine, const engine::Request& request, bool has
       if (to_stdout && !writer.write(entry.update)) engine.cancel(kId);
     }
   if (to_stdout) writer.finish();
-  return answer;
 }
 
-void run_generate_command(const GenerateArguments& arguments) {
-  check_arguments(arguments);
-  const text::DateTime date =
-      reading_option("--date", [&] { return arguments.date ? text::parse_date(*arguments.date) : text::DateTime{}; });
+void answer_one(const GenerateArguments& arguments, const text::DateTime& date) {
   ReceiptWriter receipt(arguments.receipt);
-  const std::string folder = arguments.model ? *arguments.model : engine::bundled_model_folder();
+  const std::string folder = arguments.folder();
   const receipt::TextFiles text_files(folder);
   const engine::ModelFiles files(folder);
   const engine::TextFormat& text = files.text();
-  engine::Request request = request_of(arguments, files, date);
+  engine::Request request = request_of(arguments.answer, files);
+  request.prompt = prompt_of(arguments, text, date);
+  if (receipt.is_wanted()) request.digest = DigestKind::kTree1;
   const Context context = make_context(arguments.device);
   // Of the bytes that the model is made of, where a receipt is to name them.
   const auto hashed = receipt.is_wanted() ? std::make_shared<model::HashedSource>(files.source()) : nullptr;
@@ -171,46 +121,53 @@ void run_generate_command(const GenerateArguments& arguments) {
                         text.has_tokenizer() ? std::optional(text.tokenizer()) : std::nullopt);
   engine.check(request);
 
-  const GenerateOutput output{.context = context,
-                              .files = files,
-                              .request = request,
-                              .date = arguments.chat && text.template_uses_date() ? std::optional(date) : std::nullopt};
-  if (!arguments.json) output.print_notes();
+  const GenerateOutput output{
+      .context = context,
+      .files = files,
+      .date = arguments.answer.chat && text.template_uses_date() ? std::optional(date) : std::nullopt,
+      .model_digest = arguments.json && request.digest != DigestKind::kNone ? model_digest_of(files) : ""};
+  if (!arguments.json) output.print_notes(request);
   receipt::Answer steps;
-  const Answer answer = generate(engine, request, text.has_tokenizer(), !arguments.json, steps);
+  Answer answer(text.has_tokenizer(), arguments.answer.logprobs);
+  generate(engine, request, !arguments.json, answer, steps);
   if (answer.end().finish_reason == engine::FinishReason::kError) fail(ErrorCode::kNonFinite, "{}", answer.end().error);
   if (hashed) {
-    receipt::Artifacts artifacts =
-        artifacts_of(files, text_files, hashed->manifest(), text::to_string(date), model.max_positions());
+    receipt::Artifacts artifacts = artifacts_of(files, text_files, hashed->manifest(), text::to_string(date),
+                                                model.max_positions(), special_tokens_of(arguments.answer));
     receipt.write(receipt::issuer_facts(context, std::move(artifacts), kVersion), request, std::move(steps));
   }
   if (arguments.json)
-    output.print_json(answer);
+    output.print_json(request, answer);
   else
-    output.print_end(answer);
+    output.print_end(request, answer);
 }
 
-void add_sampling_options(CLI::App& command, GenerateArguments& arguments) {
-  add_real_option(command, "--temperature", arguments.temperature, "0 takes the most likely token")
-      ->check(real_number(0, FLT_MAX))
-      ->type_name("T");
-  add_seed_option(command, arguments.seed, "Of the random numbers");
-  command.add_option("--top-k", arguments.top_k, "Only the K most likely tokens; 0: all")
-      ->check(whole_number<int>(0, INT32_MAX))
-      ->type_name("K");
-  add_real_option(command, "--top-p", arguments.top_p, "Only the likeliest tokens that make up this part")
-      ->check(real_number(0, 1))
-      ->type_name("P");
-  add_real_option(command, "--min-p", arguments.min_p, "Only tokens this likely, relative to the likeliest")
-      ->check(real_number(0, 1))
-      ->type_name("P");
-  add_real_option(command, "--repetition-penalty", arguments.repetition_penalty,
-                  "Above 1: against tokens already there")
-      ->check(real_number(FLT_MIN, FLT_MAX))
-      ->type_name("R");
-  command.footer(
-      "Sampling options that are not given are those of the model's generation_config.json, or else\n"
-      "greedy. A token is a function of the logits, these options, the seed and its position.");
+void answer_many(const GenerateArguments& arguments, const text::DateTime& date) {
+  LineReader lines(arguments.jsonl.file);
+  const std::string folder = arguments.folder();
+  const engine::ModelFiles files(folder);
+  const Context context = make_context(arguments.device);
+  const model::Model model = load(context, files.source(), arguments.context, folder);
+  const bool has_digest = digest_kind_of(arguments.answer.digest) != DigestKind::kNone;
+  const GenerateOutput output{.context = context,
+                              .files = files,
+                              .date = files.text().template_uses_date() ? std::optional(date) : std::nullopt,
+                              .model_digest = has_digest ? model_digest_of(files) : ""};
+  answer_lines(lines, {.answer = arguments.answer,
+                       .output = output,
+                       .model = model,
+                       .batch = arguments.jsonl.batch,
+                       .prefill_chunk = arguments.prefill_chunk,
+                       .date = date});
+}
+
+void run_generate_command(const GenerateArguments& arguments) {
+  check_arguments(arguments);
+  const text::DateTime date = date_of(arguments.answer);
+  if (arguments.jsonl.file.empty())
+    answer_one(arguments, date);
+  else
+    answer_many(arguments, date);
 }
 
 }  // namespace
@@ -221,39 +178,24 @@ void add_generate_command(CLI::App& app) {
   command->add_option("--model", arguments->model, "Checkpoint folder (default: the one of ReproFuse)")
       ->type_name("DIR");
   command->add_option("--prompt", arguments->prompt, "The prompt; - reads it from stdin")->type_name("TEXT");
-  command->add_option("--prompt-tokens", arguments->prompt_tokens, "The prompt as token ids, comma-separated")
-      ->check(whole_number<std::int32_t>(0, INT32_MAX))
-      ->type_name("IDS")
-      ->delimiter(',');
-  command->add_flag("--chat", arguments->chat, "Put the prompt through the model's chat template");
-  command->add_option("--system", arguments->system, "A system message, with --chat")->type_name("TEXT");
-  command
-      ->add_option("--date", arguments->date,
-                   fmt::format("What a chat template sees as today (default: {})", text::to_string(text::DateTime{})))
-      ->type_name("DATE");
-  command->add_option("--max-tokens", arguments->max_tokens, "The longest answer (default: the model's, or 256)")
-      ->check(whole_number<std::int64_t>(1, kMaxTokens))
-      ->type_name("N");
+  command->add_option("--prompt-file", arguments->prompt_file, "The prompt is the text of a file; - is stdin")
+      ->type_name("FILE");
+  add_prompt_tokens_option(*command, arguments->prompt_tokens, "The prompt");
+  add_jsonl_options(*command, arguments->jsonl);
+  add_answer_options(*command, arguments->answer);
   command->add_option("--context", arguments->context, "The longest text (default: as the model declares)")
       ->check(whole_number<std::int64_t>(1, kMaxTokens))
       ->type_name("N");
-  add_sampling_options(*command, *arguments);
-  command->add_option("--stop", arguments->stop_strings, "Text that ends the answer; may be given again")
-      ->allow_extra_args(false)
-      ->type_name("TEXT");
-  command->add_flag("--ignore-stop", arguments->ignore_stop, "Go on after a token that ends an answer");
   command->add_option("--prefill-chunk", arguments->prefill_chunk, "Tokens of the prompt per pass; moves no bit")
       ->check(whole_number<std::int64_t>(1, kMaxTokens))
       ->type_name("N")
       ->capture_default_str();
   add_device_options(*command, arguments->device);
-  command->add_option("--digest", arguments->digest, "Print a digest of the logits of every step, tree-1 or chain-1")
-      ->expected(0, 1)
-      ->check(one_of({"tree-1", "chain-1"}))
-      ->default_str("tree-1")
-      ->type_name("[KIND]");
   add_receipt_options(*command, arguments->receipt);
   command->add_flag("--json", arguments->json, "Print one JSON object and nothing else");
+  command->footer(
+      "Sampling options that are not given are those of the model's generation_config.json, or else\n"
+      "greedy. A token is a function of the logits, these options, the seed and its position.");
   command->callback([arguments] { run_generate_command(*arguments); });
 }
 

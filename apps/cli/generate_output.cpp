@@ -2,8 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
-#include <nlohmann/json.hpp>
+#include <span>
 
 #include "base/thread_pool.hpp"
 #include "checkpoint/digest.hpp"
@@ -22,17 +23,68 @@ ordered_json to_json(const SamplingParams& params) {
           {"seed", params.seed}};
 }
 
-// A line for each key, a list on the line of its key: dump() would give every token a line of its own.
+// A line for each key, and one for each object in a list; a list of numbers on the line of its key: dump() would give
+// every token a line of its own.
 std::string to_lines(const ordered_json& value, std::size_t indent = 0) {
-  if (!value.is_structured()) return value.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+  if (!value.is_structured()) return on_one_line(value);
+  const bool has_objects = value.is_array() && !value.empty() && value.front().is_object();
   std::vector<std::string> parts;
   for (const auto& [key, part] : value.items()) {
-    const std::string text = to_lines(part, indent + 2);
-    parts.push_back(value.is_array() ? text
-                                     : fmt::format("{:{}}{}: {}", "", indent + 2, ordered_json(key).dump(), text));
+    const std::string text = has_objects ? on_one_line(part) : to_lines(part, indent + 2);
+    if (has_objects)
+      parts.push_back(fmt::format("{:{}}{}", "", indent + 2, text));
+    else
+      parts.push_back(value.is_array() ? text
+                                       : fmt::format("{:{}}{}: {}", "", indent + 2, ordered_json(key).dump(), text));
   }
+  if (has_objects) return fmt::format("[\n{}\n{:{}}]", fmt::join(parts, ",\n"), "", indent);
   if (value.is_array()) return fmt::format("[{}]", fmt::join(parts, ", "));
   return fmt::format("{{\n{}\n{:{}}}}", fmt::join(parts, ",\n"), "", indent);
+}
+
+// The margin of a step: by how much the likeliest token was likelier than the second. None: there is one token.
+std::optional<float> margin_of(const engine::Likelihood& likelihood) {
+  if (likelihood.top.size() < 2) return std::nullopt;
+  return likelihood.top[0].logprob - likelihood.top[1].logprob;
+}
+
+std::span<const TokenLogprob> shown_of(const engine::Likelihood& likelihood, int count) {
+  return std::span(likelihood.top).first(std::min(likelihood.top.size(), static_cast<std::size_t>(count)));
+}
+
+// A line for each token: what was chosen, the margin of its step, and the likeliest.
+void print_likelihoods(const Answer& answer, const engine::TextFormat& text) {
+  if (answer.logprobs() < 0) return;
+  const auto name = [&](std::int32_t id) { return on_one_line(text.token_name(id)); };
+  fmt::print("\n{:>8}  {:<16} {:>10} {:>9}  {}\n", "token", "text", "logprob", "margin",
+             answer.logprobs() > 0 ? "likeliest" : "");
+  for (std::size_t i = 0; i < answer.likelihoods().size(); ++i) {
+    const engine::Likelihood& likelihood = answer.likelihoods()[i];
+    const std::optional<float> margin = margin_of(likelihood);
+    std::vector<std::string> likeliest;
+    for (const TokenLogprob& other : shown_of(likelihood, answer.logprobs()))
+      likeliest.push_back(fmt::format("{} {} {:.4g}", other.id, name(other.id), other.logprob));
+    fmt::print("{:>8}  {:<16} {:>10.4g} {:>9}  {}\n", answer.tokens()[i], name(answer.tokens()[i]), likelihood.logprob,
+               margin ? fmt::format("{:.4g}", *margin) : "-", fmt::join(likeliest, ", "));
+  }
+}
+
+ordered_json likelihoods_json(const Answer& answer, const engine::TextFormat& text) {
+  const auto entry = [&](std::int32_t id, float logprob) {
+    return ordered_json{{"id", id}, {"text", text.token_name(id)}, {"logprob", logprob}};
+  };
+  ordered_json list = ordered_json::array();
+  for (std::size_t i = 0; i < answer.likelihoods().size(); ++i) {
+    const engine::Likelihood& likelihood = answer.likelihoods()[i];
+    const std::optional<float> margin = margin_of(likelihood);
+    ordered_json token = entry(answer.tokens()[i], likelihood.logprob);
+    token["margin"] = margin ? ordered_json(*margin) : ordered_json(nullptr);
+    ordered_json& top = token["top"] = ordered_json::array();
+    for (const TokenLogprob& other : shown_of(likelihood, answer.logprobs()))
+      top.push_back(entry(other.id, other.logprob));
+    list.push_back(std::move(token));
+  }
+  return list;
 }
 
 std::string counted(std::size_t count, std::string_view what) {
@@ -41,7 +93,11 @@ std::string counted(std::size_t count, std::string_view what) {
 
 }  // namespace
 
-Answer::Answer(bool has_text) {
+std::string on_one_line(const ordered_json& value) {
+  return value.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+Answer::Answer(bool has_text, int logprobs) : logprobs_(logprobs) {
   if (has_text) text_.emplace();
   end_.finish_reason = engine::FinishReason::kCancelled;
 }
@@ -50,6 +106,7 @@ void Answer::add(const engine::Update& update) {
   for (const engine::AnswerToken& token : update.tokens) {
     tokens_.push_back(token.id);
     if (text_) *text_ += token.text;
+    if (token.likelihood && logprobs_ >= 0) likelihoods_.push_back(*token.likelihood);
     end_.digest = token.digest;
   }
   if (update.end) {
@@ -90,7 +147,7 @@ void AnswerWriter::finish() const {
   std::fflush(stdout);
 }
 
-void GenerateOutput::print_notes() const {
+void GenerateOutput::print_notes(const engine::Request& request) const {
   if (date) fmt::print(stderr, "the chat template sees the date {}\n", text::to_string(*date));
   if (request.stop_tokens.empty() && request.stop_strings.empty())
     fmt::print(stderr, "no token ends the answer, only its length\n");
@@ -100,7 +157,8 @@ void GenerateOutput::print_notes() const {
                params.temperature, params.top_k, params.top_p, params.min_p, params.repetition_penalty, params.seed);
 }
 
-void GenerateOutput::print_end(const Answer& answer) const {
+void GenerateOutput::print_end(const engine::Request& request, const Answer& answer) const {
+  print_likelihoods(answer, files.text());
   if (request.digest != DigestKind::kNone) fmt::print("digest {}\n", answer.end().digest);
   std::fflush(stdout);
   if (answer.tokens().empty() && files.text().has_chat_template())
@@ -114,23 +172,33 @@ void GenerateOutput::print_end(const Answer& answer) const {
   fmt::print(stderr, "\n");
 }
 
-void GenerateOutput::print_json(const Answer& answer) const {
+ordered_json GenerateOutput::to_json(const engine::Request& request, const Answer& answer) const {
   ordered_json root = {{"text", answer.text() ? ordered_json(*answer.text()) : ordered_json(nullptr)},
                        {"tokens", answer.tokens()},
                        {"prompt_tokens", request.prompt},
                        {"finish_reason", engine::finish_reason_name(answer.end().finish_reason)},
                        {"numerics", context.numerics()},
                        {"device", context.description()},
-                       {"sampling", to_json(request.sampling)}};
+                       {"sampling", cli::to_json(request.sampling)}};
   if (date) root["date"] = text::to_string(*date);
+  if (answer.logprobs() >= 0) root["logprobs"] = likelihoods_json(answer, files.text());
   if (request.digest != DigestKind::kNone) {
-    ThreadPool pool(available_cores());
     root["digest"] = answer.end().digest;
-    root["model_digest"] = checkpoint::model_digest(files.checkpoint(), pool);
+    root["model_digest"] = model_digest;
   }
+  return root;
+}
+
+void GenerateOutput::print_json(const engine::Request& request, const Answer& answer) const {
+  ordered_json root = to_json(request, answer);
   root["prefill_seconds"] = answer.prefill_seconds();
   root["decode_seconds"] = answer.decode_seconds();
   fmt::print("{}\n", to_lines(root));
+}
+
+std::string model_digest_of(const engine::ModelFiles& files) {
+  ThreadPool pool(available_cores());
+  return checkpoint::model_digest(files.checkpoint(), pool);
 }
 
 }  // namespace reprofuse::cli

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,12 +16,15 @@ namespace reprofuse::cli {
 // An answer, put together from the engine's updates. When no end comes, it was cancelled.
 class Answer {
  public:
-  explicit Answer(bool has_text);
+  // logprobs: how many of the likeliest tokens are shown with each; -1: no log-probability is.
+  explicit Answer(bool has_text, int logprobs = -1);
 
   void add(const engine::Update& update);
 
-  const std::vector<std::int32_t>& tokens() const { return tokens_; }  // without the stop token
-  const std::optional<std::string>& text() const { return text_; }     // none: no tokenizer
+  const std::vector<std::int32_t>& tokens() const { return tokens_; }                  // without the stop token
+  const std::optional<std::string>& text() const { return text_; }                     // none: no tokenizer
+  const std::vector<engine::Likelihood>& likelihoods() const { return likelihoods_; }  // of each token, if shown
+  int logprobs() const { return logprobs_; }
   const engine::End& end() const { return end_; }
   std::int64_t steps() const;      // rows of logits that a token was chosen from, a stop token included
   double prefill_seconds() const;  // from the start to the first update, with the first token
@@ -31,6 +35,8 @@ class Answer {
 
   std::vector<std::int32_t> tokens_;
   std::optional<std::string> text_;
+  int logprobs_;
+  std::vector<engine::Likelihood> likelihoods_;
   engine::End end_;
   Time start_ = std::chrono::steady_clock::now();
   std::optional<Time> first_update_;
@@ -53,12 +59,18 @@ class AnswerWriter {
 struct GenerateOutput {
   const Context& context;
   const engine::ModelFiles& files;
-  const engine::Request& request;
   std::optional<text::DateTime> date;  // where the template can ask for it
+  std::string model_digest = {};       // where a digest is told, too
 
-  void print_notes() const;                     // stderr, before the answer
-  void print_end(const Answer& answer) const;   // the digest, and the speed on stderr
-  void print_json(const Answer& answer) const;  // everything that a replay needs
+  void print_notes(const engine::Request& request) const;  // stderr, before the answer
+  // Log-probabilities and the digest, if there are any, and the speed on stderr.
+  void print_end(const engine::Request& request, const Answer& answer) const;
+  void print_json(const engine::Request& request, const Answer& answer) const;
+  // Everything that a replay needs.
+  nlohmann::ordered_json to_json(const engine::Request& request, const Answer& answer) const;
 };
+
+std::string on_one_line(const nlohmann::ordered_json& value);  // with U+FFFD for what is no UTF-8
+std::string model_digest_of(const engine::ModelFiles& files);
 
 }  // namespace reprofuse::cli

@@ -6,11 +6,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <system_error>
 #include <utility>
 
 #include "base/check.hpp"
+#include "cli/input_files.hpp"
 #include "cli/usage.hpp"
 
 namespace reprofuse::cli {
@@ -52,14 +52,6 @@ void write_file(const std::string& file, const std::string& text, unsigned mode)
 }
 
 }  // namespace
-
-std::string read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  require(file.is_open() && !fs::is_directory(path), "{}: cannot be read", path);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  require(!file.bad(), "{}: cannot be read", path);
-  return text;
-}
 
 void add_receipt_options(CLI::App& command, ReceiptArguments& arguments) {
   CLI::Option* receipt = command.add_option("--receipt", arguments.file,

@@ -32,6 +32,4 @@ class ReceiptWriter {
   std::optional<receipt::Envelope> previous_;
 };
 
-std::string read_file(const std::string& path);  // throws kInvalidArgument
-
 }  // namespace reprofuse::cli

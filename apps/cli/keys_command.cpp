@@ -1,9 +1,11 @@
+#include <fmt/format.h>
+
 #include <cstdlib>
 #include <memory>
 #include <string>
 
 #include "cli/commands.hpp"
-#include "cli/generate_receipt.hpp"
+#include "cli/input_files.hpp"
 #include "receipt/keys.hpp"
 
 namespace reprofuse::cli {

@@ -11,6 +11,7 @@
 #include "checkpoint/digest.hpp"
 #include "cli/commands.hpp"
 #include "cli/device_options.hpp"
+#include "cli/input_files.hpp"
 #include "cli/option_values.hpp"
 #include "cli/output_file.hpp"
 #include "cli/terminal.hpp"
@@ -24,12 +25,12 @@ namespace {
 struct TextArguments {
   std::optional<std::string> model;  // none: the one that comes with ReproFuse
   std::optional<std::string> prompt;
-  std::vector<std::int32_t> prompt_tokens;
+  std::optional<std::string> prompt_tokens;
   std::int64_t max_tokens = 1;
   std::vector<std::int64_t> positions;
   std::int64_t chunk = 512;
 
-  bool has_prompt() const { return prompt || !prompt_tokens.empty(); }
+  bool has_prompt() const { return prompt || prompt_tokens; }
 };
 
 struct TraceArguments {
@@ -49,10 +50,7 @@ struct DiffArguments {
 void add_text_options(CLI::App& command, TextArguments& arguments) {
   command.add_option("--model", arguments.model, "Checkpoint folder (default: the one of ReproFuse)")->type_name("DIR");
   command.add_option("--prompt", arguments.prompt, "The text to read")->type_name("TEXT");
-  command.add_option("--prompt-tokens", arguments.prompt_tokens, "The text as token ids, comma-separated")
-      ->check(whole_number<std::int32_t>(0, INT32_MAX))
-      ->type_name("IDS")
-      ->delimiter(',');
+  add_prompt_tokens_option(command, arguments.prompt_tokens, "The text");
   command.add_option("--max-tokens", arguments.max_tokens, "How many tokens to choose after it; each is a step")
       ->check(whole_number<std::int64_t>(1, kMaxTokens))
       ->type_name("N")
@@ -71,12 +69,13 @@ void add_text_options(CLI::App& command, TextArguments& arguments) {
 }
 
 study::TraceRequest request_of(const TextArguments& arguments, const engine::ModelFiles& files) {
-  check_usage(arguments.prompt.has_value() != !arguments.prompt_tokens.empty(),
+  check_usage(arguments.prompt.has_value() != arguments.prompt_tokens.has_value(),
               "give the text with either --prompt or --prompt-tokens");
   std::vector<std::int64_t> positions = arguments.positions;
   std::sort(positions.begin(), positions.end());
   positions.erase(std::unique(positions.begin(), positions.end()), positions.end());
-  return {.prompt = arguments.prompt ? files.text().encode_prompt(*arguments.prompt) : arguments.prompt_tokens,
+  return {.prompt = arguments.prompt ? files.text().encode_prompt(*arguments.prompt)
+                                     : read_prompt_tokens(*arguments.prompt_tokens),
           .answer = {},
           .max_tokens = arguments.max_tokens,
           .positions = std::move(positions),

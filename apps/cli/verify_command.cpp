@@ -14,7 +14,7 @@
 #include "checkpoint/digest.hpp"
 #include "cli/commands.hpp"
 #include "cli/device_options.hpp"
-#include "cli/generate_receipt.hpp"
+#include "cli/input_files.hpp"
 #include "cli/option_values.hpp"
 #include "cli/usage.hpp"
 #include "engine/model_files.hpp"

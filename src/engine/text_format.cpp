@@ -6,6 +6,7 @@
 #include "base/check.hpp"
 #include "base/sha256.hpp"
 #include "checkpoint/json_reader.hpp"
+#include "text/tokenizer/unicode.hpp"
 
 namespace reprofuse::engine {
 namespace {
@@ -150,6 +151,15 @@ void TextFormat::load_template(const std::string& folder) {
 const Tokenizer& TextFormat::tokenizer() const {
   if (!tokenizer_) fail(ErrorCode::kUnsupported, "there is no tokenizer, only token ids: {}", why_no_tokenizer_);
   return *tokenizer_;
+}
+
+std::string TextFormat::token_name(std::int32_t id) const {
+  if (!tokenizer_ || !tokenizer_->has_token(id)) return fmt::format("token_id:{}", id);
+  const std::string& bytes = tokenizer_->token_bytes(id);
+  if (!text::find_invalid_utf8(bytes)) return bytes;
+  std::string name = "bytes:";
+  for (const char byte : bytes) name += fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
+  return name;
 }
 
 void TextFormat::mark_template(const std::string& source, const std::string& folder) {

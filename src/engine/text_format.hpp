@@ -38,6 +38,8 @@ class TextFormat {
   const std::string& why_no_tokenizer() const { return why_no_tokenizer_; }
   const std::string& why_no_chat_template() const { return why_no_chat_template_; }
   const Tokenizer& tokenizer() const;
+  // A token as people read it: its text, "bytes:\xe2" where that is none, or "token_id:7" without a tokenizer.
+  std::string token_name(std::int32_t id) const;
   // SHA-256, in hex, of the chat template's source, also of one that is not supported; none: there is none.
   const std::optional<std::string>& template_digest() const { return template_digest_; }
 

@@ -279,8 +279,8 @@ TEST(Generate, ACommandLineThatMakesNoSenseExits2WithAHint) {
     const char* arguments;
     const char* message;
   } cases[] = {
-      {"", "give the prompt with either --prompt or --prompt-tokens"},
-      {"--prompt x --prompt-tokens 1", "give the prompt with either --prompt or --prompt-tokens"},
+      {"", "give the prompt with one of --prompt, --prompt-file and --prompt-tokens, or many with --jsonl"},
+      {"--prompt x --prompt-tokens 1", "give the prompt with one of --prompt, --prompt-file and --prompt-tokens"},
       {"--chat --prompt-tokens 1", "--chat goes with --prompt"},
       {"--system x --prompt y", "--system goes with --chat"},
       {"--isa scalar --device cuda --prompt-tokens 1", "--isa and --threads go with --device cpu, not cuda"},

@@ -6,8 +6,6 @@
 #include <cmath>
 #include <span>
 
-#include "text/tokenizer/unicode.hpp"
-
 namespace reprofuse::server {
 namespace {
 
@@ -23,12 +21,7 @@ bool TokenNames::has_text(std::int32_t id) const {
 }
 
 std::string TokenNames::name(std::int32_t id) const {
-  if (as_ids_ || !has_text(id)) return fmt::format("token_id:{}", id);
-  const std::string& bytes = format_.tokenizer().token_bytes(id);
-  if (!text::find_invalid_utf8(bytes)) return bytes;
-  std::string name = "bytes:";
-  for (const char byte : bytes) name += fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
-  return name;
+  return as_ids_ ? fmt::format("token_id:{}", id) : format_.token_name(id);
 }
 
 Json TokenNames::bytes(std::int32_t id) const {
