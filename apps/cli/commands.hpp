@@ -19,6 +19,8 @@ void add_trace_command(CLI::App& app);   // what every op of some steps left
 void add_diff_command(CLI::App& app);    // the first op where two traces, devices or numerics differ
 void add_info_command(CLI::App& app);    // numerics, devices, and a model's card
 
+void add_study_memory_command(CLI::App& study);  // what memory each method takes to serve a model
+
 void add_bench_linear_command(CLI::App& bench);  // how fast the linear layer is
 void add_bench_model_command(CLI::App& bench);   // how fast whole models decode
 void add_bench_engine_command(CLI::App& bench);  // how fast the serving engine answers many requests at once

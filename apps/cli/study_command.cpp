@@ -323,6 +323,7 @@ void add_study_command(CLI::App& app) {
   study->require_subcommand(1);
   add_study_run(*study);
   add_study_compare(*study);
+  add_study_memory_command(*study);
 }
 
 }  // namespace reprofuse::cli

@@ -54,5 +54,21 @@ TEST(StudyCommand, WhatMakesNoSenseIsRefused) {
   EXPECT_TRUE(contains(reprofuse("study compare " + folder.file("x.run")).err, "x.run: is no run"));
 }
 
+TEST(StudyMemoryCommand, WhatMakesNoSenseIsRefused) {
+  const struct {
+    const char* options;
+    const char* message;
+  } cases[] = {{"--shape llama-9b", "--shape: 'llama-9b' is not one of llama-3.2-1b, "},
+               {"--budget 24GB", "--budget: '24GB' is not a number of bytes, or of KiB, MiB, GiB or TiB, above 0"},
+               {"--budget 0", "--budget: '0' is not a number of bytes"},
+               {"--budget 99999999TiB", "--budget: '99999999TiB' is not a number of bytes"},
+               {"--numerics fma-0", "--numerics: 'fma-0' is not one of fma-1, "}};
+  for (const auto& [options, message] : cases) {
+    const Finished run = reprofuse(std::string("study memory ") + options);
+    EXPECT_EQ(run.status, 2) << options;
+    EXPECT_TRUE(contains(run.err, message)) << run.err;
+  }
+}
+
 }  // namespace
 }  // namespace reprofuse
