@@ -114,18 +114,37 @@ void ThreadPool::parallel_for(std::int64_t count, const std::function<void(std::
   next_ = 0;
   error_ = nullptr;
   const bool share = count > 1 && !workers_.empty();
-  if (share) {
-    busy_ = static_cast<int>(workers_.size());
-    caller_cpu_ = sched_getcpu();
-    {
-      std::lock_guard lock(mutex_);
-      ++loop_;
-    }
-    start_.notify_all();
-  }
+  if (share) open_loop();
   take_tasks(0);
-  if (share) spin_until([&] { return busy_.load(std::memory_order_acquire) == 0; });
+  if (share) close_loop();
   if (error_) std::rethrow_exception(error_);
+}
+
+void ThreadPool::open_loop() {
+  caller_cpu_ = sched_getcpu();
+  inside_.store(0, std::memory_order_release);
+  {
+    std::lock_guard lock(mutex_);
+    ++loop_;
+  }
+  start_.notify_all();
+}
+
+void ThreadPool::close_loop() {
+  inside_.fetch_add(kClosed, std::memory_order_relaxed);
+  spin_until([&] { return inside_.load(std::memory_order_acquire) == kClosed; });
+}
+
+bool ThreadPool::enter_loop() {
+  int inside = inside_.load(std::memory_order_relaxed);
+  while (inside >= 0)
+    if (inside_.compare_exchange_weak(inside, inside + 1, std::memory_order_acquire, std::memory_order_relaxed))
+      return true;
+  return false;
+}
+
+void ThreadPool::leave_loop() {
+  inside_.fetch_sub(1, std::memory_order_release);
 }
 
 void ThreadPool::take_tasks(int worker) {
@@ -151,10 +170,11 @@ void ThreadPool::work(int worker) {
   const FpEnvironment pinned;  // a thread inherits its creator's rounding mode; ours must not
   CoreToAvoid core;
   for (std::uint64_t seen = 0; wait_for_loop(seen);) {
-    ++seen;
+    seen = loop_.load();
+    if (!enter_loop()) continue;
     core.set(caller_cpu_);
     take_tasks(worker);
-    busy_.fetch_sub(1, std::memory_order_release);
+    leave_loop();
   }
 }
 

@@ -35,6 +35,10 @@ class ThreadPool {
  private:
   void work(int worker);
   void stop();
+  void open_loop();
+  void close_loop();
+  bool enter_loop();
+  void leave_loop();
   void take_tasks(int worker);
   bool wait_for_loop(std::uint64_t seen);
 
@@ -44,8 +48,12 @@ class ThreadPool {
   std::condition_variable start_;
   std::atomic<std::uint64_t> loop_ = 0;  // number of the current loop; workers wait for it to change
   std::atomic<bool> stop_ = false;
-  std::atomic<int> busy_ = 0;  // workers that have not finished the current loop
+  // Workers inside the current loop; less than 0 when it is closed. Who comes late finds it so and is not waited for: a
+  // thread without a core holds up only the task that it has.
+  static constexpr int kClosed = -(1 << 20);
+  std::atomic<int> inside_ = kClosed;
 
+  // Of the current loop, written while it is closed and nobody is inside:
   int caller_cpu_ = -1;  // where parallel_for was called, so that no worker is woken on top of it
   const std::function<void(std::int64_t, int)>* task_ = nullptr;
   std::int64_t count_ = 0;

@@ -1,7 +1,9 @@
 #include "base/thread_pool.hpp"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -172,6 +174,42 @@ TEST(ThreadPool, AWorkerLeavesItsCallersCoreButNotTheCoresItWasLaterGiven) {
     EXPECT_TRUE(CPU_ISSET(cpus[0], &seen) && CPU_COUNT(&seen) == 1) << "caller on core " << caller;
   }
   EXPECT_EQ(sched_setaffinity(0, sizeof(all), &all), 0);
+}
+
+int stopped_worker[2];  // a pipe: the worker that is stopped reads from it
+std::atomic<bool> is_stopped = false;
+
+void stop_until_told(int) {
+  is_stopped = true;
+  char told = 0;
+  while (read(stopped_worker[0], &told, 1) < 0) {
+  }
+}
+
+// As if another process had its core.
+TEST(ThreadPool, AWorkerThatDoesNotRunHoldsUpNoLoopThatItIsNotIn) {
+  ASSERT_EQ(pipe(stopped_worker), 0);
+  struct sigaction stop = {}, before = {};
+  stop.sa_handler = stop_until_told;
+  ASSERT_EQ(sigaction(SIGUSR1, &stop, &before), 0);
+  ThreadPool pool(2);
+  pthread_t worker = {};
+  on_worker(pool, [&] { worker = pthread_self(); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // it has left the loop, and sleeps
+  ASSERT_EQ(pthread_kill(worker, SIGUSR1), 0);
+  while (!is_stopped) std::this_thread::yield();
+
+  std::atomic<int> sum = 0;
+  for (int loop = 0; loop < 3; ++loop) pool.parallel_for(100, [&](std::int64_t, int) { ++sum; });
+  EXPECT_EQ(sum, 300);
+
+  ASSERT_EQ(write(stopped_worker[1], "", 1), 1);
+  int takes_part = 0;
+  on_worker(pool, [&] { ++takes_part; });
+  EXPECT_EQ(takes_part, 1);
+  ASSERT_EQ(sigaction(SIGUSR1, &before, nullptr), 0);
+  close(stopped_worker[0]);
+  close(stopped_worker[1]);
 }
 
 TEST(ThreadPool, AtLeastOneCoreIsAvailable) {
