@@ -1,19 +1,20 @@
-# Files of a folder, carried in a binary: reprofuse_embed_assets(TARGET FOLDER) adds a source that defines
-# `server::web_asset` (src/server/web_assets.hpp). It is made when the target is built, and again when a file changes.
-# The same file is the script that makes it: cmake -DFOLDER=... -DOUTPUT=... -P EmbedAssets.cmake
+# Files that a binary carries: reprofuse_embed_assets(TARGET HEADER FUNCTION FILES...) adds a source that defines FUNCTION, such
+# as `server::web_asset`, which HEADER declares. It is made when the target is built, and again when a file changes.
+# The same file is the script that makes it: cmake -DFILES=... -DHEADER=... -DFUNCTION=... -DOUTPUT=... -P EmbedAssets.cmake
 
 set(REPROFUSE_EMBED_ASSETS ${CMAKE_CURRENT_LIST_FILE})
 
-function(reprofuse_embed_assets target folder)
-  file(GLOB files CONFIGURE_DEPENDS ${folder}/*)
-  set(output ${PROJECT_BINARY_DIR}/generated/server/web_assets.cpp)
+function(reprofuse_embed_assets target header function)
+  cmake_path(REPLACE_EXTENSION header cpp OUTPUT_VARIABLE name)
+  set(output ${PROJECT_BINARY_DIR}/generated/${name})
   # A file by itself in a unity build too, so that those who read the others without building them do not miss it.
   set_source_files_properties(${output} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   add_custom_command(
     OUTPUT ${output}
-    COMMAND ${CMAKE_COMMAND} -DFOLDER=${folder} -DOUTPUT=${output} -P ${REPROFUSE_EMBED_ASSETS}
-    DEPENDS ${files} ${REPROFUSE_EMBED_ASSETS}
-    COMMENT "Embedding ${folder}"
+    COMMAND ${CMAKE_COMMAND} "-DFILES=${ARGN}" -DHEADER=${header} -DFUNCTION=${function} -DOUTPUT=${output} -P
+            ${REPROFUSE_EMBED_ASSETS}
+    DEPENDS ${ARGN} ${REPROFUSE_EMBED_ASSETS}
+    COMMENT "Embedding what ${header} tells of"
     VERBATIM)
   target_sources(${target} PRIVATE ${output})
 endfunction()
@@ -30,36 +31,42 @@ function(content_type_of name type)
   set(${type} "${found}; charset=utf-8" PARENT_SCOPE)
 endfunction()
 
-# A C++ expression for a file's bytes: escapes alone, so that no byte can end the literal or join its neighbour.
-function(literal_of path literal)
+# A C++ initializer for a file's bytes. No string, of which C++ promises no more than 65535; and in parts, since the time of a
+# replacement grows with the square of the text.
+function(bytes_of path initializer)
   file(SIZE ${path} size)
-  if(size GREATER 65535)
-    message(FATAL_ERROR "${path}: ${size} bytes, and C++ promises string literals of 65535")
-  endif()
-  file(READ ${path} bytes HEX)
-  string(REGEX REPLACE "(..)" "\\\\x\\1" bytes "${bytes}")
-  string(REPEAT "...." 28 line)
-  string(REGEX REPLACE "(${line})" "\\1\"\n        \"" bytes "${bytes}")
-  set(${literal} "{\n        \"${bytes}\",\n        ${size}}" PARENT_SCOPE)
+  set(all "")
+  set(offset 0)
+  while(offset LESS size)
+    file(READ ${path} bytes OFFSET ${offset} LIMIT 1024 HEX)
+    string(REGEX REPLACE "(..)" "'\\\\x\\1'," bytes "${bytes}")
+    string(APPEND all "${bytes}\n    ")
+    math(EXPR offset "${offset} + 1024")
+  endwhile()
+  set(${initializer} "${all}" PARENT_SCOPE)
 endfunction()
 
-function(write_assets folder output)
-  file(GLOB names RELATIVE ${folder} ${folder}/*)
+function(write_assets)
+  set(constants "")
   set(lookups "")
-  foreach(name IN LISTS names)
+  set(index 0)
+  foreach(path IN LISTS FILES)
+    cmake_path(GET path FILENAME name)
     content_type_of(${name} type)
-    literal_of(${folder}/${name} literal)
+    bytes_of(${path} bytes)
     set(condition "path == \"/${name}\"")
     if(name STREQUAL index.html)
       string(PREPEND condition "path == \"/\" || ")
     endif()
-    string(APPEND lookups "  if (${condition})\n    return Asset{${literal},\n        \"${type}\"};\n")
+    string(APPEND constants "constexpr char kFile${index}[] = {  // ${name}\n    ${bytes}};\n")
+    string(APPEND lookups "  if (${condition}) return Asset{{kFile${index}, sizeof kFile${index}}, \"${type}\"};\n")
+    math(EXPR index "${index} + 1")
   endforeach()
-  file(WRITE ${output} "// Made by cmake/EmbedAssets.cmake.\n#include \"server/web_assets.hpp\"\n\n"
-                       "namespace reprofuse::server {\n\nstd::optional<Asset> web_asset(std::string_view path) {\n"
-                       "${lookups}  return std::nullopt;\n}\n\n}  // namespace reprofuse::server\n")
+  file(WRITE ${OUTPUT} "// Made by cmake/EmbedAssets.cmake.\n#include \"${HEADER}\"\n\nnamespace reprofuse {\nnamespace {\n\n"
+                       "${constants}\n}  // namespace\n\nstd::optional<Asset> ${FUNCTION}(std::string_view path) {\n"
+                       "${lookups}  return std::nullopt;\n}\n\n}  // namespace reprofuse\n")
 endfunction()
 
 if(CMAKE_SCRIPT_MODE_FILE STREQUAL REPROFUSE_EMBED_ASSETS)
-  write_assets(${FOLDER} ${OUTPUT})
+  write_assets()
 endif()

@@ -27,5 +27,7 @@ foreach(package libpcre2-dev libutf8proc-dev libhwy-dev libfmt-dev nlohmann-json
   add(${notice} ${doc}/third-party/${package} GROUP_READ WORLD_READ)
 endforeach()
 
+add(${CPACK_REPROFUSE_SOURCE}/third_party/observable-plot/LICENSE ${doc}/third-party/observable-plot GROUP_READ WORLD_READ)
+
 file(GLOB compressed ${root}/${doc}/changelog* ${root}/usr/share/man/man1/*.1)
 execute_process(COMMAND gzip -9 --no-name ${compressed} COMMAND_ERROR_IS_FATAL ANY)

@@ -123,6 +123,7 @@ LONG_UNDER_ASAN=(
   TokenizerPattern.TakesLongTextsOfAnythingWithPublishedPatterns
   ReplayTest.ALieThatIsConsistentDivergesAtItsStep
   StudyCommand.RunsAreComparedAndAContractDoesNotMove
+  StudyCommand.TheDemoWritesAReportOfFourPlatformsAndTwoTasks
   fuzz.linear.self_test
   fuzz.model_ops.self_test
 )

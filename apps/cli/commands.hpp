@@ -26,4 +26,8 @@ void add_bench_model_command(CLI::App& bench);   // how fast whole models decode
 void add_bench_engine_command(CLI::App& bench);  // how fast the serving engine answers many requests at once
 void add_bench_error_command(CLI::App& bench);   // how far results are from exact ones
 
+void add_study_compare_command(CLI::App& study);  // what differs between runs, as tables or JSON
+void add_study_report_command(CLI::App& study);   // the same as one page
+void add_study_demo_command(CLI::App& study);     // a small study of the bundled model on this machine, as a page
+
 }  // namespace reprofuse::cli

@@ -4,7 +4,6 @@
 #include <cfloat>
 #include <filesystem>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,7 +17,6 @@
 #include "cli/usage.hpp"
 #include "engine/model_files.hpp"
 #include "ops/contract.hpp"
-#include "study/runs/compare_runs.hpp"
 #include "study/runs/make_run.hpp"
 #include "study/runs/task.hpp"
 
@@ -28,6 +26,7 @@ namespace {
 struct StudyRunArguments {
   std::string task, out;
   std::optional<std::string> model;  // none: the one that comes with ReproFuse
+  std::optional<std::string> model_name, task_name;
   std::vector<std::string> numerics = {std::string(kDefaultNumerics)};
   int seeds = 3;
   std::int64_t batch = 32;
@@ -40,15 +39,16 @@ struct StudyRunArguments {
   DeviceArguments device;
 };
 
-struct StudyCompareArguments {
-  std::vector<std::string> runs;
-  bool json = false;
-};
-
 std::string machine() {
   utsname name = {};
   uname(&name);
   return fmt::format("{} {}", name.sysname, name.machine);
+}
+
+// Of "models/llama/" it is "llama".
+std::string folder_name(const std::string& path) {
+  const std::filesystem::path folder = std::filesystem::absolute(path).lexically_normal();
+  return (folder.has_filename() ? folder : folder.parent_path()).filename().string();
 }
 
 // Settings are told as text; numbers by their bits, so that equal text is an equal setting.
@@ -76,15 +76,22 @@ study::RunHeader header_of(const StudyRunArguments& arguments, const engine::Mod
                            const std::vector<Context>& contexts, const std::vector<study::Problem>& problems,
                            const study::RunRequest& request, const text::DateTime& date) {
   ThreadPool pool(available_cores());
-  study::RunHeader header{.version = kVersion, .device = contexts.front().description(), .machine = machine()};
+  study::RunHeader header{.version = kVersion,
+                          .model = arguments.model_name.value_or(folder_name(files.path())),
+                          .task = arguments.task_name.value_or(std::filesystem::path(arguments.task).stem().string()),
+                          .device = contexts.front().description(),
+                          .vendor = {},
+                          .machine = machine(),
+                          .batch = arguments.batch};
+  for (const Context& context : contexts)
+    if (header.vendor.empty()) header.vendor = study::vendor_of(context);
   header.settings = {{"model digest", checkpoint::model_digest(files.checkpoint(), pool)},
                      {"longest answer", std::to_string(request.max_tokens)},
                      {"temperature", bits_of(request.sampling.temperature)},
                      {"top-p", bits_of(request.sampling.top_p)},
                      {"sampling seed", std::to_string(request.sampling.seed)},
                      {"stop tokens", fmt::format("{}", fmt::join(request.stop_tokens, ","))},
-                     {"date", text::to_string(date)},
-                     {"batch", std::to_string(arguments.batch)}};
+                     {"date", text::to_string(date)}};
   for (const std::string& numerics : arguments.numerics)
     for (int seed = 0; seed < arguments.seeds; ++seed)
       header.cells.push_back({numerics, find_numerics(numerics).reproducible(), static_cast<std::uint64_t>(seed)});
@@ -138,130 +145,6 @@ void run_study_run(const StudyRunArguments& arguments) {
   fmt::print("{} answers; `reprofuse study compare {}` looks at them\n", all, arguments.out);
 }
 
-std::string percent(double fraction) {
-  return fmt::format("{:.2f}%", 100 * fraction);
-}
-
-std::string shown(std::optional<double> value, const char* format = "{:.1f}") {
-  return value ? fmt::format(fmt::runtime(format), *value) : "-";
-}
-
-// The pairs that margins and shifts are about.
-const study::Divergence& pairs_of(const study::MethodResult& method) {
-  return method.between_runs.pairs > 0 ? method.between_runs : method.between_seeds;
-}
-
-// Of the positions that both of a pair pass, those with the same margin, bit for bit.
-std::string equal_margins(const study::Divergence& pairs) {
-  if (pairs.positions == 0) return "-";
-  return fmt::format("{:.3f}%", 100 * static_cast<double>(pairs.equal_margins) / static_cast<double>(pairs.positions));
-}
-
-void print(const std::vector<study::MethodResult>& methods) {
-  const Terminal terminal;
-  fmt::print("\n{:<13} {:^49}  {:^37}\n{:<13} {:>8} {:>9} {:>13} {:>16}  {:>8} {:>13} {:>14}\n", "", "between runs",
-             "between seeds", "numerics", "Div%", "Div_Index", "other logits", "equal margins", "pairs", "other logits",
-             "equal margins");
-  for (const study::MethodResult& method : methods) {
-    const study::Divergence &runs = method.between_runs, &seeds = method.between_seeds;
-    fmt::print("{:<13} {:>8} {:>9} {:>13} {:>16}  {:>8} {:>13} {:>14}  {}\n", method.numerics,
-               runs.pairs > 0 ? percent(method.divergent_fraction()) : "-", shown(runs.mean_first_index()),
-               runs.other_digests, equal_margins(runs), seeds.pairs > 0 ? percent(seeds.fraction()) : "-",
-               seeds.other_digests, equal_margins(seeds), method.moved() ? terminal.red("MOVED, and it must not") : "");
-  }
-  fmt::print("\n{:<13} {:>9} {:>9} {:>9} {:>10} {:>10} {:>9} {:>11} {:>9} {:>9}\n", "nats", "margin", "1 %", "slope",
-             "shift", "99 %", "exposed", "at the flip", "predicted", "measured");
-  for (const study::MethodResult& method : methods) {
-    const study::Divergence& pairs = pairs_of(method);
-    const double exposed =
-        pairs.positions == 0 ? 0 : static_cast<double>(pairs.exposed) / static_cast<double>(pairs.positions);
-    const auto predicted = method.predicted ? percent(*method.predicted) : "-";
-    fmt::print("{:<13} {:>9.3g} {:>9.2g} {:>9} {:>10.2g} {:>10.2g} {:>9} {:>11} {:>9} {:>9}\n", method.numerics,
-               study::quantile(method.margins, 0.5), study::quantile(method.margins, 0.01),
-               shown(method.tail_slope, "{:.3f}"), study::quantile(pairs.shifts, 0.5),
-               study::quantile(pairs.shifts, 0.99), percent(exposed),
-               pairs.flip_margins.empty() ? "-" : fmt::format("{:.2g}", study::quantile(pairs.flip_margins, 0.5)),
-               predicted, method.measured ? percent(*method.measured) : "-");
-  }
-  fmt::print("\n{:<13} {:<24} {:>10} {:>8} {:>10} {:>24}\n", "numerics", "run", "seconds", "±", "tokens/s",
-             "right (95 % interval)");
-  for (const study::MethodResult& method : methods)
-    for (const study::CellTime& time : method.times) {
-      const study::Accuracy& right = time.accuracy;
-      const std::string accuracy =
-          right.known == 0 ? "-"
-                           : fmt::format("{} ({} to {})",
-                                         percent(static_cast<double>(right.right) / static_cast<double>(right.known)),
-                                         percent(right.low), percent(right.high));
-      fmt::print("{:<13} {:<24} {:>10.2f} {:>8.2f} {:>10.1f} {:>30}\n", method.numerics, time.run, time.mean_seconds,
-                 time.deviation, time.tokens_per_second, accuracy);
-    }
-}
-
-nlohmann::ordered_json to_json(const study::Divergence& divergence) {
-  const auto optional = [](std::optional<double> value) {
-    return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
-  };
-  return {{"pairs", divergence.pairs},
-          {"divergent", divergence.divergent},
-          {"other_digests", divergence.other_digests},
-          {"div_index", optional(divergence.mean_first_index())},
-          {"positions", divergence.positions},
-          {"equal_margins", divergence.equal_margins},
-          {"exposed", divergence.exposed},
-          {"shift_median", study::quantile(divergence.shifts, 0.5)},
-          {"shift_99", study::quantile(divergence.shifts, 0.99)},
-          {"flip_margin_median", optional(divergence.flip_margins.empty()
-                                              ? std::nullopt
-                                              : std::optional<double>(study::quantile(divergence.flip_margins, 0.5)))}};
-}
-
-nlohmann::ordered_json to_json(const study::MethodResult& method) {
-  nlohmann::ordered_json json = {{"numerics", method.numerics},
-                                 {"pins_bits", method.pins_bits},
-                                 {"moved", method.moved()},
-                                 {"problems", method.problems},
-                                 {"divergent_problems", method.divergent_problems},
-                                 {"between_runs", to_json(method.between_runs)},
-                                 {"between_seeds", to_json(method.between_seeds)},
-                                 {"margin_median", study::quantile(method.margins, 0.5)},
-                                 {"margin_1_percent", study::quantile(method.margins, 0.01)}};
-  if (method.tail_slope) json["tail_slope"] = *method.tail_slope;
-  if (method.flip_per_token) json["flip_per_token"] = *method.flip_per_token;
-  if (method.predicted) json["predicted"] = *method.predicted;
-  if (method.measured) json["measured"] = *method.measured;
-  for (const study::PairOfRuns& pair : method.pairs)
-    json["pairs"].push_back({{"a", pair.a}, {"b", pair.b}, {"divergence", to_json(pair.divergence)}});
-  for (const study::CellTime& time : method.times)
-    json["runs"].push_back({{"run", time.run},
-                            {"seconds", time.mean_seconds},
-                            {"seconds_deviation", time.deviation},
-                            {"tokens_per_second", time.tokens_per_second},
-                            {"known_answers", time.accuracy.known},
-                            {"right_answers", time.accuracy.right},
-                            {"right_low", time.accuracy.low},
-                            {"right_high", time.accuracy.high}});
-  return json;
-}
-
-void run_study_compare(const StudyCompareArguments& arguments) {
-  std::vector<study::Run> runs;
-  for (const std::string& path : arguments.runs) runs.push_back(study::read_run(path));
-  const std::vector<study::MethodResult> methods = study::compare_runs(runs);
-  if (arguments.json) {
-    nlohmann::ordered_json json = {{"version", kVersion}, {"methods", nlohmann::ordered_json::array()}};
-    for (const study::MethodResult& method : methods) json["methods"].push_back(to_json(method));
-    fmt::print("{}\n", json.dump(2));
-  } else {
-    for (const study::Run& run : runs)
-      fmt::print("{:<24} {}, {}, version {}, {} problems\n", run.name, run.header.device, run.header.machine,
-                 run.header.version, run.header.problems.size());
-    print(methods);
-  }
-  for (const study::MethodResult& method : methods)
-    require(!method.moved(), "answers by {} differ, which pins every bit", method.numerics);
-}
-
 void add_study_run(CLI::App& study) {
   auto arguments = std::make_shared<StudyRunArguments>();
   CLI::App* command = study.add_subcommand("run", "Answer the problems of a task and keep every step");
@@ -274,6 +157,10 @@ void add_study_run(CLI::App& study) {
       ->type_name("RUN");
   command->add_option("--model", arguments->model, "Checkpoint folder (default: the one of ReproFuse)")
       ->type_name("DIR");
+  command->add_option("--model-name", arguments->model_name, "What reports call the model (default: its folder)")
+      ->type_name("NAME");
+  command->add_option("--task-name", arguments->task_name, "What reports call the task (default: its file)")
+      ->type_name("NAME");
   add_device_options(*command, arguments->device);
   add_numerics_list(*command, arguments->numerics, "Any of");
   command->add_option("--seeds", arguments->seeds, "Orders in which the problems arrive; 0 is the task's")
@@ -306,23 +193,15 @@ void add_study_run(CLI::App& study) {
   command->callback([arguments] { run_study_run(*arguments); });
 }
 
-void add_study_compare(CLI::App& study) {
-  auto arguments = std::make_shared<StudyCompareArguments>();
-  CLI::App* command =
-      study.add_subcommand("compare", "How often answers differ between runs and seeds, where, and why");
-  command->add_option("RUN", arguments->runs, "Runs of the same task, from any machines")->required()->expected(1, -1);
-  command->add_flag("--json", arguments->json, "Print one JSON object and nothing else");
-  command->footer("Exit status: 0 nothing moved that a contract pins, 1 something did or an error, 2 usage.");
-  command->callback([arguments] { run_study_compare(*arguments); });
-}
-
 }  // namespace
 
 void add_study_command(CLI::App& app) {
   CLI::App* study = app.add_subcommand("study", "How often answers differ between machines and between runs, and why");
   study->require_subcommand(1);
   add_study_run(*study);
-  add_study_compare(*study);
+  add_study_compare_command(*study);
+  add_study_report_command(*study);
+  add_study_demo_command(*study);
   add_study_memory_command(*study);
 }
 

@@ -4,12 +4,9 @@
 #include <optional>
 #include <string_view>
 
-namespace reprofuse::server {
+#include "base/asset.hpp"
 
-struct Asset {
-  std::string_view body;
-  std::string_view content_type;
-};
+namespace reprofuse::server {
 
 // `path` as a browser asks for it: "/" is index.html, "/style.css" a file beside it. None: there is no such file.
 std::optional<Asset> web_asset(std::string_view path);

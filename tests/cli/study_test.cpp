@@ -16,10 +16,10 @@ TEST(StudyCommand, RunsAreComparedAndAContractDoesNotMove) {
 {"prompt": "What is 7 + 8?", "answer": 15}
 {"prompt": "What is 20 + 1?", "answer": 21}
 )");
-  const std::string options = " --chat --max-tokens 24 --seeds 2 --batch 2 --numerics fma-1,exact-1 --task " + task;
+  const std::string options = " --chat --max-tokens 24 --seeds 2 --numerics fma-1,exact-1 --task " + task;
   const std::string a = folder.file("a.run"), b = folder.file("b.run");
-  ASSERT_EQ(reprofuse("study run --out " + a + options).status, 0);
-  const Finished other = reprofuse("study run --threads 1 --out " + b + options);
+  ASSERT_EQ(reprofuse("study run --batch 2 --out " + a + options).status, 0);
+  const Finished other = reprofuse("study run --threads 1 --batch 3 --out " + b + options);
   ASSERT_EQ(other.status, 0) << other.err;
   const Finished compared = reprofuse("study compare --json " + a + " " + b);
   ASSERT_EQ(compared.status, 0) << compared.err;
@@ -33,12 +33,43 @@ TEST(StudyCommand, RunsAreComparedAndAContractDoesNotMove) {
   }
   EXPECT_TRUE(contains(reprofuse("study compare " + a + " " + b).out, "Div_Index"));
 
-  const Finished again = reprofuse("study run --out " + a + options);
+  const std::string page = folder.file("report.html");
+  const Finished report = reprofuse("study report --out " + page + " " + a + " " + b);
+  EXPECT_EQ(report.status, 0) << report.err;
+  EXPECT_TRUE(contains(read_whole_file(page), R"("task":"task")"));
+  const std::string c = folder.file("c.run");
+  ASSERT_EQ(reprofuse("study run --out " + c + options + " --limit 2").status, 0);
+  const Finished other_problems = reprofuse("study report --out " + page + " " + a + " " + c);
+  EXPECT_EQ(other_problems.status, 1);
+  EXPECT_TRUE(contains(other_problems.err, "a.run and c.run cannot be compared: they have 3 and 2 problems"))
+      << other_problems.err;
+
+  const Finished again = reprofuse("study run --batch 2 --out " + a + options);
   EXPECT_EQ(again.status, 0);
   EXPECT_TRUE(contains(again.out, "12 of 12 answers are there already")) << again.out;
-  const Finished longer = reprofuse("study run --out " + a + options + " --limit 2");
+  const Finished longer = reprofuse("study run --batch 2 --out " + a + options + " --limit 2");
   EXPECT_EQ(longer.status, 1);
   EXPECT_TRUE(contains(longer.err, "is a run of something else")) << longer.err;
+}
+
+TEST(StudyCommand, TheDemoWritesAReportOfFourPlatformsAndTwoTasks) {
+  const TemporaryFolder folder;
+  const Finished demo = reprofuse("study demo --problems 2 --out " + folder.file("demo"));
+  ASSERT_EQ(demo.status, 0) << demo.err;
+  EXPECT_TRUE(contains(demo.out, "demo/report.html")) << demo.out;
+  const std::string page = read_whole_file(folder.file("demo/report.html"));
+  const std::string before = R"(id="document">)";
+  const std::size_t at = page.find(before) + before.size();
+  const auto groups = nlohmann::json::parse(page.substr(at, page.find("</script>", at) - at)).at("groups");
+  ASSERT_EQ(groups.size(), 2U);
+  for (const nlohmann::json& group : groups) {
+    EXPECT_EQ(group.at("model"), "arithmetic-7m");
+    EXPECT_EQ(group.at("runs").size(), 4U);
+    EXPECT_GE(group.at("methods").size(), 2U);  // the contracts, and the baselines where OpenBLAS is
+    EXPECT_EQ(group.at("methods")[0].at("between_runs").at("pairs"), 6 * 2 * 2);  // of runs, seeds, problems
+    EXPECT_EQ(group.at("methods")[0].at("moved"), false);
+  }
+  EXPECT_EQ(reprofuse("study demo --problems 0").status, 2);
 }
 
 TEST(StudyCommand, WhatMakesNoSenseIsRefused) {
@@ -46,6 +77,8 @@ TEST(StudyCommand, WhatMakesNoSenseIsRefused) {
   EXPECT_EQ(reprofuse("study").status, 2);
   EXPECT_EQ(reprofuse("study run --task x").status, 2);
   EXPECT_EQ(reprofuse("study compare").status, 2);
+  EXPECT_EQ(reprofuse("study report --out " + folder.file("y")).status, 2);
+  EXPECT_EQ(reprofuse("study report x.run").status, 2);
   EXPECT_EQ(reprofuse("study run --task x --out y --seeds 0").status, 2);
   const Finished none = reprofuse("study run --task " + folder.file("none") + " --out " + folder.file("y"));
   EXPECT_EQ(none.status, 1);

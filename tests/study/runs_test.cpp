@@ -10,6 +10,7 @@
 
 #include "study/runs/compare_runs.hpp"
 #include "study/runs/make_run.hpp"
+#include "study/runs/report.hpp"
 #include "study/runs/task.hpp"
 #include "study/seeded/model_cases.hpp"
 #include "support/files.hpp"
@@ -21,7 +22,14 @@ namespace {
 using study::RunAnswer;
 
 study::RunHeader header(std::vector<study::RunCell> cells, std::size_t problems) {
-  study::RunHeader header{.version = "1", .device = "a test", .machine = "none", .settings = {{"longest answer", "8"}}};
+  study::RunHeader header{.version = "1",
+                          .model = "a model",
+                          .task = "a task",
+                          .device = "a test",
+                          .vendor = "a library",
+                          .machine = "none",
+                          .batch = 7,
+                          .settings = {{"longest answer", "8"}}};
   header.cells = std::move(cells);
   for (std::size_t i = 0; i < problems; ++i) header.problems.push_back({std::to_string(i), "ab", "4"});
   return header;
@@ -117,6 +125,58 @@ TEST(CompareRuns, PredictsWhatIndependentMarginsAndShiftsGive) {
               0.2, 0.01);
 }
 
+TEST(CompareRuns, ACurveTellsThePartUpToEachStepOfADecade) {
+  const std::vector<float> values = {0, 0, 0.01F, 0.1F, 1, 1, 5, 10};
+  const study::Curve curve = study::cumulative_curve(values);
+  EXPECT_EQ(curve.zero, 0.25);
+  EXPECT_EQ(curve.first, -32);  // 0.01
+  ASSERT_EQ(curve.values.size(), 3 * 16 + 1U);
+  EXPECT_EQ(curve.values[0], 3.0 / 8);
+  EXPECT_EQ(curve.values[16], 4.0 / 8);  // up to 0.1
+  EXPECT_EQ(curve.values[31], 4.0 / 8);  // below 1
+  EXPECT_EQ(curve.values[32], 6.0 / 8);
+  EXPECT_EQ(curve.values.back(), 1);
+  const std::vector<float> zeros = {0, 0};
+  EXPECT_EQ(study::cumulative_curve(zeros).zero, 1);
+  EXPECT_TRUE(study::cumulative_curve(zeros).values.empty());
+  EXPECT_EQ(study::cumulative_curve({}).zero, 0);
+}
+
+TEST(CompareRuns, GroupsAreOfOneModelAndOneTask) {
+  const auto run = [](const std::string& name, const std::string& digest, const std::string& task) {
+    study::Run made = plain_run(name, kTwoSeeds, 2);
+    made.header.settings["model digest"] = digest;
+    made.header.task = task;
+    return made;
+  };
+  const auto groups =
+      study::compare_by_task({run("a", "1", "x"), run("b", "2", "x"), run("c", "1", "x"), run("a", "1", "y")});
+  ASSERT_EQ(groups.size(), 3U);
+  EXPECT_EQ(groups[0].runs.size(), 2U);
+  EXPECT_EQ(groups[0].methods.front().between_runs.pairs, 4);
+  EXPECT_EQ(groups[1].methods.front().between_runs.pairs, 0);
+  EXPECT_TRUE(contains(error_of([&] {
+                         study::compare_by_task({run("a", "1", "x"), run("a", "1", "x")});
+                       }),
+                       "a: two runs of x have this name"));
+}
+
+// The document is in the page as JSON, whatever its texts are.
+TEST(ReportPage, CarriesItsDocumentAndNoTextEndsIt) {
+  study::Run run = plain_run("</script><b>.run", kTwoSeeds, 2);
+  run.header.model = "\xff</script>";
+  const std::string page = study::report_page(study::compare_by_task({run}), {}, "1.2");
+  const std::string before = R"(id="document">)";
+  const std::size_t at = page.find(before) + before.size();
+  const auto document = nlohmann::json::parse(page.substr(at, page.find("</script>", at) - at));
+  EXPECT_EQ(document.at("version"), "1.2");
+  EXPECT_EQ(document.at("groups")[0].at("model"), "\xEF\xBF\xBD</script>");
+  EXPECT_EQ(document.at("groups")[0].at("runs")[0].at("name"), "</script><b>.run");
+  EXPECT_EQ(document.at("groups")[0].at("methods")[0].at("curves").at("shift").at("zero"), 1);
+  EXPECT_FALSE(contains(page, "src=\"")) << "a file beside the page";
+  EXPECT_FALSE(contains(page, "<link"));
+}
+
 TEST(CompareRuns, IntervalsOfAccuracyAreWilsons) {
   const study::Accuracy accuracy = study::accuracy_of(50, 40);
   EXPECT_NEAR(accuracy.low, 0.6696, 1e-4);
@@ -170,6 +230,10 @@ TEST_F(RunFile, HasWhatWasWritten) {
   ASSERT_EQ(answer.steps.size(), 8U);
   EXPECT_EQ(answer.steps[7].token, 17);
   EXPECT_EQ(answer.steps[7].logprobs[1], -1.5F);
+  EXPECT_EQ(run.header.model, "a model");
+  EXPECT_EQ(run.header.task, "a task");
+  EXPECT_EQ(run.header.vendor, "a library");
+  EXPECT_EQ(run.header.batch, 7);
   EXPECT_EQ(run.header.cells[1].seed, 1U);
   EXPECT_TRUE(run.header.cells[1].pins_bits);
 }

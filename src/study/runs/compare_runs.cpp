@@ -164,7 +164,7 @@ MethodResult compare_method(std::span<const Run> runs, const RunCell& of) {
   if (in_tail != method.margins.begin())
     method.tail_slope =
         static_cast<double>(in_tail - method.margins.begin()) / static_cast<double>(method.margins.size()) / kTail;
-  predict(method, method.between_runs.pairs > 0 ? method.between_runs : method.between_seeds, lengths);
+  predict(method, method.compared(), lengths);
   return method;
 }
 
@@ -187,10 +187,35 @@ std::vector<MethodResult> compare_runs(std::span<const Run> runs) {
   return methods;
 }
 
+void require_unmoved(std::span<const MethodResult> methods) {
+  for (const MethodResult& method : methods)
+    require(!method.moved(), "answers by {} differ, which pins every bit", method.numerics);
+}
+
 float quantile(std::span<const float> ascending, double part) {
   if (ascending.empty()) return 0;
   const auto at = static_cast<std::size_t>(part * static_cast<double>(ascending.size()));
   return ascending[std::min(at, ascending.size() - 1)];
+}
+
+Curve cumulative_curve(std::span<const float> ascending) {
+  constexpr double kStepsPerDecade = 16;
+  Curve curve;
+  if (ascending.empty()) return curve;
+  const auto count = static_cast<double>(ascending.size());
+  const auto positive = std::upper_bound(ascending.begin(), ascending.end(), 0.0F);
+  curve.zero = static_cast<double>(positive - ascending.begin()) / count;
+  if (positive == ascending.end()) return curve;
+  const auto step_at = [](float value) { return static_cast<int>(std::ceil(std::log10(value) * kStepsPerDecade)); };
+  curve.first = step_at(*positive);
+  const int last = step_at(ascending.back());
+  for (int step = curve.first; step < last; ++step) {
+    const auto x = static_cast<float>(std::pow(10, step / kStepsPerDecade));
+    curve.values.push_back(static_cast<double>(std::upper_bound(positive, ascending.end(), x) - ascending.begin()) /
+                           count);
+  }
+  curve.values.push_back(1);
+  return curve;
 }
 
 Accuracy accuracy_of(std::int64_t known, std::int64_t right) {

@@ -67,14 +67,27 @@ struct MethodResult {
     return problems == 0 ? 0 : static_cast<double>(divergent_problems) / static_cast<double>(problems);
   }
   bool moved() const;  // something differs that a contract pins
+  // The pairs that shifts are about: those between runs, or else between seeds.
+  const Divergence& compared() const { return between_runs.pairs > 0 ? between_runs : between_seeds; }
 };
 
 // The first numerics of the first run first. Throws kInvalidArgument, with the reason, for runs that cannot be
 // compared: of other models, problems or settings, or not finished.
 std::vector<MethodResult> compare_runs(std::span<const Run> runs);
 
+// Throws where a contract moved.
+void require_unmoved(std::span<const MethodResult> methods);
+
 // The value below which a part of them lies; they are in ascending order. 0 where there are none.
 float quantile(std::span<const float> ascending, double part);
+
+// How values are distributed, for a figure with a logarithmic axis.
+struct Curve {
+  double zero = 0;                  // the part that is exactly 0
+  int first = 0;                    // values[i] is the part that is at most 10^((first + i) / 16), ending with 1
+  std::vector<double> values = {};  // none: all are 0, or there is none
+};
+Curve cumulative_curve(std::span<const float> ascending);
 
 Accuracy accuracy_of(std::int64_t known, std::int64_t right);
 

@@ -86,8 +86,12 @@ class Taker {
 
 std::string header_json(const RunHeader& header) {
   nlohmann::ordered_json json = {{"version", header.version},
+                                 {"model", header.model},
+                                 {"task", header.task},
                                  {"device", header.device},
+                                 {"vendor", header.vendor},
                                  {"machine", header.machine},
+                                 {"batch", header.batch},
                                  {"settings", header.settings},
                                  {"cells", nlohmann::ordered_json::array()},
                                  {"problems", nlohmann::ordered_json::array()}};
@@ -105,7 +109,11 @@ RunHeader parse_header(std::string_view text, const std::string& file) {
   try {
     const nlohmann::json json = parse_json(text, file, {.depth = 8});
     header.version = json.at("version").get<std::string>();
+    header.model = json.at("model").get<std::string>();
+    header.task = json.at("task").get<std::string>();
     header.device = json.at("device").get<std::string>();
+    header.vendor = json.at("vendor").get<std::string>();
+    header.batch = json.at("batch").get<std::int64_t>();
     header.machine = json.at("machine").get<std::string>();
     header.settings = json.at("settings").get<std::map<std::string, std::string>>();
     for (const nlohmann::json& cell : json.at("cells"))

@@ -34,8 +34,11 @@ struct RunProblem {
 
 struct RunHeader {
   std::string version = {};
-  std::string device = {};  // "cpu avx512, 2 threads"
+  std::string model = {}, task = {};  // names for readers
+  std::string device = {};            // "cpu avx512, 2 threads"
+  std::string vendor = {};            // what computes baselines: "OpenBLAS 0.3.21, Haswell"; empty: there is none
   std::string machine = {};
+  std::int64_t batch = 0;  // answers at once
   std::map<std::string, std::string> settings =
       {};  // what decides answers: the model's digest, the longest answer, ...
   std::vector<RunCell> cells = {};
