@@ -86,8 +86,14 @@ Violation check_reply(const Call& call) {
     for (int choice = 0; choice < call.requests[prompt].choices; ++choice, ++answers) {
       const engine::Update update = some_answer(call.requests[prompt], choice);
       whole->add(prompt, update);
-      for (const std::string& line : streamed->chunks(prompt, update))
-        if (Json::parse(line)["choices"].size() != 1) return "a chunk without its choice";
+      std::string events;
+      streamed->add_chunks(prompt, update, events);
+      for (std::size_t at = 0; at < events.size();
+           at = events.find('\n', at) + 2) {  // of lines, each before an empty one
+        const std::size_t data = at + server::kEventBegin.size();
+        if (Json::parse(events.substr(data, events.find('\n', data) - data))["choices"].size() != 1)
+          return "a chunk without its choice";
+      }
     }
   }
   if (!whole->finished() || !streamed->finished()) return "a reply that does not end";

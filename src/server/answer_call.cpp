@@ -56,8 +56,8 @@ namespace {
 constexpr const char* kClientLeft = "the client left";
 constexpr const char* kBrokenOff = "broken off: the server stopped";
 
-std::string event(const std::string& data) {
-  return "data: " + data + "\n\n";
+void add_event(std::string& events, std::string_view data) {
+  events.append(kEventBegin).append(data).append(kEventEnd);
 }
 
 // An answer under way.
@@ -75,10 +75,10 @@ class RunningAnswer final : public PendingAnswer {
   bool advance(std::string& events, std::size_t enough) override {
     try {
       while (!reply_->finished()) {
-        const std::optional<PromptUpdate> next = feed_.next(std::chrono::milliseconds(0));
+        std::optional<PromptUpdate> next = feed_.next(std::chrono::milliseconds(0));
         if (!next) return false;
         context_.record.answer_tokens += static_cast<std::int64_t>(next->update.tokens.size());
-        is_stream_ ? add_events(*next, events) : reply_->add(next->prompt, next->update);
+        is_stream_ ? add_events(*std::move(next), events) : reply_->add(next->prompt, std::move(next->update));
         if (events.size() >= enough) return false;
       }
       if (is_stream_) end_events(events);
@@ -106,21 +106,21 @@ class RunningAnswer final : public PendingAnswer {
   }
 
  private:
-  void add_events(const PromptUpdate& next, std::string& events) {
+  void add_events(PromptUpdate next, std::string& events) {
     if (const auto& end = next.update.end; end && end->finish_reason == engine::FinishReason::kError)
       context_.record.note = end->by_stop ? kBrokenOff : "an answer failed";
     try {
-      for (const std::string& chunk : reply_->chunks(next.prompt, next.update)) events += event(chunk);
+      reply_->add_chunks(next.prompt, std::move(next.update), events);
     } catch (const ApiError& error) {
       context_.record.note = error.log_note();
-      events += event(error_body(error));
+      add_event(events, error_body(error));
     }
   }
 
   // An answer that failed ends without [DONE], so that no client takes it for a whole one.
   void end_events(std::string& events) {
-    for (const std::string& chunk : reply_->last_chunks()) events += event(chunk);
-    if (context_.record.note.empty()) events += event("[DONE]");
+    reply_->add_last_chunks(events);
+    if (context_.record.note.empty()) add_event(events, "[DONE]");
   }
 
   AnswerContext context_;

@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <chrono>
-#include <nlohmann/json.hpp>
 
 #include "server/answer_call.hpp"
 #include "server/api/call.hpp"
 #include "server/api/error.hpp"
+#include "server/api/json_writer.hpp"
 #include "server/api/receipts.hpp"
 #include "server/api/reply.hpp"
 #include "server/server.hpp"
@@ -137,7 +137,7 @@ HttpResponse Server::health(const Visit&) {
 }
 
 HttpResponse Server::version(const Visit&) {
-  return json_body(nlohmann::json{{"version", options_.version}}.dump());
+  return json_body(json_object([&](JsonWriter& json) { json.field("version", options_.version); }));
 }
 
 HttpResponse Server::metrics(const Visit&) {

@@ -60,7 +60,7 @@ TEST(ApiLimits, AReplyHasSoManyLikelihoodsOfAnswersAndNoMore) {
   for (int i = 0; i < 2; ++i) EXPECT_EQ(refusal_of([&] { reply->add(0, half); }), "accepted");
   EXPECT_EQ(refusal_of([&] { reply->add(0, more); }), refusal) << "of all choices together";
   const auto stream = completion_reply(R"({"prompt":"1","n":2,"logprobs":3,"stream":true})");
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(stream->chunks(0, more).size(), 1U) << "which keeps none";
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(chunks_of(*stream, 0, more).size(), 1U) << "which keeps none";
   const auto plain = completion_reply(R"({"prompt":"1","n":2})");
   for (int i = 0; i < 9; ++i)
     plain->add(0, tokens_of(0, std::vector<engine::AnswerToken>(std::size_t{1} << 15, token(49, "1"))));

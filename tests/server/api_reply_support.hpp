@@ -52,6 +52,31 @@ inline std::unique_ptr<Reply> chat_reply(const std::string& fields) {
   return make_reply(parse_chat(body, served()), served(), "chatcmpl-1", kCreated);
 }
 
+// The data of each event.
+inline std::vector<std::string> lines_of(std::string_view events) {
+  std::vector<std::string> lines;
+  while (!events.empty()) {
+    const std::size_t end = events.find(kEventEnd);
+    EXPECT_TRUE(events.starts_with(kEventBegin) && end != std::string_view::npos) << events;
+    if (end == std::string_view::npos) break;
+    lines.emplace_back(events.substr(kEventBegin.size(), end - kEventBegin.size()));
+    events.remove_prefix(end + kEventEnd.size());
+  }
+  return lines;
+}
+
+inline std::vector<std::string> chunks_of(Reply& reply, std::size_t prompt, const engine::Update& update) {
+  std::string events;
+  reply.add_chunks(prompt, update, events);
+  return lines_of(events);
+}
+
+inline std::vector<std::string> last_chunks_of(const Reply& reply) {
+  std::string events;
+  reply.add_last_chunks(events);
+  return lines_of(events);
+}
+
 // What every reply and chunk begins with.
 inline Json reply_head(const std::string& id, const std::string& object) {
   return {{"id", id},

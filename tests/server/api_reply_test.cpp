@@ -133,7 +133,7 @@ TEST(ApiReply, NoTokenBeginsBehindTheTextThatAStopStringLeaves) {
   EXPECT_EQ(Json::parse(whole->body())["choices"][0]["logprobs"]["text_offset"], Json::parse("[0,1,1,1]"));
   const auto stream = completion_reply(body + R"(,"stream":true})");
   std::vector<int> offsets;
-  for (const std::string& chunk : stream->chunks(0, tokens_of(0, tokens)))
+  for (const std::string& chunk : chunks_of(*stream, 0, tokens_of(0, tokens)))
     offsets.push_back(Json::parse(chunk)["choices"][0]["logprobs"]["text_offset"][0]);
   EXPECT_EQ(offsets, (std::vector<int>{0, 1, 1, 1}));
 }

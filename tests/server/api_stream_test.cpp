@@ -10,11 +10,11 @@ using Lines = std::vector<std::string>;
 class ApiStream : public testing::Test {
  protected:
   void feed(const engine::Update& update, std::size_t prompt = 0) {
-    for (const std::string& line : reply_->chunks(prompt, update)) lines_.push_back(Json::parse(line));
+    for (const std::string& line : chunks_of(*reply_, prompt, update)) lines_.push_back(Json::parse(line));
   }
   void finish() {
     EXPECT_TRUE(reply_->finished());
-    for (const std::string& line : reply_->last_chunks()) lines_.push_back(Json::parse(line));
+    for (const std::string& line : last_chunks_of(*reply_)) lines_.push_back(Json::parse(line));
   }
   // The chunks whose choices are these, with what else stands beside the choices.
   void expect_chunks(const std::string& id, const std::string& object, const std::string& choices,
@@ -138,7 +138,7 @@ TEST_F(ApiStream, TheChunksDoNotDependOnHowTheNewsWereCut) {
     const auto reply = chat_reply(R"({"stream":true,"stream_options":{"continuous_usage_stats":true}})");
     Lines all;
     const auto take = [&](const engine::Update& update) {
-      for (std::string& line : reply->chunks(0, update)) all.push_back(std::move(line));
+      for (std::string& line : chunks_of(*reply, 0, update)) all.push_back(std::move(line));
     };
     engine::Update update;
     for (const engine::AnswerToken& next : tokens) {

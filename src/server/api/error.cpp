@@ -1,9 +1,9 @@
 #include "server/api/error.hpp"
 
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "engine/service.hpp"
+#include "server/api/json_writer.hpp"
 
 namespace reprofuse::server {
 namespace {
@@ -18,10 +18,6 @@ ApiError from_refusal(const engine::Refused& refused, std::optional<std::string>
     case engine::Refusal::kStopped: break;
   }
   return {503, "service_unavailable_error", refused.what(), std::nullopt, "stopped"};
-}
-
-nlohmann::ordered_json or_null(const std::optional<std::string>& text) {
-  return text ? nlohmann::ordered_json(*text) : nlohmann::ordered_json(nullptr);
 }
 
 }  // namespace
@@ -57,12 +53,12 @@ ApiError from_library_error(const Error& error, std::optional<std::string> param
 }
 
 std::string error_body(const ApiError& error) {
-  const nlohmann::ordered_json body = {{"error",
-                                        {{"message", error.what()},
-                                         {"type", error.type()},
-                                         {"param", or_null(error.param())},
-                                         {"code", or_null(error.code())}}}};
-  return body.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  return json_object([&](JsonWriter& json) {
+    json.key("error").object([&] {
+      json.field("message", error.what());
+      json.field("type", error.type()).field("param", error.param()).field("code", error.code());
+    });
+  });
 }
 
 }  // namespace reprofuse::server

@@ -6,20 +6,18 @@
 
 #include "base/json.hpp"
 #include "server/api/error.hpp"
+#include "server/api/json_writer.hpp"
 
 namespace reprofuse::server {
 namespace {
 
-nlohmann::ordered_json card_of(const ServedFacts& facts) {
-  return {{"id", facts.id},
-          {"object", "model"},
-          {"created", facts.created},
-          {"owned_by", "reprofuse"},
-          {"root", facts.id},
-          {"parent", nullptr},
-          {"max_model_len", facts.max_positions},
-          {"system_fingerprint", facts.fingerprint},
-          {"receipts", facts.issuer != nullptr}};
+std::string card_of(const ServedFacts& facts) {
+  return json_object([&](JsonWriter& json) {
+    json.field("id", facts.id).field("object", "model").field("created", facts.created);
+    json.field("owned_by", "reprofuse").field("root", facts.id).field("parent", nullptr);
+    json.field("max_model_len", facts.max_positions).field("system_fingerprint", facts.fingerprint);
+    json.field("receipts", facts.issuer != nullptr);
+  });
 }
 
 }  // namespace
@@ -40,12 +38,15 @@ void check_model_name(std::string_view name, const ServedFacts& facts) {
 }
 
 std::string model_list(const ServedFacts& facts) {
-  return nlohmann::ordered_json{{"object", "list"}, {"data", nlohmann::ordered_json::array({card_of(facts)})}}.dump();
+  return json_object([&](JsonWriter& json) {
+    json.field("object", "list");
+    json.key("data").array([&] { json.raw(card_of(facts)); });
+  });
 }
 
 std::string model_card(std::string_view name, const ServedFacts& facts) {
   check_model_name(name, facts);
-  return card_of(facts).dump();
+  return card_of(facts);
 }
 
 }  // namespace reprofuse::server

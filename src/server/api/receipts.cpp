@@ -5,6 +5,7 @@
 
 #include "base/check.hpp"
 #include "server/api/error.hpp"
+#include "server/api/json_writer.hpp"
 #include "text/tokenizer/detokenizer.hpp"
 
 namespace reprofuse::server {
@@ -59,7 +60,7 @@ class VerifyReply final : public Reply {
   VerifyReply(const VerifyCall& call, const ServedFacts& facts)
       : evidence_(call.evidence), replay_(call.replay), facts_(facts), is_finished_(!call.replay) {}
 
-  void add(std::size_t prompt, const engine::Update& update) override {
+  void add(std::size_t prompt, engine::Update update) override {
     const bool goes_on = replay_->add(prompt, update);
     if (update.end && update.end->by_stop)
       throw ApiError(503, "service_unavailable_error", update.end->error, std::nullopt, "stopped");
@@ -71,8 +72,8 @@ class VerifyReply final : public Reply {
   }
   bool finished() const override { return is_finished_; }
   std::string body() const override;
-  std::vector<std::string> chunks(std::size_t, const engine::Update&) override { return {}; }
-  std::vector<std::string> last_chunks() const override { return {}; }
+  void add_chunks(std::size_t, engine::Update, std::string&) override {}  // it is never a stream
+  void add_last_chunks(std::string&) const override {}
 
  private:
   std::string answer_text() const;
@@ -92,19 +93,17 @@ std::string VerifyReply::answer_text() const {
 
 std::string VerifyReply::body() const {
   const receipt::Report& report = evidence_->report;
-  Json body = {{"object", "receipt.verification"},
-               {"verdict", report.verdict_text()},
-               {"status", static_cast<int>(report.verdict)},
-               {"problem", report.problem.empty() ? Json() : Json(report.problem)},
-               {"proven", report.proven},
-               {"not_proven", report.not_proven},
-               {"digest", nullptr},
-               {"text", nullptr},
-               {"system_fingerprint", facts_.fingerprint}};
-  if (evidence_->claim) body["digest"] = evidence_->claim->answer.digest;
+  std::optional<std::string> digest, answer;
+  if (evidence_->claim) digest = evidence_->claim->answer.digest;
   // Ids are known to be the model's own once they were replayed.
-  if (replay_ && facts_.files->text().has_tokenizer()) body["text"] = answer_text();
-  return body.dump(-1, ' ', false, Json::error_handler_t::replace);
+  if (replay_ && facts_.files->text().has_tokenizer()) answer = answer_text();
+  return json_object([&](JsonWriter& json) {
+    json.field("object", "receipt.verification").field("verdict", report.verdict_text());
+    json.field("status", static_cast<int>(report.verdict));
+    json.field("problem", report.problem.empty() ? std::nullopt : std::optional(report.problem));
+    json.field("proven", report.proven).field("not_proven", report.not_proven);
+    json.field("digest", digest).field("text", answer).field("system_fingerprint", facts_.fingerprint);
+  });
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <vector>
+#include <string_view>
 
 #include "engine/request.hpp"
 #include "server/api/call.hpp"
@@ -13,7 +13,10 @@
 
 namespace reprofuse::server {
 
-// For one request of a client and one thread: either add() and then body(), or chunks() and then last_chunks().
+// What stands around the data of each event of a stream.
+inline constexpr std::string_view kEventBegin = "data: ", kEventEnd = "\n\n";
+
+// For one request of a client and one thread: either add() and then body(), or add_chunks() and then add_last_chunks().
 //
 // A stream has, for each choice: a chunk that opens it (in a chat the role; of completions only with echo, which it
 // holds, or return_token_ids); a chunk for each token, with its text and what else was asked of it, left out if there
@@ -26,15 +29,15 @@ class Reply {
 
   // An update of Call::requests[prompt]. Throws the ApiError of answers with more log-probabilities than a reply may
   // have.
-  virtual void add(std::size_t prompt, const engine::Update& update) = 0;
+  virtual void add(std::size_t prompt, engine::Update update) = 0;
   // The whole answer, once finished. Throws the ApiError of an answer that the engine could not finish.
   virtual std::string body() const = 0;
 
-  // The data of the lines to send now, perhaps none. An answer that the engine could not finish is an error object, the
-  // last line of the stream.
-  virtual std::vector<std::string> chunks(std::size_t prompt, const engine::Update& update) = 0;
+  // Adds the events to send now, perhaps none. An answer that the engine could not finish is an error object, the last
+  // event of the stream.
+  virtual void add_chunks(std::size_t prompt, engine::Update update, std::string& events) = 0;
   // Once finished: the usage, if it was asked for and nothing failed. "[DONE]" is the server's to send.
-  virtual std::vector<std::string> last_chunks() const = 0;
+  virtual void add_last_chunks(std::string& events) const = 0;
 
   virtual bool finished() const = 0;  // every choice of every prompt has ended, or one has failed
 };

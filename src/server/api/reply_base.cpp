@@ -1,7 +1,9 @@
 #include "server/api/reply_base.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
+#include <span>
 #include <utility>
 
 #include "base/check.hpp"
@@ -17,11 +19,6 @@ bool is_failure(const engine::Update& update) {
 ApiError failure_of(const engine::End& end) {
   if (end.by_stop) return {503, "service_unavailable_error", end.error, std::nullopt, "stopped"};
   return server_error(end.error, "generation_failed");
-}
-
-// Texts are UTF-8 all through; were one not, a reply with a replaced byte is better than none.
-std::string written(const Json& value) {
-  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace
@@ -48,8 +45,8 @@ Choice& ReplyBase::choice_at(std::size_t prompt, int choice) {
   return choices_[prompt * each + static_cast<std::size_t>(choice)];
 }
 
-void ReplyBase::gather_prompt(std::size_t prompt, const engine::Update& update) {
-  prompts_[prompt].insert(prompts_[prompt].end(), update.prompt.begin(), update.prompt.end());
+void ReplyBase::gather_prompt(std::size_t prompt, engine::Update& update) {
+  std::move(update.prompt.begin(), update.prompt.end(), std::back_inserter(prompts_[prompt]));
   if (update.choice == 0) cached_tokens_[prompt] = std::max(cached_tokens_[prompt], update.cached_prompt_tokens);
 }
 
@@ -78,8 +75,8 @@ void ReplyBase::record(Choice& choice, const engine::Update& update) {
   request.sampling.seed += static_cast<std::uint64_t>(update.choice);
   try {
     const receipt::Issued issued = facts_.issuer->issue(request, std::exchange(choice.steps, {}), *call_.receipt);
-    choice.receipt = Json::parse(issued.envelope.text());
-    if (issued.opening) choice.receipt_opening = Json::parse(issued.opening->text());
+    choice.receipt = issued.envelope.text();
+    if (issued.opening) choice.receipt_opening = issued.opening->text();
   } catch (const Error& error) {  // its words are about the server's own files
     failed_ = true;
     ApiError failure = server_error("the receipt could not be kept", "receipt_failed");
@@ -88,126 +85,131 @@ void ReplyBase::record(Choice& choice, const engine::Update& update) {
   }
 }
 
-void ReplyBase::add(std::size_t prompt, const engine::Update& update) {
+void ReplyBase::add(std::size_t prompt, engine::Update update) {
   Choice& choice = choice_at(prompt, update.choice);
   record(choice, update);
   gather_prompt(prompt, update);
   count_logprobs(update);
-  choice.tokens.insert(choice.tokens.end(), update.tokens.begin(), update.tokens.end());
   completion_tokens_ += static_cast<std::int64_t>(update.tokens.size());
+  std::move(update.tokens.begin(), update.tokens.end(), std::back_inserter(choice.tokens));
   if (!update.end) return;
-  choice.end = update.end;
+  choice.end = std::move(update.end);
   --open_choices_;
-  failed_ = failed_ || is_failure(update);
+  failed_ = failed_ || choice.end->finish_reason == engine::FinishReason::kError;
 }
 
 std::string ReplyBase::body() const {
   for (const Choice& choice : choices_)
     if (choice.end && choice.end->finish_reason == engine::FinishReason::kError) throw failure_of(*choice.end);
   invariant(finished(), "a reply was asked for before its end");
-  Json body = head(object_name());
-  Json& list = body["choices"] = Json::array();
-  for (const Choice& choice : choices_) list.push_back(whole_choice(choice));
-  body["usage"] = usage();
-  complete_body(body);
-  return written(body);
+  return json_object([&](JsonWriter& json) {
+    write_head(json, object_name());
+    json.key("choices").array([&] {
+      for (const Choice& choice : choices_) json.object([&] { write_whole(json, choice); });
+    });
+    write_usage(json);
+    write_prompt(json);
+  });
 }
 
-std::vector<std::string> ReplyBase::chunks(std::size_t prompt, const engine::Update& update) {
-  if (failed_) return {};
+void ReplyBase::add_chunks(std::size_t prompt, engine::Update update, std::string& events) {
+  if (failed_) return;
   choice_at(prompt, update.choice);
   gather_prompt(prompt, update);
   if (is_failure(update)) {
     failed_ = true;
-    return {error_body(failure_of(*update.end))};
+    events.append(kEventBegin).append(error_body(failure_of(*update.end))).append(kEventEnd);
+    return;
   }
-  held_[prompt].push_back(update);
-  std::vector<std::string> lines;
-  if (!knows_prompt(prompt)) return lines;
-  for (const engine::Update& next : std::exchange(held_[prompt], {})) stream_update(prompt, next, lines);
-  return lines;
+  if (!knows_prompt(prompt)) return held_[prompt].push_back(std::move(update));
+  for (const engine::Update& held : std::exchange(held_[prompt], {})) stream_update(prompt, held, events);
+  stream_update(prompt, update, events);
 }
 
-void ReplyBase::stream_update(std::size_t prompt, const engine::Update& update, std::vector<std::string>& lines) {
+// `content` writes what follows the head, but for the usage.
+template <typename Content>
+void ReplyBase::add_chunk(std::string& events, Content content) const {
+  events += kEventBegin;
+  JsonWriter json(events);
+  json.object([&] {
+    write_head(json, chunk_name());
+    content(json);
+  });
+  events += kEventEnd;
+}
+
+void ReplyBase::stream_update(std::size_t prompt, const engine::Update& update, std::string& events) {
   Choice& choice = choice_at(prompt, update.choice);
-  if (!std::exchange(choice.is_open, true)) {
-    if (auto opening = opening_chunk(choice)) lines.push_back(line_of(std::move(*opening)));
-  }
+  const auto add_choice = [&](const auto& write_choice, bool is_opening = false) {
+    add_chunk(events, [&](JsonWriter& json) {
+      json.key("choices").array([&] { json.object([&] { write_choice(json); }); });
+      if (is_opening) write_prompt(json);
+      if (call_.continuous_usage)
+        write_usage(json);
+      else if (call_.include_usage)
+        json.field("usage", nullptr);
+    });
+  };
+  if (!std::exchange(choice.is_open, true) && has_opening())
+    add_choice([&](JsonWriter& json) { write_opening(json, choice); }, true);
   const bool tells_more =
       call_.logprobs >= 0 || call_.return_token_ids || request_of(choice).digest != DigestKind::kNone;
   for (const engine::AnswerToken& token : update.tokens) {
     ++completion_tokens_;
-    if (tells_more || !token.text.empty()) lines.push_back(line_of(chunk_with(token_choice(choice, token))));
+    if (tells_more || !token.text.empty()) add_choice([&](JsonWriter& json) { write_token(json, choice, token); });
   }
   record(choice, update);
   if (!update.end) return;
   --open_choices_;
-  lines.push_back(line_of(chunk_with(end_choice(choice, *update.end))));
+  add_choice([&](JsonWriter& json) { write_end(json, choice, *update.end); });
 }
 
-std::vector<std::string> ReplyBase::last_chunks() const {
-  if (failed_ || !call_.include_usage) return {};
-  Json chunk = head(chunk_name());
-  chunk["choices"] = Json::array();
-  chunk["usage"] = usage();
-  return {written(chunk)};
+void ReplyBase::add_last_chunks(std::string& events) const {
+  if (failed_ || !call_.include_usage) return;
+  add_chunk(events, [&](JsonWriter& json) {
+    json.key("choices").array([] {});
+    write_usage(json);
+  });
 }
 
-std::string ReplyBase::line_of(Json chunk) const {
-  if (call_.continuous_usage)
-    chunk["usage"] = usage();
-  else if (call_.include_usage)
-    chunk["usage"] = nullptr;
-  return written(chunk);
-}
-
-Json ReplyBase::head(std::string_view object) const {
-  return {{"id", request_id_},
-          {"object", object},
-          {"created", created_},
-          {"model", facts_.id},
-          {"system_fingerprint", facts_.fingerprint}};
-}
-
-Json ReplyBase::chunk_with(Json choice) const {
-  Json chunk = head(chunk_name());
-  chunk["choices"] = Json::array({std::move(choice)});
-  return chunk;
+void ReplyBase::write_head(JsonWriter& json, std::string_view object) const {
+  json.field("id", request_id_).field("object", object).field("created", created_).field("model", facts_.id);
+  json.field("system_fingerprint", facts_.fingerprint);
 }
 
 // A prompt counts once, however many choices answer it.
-Json ReplyBase::usage() const {
+void ReplyBase::write_usage(JsonWriter& json) const {
   std::int64_t prompt_tokens = 0;
   for (const engine::Request& request : call_.requests)
     prompt_tokens += static_cast<std::int64_t>(request.prompt.size());
-  Json usage = {{"prompt_tokens", prompt_tokens},
-                {"completion_tokens", completion_tokens_},
-                {"total_tokens", prompt_tokens + completion_tokens_}};
-  if (call_.report_cached_tokens)
-    usage["prompt_tokens_details"] = {
-        {"cached_tokens", std::accumulate(cached_tokens_.begin(), cached_tokens_.end(), std::int64_t{0})}};
-  return usage;
+  json.key("usage").object([&] {
+    json.field("prompt_tokens", prompt_tokens).field("completion_tokens", completion_tokens_);
+    json.field("total_tokens", prompt_tokens + completion_tokens_);
+    if (!call_.report_cached_tokens) return;
+    const auto cached = std::accumulate(cached_tokens_.begin(), cached_tokens_.end(), std::int64_t{0});
+    json.key("prompt_tokens_details").object([&] { json.field("cached_tokens", cached); });
+  });
 }
 
 // As in vLLM, stop_reason is what the client asked to stop at, and null when the model ended its answer by itself.
-void ReplyBase::add_end(Json& json, const Choice& choice, const engine::End& end) const {
-  json["finish_reason"] = engine::finish_reason_name(end.finish_reason);
-  json["stop_reason"] = nullptr;
+void ReplyBase::write_end_facts(JsonWriter& json, const Choice& choice, const engine::End& end) const {
+  json.field("finish_reason", engine::finish_reason_name(end.finish_reason)).key("stop_reason");
   const std::vector<std::int32_t>& asked = call_.stop_token_ids;
-  if (end.stop_string) json["stop_reason"] = *end.stop_string;
   if (end.stop_token && std::find(asked.begin(), asked.end(), *end.stop_token) != asked.end())
-    json["stop_reason"] = *end.stop_token;
+    json.value(*end.stop_token);
+  else
+    json.value(end.stop_string);
   // Where no token was chosen, no logits were chained, and a digest of nothing would be equal to any other.
   const bool of_nothing = end.digest.ends_with(std::string(64, '0'));
-  if (!end.digest.empty()) json["digest"] = of_nothing ? Json() : Json(end.digest);
-  if (call_.receipt) json["receipt"] = choice.receipt;
-  if (!choice.receipt_opening.is_null()) json["receipt_opening"] = choice.receipt_opening;
+  if (!end.digest.empty()) json.field("digest", of_nothing ? std::nullopt : std::optional(end.digest));
+  if (call_.receipt) json.key("receipt").raw(choice.receipt);
+  if (!choice.receipt_opening.empty()) json.key("receipt_opening").raw(choice.receipt_opening);
 }
 
-void ReplyBase::add_token_facts(Json& choice, const engine::AnswerToken& token) const {
-  choice["finish_reason"] = nullptr;
-  if (call_.return_token_ids) choice["token_ids"] = Json::array({token.id});
-  if (!token.digest.empty()) choice["digest"] = token.digest;
+void ReplyBase::write_token_facts(JsonWriter& json, const engine::AnswerToken& token) const {
+  json.field("finish_reason", nullptr);
+  if (call_.return_token_ids) json.field("token_ids", std::span(&token.id, 1));
+  if (!token.digest.empty()) json.field("digest", token.digest);
 }
 
 }  // namespace reprofuse::server

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "server/api/json_writer.hpp"
 #include "server/api/reply.hpp"
 #include "server/api/tokens.hpp"
 
@@ -18,31 +19,31 @@ struct Choice {
   bool is_open = false;                     // in a stream: something was sent of it
   std::vector<engine::AnswerToken> tokens;  // not in a stream
   std::optional<engine::End> end;
-  receipt::Answer steps = {};  // for a receipt
-  Json receipt = {};           // once it has ended: the envelope
-  Json receipt_opening = {};   // what opens its prompt, if that is hidden
+  receipt::Answer steps = {};        // for a receipt
+  std::string receipt = "null";      // once it has ended: the envelope, as JSON
+  std::string receipt_opening = {};  // what opens its prompt, if that is hidden; the same
 };
 
 class ReplyBase : public Reply {
  public:
   ReplyBase(const Call& call, const ServedFacts& facts, std::string request_id, std::int64_t created);
 
-  void add(std::size_t prompt, const engine::Update& update) final;
+  void add(std::size_t prompt, engine::Update update) final;
   std::string body() const final;
-  std::vector<std::string> chunks(std::size_t prompt, const engine::Update& update) final;
-  std::vector<std::string> last_chunks() const final;
+  void add_chunks(std::size_t prompt, engine::Update update, std::string& events) final;
+  void add_last_chunks(std::string& events) const final;
   bool finished() const final { return failed_ || open_choices_ == 0; }
 
  protected:
   virtual std::string_view object_name() const = 0;  // "chat.completion"
   virtual std::string_view chunk_name() const = 0;
-  virtual Json whole_choice(const Choice& choice) const = 0;
-  virtual void complete_body(Json& body) const = 0;  // adds what is not in a choice
-  // The chunk that opens a choice, if there is one; whole but for the usage.
-  virtual std::optional<Json> opening_chunk(const Choice& choice) const = 0;
-  // The choices of chunks: of a token; of the end.
-  virtual Json token_choice(const Choice& choice, const engine::AnswerToken& token) = 0;
-  virtual Json end_choice(const Choice& choice, const engine::End& end) const = 0;
+  virtual bool has_opening() const = 0;  // a chunk that opens a choice
+  // The fields of a choice: of a reply that is no stream; of the chunks that open it, bring a token, or end it.
+  virtual void write_whole(JsonWriter& json, const Choice& choice) const = 0;
+  virtual void write_opening(JsonWriter& json, const Choice& choice) const = 0;
+  virtual void write_token(JsonWriter& json, const Choice& choice, const engine::AnswerToken& token) = 0;
+  virtual void write_end(JsonWriter& json, const Choice& choice, const engine::End& end) const = 0;
+  virtual void write_prompt(JsonWriter& json) const = 0;  // what stands beside the choices
 
   const Call& call() const { return call_; }
   const ServedFacts& facts() const { return facts_; }
@@ -51,21 +52,21 @@ class ReplyBase : public Reply {
   // Its tokens with their log-probabilities, when these were asked for.
   const std::vector<engine::PromptToken>& prompt_of(const Choice& choice) const { return prompts_[choice.prompt]; }
 
-  Json chunk_with(Json choice) const;
   // finish_reason and stop_reason, and what else was asked for about an end or a token.
-  void add_end(Json& json, const Choice& choice, const engine::End& end) const;
-  void add_token_facts(Json& choice, const engine::AnswerToken& token) const;
+  void write_end_facts(JsonWriter& json, const Choice& choice, const engine::End& end) const;
+  void write_token_facts(JsonWriter& json, const engine::AnswerToken& token) const;
 
  private:
   Choice& choice_at(std::size_t prompt, int choice);
   void record(Choice& choice, const engine::Update& update);
   void count_logprobs(const engine::Update& update);
-  void gather_prompt(std::size_t prompt, const engine::Update& update);
+  void gather_prompt(std::size_t prompt, engine::Update& update);
   bool knows_prompt(std::size_t prompt) const;
-  void stream_update(std::size_t prompt, const engine::Update& update, std::vector<std::string>& lines);
-  std::string line_of(Json chunk) const;
-  Json head(std::string_view object) const;
-  Json usage() const;
+  void stream_update(std::size_t prompt, const engine::Update& update, std::string& events);
+  template <typename Content>
+  void add_chunk(std::string& events, Content content) const;
+  void write_head(JsonWriter& json, std::string_view object) const;
+  void write_usage(JsonWriter& json) const;
 
   Call call_;
   const ServedFacts& facts_;

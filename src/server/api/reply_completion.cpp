@@ -21,14 +21,16 @@ class CompletionReply final : public ReplyBase {
  private:
   std::string_view object_name() const override { return "text_completion"; }
   std::string_view chunk_name() const override { return "text_completion"; }
-  void complete_body(Json&) const override {}
-  Json whole_choice(const Choice& choice) const override;
-  std::optional<Json> opening_chunk(const Choice& choice) const override;
-  Json token_choice(const Choice& choice, const engine::AnswerToken& token) override;
-  Json end_choice(const Choice& choice, const engine::End& end) const override;
+  bool has_opening() const override { return echo_ || call().return_token_ids; }
+  void write_whole(JsonWriter& json, const Choice& choice) const override;
+  void write_opening(JsonWriter& json, const Choice& choice) const override;
+  void write_token(JsonWriter& json, const Choice& choice, const engine::AnswerToken& token) override;
+  void write_end(JsonWriter& json, const Choice& choice, const engine::End& end) const override;
+  void write_prompt(JsonWriter&) const override {}  // each choice has its own
 
   TextPosition answer_start(std::size_t prompt) const;
-  void add_prompt_logprobs(const Choice& choice, CompletionLogprobs& logprobs) const;
+  void place_prompt(const Choice& choice, std::vector<PlacedToken>& tokens) const;
+  void write_logprobs(JsonWriter& json, const std::vector<PlacedToken>& tokens) const;
   const std::string& echoed_text(const Choice& choice) const { return prompt_texts_[choice.prompt]; }
 
   bool echo_;
@@ -41,73 +43,67 @@ TextPosition CompletionReply::answer_start(std::size_t prompt) const {
   return {facts(), call().requests[prompt].skip_special_tokens, echo_ ? count_characters(prompt_texts_[prompt]) : 0};
 }
 
-void CompletionReply::add_prompt_logprobs(const Choice& choice, CompletionLogprobs& logprobs) const {
+void CompletionReply::place_prompt(const Choice& choice, std::vector<PlacedToken>& tokens) const {
   EchoPosition position(facts(), echoed_text(choice));
   for (const engine::PromptToken& token : prompt_of(choice))
-    logprobs.add(token.id, token.likelihood, position.next(token.id));
+    tokens.push_back({token.id, token.likelihood, position.next(token.id)});
 }
 
-Json CompletionReply::whole_choice(const Choice& choice) const {
+// null unless asked for.
+void CompletionReply::write_logprobs(JsonWriter& json, const std::vector<PlacedToken>& tokens) const {
+  json.key("logprobs");
+  if (call().logprobs < 0) return void(json.value(nullptr));
+  write_completion_logprobs(json, tokens, call().logprobs, names());
+}
+
+void CompletionReply::write_whole(JsonWriter& json, const Choice& choice) const {
   std::string text = echo_ ? echoed_text(choice) : "";
-  CompletionLogprobs logprobs(call().logprobs, names());
-  if (echo_) add_prompt_logprobs(choice, logprobs);
   for (const engine::AnswerToken& token : choice.tokens) text += token.text;
   text += choice.end->text;
+  json.field("index", choice.index).field("text", text);
+
   const std::size_t end = count_characters(text);  // a stop string may have cut tokens off
+  std::vector<PlacedToken> tokens;
+  if (echo_) place_prompt(choice, tokens);
   TextPosition position = answer_start(choice.prompt);
   std::vector<std::int32_t> ids;
   for (const engine::AnswerToken& token : choice.tokens) {
-    logprobs.add(token.id, token.likelihood, std::min(position.next(token.id), end));
+    tokens.push_back({token.id, token.likelihood, std::min(position.next(token.id), end)});
     ids.push_back(token.id);
   }
-  Json json = {{"index", choice.index}, {"text", std::move(text)}, {"logprobs", nullptr}};
-  if (call().logprobs >= 0) json["logprobs"] = logprobs.json();
-  add_end(json, choice, *choice.end);
-  if (call().prompt_logprobs >= 0)
-    json["prompt_logprobs"] = prompt_logprobs_json(prompt_of(choice), call().prompt_logprobs, names());
-  if (call().return_token_ids) {
-    json["prompt_token_ids"] = request_of(choice).prompt;
-    json["token_ids"] = ids;
-  }
-  return json;
+  write_logprobs(json, tokens);
+  write_end_facts(json, choice, *choice.end);
+  if (call().prompt_logprobs >= 0) write_prompt_logprobs(json, prompt_of(choice), call().prompt_logprobs, names());
+  if (call().return_token_ids) json.field("prompt_token_ids", request_of(choice).prompt).field("token_ids", ids);
 }
 
-std::optional<Json> CompletionReply::opening_chunk(const Choice& choice) const {
-  if (!echo_ && !call().return_token_ids) return std::nullopt;
-  Json json = {{"index", choice.index},
-               {"text", echo_ ? echoed_text(choice) : ""},
-               {"logprobs", nullptr},
-               {"finish_reason", nullptr}};
-  if (echo_ && call().logprobs >= 0) {
-    CompletionLogprobs logprobs(call().logprobs, names());
-    add_prompt_logprobs(choice, logprobs);
-    json["logprobs"] = logprobs.json();
-  }
-  if (call().return_token_ids) {
-    json["prompt_token_ids"] = request_of(choice).prompt;
-    json["token_ids"] = Json::array();
-  }
-  return chunk_with(std::move(json));
+void CompletionReply::write_opening(JsonWriter& json, const Choice& choice) const {
+  json.field("index", choice.index).field("text", echo_ ? echoed_text(choice) : "");
+  std::vector<PlacedToken> tokens;
+  if (echo_) place_prompt(choice, tokens);
+  echo_ ? write_logprobs(json, tokens) : void(json.field("logprobs", nullptr));
+  json.field("finish_reason", nullptr);
+  if (call().return_token_ids)
+    json.field("prompt_token_ids", request_of(choice).prompt).field("token_ids", std::vector<std::int32_t>());
 }
 
-Json CompletionReply::token_choice(const Choice& choice, const engine::AnswerToken& token) {
-  Json json = {{"index", choice.index}, {"text", token.text}, {"logprobs", nullptr}};
+void CompletionReply::write_token(JsonWriter& json, const Choice& choice, const engine::AnswerToken& token) {
+  json.field("index", choice.index).field("text", token.text);
+  std::vector<PlacedToken> tokens;
   if (call().logprobs >= 0) {
-    CompletionLogprobs logprobs(call().logprobs, names());
     // Text that may be the start of a stop string is held back, and may never come.
-    logprobs.add(token.id, token.likelihood, std::min(positions_[choice.index].next(token.id), sent_[choice.index]));
-    sent_[choice.index] += count_characters(token.text);
-    json["logprobs"] = logprobs.json();
+    std::size_t& sent = sent_[choice.index];
+    tokens.push_back({token.id, token.likelihood, std::min(positions_[choice.index].next(token.id), sent)});
+    sent += count_characters(token.text);
   }
-  add_token_facts(json, token);
-  return json;
+  write_logprobs(json, tokens);
+  write_token_facts(json, token);
 }
 
-Json CompletionReply::end_choice(const Choice& choice, const engine::End& end) const {
-  Json json = {{"index", choice.index}, {"text", end.text}, {"logprobs", nullptr}};
-  add_end(json, choice, end);
-  if (call().return_token_ids) json["token_ids"] = Json::array();
-  return json;
+void CompletionReply::write_end(JsonWriter& json, const Choice& choice, const engine::End& end) const {
+  json.field("index", choice.index).field("text", end.text).field("logprobs", nullptr);
+  write_end_facts(json, choice, end);
+  if (call().return_token_ids) json.field("token_ids", std::vector<std::int32_t>());
 }
 
 }  // namespace

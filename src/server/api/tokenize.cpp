@@ -1,6 +1,7 @@
 #include <vector>
 
 #include "server/api/call.hpp"
+#include "server/api/json_writer.hpp"
 #include "server/api/tokens.hpp"
 
 namespace reprofuse::server {
@@ -23,13 +24,14 @@ std::string tokenize(const RequestBody& body, const ServedFacts& facts) {
   const std::vector<std::int32_t> tokens =
       is_chat ? read_chat_prompt(fields, body, facts) : read_prompt(fields, body, facts);
   fields.refuse_the_rest();
-  Json reply = {{"count", tokens.size()}, {"max_model_len", facts.max_positions}, {"tokens", tokens}};
-  if (with_names) {
+  return json_object([&](JsonWriter& json) {
+    json.field("count", tokens.size()).field("max_model_len", facts.max_positions).field("tokens", tokens);
+    if (!with_names) return;
     const TokenNames names(facts, false);
-    Json& strings = reply["token_strs"] = Json::array();
-    for (const std::int32_t id : tokens) strings.push_back(names.name(id));
-  }
-  return reply.dump();
+    json.key("token_strs").array([&] {
+      for (const std::int32_t id : tokens) json.value(names.name(id));
+    });
+  });
 }
 
 std::string detokenize(const RequestBody& body, const ServedFacts& facts) {
@@ -43,7 +45,7 @@ std::string detokenize(const RequestBody& body, const ServedFacts& facts) {
       read_token_ids(*tokens, facts.files->checkpoint().config().vocab_size, "tokens");
   fields.refuse_the_rest();
   const std::string text = reading("tokens", [&] { return facts.files->text().tokenizer().decode(ids, false); });
-  return Json{{"prompt", text}}.dump();
+  return json_object([&](JsonWriter& json) { json.field("prompt", text); });
 }
 
 }  // namespace reprofuse::server

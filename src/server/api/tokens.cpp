@@ -24,11 +24,11 @@ std::string TokenNames::name(std::int32_t id) const {
   return as_ids_ ? fmt::format("token_id:{}", id) : format_.token_name(id);
 }
 
-Json TokenNames::bytes(std::int32_t id) const {
-  if (!has_text(id)) return nullptr;
-  Json list = Json::array();
-  for (const char byte : format_.tokenizer().token_bytes(id)) list.push_back(static_cast<unsigned char>(byte));
-  return list;
+void TokenNames::write_bytes(JsonWriter& json, std::int32_t id) const {
+  if (!has_text(id)) return void(json.value(nullptr));
+  json.array([&] {
+    for (const char byte : format_.tokenizer().token_bytes(id)) json.value(static_cast<unsigned char>(byte));
+  });
 }
 
 TextPosition::TextPosition(const ServedFacts& facts, bool skip_special_tokens, std::size_t start) : position_(start) {
@@ -71,57 +71,73 @@ double shown_logprob(float logprob) {
   return std::isfinite(logprob) ? static_cast<double>(logprob) : -9999.0;
 }
 
-Json chat_logprob(std::int32_t id, const engine::Likelihood& likelihood, int max_top, const TokenNames& names) {
-  const auto entry = [&](std::int32_t token, float logprob) {
-    return Json{{"token", names.name(token)}, {"logprob", shown_logprob(logprob)}, {"bytes", names.bytes(token)}};
+void write_chat_logprob(JsonWriter& json, std::int32_t id, const engine::Likelihood& likelihood, int max_top,
+                        const TokenNames& names) {
+  const auto write_entry = [&](std::int32_t token, float logprob) {
+    json.field("token", names.name(token)).field("logprob", shown_logprob(logprob));
+    names.write_bytes(json.key("bytes"), token);
   };
-  Json chosen = entry(id, likelihood.logprob);
-  Json& top = chosen["top_logprobs"] = Json::array();
-  for (const TokenLogprob& other : likeliest(likelihood, max_top)) top.push_back(entry(other.id, other.logprob));
-  return chosen;
+  json.object([&] {
+    write_entry(id, likelihood.logprob);
+    json.key("top_logprobs").array([&] {
+      for (const TokenLogprob& other : likeliest(likelihood, max_top))
+        json.object([&] { write_entry(other.id, other.logprob); });
+    });
+  });
 }
 
-void CompletionLogprobs::add(std::int32_t id, const std::optional<engine::Likelihood>& likelihood, std::size_t offset) {
-  tokens_.push_back(names_.name(id));
-  offsets_.push_back(offset);
-  if (!likelihood) {
-    token_logprobs_.push_back(nullptr);
-    top_logprobs_.push_back(nullptr);
-    return;
-  }
-  token_logprobs_.push_back(shown_logprob(likelihood->logprob));
-  Json top = Json::object();
-  for (const TokenLogprob& other : likeliest(*likelihood, max_top_))
-    top.emplace(names_.name(other.id), shown_logprob(other.logprob));
-  top.emplace(names_.name(id), shown_logprob(likelihood->logprob));
-  top_logprobs_.push_back(std::move(top));
+namespace {
+
+void write_top(JsonWriter& json, const PlacedToken& token, int max_top, const TokenNames& names) {
+  std::vector<std::string> written;  // two tokens may have one name
+  const auto add = [&](std::int32_t id, float logprob) {
+    std::string name = names.name(id);
+    if (std::find(written.begin(), written.end(), name) != written.end()) return;
+    json.field(name, shown_logprob(logprob));
+    written.push_back(std::move(name));
+  };
+  for (const TokenLogprob& other : likeliest(*token.likelihood, max_top)) add(other.id, other.logprob);
+  add(token.id, token.likelihood->logprob);
 }
 
-Json CompletionLogprobs::json() const {
-  return {{"tokens", tokens_},
-          {"token_logprobs", token_logprobs_},
-          {"top_logprobs", top_logprobs_},
-          {"text_offset", offsets_}};
+}  // namespace
+
+void write_completion_logprobs(JsonWriter& json, const std::vector<PlacedToken>& tokens, int max_top,
+                               const TokenNames& names) {
+  const auto write_list = [&](std::string_view key, const auto& write_entry) {
+    json.key(key).array([&] {
+      for (const PlacedToken& token : tokens) write_entry(token);
+    });
+  };
+  json.object([&] {
+    write_list("tokens", [&](const PlacedToken& token) { json.value(names.name(token.id)); });
+    write_list("token_logprobs", [&](const PlacedToken& token) {
+      token.likelihood ? json.value(shown_logprob(token.likelihood->logprob)) : json.value(nullptr);
+    });
+    write_list("top_logprobs", [&](const PlacedToken& token) {
+      token.likelihood ? json.object([&] { write_top(json, token, max_top, names); }) : json.value(nullptr);
+    });
+    write_list("text_offset", [&](const PlacedToken& token) { json.value(token.offset); });
+  });
 }
 
-Json prompt_logprobs_json(const std::vector<engine::PromptToken>& prompt, int max_top, const TokenNames& names) {
-  Json list = Json::array();
-  for (const engine::PromptToken& token : prompt) {
-    if (!token.likelihood) {
-      list.push_back(nullptr);
-      continue;
-    }
-    Json entries = Json::object();
-    const auto add = [&](std::int32_t id, float logprob, std::int64_t rank) {
-      entries.emplace(std::to_string(id),
-                      Json{{"logprob", shown_logprob(logprob)}, {"rank", rank}, {"decoded_token", names.name(id)}});
-    };
-    add(token.id, token.likelihood->logprob, token.likelihood->rank);
+void write_prompt_logprobs(JsonWriter& json, const std::vector<engine::PromptToken>& prompt, int max_top,
+                           const TokenNames& names) {
+  const auto write_entry = [&](std::int32_t id, float logprob, std::int64_t rank) {
+    json.key(std::to_string(id)).object([&] {
+      json.field("logprob", shown_logprob(logprob)).field("rank", rank).field("decoded_token", names.name(id));
+    });
+  };
+  const auto write_entries = [&](std::int32_t id, const engine::Likelihood& likelihood) {
+    write_entry(id, likelihood.logprob, likelihood.rank);
     std::int64_t rank = 0;
-    for (const TokenLogprob& other : likeliest(*token.likelihood, max_top)) add(other.id, other.logprob, ++rank);
-    list.push_back(std::move(entries));
-  }
-  return list;
+    for (const TokenLogprob& other : likeliest(likelihood, max_top))
+      if (++rank; other.id != id) write_entry(other.id, other.logprob, rank);
+  };
+  json.key("prompt_logprobs").array([&] {
+    for (const engine::PromptToken& token : prompt)
+      token.likelihood ? json.object([&] { write_entries(token.id, *token.likelihood); }) : json.value(nullptr);
+  });
 }
 
 }  // namespace reprofuse::server

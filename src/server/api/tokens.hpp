@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "engine/request.hpp"
-#include "server/api/fields.hpp"
+#include "server/api/json_writer.hpp"
 #include "server/api/models.hpp"
 #include "text/tokenizer/detokenizer.hpp"
 
@@ -23,7 +23,7 @@ class TokenNames {
   // "token_id:7" when it has no text, or as asked.
   std::string name(std::int32_t id) const;
   // [226, 128], or null when it has no text.
-  Json bytes(std::int32_t id) const;
+  void write_bytes(JsonWriter& json, std::int32_t id) const;
 
  private:
   bool has_text(std::int32_t id) const;
@@ -62,25 +62,23 @@ class EchoPosition {
 double shown_logprob(float logprob);
 
 // An entry of a chat's logprobs.content, with the `max_top` likeliest tokens.
-Json chat_logprob(std::int32_t id, const engine::Likelihood& likelihood, int max_top, const TokenNames& names);
+void write_chat_logprob(JsonWriter& json, std::int32_t id, const engine::Likelihood& likelihood, int max_top,
+                        const TokenNames& names);
+
+struct PlacedToken {
+  std::int32_t id;
+  const std::optional<engine::Likelihood>& likelihood;
+  std::size_t offset;  // in the text, counted in characters
+};
 
 // {"tokens", "token_logprobs", "top_logprobs", "text_offset"} of a completion. A token is among its top_logprobs even
 // if it is not among the `max_top` likeliest.
-class CompletionLogprobs {
- public:
-  CompletionLogprobs(int max_top, const TokenNames& names) : max_top_(max_top), names_(names) {}
-  void add(std::int32_t id, const std::optional<engine::Likelihood>& likelihood, std::size_t offset);
-  Json json() const;
+void write_completion_logprobs(JsonWriter& json, const std::vector<PlacedToken>& tokens, int max_top,
+                               const TokenNames& names);
 
- private:
-  int max_top_;
-  const TokenNames& names_;
-  Json tokens_ = Json::array(), token_logprobs_ = Json::array(), top_logprobs_ = Json::array(),
-       offsets_ = Json::array();
-};
-
-// vLLM's prompt_logprobs: null, then {"7": {"logprob", "rank", "decoded_token"}} for each token and the likeliest in
-// its place.
-Json prompt_logprobs_json(const std::vector<engine::PromptToken>& prompt, int max_top, const TokenNames& names);
+// The field "prompt_logprobs" as vLLM has it: null, then {"7": {"logprob", "rank", "decoded_token"}} for each token and
+// the likeliest in its place.
+void write_prompt_logprobs(JsonWriter& json, const std::vector<engine::PromptToken>& prompt, int max_top,
+                           const TokenNames& names);
 
 }  // namespace reprofuse::server
