@@ -23,12 +23,13 @@ struct Answers::Inbox {
   Inbox(int choices, std::shared_ptr<AnswerBell> rung) : unread_ends(choices), bell(std::move(rung)) {}
 
   void put(Update update) {
+    const bool rings = bell && (update.end || !bell->only_ends());
     {
       const std::lock_guard lock(mutex);
       updates.push_back(std::move(update));
       arrived.notify_one();
     }
-    if (bell) bell->ring();
+    if (rings) bell->ring();
   }
 
   // Allocates nothing: what the end says is made when it is read.

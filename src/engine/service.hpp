@@ -47,15 +47,19 @@ class Refused : public Error {
 
 class Service;
 
-// Rings when any of several answers has an update, for a thread that waits for all of them.
+// Rings when any of several answers has an update, or an end, for a thread that waits for all of them.
 class AnswerBell {
  public:
+  explicit AnswerBell(bool only_ends = false) : only_ends_(only_ends) {}
+
+  bool only_ends() const { return only_ends_; }
   void ring();
   bool wait(std::chrono::milliseconds timeout);  // for a ring since the last wait; false: none came
   // From now on a ring calls this, on the engine's thread: it must not take long, throw or wait for the service.
   void call_on_ring(std::function<void()> call);
 
  private:
+  const bool only_ends_;
   std::mutex mutex_;
   std::condition_variable rung_;
   bool has_rung_ = false;

@@ -9,8 +9,8 @@
 namespace reprofuse::server {
 
 AnswerFeed::AnswerFeed(engine::Service& service, std::vector<engine::Request> requests, Metrics& metrics,
-                       std::chrono::steady_clock::time_point begin)
-    : timer_(metrics, begin, requests.size()) {
+                       std::chrono::steady_clock::time_point begin, bool only_ends_are_news)
+    : timer_(metrics, begin, requests.size()), bell_(std::make_shared<engine::AnswerBell>(only_ends_are_news)) {
   std::vector<int> choices;
   choices.reserve(requests.size());
   for (const engine::Request& request : requests) choices.push_back(request.choices);
@@ -22,6 +22,7 @@ AnswerFeed::AnswerFeed(engine::Service& service, std::vector<engine::Request> re
 }
 
 std::optional<PromptUpdate> AnswerFeed::next(std::chrono::milliseconds timeout) {
+  if (timeout.count() == 0) return take_any();
   const auto deadline = std::chrono::steady_clock::now() + timeout;
   while (!open_.empty()) {
     if (auto found = take_any()) return found;
@@ -67,7 +68,7 @@ class RunningAnswer final : public PendingAnswer {
                 bool is_stream)
       : context_(context),
         reply_(std::move(reply)),
-        feed_(context.model->service(), std::move(requests), context.metrics, context.record.begin),
+        feed_(context.model->service(), std::move(requests), context.metrics, context.record.begin, !is_stream),
         is_stream_(is_stream) {}
 
   void on_news(std::function<void()> call) override { feed_.on_news(std::move(call)); }

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <thread>
 
 #include "engine/engine_case.hpp"
@@ -169,6 +170,19 @@ TEST_F(ServiceTest, SeveralRequestsAreTakenTogetherOrNotAtAll) {
     EXPECT_EQ(wait_for(*answers[i]).end->digest, answer_alone(*model_, sampled_request(10, 20, i)).end->digest);
   bell->wait(0ms);
   EXPECT_FALSE(bell->wait(10ms)) << "nothing comes any more";
+}
+
+TEST_F(ServiceTest, ABellOfEndsRingsWhenAnAnswerEndsAndNotBefore) {
+  const auto service = this->service();
+  for (const bool only_ends : {true, false}) {
+    const auto bell = std::make_shared<AnswerBell>(only_ends);
+    std::atomic<int> rings = 0;
+    bell->call_on_ring([&] { ++rings; });
+    const auto answers = service->submit_all({sampled_request(10, 20, 1)}, bell);
+    EXPECT_EQ(wait_for(*answers[0]).tokens.size(), 20U);
+    ASSERT_TRUE(service->wait_until_idle(kPatience));
+    EXPECT_EQ(rings == 1, only_ends) << rings;
+  }
 }
 
 TEST_F(ServiceTest, NextIsPatientAndNoLonger) {

@@ -49,11 +49,12 @@ std::string request_id_of(const std::string& given) {
 
 }  // namespace
 
-Connection::Connection(Socket socket, Origin origin, const ConnectionContext& context)
+Connection::Connection(Socket socket, Origin origin, const ConnectionContext& context, ConnectionNews& news)
     : living_(context.living),
       socket_(std::move(socket)),
       origin_(std::move(origin)),
       context_(context),
+      news_(news),
       share_(context.memory) {
   ErrorCode ignored;
   socket_.set_option(net::ip::tcp::no_delay(true), ignored);  // a token should not wait for the next one
@@ -136,7 +137,7 @@ void Connection::check() {
   } else if (pending_ && client_gone()) {
     client_left();
   } else if (pending_) {
-    advance();  // news that could not be posted
+    advance();  // news of which there was no memory to tell
   }
 }
 

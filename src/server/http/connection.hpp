@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <boost/asio/buffer.hpp>
+#include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/beast/core/error.hpp>
@@ -15,8 +16,10 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "server/api/fields.hpp"
 #include "server/http/framing.hpp"
@@ -67,6 +70,24 @@ struct ConnectionContext {
   std::atomic<std::size_t>& living;  // connections, those included that have closed and are still held by somebody
 };
 
+class Connection;
+
+// Connections of one thread that have news. The engine's thread, which tells of them one by one, wakes that thread once
+// for all that it has not looked at yet.
+class ConnectionNews {
+ public:
+  explicit ConnectionNews(boost::asio::io_context& io) : io_(io) {}
+  void add(std::shared_ptr<Connection> connection);  // by any thread; throws where there is no memory
+
+ private:
+  void take();
+
+  boost::asio::io_context& io_;
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<Connection>> waiting_;  // where there is one, take() was posted
+  std::vector<std::shared_ptr<Connection>> taken_;
+};
+
 class Living {
  public:
   explicit Living(std::atomic<std::size_t>& count) : count_(count) { ++count_; }
@@ -89,7 +110,7 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
     Place place = Place::kNormal;
   };
 
-  Connection(Socket socket, Origin origin, const ConnectionContext& context);
+  Connection(Socket socket, Origin origin, const ConnectionContext& context, ConnectionNews& news);
 
   // For any thread.
   void start();
@@ -101,6 +122,8 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   void drain();      // closes a connection that waits for a request; others end after the one they are at
   void make_room();  // closes it unless it is being answered
   void abort();      // closes it, whatever it does
+
+  void take_news() noexcept;  // by its own thread
 
  private:
   using ErrorCode = boost::beast::error_code;
@@ -148,7 +171,7 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   void refuse(HttpResponse response);  // and end the connection
   std::string head_of(const HttpResponse& response) const;
   void send(std::string head, std::string body, Next next);
-  void schedule_advance() noexcept;  // by any thread
+  void announce_news() noexcept;  // by any thread
   void advance();
   void answered();
   void break_off() noexcept;
@@ -161,11 +184,12 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   Socket socket_;
   const Origin origin_;
   const ConnectionContext& context_;
+  ConnectionNews& news_;
   std::atomic<At> at_ = At::kIdle;
   std::atomic<Clock::rep> since_ = 0;
   std::atomic<Clock::rep> deadline_ = 0;
   std::atomic<int> requests_ = 0;
-  std::atomic<bool> has_news_ = false;    // and advance() was posted
+  std::atomic<bool> has_news_ = false;    // and is among news_
   std::atomic<bool> has_answer_ = false;  // of the handler, in asked_
   std::atomic<bool> stop_ = false;        // nobody waits for the answer any more
   boost::beast::flat_buffer buffer_;

@@ -1,6 +1,7 @@
 // What a connection does with a request that it has read: asks the handler, and sends what comes.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/http/status.hpp>
@@ -81,7 +82,7 @@ void Connection::respond(HttpResponse response) {
     pending_ = std::move(response.pending);
     is_stream_ = response.is_stream;
     pending_->on_news([weak = weak_from_this()] {
-      if (const auto self = weak.lock()) self->schedule_advance();
+      if (const auto self = weak.lock()) self->announce_news();
     });
     if (!is_stream_) return advance();
     ends_ = ends_ || is_http10_;  // which knows no chunks: the end of the connection is the end of the stream
@@ -89,7 +90,10 @@ void Connection::respond(HttpResponse response) {
   if (has_header_) context_.handler.decorate(request_, response);
   record_.status = response.status;
   std::string head = head_of(response);
-  if (is_stream_) return send(std::move(head), "", &Connection::advance);
+  if (is_stream_) {
+    send(std::move(head), "", &Connection::advance);
+    return advance();  // what was there before it was news
+  }
   send(std::move(head), is_head_ ? "" : std::move(response.body), &Connection::answered);
 }
 
@@ -109,15 +113,21 @@ std::string Connection::head_of(const HttpResponse& response) const {
   return text + (is_http10_ ? "Connection: keep-alive\r\n\r\n" : "\r\n");
 }
 
+// What the system takes at once is sent at once. Where that is all of a part of a stream, the next one is sent when it
+// is there; else `next` is called when the client has taken the rest.
 void Connection::send(std::string head, std::string body, Next next) {
-  is_writing_ = true;
   out_ = {std::move(head), std::move(body)};
-  const std::array<net::const_buffer, 2> buffers = {net::buffer(out_[0]), net::buffer(out_[1])};
+  const std::array<net::const_buffer, 2> all = {net::buffer(out_[0]), net::buffer(out_[1])};
+  ErrorCode ignored;  // the next attempt meets it again
+  const std::size_t sent = socket_.write_some(all, ignored);
+  if (sent == net::buffer_size(all) && next == &Connection::advance) return;
+  is_writing_ = true;
+  const std::array<net::const_buffer, 2> rest = {all[0] + sent, all[1] + (sent - std::min(sent, all[0].size()))};
   const auto go_on = [self = shared_from_this()](const ErrorCode& error, std::size_t) {
     self->deadline_ = (Clock::now() + self->context_.limits.write).time_since_epoch().count();
     return error ? std::size_t{0} : kEnoughEvents;
   };
-  net::async_write(socket_, buffers, go_on, [self = shared_from_this(), next](const ErrorCode& error, std::size_t) {
+  net::async_write(socket_, rest, go_on, [self = shared_from_this(), next](const ErrorCode& error, std::size_t) {
     self->is_writing_ = false;
     self->out_ = {};
     self->guard([&] {
@@ -127,16 +137,39 @@ void Connection::send(std::string head, std::string body, Next next) {
   });
 }
 
-void Connection::schedule_advance() noexcept {
+void ConnectionNews::add(std::shared_ptr<Connection> connection) {
+  const std::lock_guard lock(mutex_);
+  waiting_.push_back(std::move(connection));
+  if (waiting_.size() > 1) return;
+  try {
+    net::post(io_, [this] { take(); });
+  } catch (...) {
+    waiting_.clear();
+    throw;
+  }
+}
+
+void ConnectionNews::take() {
+  {
+    const std::lock_guard lock(mutex_);
+    taken_.swap(waiting_);
+  }
+  for (const std::shared_ptr<Connection>& connection : taken_) connection->take_news();
+  taken_.clear();
+}
+
+void Connection::announce_news() noexcept {
   if (has_news_.exchange(true)) return;
   try {
-    post([](Connection& self) {
-      self.has_news_ = false;
-      self.advance();
-    });
+    news_.add(shared_from_this());
   } catch (const std::exception&) {  // check() will look for it
     has_news_ = false;
   }
+}
+
+void Connection::take_news() noexcept {
+  has_news_ = false;
+  guard([&] { advance(); });
 }
 
 void Connection::advance() {
@@ -151,9 +184,14 @@ void Connection::advance() {
   }
   if (!is_complete && events.empty()) return;
   if (is_complete) pending_.reset();
-  if (!is_http10_ && !events.empty()) events = fmt::format("{:x}\r\n{}\r\n", events.size(), events);
+  if (events.size() >= kEnoughEvents) announce_news();  // there may be more
+  std::string size;
+  if (!is_http10_ && !events.empty()) {
+    size = fmt::format("{:x}\r\n", events.size());
+    events += "\r\n";
+  }
   if (!is_http10_ && is_complete) events += "0\r\n\r\n";
-  send(std::move(events), "", is_complete ? &Connection::answered : &Connection::advance);
+  send(std::move(size), std::move(events), is_complete ? &Connection::answered : &Connection::advance);
 }
 
 void Connection::answered() {

@@ -122,7 +122,8 @@ class Worker {
     io_.restart();
     run();
   }
-  net::io_context& io() { return io_; }
+  Socket new_socket() { return Socket(io_); }
+  ConnectionNews& news() { return news_; }
 
  private:
   void run() {
@@ -134,6 +135,7 @@ class Worker {
   }
 
   net::io_context io_{1};
+  ConnectionNews news_{io_};
   net::executor_work_guard<net::io_context::executor_type> work_{io_.get_executor()};
   std::thread thread_;
 };
@@ -199,14 +201,16 @@ class ListenerState {
 
   const SocketAddress& address() const { return address_; }
 
-  void admit(Socket socket, const std::string& client) {
+  // `worker` is the one whose socket it is.
+  void admit(Socket socket, const std::string& client, Worker& worker) {
     std::shared_ptr<Connection> connection;
     {
       const std::lock_guard lock(mutex_);
       const std::optional<Connection::Place> place = place_for(client);
       if (!place) return;
-      connection = std::make_shared<Connection>(
-          std::move(socket), Connection::Origin{.id = next_id_, .address = client, .place = *place}, context_);
+      connection = std::make_shared<Connection>(std::move(socket),
+                                                Connection::Origin{.id = next_id_, .address = client, .place = *place},
+                                                context_, worker.news());
       connections_.emplace(next_id_++, connection);
       if (*place == Connection::Place::kTurnedAway) ++turned_away_;
       if (*place != Connection::Place::kNormal) ++counts_.refused;
@@ -214,7 +218,7 @@ class ListenerState {
     connection->start();
   }
 
-  net::io_context& next_io() { return workers_[++turn_ % kThreads].io(); }
+  Worker& next_worker() { return workers_[++turn_ % kThreads]; }
 
  private:
   using Place = Connection::Place;
@@ -239,14 +243,15 @@ class ListenerState {
 
   void accept() {
     try {
-      Socket socket(next_io());
+      Worker& worker = next_worker();
+      Socket socket = worker.new_socket();
       boost::system::error_code error;
       acceptor_.accept(socket, error);
       if (error == net::error::would_block) return;  // it has left already
       if (error)
         return std::this_thread::sleep_for(kRest);  // no descriptor or memory is left: those who wait will wait
       const tcp::endpoint peer = socket.remote_endpoint(error);
-      if (!error) admit(std::move(socket), client_of(peer));
+      if (!error) admit(std::move(socket), client_of(peer), worker);
     } catch (const std::exception&) {  // no memory for it: it is closed
       std::this_thread::sleep_for(kRest);
     }
@@ -360,9 +365,10 @@ void HttpListener::start() {
 }
 
 void HttpListener::serve(int socket) {
-  Socket adopted(state_->next_io());
+  Worker& worker = state_->next_worker();
+  Socket adopted = worker.new_socket();
   adopted.assign(tcp::v4(), socket);
-  state_->admit(std::move(adopted), "local");
+  state_->admit(std::move(adopted), "local", worker);
 }
 
 void HttpListener::stop_accepting() {

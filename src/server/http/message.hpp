@@ -48,7 +48,7 @@ struct HttpResponse {
 class PendingAnswer {
  public:
   virtual ~PendingAnswer() = default;
-  // `call` is called, by any thread, whenever advance() may have something new. Once.
+  // `call` is called, by any thread, whenever advance() may have something to show. Once.
   virtual void on_news(std::function<void()> call) = 0;
   // Adds the events that are there now, and stops when there are enough bytes. Never waits. True: nothing will follow.
   virtual bool advance(std::string& events, std::size_t enough) = 0;
