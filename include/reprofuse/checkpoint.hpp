@@ -39,14 +39,13 @@ struct Tensor {
   std::string name;
   DType dtype = DType::kBF16;
   std::vector<std::int64_t> shape;  // matrices are [outputs, inputs]
-  std::span<const std::byte>
-      bytes;  // mapped: little-endian, perhaps unaligned; valid as long as a copy of the checkpoint
+  std::size_t bytes = 0;            // of all elements
 };
 
-// Immutable: copies are cheap and share the mapped files, and any number of threads may use one.
+// Immutable: copies are cheap and share the open files, and any number of threads may use one.
 class REPROFUSE_API Checkpoint {
  public:
-  // Maps the files and reads their headers; weights are read when something needs them.
+  // Opens the files and reads their headers; weights are read when something needs them.
   // Throws kInvalidArgument or kUnsupported with file, key and value. A tokenizer or a chat template that is missing or
   // not supported is no error here: tokenizer() and chat_template() then throw with the reason.
   static Checkpoint open(const std::string& folder);
@@ -60,6 +59,9 @@ class REPROFUSE_API Checkpoint {
   std::size_t tensor_count() const;
   Tensor tensor(std::size_t index) const;      // in the order of the forward pass
   Tensor tensor(std::string_view name) const;  // throws kInvalidArgument where there is none
+  // Fills memory of the caller, as many bytes as the tensor has, with its elements, little-endian as in the file.
+  // Throws kInvalidArgument where the file cannot be read, or has changed since it was opened.
+  void read_tensor(std::string_view name, std::span<std::byte> memory) const;
 
   // A name for the model's bits: SHA-256 over its constants and all tensors, in hex. Reads every weight.
   std::string digest(const Progress& progress = {}) const;

@@ -28,10 +28,6 @@ ModelFacts facts_of(const checkpoint::ModelConfig& config) {
           .tied_embeddings = config.tied_embeddings};
 }
 
-Tensor tensor_of(checkpoint::TensorView view) {
-  return {std::move(view.name), view.dtype, std::move(view.shape), view.bytes};
-}
-
 }  // namespace
 
 Checkpoint::Impl::Impl(const std::string& folder) : files(folder), facts(facts_of(files.checkpoint().config())) {}
@@ -71,7 +67,12 @@ Tensor Checkpoint::tensor(std::size_t index) const {
 }
 
 Tensor Checkpoint::tensor(std::string_view name) const {
-  return tensor_of(impl_->files.checkpoint().tensor(name));
+  checkpoint::TensorFacts facts = impl_->files.checkpoint().tensor(name);
+  return {std::move(facts.name), facts.dtype, std::move(facts.shape), facts.bytes};
+}
+
+void Checkpoint::read_tensor(std::string_view name, std::span<std::byte> memory) const {
+  impl_->files.checkpoint().read_tensor(name, memory);
 }
 
 std::string Checkpoint::digest(const Progress& progress) const {

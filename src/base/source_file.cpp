@@ -62,7 +62,6 @@ SourceFile& SourceFile::operator=(SourceFile&& other) noexcept {
 }
 
 std::shared_ptr<const std::byte[]> SourceFile::read(std::size_t offset, std::size_t bytes) const {
-  invariant(offset <= size_ && bytes <= size_ - offset, "a part of a file lies beyond its end");
   if (bytes == 0) return std::shared_ptr<const std::byte[]>(new std::byte[1]{});
   void* mapping = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   require(mapping != MAP_FAILED, "{}: there is no memory for {} of its bytes: {}", path_, bytes, std::strerror(errno));
@@ -72,26 +71,30 @@ std::shared_ptr<const std::byte[]> SourceFile::read(std::size_t offset, std::siz
 #ifdef MADV_HUGEPAGE
   if (bytes >= kHugePage) madvise(memory, bytes, MADV_HUGEPAGE);  // a hint; where it is refused pages are small
 #endif
-  const auto parts = static_cast<std::int64_t>(ceil_div(bytes, kPart));
-  ThreadPool pool(static_cast<int>(std::min<std::int64_t>(parts, available_cores())));
-  pool.parallel_for(parts, [&](std::int64_t part, int) {
-    const std::size_t at = static_cast<std::size_t>(part) * kPart;
-    read_into(memory + at, offset + at, std::min(kPart, bytes - at));
-  });
-  require_unchanged();
+  read_into({memory, bytes}, offset);
   mprotect(memory, bytes, PROT_READ);
   return owned;
 }
 
-void SourceFile::read_into(std::byte* memory, std::size_t offset, std::size_t bytes) const {
-  while (bytes > 0) {
-    const ssize_t got = pread(descriptor_, memory, bytes, static_cast<off_t>(offset));
+void SourceFile::read_into(std::span<std::byte> memory, std::size_t offset) const {
+  invariant(offset <= size_ && memory.size() <= size_ - offset, "a part of a file lies beyond its end");
+  const auto parts = static_cast<std::int64_t>(ceil_div(memory.size(), kPart));
+  ThreadPool pool(static_cast<int>(std::clamp<std::int64_t>(parts, 1, available_cores())));
+  pool.parallel_for(parts, [&](std::int64_t part, int) {
+    const std::size_t at = static_cast<std::size_t>(part) * kPart;
+    read_part(memory.subspan(at, std::min(kPart, memory.size() - at)), offset + at);
+  });
+  require_unchanged();
+}
+
+void SourceFile::read_part(std::span<std::byte> memory, std::size_t offset) const {
+  while (!memory.empty()) {
+    const ssize_t got = pread(descriptor_, memory.data(), memory.size(), static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
     require(got >= 0, "{}: cannot be read at byte {}: {}", path_, offset, std::strerror(errno));
     require(got > 0, "{}: ends at byte {}, and had {} when it was opened", path_, offset, size_);
-    memory += got;
+    memory = memory.subspan(static_cast<std::size_t>(got));
     offset += static_cast<std::size_t>(got);
-    bytes -= static_cast<std::size_t>(got);
   }
 }
 

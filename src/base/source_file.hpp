@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <ctime>
 #include <memory>
+#include <span>
 #include <string>
 
 namespace reprofuse {
@@ -24,9 +25,11 @@ class SourceFile {
   // A part of the file, which begins at an address that suits every element type, in memory that cannot be written.
   // Throws kInvalidArgument when the file cannot be read or is no longer what was opened.
   std::shared_ptr<const std::byte[]> read(std::size_t offset, std::size_t bytes) const;
+  // The same into memory of the caller, all of which it fills; where it throws, with anything.
+  void read_into(std::span<std::byte> memory, std::size_t offset) const;
 
  private:
-  void read_into(std::byte* memory, std::size_t offset, std::size_t bytes) const;
+  void read_part(std::span<std::byte> memory, std::size_t offset) const;
   void require_unchanged() const;
 
   std::string path_;

@@ -90,9 +90,17 @@ reprofuse_status reprofuse_checkpoint_tensor(const reprofuse_checkpoint* checkpo
       to.dtype = static_cast<int32_t>(from.dtype);
       to.rank = static_cast<int32_t>(from.shape.size());
       std::copy(from.shape.begin(), from.shape.end(), to.shape);
-      to.data = from.bytes.data();
-      to.bytes = from.bytes.size();
+      to.bytes = from.bytes;
     });
+  });
+}
+
+reprofuse_status reprofuse_checkpoint_read_tensor(const reprofuse_checkpoint* checkpoint, size_t index, void* data,
+                                                  size_t bytes) {
+  return guarded([&] {
+    const reprofuse::Checkpoint& self = unwrap_checkpoint(checkpoint);
+    require(data != nullptr || bytes == 0, "the pointer that receives the elements is null");
+    self.read_tensor(self.tensor(index).name, {static_cast<std::byte*>(data), bytes});
   });
 }
 

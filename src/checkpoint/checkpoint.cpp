@@ -102,7 +102,7 @@ void Checkpoint::check_tensors() const {
   std::set<std::string_view> expected_names;
   for (const ExpectedTensor& expected : tensors_) {
     expected_names.insert(expected.name);
-    const TensorView found = tensor(expected.name);
+    const TensorFacts found = tensor(expected.name);
     require(found.shape == expected.shape, "{}: tensor {} has shape [{}]; config.json makes it [{}]", found.file,
             Shown{found.name}, fmt::join(found.shape, ", "), fmt::join(expected.shape, ", "));
   }
@@ -135,8 +135,7 @@ EosTokens Checkpoint::eos_tokens() const {
 
 std::int64_t Checkpoint::tensor_bytes() const {
   std::int64_t bytes = 0;
-  for (const ExpectedTensor& expected : tensors_)
-    bytes += static_cast<std::int64_t>(tensor(expected.name).bytes.size());
+  for (const ExpectedTensor& expected : tensors_) bytes += static_cast<std::int64_t>(tensor(expected.name).bytes);
   return bytes;
 }
 
@@ -146,14 +145,19 @@ const Checkpoint::Place& Checkpoint::place_of(std::string_view name) const {
   return at->second;
 }
 
-TensorView Checkpoint::tensor(std::string_view name) const {
+TensorFacts Checkpoint::tensor(std::string_view name) const {
   const Place& place = place_of(name);
-  return files_[place.file].view(*place.entry);
+  return files_[place.file].facts(*place.entry);
 }
 
 TensorView Checkpoint::read_tensor(std::string_view name) const {
   const Place& place = place_of(name);
   return files_[place.file].read(*place.entry);
+}
+
+void Checkpoint::read_tensor(std::string_view name, std::span<std::byte> memory) const {
+  const Place& place = place_of(name);
+  files_[place.file].read_into(*place.entry, memory);
 }
 
 Sha256::Digest Checkpoint::tensor_digest(std::string_view name, const ReadPart& read) const {

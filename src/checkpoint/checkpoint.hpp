@@ -29,7 +29,7 @@ using ReadPart = std::function<void(std::size_t bytes)>;  // called after each p
 
 class Checkpoint {
  public:
-  // Maps the files and checks that they hold exactly the tensors that config.json asks for, with the right shapes and
+  // Opens the files and checks that they hold exactly the tensors that config.json asks for, with the right shapes and
   // supported dtypes, which may differ from tensor to tensor. Reads headers only, with one exception: a tied model that
   // stores a head as well is compared with its embedding, since versions of transformers disagree on which one counts.
   static Checkpoint open(const std::string& folder);
@@ -43,8 +43,9 @@ class Checkpoint {
   std::int64_t tensor_bytes() const;  // of all of them, as stored
 
   // These throw for a name that tensors() does not have. Reading a file that has changed since open() is an error.
-  TensorView tensor(std::string_view name) const;       // mapped
+  TensorFacts tensor(std::string_view name) const;
   TensorView read_tensor(std::string_view name) const;  // in memory of this process, that nothing outside can change
+  void read_tensor(std::string_view name, std::span<std::byte> memory) const;  // which must have room for all of it
   Sha256::Digest tensor_digest(std::string_view name, const ReadPart& read = {}) const;  // reads a part at a time
 
  private:

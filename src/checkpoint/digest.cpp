@@ -59,8 +59,8 @@ std::string model_manifest(const Checkpoint& checkpoint, const TensorDigests& di
   const FpEnvironment pinned;  // constants are rounded to binary32
   std::string manifest = "reprofuse-model-1\n" + config_lines(checkpoint.config());
   for (const auto& [name, digest] : digests) {
-    const TensorView view = checkpoint.tensor(name);
-    manifest += fmt::format("{} {} [{}] {}\n", name, dtype_name(view.dtype), fmt::join(view.shape, ","), digest);
+    const TensorFacts facts = checkpoint.tensor(name);
+    manifest += fmt::format("{} {} [{}] {}\n", name, dtype_name(facts.dtype), fmt::join(facts.shape, ","), digest);
   }
   return manifest;
 }

@@ -1,10 +1,10 @@
 #include "checkpoint/json_reader.hpp"
 
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "base/check.hpp"
+#include "base/source_file.hpp"
 
 namespace reprofuse::checkpoint {
 namespace {
@@ -24,14 +24,11 @@ std::int64_t checked_integer(const JsonReader& reader, std::string_view key, con
 }  // namespace
 
 std::string read_text_file(const std::string& path, const std::string& file, std::size_t max_bytes) {
-  std::error_code error;
-  const std::uintmax_t bytes = std::filesystem::file_size(path, error);
-  require(!error, "{}: cannot be opened: {}", path, error.message());
-  require(bytes <= max_bytes, "{}: {} bytes, more than the {} that such a file may have", file, bytes, max_bytes);
-  std::ifstream stream(path, std::ios::binary);
-  std::string text(static_cast<std::size_t>(bytes), '\0');
-  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
-  require(stream.good(), "{}: cannot be read", path);
+  const SourceFile source(path);
+  require(source.size() <= max_bytes, "{}: {} bytes, more than the {} that such a file may have", file, source.size(),
+          max_bytes);
+  std::string text(source.size(), '\0');
+  source.read_into(std::as_writable_bytes(std::span(text)), 0);
   return text;
 }
 

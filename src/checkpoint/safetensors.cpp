@@ -28,7 +28,7 @@ SafetensorsHeader read_header(const SourceFile& source, const std::string& file)
 }  // namespace
 
 Safetensors::Safetensors(const std::string& path, std::string file)
-    : file_(std::move(file)), source_(path), mapping_(path), header_(read_header(source_, file_)) {
+    : file_(std::move(file)), source_(path), header_(read_header(source_, file_)) {
   for (const TensorEntry& entry : header_.tensors) by_name_.emplace(entry.name, &entry);
 }
 
@@ -37,28 +37,38 @@ const TensorEntry* Safetensors::find(std::string_view name) const {
   return at == by_name_.end() ? nullptr : at->second;
 }
 
-TensorView Safetensors::view(const TensorEntry& entry) const {
+TensorFacts Safetensors::facts(const TensorEntry& entry) const {
   if (!entry.type->dtype)
     fail(ErrorCode::kUnsupported, "{}: tensor {} has dtype {}; BF16, F16 and F32 are supported", file_,
          Shown{entry.name}, entry.type->name);
   return {.name = entry.name,
           .file = file_,
-          .bytes = mapping_.bytes().subspan(header_.data_offset + entry.begin, entry.end - entry.begin),
           .dtype = *entry.type->dtype,
-          .shape = entry.shape};
+          .shape = entry.shape,
+          .bytes = entry.end - entry.begin};
 }
 
 TensorView Safetensors::read(const TensorEntry& entry) const {
-  TensorView view = this->view(entry);
-  const auto bytes = read(entry, 0, view.bytes.size());
-  view.bytes = {bytes.get(), view.bytes.size()};
-  view.owner = bytes;
-  return view;
+  TensorFacts facts = this->facts(entry);
+  const auto bytes = read(entry, 0, facts.bytes);
+  return {.name = std::move(facts.name),
+          .file = std::move(facts.file),
+          .bytes = {bytes.get(), facts.bytes},
+          .dtype = facts.dtype,
+          .shape = std::move(facts.shape),
+          .owner = bytes};
 }
 
 std::shared_ptr<const std::byte[]> Safetensors::read(const TensorEntry& entry, std::size_t offset,
                                                      std::size_t bytes) const {
   return source_.read(header_.data_offset + entry.begin + offset, bytes);
+}
+
+void Safetensors::read_into(const TensorEntry& entry, std::span<std::byte> memory) const {
+  const std::size_t bytes = facts(entry).bytes;
+  require(memory.size() == bytes, "{}: tensor {} has {} bytes, and there is memory for {}", file_, Shown{entry.name},
+          bytes, memory.size());
+  source_.read_into(memory, header_.data_offset + entry.begin);
 }
 
 namespace {

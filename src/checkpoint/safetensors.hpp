@@ -14,7 +14,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/mapped_file.hpp"
 #include "base/source_file.hpp"
 #include "reprofuse/types.hpp"
 
@@ -81,14 +80,23 @@ inline void convert_byte_order(std::span<std::byte> elements, DType dtype) {
   if constexpr (!kFileOrderIsHostOrder) swap_element_bytes(elements, dtype);
 }
 
-// Valid as long as its owner or, without one, as the file is mapped; then only touching `bytes` reads the file.
+// What a file says of a tensor.
+struct TensorFacts {
+  std::string name;
+  std::string file;  // its name, for messages
+  DType dtype;
+  std::vector<std::int64_t> shape;
+  std::size_t bytes;
+};
+
+// Valid as long as its owner or, without one, as what it came from.
 struct TensorView {
   std::string name;
   std::string file;                  // its name, for messages
-  std::span<const std::byte> bytes;  // as in the file: little-endian elements, perhaps unaligned
+  std::span<const std::byte> bytes;  // as in a file: little-endian elements, perhaps unaligned
   DType dtype;
   std::vector<std::int64_t> shape;
-  std::shared_ptr<const void> owner = {};  // of the bytes, where they are memory of this process
+  std::shared_ptr<const void> owner = {};  // of the bytes
 
   std::int64_t elements() const { return static_cast<std::int64_t>(bytes.size() / dtype_bytes(dtype)); }
 };
@@ -115,7 +123,7 @@ class HostTensor {
 
 class Safetensors {
  public:
-  // Maps the file and reads its header; `file` is its name in messages.
+  // Opens the file and reads its header; `file` is its name in messages.
   Safetensors(const std::string& path, std::string file);
 
   const std::string& file() const { return file_; }
@@ -124,17 +132,17 @@ class Safetensors {
   // Null when the file has no such tensor.
   const TensorEntry* find(std::string_view name) const;
 
-  // Mapped. Throws kUnsupported when its elements are neither BF16 nor F16 nor F32.
-  TensorView view(const TensorEntry& entry) const;
+  // Throws kUnsupported when its elements are neither BF16 nor F16 nor F32.
+  TensorFacts facts(const TensorEntry& entry) const;
 
-  // The same in memory of this process, and some of its bytes. Throw as SourceFile::read() does.
+  // The tensor, some of its bytes, and all of them in memory of the caller. Throw as SourceFile::read() does.
   TensorView read(const TensorEntry& entry) const;
   std::shared_ptr<const std::byte[]> read(const TensorEntry& entry, std::size_t offset, std::size_t bytes) const;
+  void read_into(const TensorEntry& entry, std::span<std::byte> memory) const;
 
  private:
   std::string file_;
   SourceFile source_;
-  MappedFile mapping_;
   SafetensorsHeader header_;
   std::map<std::string_view, const TensorEntry*> by_name_;  // into header_
 };

@@ -21,7 +21,7 @@ TEST(CheckpointApi, TellsWhatTheFolderHolds) {
     const Tensor tensor = checkpoint.tensor(i);
     std::int64_t count = 1;
     for (const std::int64_t size : tensor.shape) count *= size;
-    EXPECT_EQ(tensor.bytes.size(), static_cast<std::size_t>(count) * dtype_bytes(tensor.dtype)) << tensor.name;
+    EXPECT_EQ(tensor.bytes, static_cast<std::size_t>(count) * dtype_bytes(tensor.dtype)) << tensor.name;
     elements += count;
   }
   EXPECT_EQ(elements, facts.parameters);
@@ -48,9 +48,17 @@ TEST(CheckpointApi, TheCAbiTellsTheSame) {
   reprofuse_tensor tensor;
   ASSERT_EQ(reprofuse_checkpoint_tensor(loaded.checkpoint, 1, &tensor, sizeof tensor), REPROFUSE_OK);
   EXPECT_EQ(tensor.name, expected.tensor(std::size_t{1}).name);
-  EXPECT_EQ(tensor.bytes, expected.tensor(std::size_t{1}).bytes.size());
+  EXPECT_EQ(tensor.bytes, expected.tensor(std::size_t{1}).bytes);
   EXPECT_EQ(tensor.shape[0], expected.tensor(std::size_t{1}).shape[0]);
   EXPECT_EQ(reprofuse_checkpoint_tensor(loaded.checkpoint, count, &tensor, sizeof tensor), REPROFUSE_INVALID_ARGUMENT);
+  std::vector<std::byte> elements(tensor.bytes), same(tensor.bytes);
+  ASSERT_EQ(reprofuse_checkpoint_read_tensor(loaded.checkpoint, 1, elements.data(), elements.size()), REPROFUSE_OK);
+  expected.read_tensor(tensor.name, same);
+  EXPECT_EQ(elements, same);
+  EXPECT_NE(elements, std::vector<std::byte>(tensor.bytes));
+  EXPECT_EQ(reprofuse_checkpoint_read_tensor(loaded.checkpoint, 1, elements.data(), 1), REPROFUSE_INVALID_ARGUMENT);
+  EXPECT_EQ(reprofuse_checkpoint_read_tensor(loaded.checkpoint, 1, nullptr, 1), REPROFUSE_INVALID_ARGUMENT);
+  EXPECT_EQ(reprofuse_checkpoint_read_tensor(loaded.checkpoint, count, elements.data(), 1), REPROFUSE_INVALID_ARGUMENT);
   char digest[65];
   std::int64_t done = 0;
   const auto progress = [](std::int64_t now, std::int64_t, void* user) { *static_cast<std::int64_t*>(user) = now; };
@@ -58,6 +66,24 @@ TEST(CheckpointApi, TheCAbiTellsTheSame) {
   EXPECT_EQ(std::string(digest), expected.digest());
   EXPECT_EQ(std::string(digest).size(), 64U);
   EXPECT_GT(done, 1'000'000);
+}
+
+// Nothing of a file is mapped, so nothing that happens to one ends the process.
+TEST(CheckpointApi, AFileThatIsCutOffAfterItWasOpenedIsAnError) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::temp_directory_path() / ("reprofuse_cut_" + std::to_string(getpid()));
+  fs::create_directories(folder);
+  for (const auto& file : fs::directory_iterator(REPROFUSE_BUNDLED_MODEL))
+    fs::copy(file, folder / file.path().filename());
+  const Checkpoint checkpoint = Checkpoint::open(folder.string());
+  const Tensor tensor = checkpoint.tensor(std::size_t{1});
+  std::vector<std::byte> memory(tensor.bytes);
+  checkpoint.read_tensor(tensor.name, memory);
+  fs::resize_file(folder / "model.safetensors", 5000);
+  const std::string error = thrown(ErrorCode::kInvalidArgument, [&] { checkpoint.read_tensor(tensor.name, memory); });
+  EXPECT_NE(error.find("model.safetensors: "), error.npos) << error;
+  EXPECT_EQ(checkpoint.tensor(std::size_t{1}).bytes, memory.size()) << "what the header said is known";
+  fs::remove_all(folder);
 }
 
 // A folder whose decimals are no binary32 numbers.

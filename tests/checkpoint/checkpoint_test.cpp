@@ -35,7 +35,7 @@ class CheckpointTest : public testing::Test {
     {
       const Safetensors file(path("model.safetensors"), "");
       for (const TensorEntry& entry : file.header().tensors) {
-        const TensorView view = file.view(entry);
+        const TensorView view = file.read(entry);
         const std::vector<std::byte> bytes(view.bytes.begin(), view.bytes.end());
         for (TensorToWrite& changed : change({view.name, view.dtype, view.shape, [bytes] { return bytes; }}))
           tensors.push_back(std::move(changed));
@@ -75,7 +75,7 @@ TEST_F(CheckpointTest, OpensWhatWasWrittenInEveryFamilyDtypeAndSharding) {
         EXPECT_EQ(checkpoint.config(), config);
         EXPECT_EQ(checkpoint.tensor_bytes(), parameter_count(config) * static_cast<std::int64_t>(dtype_bytes(dtype)));
         for (const ExpectedTensor& expected : checkpoint.tensors()) {
-          const TensorView view = checkpoint.tensor(expected.name);
+          const TensorView view = checkpoint.read_tensor(expected.name);
           EXPECT_EQ(view.dtype, dtype);
           EXPECT_EQ(view.shape, expected.shape);
           std::vector<std::byte> bytes(view.bytes.size());
@@ -98,6 +98,8 @@ TEST_F(CheckpointTest, AFileThatIsCutOffAfterItWasOpenedIsAnErrorThatSaysSo) {
                 error.find("model.safetensors: was changed while it was read") != error.npos)
         << error;
     EXPECT_EQ(error_of([&] { checkpoint.tensor_digest(expected.name); }).empty(), false);
+    std::vector<std::byte> memory(checkpoint.tensor(expected.name).bytes);
+    EXPECT_EQ(error_of([&] { checkpoint.read_tensor(expected.name, memory); }), error);
   }
   EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), before.bytes.begin())) << "what was read stays";
 }

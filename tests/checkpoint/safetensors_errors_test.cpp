@@ -128,7 +128,7 @@ TEST(SafetensorsErrors, TypesWithoutKernelsAreRefusedWhenTheyAreUsed) {
   const TemporaryFolder folder;
   write_file(folder.file("x"), file_with("{" + tensor("x", "F8_E4M3", "[3]", "[0,3]") + "}", 3));
   const Safetensors file(folder.file("x"), "x");
-  EXPECT_EQ(error_of([&] { file.view(*file.find("x")); }),
+  EXPECT_EQ(error_of([&] { file.facts(*file.find("x")); }),
             "x: tensor 'x' has dtype F8_E4M3; BF16, F16 and F32 are supported");
 }
 

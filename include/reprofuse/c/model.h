@@ -45,12 +45,11 @@ REPROFUSE_C_API reprofuse_status reprofuse_checkpoint_facts(const reprofuse_chec
 typedef struct reprofuse_tensor {
   uint32_t struct_size;
   uint32_t struct_version;
-  const char* name; /* pointers live as long as the checkpoint */
+  const char* name; /* lives as long as the checkpoint */
   int32_t dtype;    /* a reprofuse_dtype */
   int32_t rank;
   int64_t shape[4];
-  const void* data; /* mapped: little-endian, perhaps unaligned */
-  size_t bytes;
+  size_t bytes; /* of all elements */
 } reprofuse_tensor;
 
 /* Fills cos and sin, [positions, head_dim / 2] each, in host memory, as config.json says: its theta and its scaling. */
@@ -61,6 +60,10 @@ REPROFUSE_C_API reprofuse_status reprofuse_checkpoint_tensor_count(const reprofu
                                                                    size_t* count);
 REPROFUSE_C_API reprofuse_status reprofuse_checkpoint_tensor(const reprofuse_checkpoint* checkpoint, size_t index,
                                                              reprofuse_tensor* tensor, size_t size);
+/* Fills data, which has as many bytes as the tensor, with its elements, little-endian as in the file.
+ * REPROFUSE_INVALID_ARGUMENT where the file cannot be read, or has changed since it was opened. */
+REPROFUSE_C_API reprofuse_status reprofuse_checkpoint_read_tensor(const reprofuse_checkpoint* checkpoint, size_t index,
+                                                                  void* data, size_t bytes);
 
 /* Called with the bytes done so far and in all, by one thread at a time, though not always the same one. */
 typedef void (*reprofuse_progress)(int64_t done, int64_t total, void* user);

@@ -1,11 +1,12 @@
 #include "reprofuse/tokenizer.hpp"
 
 #include <algorithm>
-#include <fstream>
+#include <span>
 #include <system_error>
 #include <utility>
 
 #include "base/check.hpp"
+#include "base/source_file.hpp"
 #include "text/tokenizer/tokenizer_parts.hpp"
 #include "text/tokenizer/unicode.hpp"
 
@@ -13,7 +14,7 @@ namespace reprofuse::text {
 
 namespace {
 
-constexpr std::uintmax_t kMaxFileBytes = 128U << 20;       // published ones have up to 40 MiB
+constexpr std::size_t kMaxFileBytes = 128U << 20;          // published ones have up to 40 MiB
 constexpr std::size_t kPollBytes = std::size_t{64} << 10;  // of text, between two calls
 
 // One text on its way to tokens.
@@ -130,13 +131,11 @@ Tokenizer Tokenizer::load(const std::filesystem::path& tokenizer_json) {
   std::error_code error;
   require(std::filesystem::exists(tokenizer_json, error), "{}: there is no such file", name);
   require(std::filesystem::is_regular_file(tokenizer_json, error), "{}: is not a regular file", name);
-  const std::uintmax_t bytes = std::filesystem::file_size(tokenizer_json, error);
-  require(bytes <= text::kMaxFileBytes, "{}: {} bytes, more than the {} that such a file may have", name, bytes,
-          text::kMaxFileBytes);
-  std::string json(bytes, '\0');
-  std::ifstream file(tokenizer_json, std::ios::binary);
-  file.read(json.data(), static_cast<std::streamsize>(json.size()));
-  require(!error && file.good(), "{}: cannot be read", name);
+  const SourceFile file(name);
+  require(file.size() <= text::kMaxFileBytes, "{}: {} bytes, more than the {} that such a file may have", name,
+          file.size(), text::kMaxFileBytes);
+  std::string json(file.size(), '\0');
+  file.read_into(std::as_writable_bytes(std::span(json)), 0);
   return from_json(json, name);
 }
 

@@ -93,7 +93,7 @@ export function complaint(phase, result, expected) {
   if (phase === "start" && status === 1 && !is_answering && answers.length === 0)
     return /\nreprofuse: .{10}|^reprofuse: .{10}/.test(stderr) ? undefined : `it does not say what failed: ${stderr}`;
   // Files of the tokenizer that cannot be read are told, and texts refused.
-  if (phase === "start" && /\nwarning: texts and chats are refused.* cannot be read\n/.test(stderr)) return undefined;
+  if (phase === "start" && /\nwarning: texts and chats are refused.* cannot be (opened|examined|read)/.test(stderr)) return undefined;
   if (!is_answering) return `it does not answer any more; status ${status}: ${stderr.slice(-300)}`;
   if (status !== 0 && !(phase === "drain" && status === 1)) return `status ${status}: ${stderr.slice(-300)}`;
 }
