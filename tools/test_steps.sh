@@ -79,6 +79,10 @@ LONG_UNDER_ASAN=(
   EngineTest.AStopStringEndsTheTextWhereverItLies
   Generate.ALongPromptMayBeCutAnywhere
   Generate.TheGoldenAnswerComesOutOfEveryInstructionSet
+  GenerateInput.TokenIdsComeFromFilesAndPipesInAnyUsualForm
+  GenerateInput.LogprobsTellTheLikeliestAndTheMarginAndMoveNoBit
+  GenerateInput.SpecialTokensInWhatAUserWritesAreTokensOrPlainText
+  GenerateJsonl.ALineHasWhatARunOfItsOwnPrints
   GenerateText.HowItIsComputedMovesNoBit
   GenerateText.SeedsAndTemperatureReachTheSampler
   GenerateText.EveryContractWithAGoldenDigestGivesIt
