@@ -240,7 +240,7 @@ function accuracy(groups, colors) {
     element(
       "p",
       {},
-      "Numerics move no mean: right answers with 95 % intervals (Wilson), over all seeds of a platform.",
+      "Right answers with 95 % intervals (Wilson), over all seeds of a platform. In the paper, LayerCast and its own kernels differ by at most 2 problems of a task.",
     ),
     figure({
       title: "Right answers, %.",
