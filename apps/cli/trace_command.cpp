@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -30,6 +31,11 @@ struct TextArguments {
   std::vector<std::int64_t> positions;
   std::int64_t chunk = 512;
 
+  std::vector<const CLI::Option*> about_text;  // the options that a saved trace decides
+
+  bool is_given() const {
+    return std::any_of(about_text.begin(), about_text.end(), [](const CLI::Option* one) { return one->count() > 0; });
+  }
   bool has_prompt() const { return prompt || prompt_tokens; }
 };
 
@@ -49,7 +55,7 @@ struct DiffArguments {
 
 void add_text_options(CLI::App& command, TextArguments& arguments) {
   command.add_option("--model", arguments.model, "Checkpoint folder (default: the one of ReproFuse)")->type_name("DIR");
-  command.add_option("--prompt", arguments.prompt, "The text to read")->type_name("TEXT");
+  command.add_option("--prompt", arguments.prompt, "The text to read; - reads it from stdin")->type_name("TEXT");
   add_prompt_tokens_option(command, arguments.prompt_tokens, "The text");
   command.add_option("--max-tokens", arguments.max_tokens, "How many tokens to choose after it; each is a step")
       ->check(whole_number<std::int64_t>(1, kMaxTokens))
@@ -66,6 +72,8 @@ void add_text_options(CLI::App& command, TextArguments& arguments) {
       ->check(whole_number<std::int64_t>(1, kMaxTokens))
       ->type_name("N")
       ->capture_default_str();
+  for (const char* name : {"--prompt", "--prompt-tokens", "--max-tokens", "--positions", "--prefill-chunk"})
+    arguments.about_text.push_back(command.get_option(name));
 }
 
 study::TraceRequest request_of(const TextArguments& arguments, const engine::ModelFiles& files) {
@@ -74,12 +82,13 @@ study::TraceRequest request_of(const TextArguments& arguments, const engine::Mod
   std::vector<std::int64_t> positions = arguments.positions;
   std::sort(positions.begin(), positions.end());
   positions.erase(std::unique(positions.begin(), positions.end()), positions.end());
-  return {.prompt = arguments.prompt ? files.text().encode_prompt(*arguments.prompt)
-                                     : read_prompt_tokens(*arguments.prompt_tokens),
-          .answer = {},
-          .max_tokens = arguments.max_tokens,
-          .positions = std::move(positions),
-          .chunk = arguments.chunk};
+  const auto typed = [&] { return *arguments.prompt == "-" ? read_prompt_file("-") : *arguments.prompt; };
+  return {
+      .prompt = arguments.prompt ? files.text().encode_prompt(typed()) : read_prompt_tokens(*arguments.prompt_tokens),
+      .answer = {},
+      .max_tokens = arguments.max_tokens,
+      .positions = std::move(positions),
+      .chunk = arguments.chunk};
 }
 
 std::string digest_of(const engine::ModelFiles& files) {
@@ -211,7 +220,10 @@ void run_diff_command(const DiffArguments& arguments) {
   const bool has_live = !a.saved || !b.saved;
   check_usage(has_live || (!arguments.text.model && !arguments.text.has_prompt()),
               "two saved traces need neither a model nor a prompt");
-  check_usage(!(a.saved || b.saved) || !arguments.text.has_prompt(), "the text is that of the saved trace");
+  check_usage(
+      !(a.saved || b.saved) || !arguments.text.is_given(),
+      "text, steps and passes are those of the saved trace: --prompt, --prompt-tokens, --max-tokens, --positions "
+      "and --prefill-chunk do not go with it");
   std::optional<engine::ModelFiles> files;
   if (has_live) {
     files.emplace(arguments.text.model ? *arguments.text.model : engine::bundled_model_folder());
@@ -232,8 +244,18 @@ void run_diff_command(const DiffArguments& arguments) {
     fmt::print("A  {}, {}\nB  {}, {}\n", a.saved->device, a.saved->numerics, b.saved->device, b.saved->numerics);
     print(comparison, files ? &files->text() : nullptr);
   }
-  require(!comparison.first, "A and B differ at position {}, {}", comparison.first ? comparison.first->position : 0,
-          comparison.first ? comparison.first->op : "");
+  if (comparison.first) throw CLI::RuntimeError(1);
+}
+
+// As diff(1): 1 is a difference, and 2 what could not be compared.
+void try_diff_command(const DiffArguments& arguments) {
+  try {
+    run_diff_command(arguments);
+  } catch (const Error& error) {
+    std::fflush(stdout);
+    fmt::print(stderr, "reprofuse: {}\n", error.what());
+    throw CLI::RuntimeError(2);
+  }
 }
 
 }  // namespace
@@ -257,8 +279,9 @@ void add_diff_command(CLI::App& app) {
   command->add_option("B", arguments->b, "The other")->required();
   add_text_options(*command, arguments->text);
   command->add_flag("--json", arguments->json, "Print the result as one JSON object and nothing else");
-  command->footer("Exit status: 0 every step has the same bits, 1 some have not or an error, 2 usage.");
-  command->callback([arguments] { run_diff_command(*arguments); });
+  command->footer(
+      "Exit status: 0 every step has the same bits, 1 some have not, 2 usage, or an error: nothing was compared.");
+  command->callback([arguments] { try_diff_command(*arguments); });
 }
 
 }  // namespace reprofuse::cli

@@ -189,8 +189,9 @@ std::uint64_t read_length(std::span<const std::byte> start, std::uint64_t file_b
   require(start.size() >= kLengthBytes, "{}: {} bytes, too few for a safetensors header", file, file_bytes);
   std::uint64_t length = 0;
   for (std::size_t i = 0; i < kLengthBytes; ++i) length |= std::to_integer<std::uint64_t>(start[i]) << (8 * i);
-  require(length <= kMaxHeaderBytes, "{}: a header of {} bytes, more than the {} that the format allows", file, length,
-          kMaxHeaderBytes);
+  require(length <= kMaxHeaderBytes,
+          "{}: is no safetensors file: its first bytes say a header of more than the {} bytes that the format allows",
+          file, kMaxHeaderBytes);
   require(length <= file_bytes - kLengthBytes, "{}: a header of {} bytes in a file of {}; the file is truncated", file,
           length, file_bytes);
   return length;
