@@ -5,7 +5,7 @@ usage: tools/check_receipt.py RECEIPT [PUBLIC_KEY]
 
 Written from docs/receipts.md alone, with Python's own library and the command `openssl`. It computes no logits: that the steps
 are those of the model is for `reprofuse verify` to say. Exits with 0, or with 3 for a signature or what is no receipt, 4 for an
-opening of another prompt, and 1 for what contradicts itself.
+opening of another prompt, 1 for what contradicts itself, and 2 for what cannot be read.
 """
 import base64
 import hashlib
@@ -25,7 +25,6 @@ DER_HEAD = bytes.fromhex("302a300506032b6570032100")  # of an Ed25519 key, RFC 8
 TEXT, HASH, WORD, COUNT, TOKEN, TRUTH = '".*"', '"[0-9a-f]{64}"', '"[0-9a-f]{8}"', '"[1-9][0-9]*"', "[0-9]+", "true|false"
 TEXT_OR_NULL, HASH_OR_NULL, TOKEN_OR_NULL = (f"{form}|null" for form in (TEXT, HASH, TOKEN))
 TOKENS, TEXTS, HASHES_OR_NULL = r"\[[0-9,]*\]", r'\[("([^"\\]|\\.)*",?)*\]', rf"\[({HASH},?)*\]|null"
-DIGEST = HASH.replace('"', '"tree-1:', 1)
 FILES = ("chat_template.jinja", "generation_config.json", "tokenizer.json", "tokenizer_config.json")
 FORMS = {
     "engine": {"name": '"reprofuse"', "version": TEXT}, "contract": TEXT,
@@ -34,7 +33,7 @@ FORMS = {
     "request": {"temperature": WORD, "top_p": WORD, "min_p": WORD, "repetition_penalty": WORD, "top_k": TOKEN,
                 "seed": '"[0-9a-f]{16}"', "max_tokens": COUNT, "stop_tokens": TOKENS, "stop_strings": TEXTS,
                 "keep_stop_string": TRUTH, "skip_special_tokens": TRUTH},
-    "answer": {"tokens": TOKENS, "finish_reason": '"stop"|"length"', "stop_token": TOKEN_OR_NULL, "digest": DIGEST},
+    "answer": {"tokens": TOKENS, "finish_reason": '"stop"|"length"', "stop_token": TOKEN_OR_NULL, "digest": f'"tree-1:{HASH[1:]}'},
     "steps": {"count": COUNT, "root": HASH, "roots": HASHES_OR_NULL}, "environment": {"device": TEXT, "isa": TEXT_OR_NULL},
     "previous": HASH_OR_NULL, "nonce": TEXT_OR_NULL, "issuer": {"key_id": HASH, "public_key": '"[A-Za-z0-9+/]{43}="'},
 }
@@ -109,24 +108,21 @@ def verifies(der, message, signature):
         files = [pathlib.Path(folder) / name for name in ("key", "message", "signature")]
         for file, content in zip(files, (der, message, signature)):
             file.write_bytes(content)
-        key, signed, sig = files
-        command = ["openssl", "pkeyutl", "-verify", "-pubin", "-keyform", "DER", "-inkey", key, "-rawin", "-in", signed, "-sigfile", sig]
-        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+        command = ["openssl", "pkeyutl", "-verify", "-pubin", "-keyform", "DER", "-rawin", "-inkey", files[0], "-in", files[1]]
+        return subprocess.run([*command, "-sigfile", files[2]], capture_output=True, check=False).returncode == 0
 
 
 def read_envelope(content):
     """The payload, after its signature was checked by the key that it names, and that key in DER."""
-    try:
-        envelope = strict_json(content)
-        (signature,) = envelope["signatures"]
-        payload, sig = from_base64(envelope["payload"]), from_base64(signature["sig"])
-        check(envelope.keys() == {"payload", "payloadType", "signatures"} and signature.keys() == {"keyid", "sig"},
-              "it is no envelope", 3)
-        issuer = strict_json(payload)["predicate"]["issuer"]
-        der = DER_HEAD + from_base64(issuer["public_key"])
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise Wrong(f"it is no receipt: {error}", 3) from error
-    check(envelope["payloadType"] == PAYLOAD_TYPE, "its payload is of another type", 3)
+    envelope = strict_json(content)
+    check(envelope.keys() == {"payload", "payloadType", "signatures"}, "it is no receipt: an envelope has other fields", 3)
+    (signature,) = envelope["signatures"]
+    check(signature.keys() == {"keyid", "sig"} and envelope["payloadType"] == PAYLOAD_TYPE, "it is no envelope of a receipt", 3)
+    payload, sig = from_base64(envelope["payload"]), from_base64(signature["sig"])
+    issuer = strict_json(payload)["predicate"]["issuer"]
+    der = DER_HEAD + from_base64(issuer["public_key"])
+    y = int.from_bytes(der[len(DER_HEAD):], "little") % 2**255
+    check(y * (y * y - 1) * (121666 * (2 * y * y - 1) - 121665 * y**4) % (2**255 - 19) != 0, "its key is of small order", 3)
     check(signature["keyid"] == issuer["key_id"] == sha256(der).hex(), "its key has another id", 3)
     encoded = b"DSSEv1 %d %s %d %s" % (len(PAYLOAD_TYPE), PAYLOAD_TYPE.encode(), len(payload), payload)
     check(verifies(der, encoded, sig), "the signature is not that of the key", 3)
@@ -141,8 +137,7 @@ def check_end(predicate, count):
     check(by_length or stop is not None or request["stop_strings"], "nothing stops it")
     check(stop is None or stop in request["stop_tokens"], "its stop token is none of its request's")
     check(not set(answer["tokens"]) & set(request["stop_tokens"]), "a stop token is inside its answer")
-    prompt = len(predicate["prompt"].get("tokens", ()))
-    check(prompt + longest <= int(predicate["artifacts"]["context"]), "it does not fit into its context")
+    check(len(predicate["prompt"].get("tokens", ())) + longest <= int(predicate["artifacts"]["context"]), "it does not fit into its context")
 
 
 def check_statement(payload):
@@ -176,23 +171,29 @@ def check_opening(predicate, opening):
 
 
 def main(arguments):
+    if arguments == ["--help"]:
+        return print(__doc__)
     check(len(arguments) in (1, 2), __doc__, 2)
     receipt = pathlib.Path(arguments[0])
-    payload, der = read_envelope(receipt.read_text())
+    payload, der = read_envelope(receipt.read_text("utf-8-sig"))
     if len(arguments) == 2:
         command = ["openssl", "pkey", "-pubin", "-in", arguments[1], "-outform", "DER"]
-        check(subprocess.run(command, capture_output=True, check=True).stdout == der, "another key has signed it", 3)
+        key = subprocess.run(command, capture_output=True, check=False)
+        check(key.returncode == 0, f"{arguments[1]}: no public key can be read there", 2)
+        check(key.stdout == der, "another key has signed it", 3)
     predicate, about_steps = check_statement(payload)
     print(f"signed by {sha256(der).hex()}; {about_steps}")
     opening = receipt.with_name(receipt.name + ".opening")
     if opening.exists():
-        check_opening(predicate, strict_json(opening.read_text()))
+        check_opening(predicate, strict_json(opening.read_text("utf-8-sig")))
         print("its prompt is the one that it commits to")
 
 
 if __name__ == "__main__":
     try:
-        main(sys.argv[1:])
+        sys.exit(main(sys.argv[1:]))
     except Wrong as wrong:
-        print(wrong.args[0], file=sys.stderr)
-        sys.exit(wrong.args[1])
+        problem, status = wrong.args
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        problem, status = f"it is no receipt: {error}", 2 if isinstance(error, (OSError, UnicodeDecodeError)) else 3
+    sys.exit(print(problem, file=sys.stderr) or status)

@@ -6,6 +6,7 @@ Usage: check_receipt_test.py"""
 import base64
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -84,6 +85,39 @@ class CheckReceipt(unittest.TestCase):
         with self.assertRaises(check_receipt.Wrong) as caught:
             check_receipt.check_opening(statement["predicate"], {"salt": "0" * 64, "prompt_tokens": [1]})
         self.assertEqual(caught.exception.args[1], 4)
+
+    def test_says_in_one_line_what_cannot_be_read(self):
+        key = RECEIPTS[0].parent / "key.pem"
+        with tempfile.TemporaryDirectory() as folder:
+            here = pathlib.Path(folder)
+            (here / "binary").write_bytes(b"\xff\xfe\x00")
+            (here / "text").write_text("no receipt")
+            (here / "reply").write_text('{"choices": []}')
+            (here / "bom").write_bytes(b"\xef\xbb\xbf" + RECEIPTS[0].read_bytes())
+            cases = [(2, here / "missing"), (2, here), (2, here / "binary"), (3, here / "text"), (3, here / "reply"),
+                     (2, RECEIPTS[0], here / "missing.pem"), (2, RECEIPTS[0], here / "text"), (0, here / "bom", key)]
+            for status, *arguments in cases:
+                done = check(*arguments)
+                self.assertEqual(done.returncode, status, f"{arguments}: {done.stderr}")
+                self.assertEqual(len(done.stderr.splitlines()), 0 if status == 0 else 1, done.stderr)
+        self.assertEqual(check("--help").returncode, 0)
+
+    def test_refuses_keys_of_small_order(self):
+        sys.path.insert(0, str(CHECKER.parent))
+        import check_receipt  # noqa: PLC0415
+        source = (ROOT / "src" / "receipt" / "keys.cpp").read_text()
+        points = [bytes.fromhex(point) for point in re.findall(r'"([0-9a-f]{64})"', source)]
+        self.assertEqual(len(points), 7)
+        statement = statement_of(RECEIPTS[0])
+        honest = base64.b64decode(statement["predicate"]["issuer"]["public_key"])
+        for key in [*points, *(point[:31] + bytes([point[31] | 128]) for point in points), honest]:
+            statement["predicate"]["issuer"]["public_key"] = base64.b64encode(key).decode()
+            payload = base64.b64encode(check_receipt.canonical(statement)).decode()
+            envelope = {**json.loads(RECEIPTS[0].read_text()), "payload": payload}
+            envelope["signatures"][0]["keyid"] = "another"
+            with self.assertRaises(check_receipt.Wrong) as caught:
+                check_receipt.read_envelope(json.dumps(envelope))
+            self.assertEqual("small order" in caught.exception.args[0], key != honest, key.hex())
 
     def test_stays_short(self):
         self.assertLess(len(CHECKER.read_text().splitlines()), 200)
