@@ -95,9 +95,12 @@ export class ReceiptPanel {
       const author = report.verdict === "equal" ? "True" : "Unsigned, but true";
       this.#tell(equal ? "equal" : "different", equal ? `${author}: this server computes the same` : report.problem);
       const item = (words) => Object.assign(document.createElement("li"), { textContent: words });
-      const proven = report.proven.map((line) => item(`Proven: ${line}`));
-      const not_proven = report.not_proven.map((line) => item(`Not proven: ${line}`));
-      this.#part("proof").replaceChildren(...proven, ...not_proven);
+      const findings = ({ index, verdict, proven, not_proven }) => [
+        ...(index === undefined ? [] : [item(`Choice ${index}: ${verdict}`)]),
+        ...proven.map((line) => item(`Proven: ${line}`)),
+        ...not_proven.map((line) => item(`Not proven: ${line}`)),
+      ];
+      this.#part("proof").replaceChildren(...(report.choices ?? [report]).flatMap(findings)); // a reply may have several
     } catch (error) {
       this.#tell("different", error.message);
     }

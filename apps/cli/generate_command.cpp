@@ -103,7 +103,7 @@ void generate(engine::Engine& engine, const engine::Request& request, bool to_st
 }
 
 void answer_one(const GenerateArguments& arguments, const text::DateTime& date) {
-  ReceiptWriter receipt(arguments.receipt);
+  ReceiptWriter receipt(arguments.receipt, arguments.device.numerics);
   const std::string folder = arguments.folder();
   const receipt::TextFiles text_files(folder);
   const engine::ModelFiles files(folder);

@@ -1,17 +1,22 @@
 #include "cli/generate_receipt.hpp"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <system_error>
 #include <utility>
 
 #include "base/check.hpp"
 #include "cli/input_files.hpp"
 #include "cli/usage.hpp"
+#include "ops/contract.hpp"
 
 namespace reprofuse::cli {
 namespace {
@@ -31,24 +36,41 @@ bool is_same_file(const std::string& a, const std::string& b) {
 // Before anything is computed, and without making it.
 void check_place(const std::string& file) {
   const std::string folder = fs::path(file).parent_path();
-  const bool is_there = fs::exists(file);
-  require(!fs::is_directory(file) && access(is_there         ? file.c_str()
-                                            : folder.empty() ? "."
-                                                             : folder.c_str(),
-                                            W_OK) == 0,
-          "{}: cannot be written", file);
+  const std::string place = fs::exists(file) ? file : folder.empty() ? "." : folder;
+  require(!fs::is_directory(file), "{}: cannot be written: is a folder", file);
+  require(access(place.c_str(), W_OK) == 0, "{}: cannot be written: {}", file, std::strerror(errno));
 }
 
-// What a symbolic link names is replaced, not the link; a pipe or a device is written to.
+// The descriptor of this process that a path such as /dev/stdout stands for; none: it is a file of its own.
+std::optional<int> descriptor_of(fs::path path) {
+  constexpr int kMaxLinks = 40;
+  std::error_code error;
+  for (int links = 0; links < kMaxLinks; ++links) {
+    const std::string name = path.filename();
+    int number = -1;
+    const auto [end, failure] = std::from_chars(name.data(), name.data() + name.size(), number);
+    const bool is_number = failure == std::errc() && end == name.data() + name.size();
+    if (is_number && is_same_file(path.parent_path(), "/proc/self/fd")) return number;
+    const fs::path target = fs::read_symlink(path, error);
+    if (error) return std::nullopt;
+    path = target.is_absolute() ? target : path.parent_path() / target;
+  }
+  return std::nullopt;
+}
+
+// What a symbolic link names is replaced, not the link; a descriptor, a pipe or a device is written to.
 void write_file(const std::string& file, const std::string& text, unsigned mode) {
-  if (!fs::exists(file) || fs::is_regular_file(file)) {
+  const std::optional<int> descriptor = descriptor_of(file);
+  if (!descriptor && (!fs::exists(file) || fs::is_regular_file(file))) {
     const std::string path = fs::exists(file) ? fs::canonical(file).string() : file;
     return receipt::write_whole_file(path, text, mode, receipt::Existing::kIsReplaced);
   }
-  std::ofstream stream(file);
-  stream << text;
-  stream.close();
-  require(!stream.fail(), "{}: cannot be written", file);
+  std::fflush(stdout);  // what was printed comes first
+  const int place = descriptor ? dup(*descriptor) : open(file.c_str(), O_WRONLY | O_CLOEXEC);
+  std::FILE* stream = place < 0 ? nullptr : fdopen(place, "w");
+  const bool is_written = stream != nullptr && std::fputs(text.c_str(), stream) >= 0;
+  const bool is_closed = stream != nullptr && std::fclose(stream) == 0;
+  require(is_written && is_closed, "{}: cannot be written: {}", file, std::strerror(errno));
 }
 
 }  // namespace
@@ -74,16 +96,20 @@ void add_receipt_options(CLI::App& command, ReceiptArguments& arguments) {
       ->needs(receipt);
 }
 
-ReceiptWriter::ReceiptWriter(const ReceiptArguments& arguments)
+ReceiptWriter::ReceiptWriter(const ReceiptArguments& arguments, const std::string& numerics)
     : arguments_(arguments), opening_(opening_file(arguments)) {
   if (!is_wanted()) return;
+  check_usage(arguments.file != "-", "--receipt: '-' is no file, and stdout has the answer; /dev/stdout is both");
+  reading_option("--receipt", [&] { find_contract(numerics); });
   const receipt::Wishes& wishes = arguments.wishes;
   check_usage(!wishes.nonce || wishes.nonce->size() <= receipt::kMaxNonceBytes,
               fmt::format("--receipt-nonce: more than {} bytes", receipt::kMaxNonceBytes));
   if (wishes.nonce) reading_option("--receipt-nonce", [&] { return receipt::canonical_json(*wishes.nonce); });
   key_ = receipt::signing_key_of_environment();
   if (!arguments.previous.empty())
-    previous_ = receipt::parse_envelope(read_file(arguments.previous), arguments.previous);
+    previous_ = reading_option("--receipt-previous", [&] {
+      return receipt::receipt_to_follow(read_file(arguments.previous), arguments.previous, key_->public_key());
+    });
   for (const std::string& file : {arguments.file, opening_}) {
     if (file.empty()) continue;
     check_place(file);

@@ -19,8 +19,9 @@ void add_receipt_options(CLI::App& command, ReceiptArguments& arguments);
 
 class ReceiptWriter {
  public:
-  // Looks for the key and the other files before anything is computed.
-  explicit ReceiptWriter(const ReceiptArguments& arguments);
+  // Looks for the key and the other files, and whether receipts can be had of these numerics, before anything is
+  // computed.
+  ReceiptWriter(const ReceiptArguments& arguments, const std::string& numerics);
 
   bool is_wanted() const { return !arguments_.file.empty(); }
   void write(const receipt::IssuerFacts& facts, const engine::Request& request, receipt::Answer answer);

@@ -13,6 +13,7 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <system_error>
 
 #include "base/check.hpp"
 #include "cli/option_values.hpp"
@@ -41,10 +42,12 @@ std::optional<std::string> file_of(const std::string& argument) {
 }  // namespace
 
 std::string read_file(const std::string& path) {
+  std::error_code error;
+  require(!std::filesystem::is_directory(path, error), "{}: cannot be read: is a folder", path);
   std::ifstream file(path, std::ios::binary);
-  require(file.is_open() && !std::filesystem::is_directory(path), "{}: cannot be read", path);
+  require(file.is_open(), "{}: cannot be read: {}", path, std::strerror(errno));
   std::string text{std::istreambuf_iterator<char>(file), {}};
-  require(!file.bad(), "{}: cannot be read", path);
+  require(!file.bad(), "{}: cannot be read: {}", path, std::strerror(errno));
   return text;
 }
 

@@ -1,6 +1,8 @@
 // A file that a command writes when it is done.
 #pragma once
 
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <string>
 #include <string_view>
@@ -14,7 +16,8 @@ namespace reprofuse::cli {
 class OutputFile {
  public:
   explicit OutputFile(const std::string& path) : path_(path) {
-    require(path_.empty() || std::ofstream(path_, std::ios::app).is_open(), "{}: cannot be written", path_);
+    require(path_.empty() || std::ofstream(path_, std::ios::app).is_open(), "{}: cannot be written: {}", path_,
+            std::strerror(errno));
   }
 
   bool is_wanted() const { return !path_.empty(); }
@@ -24,7 +27,7 @@ class OutputFile {
     std::ofstream file(path_);
     file << text;
     file.close();
-    require(!file.fail(), "{}: cannot be written", path_);
+    require(!file.fail(), "{}: cannot be written: {}", path_, std::strerror(errno));
   }
 
  private:

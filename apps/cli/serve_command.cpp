@@ -23,6 +23,7 @@
 #include "cli/usage.hpp"
 #include "engine/model_files.hpp"
 #include "kernels/op_calls.hpp"
+#include "ops/contract.hpp"
 #include "server/server.hpp"
 
 namespace reprofuse::cli {
@@ -38,6 +39,7 @@ struct ServeArguments {
   std::optional<std::string> model;  // none: the one that comes with ReproFuse
   std::optional<double> kv_gibibytes;
   std::optional<std::string> date;
+  std::string receipt_folder;  // empty: none
   std::string special_tokens{engine::to_string(engine::SpecialTokens::kAsTokens)};
   std::int64_t max_body_mebibytes = 16;
   std::int64_t drain_seconds = 30;
@@ -116,6 +118,18 @@ class Loading {
   std::future<std::shared_ptr<server::ServedModel>> model_;
 };
 
+void log_issuer(const receipt::Issuer& issuer, ServeLog& log) {
+  const receipt::Log* kept = issuer.log();
+  log.add(fmt::format("receipts     signed by the key {}, {}", issuer.public_key().id(),
+                      kept == nullptr ? "kept by clients alone"
+                      : kept->last_number() == 0
+                          ? fmt::format("kept in {}", kept->folder())
+                          : fmt::format("kept in {}, going on after number {}", kept->folder(), kept->last_number())));
+  if (kept != nullptr && kept->missing() > 0)
+    log.add(fmt::format("warning: {} of the {} receipts before are missing in {}; `reprofuse verify --log` tells which",
+                        kept->missing(), kept->last_number(), kept->folder()));
+}
+
 void log_model(const server::ServedModel& model, const std::string& folder, ServeLog& log) {
   const Context& context = model.service().engine().model().context();
   const server::ServedFacts& facts = model.facts();
@@ -129,6 +143,7 @@ void log_model(const server::ServedModel& model, const std::string& folder, Serv
                                                                : ", for which the chat template does not ask"));
   log.add(fmt::format("contents     special tokens in them are {}",
                       facts.special_tokens == engine::SpecialTokens::kPlain ? "plain text" : "tokens"));
+  if (facts.issuer != nullptr) log_issuer(*facts.issuer, log);
   if (!facts.files->text().has_tokenizer())
     log.add(fmt::format("warning: texts and chats are refused, and answers are token ids without text: {}",
                         facts.files->text().why_no_tokenizer()));
@@ -178,6 +193,16 @@ void drain(server::Server& server, std::chrono::seconds timeout, const StopSigna
   }
 }
 
+// Before anything is loaded.
+void open_receipt_log(ServeArguments& arguments) {
+  server::ServedModelOptions& served = arguments.served;
+  check_usage(served.key.has_value(), "--receipt-dir needs a key to sign with, in the file that REPROFUSE_KEY names");
+  reading_option("--receipt-dir", [&] {
+    find_contract(arguments.device.numerics);
+    served.receipt_log = std::make_shared<receipt::Log>(arguments.receipt_folder, served.key->public_key());
+  });
+}
+
 void complete(ServeArguments& arguments) {
   if (const char* key = std::getenv("REPROFUSE_API_KEY"); key != nullptr && *key != '\0') {
     reading_option("REPROFUSE_API_KEY", [&] { server::ApiKeys({key}); });
@@ -185,8 +210,7 @@ void complete(ServeArguments& arguments) {
   }
   if (const char* key = std::getenv("REPROFUSE_KEY"); key != nullptr && *key != '\0')
     arguments.served.key = receipt::signing_key_of_environment();
-  check_usage(arguments.served.receipt_folder.empty() || arguments.served.key,
-              "--receipt-dir needs a key to sign with, in the file that REPROFUSE_KEY names");
+  if (!arguments.receipt_folder.empty()) open_receipt_log(arguments);
   arguments.server.limits.body_bytes = static_cast<std::size_t>(arguments.max_body_mebibytes) << 20;
   arguments.server.version = kVersion;
   arguments.served.version = kVersion;
@@ -331,7 +355,7 @@ void add_serve_command(CLI::App& app) {
                    fmt::format("What a chat template sees as today (default: {})", text::to_string(text::DateTime{})))
       ->type_name("DATE");
   command
-      ->add_option("--receipt-dir", arguments->served.receipt_folder,
+      ->add_option("--receipt-dir", arguments->receipt_folder,
                    "Folder that keeps every receipt that clients ask for; REPROFUSE_KEY names the file of the key")
       ->type_name("DIR");
   command

@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <new>
@@ -17,8 +19,10 @@
 #include "cli/input_files.hpp"
 #include "cli/option_values.hpp"
 #include "cli/usage.hpp"
+#include "cli/verify_output.hpp"
 #include "engine/model_files.hpp"
 #include "model/model.hpp"
+#include "receipt/log.hpp"
 #include "receipt/replay.hpp"
 
 namespace reprofuse::cli {
@@ -35,51 +39,86 @@ struct VerifyArguments {
   std::vector<std::string> files;
   std::optional<std::string> model;  // none: the one that comes with ReproFuse
   std::optional<std::string> date;
+  std::optional<std::int64_t> context;
+  std::optional<std::string> nonce;
   std::string level{receipt::kLevelNames[static_cast<int>(Level::kLogits)]};
   std::size_t spots = 0;
   std::string key;
   std::vector<std::string> openings;
   bool is_log = false;
+  bool quiet = false;
+  bool json = false;
   DeviceArguments device;
 };
 
-// What a file, or a choice of one, is called.
-struct Named {
-  std::string name;
+Evidence not_tried(const std::string& name, const std::string& problem) {
   Evidence evidence;
-};
-
-Evidence not_tried(std::string problem) {
-  Evidence evidence;
-  evidence.report.refuse(Verdict::kNotTried, std::move(problem));
+  evidence.name = name;
+  evidence.report.refuse(Verdict::kNotTried, problem);
   return evidence;
 }
 
-std::vector<Evidence> examine_file(const std::string& file, const std::optional<receipt::PublicKey>& key,
-                                   const std::vector<receipt::Opening>& openings) {
-  std::string problem;
+// Calls read(): what cannot be read or held says nothing of other files.
+template <typename Read>
+std::vector<Evidence> trying(const std::string& name, Read read) {
   try {
-    return examine_all(read_file(file), file, key, openings);
+    return read();
   } catch (const Error& error) {
-    problem = error.what();
+    return {not_tried(name, error.what())};
+  } catch (const std::filesystem::filesystem_error& error) {
+    return {not_tried(name, fmt::format("{}: cannot be read: {}", name, error.code().message()))};
   } catch (const std::bad_alloc&) {
-    problem = fmt::format("{}: {}", file, kNoMemory);
+    return {not_tried(name, fmt::format("{}: {}", name, kNoMemory))};
   }
-  return {not_tried(problem)};
 }
 
-std::vector<Named> examine_files(const VerifyArguments& arguments) {
+bool is_hidden(const Evidence& evidence) {
+  return evidence.report.is_open() && evidence.receipt && !evidence.claim;
+}
+
+// What opens a hidden prompt may stand beside its receipt, where `generate` puts it.
+std::vector<Evidence> examine_file(const std::string& file, const std::optional<receipt::PublicKey>& key,
+                                   std::vector<receipt::Opening> openings) {
+  const std::string name = file == "-" ? "stdin" : file;
+  return trying(name, [&] {
+    const std::string text = read_input(file);
+    std::vector<Evidence> all = examine_all(text, name, key, openings);
+    const std::string beside = file + ".opening";
+    if (!std::any_of(all.begin(), all.end(), is_hidden) || !std::filesystem::exists(beside)) return all;
+    openings.push_back(receipt::parse_opening(read_file(beside), beside));
+    return examine_all(text, name, key, openings);
+  });
+}
+
+// A folder stands for the receipts that a server keeps there.
+std::vector<std::string> files_of(const std::vector<std::string>& given, std::vector<Evidence>& wrong) {
+  std::vector<std::string> files;
+  for (const std::string& one : given) {
+    std::error_code error;
+    if (!std::filesystem::is_directory(one, error)) {
+      files.push_back(one);
+      continue;
+    }
+    for (Evidence& evidence : trying(one, [&]() -> std::vector<Evidence> {
+           const std::vector<std::string> kept = receipt::receipts_in(one);
+           require(!kept.empty(), "{}: is a folder without receipts, such as 000000000001.receipt.json", one);
+           files.insert(files.end(), kept.begin(), kept.end());
+           return {};
+         }))
+      wrong.push_back(std::move(evidence));
+  }
+  return files;
+}
+
+std::vector<Evidence> examine_files(const VerifyArguments& arguments) {
   std::optional<receipt::PublicKey> key;
   if (!arguments.key.empty()) key = reading_option("--key", [&] { return receipt::PublicKey::load(arguments.key); });
   std::vector<receipt::Opening> openings;
   for (const std::string& file : arguments.openings)
     openings.push_back(reading_option("--opening", [&] { return receipt::parse_opening(read_file(file), file); }));
-  std::vector<Named> all;
-  for (const std::string& file : arguments.files)
-    for (Evidence& evidence : examine_file(file, key, openings)) {
-      std::string name = evidence.part.empty() ? file : fmt::format("{}, {}", file, evidence.part);
-      all.push_back({std::move(name), std::move(evidence)});
-    }
+  std::vector<Evidence> all;
+  for (const std::string& file : files_of(arguments.files, all))
+    for (Evidence& evidence : examine_file(file, key, openings)) all.push_back(std::move(evidence));
   return all;
 }
 
@@ -90,16 +129,26 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 // One model folder, and what is done with it.
 class Verification {
  public:
-  Verification(const VerifyArguments& arguments, std::vector<Named>& all)
+  Verification(const VerifyArguments& arguments, std::vector<Evidence>& all)
       : arguments_(arguments), level_(receipt::level_of(arguments.level)) {
-    for (Named& named : all) all_.push_back(&named.evidence);
+    for (Evidence& evidence : all) all_.push_back(&evidence);
   }
 
   double load_seconds() const { return load_seconds_; }
+  const std::vector<Evidence*>& all() const { return all_; }
+  std::optional<Tokenizer> tokenizer() const {
+    return files_ && files_->text().has_tokenizer() ? std::optional(files_->text().tokenizer()) : std::nullopt;
+  }
 
   void run() {
-    if (level_ == Level::kSignature) return note_levels(all_);
-    for (Evidence* evidence : all_) check_contract(*evidence);
+    for (Evidence* evidence : all_) {
+      check_nonce(*evidence, arguments_.nonce);
+      if (level_ > Level::kSignature) check_contract(*evidence);
+      check_needs(*evidence, level_, arguments_.spots);
+    }
+    const bool is_open =
+        std::any_of(all_.begin(), all_.end(), [](const Evidence* one) { return one->report.is_open(); });
+    if (level_ == Level::kSignature || !is_open) return note_levels(all_);
     try {
       const std::string folder = arguments_.model ? *arguments_.model : engine::bundled_model_folder();
       text_files_.emplace(folder);
@@ -168,17 +217,15 @@ class Verification {
     }
     load_seconds_ += seconds_since(start);
     compare(group, source->manifest());
-    const engine::TextFormat& text = files_->text();
-    replay_all(*model, text.has_tokenizer() ? std::optional(text.tokenizer()) : std::nullopt, group, level_,
-               arguments_.spots);
+    replay_all(*model, tokenizer(), group, level_, arguments_.spots);
   }
 
   void compare(const Group& group, const std::string& manifest) {
     const std::string date = arguments_.date ? *arguments_.date : text::to_string(text::DateTime{});
-    const std::int64_t longest = files_->checkpoint().config().max_positions;
-    receipt::AtHand here(*files_, *text_files_, artifacts_of(*files_, *text_files_, manifest, date, longest));
+    const std::int64_t context = arguments_.context.value_or(files_->checkpoint().config().max_positions);
+    receipt::AtHand here(*files_, *text_files_, artifacts_of(*files_, *text_files_, manifest, date, context));
     here.any_date = !arguments_.date;
-    here.any_context = true;
+    here.any_context = !arguments_.context;
     for (Evidence* evidence : group) check_artifacts(*evidence, here);
     note_levels(group);
   }
@@ -198,69 +245,47 @@ class Verification {
   double load_seconds_ = 0;
 };
 
-void print(const std::string& file, const receipt::Report& report) {
-  fmt::print("{}: {}\n", file, report.verdict_text());
-  if (!report.problem.empty()) fmt::print("  wrong       {}\n", report.problem);
-  for (const std::string& line : report.proven) fmt::print("  proven      {}\n", line);
-  for (const std::string& line : report.not_proven) fmt::print("  not proven  {}\n", line);
+int status_of(const std::vector<Evidence*>& all, bool is_broken_log) {
+  receipt::Report log;
+  if (is_broken_log) log.refuse(Verdict::kDiverged, "");
+  std::vector<const receipt::Report*> reports = {&log};
+  for (const Evidence* one : all) reports.push_back(&one->report);
+  return static_cast<int>(decisive(reports).verdict);
 }
 
-// Each receipt that names the one before it on the command line: together they are a part of a log. With --log each
-// must, and by the same key.
-void check_chain(std::vector<Named>& all, bool is_log) {
-  const Named* before = nullptr;
-  bool was_verified = false;
-  for (Named& one : all) {
-    receipt::Report& report = one.evidence.report;
-    const Named* const previous = std::exchange(before, &one);
-    const bool previous_was_verified = std::exchange(was_verified, report.is_open());
-    if (!report.is_open()) continue;
-    if (!one.evidence.receipt) {
-      if (is_log) report.refuse(Verdict::kDiverged, "previous: a reply without a receipt is no part of a log");
-      continue;
-    }
-    const receipt::Receipt& receipt = *one.evidence.receipt;
-    const bool follows = previous_was_verified && previous->evidence.receipt &&
-                         receipt.previous == previous->evidence.envelope->payload_hash() &&
-                         receipt.issuer == previous->evidence.receipt->issuer;
-    if (follows)
-      report.proven.push_back(fmt::format("previous: it follows {}", previous->name));
-    else if (is_log && previous != nullptr)
-      report.refuse(Verdict::kDiverged, fmt::format("previous: it does not follow {}", previous->name));
-    else
-      report.not_proven.emplace_back(receipt.previous ? "previous: the receipt before it is not here to compare with"
-                                                      : "that it begins a log: the signer says so");
-  }
-}
-
-int status_of(const std::vector<Named>& all) {
-  constexpr Verdict kOrder[] = {Verdict::kSignature, Verdict::kContract, Verdict::kArtifact, Verdict::kDiverged,
-                                Verdict::kNotTried};
-  for (const Verdict verdict : kOrder)
-    for (const Named& one : all)
-      if (one.evidence.report.verdict == verdict) return static_cast<int>(verdict);
-  return 0;
+void check_arguments(VerifyArguments& arguments) {
+  const auto at_least = [&](Level level) { return receipt::level_of(arguments.level) >= level; };
+  check_usage(arguments.spots == 0 || at_least(Level::kLogits), "--spot goes with --level logits");
+  check_usage((!arguments.date && !arguments.context) || at_least(Level::kArtifacts),
+              "--date and --context go with --level artifacts, or further");
+  if (arguments.date)
+    arguments.date = reading_option("--date", [&] { return text::to_string(text::parse_date(*arguments.date)); });
 }
 
 void run_verify_command(VerifyArguments arguments) {
-  check_usage(arguments.spots == 0 || arguments.level == receipt::kLevelNames[static_cast<int>(Level::kLogits)],
-              "--spot goes with --level logits");
-  if (arguments.date)
-    arguments.date = reading_option("--date", [&] { return text::to_string(text::parse_date(*arguments.date)); });
+  check_arguments(arguments);
   const auto start = std::chrono::steady_clock::now();
-  std::vector<Named> all = examine_files(arguments);
+  std::vector<Evidence> all = examine_files(arguments);
   Verification verification(arguments, all);
   verification.run();
-  check_chain(all, arguments.is_log);
-  const double seconds = seconds_since(start) - verification.load_seconds();
-  std::size_t equal = 0;
-  for (const Named& one : all) {
-    print(one.name, one.evidence.report);
-    if (one.evidence.report.is_open()) ++equal;
-  }
-  fmt::print(stderr, "{} of {} equal; loaded in {:.3f} s, checked in {:.3f} s\n", equal, all.size(),
-             verification.load_seconds(), seconds);
-  if (const int status = status_of(all); status != 0) throw CLI::RuntimeError(status);
+  const receipt::LogReport log = check_log(verification.all(), arguments.is_log);
+  const int status = status_of(verification.all(), arguments.is_log && !log.is_unbroken);
+  VerifyOutput output{.all = verification.all(),
+                      .tokenizer = verification.tokenizer(),
+                      .log = arguments.is_log ? std::optional(log.text) : std::nullopt,
+                      .extent = arguments.spots > 0 ? fmt::format("hold, at {} steps each or all", arguments.spots)
+                                : arguments.level == receipt::kLevelNames[static_cast<int>(Level::kLogits)]
+                                    ? "equal"
+                                    : "hold as far as " + arguments.level,
+                      .status = status,
+                      .load_seconds = verification.load_seconds(),
+                      .check_seconds = 0};
+  output.check_seconds = seconds_since(start) - verification.load_seconds();
+  if (arguments.json)
+    output.print_json();
+  else
+    output.print(arguments.quiet);
+  if (status != 0) throw CLI::RuntimeError(status);
 }
 
 }  // namespace
@@ -268,28 +293,44 @@ void run_verify_command(VerifyArguments arguments) {
 void add_verify_command(CLI::App& app) {
   auto arguments = std::make_shared<VerifyArguments>();
   CLI::App* command = app.add_subcommand("verify", "Check receipts, and replies of a server, by computing them again");
-  command->add_option("FILE", arguments->files, "Receipts, or replies with return_token_ids and digest")->required();
+  command
+      ->add_option(
+          "FILE", arguments->files,
+          "Receipts, or replies with return_token_ids and digest; - is stdin, and a folder the receipts that a "
+          "server keeps there")
+      ->required();
   command->add_option("--level", arguments->level, "How far to go; each includes those before it")
       ->check(one_of({"signature", "artifacts", "tokens", "logits"}))
       ->type_name("LEVEL")
       ->capture_default_str();
-  command->add_option("--spot", arguments->spots, "Compute only N steps of each, chosen at random; needs their roots")
+  command
+      ->add_option("--spot", arguments->spots,
+                   "Compute only N steps of each, chosen at random; needs their roots, unless N are all")
       ->check(whole_number<std::size_t>(1, kMaxSpots))
       ->type_name("N");
   command->add_option("--key", arguments->key, "The public key that must have signed (default: the one it names)")
       ->type_name("FILE");
-  command->add_option("--opening", arguments->openings, "What opens a hidden prompt; may be given again")
+  command
+      ->add_option("--opening", arguments->openings,
+                   "What opens a hidden prompt (default: FILE.opening, if it is there); may be given again")
       ->allow_extra_args(false)
       ->type_name("FILE");
   command->add_flag("--log", arguments->is_log, "Each receipt must follow the one before it, by the same key");
+  command->add_option("--nonce", arguments->nonce, "The nonce that the receipt must have")->type_name("TEXT");
+  command->add_flag("--quiet", arguments->quiet, "One line for each receipt");
+  command->add_flag("--json", arguments->json, "Print one JSON object and nothing else")->excludes("--quiet");
   command->add_option("--model", arguments->model, "Checkpoint folder (default: the one of ReproFuse)")
       ->type_name("DIR");
   command->add_option("--date", arguments->date, "What the chat template must have seen as today")->type_name("DATE");
+  command->add_option("--context", arguments->context, "The longest text that the issuer must have allowed")
+      ->check(whole_number<std::int64_t>(1, kMaxTokens))
+      ->type_name("N");
   add_place_options(*command, arguments->device);
   command->footer(
-      "Exit status: 0 equal; 1 diverged; 2 a command line that makes no sense, or a check that could not be tried;\n"
-      "3 signature; 4 an artifact is missing or another one: model, tokenizer, template, date, settings, prompt, "
-      "roots;\n"
+      "Exit status: 0 equal, or right as far as it was looked at; 1 diverged; 2 a command line that makes no sense, or "
+      "a check that could not be tried;\n"
+      "3 signature; 4 an artifact is missing or another one: model, tokenizer, template, date, settings, nonce, "
+      "opening, roots;\n"
       "5 a contract that this software does not have.");
   command->callback([arguments] { run_verify_command(*arguments); });
 }

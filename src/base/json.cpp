@@ -1,5 +1,6 @@
 #include "base/json.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
@@ -100,6 +101,24 @@ nlohmann::json parse_json(std::string_view text, const std::string& file, const 
   TreeBuilder builder(file, limits);
   Json::sax_parse(text, &builder);
   return std::move(builder.root());
+}
+
+std::string json_problem(const std::exception& error) {
+  constexpr int kNoObject = 304, kNoKey = 403;
+  const std::string_view what = error.what();
+  if (const auto* malformed = dynamic_cast<const Json::parse_error*>(&error)) {
+    const auto says = [&](std::string_view words) { return what.find(words) != std::string_view::npos; };
+    if (!says("unexpected end of input") && !says("missing closing quote"))
+      return fmt::format("byte {} is not what JSON has there", malformed->byte);
+    return malformed->byte <= 1 ? "it is empty" : fmt::format("it ends too early, after {} bytes", malformed->byte - 1);
+  }
+  const auto* other = dynamic_cast<const Json::exception*>(&error);
+  const int id = other == nullptr ? 0 : other->id;
+  if (id == kNoObject) return "something else stands where an object is expected";
+  const std::string_view words =
+      what.substr(std::min(what.find("] ") + 2, what.size()));  // without "[json.exception...]"
+  if (id == kNoKey) return fmt::format("it has no {}", words.substr(4, words.rfind(" not found") - 4));
+  return std::string(words.substr(0, 80));
 }
 
 std::string shown(const nlohmann::json& value) {

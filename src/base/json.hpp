@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <exception>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
@@ -18,6 +19,9 @@ struct JsonLimits {
 // since one of its values would be passed over, and so are a zero byte and what goes beyond the limits. Malformed text
 // throws nlohmann::json::exception: each reader has words of its own.
 nlohmann::json parse_json(std::string_view text, const std::string& file, const JsonLimits& limits = {});
+
+// What a nlohmann::json::exception says, in words of ours and without the text: "it ends too early, after 3000 bytes".
+std::string json_problem(const std::exception& error);
 
 // The value as an error message shows it: strings in single quotes, long values cut.
 std::string shown(const nlohmann::json& value);

@@ -107,7 +107,7 @@ Envelope parse_envelope(std::string_view text, const std::string& name) {
     require(payload && signature, "{}: its payload or its signature is not Base64", name);
     return {*payload, signatures[0].at("keyid").get<std::string>(), *signature};
   } catch (const Json::exception& error) {
-    fail(ErrorCode::kInvalidArgument, "{}: is no signed envelope: {}", name, error.what());
+    fail(ErrorCode::kInvalidArgument, "{}: is no signed envelope: {}", name, json_problem(error));
   }
 }
 

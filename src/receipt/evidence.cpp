@@ -1,12 +1,9 @@
 // What can be said of a file before anything is computed.
 #include <algorithm>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "base/check.hpp"
 #include "base/json.hpp"
-#include "engine/answer_text.hpp"
-#include "ops/contract.hpp"
 #include "receipt/replay.hpp"
 
 namespace reprofuse::receipt {
@@ -14,6 +11,7 @@ namespace {
 
 using Json = nlohmann::json;
 
+constexpr std::string_view kWhoseKey = "whose key that is: none was given to compare with";
 constexpr std::string_view kNoReply = "is neither a receipt nor a reply with return_token_ids and digest";
 
 // CONTRACT-MODEL-SETTINGS-VERSION, see NUMERICS.md.
@@ -83,7 +81,7 @@ Evidence examine_choice(const Json& reply, const Json& choice, const std::string
   try {
     read_choice(reply, choice, evidence);
   } catch (const Json::exception& error) {
-    evidence.report.refuse(Verdict::kSignature, fmt::format("{}: {}: {}", name, kNoReply, error.what()));
+    evidence.report.refuse(Verdict::kSignature, fmt::format("{}: {}: {}", name, kNoReply, json_problem(error)));
   } catch (const Error& error) {
     evidence.report.refuse(Verdict::kSignature, fmt::format("{}: {}: {}", name, kNoReply, error.what()));
   }
@@ -110,8 +108,9 @@ void check_signature(Evidence& evidence, const std::optional<PublicKey>& expecte
   if (evidence.envelope->key_id != key.id() ||
       !key.verifies(pre_authentication(evidence.envelope->payload), evidence.envelope->signature))
     return report.refuse(Verdict::kSignature, fmt::format("signature: it is not that of the key {}", key.id()));
+  evidence.signature_holds = true;
   report.proven.push_back(fmt::format("signature: by the key {}", key.id()));
-  if (!expected) report.not_proven.emplace_back("whose key that is: none was given to compare with");
+  if (!expected) report.not_proven.emplace_back(kWhoseKey);
 }
 
 void add_prompt(Evidence& evidence, const std::vector<Opening>& openings) {
@@ -126,8 +125,9 @@ void add_prompt(Evidence& evidence, const std::vector<Opening>& openings) {
   evidence.report.proven.emplace_back("prompt: it is the one that the receipt commits to");
 }
 
-Evidence refused(Verdict verdict, std::string problem) {
+Evidence refused(const std::string& name, Verdict verdict, std::string problem) {
   Evidence evidence;
+  evidence.name = name;
   evidence.report.refuse(verdict, std::move(problem));
   return evidence;
 }
@@ -146,7 +146,7 @@ Evidence examine_receipt(std::string_view text, const std::string& name, const s
   }
   if (!evidence.receipt->answer.roots.empty())
     evidence.report.proven.emplace_back("steps: their roots have the steps' root and the answer's digest");
-  evidence.report.not_proven.emplace_back("engine, environment and nonce: the signer says so");
+  evidence.report.not_proven.emplace_back("engine and environment: the signer says so");
   add_prompt(evidence, openings);
   return evidence;
 }
@@ -184,40 +184,23 @@ Evidence examine_receipt_of(const Json& reply, const Json& choice, const std::st
 
 }  // namespace
 
-Level level_of(std::string_view name) {
-  const auto found = std::find(std::begin(kLevelNames), std::end(kLevelNames), name);
-  require(found != std::end(kLevelNames), "'{}' is no level", name);
-  return static_cast<Level>(found - std::begin(kLevelNames));
-}
-
-std::string_view verdict_name(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::kEqual: return "equal";
-    case Verdict::kDiverged: return "diverged";
-    case Verdict::kNotTried: return "not tried";
-    case Verdict::kSignature: return "signature";
-    case Verdict::kArtifact: return "artifact";
-    case Verdict::kContract: break;
-  }
-  return "contract";
-}
-
-std::string Report::verdict_text() const {
-  return fmt::format("{}{}", verdict_name(verdict), is_open() && !is_signed ? ", unsigned" : "");
-}
-
-void Report::refuse(Verdict why, std::string what) {
-  verdict = why;
-  problem = std::move(what);
+void name_key(Evidence& evidence, const PublicKey& known, const std::string& whose) {
+  if (!evidence.signature_holds || evidence.receipt->issuer != known) return;
+  if (std::erase(evidence.report.not_proven, kWhoseKey) > 0)
+    evidence.report.proven.push_back("whose key that is: " + whose);
 }
 
 std::vector<Evidence> examine_all(std::string_view text, const std::string& name,
                                   const std::optional<PublicKey>& expected, const std::vector<Opening>& openings) {
   std::vector<Evidence> all;
   try {
+    require(!text.starts_with("data:"),
+            "{}: is a stream of events: save the reply without `stream`, or the data of the event that has the receipt",
+            name);
     const Json json = parse_json(text, name);
     if (!json.is_object() || !json.contains("choices")) {
       all.push_back(examine_receipt(text, name, expected, openings));
+      all.back().name = name;
       return all;
     }
     const Json& choices = json["choices"];
@@ -227,12 +210,12 @@ std::vector<Evidence> examine_all(std::string_view text, const std::string& name
       const bool has_receipt = choices[i].contains("receipt");
       all.push_back(has_receipt ? examine_receipt_of(json, choices[i], name, expected, openings)
                                 : examine_choice(json, choices[i], name, expected.has_value()));
-      if (choices.size() > 1) all.back().part = fmt::format("choice {}", i);
+      all.back().name = choices.size() == 1 ? name : fmt::format("{}, choice {}", name, i);
     }
   } catch (const Json::exception& error) {
-    all.assign(1, refused(Verdict::kSignature, error.what()));
+    all.assign(1, refused(name, Verdict::kSignature, fmt::format("{}: is no JSON: {}", name, json_problem(error))));
   } catch (const Error& error) {
-    all.assign(1, refused(Verdict::kSignature, error.what()));
+    all.assign(1, refused(name, Verdict::kSignature, error.what()));
   }
   return all;
 }
@@ -241,84 +224,7 @@ Evidence examine(std::string_view text, const std::string& name, const std::opti
                  const std::vector<Opening>& openings) {
   std::vector<Evidence> all = examine_all(text, name, expected, openings);
   if (all.size() == 1) return std::move(all.front());
-  return refused(Verdict::kNotTried, fmt::format("{}: has {} choices; give them one by one", name, all.size()));
-}
-
-void check_contract(Evidence& evidence) {
-  if (!evidence.report.is_open()) return;
-  const std::string& contract = evidence.receipt ? evidence.receipt->contract : evidence.claim->contract;
-  for (const Contract& known : contracts())
-    if (known.name == contract) return;
-  evidence.report.refuse(Verdict::kContract, fmt::format("contract: {} is none that this software has; there are {}",
-                                                         shown(contract), contract_names()));
-}
-
-void check_artifacts(Evidence& evidence, const AtHand& here) {
-  Report& report = evidence.report;
-  if (!report.is_open()) return;
-  if (!evidence.receipt) {
-    const std::string& prefix = evidence.model_prefix;
-    if (!here.artifacts.model.starts_with(prefix) || prefix.empty())
-      return report.refuse(Verdict::kArtifact,
-                           fmt::format("model: its digest begins with {} in the reply and is {} here", shown(prefix),
-                                       here.artifacts.model));
-    report.proven.push_back(fmt::format("model: the first {} digits of its digest", prefix.size()));
-    report.not_proven.emplace_back("tokenizer, template and settings: a reply has but a few digits of them");
-    return;
-  }
-  const Artifacts& claimed = evidence.receipt->artifacts;
-  if (const std::string difference = first_difference(claimed, here); !difference.empty())
-    return report.refuse(Verdict::kArtifact, difference);
-  report.proven.emplace_back("artifacts: model, tokenizer, template and settings are those at hand");
-  if (here.any_date && here.any_context)
-    report.not_proven.push_back(
-        fmt::format("date {} and context {}: the signer says so", claimed.date, claimed.context));
-  else if (here.any_context)
-    report.not_proven.push_back(fmt::format("context {}: the signer says so", claimed.context));
-  if (claimed.unicode != here.artifacts.unicode)
-    report.not_proven.push_back(
-        fmt::format("that a text gives these prompt tokens: the receipt goes by Unicode {}, and this build by {}",
-                    shown(claimed.unicode), here.artifacts.unicode));
-}
-
-void note_level(Evidence& evidence, Level level) {
-  Report& report = evidence.report;
-  if (report.is_open() && !report.is_signed && level == Level::kSignature)
-    report.refuse(Verdict::kSignature, "signature: a reply has none");
-  if (report.is_open() && !report.is_signed && level == Level::kTokens)
-    report.refuse(Verdict::kNotTried, "tokens: a reply does not say how they were chosen; its logits can be compared");
-  const bool hides_prompt = !evidence.claim && report.is_open();
-  if (level >= Level::kTokens && hides_prompt)
-    report.refuse(Verdict::kArtifact, "prompt: the receipt has but a commitment to it; give its opening");
-  if (level < Level::kArtifacts) report.not_proven.emplace_back("artifacts: they were not compared");
-  if (level < Level::kTokens || !report.is_open())
-    report.not_proven.emplace_back("tokens and logits: nothing was computed");
-  if (level == Level::kArtifacts && evidence.claim && evidence.claim->text)
-    report.not_proven.emplace_back("text: it was not compared with its tokens");
-}
-
-void check_text(Evidence& evidence, const std::optional<Tokenizer>& tokenizer) {
-  Report& report = evidence.report;
-  if (!report.is_open() || !evidence.claim || !evidence.claim->text) return;
-  const Claim& claim = *evidence.claim;
-  if (!tokenizer) return report.not_proven.emplace_back("text: there is no tokenizer"), void();
-  // A reply does not say whether special tokens and the stop string are part of its text.
-  std::vector<std::string> stops = claim.request.stop_strings;
-  if (claim.stop_string) stops.push_back(*claim.stop_string);
-  bool is_echo = false;
-  for (const bool keep : {false, true})
-    for (const bool skip : {false, true}) {
-      const engine::Request& request = claim.request;
-      if (claim.sampling_known && (keep != request.keep_stop_string || skip != request.skip_special_tokens)) continue;
-      engine::AnswerText spelled(tokenizer, stops, keep, skip);
-      std::string text;
-      for (const std::int32_t token : claim.answer.tokens) text += spelled.push(token);
-      text += spelled.flush();
-      if (text == *claim.text) return report.proven.emplace_back("text: it is what the tokens spell"), void();
-      is_echo = is_echo || (claim.may_echo && claim.text->ends_with(text));
-    }
-  if (!is_echo) return report.refuse(Verdict::kDiverged, "the reply's text is not what its tokens spell");
-  report.not_proven.emplace_back("text: it ends as the tokens spell, and what stands before was not compared");
+  return refused(name, Verdict::kNotTried, fmt::format("{}: has {} choices; give them one by one", name, all.size()));
 }
 
 }  // namespace reprofuse::receipt

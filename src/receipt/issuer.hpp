@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "receipt/log.hpp"
 #include "receipt/receipt.hpp"
 
 namespace reprofuse::receipt {
@@ -34,19 +35,14 @@ struct Issued {
   std::optional<Opening> opening;  // of a prompt that is hidden
 };
 
-enum class Existing : std::uint8_t { kStays, kIsReplaced };
-// A file that is there whole and for good, or not at all. What its folder cannot be, or has already where that stays,
-// throws kInvalidArgument.
-void write_whole_file(const std::string& path, std::string_view text, unsigned mode, Existing existing);
-
 class Issuer {
  public:
-  // With a folder, each receipt is kept there, by number, and the log goes on where it ended. Throws kInvalidArgument
-  // for a folder that cannot be used, or that another issuer uses.
-  Issuer(SigningKey key, IssuerFacts facts, const std::string& folder = "");
+  // With a log, each receipt is kept there, and follows the one before.
+  Issuer(SigningKey key, IssuerFacts facts, std::shared_ptr<Log> log = nullptr);
 
   const IssuerFacts& facts() const { return facts_; }
   PublicKey public_key() const { return key_.public_key(); }
+  const Log* log() const { return log_.get(); }
   void continue_after(const Envelope& previous) { previous_ = previous.payload_hash(); }
 
   // `request` is the answer's, its seed the choice's own. Any thread may call it.
@@ -55,11 +51,9 @@ class Issuer {
  private:
   SigningKey key_;
   IssuerFacts facts_;
-  std::string folder_;
-  std::shared_ptr<const void> lock_;  // on the folder
+  std::shared_ptr<Log> log_;
   std::mutex mutex_;
   std::optional<std::string> previous_;
-  std::uint64_t issued_ = 0;  // the last number in the folder
 };
 
 // Where a context computes, as a receipt says it; throws kUnsupported for a baseline, whose bits nobody can check.

@@ -18,6 +18,7 @@ class PublicKey {
   explicit PublicKey(const Raw& raw);                   // throws kInvalidArgument for a point of small order
   static PublicKey from_base64(std::string_view text);  // of the 32 bytes; throws kInvalidArgument
   static PublicKey load(const std::string& path);       // a PEM file; throws kInvalidArgument
+  static PublicKey from_pem(std::string_view text, const std::string& name);  // likewise
 
   const Raw& raw() const { return raw_; }
   std::string id() const;   // SHA-256, in hex, of the SubjectPublicKeyInfo in DER

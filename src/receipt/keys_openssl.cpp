@@ -1,4 +1,6 @@
 #include <fcntl.h>
+#include <openssl/bio.h>
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <sys/stat.h>
@@ -16,6 +18,7 @@ namespace {
 
 using Key = std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)>;
 using Digest = std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)>;
+using Memory = std::unique_ptr<BIO, decltype(&BIO_free)>;
 using File = std::unique_ptr<std::FILE, decltype(&std::fclose)>;
 
 std::string openssl_problem() {
@@ -24,6 +27,30 @@ std::string openssl_problem() {
 
 const unsigned char* bytes_of(std::string_view text) {
   return reinterpret_cast<const unsigned char*>(text.data());
+}
+
+File open_to_read(const std::string& path) {
+  File file(std::fopen(path.c_str(), "re"), &std::fclose);
+  struct stat facts = {};
+  require(file != nullptr, "{}: cannot be read: {}", path, openssl_problem());
+  require(fstat(fileno(file.get()), &facts) != 0 || !S_ISDIR(facts.st_mode), "{}: cannot be read: is a folder", path);
+  return file;
+}
+
+// Keys are short: more than this is none.
+std::string text_in(std::FILE* file, const std::string& path) {
+  std::string text(std::size_t{1} << 16, '\0');
+  const std::size_t size = std::fread(text.data(), 1, text.size(), file);
+  require(std::ferror(file) == 0, "{}: cannot be read: {}", path, openssl_problem());
+  text.resize(size);
+  return text;
+}
+
+// "-----BEGIN PRIVATE KEY-----", "-----BEGIN ENCRYPTED PRIVATE KEY-----", ...
+bool has_label(std::string_view text, std::string_view label) {
+  const std::size_t begin = text.find("-----BEGIN ");
+  if (begin == std::string_view::npos) return false;
+  return text.substr(begin, text.find('\n', begin) - begin).find(label) != std::string_view::npos;
 }
 
 // A key with a password would be asked for on the terminal.
@@ -51,11 +78,19 @@ bool build_has_signatures() {
 }
 
 PublicKey PublicKey::load(const std::string& path) {
-  const File file(std::fopen(path.c_str(), "re"), &std::fclose);
-  require(file != nullptr, "{}: cannot be read: {}", path, openssl_problem());
-  const Key key(PEM_read_PUBKEY(file.get(), nullptr, no_password, nullptr), &EVP_PKEY_free);
-  require(key != nullptr, "{}: holds no public key in PEM", path);
-  return public_part(key.get(), path);
+  const File file = open_to_read(path);
+  return from_pem(text_in(file.get(), path), path);
+}
+
+PublicKey PublicKey::from_pem(std::string_view text, const std::string& name) {
+  require(!has_label(text, "PRIVATE KEY"),
+          "{}: is a secret key; its public part is wanted, which `reprofuse keys show` "
+          "prints",
+          name);
+  const Memory memory(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())), &BIO_free);
+  const Key key(PEM_read_bio_PUBKEY(memory.get(), nullptr, no_password, nullptr), &EVP_PKEY_free);
+  require(key != nullptr, "{}: holds no public key in PEM", name);
+  return public_part(key.get(), name);
 }
 
 bool PublicKey::verifies(std::string_view message, std::string_view signature) const {
@@ -83,13 +118,19 @@ SigningKey SigningKey::make(const std::string& path) {
 }
 
 SigningKey SigningKey::load(const std::string& path) {
-  const File file(std::fopen(path.c_str(), "re"), &std::fclose);
-  require(file != nullptr, "{}: cannot be read: {}", path, openssl_problem());
+  const File file = open_to_read(path);
   struct stat facts = {};
   require(fstat(fileno(file.get()), &facts) == 0 && S_ISREG(facts.st_mode), "{}: is no regular file", path);
+  // What it is comes before who may read it.
+  std::string text = text_in(file.get(), path);
+  const bool is_public = has_label(text, "PUBLIC KEY"), is_private = has_label(text, "PRIVATE KEY");
+  OPENSSL_cleanse(text.data(), text.size());
+  require(is_private || !is_public, "{}: is a public key; the secret one is wanted", path);
+  require(is_private, "{}: holds no private key in PEM", path);
   require((facts.st_mode & (S_IRWXG | S_IRWXO)) == 0,
           "{}: others than its owner may use it (mode {:03o}); `chmod 600` it, or make a new key if others had it",
           path, facts.st_mode & 0777U);
+  std::rewind(file.get());
   Key key(PEM_read_PrivateKey(file.get(), nullptr, no_password, nullptr), &EVP_PKEY_free);
   require(key != nullptr, "{}: holds no private key in PEM without a password", path);
   PublicKey public_key = public_part(key.get(), path);

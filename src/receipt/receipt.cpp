@@ -176,6 +176,19 @@ Receipt read_predicate(const Json& json) {
   return receipt;
 }
 
+// Between what a statement says and what its receipt is written as: where, and both values.
+std::string first_difference(const Json& said, const Json& written) {
+  const Json changes = Json::diff(said, written);
+  if (changes.empty()) return "its JSON is not canonical: keys in order, no white space";
+  const std::string path = changes[0]["path"];
+  const Json::json_pointer place(path);
+  const auto value_in = [&](const Json& document) {
+    return document.contains(place) ? shown(document[place]) : "not there";
+  };
+  return fmt::format("{} is {}, and in a receipt of its answer it is {}", shown(Json(path)), value_in(said),
+                     value_in(written));
+}
+
 // The answer ends where its request says.
 std::string contradiction_in_end(const engine::Request& request, const Answer& answer) {
   const auto is_stop = [&](std::int32_t token) {
@@ -254,7 +267,7 @@ Opening parse_opening(std::string_view text, const std::string& name) {
     const Json json = parse_json(text, name);
     return {digest_in(json.at("salt")), tokens_in(json.at("prompt_tokens"))};
   } catch (const Json::exception& error) {
-    fail(ErrorCode::kInvalidArgument, "{}: does not open a prompt: {}", name, error.what());
+    fail(ErrorCode::kInvalidArgument, "{}: does not open a prompt: {}", name, json_problem(error));
   }
 }
 
@@ -296,10 +309,11 @@ Receipt parse_statement(std::string_view payload, const std::string& name) {
     require(json.at("predicateType") == kPredicateType, "its predicateType is {}, not {}",
             shown(json.at("predicateType")), kPredicateType);
     Receipt receipt = read_predicate(json.at("predicate"));
-    require(statement_of(receipt) == payload, "it is not written as a receipt is, byte for byte");
+    if (const std::string written = statement_of(receipt); written != payload)
+      fail(ErrorCode::kInvalidArgument, "{}", first_difference(json, Json::parse(written)));
     return receipt;
   } catch (const Json::exception& error) {
-    fail(ErrorCode::kInvalidArgument, "{}: is no receipt: {}", name, error.what());
+    fail(ErrorCode::kInvalidArgument, "{}: is no receipt: {}", name, json_problem(error));
   } catch (const Error& error) {
     fail(ErrorCode::kInvalidArgument, "{}: is no receipt: {}", name, error.what());
   }

@@ -11,20 +11,30 @@
 
 namespace reprofuse::receipt {
 
-Replay::Replay(const Claim& claim, Level level, std::vector<std::size_t> spots)
-    : claim_(claim), compares_logits_(level == Level::kLogits), spots_(std::move(spots)) {}
+namespace {
 
-engine::Request Replay::request(std::size_t index) const {
+// Of a step that was computed and what the claim says of it; empty: none.
+std::string step_difference(const Claim& claim, bool compares_logits, std::size_t step, std::int32_t token,
+                            const Sha256::Digest& root) {
+  if (step >= claim.answer.steps())
+    return fmt::format("the answer has {} steps, and the replay goes on with token {}", step, token);
+  const bool has_root = compares_logits && !claim.answer.roots.empty();
+  if (has_root && claim.answer.roots[step] != root)
+    return fmt::format("step {}: the logits are others: root {} in the claim, {} here", step,
+                       to_hex(claim.answer.roots[step]), to_hex(root));
+  const bool is_last_unknown = !claim.sampling_known && step >= claim.answer.tokens.size();
+  if (!is_last_unknown && token != claim.answer.step_token(step))
+    return fmt::format("step {}: the token is {} in the claim, and {} is chosen here{}", step,
+                       claim.answer.step_token(step), token, has_root ? " from the same logits" : "");
+  return {};
+}
+
+}  // namespace
+
+Replay::Replay(const Claim& claim, Level level) : claim_(claim), compares_logits_(level == Level::kLogits) {}
+
+engine::Request Replay::request() const {
   engine::Request request = claim_.request;
-  if (!spots_.empty()) {  // the text up to the step as a prompt, and one token
-    const auto begin = claim_.answer.tokens.begin();
-    request.prompt.insert(request.prompt.end(), begin, begin + static_cast<std::ptrdiff_t>(spots_[index]));
-    request.max_tokens = 1;
-    request.stop_tokens.clear();
-    request.stop_strings.clear();
-    request.digest = DigestKind::kTree1;
-    return request;
-  }
   request.known_answer = claim_.answer.tokens;
   if (compares_logits_)
     request.digest = claim_.answer.digest.starts_with("tree-1:") ? DigestKind::kTree1 : DigestKind::kChain1;
@@ -38,7 +48,6 @@ engine::Request Replay::request(std::size_t index) const {
 
 std::int64_t Replay::longest_text() const {
   const auto prompt = static_cast<std::int64_t>(claim_.request.prompt.size());
-  if (!spots_.empty()) return prompt + static_cast<std::int64_t>(spots_.back()) + 1;
   const auto steps = static_cast<std::int64_t>(claim_.answer.steps());
   return prompt +
          (claim_.sampling_known ? std::clamp<std::int64_t>(claim_.request.max_tokens, steps, INT32_MAX) : steps);
@@ -50,27 +59,13 @@ bool Replay::differ(std::string what) {
 }
 
 bool Replay::compare_step(std::size_t step, std::int32_t token, const Sha256::Digest& root) {
-  if (step >= claim_.answer.steps())
-    return differ(fmt::format("the answer has {} steps, and the replay goes on with token {}", step, token));
-  const bool has_root = compares_logits_ && !claim_.answer.roots.empty();
-  if (has_root && claim_.answer.roots[step] != root)
-    return differ(fmt::format("step {}: the logits are others: root {} in the claim, {} here", step,
-                              to_hex(claim_.answer.roots[step]), to_hex(root)));
-  const bool is_last_unknown = !claim_.sampling_known && step >= claim_.answer.tokens.size();
-  if (!is_last_unknown && token != claim_.answer.step_token(step))
-    return differ(fmt::format("step {}: the token is {} in the claim, and {} is chosen here{}", step,
-                              claim_.answer.step_token(step), token, has_root ? " from the same logits" : ""));
-  return true;
+  std::string difference = step_difference(claim_, compares_logits_, step, token, root);
+  return difference.empty() || differ(std::move(difference));
 }
 
-bool Replay::add(std::size_t index, const engine::Update& update) {
+bool Replay::add(const engine::Update& update) {
   if (update.end && update.end->finish_reason == engine::FinishReason::kError)
     return differ(fmt::format("the replay failed: {}", update.end->error));
-  if (!spots_.empty()) {
-    for (const engine::AnswerToken& token : update.tokens)
-      if (!compare_step(spots_[index], token.id, token.logits_root)) return false;
-    return true;
-  }
   for (const engine::AnswerToken& token : update.tokens) {
     if (!compare_step(computed_.tokens.size(), token.id, token.logits_root)) return false;
     const bool is_claimed = computed_.tokens.size() < claim_.answer.tokens.size();
@@ -108,15 +103,6 @@ void Replay::report_to(Report& report) const {
   if (!difference_.empty()) return report.refuse(Verdict::kDiverged, difference_);
   const std::size_t steps = claim_.answer.steps();
   const std::size_t tokens = claim_.answer.tokens.size();
-  if (!spots_.empty()) {
-    // add() has compared leaves with what was computed here; all paths at once lead to the root that was signed.
-    if (to_hex(merkle_root(step_leaves(claim_.answer))) != claim_.steps_root)
-      return report.refuse(Verdict::kDiverged, "the steps' roots have another root");
-    report.proven.push_back(fmt::format("steps {} of {}: token and logits, under the root that was signed",
-                                        fmt::join(spots_, ", "), steps));
-    report.not_proven.push_back(fmt::format("the other {} steps, and where the answer ends", steps - spots_.size()));
-    return;
-  }
   if (claim_.sampling_known) {
     report.proven.push_back(
         fmt::format("tokens: each of the {}, and the end, is what the request's sampling chooses", tokens));
@@ -146,11 +132,101 @@ std::vector<std::size_t> draw_spots(std::size_t steps, std::size_t count) {
 
 namespace {
 
-// An evidence under way: the requests of a replay go to the engine one after the other.
+// Some steps of a claim, as rows of one prefill over its text up to the last of them.
+class SpotCheck {
+ public:
+  SpotCheck(const Claim& claim, std::vector<std::size_t> spots) : claim_(claim), spots_(std::move(spots)) {
+    const auto end = claim.answer.tokens.begin() + static_cast<std::ptrdiff_t>(spots_.back());
+    text_ = claim.request.prompt;
+    text_.insert(text_.end(), claim.answer.tokens.begin(), end);
+  }
+
+  // Returns the passes.
+  std::int64_t run(const model::Model& model, Report& report) const {
+    std::int64_t passes = 0;
+    try {
+      require(!claim_.request.prompt.empty(), "the prompt has no tokens");
+      check_sampling_params(claim_.request.sampling);
+      const std::string difference = first_difference(model, passes);
+      if (!difference.empty()) report.refuse(Verdict::kDiverged, difference);
+    } catch (const Error& error) {
+      const bool is_claims = error.code() == ErrorCode::kInvalidArgument || error.code() == ErrorCode::kNonFinite;
+      if (!is_claims) throw;
+      report.refuse(Verdict::kDiverged, fmt::format("the replay failed: {}", error.what()));
+    }
+    if (report.is_open()) complete(report);
+    return passes;
+  }
+
+ private:
+  static constexpr std::int64_t kRows = 512;  // of one pass
+
+  // The steps whose rows are among those of the text from `begin` to `end`: the row before a step chooses it.
+  std::vector<std::size_t> spots_within(std::size_t begin, std::size_t end) const {
+    std::vector<std::size_t> within;
+    for (const std::size_t spot : spots_) {
+      const std::size_t row = claim_.request.prompt.size() + spot - 1;
+      if (row >= begin && row < end) within.push_back(spot);
+    }
+    return within;
+  }
+
+  std::string first_difference(const model::Model& model, std::int64_t& passes) const {
+    const std::span<const std::int32_t> text = text_;
+    const auto rows = std::min(kRows, static_cast<std::int64_t>(text.size()));
+    const std::int64_t page = model::kDefaultPageSize;
+    model::KvCache cache(model.context(), model.config(), (static_cast<std::int64_t>(text.size()) + page - 1) / page);
+    model::Runner runner(model, cache, {.rows = rows, .sequences = 1, .logit_rows = rows});
+    const Sampler sampler(model.context(), model.config().vocab_size, 1);
+    model::Sequence sequence(cache);
+    for (std::size_t begin = 0; begin < text.size(); begin += static_cast<std::size_t>(rows)) {
+      const auto chunk = text.subspan(begin, std::min(static_cast<std::size_t>(rows), text.size() - begin));
+      const std::vector<std::size_t> within = spots_within(begin, begin + chunk.size());
+      sequence.reserve(static_cast<std::int64_t>(chunk.size()));
+      const model::TokenChunk next{&sequence, chunk, within.empty() ? model::Logits::kNone : model::Logits::kAll};
+      const ConstMatrix logits = runner.run({&next, 1});
+      ++passes;
+      for (const std::size_t spot : within) {
+        const std::size_t position = claim_.request.prompt.size() + spot;
+        const auto row = static_cast<std::int64_t>(position - 1 - begin);
+        const ConstMatrix one{logits.data + row * logits.stride, 1, logits.cols, logits.stride};
+        const SampleInput input{.params = claim_.request.sampling,
+                                .history = text.first(position),
+                                .position = position,
+                                .logits_root = true};
+        const SampleResult chosen = sampler.run(one, {&input, 1}, runner.stream()).front();
+        Sha256::Digest root;
+        std::ranges::copy(chosen.logits_root, root.begin());
+        std::string difference = step_difference(claim_, true, spot, chosen.token, root);
+        if (!difference.empty()) return difference;
+      }
+    }
+    return {};
+  }
+
+  // Leaves were compared with what was computed here; all paths at once lead to the root that was signed.
+  void complete(Report& report) const {
+    constexpr std::size_t kListed = 10;
+    const std::size_t steps = claim_.answer.steps();
+    if (to_hex(merkle_root(step_leaves(claim_.answer))) != claim_.steps_root)
+      return report.refuse(Verdict::kDiverged, "the steps' roots have another root");
+    const std::vector<std::size_t> listed(spots_.begin(), spots_.begin() + std::min(spots_.size(), kListed));
+    report.extent = fmt::format("holds at {} of {} steps", spots_.size(), steps);
+    report.proven.push_back(
+        fmt::format("{} of {} steps (counted from 0: {}{}): token and logits, under the signed root", spots_.size(),
+                    steps, fmt::join(listed, ", "), spots_.size() > kListed ? ", ..." : ""));
+    report.not_proven.push_back(fmt::format("the other {} steps, and where the answer ends", steps - spots_.size()));
+  }
+
+  const Claim& claim_;
+  std::vector<std::size_t> spots_;
+  std::vector<std::int32_t> text_;
+};
+
+// An evidence under way.
 struct Running {
   Evidence* evidence;
   Replay replay;
-  std::size_t at = 0;
 };
 
 engine::EngineOptions options_for(const model::Model& model, std::int64_t longest, std::size_t count) {
@@ -164,53 +240,49 @@ engine::EngineOptions options_for(const model::Model& model, std::int64_t longes
   return options;
 }
 
+// In one engine. Returns the passes.
+std::int64_t replay_in_full(const model::Model& model, const std::optional<Tokenizer>& tokenizer,
+                            std::vector<Running>& running) {
+  if (running.empty()) return 0;
+  std::int64_t longest = 1;
+  for (const Running& one : running) longest = std::max(longest, one.replay.longest_text());
+  engine::Engine engine(model, options_for(model, longest, running.size()), tokenizer);
+  for (std::size_t i = 0; i < running.size(); ++i) try {
+      engine.add(i, running[i].replay.request());
+    } catch (const Error& error) {
+      running[i].evidence->report.refuse(Verdict::kDiverged, error.what());
+    }
+  while (!engine.idle())
+    for (const engine::RequestUpdate& entry : engine.step())
+      if (!running[entry.request].replay.add(entry.update)) engine.cancel(entry.request);
+  for (const Running& one : running)
+    if (one.evidence->report.is_open()) one.replay.report_to(one.evidence->report);
+  return engine.stats().passes;
+}
+
 }  // namespace
 
-void replay_all(const model::Model& model, const std::optional<Tokenizer>& tokenizer, const std::vector<Evidence*>& all,
-                Level level, std::size_t spots) {
+std::int64_t replay_all(const model::Model& model, const std::optional<Tokenizer>& tokenizer,
+                        const std::vector<Evidence*>& all, Level level, std::size_t spots) {
   std::vector<Running> running;
-  std::int64_t longest = 1;
+  std::int64_t passes = 0;
   for (Evidence* evidence : all) {
     if (!evidence->report.is_open() || !evidence->claim) continue;
     const Claim& claim = *evidence->claim;
-    if (spots > 0 && (claim.answer.roots.empty() || claim.steps_root.empty())) {
-      evidence->report.not_proven.emplace_back("single steps: there are no roots of them to compare with");
-      evidence->report.refuse(Verdict::kArtifact, "roots: a spot check takes a receipt that carries them");
-      continue;
-    }
-    Replay replay(claim, level, spots > 0 ? draw_spots(claim.answer.steps(), spots) : std::vector<std::size_t>{});
+    Replay replay(claim, level);
     if (replay.longest_text() > model.max_positions()) {
       evidence->report.refuse(Verdict::kDiverged, fmt::format("a text of {} tokens does not fit into a context of {}",
                                                               replay.longest_text(), model.max_positions()));
       continue;
     }
-    longest = std::max(longest, replay.longest_text());
-    running.push_back({evidence, std::move(replay)});
+    if (spots > 0 && spots < claim.answer.steps())
+      passes += SpotCheck(claim, draw_spots(claim.answer.steps(), spots)).run(model, evidence->report);
+    else
+      running.push_back({evidence, std::move(replay)});
   }
-  if (running.empty()) return;
-  engine::Engine engine(model, options_for(model, longest, running.size()), tokenizer);
-  const auto submit = [&](std::size_t i) {
-    Running& one = running[i];
-    try {
-      if (one.at < one.replay.request_count()) engine.add(i, one.replay.request(one.at));
-    } catch (const Error& error) {
-      one.evidence->report.refuse(Verdict::kDiverged, error.what());
-    }
-  };
-  for (std::size_t i = 0; i < running.size(); ++i) submit(i);
-  while (!engine.idle())
-    for (const engine::RequestUpdate& entry : engine.step()) {
-      Running& one = running[entry.request];
-      const bool goes_on = one.replay.add(one.at, entry.update);
-      if (!goes_on) engine.cancel(entry.request);
-      if (!goes_on || !entry.update.end) continue;
-      ++one.at;
-      submit(entry.request);
-    }
-  for (const Running& one : running) {
-    if (one.evidence->report.is_open()) one.replay.report_to(one.evidence->report);
-    check_text(*one.evidence, tokenizer);
-  }
+  passes += replay_in_full(model, tokenizer, running);
+  for (Evidence* evidence : all) check_text(*evidence, tokenizer);
+  return passes;
 }
 
 }  // namespace reprofuse::receipt

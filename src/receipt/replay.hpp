@@ -2,7 +2,6 @@
 // time, and compared.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -33,14 +32,19 @@ std::string_view verdict_name(Verdict verdict);  // "equal", "diverged", "not tr
 struct Report {
   Verdict verdict = Verdict::kEqual;
   std::string problem;  // unless it is equal
+  std::string missing;  // of an artifact that was not given: "opening"
+  std::string extent;   // of what is right as far as it was looked at, and not further: "holds as far as signature"
   std::vector<std::string> proven;
   std::vector<std::string> not_proven;
 
   bool is_signed = true;  // false: of a reply, which anybody can write
 
   bool is_open() const { return verdict == Verdict::kEqual; }  // nothing was found to be wrong yet
-  std::string verdict_text() const;                            // its name; "equal, unsigned" without a signature
+  // One word of a verdict. "equal" is said of what was computed again in full, and in no other verdict: the extent, or
+  // "missing: opening"; of what has no signature ", unsigned" follows.
+  std::string verdict_text() const;
   void refuse(Verdict why, std::string what);
+  void lack(std::string artifact, std::string what);
 };
 
 // What there is to replay, and to compare with.
@@ -55,10 +59,14 @@ struct Claim {
   std::optional<std::string> stop_string = {};  // that ended this text, of a reply without a receipt
 };
 
+// Of several, the one whose verdict is that of all: the first of signature, contract, artifact, diverged and not tried.
+const Report& decisive(const std::vector<const Report*>& all);
+
 // What is to be verified: a receipt, or a choice of a server's reply, with a receipt or with token ids and a digest.
 struct Evidence {
-  std::string part = {};  // of a reply with several choices: "choice 1"
+  std::string name = {};  // the file's; of a reply with several choices: "reply.json, choice 1"
   std::optional<Receipt> receipt;
+  bool signature_holds = false;
   std::optional<Envelope> envelope;
   std::string model_prefix;    // of a reply: the digits of the model digest in its fingerprint
   std::optional<Claim> claim;  // none: nothing to replay, and the report says why
@@ -73,26 +81,39 @@ std::vector<Evidence> examine_all(std::string_view text, const std::string& name
 Evidence examine(std::string_view text, const std::string& name, const std::optional<PublicKey>& expected,
                  const std::vector<Opening>& openings = {});
 
-// Compares with the artifacts at hand, and checks that this software has the contract.
+// Says whose key has signed, where it is one that is known.
+void name_key(Evidence& evidence, const PublicKey& known, const std::string& whose);
+
+// Before anything is loaded: the nonce, where one is expected; whether all is there that this level needs (the prompt,
+// and for single steps their roots); and whether this software has the contract. Of a reply neither the signature nor
+// how tokens were chosen can be checked.
+void check_nonce(Evidence& evidence, const std::optional<std::string>& expected);
+void check_needs(Evidence& evidence, Level level, std::size_t spots = 0);
 void check_contract(Evidence& evidence);
+// Compares with the artifacts at hand.
 void check_artifacts(Evidence& evidence, const AtHand& here);
-// After these: what is left unproven, since the check ends at this level, or as something was wrong already. A prompt
-// that is hidden cannot be replayed, and of a reply neither the signature nor how tokens were chosen can be checked.
+// After these: what is left unproven, since the check ends at this level, or as something was wrong already.
 void note_level(Evidence& evidence, Level level);
+
+// What was proven, as a reader wants to see it. Nothing is told of what is not signed by the key, nor the text and the
+// digest of what was found to be wrong.
+struct Facts {
+  std::optional<std::string> contract, model, nonce;
+  std::optional<std::string> prompt, answer;  // texts; none without a tokenizer
+  std::optional<std::string> digest;
+};
+Facts facts_of(const Evidence& evidence, const std::optional<Tokenizer>& tokenizer);
 
 // One claim on its way through an engine.
 class Replay {
  public:
-  // With `spots` only these steps are computed, each by a request of its own; they need the claim's roots.
-  Replay(const Claim& claim, Level level, std::vector<std::size_t> spots = {});
+  Replay(const Claim& claim, Level level);
 
-  // What to ask the engine, in this order, one after the other.
-  std::size_t request_count() const { return std::max<std::size_t>(1, spots_.size()); }
-  engine::Request request(std::size_t index) const;
-  std::int64_t longest_text() const;  // of its requests, in tokens
-  // An update of request(index). False: a difference was found, and no more updates are needed.
-  bool add(std::size_t index, const engine::Update& update);
-  // Once all requests have ended, or add() has said that no more are needed.
+  engine::Request request() const;    // what to ask the engine
+  std::int64_t longest_text() const;  // in tokens
+  // An update of the request. False: a difference was found, and no more updates are needed.
+  bool add(const engine::Update& update);
+  // Once the request has ended, or add() has said that no more is needed.
   void report_to(Report& report) const;
 
  private:
@@ -102,7 +123,6 @@ class Replay {
 
   const Claim& claim_;
   bool compares_logits_;
-  std::vector<std::size_t> spots_;
   Answer computed_;
   std::string difference_;
   std::size_t likeliest_ = 0;  // tokens that are the first in rank
@@ -114,8 +134,9 @@ void check_text(Evidence& evidence, const std::optional<Tokenizer>& tokenizer);
 // `count` different steps of `steps`, ascending, that nobody can foresee.
 std::vector<std::size_t> draw_spots(std::size_t steps, std::size_t count);
 
-// Replays all claims that are open in one engine and completes their reports. `spots` of each; 0: every step.
-void replay_all(const model::Model& model, const std::optional<Tokenizer>& tokenizer, const std::vector<Evidence*>& all,
-                Level level, std::size_t spots);
+// Replays all claims that are open, in one engine, and completes their reports. With `spots`, so many steps of each, as
+// rows of one prefill over its text; 0, or as many as there are: every step. Returns the passes over the model.
+std::int64_t replay_all(const model::Model& model, const std::optional<Tokenizer>& tokenizer,
+                        const std::vector<Evidence*>& all, Level level, std::size_t spots);
 
 }  // namespace reprofuse::receipt

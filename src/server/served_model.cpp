@@ -74,7 +74,7 @@ ServedModel::ServedModel(const Context& context, const ServedModelOptions& optio
   facts_.fingerprint = fingerprint_of(context, artifacts.model, artifacts.settings, options.version);
   if (options.key && context.state().contract->reproducible())
     issuer_ = std::make_unique<receipt::Issuer>(*options.key, issuer_facts(context, artifacts, options.version),
-                                                options.receipt_folder);
+                                                options.receipt_log);
   facts_.issuer = issuer_.get();
   service_ = std::make_unique<engine::Service>(std::move(engine), options.service);
 }

@@ -24,8 +24,8 @@ struct ServedModelOptions {
   text::DateTime date;
   engine::SpecialTokens special_tokens = engine::SpecialTokens::kAsTokens;  // in contents and prompts
   std::string version;
-  std::optional<receipt::SigningKey> key;  // none: no receipts
-  std::string receipt_folder;              // where they are kept; empty: nowhere
+  std::optional<receipt::SigningKey> key;     // none: no receipts
+  std::shared_ptr<receipt::Log> receipt_log;  // where they are kept; null: nowhere
 };
 
 std::int64_t seconds_since_1970();  // what the API calls "created"

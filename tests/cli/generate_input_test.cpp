@@ -47,7 +47,7 @@ TEST_F(GenerateInput, APromptFileIsThePromptWithoutTheEndOfItsLastLine) {
 
   const Finished missing = reprofuse("generate --prompt-file " + folder_.file("none"));
   EXPECT_EQ(missing.status, 1);
-  EXPECT_TRUE(contains(missing.err, "/none: cannot be read\n")) << missing.err;
+  EXPECT_TRUE(contains(missing.err, "/none: cannot be read: No such file or directory\n")) << missing.err;
   const std::string empty = file_with("\n");
   EXPECT_TRUE(contains(reprofuse("generate --prompt-file " + empty).err, "there is no prompt in " + empty + "\n"));
   EXPECT_TRUE(contains(reprofuse("generate --prompt-file - </dev/null").err, "there is no prompt on stdin\n"));

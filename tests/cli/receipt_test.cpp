@@ -77,6 +77,8 @@ TEST_F(ReceiptCommand, GoldenReceiptsOfEveryDeviceAreTrueHere) {
     EXPECT_TRUE(contains(run.out, "exact-1-kv16-sampled.json: equal")) << run.out;
     const Finished spots = reprofuse("verify --spot 3" + golden_files(folder, "greedy.json") + key);
     EXPECT_EQ(spots.status, 0) << spots.out << spots.err;
+    EXPECT_TRUE(contains(spots.out, ": holds at 3 of ")) << spots.out;
+    EXPECT_FALSE(contains(spots.out + spots.err, "equal")) << "not all was compared";
     const Finished other =
         reprofuse("verify --level signature" + golden_files(folder, ".json") + " --key " + folder_.file("key.pem"));
     EXPECT_EQ(other.status, 3) << other.out;
@@ -99,6 +101,8 @@ TEST_F(ReceiptCommand, SaysWhatItCouldProveWithoutTheModel) {
   EXPECT_TRUE(contains(without.out, "not proven  tokens and logits: ")) << without.out;
   const Finished signature = reprofuse("verify --level signature --model /nonexistent " + file);
   EXPECT_EQ(signature.status, 0) << signature.out;
+  EXPECT_TRUE(contains(signature.out, file + ": holds as far as signature\n")) << signature.out;
+  EXPECT_TRUE(contains(signature.err, "1 of 1 hold as far as signature;")) << signature.err;
   EXPECT_TRUE(contains(signature.out, "not proven  artifacts: ")) << signature.out;
 }
 
@@ -125,6 +129,10 @@ TEST_F(ReceiptCommand, NamesTheArtifactThatIsAnotherOne) {
   EXPECT_TRUE(contains(date.out, "wrong       date: today is 2024-07-26 in the receipt and 2025-01-01 here"))
       << date.out;
   EXPECT_EQ(reprofuse("verify --level artifacts --date 2024-07-26 " + file).status, 0);
+  const Finished context = reprofuse("verify --level artifacts --context 17 " + file);
+  EXPECT_EQ(context.status, 4) << context.out;
+  EXPECT_TRUE(contains(context.out, "wrong       settings: the longest text is ")) << context.out;
+  EXPECT_EQ(reprofuse("verify --level signature --context 17 " + file).status, 2) << "it is not compared there";
 }
 
 TEST_F(ReceiptCommand, HidesAPromptAndFollowsAReceipt) {
@@ -133,8 +141,15 @@ TEST_F(ReceiptCommand, HidesAPromptAndFollowsAReceipt) {
   const Finished made =
       generate("--receipt " + second + " --receipt-hide-prompt --receipt-nonce mine --receipt-previous " + first);
   ASSERT_EQ(made.status, 0) << made.err;
-  EXPECT_EQ(reprofuse("verify " + second).status, 4);
-  const Finished opened = reprofuse("verify " + first + " " + second + " --opening " + second + ".opening");
+  fs::rename(second + ".opening", folder_.file("elsewhere"));
+  const Finished hidden = reprofuse("verify " + second);
+  EXPECT_EQ(hidden.status, 4);
+  EXPECT_TRUE(contains(hidden.out, second + ": missing: opening\n")) << hidden.out;
+  EXPECT_EQ(reprofuse("verify " + second + " --opening " + folder_.file("elsewhere")).status, 0);
+  fs::rename(folder_.file("elsewhere"), second + ".opening");
+  EXPECT_EQ(reprofuse("verify --nonce mine " + second).status, 0);
+  EXPECT_EQ(reprofuse("verify --nonce theirs " + second).status, 4);
+  const Finished opened = reprofuse("verify " + first + " " + second);
   EXPECT_EQ(opened.status, 0) << opened.out;
   EXPECT_TRUE(contains(opened.out, "proven      previous: it follows " + first)) << opened.out;
   EXPECT_FALSE(contains(reprofuse("verify " + second + " " + first).out, " follows "));
@@ -153,19 +168,29 @@ TEST_F(ReceiptCommand, ALogHasNoGapAndOneKey) {
     log.push_back(file);
   }
   const std::string verify = "verify --level signature ";
-  EXPECT_EQ(reprofuse(verify + "--log " + log[0] + " " + log[1] + " " + log[2]).status, 0);
+  const Finished whole = reprofuse(verify + "--log " + log[0] + " " + log[1] + " " + log[2]);
+  EXPECT_EQ(whole.status, 0);
+  EXPECT_TRUE(contains(whole.out, "log: unbroken, from its beginning, 3 receipts by the key ")) << whole.out;
+  const Finished late = reprofuse(verify + "--log " + log[1] + " " + log[2]);
+  EXPECT_EQ(late.status, 0);
+  EXPECT_TRUE(contains(late.out, "log: unbroken, from the middle ")) << late.out;
   const Finished gap = reprofuse(verify + "--log " + log[0] + " " + log[2]);
   EXPECT_EQ(gap.status, 1);
   EXPECT_TRUE(contains(gap.out, "wrong       previous: it does not follow " + log[0])) << gap.out;
+  EXPECT_TRUE(contains(gap.out, "log: broken at " + log[2] + ": it does not follow " + log[0])) << gap.out;
   EXPECT_EQ(reprofuse(verify + log[0] + " " + log[2]).status, 0) << "without --log it is not asked";
   ASSERT_EQ(reprofuse("keys new " + folder_.file("other")).status, 0);
   const std::string by_other = folder_.file("by-other");
-  ASSERT_EQ(
-      reprofuse("generate --prompt-tokens 1,2 --max-tokens 2 --receipt " + by_other + " --receipt-previous " + log[0],
-                "REPROFUSE_KEY=" + folder_.file("other") + " ")
-          .status,
-      0);
-  EXPECT_EQ(reprofuse(verify + "--log " + log[0] + " " + by_other).status, 1);
+  const std::string follow =
+      "generate --prompt-tokens 1,2 --max-tokens 2 --receipt " + by_other + " --receipt-previous ";
+  const Finished other = reprofuse(follow + log[0], "REPROFUSE_KEY=" + folder_.file("other") + " ");
+  EXPECT_EQ(other.status, 2) << "a log has one key";
+  EXPECT_TRUE(contains(other.err, "it is by the key ")) << other.err;
+  nlohmann::json forged = nlohmann::json::parse(read_whole_file(log[0]));
+  forged["signatures"][0]["sig"] = std::string(86, 'A') + "==";
+  write_file(folder_.file("forged"), forged.dump());
+  EXPECT_EQ(generate("--receipt " + by_other + " --receipt-previous " + folder_.file("forged")).status, 2);
+  EXPECT_FALSE(fs::exists(by_other));
 }
 
 TEST_F(ReceiptCommand, AReceiptReplacesNoKeyAndAFailureLeavesNoFile) {
@@ -190,6 +215,8 @@ TEST_F(ReceiptCommand, ReportsEveryFileAlsoBesideOnesThatCannotBeTried) {
   const Finished run = reprofuse("verify " + folder_.path() + " " + file + " " + folder_.file("nothing"));
   EXPECT_EQ(run.status, 2) << run.out;
   EXPECT_TRUE(contains(run.out, folder_.path() + ": not tried")) << run.out;
+  EXPECT_TRUE(contains(run.out, "is a folder without receipts")) << run.out;
+  EXPECT_TRUE(contains(run.out, "nothing: cannot be read: No such file or directory")) << run.out;
   EXPECT_TRUE(contains(run.out, file + ": equal")) << run.out;
   EXPECT_TRUE(contains(run.out, folder_.file("nothing") + ": not tried")) << run.out;
   EXPECT_TRUE(contains(run.err, "1 of 3 equal; loaded in ")) << run.err;
@@ -206,10 +233,113 @@ TEST_F(ReceiptCommand, WithoutAKeyOrForABaselineThereIsNoReceipt) {
   chmod(folder_.file("key").c_str(), 0644);
   EXPECT_TRUE(contains(generate("--receipt " + file).err, "others than its owner may use it (mode 644)"));
   chmod(folder_.file("key").c_str(), 0600);
-  EXPECT_TRUE(contains(generate("--numerics sgemm --receipt " + file).err, "pins no bits"));
+  const Finished baseline = generate("--numerics sgemm --receipt " + file);
+  EXPECT_EQ(baseline.status, 2);
+  EXPECT_TRUE(contains(baseline.err, "pins no bits")) << baseline.err;
+  EXPECT_EQ(baseline.out, "") << "nothing was computed";
   EXPECT_EQ(generate("--digest chain-1 --receipt " + file).status, 2);
   EXPECT_EQ(generate("--receipt-roots").status, 2) << "without --receipt";
   EXPECT_EQ(reprofuse("keys new " + folder_.file("key")).status, 1) << "it is there already";
+}
+
+TEST_F(ReceiptCommand, ShowsWhatWasProvenToReadersAndToPrograms) {
+  const std::string file = folder_.file("receipt.json");
+  ASSERT_EQ(reprofuse("generate --chat --prompt 'What is 12 + 30?' --receipt-nonce mine --receipt " + file,
+                      "REPROFUSE_KEY=" + folder_.file("key") + " ")
+                .status,
+            0);
+  const Finished text = reprofuse("verify " + file + " 2>&1");
+  EXPECT_TRUE(contains(text.out, "  contract    \"fma-1\"\n  model       ")) << text.out;
+  EXPECT_TRUE(contains(text.out, "What is 12 + 30?")) << text.out;
+  EXPECT_TRUE(contains(text.out, "42")) << text.out;
+  EXPECT_TRUE(contains(text.out, "  nonce       \"mine\"\n")) << text.out;
+  const Finished quiet = reprofuse("verify --quiet " + file + " " + folder_.file("nothing"));
+  EXPECT_EQ(quiet.status, 2);
+  EXPECT_EQ(std::count(quiet.out.begin(), quiet.out.end(), '\n'), 2) << quiet.out;
+  const Finished json = reprofuse("verify --json " + file);
+  EXPECT_EQ(json.err, "");
+  const auto parsed = nlohmann::json::parse(json.out);
+  EXPECT_EQ(parsed["status"], 0);
+  EXPECT_EQ(parsed["receipts"][0]["verdict"], "equal");
+  EXPECT_EQ(parsed["receipts"][0]["nonce"], "mine");
+  EXPECT_TRUE(contains(parsed["receipts"][0]["text"], "42")) << json.out;
+  EXPECT_EQ(reprofuse("verify --json --quiet " + file).status, 2);
+  EXPECT_EQ(reprofuse("verify -", "cat " + file + " | ").status, 0) << "- is stdin";
+  // A folder stands for the receipts that a server keeps.
+  fs::create_directory(folder_.file("log"));
+  fs::copy(file, folder_.file("log/000000000001.receipt.json"));
+  const Finished kept = reprofuse("verify --log --level signature " + folder_.file("log"));
+  EXPECT_EQ(kept.status, 0) << kept.out;
+  EXPECT_TRUE(contains(kept.out, "from its beginning, 1 receipts by the key ")) << kept.out;
+}
+
+TEST_F(ReceiptCommand, WritesToStdoutWithoutReplacingIt) {
+  EXPECT_EQ(generate("--receipt -").status, 2);
+  EXPECT_FALSE(fs::exists("-"));
+  const Finished both = generate("--receipt /dev/stdout");
+  EXPECT_EQ(both.status, 0) << both.err;
+  EXPECT_TRUE(contains(both.out, "\n{\"payload\":")) << "the answer, then the receipt: " << both.out;
+  const std::string place = folder_.file("place");
+  write_file(place, "before");
+  fs::create_symlink(place, folder_.file("link"));
+  EXPECT_EQ(generate("--receipt " + folder_.file("link")).status, 0);
+  EXPECT_TRUE(fs::is_symlink(folder_.file("link"))) << "a file of its own is replaced, not the link";
+  EXPECT_TRUE(read_whole_file(place).starts_with("{\"payload\":"));
+}
+
+TEST_F(ReceiptCommand, AKeyOfTheWrongKindIsCalledThat) {
+  const std::string secret = folder_.file("key"), open_key = folder_.file("key.pem");
+  const Finished as_secret =
+      reprofuse("generate --prompt-tokens 1,2 --receipt " + folder_.file("x"), "REPROFUSE_KEY=" + open_key + " ");
+  EXPECT_TRUE(contains(as_secret.err, "is a public key; the secret one is wanted")) << as_secret.err;
+  const std::string file = receipt();
+  EXPECT_TRUE(contains(reprofuse("keys show " + file).err, "holds no private key in PEM"));
+  EXPECT_TRUE(
+      contains(reprofuse("verify --key " + secret + " " + file).err, "is a secret key; its public part is wanted"));
+  EXPECT_TRUE(contains(reprofuse("verify --key " + folder_.path() + " " + file).err, "is a folder"));
+  EXPECT_EQ(reprofuse("verify --level signature --key " + open_key + " " + file).status, 0);
+}
+
+TEST_F(ReceiptCommand, SaysWhatIsWrongWithJsonInItsOwnWords) {
+  const std::string whole = read_whole_file(receipt());
+  const std::pair<std::string, std::string> cases[] = {
+      {whole.substr(0, 1000), "is no JSON: it ends too early, after 1000 bytes"},
+      {"", "is no JSON: it is empty"},
+      {"{]", "is no JSON: byte 2 is not what JSON has there"},
+      {"data: {\"id\": 1}\n\n", "is a stream of events"},
+      {R"({"choices": [{"message": {"content": "42"}}]})", "it has no 'system_fingerprint'"},
+      {R"({"signatures": 1})", "is no envelope with one signature"}};
+  for (const auto& [text, words] : cases) {
+    write_file(folder_.file("wrong"), text);
+    const Finished run = reprofuse("verify " + folder_.file("wrong"));
+    EXPECT_EQ(run.status, 3) << run.out;
+    EXPECT_TRUE(contains(run.out, words)) << run.out;
+    EXPECT_FALSE(contains(run.out, "json.exception")) << run.out;
+    EXPECT_LT(run.out.size(), 1000U);
+  }
+  const Finished opening = reprofuse("verify --opening " + folder_.file("receipt.json") + " " + folder_.file("wrong"));
+  EXPECT_TRUE(contains(opening.err, "does not open a prompt: it has no 'salt'")) << opening.err;
+}
+
+TEST_F(ReceiptCommand, AServerRefusesALogThatIsNotItsOwnBeforeItLoads) {
+  if (reprofuse("serve --help").status != 0) GTEST_SKIP() << "this build has no server";
+  const auto serve = [&](const std::string& log, const std::string& key, const std::string& more = "") {
+    return reprofuse("serve --port 0 --receipt-dir " + log + " " + more,
+                     "REPROFUSE_KEY=" + folder_.file(key) + " timeout -s INT 20 ");
+  };
+  const std::string log = folder_.file("log");
+  fs::create_directory(log);
+  fs::copy(receipt(), log + "/000000000002.receipt.json");
+  ASSERT_EQ(reprofuse("keys new " + folder_.file("other")).status, 0);
+  for (const Finished& refused :
+       {serve(log, "other"), serve(folder_.file("nowhere"), "key"), serve(log, "key", "--numerics layercast")}) {
+    EXPECT_EQ(refused.status, 2) << refused.err;
+    EXPECT_FALSE(contains(refused.err, "loading")) << refused.err;
+  }
+  const Finished own =
+      reprofuse("serve --port 0 --receipt-dir " + log, "REPROFUSE_KEY=" + folder_.file("key") + " timeout -s INT 5 ");
+  EXPECT_TRUE(contains(own.err, "kept in " + log + ", going on after number 2")) << own.err;
+  EXPECT_TRUE(contains(own.err, "warning: 1 of the 2 receipts before are missing")) << own.err;
 }
 
 TEST_F(ReceiptCommand, WhatCannotBeReadIsNoDivergence) {

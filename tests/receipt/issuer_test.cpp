@@ -10,7 +10,12 @@
 namespace reprofuse::receipt {
 namespace {
 
-using IssuerTest = ReceiptTest;
+class IssuerTest : public ReceiptTest {
+ protected:
+  std::shared_ptr<Log> open_log(const TemporaryFolder& folder) const {
+    return std::make_shared<Log>(folder.path(), key_.public_key());
+  }
+};
 using Json = nlohmann::json;
 
 TEST_F(IssuerTest, AReceiptSaysWhatWasAskedAnsweredAndComputed) {
@@ -41,6 +46,27 @@ TEST_F(IssuerTest, AReceiptSaysWhatWasAskedAnsweredAndComputed) {
   EXPECT_EQ(without.steps_root, receipt.steps_root);
 }
 
+TEST_F(IssuerTest, ALogGoesOnByItsOwnKeyAlone) {
+  const engine::Request request = sampled_request();
+  const TemporaryFolder folder;
+  const IssuerFacts facts = issuer_facts(model_->context(), artifacts_, "1.2.3");
+  Issuer(key_, facts, open_log(folder)).issue(request, answer_of(request), {});
+  EXPECT_EQ(open_log(folder)->last_number(), 1U);
+  EXPECT_EQ(open_log(folder)->missing(), 0U);
+  const SigningKey other = SigningKey::make(folder_.file("other"));
+  const std::string by_other = error_of([&] { Log(folder.path(), other.public_key()); });
+  EXPECT_TRUE(contains(by_other, "it is by the key " + key_.public_key().id())) << by_other;
+  const std::string last = folder.file("000000000001.receipt.json");
+  const std::string honest = read_whole_file(last);
+  nlohmann::json forged = nlohmann::json::parse(honest);
+  forged["signatures"][0]["sig"] = std::string(86, 'A') + "==";
+  write_file(last, forged.dump());
+  EXPECT_TRUE(contains(error_of([&] { open_log(folder); }), "it is not that of the key"));
+  std::filesystem::remove(last);
+  write_file(folder.file("000000000003.receipt.json"), honest);
+  EXPECT_EQ(open_log(folder)->missing(), 2U);
+}
+
 TEST_F(IssuerTest, EachReceiptOfALogNamesTheOneBefore) {
   const engine::Request request = sampled_request();
   const Answer answer = answer_of(request);
@@ -48,7 +74,7 @@ TEST_F(IssuerTest, EachReceiptOfALogNamesTheOneBefore) {
   const IssuerFacts facts = issuer_facts(model_->context(), artifacts_, "1.2.3");
   std::optional<std::string> previous;
   for (int restart = 0; restart < 2; ++restart) {
-    Issuer issuer(key_, facts, log.path());
+    Issuer issuer(key_, facts, open_log(log));
     for (int i = 0; i < 2; ++i) {
       const Envelope envelope = issuer.issue(request, answer, {}).envelope;
       EXPECT_EQ(parse_statement(envelope.payload, "it").previous, previous);
@@ -60,9 +86,9 @@ TEST_F(IssuerTest, EachReceiptOfALogNamesTheOneBefore) {
     EXPECT_TRUE(verify(read_whole_file(file)).is_open()) << file;
   }
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(log.path()), {}), 4);
-  EXPECT_TRUE(contains(error_of([&] { Issuer(key_, facts, log.file("nothing")); }), "no folder"));
+  EXPECT_TRUE(contains(error_of([&] { Log(log.file("nothing"), key_.public_key()); }), "no folder"));
   write_file(log.file("000000000009.receipt.json"), "{}");
-  EXPECT_TRUE(contains(error_of([&] { Issuer(key_, facts, log.path()); }), "no")) << "the log ends in what is none";
+  EXPECT_TRUE(contains(error_of([&] { open_log(log); }), "no")) << "the log ends in what is none";
 }
 
 TEST_F(IssuerTest, AFolderHasOneIssuerAndNoReceiptIsReplacedOrReadByOthers) {
@@ -71,9 +97,9 @@ TEST_F(IssuerTest, AFolderHasOneIssuerAndNoReceiptIsReplacedOrReadByOthers) {
   const TemporaryFolder log;
   const IssuerFacts facts = issuer_facts(model_->context(), artifacts_, "1.2.3");
   write_file(log.file("000000000001.receipt.json.7.part"), "half of one");
-  Issuer issuer(key_, facts, log.path());
+  Issuer issuer(key_, facts, open_log(log));
   EXPECT_FALSE(std::filesystem::exists(log.file("000000000001.receipt.json.7.part")));
-  EXPECT_TRUE(contains(error_of([&] { Issuer(key_, facts, log.path()); }), "another server"));
+  EXPECT_TRUE(contains(error_of([&] { open_log(log); }), "another server"));
   issuer.issue(request, answer, {});
   const auto status = std::filesystem::status(log.file("000000000001.receipt.json"));
   EXPECT_EQ(status.permissions(), std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
@@ -99,7 +125,9 @@ TEST_F(IssuerTest, AHiddenPromptIsACommitmentThatItsOpeningOpens) {
     const Report report = verify(issued.envelope.text(), Level::kLogits, 0, wrong);
     EXPECT_EQ(report.verdict, Verdict::kArtifact);
     EXPECT_TRUE(contains(report.problem, "prompt: ")) << report.problem;
-    EXPECT_EQ(report.proven.size(), 2U) << "signature and artifacts";
+    EXPECT_EQ(report.verdict_text(), "missing: opening");
+    EXPECT_EQ(report.proven.size(), 1U) << "the signature";
+    EXPECT_TRUE(verify(issued.envelope.text(), Level::kArtifacts, 0, wrong).is_open()) << "it takes no prompt";
   }
 }
 

@@ -90,6 +90,7 @@ class ReceiptTest : public testing::Test {
   }
   static Report verify(Evidence evidence, Level level, std::size_t spots) {
     check_contract(evidence);
+    check_needs(evidence, level, spots);
     check_artifacts(evidence, at_hand());
     note_level(evidence, level);
     if (level >= Level::kTokens) replay_all(*model_, bundled_tokenizer(), {&evidence}, level, spots);

@@ -265,6 +265,77 @@ TEST_F(ReplayTest, ALieThatIsConsistentDivergesAtItsStep) {
   EXPECT_TRUE(contains(verify(issue(sampled_request()).text(), Level::kLogits, 3).problem, "roots: "));
 }
 
+// However many steps are drawn, the text is gone over once.
+TEST_F(ReplayTest, SpotsCostOnePrefillAndNeverMoreThanTheWhole) {
+  const std::string text = issue(sampled_request(), kWithRoots).text();  // 20 + 24 tokens: one pass of up to 512 rows
+  const auto passes = [&](std::size_t spots) {
+    Evidence evidence = examine(text, "it", key_.public_key());
+    const std::int64_t count = replay_all(*model_, bundled_tokenizer(), {&evidence}, Level::kLogits, spots);
+    EXPECT_TRUE(evidence.report.is_open()) << evidence.report.problem;
+    const bool is_whole = spots == 0 || spots >= 24;
+    EXPECT_EQ(evidence.report.verdict_text(), is_whole ? "equal" : fmt::format("holds at {} of 24 steps", spots));
+    EXPECT_EQ(contains(fmt::format("{}", fmt::join(evidence.report.not_proven, " ")), "the other"), !is_whole);
+    EXPECT_EQ(contains(fmt::format("{}", fmt::join(evidence.report.proven, " ")), ", ...)"), !is_whole && spots > 10);
+    return count;
+  };
+  const std::int64_t whole = passes(0);
+  EXPECT_GE(whole, 1);
+  for (const std::size_t spots : {1U, 2U, 11U, 23U}) EXPECT_EQ(passes(spots), 1) << spots;
+  for (const std::size_t spots : {24U, 1000U}) EXPECT_EQ(passes(spots), whole) << spots;
+}
+
+TEST_F(ReplayTest, ASpotOnALieIsCaughtAndOneBesideItIsNot) {
+  Receipt lie = parse_statement(issue(sampled_request(), kWithRoots).payload, "it");
+  lie.answer.roots.back()[0] ^= 1;  // of the last step, so that every other is true
+  lie.steps_root = to_hex(merkle_root(step_leaves(lie.answer)));
+  lie.answer.digest = tree_digest(lie.answer.roots);
+  const std::string text = sign(statement_of(lie)).text();
+  std::size_t caught = 0;
+  for (int i = 0; i < 24; ++i) {
+    const Report report = verify(text, Level::kLogits, 23);
+    if (report.is_open()) continue;
+    EXPECT_TRUE(contains(report.problem, "step 23: the logits are others")) << report.problem;
+    ++caught;
+  }
+  EXPECT_GT(caught, 0U) << "23 of 24 steps, 24 times";
+}
+
+TEST_F(ReplayTest, AVerdictSaysHowFarItWent) {
+  const std::string text = issue(sampled_request()).text();
+  EXPECT_EQ(verify(text, Level::kSignature).verdict_text(), "holds as far as signature");
+  EXPECT_EQ(verify(text, Level::kArtifacts).verdict_text(), "holds as far as artifacts");
+  EXPECT_EQ(verify(text, Level::kTokens).verdict_text(), "holds as far as tokens");
+  EXPECT_EQ(verify(text).verdict_text(), "equal");
+  EXPECT_EQ(verify(text, Level::kLogits, 3).verdict_text(), "missing: roots");
+}
+
+TEST_F(ReplayTest, WhatIsNotWrittenAsAReceiptIsNamed) {
+  const Json statement = Json::parse(issue(sampled_request()).payload);
+  const auto problem_of = [&](const std::string& payload) { return verify(sign(payload).text()).problem; };
+  Json altered = statement;
+  altered["subject"][0]["digest"]["sha256"] = std::string(64, '0');
+  EXPECT_TRUE(contains(problem_of(altered.dump()), "'/subject/0/digest/sha256' is '0000"));
+  altered = statement;
+  altered["predicate"]["more"] = 1;
+  EXPECT_TRUE(
+      contains(problem_of(altered.dump()), "'/predicate/more' is 1, and in a receipt of its answer it is not there"));
+  EXPECT_TRUE(contains(problem_of(statement.dump(1)), "not canonical"));
+  EXPECT_EQ(problem_of(statement.dump()), "");
+}
+
+TEST_F(ReplayTest, ANonceIsComparedWhereOneIsExpected) {
+  const auto examined = [&](const std::optional<std::string>& nonce, const std::optional<std::string>& expected) {
+    Evidence evidence = examine(issue(short_request({5, 6, 7}), {.nonce = nonce}).text(), "it", key_.public_key());
+    check_nonce(evidence, expected);
+    return evidence.report;
+  };
+  EXPECT_TRUE(contains(fmt::format("{}", fmt::join(examined("mine", "mine").proven, " ")), "nonce: "));
+  EXPECT_TRUE(contains(fmt::format("{}", fmt::join(examined("mine", {}).not_proven, " ")), "nonce: "));
+  EXPECT_FALSE(contains(fmt::format("{}", fmt::join(examined({}, {}).not_proven, " ")), "nonce"));
+  EXPECT_TRUE(contains(examined("theirs", "mine").problem, "nonce: it is 'theirs' in the receipt"));
+  EXPECT_EQ(examined({}, "mine").verdict, Verdict::kArtifact);
+}
+
 TEST_F(ReplayTest, SpotsAreDifferentStepsInOrder) {
   for (const std::size_t count : {1U, 7U, 24U, 100U}) {
     const std::vector<std::size_t> spots = draw_spots(24, count);

@@ -39,7 +39,7 @@ class ServerReceipts : public testing::Test {
   std::shared_ptr<ServedModel> model_ = load_model([&](ServedModelOptions& options) {
     std::filesystem::create_directory(folder_.file("log"));
     options.key = key_;
-    options.receipt_folder = folder_.file("log");
+    options.receipt_log = std::make_shared<receipt::Log>(folder_.file("log"), key_.public_key());
   });
   Json question_ = {{"messages", {{{"role", "user"}, {"content", "What is 12 + 30?"}}}}};
   TestServer server_;
@@ -88,7 +88,7 @@ TEST_F(ServerReceipts, AStreamHasItInTheChunkThatEndsTheChoice) {
 
 TEST_F(ServerReceipts, AHiddenPromptIsVerifiedWithItsOpening) {
   const Json choice = ask({{"receipt", {{"hide_prompt", true}}}})["choices"][0];
-  EXPECT_EQ(verify({{"receipt", choice["receipt"]}})["verdict"], "artifact");
+  EXPECT_EQ(verify({{"receipt", choice["receipt"]}})["verdict"], "missing: opening");
   const Json opened = verify({{"receipt", choice["receipt"]}, {"opening", choice["receipt_opening"]}});
   EXPECT_EQ(opened["verdict"], "equal") << opened;
 }
@@ -132,6 +132,7 @@ TEST_F(ServerReceipts, WhatIsNotTrueHasAVerdictAndWhatIsNoReceiptToo) {
 
 TEST_F(ServerReceipts, AKeyThatIsExpectedMustHaveSigned) {
   const Json reply = ask({{"receipt", true}, {"return_token_ids", true}});
+  write_file(folder_.file("key.pem"), key_.public_key().pem());
   const Json envelope = reply["choices"][0]["receipt"];
   const auto base64 = [](const receipt::PublicKey& key) {
     return receipt::to_base64({reinterpret_cast<const char*>(key.raw().data()), key.raw().size()});
@@ -140,6 +141,11 @@ TEST_F(ServerReceipts, AKeyThatIsExpectedMustHaveSigned) {
   EXPECT_EQ(verify({{"receipt", envelope}, {"public_key", base64(key_.public_key())}})["verdict"], "equal");
   EXPECT_EQ(verify({{"receipt", envelope}, {"public_key", other}})["verdict"], "signature");
   EXPECT_TRUE(verify({{"receipt", envelope}, {"public_key", "x"}}).contains("error"));
+  const std::string pem = receipt::PublicKey::load(folder_.file("key.pem")).pem();
+  EXPECT_EQ(verify({{"receipt", envelope}, {"public_key", pem}})["verdict"], "equal");
+  const Json own = verify({{"receipt", envelope}});
+  EXPECT_TRUE(contains(own["proven"].dump(), "whose key that is: it is this server's")) << own;
+  EXPECT_FALSE(contains(verify({{"receipt", envelope}, {"public_key", pem}})["proven"].dump(), "whose key")) << "given";
   Json whole = reply;
   EXPECT_EQ(verify({{"receipt", whole}})["verdict"], "equal") << "a reply with its receipt";
   whole["choices"][0]["message"]["content"] = "a million";
@@ -147,6 +153,38 @@ TEST_F(ServerReceipts, AKeyThatIsExpectedMustHaveSigned) {
   whole = reply;
   whole["choices"][0].erase("receipt");
   EXPECT_EQ(verify({{"receipt", whole}})["verdict"], "equal, unsigned");
+}
+
+TEST_F(ServerReceipts, EachChoiceOfAReplyIsVerified) {
+  const Json reply = ask({{"receipt", true}, {"return_token_ids", true}, {"n", 2}, {"temperature", 1.5}, {"seed", 5}});
+  const Json equal = verify({{"receipt", reply}});
+  EXPECT_EQ(equal["verdict"], "equal") << equal;
+  ASSERT_EQ(equal["choices"].size(), 2U) << equal;
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(equal["choices"][i]["verdict"], "equal");
+    EXPECT_EQ(equal["choices"][i]["text"], reply["choices"][i]["message"]["content"]);
+  }
+  Json altered = reply;
+  altered["choices"][1]["message"]["content"] = "a million";
+  const Json diverged = verify({{"receipt", altered}});
+  EXPECT_EQ(diverged["verdict"], "diverged") << diverged;
+  EXPECT_EQ(diverged["status"], 1);
+  EXPECT_EQ(diverged["choices"][0]["verdict"], "equal");
+  EXPECT_EQ(diverged["choices"][1]["verdict"], "diverged");
+  EXPECT_TRUE(diverged["choices"][1]["text"].is_null()) << "of what is not true nothing is shown";
+  altered = reply;
+  altered["choices"][1].erase("receipt");
+  altered["choices"][1]["digest"] = std::string(64, '0');
+  const Json unlike = verify({{"receipt", altered}});
+  EXPECT_EQ(unlike["choices"][0]["verdict"], "equal") << unlike;
+  EXPECT_EQ(unlike["choices"][1]["verdict"], "diverged") << unlike;
+}
+
+TEST_F(ServerReceipts, TheModelsCardNamesTheKey) {
+  auto client = server_.client();
+  const Json card = Json::parse(client.Get("/v1/models")->body)["data"][0];
+  EXPECT_EQ(card["receipts"], true);
+  EXPECT_EQ(card["receipts_key"], key_.public_key().id());
 }
 
 TEST_F(ServerReceipts, WhatMakesNoSenseIsA400) {

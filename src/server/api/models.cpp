@@ -17,6 +17,7 @@ std::string card_of(const ServedFacts& facts) {
     json.field("owned_by", "reprofuse").field("root", facts.id).field("parent", nullptr);
     json.field("max_model_len", facts.max_positions).field("system_fingerprint", facts.fingerprint);
     json.field("receipts", facts.issuer != nullptr);
+    json.field("receipts_key", facts.issuer == nullptr ? std::nullopt : std::optional(facts.issuer->public_key().id()));
   });
 }
 

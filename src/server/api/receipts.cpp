@@ -6,7 +6,6 @@
 #include "base/check.hpp"
 #include "server/api/error.hpp"
 #include "server/api/json_writer.hpp"
-#include "text/tokenizer/detokenizer.hpp"
 
 namespace reprofuse::server {
 namespace {
@@ -21,21 +20,15 @@ std::vector<receipt::Opening> read_opening(Fields& fields) {
   return {reading("opening", [&] { return receipt::parse_opening(opening->dump(), "opening"); })};
 }
 
-// In Base64, as a receipt names it.
+// In PEM, or in Base64, as a receipt names it.
 std::optional<receipt::PublicKey> read_public_key(Fields& fields) {
   const std::optional<std::string> text = fields.string("public_key");
   if (!text) return std::nullopt;
-  return reading("public_key", [&] { return std::optional(receipt::PublicKey::from_base64(*text)); });
-}
-
-// By the key that is expected, or else by this server's own, if that is the one that it names.
-Evidence examine_receipt(const std::string& text, const std::optional<receipt::PublicKey>& expected,
-                         const std::vector<receipt::Opening>& openings, const ServedFacts& facts) {
-  Evidence evidence = receipt::examine(text, "receipt", expected, openings);
-  if (expected) return evidence;
-  const bool is_own =
-      evidence.receipt && facts.issuer != nullptr && evidence.receipt->issuer == facts.issuer->public_key();
-  return is_own ? receipt::examine(text, "receipt", facts.issuer->public_key(), openings) : evidence;
+  return reading("public_key", [&] {
+    const bool is_pem = text->find("-----BEGIN") != std::string::npos;
+    return std::optional(is_pem ? receipt::PublicKey::from_pem(*text, "public_key")
+                                : receipt::PublicKey::from_base64(*text));
+  });
 }
 
 // A receipt may ask for no more than a request may.
@@ -58,52 +51,98 @@ void check_request(const engine::Request& request, const engine::Engine& engine,
 class VerifyReply final : public Reply {
  public:
   VerifyReply(const VerifyCall& call, const ServedFacts& facts)
-      : evidence_(call.evidence), replay_(call.replay), facts_(facts), is_finished_(!call.replay) {}
+      : choices_(call.choices), of_requests_(call.of_requests), facts_(facts) {
+    const engine::TextFormat& text = facts_.files->text();
+    if (text.has_tokenizer()) tokenizer_ = text.tokenizer();
+  }
 
   void add(std::size_t prompt, engine::Update update) override {
-    const bool goes_on = replay_->add(prompt, update);
+    Verified& one = *of_requests_[prompt];
+    if (one.is_replayed) return;  // it has diverged already
+    const bool goes_on = one.replay->add(update);
     if (update.end && update.end->by_stop)
       throw ApiError(503, "service_unavailable_error", update.end->error, std::nullopt, "stopped");
-    is_finished_ = is_finished_ || !goes_on || update.end.has_value();
-    if (!is_finished_) return;
-    replay_->report_to(evidence_->report);
-    const engine::TextFormat& text = facts_.files->text();
-    check_text(*evidence_, text.has_tokenizer() ? std::optional(text.tokenizer()) : std::nullopt);
+    one.is_replayed = !goes_on || update.end.has_value();
+    if (!one.is_replayed) return;
+    one.replay->report_to(one.evidence.report);
+    check_text(one.evidence, tokenizer_);
   }
-  bool finished() const override { return is_finished_; }
+  bool finished() const override {
+    return std::all_of(of_requests_.begin(), of_requests_.end(), [](const auto& one) { return one->is_replayed; });
+  }
   std::string body() const override;
   void add_chunks(std::size_t, engine::Update, std::string&) override {}  // it is never a stream
   void add_last_chunks(std::string&) const override {}
 
  private:
-  std::string answer_text() const;
-
-  std::shared_ptr<Evidence> evidence_;
-  std::shared_ptr<receipt::Replay> replay_;
+  std::vector<std::shared_ptr<Verified>> choices_, of_requests_;
   const ServedFacts& facts_;
-  bool is_finished_;
+  std::optional<Tokenizer> tokenizer_;
 };
 
-std::string VerifyReply::answer_text() const {
-  text::StreamDetokenizer detokenizer(facts_.files->text().tokenizer(), evidence_->claim->request.skip_special_tokens);
-  std::string text;
-  for (const std::int32_t id : evidence_->claim->answer.tokens) text += detokenizer.push(id);
-  return text + detokenizer.flush();
+// Of one choice, or of the one that decides about all.
+void write_verdict(JsonWriter& json, const receipt::Report& report) {
+  json.field("object", "receipt.verification").field("verdict", report.verdict_text());
+  json.field("status", static_cast<int>(report.verdict));
+  json.field("problem", report.problem.empty() ? std::nullopt : std::optional(report.problem));
+}
+
+void write_findings(JsonWriter& json, const Evidence& evidence, const std::optional<Tokenizer>& tokenizer) {
+  const receipt::Facts facts = facts_of(evidence, tokenizer);
+  json.field("proven", evidence.report.proven).field("not_proven", evidence.report.not_proven);
+  json.field("digest", facts.digest).field("text", facts.answer);
 }
 
 std::string VerifyReply::body() const {
-  const receipt::Report& report = evidence_->report;
-  std::optional<std::string> digest, answer;
-  if (evidence_->claim) digest = evidence_->claim->answer.digest;
-  // Ids are known to be the model's own once they were replayed.
-  if (replay_ && facts_.files->text().has_tokenizer()) answer = answer_text();
+  std::vector<const receipt::Report*> reports;
+  for (const auto& choice : choices_) reports.push_back(&choice->evidence.report);
   return json_object([&](JsonWriter& json) {
-    json.field("object", "receipt.verification").field("verdict", report.verdict_text());
-    json.field("status", static_cast<int>(report.verdict));
-    json.field("problem", report.problem.empty() ? std::nullopt : std::optional(report.problem));
-    json.field("proven", report.proven).field("not_proven", report.not_proven);
-    json.field("digest", digest).field("text", answer).field("system_fingerprint", facts_.fingerprint);
+    write_verdict(json, decisive(reports));
+    if (choices_.size() == 1) {
+      write_findings(json, choices_.front()->evidence, tokenizer_);
+    } else {
+      json.key("choices").array([&] {
+        for (std::size_t i = 0; i < choices_.size(); ++i)
+          json.object([&] {
+            json.field("index", i);
+            write_verdict(json, choices_[i]->evidence.report);
+            write_findings(json, choices_[i]->evidence, tokenizer_);
+          });
+      });
+    }
+    json.field("system_fingerprint", facts_.fingerprint);
   });
+}
+
+// All that needs no replay.
+void check_choice(Evidence& evidence, const ServedFacts& facts) {
+  if (facts.issuer != nullptr) name_key(evidence, facts.issuer->public_key(), "it is this server's");
+  check_nonce(evidence, std::nullopt);
+  check_contract(evidence);
+  const std::string& contract = evidence.receipt ? evidence.receipt->contract
+                                : evidence.claim ? evidence.claim->contract
+                                                 : facts.contract;
+  if (evidence.report.is_open() && contract != facts.contract)
+    evidence.report.refuse(Verdict::kContract,
+                           fmt::format("contract: it is {}, and this server computes by {}", contract, facts.contract));
+  check_needs(evidence, Level::kLogits);
+  check_artifacts(evidence, facts.at_hand);
+  if (evidence.receipt && evidence.report.is_open())
+    evidence.report.not_proven.emplace_back("previous: the signer says so");
+  note_level(evidence, Level::kLogits);
+}
+
+// None: there is nothing to replay.
+std::optional<engine::Request> start_replay(Verified& one, const ServedFacts& facts, const engine::Engine& engine) {
+  Evidence& evidence = one.evidence;
+  if (!evidence.report.is_open()) return std::nullopt;
+  one.replay.emplace(*evidence.claim, Level::kLogits);
+  engine::Request request = one.replay->request();
+  if (!is_within_limits(request, facts))
+    evidence.report.refuse(Verdict::kNotTried, "its request has more stops than a request to this server may have");
+  else
+    check_request(request, engine, evidence.report);
+  return evidence.report.is_open() ? std::optional(std::move(request)) : std::nullopt;
 }
 
 }  // namespace
@@ -121,31 +160,21 @@ VerifyCall parse_verify(const RequestBody& body, const ServedFacts& facts, const
 
   VerifyCall call;
   const std::string text = given->dump(-1, ' ', false, Json::error_handler_t::replace);
-  call.evidence = std::make_shared<Evidence>(examine_receipt(text, expected, openings, facts));
-  Evidence& evidence = *call.evidence;
-  check_contract(evidence);
-  const std::string& contract = evidence.receipt ? evidence.receipt->contract
-                                : evidence.claim ? evidence.claim->contract
-                                                 : facts.contract;
-  if (evidence.report.is_open() && contract != facts.contract)
-    evidence.report.refuse(Verdict::kContract,
-                           fmt::format("contract: it is {}, and this server computes by {}", contract, facts.contract));
-  check_artifacts(evidence, facts.at_hand);
-  if (evidence.receipt && evidence.report.is_open())
-    evidence.report.not_proven.emplace_back("previous: the signer says so");
-  note_level(evidence, Level::kLogits);
-  if (!evidence.report.is_open()) return call;
-  const auto replay = std::make_shared<receipt::Replay>(*evidence.claim, Level::kLogits);
-  engine::Request request = replay->request(0);
-  if (!is_within_limits(request, facts))
-    evidence.report.refuse(Verdict::kNotTried, "its request has more stops than a request to this server may have");
-  else
-    check_request(request, engine, evidence.report);
-  if (!evidence.report.is_open()) return call;
-  request.client = caller.client;
-  request.cache_salt = fmt::format("{} ", caller.cache_salt);
-  call.requests.push_back(std::move(request));
-  call.replay = replay;
+  std::vector<Evidence> all = receipt::examine_all(text, "receipt", expected, openings);
+  if (all.size() > engine::kMaxChoices)
+    throw bad_request(fmt::format("a reply of {} choices; a request may have {}", all.size(), engine::kMaxChoices));
+  for (Evidence& evidence : all) {
+    const auto one = std::make_shared<Verified>();
+    one->evidence = std::move(evidence);
+    check_choice(one->evidence, facts);
+    call.choices.push_back(one);
+    std::optional<engine::Request> request = start_replay(*one, facts, engine);
+    if (!request) continue;
+    request->client = caller.client;
+    request->cache_salt = fmt::format("{} ", caller.cache_salt);
+    call.requests.push_back(std::move(*request));
+    call.of_requests.push_back(one);
+  }
   return call;
 }
 

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "receipt/replay.hpp"
 #include "server/api/call.hpp"
@@ -9,9 +11,16 @@
 
 namespace reprofuse::server {
 
-struct VerifyCall : Call {                      // requests: those of the replay; none: there is nothing to replay
-  std::shared_ptr<receipt::Evidence> evidence;  // shared with the reply
-  std::shared_ptr<receipt::Replay> replay;      // null: the report is complete
+// A receipt, or a choice of a reply.
+struct Verified {
+  receipt::Evidence evidence;
+  std::optional<receipt::Replay> replay;  // of its claim; none: the report is complete
+  bool is_replayed = false;
+};
+
+struct VerifyCall : Call {                             // requests: those of the replays
+  std::vector<std::shared_ptr<Verified>> choices;      // shared with the reply
+  std::vector<std::shared_ptr<Verified>> of_requests;  // those to replay, in the order of the requests
 };
 
 // Throws an ApiError, and nothing else, for an invalid body. What is no receipt is a verdict, not an error.

@@ -1,0 +1,59 @@
+// A log: receipts by one key, each of which names the one before it. How a folder keeps one, and whether receipts are
+// one.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "receipt/envelope.hpp"
+#include "receipt/keys.hpp"
+
+namespace reprofuse::receipt {
+
+struct Evidence;
+
+enum class Existing : std::uint8_t { kStays, kIsReplaced };
+// A file that is there whole and for good, or not at all. What its folder cannot be, or has already where that stays,
+// throws kInvalidArgument.
+void write_whole_file(const std::string& path, std::string_view text, unsigned mode, Existing existing);
+
+// The files of the receipts that a folder keeps, by number.
+std::vector<std::string> receipts_in(const std::string& folder);
+
+// That the text is a receipt signed by this key, so that another of its receipts may follow it. Throws
+// kInvalidArgument.
+Envelope receipt_to_follow(std::string_view text, const std::string& name, const PublicKey& key);
+
+class Log {
+ public:
+  // A folder that is there, for one at a time. Throws kInvalidArgument for one that cannot be used, that another uses,
+  // or whose last receipt is not signed by this key.
+  Log(const std::string& folder, const PublicKey& key);
+
+  const std::string& folder() const { return folder_; }
+  std::uint64_t last_number() const { return last_number_; }  // 0: there is none
+  std::uint64_t missing() const { return missing_; }          // of the numbers up to it, when the log was opened
+  const std::optional<std::string>& last_hash() const { return last_hash_; }  // of its payload
+  void append(const Envelope& envelope);
+
+ private:
+  std::string folder_;
+  std::shared_ptr<const void> lock_;  // on the folder
+  std::uint64_t last_number_ = 0;
+  std::uint64_t missing_ = 0;
+  std::optional<std::string> last_hash_;
+};
+
+// Receipts in the order in which they are given. What follows what is a matter of signatures and hashes alone, whatever
+// else was found, and is added to each report. Where they must be one log, those that do not follow have diverged.
+struct LogReport {
+  bool is_unbroken = true;
+  std::string text;  // "unbroken, from its beginning, 7 receipts by the key ..."
+};
+LogReport check_log(const std::vector<Evidence*>& all, bool must_follow);
+
+}  // namespace reprofuse::receipt
