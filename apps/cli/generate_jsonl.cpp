@@ -23,8 +23,6 @@ namespace reprofuse::cli {
 namespace {
 
 using checkpoint::JsonReader;
-using nlohmann::json;
-using nlohmann::ordered_json;
 
 // Errors of `read` say where it was reading.
 template <typename Read>
@@ -36,18 +34,18 @@ auto reading_at(const std::string& place, Read read) {
   }
 }
 
-json parse_line(const std::string& line, const std::string& place) {
+nlohmann::json parse_line(const std::string& line, const std::string& place) {
   try {
-    json object = parse_json(line, place);
-    require(object.is_object(), "{}: is {}, not a JSON object", place, shown(object));
+    nlohmann::json object = parse_json(line, place);
+    require(object.is_object(), "{}: is {}, not a JSON object", place, reprofuse::shown(object));
     return object;
-  } catch (const json::parse_error& error) {
+  } catch (const nlohmann::json::parse_error& error) {
     fail(ErrorCode::kInvalidArgument, "{}: is not JSON: it goes wrong at byte {}", place, error.byte);
   }
 }
 
 std::optional<float> read_real(JsonReader& reader, const char* key, double min, double max) {
-  const json* value = reader.find(key);
+  const nlohmann::json* value = reader.find(key);
   if (value == nullptr) return std::nullopt;
   if (!value->is_number() || value->get<double>() < min || value->get<double>() > max)
     reader.fail_value(
@@ -58,7 +56,7 @@ std::optional<float> read_real(JsonReader& reader, const char* key, double min, 
 
 // Any 64 bits: a negative seed is the unsigned one with the same bits.
 std::optional<std::uint64_t> read_seed(JsonReader& reader) {
-  const json* seed = reader.find("seed");
+  const nlohmann::json* seed = reader.find("seed");
   if (seed == nullptr) return std::nullopt;
   if (!seed->is_number_integer()) reader.fail_value("seed", *seed, "a whole number of 64 bits");
   return seed->get<std::uint64_t>();
@@ -66,10 +64,10 @@ std::optional<std::uint64_t> read_seed(JsonReader& reader) {
 
 // One string or a list of them.
 std::optional<std::vector<std::string>> read_stop(JsonReader& reader) {
-  const json* stop = reader.find("stop");
+  const nlohmann::json* stop = reader.find("stop");
   if (stop == nullptr) return std::nullopt;
   std::vector<std::string> strings;
-  for (const json& entry : stop->is_array() ? *stop : json::array({*stop})) {
+  for (const nlohmann::json& entry : stop->is_array() ? *stop : nlohmann::json::array({*stop})) {
     if (!entry.is_string() || entry.get_ref<const std::string&>().empty())
       reader.fail_value("stop", *stop, "a string that is not empty, or a list of them");
     strings.push_back(entry.get<std::string>());
@@ -98,7 +96,7 @@ AnswerArguments read_answer_arguments(JsonReader& reader, AnswerArguments argume
   return arguments;
 }
 
-std::vector<std::int32_t> read_ids(JsonReader& reader, const json& list) {
+std::vector<std::int32_t> read_ids(JsonReader& reader, const nlohmann::json& list) {
   if (!list.is_array()) reader.fail_value("prompt_tokens", list, "a list of token ids");
   std::vector<std::int32_t> ids;
   for (const std::int64_t id : reader.integers("prompt_tokens", 0, INT32_MAX)) ids.push_back(static_cast<int>(id));
@@ -106,17 +104,18 @@ std::vector<std::int32_t> read_ids(JsonReader& reader, const json& list) {
 }
 
 // As templates know them, in the order of the line: a role and a text each.
-ordered_json read_messages(const std::string& line, JsonReader& reader, const json& list, const std::string& place) {
+nlohmann::ordered_json read_messages(const std::string& line, JsonReader& reader, const nlohmann::json& list,
+                                     const std::string& place) {
   if (!list.is_array() || list.empty()) reader.fail_value("messages", list, "a list of at least one message");
   for (std::size_t i = 0; i < list.size(); ++i) {
     const std::string name = fmt::format("messages[{}]", i);
-    require(list[i].is_object(), "{}: {} is {}, not an object", place, name, shown(list[i]));
+    require(list[i].is_object(), "{}: {} is {}, not an object", place, name, reprofuse::shown(list[i]));
     JsonReader message(list[i], place, name + ".");
     for (const char* key : {"role", "content"})
       if (!message.optional_string(key)) message.fail_missing(key);
     message.refuse_the_rest();
   }
-  return ordered_json::parse(line).at("messages");
+  return nlohmann::ordered_json::parse(line).at("messages");
 }
 
 class Jsonl {
@@ -145,7 +144,7 @@ class Jsonl {
  private:
   struct Open {
     std::string place;
-    ordered_json head;  // of its line
+    nlohmann::ordered_json head;  // of its line
     engine::Request request;
     bool is_chat;
     Answer answer;
@@ -175,12 +174,12 @@ class Jsonl {
   void take(const std::string& line) {
     const engine::RequestId number = next_++;
     const std::string place = lines_.place();
-    ordered_json head = {{"line", lines_.number()}};
+    nlohmann::ordered_json head = {{"line", lines_.number()}};
     done_.emplace(number, std::nullopt);
     try {
-      const json object = parse_line(line, place);
+      const nlohmann::json object = parse_line(line, place);
       JsonReader reader(object, place);
-      if (const json* id = reader.find("id")) {
+      if (const nlohmann::json* id = reader.find("id")) {
         if (!id->is_string() && !id->is_number()) reader.fail_value("id", *id, "a string or a number");
         head["id"] = *id;
       }
@@ -203,13 +202,13 @@ class Jsonl {
   std::vector<std::int32_t> read_prompt(const std::string& line, JsonReader& reader, const AnswerArguments& arguments,
                                         const std::string& place) const {
     const std::optional<std::string> prompt = reader.optional_string("prompt");
-    const json *messages = reader.find("messages"), *ids = reader.find("prompt_tokens");
+    const nlohmann::json *messages = reader.find("messages"), *ids = reader.find("prompt_tokens");
     reader.refuse_the_rest();
     require((prompt ? 1 : 0) + (messages != nullptr ? 1 : 0) + (ids != nullptr ? 1 : 0) == 1,
             "{}: needs one of 'prompt', 'messages' and 'prompt_tokens'", place);
     if (ids != nullptr) return read_ids(reader, *ids);
     if (prompt) return reading_at(place, [&] { return encode_prompt(*prompt, arguments, text_, job_.date); });
-    const ordered_json chat = read_messages(line, reader, *messages, place);
+    const nlohmann::ordered_json chat = read_messages(line, reader, *messages, place);
     return reading_at(place, [&] { return encode_messages(chat, arguments, text_, job_.date); });
   }
 
@@ -221,7 +220,7 @@ class Jsonl {
     if (entry.update.end->finish_reason == engine::FinishReason::kError) {
       fail_line(entry.request, std::move(open.head), fmt::format("{}: {}", open.place, entry.update.end->error));
     } else {
-      ordered_json root = std::move(open.head);
+      nlohmann::ordered_json root = std::move(open.head);
       root.update(job_.output.to_json(open.request, open.answer));
       if (!open.is_chat) root.erase("date");  // which no template saw
       ++answers_;
@@ -230,13 +229,13 @@ class Jsonl {
     open_.erase(entry.request);
   }
 
-  void fail_line(engine::RequestId number, ordered_json head, const std::string& why) {
+  void fail_line(engine::RequestId number, nlohmann::ordered_json head, const std::string& why) {
     head["error"] = why;
     ++errors_;
     finish(number, head);
   }
 
-  void finish(engine::RequestId number, const ordered_json& root) {
+  void finish(engine::RequestId number, const nlohmann::ordered_json& root) {
     done_.at(number) = on_one_line(root);
     for (auto first = done_.begin(); first != done_.end() && first->second; first = done_.erase(first))
       fmt::print("{}\n", *first->second);

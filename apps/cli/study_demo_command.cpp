@@ -43,13 +43,13 @@ struct Task {
 };
 
 constexpr const char* kContracts = "fma-1,exact-1";
-constexpr const char* kAll = "fma-1,exact-1,layercast,bf16";
+constexpr const char* kAllNumerics = "fma-1,exact-1,layercast,bf16";
 
 // OpenBLAS has one thread everywhere: several that wait for each other take minutes on a busy machine.
 std::vector<Platform> platforms_of(const std::vector<OpenBlasChoice>& choices) {
   const std::vector<Isa> isas = supported_isas();  // slowest first
   const Isa best = isas.back(), other = isas.size() > 2 ? isas[isas.size() - 2] : best;
-  const std::string all = choices.empty() ? kContracts : kAll;
+  const std::string all = choices.empty() ? kContracts : kAllNumerics;
   std::vector<Platform> platforms = {{"one-thread", "", best, 1, 16, all},
                                      {"other-instructions", "", other, 1, 16, all},
                                      {"small-batches", "", best, 1, 5, all},
@@ -109,7 +109,7 @@ void run_study_demo(const StudyDemoArguments& arguments) {
   if (choices.empty())
     fmt::print("Without OpenBLAS, which the baselines need; on Debian: apt install libopenblas0-pthread\n");
   fmt::print("The model that comes with ReproFuse answers two tasks by {}, some minutes in all\n",
-             choices.empty() ? kContracts : kAll);
+             choices.empty() ? kContracts : kAllNumerics);
   std::vector<study::Run> runs;
   for (const Platform& platform : platforms_of(choices)) {
     fmt::print("{}\n", platform.name);
