@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/check.hpp"
+#include "base/memory.hpp"
 #include "cli/commands.hpp"
 #include "cli/device_options.hpp"
 #include "cli/option_values.hpp"
@@ -164,6 +165,8 @@ bool load(server::Server& server, const ServeArguments& arguments, const StopSig
   std::shared_ptr<server::ServedModel> model = loading.take();
   log_model(*model, arguments.served.folder, log);
   server.serve_model(std::move(model));
+  if (computes_on_threads(arguments.device.device))
+    stay_within_control_groups();  // drivers of GPUs allocate in ways of their own
   // Not before requests are answered.
   write_patiently(STDOUT_FILENO, fmt::format("listening on http://{}\n", server.address().to_string()), kLastWords);
   log.add("ready");
@@ -239,6 +242,7 @@ void run_serve_command(ServeArguments arguments) {
   check_arguments(arguments);
   // Memory of large bodies goes back to the system when they are gone. Else glibc would keep more and more of it.
   mallopt(M_MMAP_THRESHOLD, 8 << 20);
+  if (has_memory_limit()) mallopt(M_ARENA_MAX, 1);  // what one thread gives back is for all
   const StopSignals signals;
   // A log or an answer that cannot be written is an error where it is written, and nothing more.
   for (const int number : {SIGPIPE, SIGXFSZ}) std::signal(number, SIG_IGN);

@@ -7,6 +7,7 @@
 
 #include "base/check.hpp"
 #include "base/math.hpp"
+#include "base/memory.hpp"
 #include "kernels/cpu/linear/exact1/kernels.hpp"
 #include "kernels/cpu/linear/fma1/kernels.hpp"
 #include "kernels/cpu/machine.hpp"

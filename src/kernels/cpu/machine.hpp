@@ -1,7 +1,5 @@
-// What this machine can run, and how much memory it has to give.
+// What this machine can run.
 #pragma once
-
-#include <cstdint>
 
 #include "reprofuse/context.hpp"
 
@@ -9,8 +7,5 @@ namespace reprofuse::cpu {
 
 // Whether this build has kernels for the instruction set and this machine can run them.
 bool is_supported(Isa isa);
-
-// What the system calls available, within the limit of the process's control group.
-std::int64_t available_memory();
 
 }  // namespace reprofuse::cpu

@@ -1,5 +1,7 @@
-// A server that may have little more memory than its model needs (ulimit -v), and clients that want all of it.
+// A server that may have little more memory than its model needs (ulimit -v, a control group), and clients that want all
+// of it.
 import assert from "node:assert/strict";
+import fs from "node:fs";
 import { after, test } from "node:test";
 import { request } from "../support/http.mjs";
 import { kill_servers, start_server, until_idle } from "../support/server.mjs";
@@ -81,4 +83,32 @@ test("no client ends a server that has little more memory than its model needs",
     least = mebibytes;
     await withstand(server, expected, `with ${mebibytes} MiB`);
   }
+});
+
+// A control group with so much memory: its folder, or why there can be none.
+function make_group(mebibytes) {
+  let why = "there are no control groups";
+  for (const [root, limit] of [
+    ["/sys/fs/cgroup/memory", "memory.limit_in_bytes"],
+    ["/sys/fs/cgroup", "memory.max"],
+  ])
+    try {
+      const folder = `${root}/reprofuse_test_${process.pid}`;
+      fs.mkdirSync(folder);
+      after(() => fs.rmdirSync(folder));
+      if (!fs.existsSync(`${folder}/${limit}`)) continue; // of another version, or not for memory
+      fs.writeFileSync(`${folder}/${limit}`, String(mebibytes * 1024 * 1024));
+      return { folder };
+    } catch (error) {
+      why = error.message;
+    }
+  return { why };
+}
+
+// Where memory ends there, the system ends a process, unless it has set itself a limit before.
+test("no client ends a server in a control group of little memory", { timeout: 250_000 }, async (context) => {
+  const { folder, why } = make_group(320);
+  if (!folder) return context.skip(why);
+  const server = await start_after(`echo $$ > ${folder}/cgroup.procs`);
+  await withstand(server, await digest_of(server.url), "in a control group");
 });
