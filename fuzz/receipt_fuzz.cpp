@@ -62,7 +62,7 @@ std::optional<std::string> try_replay(const Receipt& receipt) {
       token.id = i < claim.answer.tokens.size() ? claim.answer.tokens[i] : 1;
       update.tokens.push_back(token);
     }
-    replay.add(0, update);
+    replay.add(update);
     receipt::Report report;
     replay.report_to(report);
     if (report.is_open()) return "a replay of nothing is equal";
