@@ -12,7 +12,7 @@ extern "C" {
 /* A model on disk, in the layout of Hugging Face. */
 typedef struct reprofuse_checkpoint reprofuse_checkpoint;
 
-/* Maps the files and reads their headers. Errors name file, key and value. */
+/* Opens the files and reads their headers. Errors name file, key and value. */
 REPROFUSE_C_API reprofuse_status reprofuse_checkpoint_open(const char* folder, reprofuse_checkpoint** checkpoint);
 REPROFUSE_C_API void reprofuse_checkpoint_destroy(reprofuse_checkpoint* checkpoint);
 
