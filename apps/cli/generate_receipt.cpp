@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 // Beside the receipt, since who gets the receipt need not get this.
 std::string opening_file(const ReceiptArguments& arguments) {
-  return arguments.file.empty() || !arguments.wishes.hide_prompt ? "" : arguments.file + ".opening";
+  return arguments.file.empty() || !arguments.options.hide_prompt ? "" : arguments.file + ".opening";
 }
 
 bool is_same_file(const std::string& a, const std::string& b) {
@@ -81,14 +81,14 @@ void add_receipt_options(CLI::App& command, ReceiptArguments& arguments) {
                                             "REPROFUSE_KEY names");
   receipt->type_name("FILE");
   command
-      .add_flag("--receipt-hide-prompt", arguments.wishes.hide_prompt,
+      .add_flag("--receipt-hide-prompt", arguments.options.hide_prompt,
                 "The receipt has a commitment to the prompt, and FILE.opening what opens it")
       ->needs(receipt);
   command
-      .add_flag("--receipt-roots", arguments.wishes.roots,
+      .add_flag("--receipt-roots", arguments.options.roots,
                 "The receipt has the root of each step's logits, for spot checks")
       ->needs(receipt);
-  command.add_option("--receipt-nonce", arguments.wishes.nonce, "Something of your own for the receipt to say")
+  command.add_option("--receipt-nonce", arguments.options.nonce, "Something of your own for the receipt to say")
       ->type_name("TEXT")
       ->needs(receipt);
   command.add_option("--receipt-previous", arguments.previous, "The receipt that this one follows")
@@ -101,10 +101,10 @@ ReceiptWriter::ReceiptWriter(const ReceiptArguments& arguments, const std::strin
   if (!is_wanted()) return;
   check_usage(arguments.file != "-", "--receipt: '-' is no file, and stdout has the answer; /dev/stdout is both");
   reading_option("--receipt", [&] { find_contract(numerics); });
-  const receipt::Wishes& wishes = arguments.wishes;
-  check_usage(!wishes.nonce || wishes.nonce->size() <= receipt::kMaxNonceBytes,
+  const receipt::ReceiptOptions& options = arguments.options;
+  check_usage(!options.nonce || options.nonce->size() <= receipt::kMaxNonceBytes,
               fmt::format("--receipt-nonce: more than {} bytes", receipt::kMaxNonceBytes));
-  if (wishes.nonce) reading_option("--receipt-nonce", [&] { return receipt::canonical_json(*wishes.nonce); });
+  if (options.nonce) reading_option("--receipt-nonce", [&] { return receipt::canonical_json(*options.nonce); });
   key_ = receipt::signing_key_of_environment();
   if (!arguments.previous.empty())
     previous_ = reading_option("--receipt-previous", [&] {
@@ -123,7 +123,7 @@ void ReceiptWriter::write(const receipt::IssuerFacts& facts, const engine::Reque
           "the answer did not come to its end, so there is no receipt of it");
   receipt::Issuer issuer(*key_, facts);
   if (previous_) issuer.continue_after(*previous_);
-  const receipt::Issued issued = issuer.issue(request, std::move(answer), arguments_.wishes);
+  const receipt::Issued issued = issuer.issue(request, std::move(answer), arguments_.options);
   // First what cannot be made again.
   if (issued.opening) write_file(opening_, issued.opening->text() + "\n", S_IRUSR | S_IWUSR);
   write_file(arguments_.file, issued.envelope.text() + "\n", S_IRUSR | S_IWUSR | S_IRGRP | S_IROTH);

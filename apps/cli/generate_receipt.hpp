@@ -12,7 +12,7 @@ namespace reprofuse::cli {
 struct ReceiptArguments {
   std::string file;  // empty: none is wanted
   std::string previous;
-  receipt::Wishes wishes;
+  receipt::ReceiptOptions options;
 };
 
 void add_receipt_options(CLI::App& command, ReceiptArguments& arguments);

@@ -33,7 +33,7 @@ void add_sampling_options(CLI::App& command, AnswerArguments& arguments) {
   command.add_option("--top-k", arguments.top_k, "Only the K most likely tokens; 0: all")
       ->check(whole_number<int>(0, INT32_MAX))
       ->type_name("K");
-  add_real_option(command, "--top-p", arguments.top_p, "Only the likeliest tokens that make up this part")
+  add_real_option(command, "--top-p", arguments.top_p, "Only the likeliest tokens whose probabilities add up to this")
       ->check(real_number(0, 1))
       ->type_name("P");
   add_real_option(command, "--min-p", arguments.min_p, "Only tokens this likely, relative to the likeliest")

@@ -183,7 +183,7 @@ void add_study_run(CLI::App& study) {
   add_real_option(*command, "--temperature", arguments->temperature, "Sample; 0, the default, is greedy")
       ->check(real_number(0, FLT_MAX))
       ->type_name("T");
-  add_real_option(*command, "--top-p", arguments->top_p, "Only the likeliest tokens that make up this part")
+  add_real_option(*command, "--top-p", arguments->top_p, "Only the likeliest tokens whose probabilities add up to this")
       ->check(real_number(0, 1))
       ->type_name("P");
   command->add_option("--sampling-seed", arguments->sampling_seed, "Of the random numbers, in every cell the same")

@@ -48,8 +48,8 @@ std::int64_t default_kv_bytes(const model::Model& model, const EngineOptions& op
   // Memory of its own is there to be filled; that of the host has other users.
   const kernels::Backend& backend = *model.context().state().backend;
   const std::int64_t available = backend.free_bytes();
-  const std::int64_t share = backend.capabilities().shares_host_memory ? available / 4 : available / 10 * 9;
-  return enough ? std::min(*enough, share) : share;
+  const std::int64_t limit = backend.capabilities().shares_host_memory ? available / 4 : available / 10 * 9;
+  return enough ? std::min(*enough, limit) : limit;
 }
 
 Engine::Engine(const model::Model& model, const EngineOptions& options, std::optional<Tokenizer> tokenizer)

@@ -47,7 +47,7 @@ std::span<const std::int32_t> guess_next(std::span<const std::int32_t> text, std
 // (max_rows / max_batch) passes, rounded up. What is left goes to the first ones.
 std::vector<Engine::PassRows> Engine::guaranteed_rows() const {
   const auto jobs = static_cast<std::int64_t>(running_.size());
-  const auto share = [&](std::int64_t rows, const auto& takes_part) {
+  const auto rows_of_clients = [&](std::int64_t rows, const auto& takes_part) {
     std::map<const Client*, std::int64_t> sharers;  // jobs of each client
     std::int64_t singles = jobs;
     for (std::int64_t i = 0; i < jobs; ++i) {
@@ -63,16 +63,16 @@ std::vector<Engine::PassRows> Engine::guaranteed_rows() const {
   };
   const auto is_prompt = [](const Job& job) { return job.pending().size() > 1; };
   const auto has_logprobs = [](const Job& job) { return !job.may_start_from_cache(); };
-  const auto rows = share(runner_.limits().rows, is_prompt);
-  const auto logit_rows = share(runner_.limits().logit_rows, has_logprobs);
+  const auto rows = rows_of_clients(runner_.limits().rows, is_prompt);
+  const auto logit_rows = rows_of_clients(runner_.limits().logit_rows, has_logprobs);
   std::vector<PassRows> guaranteed;
   for (std::int64_t i = 0; i < jobs; ++i) {
     const Job& job = running_[static_cast<std::size_t>(i)];
-    const auto part = [&](const auto& shares) {
-      return std::min(static_cast<std::int64_t>(job.pending().size()), shares.at(job.client.get()));
+    const auto guaranteed_of = [&](const auto& rows_of) {
+      return std::min(static_cast<std::int64_t>(job.pending().size()), rows_of.at(job.client.get()));
     };
-    guaranteed.push_back(
-        {.rows = is_prompt(job) ? part(rows) : 1, .logit_rows = has_logprobs(job) ? part(logit_rows) : 1});
+    guaranteed.push_back({.rows = is_prompt(job) ? guaranteed_of(rows) : 1,
+                          .logit_rows = has_logprobs(job) ? guaranteed_of(logit_rows) : 1});
   }
   return guaranteed;
 }

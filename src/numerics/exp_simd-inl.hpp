@@ -36,9 +36,9 @@ HWY_INLINE V exp_at_least(D d, float least, V x) {
 }
 
 template <class D, class V = hwy::HWY_NAMESPACE::Vec<D>>
-HWY_INLINE V exp_at_most(D d, float most, V x) {
+HWY_INLINE V exp_at_most(D d, float max, V x) {
   namespace hn = hwy::HWY_NAMESPACE;
-  const V bound = hn::Set(d, most);
+  const V bound = hn::Set(d, max);
 #if HWY_TARGET == HWY_NEON
   return hn::IfThenElse(hn::Gt(x, bound), bound, x);
 #else

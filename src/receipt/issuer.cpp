@@ -14,7 +14,7 @@ Issuer::Issuer(SigningKey key, IssuerFacts facts, std::shared_ptr<Log> log)
   if (log_) previous_ = log_->last_hash();
 }
 
-Issued Issuer::issue(const engine::Request& request, Answer answer, const Wishes& wishes) {
+Issued Issuer::issue(const engine::Request& request, Answer answer, const ReceiptOptions& options) {
   require(answer.steps() > 0, "an answer without a token has no receipt");
   Issued issued;
   Receipt receipt{.version = facts_.version,
@@ -27,11 +27,11 @@ Issued Issuer::issue(const engine::Request& request, Answer answer, const Wishes
                   .device = facts_.device,
                   .isa = facts_.isa,
                   .previous = {},
-                  .nonce = wishes.nonce,
+                  .nonce = options.nonce,
                   .issuer = key_.public_key()};
   receipt.steps_root = to_hex(merkle_root(step_leaves(receipt.answer)));
-  if (!wishes.roots) receipt.answer.roots.clear();
-  if (wishes.hide_prompt) {
+  if (!options.roots) receipt.answer.roots.clear();
+  if (options.hide_prompt) {
     issued.opening = Opening::of(std::exchange(receipt.request.prompt, {}));
     receipt.prompt_commitment = issued.opening->commitment();
   }

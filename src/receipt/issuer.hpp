@@ -14,7 +14,7 @@
 namespace reprofuse::receipt {
 
 // What a client asks of a receipt.
-struct Wishes {
+struct ReceiptOptions {
   bool hide_prompt = false;
   bool roots = false;  // of each step's row, for proofs of single steps
   std::optional<std::string> nonce = {};
@@ -46,7 +46,7 @@ class Issuer {
   void continue_after(const Envelope& previous) { previous_ = previous.payload_hash(); }
 
   // `request` is the answer's, its seed the choice's own. Any thread may call it.
-  Issued issue(const engine::Request& request, Answer answer, const Wishes& wishes);
+  Issued issue(const engine::Request& request, Answer answer, const ReceiptOptions& options);
 
  private:
   SigningKey key_;

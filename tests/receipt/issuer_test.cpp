@@ -111,7 +111,7 @@ TEST_F(IssuerTest, AFolderHasOneIssuerAndNoReceiptIsReplacedOrReadByOthers) {
 
 TEST_F(IssuerTest, AHiddenPromptIsACommitmentThatItsOpeningOpens) {
   const engine::Request request = sampled_request();
-  const Wishes hidden{.hide_prompt = true};
+  const ReceiptOptions hidden{.hide_prompt = true};
   const Issued issued = issuer().issue(request, answer_of(request), hidden);
   const Json predicate = Json::parse(issued.envelope.payload)["predicate"];
   EXPECT_EQ(predicate["prompt"], (Json{{"commitment", issued.opening->commitment()}}));

@@ -18,8 +18,8 @@ class LogTest : public ReceiptTest {
     Issuer issuer = this->issuer();
     std::vector<Evidence> all;
     for (std::size_t i = 0; i < count; ++i) {
-      const Wishes wishes{.hide_prompt = i == 1};
-      all.push_back(examine(issuer.issue(request, answer, wishes).envelope.text(), fmt::format("{}.json", i), {}));
+      const ReceiptOptions options{.hide_prompt = i == 1};
+      all.push_back(examine(issuer.issue(request, answer, options).envelope.text(), fmt::format("{}.json", i), {}));
     }
     return all;
   }

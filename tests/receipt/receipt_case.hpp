@@ -70,8 +70,8 @@ class ReceiptTest : public testing::Test {
     return answer;
   }
 
-  Envelope issue(const engine::Request& request, const Wishes& wishes = {}) const {
-    return issuer().issue(request, answer_of(request), wishes).envelope;
+  Envelope issue(const engine::Request& request, const ReceiptOptions& options = {}) const {
+    return issuer().issue(request, answer_of(request), options).envelope;
   }
 
   // The payload, signed again: what an issuer could say that lies.

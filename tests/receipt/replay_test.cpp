@@ -15,15 +15,15 @@ namespace {
 using ReplayTest = ReceiptTest;
 using Json = nlohmann::json;
 
-constexpr Wishes kWithRoots{.roots = true};
+constexpr ReceiptOptions kWithRoots{.roots = true};
 
 TEST_F(ReplayTest, TrueReceiptsAreEqualAtEveryLevel) {
   engine::Request golden = short_request(model::golden_answer().prompt);
   golden.max_tokens = 200;
   golden.stop_tokens = model::golden_answer().stop_tokens;
   for (const engine::Request& request : {golden, sampled_request()})
-    for (const Wishes& wishes : {Wishes(), kWithRoots}) {
-      const std::string text = issue(request, wishes).text();
+    for (const ReceiptOptions& options : {ReceiptOptions(), kWithRoots}) {
+      const std::string text = issue(request, options).text();
       std::size_t proven = 0;
       for (const Level level : {Level::kSignature, Level::kArtifacts, Level::kTokens, Level::kLogits}) {
         const Report report = verify(text, level);
@@ -31,7 +31,7 @@ TEST_F(ReplayTest, TrueReceiptsAreEqualAtEveryLevel) {
         EXPECT_GE(report.proven.size(), proven);
         proven = report.proven.size();
       }
-      EXPECT_EQ(verify(text, Level::kLogits, 5).is_open(), wishes.roots);
+      EXPECT_EQ(verify(text, Level::kLogits, 5).is_open(), options.roots);
     }
 }
 
@@ -104,8 +104,8 @@ Verdict verdict_for(const std::string& pointer) {
 // An issuer who lies in one field, and signs it. What only the signer knows, and what decides the text alone, cannot be
 // checked; all else is caught, by the right name.
 TEST_F(ReplayTest, EveryFieldThatIsFalseIsCaughtThoughItIsSigned) {
-  for (const Wishes& wishes : {Wishes(), kWithRoots}) {
-    const Json statement = Json::parse(issue(sampled_request(), wishes).payload);
+  for (const ReceiptOptions& options : {ReceiptOptions(), kWithRoots}) {
+    const Json statement = Json::parse(issue(sampled_request(), options).payload);
     ASSERT_TRUE(verify(sign(canonical_json(statement)).text()).is_open());
     std::size_t fields = 0;
     const Json flat = statement.flatten();
@@ -218,8 +218,8 @@ TEST_F(ReplayTest, WhatTheSignerAloneKnowsIsNotProven) {
 
 // A replay that computes nothing has no step to hash.
 TEST_F(ReplayTest, AnAnswerOfNoLengthIsNoReceiptAndDivergesInAReplay) {
-  for (const Wishes& wishes : {Wishes(), kWithRoots}) {
-    Receipt none = parse_statement(issue(sampled_request(), wishes).payload, "it");
+  for (const ReceiptOptions& options : {ReceiptOptions(), kWithRoots}) {
+    Receipt none = parse_statement(issue(sampled_request(), options).payload, "it");
     none.request.max_tokens = 0;
     const Report report = verify(sign(statement_of(none)).text());
     EXPECT_EQ(report.verdict, Verdict::kSignature);

@@ -152,7 +152,6 @@ typedef struct reprofuse_engine_stats {
 REPROFUSE_C_API reprofuse_status reprofuse_engine_get_stats(const reprofuse_engine* engine,
                                                             reprofuse_engine_stats* stats, size_t size);
 
-/* The answers are a function of the model and of these fields, but for priority, which says only when. */
 /* What a digest of an answer chains: the Merkle roots of its rows of logits, which devices compute, or the rows
  * themselves, which have to cross to the host. Digests of TREE_1 begin with "tree-1:". */
 typedef enum reprofuse_digest_kind {
@@ -161,6 +160,7 @@ typedef enum reprofuse_digest_kind {
   REPROFUSE_DIGEST_CHAIN_1 = 2
 } reprofuse_digest_kind;
 
+/* The answers are a function of the model and of these fields, but for priority, which says only when. */
 typedef struct reprofuse_request {
   uint32_t struct_size;
   uint32_t struct_version;

@@ -128,22 +128,20 @@ DigestKind read_digest(Fields& fields) {
   fields.fail_value("digest", *value, "true, false, \"tree-1\" or \"chain-1\"");
 }
 
-}  // namespace
-
 // True, or an object that says what it is to hold.
-std::optional<receipt::Wishes> read_receipt(Fields& fields, const ServedFacts& facts) {
+std::optional<receipt::ReceiptOptions> read_receipt(Fields& fields, const ServedFacts& facts) {
   const Json* value = fields.find("receipt");
   if (value == nullptr || *value == false) return std::nullopt;
-  receipt::Wishes wishes;
+  receipt::ReceiptOptions options;
   if (value->is_object()) {
     Fields parts = *fields.object("receipt");
-    wishes.hide_prompt = parts.boolean("hide_prompt").value_or(false);
-    wishes.roots = parts.boolean("roots").value_or(false);
-    wishes.nonce = parts.string("nonce");
+    options.hide_prompt = parts.boolean("hide_prompt").value_or(false);
+    options.roots = parts.boolean("roots").value_or(false);
+    options.nonce = parts.string("nonce");
     parts.refuse_the_rest();
-    if (wishes.nonce && wishes.nonce->size() > receipt::kMaxNonceBytes)
+    if (options.nonce && options.nonce->size() > receipt::kMaxNonceBytes)
       throw bad_request(
-          fmt::format("receipt.nonce has {} bytes; {} are allowed", wishes.nonce->size(), receipt::kMaxNonceBytes),
+          fmt::format("receipt.nonce has {} bytes; {} are allowed", options.nonce->size(), receipt::kMaxNonceBytes),
           "receipt.nonce", "invalid_value");
   } else if (*value != true) {
     fields.fail_value("receipt", *value, "true, false or an object with hide_prompt, roots and nonce");
@@ -151,8 +149,10 @@ std::optional<receipt::Wishes> read_receipt(Fields& fields, const ServedFacts& f
   if (facts.issuer == nullptr)
     throw bad_request("this server signs no receipts: it was started without REPROFUSE_KEY, or computes by a baseline",
                       "receipt", "unsupported_value");
-  return wishes;
+  return options;
 }
+
+}  // namespace
 
 engine::Request read_common_fields(Fields& fields, const ServedFacts& facts, const CallRules& rules,
                                    const Caller& caller, Call& call) {

@@ -48,8 +48,8 @@ struct Call {
   bool tokens_as_ids = false;  // tokens of log-probabilities as "token_id:7"
   int logprobs = -1;           // as the client asked; a request's may be more
   int prompt_logprobs = -1;
-  std::optional<receipt::Wishes> receipt;    // for each choice, if there is to be one
-  std::vector<std::int32_t> stop_token_ids;  // the client's, which a reply names; not the model's
+  std::optional<receipt::ReceiptOptions> receipt;  // for each choice, if there is to be one
+  std::vector<std::int32_t> stop_token_ids;        // the client's, which a reply names; not the model's
 };
 
 // They say who asks, or where the provider is to keep things, and cannot change an answer.

@@ -50,7 +50,7 @@ std::string request_id_of(const std::string& given) {
 }  // namespace
 
 Connection::Connection(Socket socket, Origin origin, const ConnectionContext& context, ConnectionNews& news)
-    : living_(context.living),
+    : counted_(context.living),
       socket_(std::move(socket)),
       origin_(std::move(origin)),
       context_(context),

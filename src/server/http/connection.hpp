@@ -88,12 +88,12 @@ class ConnectionNews {
   std::vector<std::shared_ptr<Connection>> taken_;
 };
 
-class Living {
+class CountedConnection {
  public:
-  explicit Living(std::atomic<std::size_t>& count) : count_(count) { ++count_; }
-  ~Living() { --count_; }
-  Living(const Living&) = delete;
-  Living& operator=(const Living&) = delete;
+  explicit CountedConnection(std::atomic<std::size_t>& count) : count_(count) { ++count_; }
+  ~CountedConnection() { --count_; }
+  CountedConnection(const CountedConnection&) = delete;
+  CountedConnection& operator=(const CountedConnection&) = delete;
 
  private:
   std::atomic<std::size_t>& count_;
@@ -180,7 +180,7 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   void finish() noexcept;  // the request's line in the log
   void close() noexcept;
 
-  const Living living_;  // first, so that it goes last
+  const CountedConnection counted_;  // first, so that it goes last
   Socket socket_;
   const Origin origin_;
   const ConnectionContext& context_;

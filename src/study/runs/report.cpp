@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kMostPairs = 6;  // of runs whose curves are drawn one by one
+constexpr std::size_t kMaxPairs = 6;  // of runs whose curves are drawn one by one
 
 Json or_null(std::optional<double> value) {
   return value ? Json(*value) : Json();
@@ -47,7 +47,7 @@ Json to_json(const Curve& curve) {
 
 Json curves_of(const MethodResult& method) {
   Json pairs = Json::array();
-  if (method.pairs.size() > 1 && method.pairs.size() <= kMostPairs)
+  if (method.pairs.size() > 1 && method.pairs.size() <= kMaxPairs)
     for (const PairOfRuns& pair : method.pairs)
       pairs.push_back({{"a", pair.a}, {"b", pair.b}, {"curve", to_json(cumulative_curve(pair.divergence.shifts))}});
   return {{"margin", to_json(cumulative_curve(method.margins))},

@@ -7,21 +7,21 @@ namespace reprofuse::text::jinja {
 namespace {
 
 constexpr char32_t kFirst = 0x10F000;  // for private use, as all of plane 16
-constexpr std::size_t kMost = 2048;
+constexpr std::size_t kMaxMarkers = 2048;
 constexpr std::size_t kBytes = 4;  // of one
 
-// The number of the marker that stands at an offset of well-formed UTF-8, or kMost.
+// The number of the marker that stands at an offset of well-formed UTF-8, or kMaxMarkers.
 std::size_t marker_at(std::string_view text, std::size_t at) {
-  if (static_cast<unsigned char>(text[at]) != 0xF4) return kMost;
+  if (static_cast<unsigned char>(text[at]) != 0xF4) return kMaxMarkers;
   const char32_t code_point = code_point_at(text, at);
-  return code_point >= kFirst && code_point < kFirst + kMost ? code_point - kFirst : kMost;
+  return code_point >= kFirst && code_point < kFirst + kMaxMarkers ? code_point - kFirst : kMaxMarkers;
 }
 
 }  // namespace
 
 bool Markers::occur_in(std::string_view text) {
   for (std::size_t at = text.find('\xF4'); at != std::string_view::npos; at = text.find('\xF4', at + 1))
-    if (marker_at(text, at) != kMost) return true;
+    if (marker_at(text, at) != kMaxMarkers) return true;
   return false;
 }
 
@@ -33,7 +33,7 @@ std::string Markers::mark(std::string_view text, std::span<const TextSpan> token
     const std::string spelling(text.substr(token.begin, token.end - token.begin));
     const auto [number, is_new] = numbers_.emplace(spelling, spellings_.size());
     if (is_new) spellings_.push_back(spelling);
-    if (spellings_.size() > kMost) template_error("more than {} special tokens", kMost);
+    if (spellings_.size() > kMaxMarkers) template_error("more than {} special tokens", kMaxMarkers);
     marked += text.substr(done, token.begin - done);
     append_code_point(kFirst + static_cast<char32_t>(number->second), marked);
     done = token.end;

@@ -73,10 +73,10 @@ struct DecodeRow {
 };
 
 // What a CTA of the decode kernels owns: a row, a set of heads, and every p.splits-th key block from blockIdx.x on.
-struct DecodeShare : DecodeRow {
+struct DecodeWork : DecodeRow {
   HeadSet heads;
 
-  __device__ explicit DecodeShare(const AttentionParams& p) : DecodeRow(p, blockIdx.z), heads(p) {}
+  __device__ explicit DecodeWork(const AttentionParams& p) : DecodeRow(p, blockIdx.z), heads(p) {}
   __device__ bool has_work() const { return blockIdx.x < key_blocks; }
 };
 

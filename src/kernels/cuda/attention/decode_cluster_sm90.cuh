@@ -56,18 +56,17 @@ struct ClusterShared {
   __device__ static int partial(int head, int rank, int ctas) { return head / ctas * ctas + rank; }
 };
 
-// What a CTA owns of its cluster's share: the row's key block of its rank, if there is one.
-struct ClusterShare : DecodeShare {
+// What a CTA owns of its cluster's work: the row's key block of its rank, if there is one.
+struct ClusterWork : DecodeWork {
   int rank, first_key;
 
-  __device__ explicit ClusterShare(const AttentionParams& p)
-      : DecodeShare(p), rank(blockIdx.x), first_key((first_block + rank) * kKeyBlock) {}
+  __device__ explicit ClusterWork(const AttentionParams& p)
+      : DecodeWork(p), rank(blockIdx.x), first_key((first_block + rank) * kKeyBlock) {}
 };
 
 // One thread: keys and values on their way.
 template <typename S>
-__device__ inline void load_key_block(const AttentionParams& p, const ClusterShare& at,
-                                      const ClusterShared<S>& shared) {
+__device__ inline void load_key_block(const AttentionParams& p, const ClusterWork& at, const ClusterShared<S>& shared) {
   const std::int64_t from = p.kv.head_offset(p.kv.page_of(at.sequence, at.first_key), at.heads.kv_head);
   ptx::mbarrier_arrive_expect_tx(&shared.barriers->keys, S::kTileBytes);
   ptx::tma_load_bulk(shared.keys, static_cast<const typename S::Bits*>(p.kv.keys) + from, S::kTileBytes,
@@ -79,7 +78,7 @@ __device__ inline void load_key_block(const AttentionParams& p, const ClusterSha
 
 // Sums of the probabilities, to the CTAs that fold them. A lane has a head.
 template <typename S>
-__device__ inline void send_sums(const AttentionParams& p, const ClusterShare& at, const ClusterShared<S>& shared) {
+__device__ inline void send_sums(const AttentionParams& p, const ClusterWork& at, const ClusterShared<S>& shared) {
   const int head = threadIdx.x % kWarp;
   if (head >= at.heads.count) return;
   const float2 max_and_sum = make_float2(shared.probabilities.max[head], shared.probabilities.sum(head));
@@ -89,7 +88,7 @@ __device__ inline void send_sums(const AttentionParams& p, const ClusterShare& a
 
 // Weighted sums of the values, to the CTAs that fold them.
 template <typename S>
-__device__ inline void send_weighted_sums(const AttentionParams& p, const ClusterShare& at,
+__device__ inline void send_weighted_sums(const AttentionParams& p, const ClusterWork& at,
                                           const ClusterShared<S>& shared, const TileElements<S>& own) {
   float2 weighted[S::kSumHeads];
   own.clear_unseen(at.range, at.first_key, shared.values);
@@ -105,7 +104,7 @@ __device__ inline void send_weighted_sums(const AttentionParams& p, const Cluste
 
 // Folds the partials of the CTA's heads from left to right and stores the result.
 template <typename S>
-__device__ inline void fold_heads(const AttentionParams& p, const ClusterShare& at, const ClusterShared<S>& shared,
+__device__ inline void fold_heads(const AttentionParams& p, const ClusterWork& at, const ClusterShared<S>& shared,
                                   const TileElements<S>& own) {
   const int lane = threadIdx.x % kWarp;
   for (int i = 0; i < S::kSumHeads; ++i) {
@@ -131,7 +130,7 @@ __device__ inline void fold_heads(const AttentionParams& p, const ClusterShare& 
 
 // One thread: the barriers of a CTA, and how many bytes of partials will come.
 template <typename S>
-__device__ inline void prepare_barriers(const AttentionParams& p, const ClusterShare& at,
+__device__ inline void prepare_barriers(const AttentionParams& p, const ClusterWork& at,
                                         const ClusterShared<S>& shared) {
   ptx::mbarrier_init(&shared.barriers->keys, 1);
   ptx::mbarrier_init(&shared.barriers->values, 1);
@@ -149,7 +148,7 @@ __global__ __launch_bounds__(S::kThreads, kClusterCtasPerSm) void attention_deco
 #if __CUDA_ARCH__ >= 900
   extern __shared__ __align__(128) unsigned char memory[];
   let_next_kernel_start();
-  const ClusterShare at(p);
+  const ClusterWork at(p);
   const ClusterShared<S> shared(memory, p.splits);
   const int warp = threadIdx.x / kWarp;
   const bool issues_loads = threadIdx.x == S::kLastWarp * kWarp;

@@ -52,7 +52,7 @@ struct DecodeShared {
 // Brings the keys and values of a key block into the L2, where the kernels that still run write the newest of them:
 // nothing is read yet. For pages of one key block at most, which lie in one piece.
 template <typename S>
-__device__ inline void prefetch_block(const AttentionParams& p, const DecodeShare& at, const BlockPages& pages,
+__device__ inline void prefetch_block(const AttentionParams& p, const DecodeWork& at, const BlockPages& pages,
                                       int block) {
 #if __CUDA_ARCH__ >= 900
   const int key = threadIdx.x * kMinPageSize, position = block * kKeyBlock + key;
@@ -67,7 +67,7 @@ __device__ inline void prefetch_block(const AttentionParams& p, const DecodeShar
 
 // Keys of the key block that the row does not see stay what they were; their scores are masked.
 template <typename S>
-__device__ inline void fetch_keys(const AttentionParams& p, const DecodeShare& at, const BlockPages& pages, int block,
+__device__ inline void fetch_keys(const AttentionParams& p, const DecodeWork& at, const BlockPages& pages, int block,
                                   typename S::Bits* to) {
   const int key = threadIdx.x % S::kKeyVectors * S::kPerVector;
   const int position = block * kKeyBlock + key;
@@ -82,7 +82,7 @@ __device__ inline void fetch_keys(const AttentionParams& p, const DecodeShare& a
 
 // Values that the row does not see become 0: their probability is 0, and 0 times what lies there might be a NaN.
 template <typename S>
-__device__ inline void fetch_values(const AttentionParams& p, const DecodeShare& at, const BlockPages& pages, int block,
+__device__ inline void fetch_values(const AttentionParams& p, const DecodeWork& at, const BlockPages& pages, int block,
                                     typename S::Bits* to) {
   const int vectors = S::head_dim(p) / S::kPerVector;
   const auto* values = static_cast<const typename S::Bits*>(p.kv.values);

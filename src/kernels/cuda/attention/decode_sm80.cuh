@@ -10,7 +10,7 @@ namespace reprofuse::cuda::fma1::ops {
 
 // Scores of the key block's keys: one chain over d each.
 template <typename S>
-__device__ inline void score_keys(const AttentionParams& p, const DecodeShare& at, const DecodeShared<S>& shared,
+__device__ inline void score_keys(const AttentionParams& p, const DecodeWork& at, const DecodeShared<S>& shared,
                                   int block) {
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
   const int key = warp % 2 * kWarp + lane, first_head = warp / 2;
@@ -45,7 +45,7 @@ __device__ inline void score_keys(const AttentionParams& p, const DecodeShare& a
 
 // Scores become probabilities, up to the sum that divides them in the end; a warp takes every fourth head.
 template <typename S>
-__device__ inline void exponentiate_scores(const DecodeShare& at, const DecodeShared<S>& shared) {
+__device__ inline void exponentiate_scores(const DecodeWork& at, const DecodeShared<S>& shared) {
   const int lane = threadIdx.x % kWarp;
   for (int head = threadIdx.x / kWarp; head < at.heads.count; head += kDecodeThreads / kWarp) {
     float* probabilities = shared.probabilities + head * kKeyBlock;
@@ -138,7 +138,7 @@ struct DecodeSums {
     }
   }
 
-  __device__ void store_partial(const AttentionParams& p, const DecodeShare& at, int block) const {
+  __device__ void store_partial(const AttentionParams& p, const DecodeWork& at, int block) const {
     for_each(p, at.heads, [&](int head, int i, int d, int j) {
       const std::int64_t partial = at.partial(p, head, block);
       p.weighted[partial * S::head_dim(p) + d] = weighted[i][j];
@@ -146,7 +146,7 @@ struct DecodeSums {
     });
   }
 
-  __device__ void store_result(const AttentionParams& p, const DecodeShare& at) const {
+  __device__ void store_result(const AttentionParams& p, const DecodeWork& at) const {
     for_each(p, at.heads, [&](int head, int i, int d, int j) {
       p.out[at.row * p.out_stride + head * S::head_dim(p) + d] = finished(weighted[i][j], sum[i]);
     });
@@ -154,7 +154,7 @@ struct DecodeSums {
 };
 
 template <typename S>
-__device__ inline void load_query(const AttentionParams& p, const DecodeShare& at, float* to) {
+__device__ inline void load_query(const AttentionParams& p, const DecodeWork& at, float* to) {
   const float* from = p.q + at.row * p.q_stride + at.heads.first * S::head_dim(p);
   for (int i = threadIdx.x; i < S::kHeads * S::head_dim(p); i += kDecodeThreads)
     to[i] = i < at.heads.count * S::head_dim(p) ? from[i] : 0.0f;  // the heads of a set lie side by side
@@ -165,7 +165,7 @@ template <typename S>
 __global__ __launch_bounds__(kDecodeThreads) void attention_decode(const __grid_constant__ AttentionParams p) {
   extern __shared__ __align__(128) unsigned char memory[];
   let_next_kernel_start();
-  const DecodeShare at(p);
+  const DecodeWork at(p);
 
   // Prologue: keys, values and queries of the first key block
   BlockPages pages;

@@ -66,11 +66,11 @@ struct StreamShared {
 };
 
 // The key blocks of a row that a CTA has.
-struct StreamShare : DecodeShare {
+struct StreamWork : DecodeWork {
   int count;
 
-  __device__ explicit StreamShare(const AttentionParams& p)
-      : DecodeShare(p), count(max(0, ceil_div(key_blocks - static_cast<int>(blockIdx.x), p.splits))) {}
+  __device__ explicit StreamWork(const AttentionParams& p)
+      : DecodeWork(p), count(max(0, ceil_div(key_blocks - static_cast<int>(blockIdx.x), p.splits))) {}
   // Of the row's own, counted from the first that it sees.
   __device__ int key_block(const AttentionParams& p, int index) const { return blockIdx.x + index * p.splits; }
   __device__ int first_key(const AttentionParams& p, int index) const {
@@ -84,7 +84,7 @@ struct StreamShare : DecodeShare {
 
 // One thread: tile 2 i is the keys of the CTA's i-th key block, tile 2 i + 1 its values.
 template <typename S>
-__device__ inline void load_tile(const AttentionParams& p, const StreamShare& at, const StreamShared<S>& shared,
+__device__ inline void load_tile(const AttentionParams& p, const StreamWork& at, const StreamShared<S>& shared,
                                  int tile, int stage) {
   if (tile >= 2 * at.count) return;
   const int page = p.kv.page_of(at.sequence, at.first_key(p, tile / 2));
@@ -96,7 +96,7 @@ __device__ inline void load_tile(const AttentionParams& p, const StreamShare& at
 
 // A score warp: the producer of probabilities.
 template <typename S>
-__device__ inline void score_key_blocks(const AttentionParams& p, const StreamShare& at, const StreamShared<S>& shared,
+__device__ inline void score_key_blocks(const AttentionParams& p, const StreamWork& at, const StreamShared<S>& shared,
                                         int warp) {
   ptx::PipelineState keys;
   for (int i = 0; i < at.count; ++i, keys.advance(p.stages, 2)) {
@@ -134,7 +134,7 @@ struct StreamTotals {
     }
   }
 
-  __device__ void store(const AttentionParams& p, const StreamShare& at, const float* sums) const {
+  __device__ void store(const AttentionParams& p, const StreamWork& at, const float* sums) const {
 #pragma unroll
     for (int i = 0; i < S::kSumHeads; ++i)
       if (own.first + i < at.heads.count) own.store(p, at, own.first + i, weighted[i], sums[own.first + i]);
@@ -142,7 +142,7 @@ struct StreamTotals {
 };
 
 template <typename S>
-__device__ inline void store_partials(const AttentionParams& p, const StreamShare& at, int index,
+__device__ inline void store_partials(const AttentionParams& p, const StreamWork& at, int index,
                                       const TileElements<S>& own, const float2 (&weighted)[S::kSumHeads]) {
 #pragma unroll
   for (int i = 0; i < S::kSumHeads; ++i) {
@@ -154,7 +154,7 @@ __device__ inline void store_partials(const AttentionParams& p, const StreamShar
 
 // A warp that sums values.
 template <typename S>
-__device__ inline void sum_key_blocks(const AttentionParams& p, const StreamShare& at, const StreamShared<S>& shared,
+__device__ inline void sum_key_blocks(const AttentionParams& p, const StreamWork& at, const StreamShared<S>& shared,
                                       StreamTotals<S>& totals) {
   const TileElements<S>& own = totals.own;
   ptx::PipelineState values;
@@ -183,7 +183,7 @@ __device__ inline void sum_key_blocks(const AttentionParams& p, const StreamShar
 
 // The TMA warp, which also sums probabilities: a lane has a head.
 template <typename S>
-__device__ inline void load_key_blocks(const AttentionParams& p, const StreamShare& at, const StreamShared<S>& shared) {
+__device__ inline void load_key_blocks(const AttentionParams& p, const StreamWork& at, const StreamShared<S>& shared) {
   const int head = threadIdx.x % kWarp;
   const bool issues_loads = head == 0;
   ptx::PipelineState tiles;
@@ -220,7 +220,7 @@ __global__ __launch_bounds__(S::kThreads,
   // Shared memory: StreamShared
   extern __shared__ __align__(128) unsigned char memory[];
   let_next_kernel_start();
-  const StreamShare at(p);
+  const StreamWork at(p);
   const StreamShared<S> shared(memory, p.stages);
   const int warp = threadIdx.x / kWarp;
   const bool issues_loads = threadIdx.x == S::kLastWarp * kWarp;

@@ -50,7 +50,7 @@ struct Probabilities {
 // Scores of all keys, one chain over d each, become probabilities. A warp has two heads, a lane two keys; an odd last
 // head is computed twice. `query` is [kHeads][kHeadDim].
 template <typename S>
-__device__ inline void score_tile(const AttentionParams& p, const DecodeShare& at, int first_key, int warp,
+__device__ inline void score_tile(const AttentionParams& p, const DecodeWork& at, int first_key, int warp,
                                   const float* query, const typename S::Bits* keys, const Probabilities<S>& to) {
   const int key = threadIdx.x % kWarp * 2;
   const int heads[2] = {2 * warp, min(2 * warp + 1, S::kHeads - 1)};
@@ -130,17 +130,17 @@ struct TileElements {
   }
 
   // The result of a head of the set. Rows of it may start anywhere: no vectors.
-  __device__ void store(const AttentionParams& p, const DecodeShare& at, int head, float2 weighted, float sum) const {
+  __device__ void store(const AttentionParams& p, const DecodeWork& at, int head, float2 weighted, float sum) const {
     float* out = p.out + at.row * p.out_stride + (at.heads.first + head) * S::kHeadDim + d;
     out[0] = finished(weighted.x, sum);
     out[1] = finished(weighted.y, sum);
   }
 };
 
-// The queries of a share, by all kThreads threads of a CTA: all loads are on their way before the first is waited
+// The queries of a CTA, by all kThreads threads of a CTA: all loads are on their way before the first is waited
 // for.
 template <typename S, int kThreads>
-__device__ inline void load_queries(const AttentionParams& p, const DecodeShare& at, float* to) {
+__device__ inline void load_queries(const AttentionParams& p, const DecodeWork& at, float* to) {
   constexpr int kElements = S::kHeads * S::kHeadDim, kPerThread = ceil_div(kElements, kThreads);
   const float* from = p.q + at.row * p.q_stride + at.heads.first * S::kHeadDim;  // the heads of a set lie side by side
   float query[kPerThread];

@@ -44,12 +44,12 @@ struct Partials {
   }
 };
 
-// How a chunk of partials is folded, in shared memory.
-struct ChunkSteps {
+// How a group of runs of partials is folded, in shared memory.
+struct RunGroup {
   float4* steps;   // of each partial: a, b and the scaled sum; before that, its maximum and its sum
   float* run_max;  // of each run
 
-  // All threads: warp w prepares runs w, w + warps, ... Returns the maximum up to the end of the chunk.
+  // All threads: warp w prepares runs w, w + warps, ... Returns the maximum up to the end of the group.
   __device__ float prepare(const Partials& partials, int first_run, int runs, float max_before) const {
     const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, warps = blockDim.x / kWarp;
 #pragma unroll 4
@@ -75,28 +75,29 @@ struct ChunkSteps {
 
 struct MergeShape {
   int stages;      // runs on their way at once
-  int chunk_runs;  // runs whose folding is worked out together
+  int group_runs;  // runs whose folding is worked out together
 };
 
 template <MergeShape kShape>
 struct Merge {
-  static constexpr int kStages = kShape.stages, kChunkRuns = kShape.chunk_runs;
-  static constexpr int kChunk = kChunkRuns * kMergeRun, kRunElements = kMergeRun * kMergeElements;
-  static_assert(kChunkRuns <= kWarp && kChunkRuns % 4 == 0, "a lane has the maximum of a run; memory is in vectors");
+  static constexpr int kStages = kShape.stages, kGroupRuns = kShape.group_runs;
+  static constexpr int kGroupPartials = kGroupRuns * kMergeRun, kRunElements = kMergeRun * kMergeElements;
+  static_assert(kGroupRuns <= kWarp && kGroupRuns % 4 == 0, "a lane has the maximum of a run; memory is in vectors");
 
   static constexpr int shared_bytes(int warps) {
-    return static_cast<int>(kChunk * sizeof(float4) + (kChunkRuns + warps * kStages * kRunElements) * sizeof(float));
+    return static_cast<int>(kGroupPartials * sizeof(float4) +
+                            (kGroupRuns + warps * kStages * kRunElements) * sizeof(float));
   }
 };
 
 // Folds the partials of a row that CTAs of decode share, from left to right. A CTA has a head, a warp some elements
-// of it, a lane one. Elements come in runs; how to fold them is worked out for a chunk of runs, by all warps together.
+// of it, a lane one. Elements come in runs; how to fold them is worked out for a group of runs, by all warps together.
 template <typename S>
 __global__ __launch_bounds__(kMaxHeadDim) void attention_merge(const __grid_constant__ AttentionParams p) {
   extern __shared__ __align__(16) float4 memory[];
-  float* const run_max = reinterpret_cast<float*>(memory + S::kChunk);
-  float* const stages = run_max + S::kChunkRuns;  // [warps][kStages][kMergeRun][kMergeElements]
-  const ChunkSteps chunk{memory, run_max};
+  float* const run_max = reinterpret_cast<float*>(memory + S::kGroupPartials);
+  float* const stages = run_max + S::kGroupRuns;  // [warps][kStages][kMergeRun][kMergeElements]
+  const RunGroup run_group{memory, run_max};
   let_next_kernel_start();
   const DecodeRow at(p, blockIdx.y);
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
@@ -108,13 +109,13 @@ __global__ __launch_bounds__(kMaxHeadDim) void attention_merge(const __grid_cons
   for (int run = 0; run < S::kStages; ++run) partials.fetch(run, place(run));
   float total = 0.0f, sum = 0.0f, max = masked_score();
   for (int run = 0; run < runs; ++run) {
-    if (run % S::kChunkRuns == 0) {
+    if (run % S::kGroupRuns == 0) {
       __syncthreads();
-      max = chunk.prepare(partials, run, min(S::kChunkRuns, runs - run), max);
+      max = run_group.prepare(partials, run, min(S::kGroupRuns, runs - run), max);
     }
     ptx::cp_async_wait_group<S::kStages - 1>();
     __syncwarp();
-    const float4* step = chunk.steps + run % S::kChunkRuns * kMergeRun;
+    const float4* step = run_group.steps + run % S::kGroupRuns * kMergeRun;
     const float* next = place(run) + lane;
     // A partial beyond the last has the factors 1 and 0: it changes nothing but a -0, which finished() does as well.
 #pragma unroll 16
@@ -167,8 +168,8 @@ AttentionKernel merge_kernel(int head_dim, int key_blocks, bool small) {
             .threads = warps * kWarp,
             .shared_bytes = S::shared_bytes(warps)};
   };
-  using Small = Merge<MergeShape{.stages = 3, .chunk_runs = 4}>;
-  using Large = Merge<MergeShape{.stages = 6, .chunk_runs = 16}>;
+  using Small = Merge<MergeShape{.stages = 3, .group_runs = 4}>;
+  using Large = Merge<MergeShape{.stages = 6, .group_runs = 16}>;
   static_assert(fits_shared(Small::shared_bytes(kMaxHeadDim / kMergeElements), 1, kMinSmSharedBytes),
                 "every supported device must have room for a CTA of the small merge");
   if (key_blocks <= kMergeRun)
