@@ -38,7 +38,8 @@ void check_place(const std::string& file) {
   const std::string folder = fs::path(file).parent_path();
   const std::string place = fs::exists(file) ? file : folder.empty() ? "." : folder;
   require(!fs::is_directory(file), "{}: cannot be written: is a folder", file);
-  require(access(place.c_str(), W_OK) == 0, "{}: cannot be written: {}", file, std::strerror(errno));
+  const bool is_writable = access(place.c_str(), W_OK) == 0;
+  require(is_writable, "{}: cannot be written: {}", file, std::strerror(errno));
 }
 
 // The descriptor of this process that a path such as /dev/stdout stands for; none: it is a file of its own.

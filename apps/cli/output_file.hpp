@@ -16,8 +16,7 @@ namespace reprofuse::cli {
 class OutputFile {
  public:
   explicit OutputFile(const std::string& path) : path_(path) {
-    require(path_.empty() || std::ofstream(path_, std::ios::app).is_open(), "{}: cannot be written: {}", path_,
-            std::strerror(errno));
+    if (is_wanted() && !std::ofstream(path_, std::ios::app).is_open()) fail_to_write();
   }
 
   bool is_wanted() const { return !path_.empty(); }
@@ -27,10 +26,14 @@ class OutputFile {
     std::ofstream file(path_);
     file << text;
     file.close();
-    require(!file.fail(), "{}: cannot be written: {}", path_, std::strerror(errno));
+    if (file.fail()) fail_to_write();
   }
 
  private:
+  [[noreturn]] void fail_to_write() const {
+    fail(ErrorCode::kInvalidArgument, "{}: cannot be written: {}", path_, std::strerror(errno));
+  }
+
   std::string path_;
 };
 

@@ -23,7 +23,8 @@ constexpr std::size_t kHugePage = 2U << 20;  // on most machines; only a hint de
 
 struct stat status_of(int descriptor, const std::string& path) {
   struct stat status = {};
-  require(fstat(descriptor, &status) == 0, "{}: cannot be examined: {}", path, std::strerror(errno));
+  const bool is_known = fstat(descriptor, &status) == 0;
+  require(is_known, "{}: cannot be examined: {}", path, std::strerror(errno));
   return status;
 }
 

@@ -106,7 +106,8 @@ void write_whole_file(const std::string& path, std::string_view text, unsigned m
   require(is_named, "{}: cannot be written: {}", path, problem);
   const fs::path parent = fs::path(path).parent_path();
   const Descriptor folder(open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  require(folder.is_open() && fsync(folder.get()) == 0, "{}: its folder cannot be written: {}", path, system_problem());
+  const bool is_kept = folder.is_open() && fsync(folder.get()) == 0;
+  require(is_kept, "{}: its folder cannot be written: {}", path, system_problem());
 }
 
 std::vector<std::string> receipts_in(const std::string& folder) {

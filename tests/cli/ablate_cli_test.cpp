@@ -32,7 +32,7 @@ TEST(AblateCommand, AFileThatCannotBeWrittenIsAnErrorBeforeAnythingRuns) {
     const Finished run = reprofuse(std::string("ablate all ") + option + " /nowhere/file");
     EXPECT_EQ(run.status, 1);
     EXPECT_EQ(run.out, "");
-    EXPECT_EQ(run.err, "reprofuse: /nowhere/file: cannot be written\n");
+    EXPECT_EQ(run.err, "reprofuse: /nowhere/file: cannot be written: No such file or directory\n");
   }
 }
 

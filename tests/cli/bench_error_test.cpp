@@ -53,7 +53,7 @@ TEST(BenchErrorCommand, WhatMakesNoSenseIsRefused) {
   EXPECT_EQ(reprofuse("bench error --k 64 --numerics fma-9").status, 2);
   const Finished run = reprofuse("bench error --k 64 --json /nowhere/error.json");
   EXPECT_EQ(run.status, 1);
-  EXPECT_EQ(run.err, "reprofuse: /nowhere/error.json: cannot be written\n");
+  EXPECT_EQ(run.err, "reprofuse: /nowhere/error.json: cannot be written: No such file or directory\n");
 }
 
 TEST(BenchErrorCommand, SumsTooLongForOneOfTheNumericsAreRefusedBeforeAnythingIsPrinted) {

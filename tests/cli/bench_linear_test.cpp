@@ -66,7 +66,7 @@ TEST(BenchCommand, AFileThatCannotBeWrittenIsAnErrorBeforeAnythingIsMeasured) {
   const Finished run = reprofuse("bench linear --shapes 64x64 --m 1 --json /nowhere/bench.json");
   EXPECT_EQ(run.status, 1);
   EXPECT_EQ(run.out, "");
-  EXPECT_EQ(run.err, "reprofuse: /nowhere/bench.json: cannot be written\n");
+  EXPECT_EQ(run.err, "reprofuse: /nowhere/bench.json: cannot be written: No such file or directory\n");
 }
 
 // One run for both claims, since a run takes seconds.

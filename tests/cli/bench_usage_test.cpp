@@ -75,7 +75,7 @@ TEST(BenchUsage, AFileThatCannotBeWrittenIsAnErrorBeforeAnythingIsMeasured) {
     const Finished run = reprofuse(std::string("bench ") + bench + " --json /nowhere/bench.json");
     EXPECT_EQ(run.status, 1);
     EXPECT_EQ(run.out, "");
-    EXPECT_EQ(run.err, "reprofuse: /nowhere/bench.json: cannot be written\n");
+    EXPECT_EQ(run.err, "reprofuse: /nowhere/bench.json: cannot be written: No such file or directory\n");
   }
 }
 

@@ -253,7 +253,8 @@ TEST(ApiFacts, TheFingerprintIsContractModelSettingsAndVersion) {
 TEST(ApiFacts, TheModelIsListedAndFoundByItsName) {
   const char* card = R"({"id":"arithmetic-7m","object":"model","created":1700000000,"owned_by":"reprofuse",
                          "root":"arithmetic-7m","parent":null,"max_model_len":1024,
-                         "system_fingerprint":"fma-1-0123456789abcdef-0.1.0","receipts":false})";
+                         "system_fingerprint":"fma-1-0123456789abcdef-0.1.0","receipts":false,
+                         "receipts_key":null})";
   EXPECT_EQ(Json::parse(model_list(served())), (Json{{"object", "list"}, {"data", Json::array({Json::parse(card)})}}));
   EXPECT_EQ(Json::parse(model_card("arithmetic-7m", served())), Json::parse(card));
   EXPECT_EQ(refusal_of([] { model_card("gpt-4o", served()); }),

@@ -55,7 +55,8 @@ TEST_F(StudyMemory, MethodsDifferByWhatTheyCopy) {
   };
   const study::MemoryRow fma = measured("fma-1"), kv16 = measured("fma-1-kv16");
   EXPECT_NEAR(static_cast<double>(kv16.kv_tokens), 2.0 * static_cast<double>(fma.kv_tokens),
-              0.02 * static_cast<double>(fma.kv_tokens));
+              0.1 * static_cast<double>(fma.kv_tokens))
+      << "each buffer in pages of 2 MiB";
   study::MemoryRow layercast, sgemm;
   const std::string error = error_of([&] {
     layercast = measured("layercast");

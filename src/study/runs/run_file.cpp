@@ -290,8 +290,9 @@ void RunWriter::add_seconds(std::uint32_t cell, double seconds) {
 }
 
 void RunWriter::write(std::string_view record) {
-  require(std::fwrite(record.data(), 1, record.size(), file_.get()) == record.size() && std::fflush(file_.get()) == 0,
-          "{}: cannot be written: {}", path_, std::strerror(errno));
+  const bool is_written =
+      std::fwrite(record.data(), 1, record.size(), file_.get()) == record.size() && std::fflush(file_.get()) == 0;
+  require(is_written, "{}: cannot be written: {}", path_, std::strerror(errno));
 }
 
 }  // namespace reprofuse::study
