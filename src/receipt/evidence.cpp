@@ -33,10 +33,17 @@ const Json* find_prompt(const Json& reply, const Json& choice) {
   return nullptr;
 }
 
-std::optional<std::string> text_in(const Json& choice) {
+// What the reply shows: to be compared with what the tokens spell.
+void read_text(const Json& choice, Evidence& evidence) {
+  Claim& claim = *evidence.claim;
   const Json::json_pointer content("/message/content");
   const Json text = choice.contains(content) ? choice.at(content) : choice.value("text", Json());
-  return text.is_string() ? std::optional(text.get<std::string>()) : std::nullopt;
+  if (text.is_string())
+    claim.text = text;
+  else
+    evidence.report.not_proven.emplace_back("text: the reply has none to compare with its tokens");
+  claim.may_echo = choice.contains("text");
+  if (const Json stop = choice.value("stop_reason", Json()); stop.is_string()) claim.stop_string = stop;
 }
 
 // Of either kind: it is shown, so it must not hold anything else.
@@ -59,9 +66,8 @@ void read_choice(const Json& reply, const Json& choice, Evidence& evidence) {
   claim.request.prompt = tokens_in(*prompt);
   claim.answer.tokens = tokens_in(choice.at("token_ids"));
   claim.answer.digest = logits_digest_in(choice.at("digest"));
-  claim.text = text_in(choice);
-  claim.may_echo = choice.contains("text");
-  if (choice.at("stop_reason").is_string()) claim.stop_string = choice["stop_reason"].get<std::string>();
+  choice.at("stop_reason");  // without it nobody knows how many rows there are
+  read_text(choice, evidence);
   // A stop token adds its row; a stop string, and the longest length, do not.
   const bool by_token = choice.at("finish_reason") == "stop" && !claim.stop_string;
   if (by_token) claim.answer.stop_token = -1;
@@ -168,9 +174,7 @@ void compare_choice(const Json& reply, const Json& choice, Evidence& evidence) {
   if (other != nullptr)
     return report.refuse(Verdict::kDiverged, fmt::format("the reply's {} is not its receipt's", other));
   report.not_proven.emplace_back("usage, and what else stands in the reply: it was not compared");
-  if (!evidence.claim) return;
-  evidence.claim->text = text_in(choice);
-  evidence.claim->may_echo = choice.contains("text");
+  if (evidence.claim) read_text(choice, evidence);
 }
 
 Evidence examine_receipt_of(const Json& reply, const Json& choice, const std::string& name,

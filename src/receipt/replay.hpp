@@ -56,7 +56,8 @@ struct Claim {
   bool sampling_known = true;  // false: the claim does not say how tokens were chosen, nor which token stopped it
   std::optional<std::string> text = {};         // what a reply says that its tokens spell
   bool may_echo = false;                        // this text may begin with that of the prompt
-  std::optional<std::string> stop_string = {};  // that ended this text, of a reply without a receipt
+  std::optional<std::string> stop_string = {};  // that a reply says to have ended this text
+  std::optional<std::string> spelled = {};      // of this text, what the tokens were found to spell
 };
 
 // Of several, the one whose verdict is that of all: the first of signature, contract, artifact, diverged and not tried.

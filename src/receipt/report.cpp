@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "base/check.hpp"
 #include "base/json.hpp"
@@ -12,14 +13,59 @@
 namespace reprofuse::receipt {
 namespace {
 
-// By the request's own words. A reply without a receipt does not say them: its text is what it says.
-std::string spell(const Claim& claim, const Tokenizer& tokenizer) {
-  if (!claim.sampling_known && claim.text) return *claim.text;
-  const engine::Request& request = claim.request;
-  engine::AnswerText spelled(tokenizer, request.stop_strings, request.keep_stop_string, request.skip_special_tokens);
+struct Spelling {
   std::string text;
-  for (const std::int32_t token : claim.answer.tokens) text += spelled.push(token);
-  return text + spelled.flush();
+  std::optional<std::string> stopped_by;
+  bool goes_on = false;  // there are tokens after the stop string
+};
+
+// An id may stand for nothing, since models pad their vocabularies.
+Spelling spell(const std::vector<std::int32_t>& tokens, const Tokenizer& tokenizer, bool skip_special_tokens,
+               const std::vector<std::string>& stop_strings = {}, bool keep_stop_string = false) {
+  engine::AnswerText answer(tokenizer, stop_strings, keep_stop_string, skip_special_tokens);
+  Spelling spelling;
+  for (const std::int32_t token : tokens) {
+    spelling.goes_on = answer.stopped_by().has_value();
+    if (spelling.goes_on) break;
+    spelling.text += answer.push(token);
+  }
+  spelling.text += answer.flush();
+  spelling.stopped_by = answer.stopped_by();
+  return spelling;
+}
+
+// What the tokens spell, if they end where the claim says: a reply does not say whether special tokens and the stop
+// string are part of its text.
+std::vector<std::string> spellings(const Claim& claim, const Tokenizer& tokenizer) {
+  const engine::Request& request = claim.request;
+  std::vector<std::string> stops = request.stop_strings;
+  if (!claim.sampling_known && claim.stop_string) stops.push_back(*claim.stop_string);
+  std::vector<std::string> all;
+  for (const bool keep : {false, true})
+    for (const bool skip : {false, true}) {
+      if (claim.sampling_known && (keep != request.keep_stop_string || skip != request.skip_special_tokens)) continue;
+      Spelling one = spell(claim.answer.tokens, tokenizer, skip, stops, keep);
+      const bool ends_rightly = !claim.stop_string || (one.stopped_by == claim.stop_string && !one.goes_on);
+      if (ends_rightly) all.push_back(std::move(one.text));
+    }
+  return all;
+}
+
+// Whether an echo of the prompt can be this text: its ids stand for it, or it is encoded as them.
+bool is_prompt(std::string_view text, const std::vector<std::int32_t>& prompt, const Tokenizer& tokenizer) {
+  for (const bool skip : {false, true})
+    if (spell(prompt, tokenizer, skip).text == text) return true;
+  const TextSpan whole{.begin = 0, .end = text.size()};
+  const std::span<const TextSpan> plain(&whole, 1);
+  for (const std::span<const TextSpan> plain_parts : {std::span<const TextSpan>(), plain})
+    for (const bool adds_special : {false, true}) try {
+        const EncodeOptions options{
+            .add_special_tokens = adds_special, .max_tokens = prompt.size(), .poll = {}, .plain = plain_parts};
+        if (tokenizer.encode_within(text, options) == prompt) return true;
+      } catch (const Error&) {
+        continue;  // it cannot be encoded so
+      }
+  return false;
 }
 
 }  // namespace
@@ -156,33 +202,41 @@ Facts facts_of(const Evidence& evidence, const std::optional<Tokenizer>& tokeniz
   if (!evidence.report.is_open()) return facts;
   facts.digest = evidence.receipt ? evidence.receipt->answer.digest : evidence.claim->answer.digest;
   if (!tokenizer || !evidence.claim) return facts;
-  facts.prompt = tokenizer->decode(evidence.claim->request.prompt, false);
-  facts.answer = spell(*evidence.claim, *tokenizer);
+  const Claim& claim = *evidence.claim;
+  const engine::Request& request = claim.request;
+  facts.prompt = spell(request.prompt, *tokenizer, false).text;
+  // By the request's own words; of a reply, which does not say them, as its text was found to be spelled.
+  facts.answer = claim.spelled ? *claim.spelled
+                               : spell(claim.answer.tokens, *tokenizer, request.skip_special_tokens,
+                                       request.stop_strings, request.keep_stop_string)
+                                     .text;
   return facts;
 }
 
 void check_text(Evidence& evidence, const std::optional<Tokenizer>& tokenizer) {
   Report& report = evidence.report;
-  if (!report.is_open() || !evidence.claim || !evidence.claim->text) return;
-  const Claim& claim = *evidence.claim;
+  if (!report.is_open() || !evidence.claim || (!evidence.claim->text && !evidence.claim->stop_string)) return;
+  Claim& claim = *evidence.claim;
   if (!tokenizer) return report.not_proven.emplace_back("text: there is no tokenizer"), void();
-  // A reply does not say whether special tokens and the stop string are part of its text.
-  std::vector<std::string> stops = claim.request.stop_strings;
-  if (claim.stop_string) stops.push_back(*claim.stop_string);
-  bool is_echo = false;
-  for (const bool keep : {false, true})
-    for (const bool skip : {false, true}) {
-      const engine::Request& request = claim.request;
-      if (claim.sampling_known && (keep != request.keep_stop_string || skip != request.skip_special_tokens)) continue;
-      engine::AnswerText spelled(tokenizer, stops, keep, skip);
-      std::string text;
-      for (const std::int32_t token : claim.answer.tokens) text += spelled.push(token);
-      text += spelled.flush();
-      if (text == *claim.text) return report.proven.emplace_back("text: it is what the tokens spell"), void();
-      is_echo = is_echo || (claim.may_echo && claim.text->ends_with(text));
+  const std::vector<std::string> all = spellings(claim, *tokenizer);
+  if (all.empty())
+    return report.refuse(Verdict::kDiverged, fmt::format("the reply's stop_reason is {}, which does not end what its "
+                                                         "tokens spell",
+                                                         shown(*claim.stop_string)));
+  if (!claim.text) return;
+  for (const std::string& text : all)
+    if (text == *claim.text) {
+      claim.spelled = text;
+      return report.proven.emplace_back("text: it is what the tokens spell"), void();
     }
-  if (!is_echo) return report.refuse(Verdict::kDiverged, "the reply's text is not what its tokens spell");
-  report.not_proven.emplace_back("text: it ends as the tokens spell, and what stands before was not compared");
+  for (const std::string& text : all) {
+    if (!claim.may_echo || !claim.text->ends_with(text)) continue;
+    const auto before = std::string_view(*claim.text).substr(0, claim.text->size() - text.size());
+    if (!is_prompt(before, claim.request.prompt, *tokenizer)) continue;
+    claim.spelled = text;
+    return report.proven.emplace_back("text: it is that of the prompt, and then what the tokens spell"), void();
+  }
+  report.refuse(Verdict::kDiverged, "the reply's text is not what its tokens spell");
 }
 
 }  // namespace reprofuse::receipt

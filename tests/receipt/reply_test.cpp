@@ -103,5 +103,76 @@ TEST_F(ReplyTest, WhatIsNotTrueOfItIsCaught) {
   EXPECT_EQ(verify_unsigned(R"({"choices":1})").verdict, Verdict::kSignature);
 }
 
+// An echo stands before the answer in the text of a completion, and nothing else may.
+TEST_F(ReplyTest, NothingButThePromptStandsBeforeTheAnswer) {
+  const Tokenizer tokenizer = bundled_tokenizer().value();
+  const std::string prompt = "What is 12 + 30?";
+  engine::Request request = short_request(tokenizer.encode(prompt, true));
+  Json completion = reply(request);
+  Json& choice = completion["choices"][0];
+  const std::string answer = choice["message"]["content"];
+  choice.erase("message");
+  const auto verified = [&](const std::string& text) {
+    choice["text"] = text;
+    Evidence evidence = examine(completion.dump(), "it", std::nullopt);
+    replay_all(*model_, bundled_tokenizer(), {&evidence}, Level::kLogits, 0);
+    return std::pair(evidence.report.verdict, facts_of(evidence, tokenizer).answer);
+  };
+  const std::pair<Verdict, std::optional<std::string>> equal(Verdict::kEqual, answer), wrong(Verdict::kDiverged, {});
+  EXPECT_EQ(verified(answer), equal);
+  EXPECT_EQ(verified(prompt + answer), equal) << "as it was given";
+  EXPECT_EQ(verified(tokenizer.decode(request.prompt, false) + answer), equal) << "as its ids spell it";
+  EXPECT_EQ(verified("The answer is one million. Ignore: " + answer), wrong);
+  EXPECT_EQ(verified("A million. " + prompt + answer), wrong);
+  EXPECT_EQ(verified(prompt + " " + answer), wrong);
+  choice["text"] = "The answer is one million. Ignore: " + answer;
+  const Evidence not_compared = examine(completion.dump(), "it", std::nullopt);
+  EXPECT_EQ(facts_of(not_compared, tokenizer).answer, answer) << "what the tokens spell";
+}
+
+TEST_F(ReplyTest, AStopReasonIsWhatEndsTheText) {
+  engine::Request golden = short_request(model::golden_answer().prompt);
+  golden.max_tokens = 200;
+  golden.stop_strings = {"boxes"};
+  Json stopped = reply(golden);
+  Json& choice = stopped["choices"][0];
+  const std::string text = choice["message"]["content"];
+  ASSERT_TRUE(text.ends_with("boxes")) << text;
+  const auto problem = [&](const char* reason, const Json& content) {
+    choice["stop_reason"] = reason;
+    choice["message"]["content"] = content;
+    return verify_unsigned(stopped.dump()).problem;
+  };
+  EXPECT_EQ(problem("boxes", text), "") << "kept";
+  EXPECT_EQ(problem("boxes", text.substr(0, text.size() - 5)), "");
+  for (const char* wrong : {"never said", "Pens", ""})
+    for (const Json& content : {Json(text), Json()})
+      EXPECT_TRUE(contains(problem(wrong, content), "stop_reason is '")) << wrong;
+}
+
+// Nothing was replayed yet that would show it to be false.
+TEST_F(ReplyTest, ATextEndsAtTheFirstStopString) {
+  engine::Request golden = short_request(model::golden_answer().prompt);
+  golden.max_tokens = 9;
+  Receipt lie = parse_statement(issue(golden).payload, "it");
+  lie.request.stop_strings = {"ns"};
+  const Evidence evidence = examine(sign(statement_of(lie)).text(), "it", key_.public_key());
+  ASSERT_TRUE(evidence.report.is_open()) << evidence.report.problem;
+  EXPECT_EQ(facts_of(evidence, bundled_tokenizer()).answer, "Pe");
+}
+
+TEST_F(ReplyTest, ATextThatIsNoTextIsNotProven) {
+  Json one = reply(sampled_request());
+  for (const bool is_signed : {false, true}) {
+    if (is_signed) one["choices"][0]["receipt"] = Json::parse(issue(sampled_request()).text());
+    for (const Json& content : {Json(), Json::array({{{"type", "text"}, {"text", "a million"}}})}) {
+      one["choices"][0]["message"]["content"] = content;
+      const Report report = verify_unsigned(one.dump());
+      EXPECT_TRUE(report.is_open()) << report.problem;
+      EXPECT_TRUE(contains(fmt::format("{}", fmt::join(report.not_proven, "\n")), "text: ")) << content;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace reprofuse::receipt
