@@ -114,8 +114,7 @@ std::vector<Completion> Engine::generate(const Request& request) const {
     std::optional<Update> update = answers.next(std::chrono::hours(1));
     if (!update) continue;
     if (update->end && update->end->finish_reason == FinishReason::kError)
-      fail(impl_->service.failed() || update->end->by_stop ? ErrorCode::kInternal : ErrorCode::kNonFinite, "{}",
-           update->end->error);
+      fail(update->end->at_fault ? ErrorCode::kNonFinite : ErrorCode::kInternal, "{}", update->end->error);
     add(completions[static_cast<std::size_t>(update->choice)], *update);
   }
   return completions;

@@ -63,6 +63,7 @@ void Job::end_without_token() {
 void Job::end_by_error(const std::string& why) {
   end(FinishReason::kError);
   update_.end->error = why;
+  update_.end->at_fault = true;
 }
 
 void Job::end(FinishReason reason) {

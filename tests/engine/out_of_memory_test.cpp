@@ -60,6 +60,7 @@ class OutOfMemory : public testing::Test {
       if (!update) throw std::runtime_error("an answer has no end");
       if (!update->end) continue;
       const bool is_whole = update->end->finish_reason == FinishReason::kLength;
+      EXPECT_FALSE(update->end->at_fault);
       digests[static_cast<std::size_t>(update->choice)] = is_whole ? update->end->digest : update->end->error;
     }
     return digests;

@@ -6,6 +6,8 @@
 #include <string>
 
 #include "receipt/replay.hpp"
+#include "server/api/error.hpp"
+#include "server/api/receipts.hpp"
 #include "server/server_test_support.hpp"
 #include "support/files.hpp"
 
@@ -128,6 +130,31 @@ TEST_F(ServerReceipts, WhatIsNotTrueHasAVerdictAndWhatIsNoReceiptToo) {
   lie.request.max_tokens = 0;
   EXPECT_EQ(verdict_of(lie)["verdict"], "signature");
   EXPECT_EQ(verdict_of(*examine(honest).receipt)["verdict"], "equal") << "the server goes on";
+}
+
+// A replay that ends in an error of the answer's own has diverged. One that this server could not complete has no
+// verdict.
+TEST_F(ServerReceipts, AFailureOfTheServerIsNoVerdict) {
+  const std::string body = Json{{"receipt", ask({{"receipt", true}})["choices"][0]["receipt"]}}.dump();
+  const auto replayed = [&](bool at_fault, bool by_stop) -> std::string {
+    const VerifyCall call = parse_verify(body, model_->facts(), model_->service().engine());
+    const std::unique_ptr<Reply> reply = make_reply(call, model_->facts());
+    engine::Update update;
+    update.end.emplace();
+    update.end->finish_reason = engine::FinishReason::kError;
+    update.end->error = "why";
+    update.end->at_fault = at_fault;
+    update.end->by_stop = by_stop;
+    try {
+      reply->add(0, update);
+    } catch (const ApiError& error) {
+      return std::to_string(error.status());
+    }
+    return Json::parse(reply->body())["verdict"];
+  };
+  EXPECT_EQ(replayed(true, false), "diverged");
+  EXPECT_EQ(replayed(false, false), "500");
+  EXPECT_EQ(replayed(false, true), "503");
 }
 
 TEST_F(ServerReceipts, AKeyThatIsExpectedMustHaveSigned) {

@@ -6,6 +6,7 @@
 #include "base/check.hpp"
 #include "server/api/error.hpp"
 #include "server/api/json_writer.hpp"
+#include "server/api/reply_base.hpp"
 
 namespace reprofuse::server {
 namespace {
@@ -59,9 +60,9 @@ class VerifyReply final : public Reply {
   void add(std::size_t prompt, engine::Update update) override {
     Verified& one = *of_requests_[prompt];
     if (one.is_replayed) return;  // it has diverged already
+    if (update.end && update.end->finish_reason == engine::FinishReason::kError && !update.end->at_fault)
+      throw failure_of(*update.end);  // of this server, which says nothing of the receipt
     const bool goes_on = one.replay->add(update);
-    if (update.end && update.end->by_stop)
-      throw ApiError(503, "service_unavailable_error", update.end->error, std::nullopt, "stopped");
     one.is_replayed = !goes_on || update.end.has_value();
     if (!one.is_replayed) return;
     one.replay->report_to(one.evidence.report);

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/check.hpp"
-#include "server/api/error.hpp"
 
 namespace reprofuse::server {
 namespace {
@@ -16,12 +15,12 @@ bool is_failure(const engine::Update& update) {
   return update.end && update.end->finish_reason == engine::FinishReason::kError;
 }
 
+}  // namespace
+
 ApiError failure_of(const engine::End& end) {
   if (end.by_stop) return {503, "service_unavailable_error", end.error, std::nullopt, "stopped"};
   return server_error(end.error, "generation_failed");
 }
-
-}  // namespace
 
 ReplyBase::ReplyBase(const Call& call, const ServedFacts& facts, std::string request_id, std::int64_t created)
     : call_(call),

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "server/api/error.hpp"
 #include "server/api/json_writer.hpp"
 #include "server/api/reply.hpp"
 #include "server/api/tokens.hpp"
@@ -23,6 +24,8 @@ struct Choice {
   std::string receipt = "null";      // once it has ended: the envelope, as JSON
   std::string receipt_opening = {};  // what opens its prompt, if that is hidden; the same
 };
+
+ApiError failure_of(const engine::End& end);  // with FinishReason::kError: what a client is told
 
 class ReplyBase : public Reply {
  public:
