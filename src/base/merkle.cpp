@@ -1,5 +1,7 @@
 #include "base/merkle.hpp"
 
+#include <utility>
+
 namespace reprofuse {
 namespace {
 
@@ -46,11 +48,21 @@ Sha256::Digest merkle_root(std::vector<Sha256::Digest> leaves) {
   return leaves.front();
 }
 
-std::vector<Sha256::Digest> merkle_path(std::vector<Sha256::Digest> leaves, std::size_t index) {
+std::vector<std::vector<Sha256::Digest>> merkle_levels(std::vector<Sha256::Digest> leaves) {
+  std::vector<std::vector<Sha256::Digest>> levels = {std::move(leaves)};
+  while (levels.back().size() > 1) {
+    std::vector<Sha256::Digest> next = levels.back();
+    go_up(next);
+    levels.push_back(std::move(next));
+  }
+  return levels;
+}
+
+std::vector<Sha256::Digest> merkle_path(const std::vector<std::vector<Sha256::Digest>>& levels, std::size_t index) {
   std::vector<Sha256::Digest> path;
-  for (; leaves.size() > 1; index /= 2) {
-    if (const std::size_t sibling = index ^ 1; sibling < leaves.size()) path.push_back(leaves[sibling]);
-    go_up(leaves);
+  for (const std::vector<Sha256::Digest>& level : levels) {
+    if (const std::size_t sibling = index ^ 1; sibling < level.size()) path.push_back(level[sibling]);
+    index /= 2;
   }
   return path;
 }

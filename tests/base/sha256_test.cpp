@@ -118,7 +118,7 @@ TEST(Merkle, APathLeadsFromEachLeafToTheRootAndFromNoOther) {
     leaves.push_back(leaf_of({count}));
     const Sha256::Digest root = merkle_root(leaves);
     for (std::size_t i = 0; i < leaves.size(); ++i) {
-      const std::vector<Sha256::Digest> path = merkle_path(leaves, i);
+      const std::vector<Sha256::Digest> path = merkle_path(merkle_levels(leaves), i);
       EXPECT_EQ(merkle_root_by(leaves[i], i, leaves.size(), path), root) << i << " of " << leaves.size();
       EXPECT_NE(merkle_root_by(leaf_of({0}), i, leaves.size(), path), root) << "another leaf";
       EXPECT_NE(merkle_root_by(leaves[i], i ^ 1, leaves.size(), path), root) << "another place";

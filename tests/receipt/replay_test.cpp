@@ -265,41 +265,6 @@ TEST_F(ReplayTest, ALieThatIsConsistentDivergesAtItsStep) {
   EXPECT_TRUE(contains(verify(issue(sampled_request()).text(), Level::kLogits, 3).problem, "roots: "));
 }
 
-// However many steps are drawn, the text is gone over once.
-TEST_F(ReplayTest, SpotsCostOnePrefillAndNeverMoreThanTheWhole) {
-  const std::string text = issue(sampled_request(), kWithRoots).text();  // 20 + 24 tokens: one pass of up to 512 rows
-  const auto passes = [&](std::size_t spots) {
-    Evidence evidence = examine(text, "it", key_.public_key());
-    const std::int64_t count = replay_all(*model_, bundled_tokenizer(), {&evidence}, Level::kLogits, spots);
-    EXPECT_TRUE(evidence.report.is_open()) << evidence.report.problem;
-    const bool is_whole = spots == 0 || spots >= 24;
-    EXPECT_EQ(evidence.report.verdict_text(), is_whole ? "equal" : fmt::format("holds at {} of 24 steps", spots));
-    EXPECT_EQ(contains(fmt::format("{}", fmt::join(evidence.report.not_proven, " ")), "the other"), !is_whole);
-    EXPECT_EQ(contains(fmt::format("{}", fmt::join(evidence.report.proven, " ")), ", ...)"), !is_whole && spots > 10);
-    return count;
-  };
-  const std::int64_t whole = passes(0);
-  EXPECT_GE(whole, 1);
-  for (const std::size_t spots : {1U, 2U, 11U, 23U}) EXPECT_EQ(passes(spots), 1) << spots;
-  for (const std::size_t spots : {24U, 1000U}) EXPECT_EQ(passes(spots), whole) << spots;
-}
-
-TEST_F(ReplayTest, ASpotOnALieIsCaughtAndOneBesideItIsNot) {
-  Receipt lie = parse_statement(issue(sampled_request(), kWithRoots).payload, "it");
-  lie.answer.roots.back()[0] ^= 1;  // of the last step, so that every other is true
-  lie.steps_root = to_hex(merkle_root(step_leaves(lie.answer)));
-  lie.answer.digest = tree_digest(lie.answer.roots);
-  const std::string text = sign(statement_of(lie)).text();
-  std::size_t caught = 0;
-  for (int i = 0; i < 24; ++i) {
-    const Report report = verify(text, Level::kLogits, 23);
-    if (report.is_open()) continue;
-    EXPECT_TRUE(contains(report.problem, "step 23: the logits are others")) << report.problem;
-    ++caught;
-  }
-  EXPECT_GT(caught, 0U) << "23 of 24 steps, 24 times";
-}
-
 TEST_F(ReplayTest, AVerdictSaysHowFarItWent) {
   const std::string text = issue(sampled_request()).text();
   EXPECT_EQ(verify(text, Level::kSignature).verdict_text(), "holds as far as signature");
