@@ -164,10 +164,10 @@ def check_statement(payload):
 
 
 def check_opening(predicate, opening):
-    """Of a hidden prompt."""
     check_form(opening, {"salt": HASH, "prompt_tokens": TOKENS}, "opening")
     committed = sha256(b"\x03" + bytes.fromhex(opening["salt"]) + words(opening["prompt_tokens"])).hex()
     check(predicate["prompt"] == {"commitment": committed}, "the prompt is another one", 4)
+    check_end({**predicate, "prompt": {"tokens": opening["prompt_tokens"]}}, int(predicate["steps"]["count"]))
 
 
 def main(arguments):

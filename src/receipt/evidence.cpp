@@ -129,6 +129,10 @@ void add_prompt(Evidence& evidence, const std::vector<Opening>& openings) {
   }
   evidence.claim->request.prompt = found->prompt;
   evidence.report.proven.emplace_back("prompt: it is the one that the receipt commits to");
+  Receipt opened = *evidence.receipt;
+  opened.request.prompt = found->prompt;
+  if (const std::string contradiction = contradiction_in(opened); !contradiction.empty())
+    evidence.report.refuse(Verdict::kDiverged, "it contradicts itself: " + contradiction);
 }
 
 Evidence refused(const std::string& name, Verdict verdict, std::string problem) {

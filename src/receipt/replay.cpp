@@ -36,21 +36,24 @@ Replay::Replay(const Claim& claim, Level level) : claim_(claim), compares_logits
 engine::Request Replay::request() const {
   engine::Request request = claim_.request;
   request.known_answer = claim_.answer.tokens;
+  request.max_tokens = longest_answer();
   if (compares_logits_)
     request.digest = claim_.answer.digest.starts_with("tree-1:") ? DigestKind::kTree1 : DigestKind::kChain1;
   if (!claim_.sampling_known) {
     request.force_known_answer = true;
-    request.max_tokens = static_cast<std::int64_t>(claim_.answer.steps());
     request.logprobs = 0;
   }
   return request;
 }
 
-std::int64_t Replay::longest_text() const {
-  const auto prompt = static_cast<std::int64_t>(claim_.request.prompt.size());
+std::int64_t Replay::longest_answer() const {
   const auto steps = static_cast<std::int64_t>(claim_.answer.steps());
-  return prompt +
-         (claim_.sampling_known ? std::clamp<std::int64_t>(claim_.request.max_tokens, steps, INT32_MAX) : steps);
+  return claim_.sampling_known ? std::min(claim_.request.max_tokens, steps + 1) : steps;
+}
+
+std::int64_t Replay::longest_text() const {
+  return static_cast<std::int64_t>(claim_.request.prompt.size()) +
+         std::max(longest_answer(), static_cast<std::int64_t>(claim_.answer.steps()));
 }
 
 bool Replay::differ(std::string what) {

@@ -118,6 +118,8 @@ class Replay {
   void report_to(Report& report) const;
 
  private:
+  // One token more than the claim has shows that the answer goes on; no memory is set aside for what it might have had.
+  std::int64_t longest_answer() const;
   bool differ(std::string what);
   bool compare_step(std::size_t step, std::int32_t token, const Sha256::Digest& root);
   bool compare_end(const engine::End& end);

@@ -200,6 +200,21 @@ TEST_F(ReplayTest, AReceiptThatContradictsItselfNeedsNoModel) {
   });
 }
 
+// What a hidden prompt leaves of the context is known once it is opened.
+TEST_F(ReplayTest, AHiddenPromptThatDoesNotFitContradictsItsReceipt) {
+  const Issued issued = issuer().issue(sampled_request(), answer_of(sampled_request()), {.hide_prompt = true});
+  const Receipt honest = parse_statement(issued.envelope.payload, "it");
+  for (const std::int64_t context : {44, 43}) {
+    Receipt altered = honest;
+    altered.artifacts.context = context;
+    const Report report =
+        examine(sign(statement_of(altered)).text(), "it", key_.public_key(), {*issued.opening}).report;
+    EXPECT_EQ(report.problem, context == 44 ? ""
+                                            : "it contradicts itself: a prompt of 20 tokens and an answer of 24 do "
+                                              "not fit into its context of 43");
+  }
+}
+
 TEST_F(ReplayTest, WhatTheSignerAloneKnowsIsNotProven) {
   AtHand here = at_hand();
   here.any_date = here.any_context = true;
@@ -301,26 +316,21 @@ TEST_F(ReplayTest, ANonceIsComparedWhereOneIsExpected) {
   EXPECT_EQ(examined({}, "mine").verdict, Verdict::kArtifact);
 }
 
-TEST_F(ReplayTest, SpotsAreDifferentStepsInOrder) {
-  for (const std::size_t count : {1U, 7U, 24U, 100U}) {
-    const std::vector<std::size_t> spots = draw_spots(24, count);
-    EXPECT_EQ(spots.size(), std::min<std::size_t>(24, count));
-    EXPECT_TRUE(std::is_sorted(spots.begin(), spots.end()));
-    EXPECT_LT(spots.back(), 24U);
-  }
-  EXPECT_NE(draw_spots(1'000'000, 20), draw_spots(1'000'000, 20));
-}
-
-TEST_F(ReplayTest, WhatIsLongerThanTheContextDivergesBeforeAnySpotIsAsked) {
-  Evidence evidence;
-  Claim& claim = evidence.claim.emplace();
-  claim.request.prompt = {1};
-  claim.answer.tokens.assign(1 << 14, 1);
-  claim.answer.roots.resize(claim.answer.steps());
-  claim.steps_root = to_hex(merkle_root(step_leaves(claim.answer)));
-  replay_all(*model_, bundled_tokenizer(), {&evidence}, Level::kLogits, 1000);
-  EXPECT_EQ(evidence.report.verdict, Verdict::kDiverged);
-  EXPECT_TRUE(contains(evidence.report.problem, "does not fit into a context")) << evidence.report.problem;
+TEST_F(ReplayTest, MemoryIsSetAsideForTheAnswerAndNotForWhatItMightHaveBeen) {
+  Claim claim;
+  claim.request.prompt = {1, 2, 3};
+  claim.request.max_tokens = 999'900;
+  claim.answer.tokens.assign(19, 1);
+  EXPECT_EQ(Replay(claim, Level::kLogits).longest_text(), 3 + 20) << "one more shows that it goes on";
+  EXPECT_EQ(Replay(claim, Level::kLogits).request().max_tokens, 20);
+  claim.request.max_tokens = 19;
+  EXPECT_EQ(Replay(claim, Level::kLogits).longest_text(), 3 + 19);
+  Receipt shorter = parse_statement(issue(sampled_request()).payload, "it");
+  shorter.answer.tokens.resize(7);
+  shorter.request.stop_strings = {"no such text"};
+  shorter.answer.finish_reason = engine::FinishReason::kStop;
+  const Report report = verify(sign(statement_of(shorter)).text());
+  EXPECT_TRUE(contains(report.problem, "the answer has 7 steps, and the replay goes on with token ")) << report.problem;
 }
 
 TEST_F(ReplayTest, ManyGoThroughTheEngineTogetherAndOnlyTheFalseOneDiverges) {

@@ -85,6 +85,17 @@ class CheckReceipt(unittest.TestCase):
         with self.assertRaises(check_receipt.Wrong) as caught:
             check_receipt.check_opening(statement["predicate"], {"salt": "0" * 64, "prompt_tokens": [1]})
         self.assertEqual(caught.exception.args[1], 4)
+        context = int(statement["predicate"]["artifacts"]["context"])
+        for length, fits in ((1, True), (context, False)):
+            opening = {"salt": "0" * 64, "prompt_tokens": [1] * length}
+            committed = check_receipt.sha256(b"\3" + bytes(32) + check_receipt.words(opening["prompt_tokens"])).hex()
+            hidden = {**statement["predicate"], "prompt": {"commitment": committed}}
+            if fits:
+                check_receipt.check_opening(hidden, opening)
+                continue
+            with self.assertRaises(check_receipt.Wrong) as caught:
+                check_receipt.check_opening(hidden, opening)
+            self.assertEqual(caught.exception.args[1], 1)
 
     def test_says_in_one_line_what_cannot_be_read(self):
         key = RECEIPTS[0].parent / "key.pem"
