@@ -245,9 +245,9 @@ class Verification {
   double load_seconds_ = 0;
 };
 
-int status_of(const std::vector<Evidence*>& all, bool is_broken_log) {
+int status_of(const std::vector<Evidence*>& all, Verdict of_log) {
   receipt::Report log;
-  if (is_broken_log) log.refuse(Verdict::kDiverged, "");
+  log.verdict = of_log;
   std::vector<const receipt::Report*> reports = {&log};
   for (const Evidence* one : all) reports.push_back(&one->report);
   return static_cast<int>(decisive(reports).verdict);
@@ -269,7 +269,7 @@ void run_verify_command(VerifyArguments arguments) {
   Verification verification(arguments, all);
   verification.run();
   const receipt::LogReport log = check_log(verification.all(), arguments.is_log);
-  const int status = status_of(verification.all(), arguments.is_log && !log.is_unbroken);
+  const int status = status_of(verification.all(), arguments.is_log ? log.verdict : Verdict::kEqual);
   VerifyOutput output{.all = verification.all(),
                       .tokenizer = verification.tokenizer(),
                       .log = arguments.is_log ? std::optional(log.text) : std::nullopt,

@@ -14,7 +14,6 @@
 #include <system_error>
 
 #include "base/check.hpp"
-#include "receipt/replay.hpp"
 
 namespace reprofuse::receipt {
 namespace {
@@ -146,8 +145,14 @@ bool names(const Evidence& one, const Evidence& before) {
   return before.receipt && one.receipt->previous == before.envelope->payload_hash();
 }
 
+// Nobody knows what is in it.
+bool is_unread(const Evidence& one) {
+  return !one.receipt && !one.claim && one.report.verdict == Verdict::kNotTried;
+}
+
 // Why one receipt does not follow another, as far as signatures and hashes tell. Empty: it does.
 std::string why_not_following(const Evidence& before, const Evidence& one) {
+  if (is_unread(before)) return fmt::format("whether it follows {} is not known", before.name);
   if (!names(one, before)) return fmt::format("it does not follow {}", before.name);
   if (one.receipt->issuer != before.receipt->issuer)
     return fmt::format("it follows {}, but by another key: {} there, {} here", before.name, before.receipt->issuer.id(),
@@ -160,13 +165,17 @@ std::string why_not_following(const Evidence& before, const Evidence& one) {
 LogReport check_log(const std::vector<Evidence*>& all, bool must_follow) {
   LogReport log;
   const auto break_at = [&](const Evidence& one, const std::string& why) {
-    if (log.is_unbroken) log.text = fmt::format("broken at {}: {}", one.name, why);
-    log.is_unbroken = false;
+    if (log.verdict != Verdict::kDiverged) log.text = fmt::format("broken at {}: {}", one.name, why);
+    log.verdict = Verdict::kDiverged;
   };
   const Evidence* before = nullptr;
   for (Evidence* one : all) {
     const Evidence* const previous = std::exchange(before, one);
     Report& report = one->report;
+    if (is_unread(*one)) {
+      if (log.verdict == Verdict::kEqual) log = {Verdict::kNotTried, fmt::format("not checked: {}", report.problem)};
+      continue;
+    }
     if (!one->signature_holds) {
       break_at(*one, one->receipt ? "its signature does not hold" : "it is no receipt");
       if (must_follow && report.is_open())
@@ -174,7 +183,7 @@ LogReport check_log(const std::vector<Evidence*>& all, bool must_follow) {
       continue;
     }
     const std::string why = previous == nullptr ? "" : why_not_following(*previous, *one);
-    if (!why.empty()) break_at(*one, why);
+    if (!why.empty() && !is_unread(*previous)) break_at(*one, why);
     const bool is_at_fault = must_follow && !why.empty() && previous->signature_holds;
     if (previous != nullptr && why.empty())
       report.proven.push_back(fmt::format("previous: it follows {}", previous->name));
@@ -187,7 +196,7 @@ LogReport check_log(const std::vector<Evidence*>& all, bool must_follow) {
     else
       report.not_proven.emplace_back("that it begins a log: the signer says so");
   }
-  if (log.is_unbroken && !all.empty()) {
+  if (log.verdict == Verdict::kEqual && !all.empty()) {
     const Receipt& first = *all.front()->receipt;
     log.text =
         fmt::format("unbroken, {}, {} receipts by the key {}",

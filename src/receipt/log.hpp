@@ -11,10 +11,9 @@
 
 #include "receipt/envelope.hpp"
 #include "receipt/keys.hpp"
+#include "receipt/replay.hpp"
 
 namespace reprofuse::receipt {
-
-struct Evidence;
 
 enum class Existing : std::uint8_t { kStays, kIsReplaced };
 // A file that is there whole and for good, or not at all. What its folder cannot be, or has already where that stays,
@@ -50,9 +49,10 @@ class Log {
 
 // Receipts in the order in which they are given. What follows what is a matter of signatures and hashes alone, whatever
 // else was found, and is added to each report. Where they must be one log, those that do not follow have diverged.
+// What could not be read says nothing of the log: then it is not known whether it is whole.
 struct LogReport {
-  bool is_unbroken = true;
-  std::string text;  // "unbroken, from its beginning, 7 receipts by the key ..."
+  Verdict verdict = Verdict::kEqual;  // kDiverged: it is broken; kNotTried: as far as it could be read, it is not
+  std::string text;                   // "unbroken, from its beginning, 7 receipts by the key ..."
 };
 LogReport check_log(const std::vector<Evidence*>& all, bool must_follow);
 

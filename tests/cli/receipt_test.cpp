@@ -349,6 +349,12 @@ TEST_F(ReceiptCommand, WhatCannotBeReadIsNoDivergence) {
   write_file(folder_.file("text"), "no receipt");
   EXPECT_EQ(reprofuse("verify " + folder_.file("text")).status, 3);
   EXPECT_EQ(reprofuse("verify --spot 2 --level tokens " + receipt()).status, 2);
+  fs::create_directory(folder_.file("empty"));
+  for (const char* unread : {"empty", "nothing"}) {
+    const Finished log = reprofuse("verify --log --level signature " + receipt() + " " + folder_.file(unread));
+    EXPECT_EQ(log.status, 2) << log.out;
+    EXPECT_TRUE(contains(log.out, "log: not checked: " + folder_.file(unread))) << log.out;
+  }
 }
 
 // What the step of every other machine compares: no signature, so every build can.

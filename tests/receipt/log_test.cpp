@@ -40,7 +40,7 @@ TEST_F(LogTest, WhatWasNotReplayedIsFollowedAllTheSame) {
   check_needs(all[1], Level::kLogits);
   ASSERT_EQ(all[1].report.verdict_text(), "missing: opening");
   const LogReport log = check(all);
-  EXPECT_TRUE(log.is_unbroken) << log.text;
+  EXPECT_EQ(log.verdict, Verdict::kEqual) << log.text;
   EXPECT_EQ(log.text, "unbroken, from its beginning, 3 receipts by the key " + key_.public_key().id());
   EXPECT_TRUE(all[2].report.is_open()) << all[2].report.problem;
   EXPECT_TRUE(contains(proven(all[1]), "follows 0.json"));
@@ -51,7 +51,7 @@ TEST_F(LogTest, AGapIsOneAndAMissingBeginningIsSaid) {
   std::vector<Evidence> gap = log_of(3);
   gap.erase(gap.begin() + 1);
   const LogReport broken = check(gap);
-  EXPECT_FALSE(broken.is_unbroken);
+  EXPECT_EQ(broken.verdict, Verdict::kDiverged);
   EXPECT_EQ(broken.text, "broken at 2.json: it does not follow 0.json");
   EXPECT_EQ(gap[1].report.verdict, Verdict::kDiverged);
   std::vector<Evidence> not_asked = log_of(3);
@@ -61,7 +61,7 @@ TEST_F(LogTest, AGapIsOneAndAMissingBeginningIsSaid) {
   std::vector<Evidence> middle = log_of(3);
   middle.erase(middle.begin());
   const LogReport late = check(middle);
-  EXPECT_TRUE(late.is_unbroken);
+  EXPECT_EQ(late.verdict, Verdict::kEqual);
   EXPECT_TRUE(contains(late.text, "unbroken, from the middle (what 1.json follows is not here), 2 receipts"))
       << late.text;
 }
@@ -75,7 +75,7 @@ TEST_F(LogTest, AnotherKeyIsNamed) {
   all.push_back(examine(theirs.issue(request, answer_of(request), {}).envelope.text(), "theirs.json", {}));
   for (const bool must_follow : {false, true}) {
     std::vector<Evidence> copy = all;
-    EXPECT_FALSE(check(copy, must_follow).is_unbroken);
+    EXPECT_EQ(check(copy, must_follow).verdict, Verdict::kDiverged);
     const std::string said = must_follow ? copy[1].report.problem : not_proven(copy[1]);
     EXPECT_TRUE(contains(said, "it follows 0.json, but by another key: " + key_.public_key().id())) << said;
     EXPECT_EQ(copy[1].report.is_open(), !must_follow);
@@ -92,6 +92,27 @@ TEST_F(LogTest, AForgedOneBreaksTheLogAndAccusesNoOther) {
   EXPECT_EQ(all[1].report.verdict, Verdict::kSignature);
   EXPECT_TRUE(all[2].report.is_open()) << all[2].report.problem;
   EXPECT_TRUE(contains(not_proven(all[2]), "it follows 1.json, whose signature does not hold"));
+}
+
+// What cannot be read has not diverged, and nobody knows whether the log is whole.
+TEST_F(LogTest, WhatCannotBeReadBreaksNothing) {
+  Evidence unread;
+  unread.name = "unread.json";
+  unread.report.refuse(Verdict::kNotTried, "unread.json: cannot be read: Permission denied");
+  for (std::size_t place = 0; place < 3; ++place) {
+    std::vector<Evidence> all = log_of(3);
+    all[place] = unread;
+    const LogReport log = check(all);
+    EXPECT_EQ(log.verdict, Verdict::kNotTried) << place;
+    EXPECT_EQ(log.text, "not checked: unread.json: cannot be read: Permission denied");
+    for (const Evidence& one : all) EXPECT_NE(one.report.verdict, Verdict::kDiverged) << one.report.problem;
+    const bool says = place < 2 && contains(not_proven(all[place + 1]), "whether it follows unread.json is not known");
+    EXPECT_EQ(says, place < 2);
+  }
+  std::vector<Evidence> gap = log_of(4);
+  gap.erase(gap.begin() + 1);
+  gap.push_back(unread);
+  EXPECT_EQ(check(gap).text, "broken at 2.json: it does not follow 0.json");
 }
 
 }  // namespace
