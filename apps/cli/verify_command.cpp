@@ -85,7 +85,12 @@ std::vector<Evidence> examine_file(const std::string& file, const std::optional<
     std::vector<Evidence> all = examine_all(text, name, key, openings);
     const std::string beside = file + ".opening";
     if (!std::any_of(all.begin(), all.end(), is_hidden) || !std::filesystem::exists(beside)) return all;
-    openings.push_back(receipt::parse_opening(read_file(beside), beside));
+    try {
+      openings.push_back(receipt::parse_opening(read_file(beside), beside));
+    } catch (const Error& error) {
+      for (Evidence& evidence : all) evidence.opening_problem = error.what();
+      return all;
+    }
     return examine_all(text, name, key, openings);
   });
 }

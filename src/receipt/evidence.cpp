@@ -125,6 +125,7 @@ void add_prompt(Evidence& evidence, const std::vector<Opening>& openings) {
   const auto found = std::find_if(openings.begin(), openings.end(), opens);
   if (found == openings.end()) {
     evidence.claim.reset();
+    if (!openings.empty()) evidence.opening_problem = "none that was given is of this receipt's prompt";
     return;
   }
   evidence.claim->request.prompt = found->prompt;
@@ -183,9 +184,14 @@ void compare_choice(const Json& reply, const Json& choice, Evidence& evidence) {
 
 Evidence examine_receipt_of(const Json& reply, const Json& choice, const std::string& name,
                             const std::optional<PublicKey>& expected, std::vector<Opening> openings) {
-  if (const auto opening = choice.find("receipt_opening"); opening != choice.end())
-    openings.push_back(parse_opening(opening->dump(), name));
+  std::string problem;
+  if (const auto opening = choice.find("receipt_opening"); opening != choice.end()) try {
+      openings.push_back(parse_opening(opening->dump(), name));
+    } catch (const Error& error) {
+      problem = error.what();
+    }
   Evidence evidence = examine_receipt(choice["receipt"].dump(), name, expected, openings);
+  if (!problem.empty()) evidence.opening_problem = problem;
   if (evidence.report.is_open()) compare_choice(reply, choice, evidence);
   return evidence;
 }

@@ -268,6 +268,8 @@ Opening parse_opening(std::string_view text, const std::string& name) {
     return {digest_in(json.at("salt")), tokens_in(json.at("prompt_tokens"))};
   } catch (const Json::exception& error) {
     fail(ErrorCode::kInvalidArgument, "{}: does not open a prompt: {}", name, json_problem(error));
+  } catch (const Error& error) {
+    fail(ErrorCode::kInvalidArgument, "{}: does not open a prompt: {}", name, error.what());
   }
 }
 

@@ -69,8 +69,10 @@ struct Evidence {
   std::optional<Receipt> receipt;
   bool signature_holds = false;
   std::optional<Envelope> envelope;
-  std::string model_prefix;    // of a reply: the digits of the model digest in its fingerprint
-  std::optional<Claim> claim;  // none: nothing to replay, and the report says why
+  bool artifacts_compared = false;
+  std::string opening_problem;  // why what was given does not open the prompt; empty: nothing was given, or it does
+  std::string model_prefix;     // of a reply: the digits of the model digest in its fingerprint
+  std::optional<Claim> claim;   // none: nothing to replay, and the report says why
   Report report;
 };
 

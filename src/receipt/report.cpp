@@ -173,6 +173,8 @@ void check_needs(Evidence& evidence, Level level, std::size_t spots) {
   if (report.is_open() && !report.is_signed && level == Level::kTokens)
     report.refuse(Verdict::kNotTried, "tokens: a reply does not say how they were chosen; its logits can be compared");
   if (!report.is_open() || level < Level::kTokens) return;
+  if (!evidence.claim && !evidence.opening_problem.empty())
+    return report.refuse(Verdict::kArtifact, "opening: " + evidence.opening_problem);
   if (!evidence.claim)
     return report.lack("opening",
                        "prompt: the receipt has but a commitment to it; what opens it is needed to replay it");

@@ -159,6 +159,25 @@ TEST_F(ReceiptCommand, HidesAPromptAndFollowsAReceipt) {
   EXPECT_EQ(wrong.status, 2) << "no opening: " << wrong.out;
 }
 
+TEST_F(ReceiptCommand, AnOpeningThatDoesNotOpenIsNotAMissingOne) {
+  const std::string file = folder_.file("hidden.json"), beside = file + ".opening";
+  const std::string other = folder_.file("other.json");
+  ASSERT_EQ(generate("--receipt-hide-prompt --receipt " + file).status, 0);
+  ASSERT_EQ(generate("--receipt-hide-prompt --receipt " + other).status, 0);
+  fs::rename(beside, folder_.file("elsewhere"));
+  const auto says = [&](const std::string& options, const std::string& words) {
+    const Finished run = reprofuse("verify " + file + options);
+    EXPECT_EQ(run.status, 4) << run.out << run.err;
+    EXPECT_TRUE(contains(run.out, file + ": artifact\n")) << run.out;
+    EXPECT_TRUE(contains(run.out, "proven      signature: by the key ")) << run.out;
+    EXPECT_TRUE(contains(run.out, "wrong       opening: " + words)) << run.out;
+  };
+  says(" --opening " + other + ".opening", "none that was given is of this receipt's prompt");
+  write_file(beside, R"({"prompt_tokens":[1],"salt":"00"})");
+  says("", beside + ": does not open a prompt: '00' is not a SHA-256 in hex");
+  EXPECT_EQ(reprofuse("verify --level artifacts " + file).status, 0) << "nothing has to be opened for that";
+}
+
 TEST_F(ReceiptCommand, ALogHasNoGapAndOneKey) {
   const std::string first = receipt();
   std::vector<std::string> log = {first};

@@ -124,8 +124,9 @@ TEST_F(IssuerTest, AHiddenPromptIsACommitmentThatItsOpeningOpens) {
   for (const std::vector<Opening>& wrong : {std::vector<Opening>{}, {*second.opening}}) {
     const Report report = verify(issued.envelope.text(), Level::kLogits, 0, wrong);
     EXPECT_EQ(report.verdict, Verdict::kArtifact);
-    EXPECT_TRUE(contains(report.problem, "prompt: ")) << report.problem;
-    EXPECT_EQ(report.verdict_text(), "missing: opening");
+    EXPECT_TRUE(contains(report.problem, wrong.empty() ? "prompt: " : "opening: none that was given "))
+        << report.problem;
+    EXPECT_EQ(report.verdict_text(), wrong.empty() ? "missing: opening" : "artifact");
     EXPECT_EQ(report.proven.size(), 1U) << "the signature";
     EXPECT_TRUE(verify(issued.envelope.text(), Level::kArtifacts, 0, wrong).is_open()) << "it takes no prompt";
   }

@@ -77,6 +77,8 @@ TEST_F(ReplyTest, EveryChoiceIsVerifiedByItsReceiptWhereItHasOne) {
   EXPECT_EQ(verdicts("/choices/1/token_ids/2", 1), "equal, unsigned; diverged; ");
   EXPECT_EQ(verdicts("/choices/1/prompt_token_ids/2", 1), "equal, unsigned; diverged; ");
   EXPECT_EQ(verdicts("/choices/1/finish_reason", "stop"), "equal, unsigned; diverged; ");
+  EXPECT_EQ(verdicts("/choices/1/stop_reason", "never said"), "equal, unsigned; diverged; ");
+  EXPECT_EQ(verdicts("/choices/1/receipt_opening/salt", "00"), "equal, unsigned; artifact; ");
   EXPECT_EQ(verdicts("/choices/0/token_ids/0", std::int64_t{1} << 32), "signature; equal; ");
   EXPECT_EQ(verdicts("/choices/0/token_ids/0", 1.5), "signature; equal; ");
   EXPECT_EQ(examine(two.dump(), "it", std::nullopt).report.verdict, Verdict::kNotTried);

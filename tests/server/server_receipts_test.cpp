@@ -91,6 +91,8 @@ TEST_F(ServerReceipts, AStreamHasItInTheChunkThatEndsTheChoice) {
 TEST_F(ServerReceipts, AHiddenPromptIsVerifiedWithItsOpening) {
   const Json choice = ask({{"receipt", {{"hide_prompt", true}}}})["choices"][0];
   EXPECT_EQ(verify({{"receipt", choice["receipt"]}})["verdict"], "missing: opening");
+  const Json other = ask({{"receipt", {{"hide_prompt", true}}}})["choices"][0]["receipt_opening"];
+  EXPECT_EQ(verify({{"receipt", choice["receipt"]}, {"opening", other}})["verdict"], "artifact");
   const Json opened = verify({{"receipt", choice["receipt"]}, {"opening", choice["receipt_opening"]}});
   EXPECT_EQ(opened["verdict"], "equal") << opened;
 }
