@@ -111,6 +111,8 @@ void Replay::report_to(Report& report) const {
         fmt::format("tokens: each of the {}, and the end, is what the request's sampling chooses", tokens));
     if (claim_.request.sampling.temperature == 0)
       report.not_proven.emplace_back("seed, top_k, top_p and min_p: they decide nothing of a greedy answer");
+    if (claim_.answer.finish_reason == engine::FinishReason::kStop)
+      report.not_proven.emplace_back("max_tokens: it decides nothing of an answer that stops before it");
     if (claim_.request.stop_strings.empty())
       report.not_proven.emplace_back("keep_stop_string and skip_special_tokens: they decide the text alone");
   } else {

@@ -126,6 +126,7 @@ void check_contract(Evidence& evidence) {
 void check_artifacts(Evidence& evidence, const AtHand& here) {
   Report& report = evidence.report;
   if (!report.is_open()) return;
+  evidence.artifacts_compared = true;
   if (!evidence.receipt) {
     const std::string& prefix = evidence.model_prefix;
     if (!here.artifacts.model.starts_with(prefix) || prefix.empty())
@@ -186,8 +187,7 @@ void check_needs(Evidence& evidence, Level level, std::size_t spots) {
 void note_level(Evidence& evidence, Level level) {
   Report& report = evidence.report;
   if (level < Level::kLogits) report.extent = fmt::format("holds as far as {}", kLevelNames[static_cast<int>(level)]);
-  if (level < Level::kArtifacts || !report.missing.empty())
-    report.not_proven.emplace_back("artifacts: they were not compared");
+  if (!evidence.artifacts_compared) report.not_proven.emplace_back("artifacts: they were not compared");
   if (level < Level::kTokens || !report.is_open())
     report.not_proven.emplace_back("tokens and logits: nothing was computed");
   if (level == Level::kArtifacts && evidence.claim && evidence.claim->text)

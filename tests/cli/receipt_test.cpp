@@ -98,6 +98,7 @@ TEST_F(ReceiptCommand, SaysWhatItCouldProveWithoutTheModel) {
   EXPECT_EQ(without.status, 4) << without.err;
   EXPECT_TRUE(contains(without.out, "wrong       model: /nonexistent")) << without.out;
   EXPECT_TRUE(contains(without.out, "proven      signature: ")) << without.out;
+  EXPECT_TRUE(contains(without.out, "not proven  artifacts: they were not compared")) << without.out;
   EXPECT_TRUE(contains(without.out, "not proven  tokens and logits: ")) << without.out;
   const Finished signature = reprofuse("verify --level signature --model /nonexistent " + file);
   EXPECT_EQ(signature.status, 0) << signature.out;
@@ -124,6 +125,7 @@ TEST_F(ReceiptCommand, NamesTheArtifactThatIsAnotherOne) {
   const Finished model = reprofuse("verify " + file + " --model " + weights);
   EXPECT_EQ(model.status, 4) << model.out;
   EXPECT_TRUE(contains(model.out, "wrong       model: its digest")) << model.out;
+  EXPECT_FALSE(contains(model.out, "artifacts: they were not compared")) << model.out;
   const Finished date = reprofuse("verify --level artifacts --date 2025-01-01 " + file);
   EXPECT_EQ(date.status, 4) << date.out;
   EXPECT_TRUE(contains(date.out, "wrong       date: today is 2024-07-26 in the receipt and 2025-01-01 here"))
@@ -272,6 +274,8 @@ TEST_F(ReceiptCommand, ShowsWhatWasProvenToReadersAndToPrograms) {
   EXPECT_TRUE(contains(text.out, "What is 12 + 30?")) << text.out;
   EXPECT_TRUE(contains(text.out, "42")) << text.out;
   EXPECT_TRUE(contains(text.out, "  nonce       \"mine\"\n")) << text.out;
+  EXPECT_TRUE(contains(text.out, "not proven  max_tokens: ")) << "it stops by itself: " << text.out;
+  EXPECT_FALSE(contains(text.out, "artifacts: they were not compared")) << text.out;
   const Finished quiet = reprofuse("verify --quiet " + file + " " + folder_.file("nothing"));
   EXPECT_EQ(quiet.status, 2);
   EXPECT_EQ(std::count(quiet.out.begin(), quiet.out.end(), '\n'), 2) << quiet.out;
