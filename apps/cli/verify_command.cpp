@@ -154,6 +154,7 @@ class Verification {
     const bool is_open =
         std::any_of(all_.begin(), all_.end(), [](const Evidence* one) { return one->report.is_open(); });
     if (level_ == Level::kSignature || !is_open) return note_levels(all_);
+    const auto start = std::chrono::steady_clock::now();
     try {
       const std::string folder = arguments_.model ? *arguments_.model : engine::bundled_model_folder();
       text_files_.emplace(folder);
@@ -162,6 +163,7 @@ class Verification {
       refuse_open(all_, Verdict::kArtifact, fmt::format("model: {}", error.what()));
       return note_levels(all_);
     }
+    load_seconds_ += seconds_since(start);
     for (const auto& [contract, group] : groups()) try_group(contract, group);
     for (Evidence* evidence : all_)
       if (!is_noted_.contains(evidence)) note_level(*evidence, level_);
