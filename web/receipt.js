@@ -12,7 +12,9 @@ const row = (name, value) => {
 function facts_of(content) {
   if (content.choices) {
     const [choice] = content.choices;
-    return { digest: choice.digest, rows: { Kind: "a reply, not signed", Fingerprint: content.system_fingerprint } };
+    const receipts = content.choices.filter((one) => one.receipt).length;
+    const signed = receipts === content.choices.length ? "with a receipt" : receipts ? "signed in part" : "not signed";
+    return { digest: choice.digest, rows: { Kind: `a reply, ${signed}`, Fingerprint: content.system_fingerprint } };
   }
   const { predicate } = JSON.parse(new TextDecoder().decode(bytes_of(content.payload)));
   const { answer, artifacts, contract, environment, issuer, steps } = predicate;
@@ -30,6 +32,7 @@ function facts_of(content) {
 export class ReceiptPanel {
   #dialog;
   #shown = null; // { receipt, opening, digest }
+  #reading = null; // the file that came last
 
   constructor(dialog) {
     this.#dialog = dialog;
@@ -37,8 +40,11 @@ export class ReceiptPanel {
     this.#part("verify").addEventListener("click", () => this.#verify());
     this.#part("pasted").addEventListener("input", () => this.#compare());
     this.#part("file").addEventListener("change", ({ target }) => this.#read(target.files[0]));
-    document.addEventListener("dragover", (event) => event.preventDefault());
+    // Files only: text that is dropped goes where the browser puts it.
+    const has_files = ({ dataTransfer }) => dataTransfer.types.includes("Files");
+    document.addEventListener("dragover", (event) => has_files(event) && event.preventDefault());
     document.addEventListener("drop", (event) => {
+      if (!has_files(event)) return;
       event.preventDefault();
       this.#read(event.dataTransfer.files[0], true);
     });
@@ -76,21 +82,25 @@ export class ReceiptPanel {
 
   async #read(file, replay = false) {
     if (!file) return;
+    const reading = (this.#reading = file);
     let content = null;
     try {
       content = JSON.parse(await file.text());
     } catch {
       // show() says that it is none
     }
+    if (reading !== this.#reading) return; // another came later
     this.show(content?.receipt ?? content, content?.opening);
     if (replay && this.#shown) await this.#verify();
   }
 
   async #verify() {
-    const { receipt, opening } = this.#shown;
+    const shown = this.#shown;
+    const { receipt, opening } = shown;
     this.#tell("running", "Replaying it on this server");
     try {
       const report = await verify({ receipt, ...(opening && { opening }) });
+      if (shown !== this.#shown) return; // another is shown by now
       const equal = report.verdict.startsWith("equal");  // "equal, unsigned" is that of a reply
       const author = report.verdict === "equal" ? "True" : "Unsigned, but true";
       this.#tell(equal ? "equal" : "different", equal ? `${author}: this server computes the same` : report.problem);
@@ -102,7 +112,7 @@ export class ReceiptPanel {
       ];
       this.#part("proof").replaceChildren(...(report.choices ?? [report]).flatMap(findings)); // a reply may have several
     } catch (error) {
-      this.#tell("different", error.message);
+      if (shown === this.#shown) this.#tell("different", error.message);
     }
   }
 

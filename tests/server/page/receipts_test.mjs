@@ -82,6 +82,57 @@ page_test("a receipt that is dropped is replayed at once, and a false one is cal
   }
 });
 
+page_test("a verdict that comes late is not painted over the receipt that is shown by then", {}, async (page) => {
+  await open_receipt(page);
+  const text = fs.readFileSync(await download(page), "utf8");
+  let answer_first;
+  const held = new Promise((resolve) => (answer_first = resolve));
+  let asked = 0;
+  await page.route("**/v1/receipts/verify", async (route) => {
+    if (asked++ === 0) await held;
+    await route.continue();
+  });
+  const altered = JSON.parse(text);
+  altered.signatures[0].sig = `AAAA${altered.signatures[0].sig.slice(4)}`;
+  const late = page.waitForResponse((response) => response.request().postData().includes("AAAA"));
+  await drop(page, JSON.stringify(altered));
+  await verdict(page, "running").waitFor();
+  await drop(page, text);
+  await verdict(page, "equal").waitFor();
+  answer_first();
+  await (await late).finished();
+  await page.evaluate(() => new Promise((resolve) => setTimeout(resolve, 100)));
+  await verdict(page, "equal").waitFor({ timeout: 1000 });
+});
+
+page_test("text can be dropped into the question", {}, async (page) => {
+  await ready(page);
+  const is_taken = (kind) =>
+    page.evaluate((type) => {
+      const dataTransfer = new DataTransfer();
+      if (type === "text") dataTransfer.setData("text/plain", "48 + 27");
+      else dataTransfer.items.add(new File(["{}"], "receipt.json"));
+      const event = new DragEvent("dragover", { dataTransfer, bubbles: true, cancelable: true });
+      return !document.querySelector("textarea").dispatchEvent(event);
+    }, kind);
+  assert.equal(await is_taken("text"), false);
+  assert.equal(await is_taken("file"), true);
+});
+
+page_test("a reply is called signed where its choices are", {}, async (page) => {
+  await open_receipt(page);
+  const receipt = JSON.parse(fs.readFileSync(await download(page), "utf8"));
+  const kind = async (choices) => {
+    await drop(page, JSON.stringify({ system_fingerprint: "x", choices }));
+    await panel(page).locator("dd", { hasText: "a reply, " }).waitFor();
+    return panel(page).locator("dd", { hasText: "a reply, " }).textContent();
+  };
+  assert.equal(await kind([{ digest: "x" }]), "a reply, not signed");
+  await page.reload();
+  await ready(page);
+  assert.equal(await kind([{ digest: "x", receipt }]), "a reply, with a receipt");
+});
+
 page_test("a pasted digest is the same or another", {}, async (page) => {
   await open_receipt(page);
   const digest = await page.locator("#digest").textContent();
