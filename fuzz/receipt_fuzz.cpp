@@ -1,8 +1,14 @@
 // The target: receipts, openings and saved replies, as `reprofuse verify` and the server read them.
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
+#include "base/check.hpp"
 #include "bytes_target.hpp"
+#include "engine/answer_text.hpp"
 #include "receipt/replay.hpp"
 #include "reprofuse/context.hpp"
 
@@ -12,6 +18,7 @@ namespace {
 using receipt::Envelope;
 using receipt::Evidence;
 using receipt::Receipt;
+using Json = nlohmann::json;
 
 // The first byte says which reader the rest is for; without one of these it is a file.
 constexpr std::uint8_t kReadStatement = 's';
@@ -45,6 +52,36 @@ Receipt some_receipt(bool with_roots) {
   receipt.answer.digest = "tree-1:" + receipt.steps_root;
   if (with_roots) receipt.answer.roots.resize(2);
   return receipt;
+}
+
+std::string golden(const std::string& file) {
+  std::ifstream stream(REPROFUSE_GOLDEN_RECEIPTS "/" + file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+// That somebody has signed.
+const Envelope& golden_receipt() {
+  static const Envelope envelope = receipt::parse_envelope(golden("cpu/fma-1-greedy.json"), "golden");
+  return envelope;
+}
+
+// A reply whose choices have a receipt, and none.
+std::string reply_with_receipt() {
+  Json reply = Json::parse(golden("reply-fma-1.json"));
+  const Receipt receipt = receipt::parse_statement(golden_receipt().payload, "golden");
+  reply["choices"].push_back({{"receipt", Json::parse(golden_receipt().text())},
+                              {"token_ids", receipt.answer.tokens},
+                              {"prompt_token_ids", receipt.request.prompt},
+                              {"digest", receipt.answer.digest},
+                              {"finish_reason", finish_reason_name(receipt.answer.finish_reason)},
+                              {"stop_reason", nullptr},
+                              {"message", {{"content", "not what they spell"}}}});
+  return reply.dump();
+}
+
+const Tokenizer& tokenizer() {
+  static const Tokenizer tokenizer = Tokenizer::load(REPROFUSE_BUNDLED_MODEL "/tokenizer.json");
+  return tokenizer;
 }
 
 // What an engine could answer, with logits that nobody signed: every number of tokens diverges.
@@ -86,17 +123,42 @@ std::optional<std::string> try_opening(const std::string& text, Sabotage sabotag
   return std::nullopt;
 }
 
-// Whatever the text: no exception, and no signature that is right.
-std::optional<std::string> try_file(const std::string& text, Sabotage sabotage) {
-  Evidence evidence = receipt::examine(text, "fuzz", std::nullopt);
-  if (sabotage == Sabotage::kAlterResult) evidence.envelope.emplace();
+// As if its replay had found it to be right: nothing is shown but what the tokens spell, up to where they stop.
+bool shows_what_tokens_spell(Evidence evidence) {
+  if (!evidence.claim) return true;
+  check_text(evidence, tokenizer());
+  const std::optional<std::string> shown = facts_of(evidence, tokenizer()).answer;
+  const auto spells = [&](bool skip_special_tokens) {
+    engine::AnswerText spelled(tokenizer(), {}, false, skip_special_tokens);
+    std::string text;
+    for (const std::int32_t token : evidence.claim->answer.tokens) text += spelled.push(token);
+    return (text + spelled.flush()).starts_with(*shown);
+  };
+  return !shown || spells(false) || spells(true);
+}
+
+std::optional<std::string> try_evidence(Evidence& evidence) {
+  if (evidence.signature_holds && evidence.envelope->payload != golden_receipt().payload)
+    return "a signature by nobody";
+  if (!evidence.model_prefix.empty() && evidence.envelope) return "a reply that is an envelope";
+  if (!shows_what_tokens_spell(evidence)) return "a text that the tokens do not spell";
   check_contract(evidence);
   check_artifacts(evidence, {});
-  if (!evidence.model_prefix.empty() && evidence.envelope) return "a reply that is an envelope";
-  if (evidence.envelope && evidence.report.is_open()) return "a signature by nobody";
-  if (evidence.envelope && evidence.envelope->text() != receipt::parse_envelope(text, "fuzz").text())
+  if (evidence.report.is_open()) return "the artifacts of nobody";
+  return std::nullopt;
+}
+
+// Whatever the text: no exception, and no signature that is right but the one that is.
+std::optional<std::string> try_file(const std::string& text, Sabotage sabotage) {
+  std::vector<Evidence> all = receipt::examine_all(text, "fuzz", std::nullopt);
+  const auto is_read = [](const Evidence& evidence) { return evidence.claim || evidence.envelope; };
+  require(std::any_of(all.begin(), all.end(), is_read), "neither a receipt nor a reply");
+  if (sabotage == Sabotage::kAlterResult) all.front().envelope.emplace();
+  for (Evidence& evidence : all)
+    if (auto violation = try_evidence(evidence)) return violation;
+  if (Json::parse(text).contains("choices")) return std::nullopt;
+  if (all.front().envelope->text() != receipt::parse_envelope(text, "fuzz").text())
     return "written again, the envelope is another";
-  receipt::parse_envelope(evidence.envelope ? text : "", "fuzz");  // counts as refused where it is no envelope
   return std::nullopt;
 }
 
@@ -121,6 +183,9 @@ std::vector<Bytes> valid_inputs() {
     texts.push_back(static_cast<char>(kReadStatement) + statement);
     texts.push_back(Envelope{statement, "key", std::string(64, 's')}.text());
   }
+  texts.push_back(golden_receipt().text());
+  texts.push_back(golden("reply-fma-1.json"));
+  texts.push_back(reply_with_receipt());
   texts.push_back(static_cast<char>(kReadOpening) + receipt::Opening{.salt = {}, .prompt = {1, 2}}.text());
   std::vector<Bytes> inputs;
   for (const std::string& text : texts) inputs.emplace_back(text.begin(), text.end());
@@ -135,6 +200,10 @@ std::vector<std::string_view> dictionary() {
       R"("roots":[],)",
       R"("max_tokens":"0",)",
       R"("receipt":{},)",
+      R"("receipt_opening":{"prompt_tokens":[1],"salt":""},)",
+      R"("message":{"content":[]},)",
+      R"("text":"",)",
+      R"("stop_reason":"a",)",
       "null",
       "true",
       "1e9",
