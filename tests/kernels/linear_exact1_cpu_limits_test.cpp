@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/cpu/linear/panels.hpp"
 #include "kernels/linear_exact1_cpu_case.hpp"
 
 namespace reprofuse::exact1_cpu {
@@ -219,6 +220,44 @@ TEST(LinearExact1Limits, AWeightThatIsNotFiniteIsRefusedWithItsPlaceAndBits) {
   for (const LinearExact1Kernels* table : tables())
     EXPECT_EQ(message_of(ErrorCode::kNonFinite, [&] { Prepared(*table, operands); }),
               "linear 'tested' weight 0 row 17 column 32: bf16 bits 0xff80 are not finite");
+}
+
+// Sums of every size, beside the places where binary32 and binary64 round, by every power of two that rows can have.
+TEST(LinearExact1Limits, SumsAreRoundedOnceAndThenScaled) {
+  std::vector<std::int64_t> sums = {0, INT64_MAX, INT64_MIN, INT64_MAX - 1, INT64_MIN + 1};
+  for (int bit = 0; bit < 63; ++bit)
+    for (const std::int64_t half :
+         {std::int64_t{0}, bit > 24 ? std::int64_t{1} << (bit - 24) : 0, bit > 23 ? std::int64_t{3} << (bit - 24) : 0,
+          bit > 0 ? std::int64_t{1} << (bit - 1) : 0})
+      for (const std::int64_t more :
+           {-0x801, -0x800, -0x7ff, -2, -1, 0, 1, 2, 0x3ff, 0x400, 0x401, 0x7ff, 0x800, 0x801}) {
+        sums.push_back((std::int64_t{1} << bit) + half + more);
+        sums.push_back(-sums.back());
+      }
+  while (sums.size() % cpu::kPanel != 0) sums.push_back(1);
+  alignas(64) std::int64_t totals[cpu::kPanel];
+  alignas(64) std::int32_t exponents[cpu::kPanel];
+  alignas(64) float results[cpu::kPanel];
+  std::int64_t wrong = 0, subnormal = 0, moved_twice = 0;
+  for (const LinearExact1Kernels* table : tables())
+    for (const int activation : {-103, -80, -50, -1, 0, 1, 64, 128, 129})
+      for (std::size_t begin = 0; begin < sums.size(); begin += cpu::kPanel) {
+        for (int c = 0; c < cpu::kPanel; ++c) {
+          totals[c] = sums[begin + static_cast<std::size_t>(c)];
+          exponents[c] = -103 + (c * 37 + static_cast<int>(begin)) % 232;
+        }
+        table->round(
+            {.totals = totals, .weight_exponents = exponents, .activation_exponent = activation, .results = results});
+        for (int c = 0; c < cpu::kPanel; ++c) {
+          const float expected = exact1::result(totals[c], activation, exponents[c]);
+          wrong += bits_of(results[c]) != bits_of(expected) ? 1 : 0;
+          subnormal += expected != 0 && std::fabs(expected) < 0x1p-126F ? 1 : 0;
+          moved_twice += static_cast<float>(totals[c]) != static_cast<float>(static_cast<double>(totals[c])) ? 1 : 0;
+        }
+      }
+  EXPECT_EQ(wrong, 0);
+  EXPECT_GT(subnormal, 100);
+  EXPECT_GT(moved_twice, 100) << "rounding to binary64 first would be seen";
 }
 
 }  // namespace

@@ -55,6 +55,14 @@ struct FewRows {
   std::int64_t* totals;  // as above
 };
 
+// The sums of one row and one panel, to be rounded.
+struct ExactSums {
+  const std::int64_t* totals;            // [kPanel]; aligned to 64 bytes
+  const std::int32_t* weight_exponents;  // [kPanel]; aligned to 64 bytes
+  int activation_exponent;
+  float* results;  // [kPanel]; aligned to 64 bytes
+};
+
 struct LinearExact1Kernels {
   std::string_view target;       // compiled in: what really runs
   int rows;                      // the most in a tile, 3 to kMaxExactRows: an even split then leaves no row alone
@@ -67,6 +75,7 @@ struct LinearExact1Kernels {
   std::uint32_t (*largest_bits)(const float* x, std::int64_t k);  // of the magnitudes
   std::int64_t (*snap_activations)(const ActivationStrip&);       // returns the sum of the integers
   void (*multiply)(const ExactTile&);
+  void (*round)(const ExactSums&);  // exact1::result of each
 
   // For each type of weight: snap and pack a strip; or snap it in registers and multiply it with few rows, for
   // whom storing it would cost more than it saves.

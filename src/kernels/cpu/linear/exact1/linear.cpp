@@ -77,6 +77,7 @@ struct Scratch {
   alignas(kCacheLine) std::byte weights[kMaxExactStripBytes];  // a strip of one panel
   alignas(kCacheLine) std::int64_t totals[kGroupRows * kPanel];
   alignas(kCacheLine) float scales[kPanel];
+  alignas(kCacheLine) std::int32_t exponents[kPanel];
 };
 
 // What is known of a row of x once it is snapped.
@@ -113,8 +114,8 @@ class LinearExact1 final : public kernels::PreparedLinear {
                 FirstPlace& non_finite) const;
   void multiply_panel(const LinearSchedule& schedule, const Snapped& x, std::int64_t task, std::int64_t panel,
                       Scratch& scratch) const;
-  void store_row(const LinearCall& call, const RowFacts& facts, const std::int64_t* totals, std::int64_t row,
-                 std::int64_t panel, FirstPlace& non_finite) const;
+  void store_row(const LinearCall& call, const RowFacts& facts, const std::int64_t* totals,
+                 const std::int32_t* exponents, std::int64_t row, std::int64_t panel, FirstPlace& non_finite) const;
 
   const LinearExact1Kernels& kernels_;
   ThreadPool& pool_;
@@ -189,7 +190,8 @@ void LinearExact1::run_task(const LinearCall& call, const LinearSchedule& schedu
       std::fill_n(scratch.totals + (row - first_row) * kPanel, kPanel, -kernels_.weight_bias * x.facts[row].sum);
     multiply_panel(schedule, x, task, panel, scratch);
     for (std::int64_t row = first_row; row < end_row; ++row)
-      store_row(call, x.facts[row], scratch.totals + (row - first_row) * kPanel, row, panel, non_finite);
+      store_row(call, x.facts[row], scratch.totals + (row - first_row) * kPanel, scratch.exponents, row, panel,
+                non_finite);
   }
 }
 
@@ -198,7 +200,10 @@ void LinearExact1::multiply_panel(const LinearSchedule& schedule, const Snapped&
                                   std::int64_t panel, Scratch& scratch) const {
   const LinearExact1Kernels::Weights& weights = kernels_.weights(panels_.dtype());
   const std::int64_t begin = schedule.block_begin(task);
-  for (int c = 0; c < kPanel; ++c) scratch.scales[c] = exact1::weight_scale(exponents_.at(panel, c));
+  for (int c = 0; c < kPanel; ++c) {
+    scratch.exponents[c] = exponents_.at(panel, c);
+    scratch.scales[c] = exact1::weight_scale(scratch.exponents[c]);
+  }
   for (std::int64_t k = 0; k < panels_.k(); k += kernels_.terms) {
     const WeightStrip strip{.words = static_cast<const std::uint32_t*>(panels_.at(panel, k)),
                             .scales = scratch.scales,
@@ -221,11 +226,14 @@ void LinearExact1::multiply_panel(const LinearSchedule& schedule, const Snapped&
 }
 
 void LinearExact1::store_row(const LinearCall& call, const RowFacts& facts, const std::int64_t* totals,
-                             std::int64_t row, std::int64_t panel, FirstPlace& non_finite) const {
-  float results[kPanel];
-  for (int c = 0; c < kPanel; ++c)
-    results[c] = facts.finite ? exact1::result(totals[c], facts.exponent, exponents_.at(panel, c))
-                              : std::numeric_limits<float>::quiet_NaN();
+                             const std::int32_t* exponents, std::int64_t row, std::int64_t panel,
+                             FirstPlace& non_finite) const {
+  alignas(kCacheLine) float results[kPanel];
+  if (facts.finite)
+    kernels_.round(
+        {.totals = totals, .weight_exponents = exponents, .activation_exponent = facts.exponent, .results = results});
+  else
+    std::fill_n(results, kPanel, std::numeric_limits<float>::quiet_NaN());
   store_panel_row(call, panels_.columns()[static_cast<std::size_t>(panel)], results, row, non_finite);
 }
 

@@ -76,6 +76,11 @@ void multiply_row(const FewRows& few) {
     for (int c = 0; c < kPanel; ++c) few.totals[c] += exact1::term(row[k], snapped_weight<Words>(few.weights, k, c));
 }
 
+void round_panel(const ExactSums& sums) {
+  for (int c = 0; c < kPanel; ++c)
+    sums.results[c] = exact1::result(sums.totals[c], sums.activation_exponent, sums.weight_exponents[c]);
+}
+
 template <class Words>
 constexpr LinearExact1Kernels::Weights kWeights = {snap_weights<Words>, multiply_row<Words>};
 
@@ -89,6 +94,7 @@ constexpr LinearExact1Kernels kTable = {.target = "scalar",
                                         .largest_bits = largest_bits,
                                         .snap_activations = snap_activations,
                                         .multiply = multiply,
+                                        .round = round_panel,
                                         .bf16 = kWeights<Bf16Words>,
                                         .f16 = kWeights<F16Words>,
                                         .f32 = kWeights<F32Words>};

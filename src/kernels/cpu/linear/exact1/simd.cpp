@@ -212,6 +212,7 @@ constexpr LinearExact1Kernels kLinearExact1 = {.target = kTarget,
                                                .largest_bits = largest_bits,
                                                .snap_activations = snap_activations,
                                                .multiply = multiply_rows<kTileRows>,
+                                               .round = round_panel,
                                                .bf16 = kWeights<Bf16Pair>,
                                                .f16 = kWeights<F16Pair>,
                                                .f32 = kWeights<F32Word>};

@@ -32,6 +32,36 @@ HWY_INLINE WordVector snap_weight_lanes(Vector weights, Vector scales) {
   return hn::BitCast(Words(), hn::MulAdd(weights, scales, hn::Set(Floats(), exact1::kWeightOffset)));
 }
 
+// To binary32, rounded once. From 2^53 on, binary64 would round first: there the 11 lowest bits, which are far below
+// the last place of the result, become one that says whether any was set.
+template <class Wide>
+HWY_INLINE auto round_sums(Wide wide, const std::int64_t* totals) {
+  const hn::RebindToFloat<Wide> doubles;
+  const auto sum = hn::Load(wide, totals);
+  const auto low = hn::Set(wide, 0x7ff);
+  const auto sticky = hn::AndNot(low, hn::Or(sum, hn::Add(hn::And(sum, low), low)));
+  const auto is_large = hn::Ne(hn::ShiftRight<53>(sum), hn::ShiftRight<63>(sum));
+  return hn::DemoteTo(hn::Half<Floats>(), hn::ConvertTo(doubles, hn::IfThenElse(is_large, sticky, sum)));
+}
+
+// exact1::result of every column.
+inline void round_panel(const ExactSums& sums) {
+  const hn::ScalableTag<std::int64_t> wide;
+  const auto power_of_two = [](IntegerVector exponent) HWY_ATTR {
+    return hn::BitCast(Floats(), hn::ShiftLeft<23>(hn::Add(exponent, hn::Set(Integers(), 127))));
+  };
+  const IntegerVector row =
+      hn::Set(Integers(), sums.activation_exponent - exact1::kActivationBits - exact1::kWeightBits);
+  for (int c = 0; c < kPanel; c += kLanes) {
+    const auto lower = round_sums(wide, sums.totals + c);
+    const auto upper = round_sums(wide, sums.totals + c + kLanes / 2);
+    const IntegerVector shift = hn::Add(hn::Load(Integers(), sums.weight_exponents + c), row);
+    const IntegerVector first = hn::Min(hn::Max(shift, hn::Set(Integers(), -126)), hn::Set(Integers(), 127));
+    const Vector scaled = hn::Mul(hn::Combine(Floats(), upper, lower), power_of_two(first));
+    hn::Store(hn::Mul(scaled, power_of_two(hn::Sub(shift, first))), Floats(), sums.results + c);
+  }
+}
+
 // One line of weights, a while before few rows meet it: widening and snapping fill the scheduler before enough loads
 // are under way.
 HWY_INLINE void prefetch_ahead(const std::uint32_t* words) {
