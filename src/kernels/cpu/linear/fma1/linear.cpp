@@ -93,12 +93,13 @@ void LinearFma1::run_task(const LinearCall& call, const LinearSchedule& schedule
               .first = k == 0,
               .totals = totals + (schedule.row(block) - first_row) * kGroupWidth,
               .totals_stride = static_cast<std::size_t>(kGroupWidth)});
+      if (k + fma1::kSegment < panels_.k()) continue;
+      for (std::int64_t row = schedule.row(block); row < schedule.row(block + 1); ++row)  // while they are near
+        for (std::int64_t panel = panel_begin; panel < panel_end; ++panel)
+          store_panel_row(call, panels_.columns()[static_cast<std::size_t>(panel)],
+                          totals + (row - first_row) * kGroupWidth + (panel - panel_begin) * kPanel, row, non_finite);
     }
   }
-  for (std::int64_t row = first_row; row < schedule.row(block_end); ++row)
-    for (std::int64_t panel = panel_begin; panel < panel_end; ++panel)
-      store_panel_row(call, panels_.columns()[static_cast<std::size_t>(panel)],
-                      totals + (row - first_row) * kGroupWidth + (panel - panel_begin) * kPanel, row, non_finite);
 }
 
 }  // namespace
