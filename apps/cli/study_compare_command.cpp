@@ -60,7 +60,7 @@ void print(const std::vector<study::MethodResult>& methods) {
                pairs.flip_margins.empty() ? "-" : fmt::format("{:.2g}", study::quantile(pairs.flip_margins, 0.5)),
                predicted, method.measured ? percent(*method.measured) : "-");
   }
-  fmt::print("\n{:<13} {:<24} {:>10} {:>8} {:>10} {:>24}\n", "numerics", "run", "seconds", "±", "tokens/s",
+  fmt::print("\n{:<13} {:<24} {:>10} {:>8} {:>10} {:>30}\n", "numerics", "run", "seconds", "±", "tokens/s",
              "right (95 % interval)");
   for (const study::MethodResult& method : methods)
     for (const study::CellTime& time : method.times) {
@@ -80,13 +80,18 @@ void run_study_compare(const StudyCompareArguments& arguments) {
   for (const std::string& path : arguments.runs) runs.push_back(study::read_run(path));
   const std::vector<study::MethodResult> methods = study::compare_runs(runs);
   if (arguments.json) {
-    nlohmann::ordered_json json = {{"version", kVersion}, {"methods", nlohmann::ordered_json::array()}};
+    nlohmann::ordered_json json = {
+        {"version", kVersion}, {"runs", nlohmann::ordered_json::array()}, {"methods", nlohmann::ordered_json::array()}};
+    for (const study::Run& run : runs) json["runs"].push_back(study::to_json(run));
     for (const study::MethodResult& method : methods) json["methods"].push_back(study::to_json(method));
     fmt::print("{}\n", json.dump(2));
   } else {
-    for (const study::Run& run : runs)
-      fmt::print("{:<24} {}, {}, version {}, {} problems\n", run.name, run.header.device, run.header.machine,
-                 run.header.version, run.header.problems.size());
+    for (const study::Run& run : runs) {
+      const study::RunHeader& header = run.header;
+      fmt::print("{:<24} {}, {}, {} at once, version {}, {} problems\n", run.name, header.device, header.machine,
+                 header.batch, header.version, header.problems.size());
+      if (!header.vendor.empty()) fmt::print("{:<24} baselines by {}\n", "", header.vendor);
+    }
     print(methods);
   }
   study::require_unmoved(methods);

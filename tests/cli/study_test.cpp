@@ -24,6 +24,9 @@ TEST(StudyCommand, RunsAreComparedAndAContractDoesNotMove) {
   const Finished compared = reprofuse("study compare --json " + a + " " + b);
   ASSERT_EQ(compared.status, 0) << compared.err;
   const nlohmann::json result = nlohmann::json::parse(compared.out);
+  EXPECT_EQ(result.at("runs").at(1).at("name"), "b.run");
+  EXPECT_TRUE(contains(result.at("runs").at(1).at("device").get<std::string>(), ", 1 thread"));
+  EXPECT_EQ(result.at("runs").at(1).at("batch"), 3);
   for (const nlohmann::json& method : result.at("methods")) {
     EXPECT_EQ(method.at("between_runs").at("pairs"), 6);
     EXPECT_EQ(method.at("between_runs").at("divergent"), 0);
@@ -50,6 +53,24 @@ TEST(StudyCommand, RunsAreComparedAndAContractDoesNotMove) {
   const Finished longer = reprofuse("study run --batch 2 --out " + a + options + " --limit 2");
   EXPECT_EQ(longer.status, 1);
   EXPECT_TRUE(contains(longer.err, "is a run of something else")) << longer.err;
+}
+
+// A build without a tokenizer can answer prompts that are ids, and its run is one of the same prompts.
+TEST(StudyCommand, PromptsMayBeIds) {
+  const TemporaryFolder folder;
+  const std::string text = folder.file("text.jsonl"), ids = folder.file("ids.jsonl");
+  write_file(text, R"({"id": "x", "prompt": "What is 12 + 30?"})");
+  const Finished tokens = reprofuse("generate --chat --max-tokens 1 --jsonl " + text);
+  ASSERT_EQ(tokens.status, 0) << tokens.err;
+  const nlohmann::json prompt = nlohmann::json::parse(tokens.out).at("prompt_tokens");
+  write_file(ids, nlohmann::json{{"id", "x"}, {"prompt_tokens", prompt}}.dump());
+  const std::string a = folder.file("a.run"), b = folder.file("b.run"), options = " --max-tokens 24 --seeds 1";
+  ASSERT_EQ(reprofuse("study run --chat --task " + text + " --out " + a + options).status, 0);
+  const Finished run = reprofuse("study run --task " + ids + " --out " + b + options);
+  ASSERT_EQ(run.status, 0) << run.err;
+  const Finished compared = reprofuse("study compare --json " + a + " " + b);
+  EXPECT_EQ(compared.status, 0) << compared.err;
+  EXPECT_EQ(nlohmann::json::parse(compared.out).at("methods").at(0).at("between_runs").at("pairs"), 1);
 }
 
 TEST(StudyCommand, TheDemoWritesAReportOfFourPlatformsAndTwoTasks) {

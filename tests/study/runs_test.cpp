@@ -288,13 +288,17 @@ TEST(Task, LinesArePromptsOrJson) {
   EXPECT_EQ(plain[1].prompt, "two");
   EXPECT_EQ(plain[1].id, "3");
   const auto json = study::parse_task(R"({"id": 7, "prompt": "p", "answer": 12}
-{"messages": [{"role": "user", "content": "q"}], "answer": "B", "more": 1})",
+{"messages": [{"role": "user", "content": "q"}], "answer": "B", "more": 1}
+{"prompt_tokens": [3, 0, 2147483647]})",
                                       "t");
-  ASSERT_EQ(json.size(), 2U);
+  ASSERT_EQ(json.size(), 3U);
+  EXPECT_EQ(json[2].tokens, (std::vector<std::int32_t>{3, 0, 2147483647}));
   EXPECT_EQ(json[0].id, "7");
   EXPECT_EQ(json[0].answer, "12");
   EXPECT_EQ(json[1].messages[0]["content"], "q");
   for (const char* wrong : {"", "\n", "{}", "{\"prompt\": 1}", "{\"prompt\": \"a\", \"messages\": []}",
+                            "{\"prompt_tokens\": []}", "{\"prompt_tokens\": [-1]}", "{\"prompt_tokens\": [2147483648]}",
+                            "{\"prompt_tokens\": [\"1\"]}", "{\"prompt_tokens\": [1], \"prompt\": \"a\"}",
                             "{\"prompt\":", "{\"id\": 1, \"prompt\": \"a\"}\n{\"id\": \"1\", \"prompt\": \"b\"}"})
     EXPECT_TRUE(contains(error_of([&] { study::parse_task(wrong, "t"); }), "t")) << wrong;
 }

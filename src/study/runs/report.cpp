@@ -59,17 +59,7 @@ Json to_json(const ReportGroup& compared) {
   const RunHeader& first = compared.runs.front().header;
   Json group = {{"model", first.model},       {"task", first.task},    {"problems", first.problems.size()},
                 {"settings", first.settings}, {"runs", Json::array()}, {"methods", Json::array()}};
-  for (const Run& run : compared.runs) {
-    std::set<std::uint64_t> seeds;
-    for (const RunCell& cell : run.header.cells) seeds.insert(cell.seed);
-    group["runs"].push_back({{"name", run.name},
-                             {"device", run.header.device},
-                             {"vendor", run.header.vendor},
-                             {"machine", run.header.machine},
-                             {"version", run.header.version},
-                             {"batch", run.header.batch},
-                             {"seeds", seeds.size()}});
-  }
+  for (const Run& run : compared.runs) group["runs"].push_back(study::to_json(run));
   for (const MethodResult& method : compared.methods) {
     Json json = study::to_json(method);
     json["curves"] = curves_of(method);
@@ -145,6 +135,18 @@ void put_in(std::string& page, std::string_view before, std::string_view after, 
 }
 
 }  // namespace
+
+Json to_json(const Run& run) {
+  std::set<std::uint64_t> seeds;
+  for (const RunCell& cell : run.header.cells) seeds.insert(cell.seed);
+  return {{"name", run.name},
+          {"device", run.header.device},
+          {"vendor", run.header.vendor},
+          {"machine", run.header.machine},
+          {"version", run.header.version},
+          {"batch", run.header.batch},
+          {"seeds", seeds.size()}};
+}
 
 Json to_json(const MethodResult& method) {
   Json json = {{"numerics", method.numerics},

@@ -12,6 +12,7 @@
 namespace reprofuse::study {
 
 nlohmann::ordered_json to_json(const MethodResult& method);
+nlohmann::ordered_json to_json(const Run& run);  // where and how it was made; not its answers
 
 // Runs of the same model and task, and what differs between them.
 struct ReportGroup {

@@ -21,16 +21,31 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
 }
 
+std::vector<std::int32_t> parse_tokens(const nlohmann::json& list, const std::string& place) {
+  require(list.is_array() && !list.empty(), "{}: 'prompt_tokens' is no list of token ids", place);
+  std::vector<std::int32_t> tokens;
+  for (const nlohmann::json& id : list) {
+    require(id.is_number_unsigned() && id.get<std::uint64_t>() <= INT32_MAX, "{}: {} in 'prompt_tokens' is no token id",
+            place, shown(id));
+    tokens.push_back(id.get<std::int32_t>());
+  }
+  return tokens;
+}
+
 Problem parse_problem(std::string_view line, const std::string& place) {
   Problem problem;
   try {
     const nlohmann::json json = parse_json(line, place, {.depth = 64});
     require(json.is_object(), "{}: is no JSON object", place);
     const bool has_prompt = json.contains("prompt"), has_messages = json.contains("messages");
-    require(has_prompt != has_messages, "{}: needs either 'prompt' or 'messages'", place);
+    const bool has_tokens = json.contains("prompt_tokens");
+    require(has_prompt + has_messages + has_tokens == 1, "{}: needs one of 'prompt', 'messages' and 'prompt_tokens'",
+            place);
     if (has_prompt) {
       require(json["prompt"].is_string(), "{}: 'prompt' is no string", place);
       problem.prompt = json["prompt"].get<std::string>();
+    } else if (has_tokens) {
+      problem.tokens = parse_tokens(json["prompt_tokens"], place);
     } else {
       require(json["messages"].is_array() && !json["messages"].empty(), "{}: 'messages' is no list of messages", place);
       problem.messages = nlohmann::ordered_json::parse(line).at("messages");
@@ -129,6 +144,7 @@ std::vector<std::int32_t> prompt_tokens(const Problem& problem, const engine::Te
                                         const text::DateTime& date, bool chat) {
   text::ChatVariables given;
   given.date = date;
+  if (!problem.tokens.empty()) return problem.tokens;
   if (!problem.messages.is_null()) return text.encode_chat(problem.messages, given);
   if (!chat) return text.encode_prompt(problem.prompt);
   return text.encode_chat({{{"role", "user"}, {"content", problem.prompt}}}, given);

@@ -13,13 +13,15 @@ namespace reprofuse::study {
 
 struct Problem {
   std::string id;
-  std::string prompt;               // or else
-  nlohmann::ordered_json messages;  // of a chat
-  std::string answer;               // the right one; empty: not known
+  std::string prompt;                // or else
+  nlohmann::ordered_json messages;   // of a chat, or else
+  std::vector<std::int32_t> tokens;  // the prompt as ids
+  std::string answer;                // the right one; empty: not known
 };
 
-// A problem per line: JSON objects with `prompt` or `messages`, perhaps `id` and `answer`, where the first line begins
-// with a brace; otherwise each line is a prompt. Empty lines do not count. Throws kInvalidArgument with file and line.
+// A problem per line: JSON objects with `prompt`, `messages` or `prompt_tokens`, perhaps `id` and `answer`, where the
+// first line begins with a brace; otherwise each line is a prompt. Empty lines do not count. Throws kInvalidArgument
+// with file and line.
 std::vector<Problem> parse_task(std::string_view text, const std::string& file);
 std::vector<Problem> read_task(const std::string& path);
 
