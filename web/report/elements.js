@@ -16,6 +16,7 @@ const percent = (fraction, digits = 2) =>
 const number = (value, digits) =>
   value === null || value === undefined ? DASH : value === 0 ? "0" : value.toFixed(digits);
 const count = (value) => (value ?? 0).toLocaleString("en-US");
+const many = (value, one) => `${count(value)} ${one}${value === 1 ? "" : "s"}`;
 function scientific(value) {
   if (value === null || value === undefined) return DASH;
   if (value === 0) return "0";
@@ -122,6 +123,19 @@ function side_by_side(parts, width, draw) {
     { class: "side-by-side" },
     parts.map((part) => draw(part, each)),
   );
+}
+
+// Of many models and tasks only the first are shown at once.
+const MANY = 4;
+const shown_at_once = (groups) => (groups.length < MANY ? groups : groups.slice(0, 2));
+const folded_away = (groups) => (groups.length < MANY ? [] : groups.slice(2));
+// One figure of all, or of the first and of the others: draw(groups) gives it.
+function figures_of(groups, draw) {
+  const others = folded_away(groups);
+  return [
+    draw(shown_at_once(groups)),
+    others.length > 0 ? details(`${count(others.length)} more models and tasks`, draw(others)) : null,
+  ];
 }
 
 const details = (summary, ...children) => element("details", {}, element("summary", {}, summary), children);

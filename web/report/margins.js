@@ -212,7 +212,10 @@ function margins(groups, colors) {
       {},
       "The figures are the paper's Figure 3. Above: the part of steps whose margin g is at most x; where a dotted line, the median shift of a method, meets the curve is the part of steps that such a shift could flip. Below: the part of steps whose shift |Δ| is at most x, over all pairs and, thin, for each pair; its height at the left is the part that is bitwise equal.",
     ),
-    groups.flatMap((group) => [margin_figure(group, colors), margin_table(group, colors)]),
+    shown_at_once(groups).flatMap((group) => [margin_figure(group, colors), margin_table(group, colors)]),
+    folded_away(groups).map((group) =>
+      details(group_name(group), margin_figure(group, colors), margin_table(group, colors)),
+    ),
   );
 }
 
@@ -234,24 +237,19 @@ function accuracy(groups, colors) {
   if (rows.length === 0) return null;
   const low = Math.max(0, Math.floor(Math.min(...rows.map((row) => row.right_low)) * 10) * 10);
   const color = (row) => colors.get(row.numerics);
-  return section(
-    "accuracy",
-    "Are the answers right?",
-    element(
-      "p",
-      {},
-      "Right answers with 95 % intervals (Wilson), over all seeds of a platform. In the paper, LayerCast and its own kernels differ by at most 2 problems of a task.",
-    ),
+  const known = [...new Set(rows.map((row) => row.group))];
+  const drawn = (groups) =>
     figure({
       title: "Right answers, %.",
       says: rows
+        .filter((row) => groups.includes(row.group))
         .map(
           (row) =>
             `${group_name(row.group)}, ${row.facet}, ${row.numerics}: ${percent(row.share)}, ${percent(row.right_low)} to ${percent(row.right_high)}`,
         )
         .join("; "),
       draw: (whole) =>
-        side_by_side([...new Set(rows.map((row) => row.group))], whole, (group, width) => {
+        side_by_side(groups, whole, (group, width) => {
           const own = rows.filter((row) => row.group === group);
           return lane_chart({
             width,
@@ -281,7 +279,16 @@ function accuracy(groups, colors) {
             ],
           });
         }),
-    }),
+    });
+  return section(
+    "accuracy",
+    "Are the answers right?",
+    element(
+      "p",
+      {},
+      "Right answers with 95 % intervals (Wilson), over all seeds of a platform. In the paper, LayerCast and its own kernels differ by at most 2 problems of a task.",
+    ),
+    figures_of(known, drawn),
     details(
       "Right answers as a table",
       table(

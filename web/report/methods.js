@@ -188,7 +188,7 @@ function determinism_table(group, colors) {
   return table(
     [
       element("strong", {}, group_name(group)),
-      ` ${count(group.problems)} problems, ${count(group.runs.length)} platforms. The paper's columns: ${exact ? "this model and task" : "the range over its twelve models and tasks"} (Tables 1 and 5).`,
+      ` ${many(group.problems, "problem")}, ${many(group.runs.length, "platform")}. The paper's columns: ${exact ? "this model and task" : "the range over its twelve models and tasks"} (Tables 1 and 5).`,
     ],
     [
       {
@@ -222,6 +222,12 @@ function determinism_table(group, colors) {
   );
 }
 
+// What a table that is folded away comes to.
+function headline(group) {
+  const share = (method) => percent(divergent_share(method) ?? seed_share(method));
+  return `${group_name(group)}: ${group.methods.map((method) => `${method.numerics} ${share(method)}`).join(", ")}`;
+}
+
 function determinism(groups, colors) {
   return section(
     "determinism",
@@ -232,6 +238,7 @@ function determinism(groups, colors) {
       "A problem diverges where the tokens of its answers differ between at least one pair of platforms at the same seed; Div_Index is the mean index of the first other token. A seed decides in which order problems arrive, and so which of them share a batch.",
     ),
     divergence_figure(groups, colors),
-    groups.map((group) => determinism_table(group, colors)),
+    shown_at_once(groups).map((group) => determinism_table(group, colors)),
+    folded_away(groups).map((group) => details(headline(group), determinism_table(group, colors))),
   );
 }

@@ -4,57 +4,65 @@
 // Without the options that the library was built with.
 const short_vendor = (vendor) => vendor.replace(/^(OpenBLAS \S+) .*, (\S+ kernels)$/, "$1, $2");
 
+// A row for each platform, with the models and tasks that were run there.
+function platform_rows(groups) {
+  const rows = new Map();
+  for (const group of groups)
+    for (const run of group.runs) {
+      const key = JSON.stringify(run);
+      if (!rows.has(key)) rows.set(key, { ...run, groups: [] });
+      rows.get(key).groups.push(group);
+    }
+  return [...rows.values()];
+}
+
 function platforms(groups) {
+  const listed = (of) => (of.length === groups.length ? "all" : of.map(group_name).join(", "));
   return section(
     "platforms",
     "What was run",
-    groups
-      .map((group) => [
-        table(
-          [element("strong", {}, group_name(group))],
-          [
-            { title: "platform", head: true, of: (run) => short_run(run.name) },
-            { title: "device", of: (run) => run.device },
-            { title: "library of the baselines", of: (run) => short_vendor(run.vendor) || DASH },
-            { title: "machine", of: (run) => run.machine },
-            { title: "answers at once", of: (run) => count(run.batch) },
-            { title: "seeds", of: (run) => count(run.seeds) },
-            { title: "version", of: (run) => run.version },
-          ],
-          group.runs,
+    table(
+      "Each platform, and the models and tasks that were run there.",
+      [
+        { title: "platform", head: true, of: (run) => short_run(run.name) },
+        { title: "device", of: (run) => run.device },
+        { title: "library of the baselines", of: (run) => short_vendor(run.vendor) || DASH },
+        { title: "machine", of: (run) => run.machine },
+        { title: "answers at once", of: (run) => count(run.batch) },
+        { title: "seeds", of: (run) => count(run.seeds) },
+        { title: "version", of: (run) => run.version },
+        { title: "models and tasks", of: (run) => listed(run.groups) },
+      ],
+      platform_rows(groups),
+    ),
+    groups.map((group) =>
+      details(
+        `Settings of ${group_name(group)}`,
+        element(
+          "dl",
+          { class: "facts" },
+          Object.entries(group.settings).flatMap(([name, value]) => [
+            element("dt", {}, name),
+            element("dd", {}, element("code", {}, value || "none")),
+          ]),
         ),
-        details(
-          "Settings of these runs",
-          element(
-            "dl",
-            { class: "facts" },
-            Object.entries(group.settings).flatMap(([name, value]) => [
-              element("dt", {}, name),
-              element("dd", {}, element("code", {}, value || "none")),
-            ]),
-          ),
-        ),
-      ])
-      .flat(),
+      ),
+    ),
   );
 }
 
 function show(report) {
   const colors = colors_of(report.groups);
-  const total = (of) => report.groups.reduce((sum, group) => sum + of(group), 0);
-  const places = new Set(
-    report.groups.flatMap((group) =>
-      group.runs.map((run) => [run.device, run.vendor, run.machine, run.batch].join("\n")),
-    ),
+  const different = (of) => new Set(report.groups.flatMap(of)).size;
+  const models = different((group) => [group.settings["model digest"] ?? group.model]);
+  const places = different((group) =>
+    group.runs.map((run) => [run.device, run.vendor, run.machine, run.batch].join("\n")),
   );
-  const many = (value, one, more) => `${count(value)} ${value === 1 ? one : more}`;
+  const problems = report.groups.reduce((sum, group) => sum + group.problems, 0);
+  const tasks = different((group) => [group.task]);
   document.getElementById("lead").textContent =
-    `${many(
-      total((group) => group.problems),
-      "problem",
-      "problems",
-    )} of ${many(report.groups.length, "task", "tasks")}, ` +
-    `answered by ${many(colors.size, "method", "methods")} on ${many(places.size, "platform", "platforms")}, ` +
+    `${many(models, "model")}, ${many(tasks, "task")}, ${many(problems, "problem")} in all, answered by ` +
+    `${many(colors.size, "method")} on ${many(places, "platform")}, ` +
     "greedily unless the settings say otherwise. Figures of the paper stand beside, by table and figure.";
   document
     .getElementById("report")

@@ -107,6 +107,32 @@ test("parts without data are left out", async () => {
   });
 });
 
+test("of many models and tasks the first are shown at once, and the others when they are asked for", async () => {
+  const folder = path.join(shared.folder, "many");
+  const tasks = ["a", "b", "c", "d", "e"];
+  const made = { model: "a model", problems: 4, seeds: 2, device: "cpu" };
+  const runs = tasks.flatMap((task) =>
+    ["one", "two"].map((platform) => write_run(folder, { ...made, task, platform })),
+  );
+  const out = path.join(folder, "report.html");
+  reprofuse("study", "report", ...runs, "--out", out);
+  await open_report(out, {}, async (page) => {
+    assert.match(await page.locator("#lead").textContent(), /^1 model, 5 tasks, 20 problems in all, answered by 4 methods/);
+    for (const section of ["determinism", "margins"]) {
+      assert.equal(await page.locator(`#${section} > table`).count(), 2);
+      assert.equal(await page.locator(`#${section} > details`).count(), 3);
+    }
+    const folded = page.locator("#determinism > details > summary").first();
+    assert.match(await folded.textContent(), /^a model · c: fma-1 0\u00a0%, exact-1 0\u00a0%, layercast /);
+    for (const section of ["margins", "timing", "accuracy"]) {
+      await page.locator(`#${section} > details > summary`).first().click();
+      await page.locator(`#${section} > details[open] .chart svg`).first().waitFor();
+    }
+    assert.equal(await page.locator("#platforms tbody tr").count(), 2);
+    assert.match(await page.locator("#platforms tbody tr").first().textContent(), /all$/);
+  });
+});
+
 test("a contract that moved is told in words, and by the exit status", async () => {
   const folder = path.join(shared.folder, "moved");
   const methods = [{ numerics: "fma-1", pins_bits: true, noise: 0.06, seconds: 1 }];

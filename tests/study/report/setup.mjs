@@ -50,7 +50,9 @@ export async function open_report(file, options, look) {
     await page.goto(url);
     await page.locator("body[data-state=shown]").waitFor();
     await page.waitForFunction(() =>
-      [...document.querySelectorAll(".chart")].every((chart) => chart.childElementCount > 0),
+      [...document.querySelectorAll(".chart")].every(
+        (chart) => chart.childElementCount > 0 || chart.closest("details:not([open])"),
+      ),
     );
     await look(page);
     assert.deepEqual(problems, []);
