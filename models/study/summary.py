@@ -1,0 +1,60 @@
+"""What a study found, in words and tables: docs/study/README.md, of what its report has."""
+import re
+import statistics
+
+
+def table(titles, rows):
+    return "\n".join("| " + " | ".join(map(str, row)) + " |" for row in (titles, ["---"] * len(titles), *rows))
+
+
+def percent(part, whole):
+    return "-" if whole == 0 else f"{100 * part / whole:.2f} %"
+
+
+def baseline_columns(group, numerics):
+    for method in group["methods"]:
+        if method["numerics"] == numerics:
+            runs, seeds = method["between_runs"], method["between_seeds"]
+            return [percent(method["divergent_problems"], method["problems"]),
+                    "-" if runs["div_index"] is None else f"{runs['div_index']:.0f}", percent(seeds["divergent"], seeds["pairs"])]
+    return ["-"] * 3
+
+
+def contract_counts(groups):
+    """Pairs of answers, those that differ in a token or a logit, positions, and those with equal margins."""
+    found = [method[way] for group in groups for method in group["methods"] if method["pins_bits"]
+             for way in ("between_runs", "between_seeds")]
+    total = lambda *keys: sum(pairs[key] for pairs in found for key in keys)
+    return total("pairs"), total("divergent", "other_digests"), total("positions"), total("equal_margins")
+
+
+def write(groups, commit):
+    pairs, other, positions, equal = contract_counts(groups)
+    ratios = [method["predicted"] / method["measured"] for group in groups for method in group["methods"] if method.get("measured")]
+    platforms = {}
+    for group in groups:
+        for made in group["runs"]:
+            platforms.setdefault(made["name"].removesuffix(".run"), (made, []))[1].append(group)
+    vendor = lambda made: re.sub(r"^(OpenBLAS \S+) .*, (\S+ kernels)$", r"\1, \2", made["vendor"]) or "-"
+    return f"""# The study
+
+[report.html](report.html) shows all of it, with figures; [study.md](../study.md) says what each word means.
+`models/study/run_study.py` makes both files, with the [models and tasks](../../models/study/README.md) of this repository. The
+runs are by commit {commit}.
+
+**Contracts.** Of {pairs:,} pairs of answers by `fma-1` or `exact-1`, between platforms and between seeds, {other:,} have a token or a
+logit that differs. Margins are equal, bit for bit, at {equal:,} of {positions:,} positions.
+
+**Baselines.** Div%: problems whose tokens differ between at least one pair of platforms at the same seed; d: the mean index of the first
+such token; seeds: pairs of orders of arrival, on one platform, whose tokens differ. Predicted over measured divergence has a
+median of {f'{statistics.median(ratios):.2f}' if ratios else '-'} over {len(ratios)} cells where some is measured; in the paper it is 1.5.
+
+{table(["model", "task", "problems", "platforms", "contracts: pairs that differ", "`bf16` Div%", "d", "seeds", "`layercast` Div%", "d", "seeds"],
+       [[group["model"], group["task"], group["problems"], len(group["runs"]), "{1} of {0:,}".format(*contract_counts([group])),
+         *baseline_columns(group, "bf16"), *baseline_columns(group, "layercast")] for group in groups])}
+
+## What ran where
+
+{table(["platform", "device", "library of the baselines", "answers at once", "models x tasks"],
+       [[name, made["device"], vendor(made), made["batch"], len(of)] for name, (made, of) in platforms.items()])}
+"""
