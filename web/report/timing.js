@@ -87,7 +87,7 @@ function timing(groups, colors) {
     element(
       "p",
       {},
-      "The time of a cell is that of all its answers, end to end, through the serving engine. The paper: its kernels take 0.70 to 0.85 times as long as LayerCast on A100 and H100 and 0.32 to 0.63 times as long on L40S (Figure 4).",
+      "The time of a cell is that of all its answers, end to end, through the serving engine; it says little where a machine had other work. The paper: its kernels take 0.70 to 0.85 times as long as LayerCast on A100 and H100 and 0.32 to 0.63 times as long on L40S (Figure 4).",
     ),
     figures_of(timed, drawn),
     details(
