@@ -26,7 +26,7 @@ set(CPACK_DEBIAN_PACKAGE_RELEASE 1)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
-set(CPACK_DEBIAN_PACKAGE_SUGGESTS libopenblas0-pthread)
+set(CPACK_DEBIAN_PACKAGE_SUGGESTS "libopenblas0-pthread, openmpi-bin")
 set(CPACK_DEBIAN_PACKAGE_DESCRIPTION
     "ReproFuse runs language models so that every bit of an answer is a function of
 the model and the request: the same on every CPU and GPU, at any batch size,

@@ -22,6 +22,7 @@ LAYERS = {
     "src/kernels/cuda": ("src/kernels", "src/kernels/reference"),
     "src/kernels/vendor": ("src/kernels", "src/kernels/cuda"),
     "src/ops": ("src/kernels", "src/kernels/reference"),
+    "src/parallel": ("src/base",),
     "src/checkpoint": ("src/base",),
     "src/text": ("src/base",),
     "src/model": ("src/ops", "src/checkpoint"),

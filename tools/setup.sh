@@ -5,6 +5,7 @@ BUILD_PACKAGES=(
   g++ cmake ninja-build libhwy-dev libfmt-dev nlohmann-json3-dev libcli11-dev libpcre2-dev libutf8proc-dev
   libssl-dev                      # signatures of receipts
   libboost-dev prometheus-cpp-dev # `reprofuse serve`
+  libopenmpi-dev openmpi-bin      # several ranks
 )
 
 if [[ -t 1 && -z ${NO_COLOR-} ]]; then

@@ -1,0 +1,49 @@
+// Processes that compute one model together: its ranks. Rank 0 leads. All ranks make the same calls in the same order.
+// No sum is ever taken between ranks: what they exchange are results, and those arrive as they were sent.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "reprofuse/error.hpp"
+
+namespace reprofuse::parallel {
+
+// How long a call waits for the other ranks: a while, after which one of them counts as lost, or as long as it takes,
+// where another may be loading a model or have nothing to do.
+enum class Patience { kBounded, kEndless };
+
+// A rank has ended, does not answer, or is out of step. Nothing can be computed any more.
+class RankFailure : public Error {
+ public:
+  explicit RankFailure(const std::string& message) : Error(ErrorCode::kDevice, message) {}
+};
+
+// Sizes are in words of 32 bits, memory is that of the host. A call that throws leaves the communicator broken.
+class Communicator {
+ public:
+  Communicator() = default;
+  virtual ~Communicator() = default;
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  virtual std::string name_of(int rank) const = 0;  // "rank 1 on node7"
+
+  // `all` is the parts of all ranks, back to back in their order, part_words of each. Each rank has written its own;
+  // afterwards all of them are there, on every rank or on rank 0 alone.
+  virtual void all_gather(void* all, std::span<const std::int64_t> part_words, Patience patience) = 0;
+  virtual void gather_to_first(void* all, std::span<const std::int64_t> part_words) = 0;
+
+  virtual void broadcast(void* data, std::int64_t words, Patience patience) = 0;  // what rank 0 has, to all
+  virtual void barrier() = 0;
+
+  // Of a rank that can no longer keep step: no call is made any more, and the job ends when the process does.
+  virtual void break_off() noexcept = 0;
+  virtual bool is_broken() const noexcept = 0;
+  [[noreturn]] virtual void abort() noexcept = 0;  // ends all ranks at once, in an error
+};
+
+}  // namespace reprofuse::parallel
