@@ -25,7 +25,7 @@ LAYERS = {
     "src/parallel": ("src/base",),
     "src/checkpoint": ("src/base",),
     "src/text": ("src/base",),
-    "src/model": ("src/ops", "src/checkpoint"),
+    "src/model": ("src/ops", "src/checkpoint", "src/parallel"),
     "src/engine": ("src/model", "src/text"),
     "src/receipt": ("src/engine",),
     "src/server": ("src/receipt",),

@@ -160,6 +160,23 @@ void Checkpoint::read_tensor(std::string_view name, std::span<std::byte> memory)
   files_[place.file].read_into(*place.entry, memory);
 }
 
+TensorView Checkpoint::read_rows(std::string_view name, std::int64_t first, std::int64_t count) const {
+  const Place& place = place_of(name);
+  TensorFacts facts = files_[place.file].facts(*place.entry);
+  require(first >= 0 && count >= 0 && first + count <= facts.shape[0], "{}: tensor {} has no rows {} to {}", facts.file,
+          Shown{facts.name}, first, first + count);
+  const std::size_t row = facts.bytes / static_cast<std::size_t>(facts.shape[0]);
+  const std::size_t bytes = row * static_cast<std::size_t>(count);
+  const auto read = files_[place.file].read(*place.entry, row * static_cast<std::size_t>(first), bytes);
+  facts.shape[0] = count;
+  return {.name = std::move(facts.name),
+          .file = std::move(facts.file),
+          .bytes = {read.get(), bytes},
+          .dtype = facts.dtype,
+          .shape = std::move(facts.shape),
+          .owner = read};
+}
+
 Sha256::Digest Checkpoint::tensor_digest(std::string_view name, const ReadPart& read) const {
   const Place& place = place_of(name);
   const std::size_t size = place.entry->end - place.entry->begin;

@@ -46,6 +46,8 @@ class Checkpoint {
   TensorFacts tensor(std::string_view name) const;
   TensorView read_tensor(std::string_view name) const;  // in memory of this process, that nothing outside can change
   void read_tensor(std::string_view name, std::span<std::byte> memory) const;  // which must have room for all of it
+  // Rows [first, first + count) of its first dimension, and nothing else of the file.
+  TensorView read_rows(std::string_view name, std::int64_t first, std::int64_t count) const;
   Sha256::Digest tensor_digest(std::string_view name, const ReadPart& read = {}) const;  // reads a part at a time
 
  private:

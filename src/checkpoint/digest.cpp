@@ -18,6 +18,8 @@ std::string bits(std::optional<double> value) {
   return value ? bits(*value) : "none";
 }
 
+}  // namespace
+
 std::string config_lines(const ModelConfig& c) {
   const RotaryConfig& r = c.rotary;
   std::string lines = fmt::format("architecture {}\n", architecture_name(c.architecture));
@@ -33,8 +35,6 @@ std::string config_lines(const ModelConfig& c) {
   lines += fmt::format("windows {}\n", fmt::join(c.layer_windows, " "));
   return lines;
 }
-
-}  // namespace
 
 TensorDigests tensor_digests(const Checkpoint& checkpoint, ThreadPool& pool, const Progress& progress) {
   const std::vector<ExpectedTensor>& tensors = checkpoint.tensors();

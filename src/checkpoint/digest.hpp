@@ -17,6 +17,9 @@ using TensorDigests = std::map<std::string, std::string>;
 // Reads every tensor, each by one thread.
 TensorDigests tensor_digests(const Checkpoint& checkpoint, ThreadPool& pool, const Progress& progress = {});
 
+// The constants of config.json that enter the arithmetic, a line of a name and values for each group of them.
+std::string config_lines(const ModelConfig& config);
+
 // Everything that decides an answer's bits, as text: the constants of config.json that enter the arithmetic, then one
 // line per tensor, by ascending name, with dtype, shape and digest. Two models differ where their manifests differ. The
 // tokenizer, file names, sharding and unused keys of config.json are not in it.

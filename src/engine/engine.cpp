@@ -38,17 +38,18 @@ model::RunnerLimits limits_of(const EngineOptions& options) {
 }  // namespace
 
 std::int64_t kv_pages_within(const model::Model& model, std::int64_t bytes, std::int32_t page_size) {
-  return bytes / model::KvCache::bytes_per_page(model.context(), model.config(), page_size);
+  return bytes / model::KvCache::bytes_per_page(model.context(), model.own_config(), page_size);
 }
 
 std::int64_t default_kv_bytes(const model::Model& model, const EngineOptions& options) {
-  const std::int64_t page = model::KvCache::bytes_per_page(model.context(), model.config(), options.page_size);
+  const std::int64_t page = model::KvCache::bytes_per_page(model.context(), model.own_config(), options.page_size);
   const std::int64_t pages_of_text = (model.max_positions() + options.page_size - 1) / options.page_size;
   const auto enough = checked_product(options.max_batch, pages_of_text, page);
-  // Memory of its own is there to be filled; that of the host has other users.
+  // Memory of its own is there to be filled; that of the host has other users, and other ranks are among them.
   const kernels::Backend& backend = *model.context().state().backend;
   const std::int64_t available = backend.free_bytes();
-  const std::int64_t limit = backend.capabilities().shares_host_memory ? available / 4 : available / 10 * 9;
+  const std::int64_t limit =
+      backend.capabilities().shares_host_memory ? available / 4 / model.share().ranks : available / 10 * 9;
   return enough ? std::min(*enough, limit) : limit;
 }
 
@@ -56,7 +57,7 @@ Engine::Engine(const model::Model& model, const EngineOptions& options, std::opt
     : model_(model),
       options_(checked(options)),
       tokenizer_(std::move(tokenizer)),
-      cache_(model.context(), model.config(), options.kv_pages, options.page_size),
+      cache_(model.context(), model.own_config(), options.kv_pages, options.page_size),
       prefix_cache_(cache_),
       runner_(model, cache_, limits_of(options)),
       sampler_(model.context(), model.config().vocab_size, runner_.limits().logit_rows),

@@ -35,7 +35,8 @@ std::int64_t kv_pages_within(const model::Model& model, std::int64_t bytes,
                              std::int32_t page_size = model::kDefaultPageSize);
 
 // Memory for keys and values when nobody says how much: enough for max_batch answers of full length, but on a CPU at
-// most a quarter of the memory that is available, and on a GPU at most nine tenths of what the weights leave free.
+// most a quarter of the memory that is available, and on a GPU at most nine tenths of what the weights leave free. Of
+// several ranks, each takes so much for its heads, on a CPU its part of that quarter.
 std::int64_t default_kv_bytes(const model::Model& model, const EngineOptions& options);
 
 struct RequestUpdate {

@@ -2,21 +2,19 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 #include <vector>
 
 #include "base/check.hpp"
 #include "base/fp_environment.hpp"
+#include "checkpoint/digest.hpp"
 #include "checkpoint/expected_tensors.hpp"
 #include "numerics/rotary.hpp"
 #include "ops/context_state.hpp"
 
 namespace reprofuse::model {
 namespace {
-
-ConstMatrix read_only(Matrix m) {
-  return {.data = m.data, .rows = m.rows, .cols = m.cols, .stride = m.stride};
-}
 
 // A result goes by the weight's name, without its ending.
 std::string result_name(std::string_view name, std::string_view suffix = {}) {
@@ -41,15 +39,31 @@ bool check_sizes(const Context& context, const checkpoint::ModelConfig& config, 
   return true;
 }
 
+checkpoint::ModelConfig with_heads_of(checkpoint::ModelConfig config, const Share& share) {
+  config.heads = share.heads.count;
+  config.kv_heads = share.kv_heads.count;
+  return config;
+}
+
+std::unique_ptr<Followed> tell_followers(const TeamPlace& place) {
+  if (!place.team || !place.team->leads()) return nullptr;
+  return std::make_unique<Followed>(place.team, Order::kMakeModel, Order::kDropModel,
+                                    std::vector<std::int32_t>{place.recipe});
+}
+
 }  // namespace
 
 Model::Model(const Context& context, std::shared_ptr<const WeightSource> source, std::int64_t max_positions,
-             const Progress& progress)
+             const Progress& progress, const TeamPlace& place)
     : context_(context),
       config_(source->config()),
+      exchange_(place.team ? std::make_unique<Exchange>(place.team, config_) : nullptr),
+      share_(exchange_ ? exchange_->own() : share_of(config_, 0, 1)),
+      own_config_(with_heads_of(config_, share_)),
       max_positions_(max_positions == 0 ? config_.max_positions : max_positions),
-      checked_(check_sizes(context, config_, max_positions_)),
-      weights_(load_weights(context, std::move(source), progress)),
+      checked_(check_sizes(context, own_config_, max_positions_)),
+      followed_(tell_followers(place)),
+      weights_(load(std::move(source), progress)),
       bf16_results_(context.state().contract->elementwise->bf16_results) {
   const FpEnvironment pinned;
   eps_ = config_.rms_norm_eps_f32();
@@ -59,10 +73,30 @@ Model::Model(const Context& context, std::shared_ptr<const WeightSource> source,
   sin_ = upload(context, tables.sin);
 }
 
+// In a team, nothing is read before all ranks agree on what it is, and nothing computed before they have read the same.
+Weights Model::load(std::shared_ptr<const WeightSource> source, const Progress& progress) const {
+  if (!exchange_) return load_weights(context_, std::move(source), share_, false, progress).weights;
+  Team& team = exchange_->team();
+  InStep in_step(&team);
+  team.require_same(fmt::format("version {}\nnumerics {}\ncontext {}\n{}", team.version(), context_.numerics(),
+                                max_positions_, checkpoint::config_lines(config_)));
+  LoadedWeights loaded = load_weights(context_, source, share_, source->is_on_disk(), progress);
+  const std::vector<std::string> digests = team.exchange(loaded.digest);
+  std::string problem;
+  for (int rank = 1; team.leads() && source->is_on_disk() && rank < team.size(); ++rank)
+    if (parts_digest(*source, loaded.parts, share_of(config_, rank, team.size())) !=
+        digests[static_cast<std::size_t>(rank)])
+      problem = fmt::format("{} has read another checkpoint than rank 0: their weights differ",
+                            team.communicator().name_of(rank));
+  team.require_of_leader(problem);
+  in_step.finish();
+  return std::move(loaded.weights);
+}
+
 std::size_t Model::workspace_bytes(std::int64_t max_rows, std::int64_t max_chunks, std::int64_t max_logit_rows) const {
   const auto as_int = [](std::int64_t size) { return static_cast<std::int32_t>(size); };
-  std::size_t bytes = context_.state().attention->workspace_bytes({.heads = as_int(config_.heads),
-                                                                   .kv_heads = as_int(config_.kv_heads),
+  std::size_t bytes = context_.state().attention->workspace_bytes({.heads = as_int(own_config_.heads),
+                                                                   .kv_heads = as_int(own_config_.kv_heads),
                                                                    .head_dim = as_int(config_.head_dim),
                                                                    .chunks = as_int(max_chunks),
                                                                    .rows = as_int(max_rows),
@@ -76,63 +110,114 @@ std::size_t Model::workspace_bytes(std::int64_t max_rows, std::int64_t max_chunk
 void Model::forward(const Pass& pass, const std::int32_t* logit_rows, std::int64_t logit_row_count) const {
   const Activations& a = pass.activations;
   const std::int64_t rows = pass.batch.rows;
-  embedding(pass.scope, {.table = weights_.embedding, .tokens = pass.batch.tokens, .x = a.residual(rows)});
+  embed(pass);
   round_and_report(pass, checkpoint::kEmbeddingName, "", a.residual(rows));
   ConstMatrix delta;  // of the sub-layer before: none yet
   for (std::int64_t i = 0; i < config_.layers; ++i) {
     const LayerWeights& layer = weights_.layers[static_cast<std::size_t>(i)];
-    add_and_norm(pass, layer.input_norm, delta);
+    attempt(pass, [&] { add_and_norm(pass, layer.input_norm, delta); });
     attend(pass, i);
     delta = read_only(a.delta(rows));
-    add_and_norm(pass, layer.post_attention_norm, delta);
+    attempt(pass, [&] { add_and_norm(pass, layer.post_attention_norm, delta); });
     feed_forward(pass, i);
   }
   if (logit_row_count == 0) return;
-  add_and_norm(pass, weights_.final_norm, delta);
-  gather_rows(pass.scope, {.x = read_only(a.normed(rows)), .rows = logit_rows, .y = a.logit_inputs(logit_row_count)});
-  round_and_report(pass, checkpoint::kFinalNormName, "logit_rows", a.logit_inputs(logit_row_count));
-  linear(pass, weights_.head, a.logit_inputs(logit_row_count), {a.logits(logit_row_count)});
+  const Matrix logits = a.logits(logit_row_count);
+  attempt(pass, [&] {
+    add_and_norm(pass, weights_.final_norm, delta);
+    gather_rows(pass.scope, {.x = read_only(a.normed(rows)), .rows = logit_rows, .y = a.logit_inputs(logit_row_count)});
+    round_and_report(pass, checkpoint::kFinalNormName, "logit_rows", a.logit_inputs(logit_row_count));
+    linear(pass, weights_.head, a.logit_inputs(logit_row_count), {a.part(logits, share_.vocabulary)});
+  });
+  if (exchange_) exchange_->gather_to_first(pass.scope, a, logits, {&Share::vocabulary});
+}
+
+// Each rank looks up the tokens whose rows it has; all rows then stand in the order of ranks.
+void Model::embed(const Pass& pass) const {
+  const Matrix residual = pass.activations.residual(pass.batch.rows);
+  if (!exchange_)
+    return embedding(pass.scope, {.table = weights_.embedding, .tokens = pass.batch.tokens, .x = residual});
+  const std::span<const std::int64_t> counts = pass.owners.counts;
+  const int rank = exchange_->team().rank();
+  const std::int64_t before = std::accumulate(counts.begin(), counts.begin() + rank, std::int64_t{0});
+  const Matrix all = {
+      .data = pass.activations.parts(), .rows = residual.rows, .cols = residual.cols, .stride = residual.cols};
+  Matrix own = all;
+  own.data += before * own.stride;
+  own.rows = counts[static_cast<std::size_t>(rank)];
+  if (own.rows > 0) embedding(pass.scope, {.table = weights_.embedding, .tokens = pass.owners.own_tokens, .x = own});
+  exchange_->gather_rows(pass.scope, all.data, counts, all.cols);
+  gather_rows(pass.scope, {.x = read_only(all), .rows = pass.owners.places, .y = residual});
 }
 
 void Model::attend(const Pass& pass, std::int64_t index) const {
   const LayerWeights& layer = weights_.layers[static_cast<std::size_t>(index)];
   const Activations& a = pass.activations;
   const std::int64_t rows = pass.batch.rows;
-  linear(pass, layer.qkv, a.normed(rows), {a.q(rows), a.k(rows), a.v(rows)});
-  const kernels::KvPages kv = pass.cache.layer(index);
-  // Rotates q and k, and stores k and v in the pages.
-  rotary(pass.scope, {.q = a.q(rows),
-                      .k = read_only(a.k(rows)),
-                      .v = read_only(a.v(rows)),
-                      .q_norm = layer.q_norm ? layer.q_norm->as<float>() : nullptr,
-                      .k_norm = layer.k_norm ? layer.k_norm->as<float>() : nullptr,
-                      .eps = eps_,
-                      .cos = cos_.as<float>(),
-                      .sin = sin_.as<float>(),
-                      .batch = pass.batch,
-                      .kv = kv});
-  round_and_report(pass, layer.attention.name(), "rotary", a.q(rows));
-  if (pass.observer) pass.observer({.name = layer.attention.name() + ".rotary", .stored = kv});
-  attention(pass.scope, layer.attention,
-            {.q = read_only(a.q(rows)),
-             .kv = kv,
-             .batch = pass.batch,
-             .heads = static_cast<std::int32_t>(config_.heads),
-             .scale = score_scale_,
-             .window = static_cast<std::int32_t>(config_.layer_windows[static_cast<std::size_t>(index)]),
-             .out = a.attended(rows)});
-  round_and_report(pass, layer.attention.name(), "attention", a.attended(rows));
-  linear(pass, layer.o, a.attended(rows), {a.delta(rows)});
+  const Matrix attended = a.attended(rows);
+  const Matrix own_heads = a.part(attended, share_.heads.times(config_.head_dim));
+  attempt(pass, [&] {
+    linear(pass, layer.qkv, a.normed(rows), {a.q(rows), a.k(rows), a.v(rows)});
+    const kernels::KvPages kv = pass.cache.layer(index);
+    // Rotates q and k, and stores k and v in the pages.
+    rotary(pass.scope, {.q = a.q(rows),
+                        .k = read_only(a.k(rows)),
+                        .v = read_only(a.v(rows)),
+                        .q_norm = layer.q_norm ? layer.q_norm->as<float>() : nullptr,
+                        .k_norm = layer.k_norm ? layer.k_norm->as<float>() : nullptr,
+                        .eps = eps_,
+                        .cos = cos_.as<float>(),
+                        .sin = sin_.as<float>(),
+                        .batch = pass.batch,
+                        .kv = kv});
+    round_and_report(pass, layer.attention.name(), "rotary", a.q(rows));
+    if (pass.observer) pass.observer({.name = layer.attention.name() + ".rotary", .stored = kv});
+    attention(pass.scope, layer.attention,
+              {.q = read_only(a.q(rows)),
+               .kv = kv,
+               .batch = pass.batch,
+               .heads = static_cast<std::int32_t>(own_config_.heads),
+               .scale = score_scale_,
+               .window = static_cast<std::int32_t>(config_.layer_windows[static_cast<std::size_t>(index)]),
+               .out = own_heads});
+    round_and_report(pass, layer.attention.name(), "attention", own_heads);
+  });
+  gather(pass, attended, {&Share::heads, config_.head_dim});
+  attempt(pass, [&] { linear(pass, layer.o, attended, {a.part(a.delta(rows), share_.hidden)}); });
+  gather(pass, a.delta(rows), {&Share::hidden});
 }
 
 void Model::feed_forward(const Pass& pass, std::int64_t index) const {
   const LayerWeights& layer = weights_.layers[static_cast<std::size_t>(index)];
   const Activations& a = pass.activations;
   const std::int64_t rows = pass.batch.rows;
-  linear(pass, layer.gate_up, a.normed(rows), {a.gate(rows), a.up(rows)});
-  silu_gate(pass.scope, {.gate = read_only(a.gate(rows)), .up = read_only(a.up(rows)), .y = a.gate(rows)});
-  round_and_report(pass, checkpoint::layer_tensor(index, "mlp"), "silu", a.gate(rows));
-  linear(pass, layer.down, a.gate(rows), {a.delta(rows)});
+  const Matrix product = a.product(rows);
+  const Matrix own_product = a.part(product, share_.intermediate);
+  attempt(pass, [&] {
+    linear(pass, layer.gate_up, a.normed(rows), {a.gate(rows), a.up(rows)});
+    silu_gate(pass.scope, {.gate = read_only(a.gate(rows)), .up = read_only(a.up(rows)), .y = own_product});
+    round_and_report(pass, checkpoint::layer_tensor(index, "mlp"), "silu", own_product);
+  });
+  gather(pass, product, {&Share::intermediate});
+  attempt(pass, [&] { linear(pass, layer.down, product, {a.part(a.delta(rows), share_.hidden)}); });
+  gather(pass, a.delta(rows), {&Share::hidden});
+}
+
+// Alone, all columns are there already.
+void Model::gather(const Pass& pass, Matrix whole, Columns columns) const {
+  if (exchange_) exchange_->gather(pass.scope, pass.activations, whole, columns, *pass.failure);
+}
+
+// A rank that fails among others goes on to the next gather, or they would wait for it in vain.
+template <typename Work>
+void Model::attempt(const Pass& pass, const Work& work) const {
+  if (!exchange_) return work();
+  if (*pass.failure) return;
+  try {
+    work();
+  } catch (const NonFiniteError& error) {
+    pass.failure->emplace(error);
+  }
 }
 
 // Adds `delta` to the residual, if there is one, and normalises it.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <optional>
 
 #include "base/check.hpp"
 #include "ops/context_state.hpp"
@@ -22,12 +23,14 @@ RunnerLimits checked(RunnerLimits limits) {
 // Where each array lies in the one block of words that is copied to the device.
 struct Layout {
   std::int64_t tokens = 0;
-  std::int64_t positions, sequences, chunks, logit_rows, page_table, words;
+  std::int64_t positions, sequences, own_tokens, places, chunks, logit_rows, page_table, words;
 
   Layout(RunnerLimits limits, std::int64_t max_pages)
       : positions(tokens + limits.rows),
         sequences(positions + limits.rows),
-        chunks(sequences + limits.rows),
+        own_tokens(sequences + limits.rows),
+        places(own_tokens + limits.rows),
+        chunks(places + limits.rows),
         logit_rows(chunks + limits.sequences * kChunkWords),
         page_table(logit_rows + limits.logit_rows),
         words(page_table + limits.sequences * max_pages) {}
@@ -35,25 +38,32 @@ struct Layout {
 
 }  // namespace
 
-struct Runner::HostBatch {
-  std::vector<std::int32_t> tokens, positions, sequences, logit_rows, page_table;
-  std::vector<kernels::Chunk> chunks;
-  std::int32_t max_chunk_rows = 0;
-  std::int32_t max_keys = 0;
-  std::int64_t page_table_stride = 0;  // entries per sequence
-
-  bool is_decode() const { return max_chunk_rows == 1 && logit_rows.size() == tokens.size(); }
-};
-
 Runner::Runner(const Model& model, KvCache& cache, RunnerLimits limits)
     : model_(model),
       cache_(cache),
       limits_(checked(limits)),
-      activations_(model.context(), model.config(), limits.rows, limits.logit_rows),
+      activations_(model.context(), model.config(), model.share(), model.exchange() == nullptr, limits.rows,
+                   limits.logit_rows),
       workspace_(model.context(), model.workspace_bytes(limits.rows, limits.sequences, limits.logit_rows)),
       max_pages_(cache.pages_for(model.max_positions())),
+      followed_(tell_followers()),
       inputs_(model.context(), static_cast<std::size_t>(Layout(limits_, max_pages_).words) * sizeof(std::int32_t)),
       stream_(backend().make_stream()) {}
+
+std::unique_ptr<Followed> Runner::tell_followers() const {
+  const Exchange* exchange = model_.exchange();
+  if (exchange == nullptr || !exchange->team().leads()) return nullptr;
+  const auto word = [](std::int64_t size) { return static_cast<std::int32_t>(size); };
+  return std::make_unique<Followed>(
+      exchange->shared_team(), Order::kMakeRunner, Order::kDropRunner,
+      std::vector<std::int32_t>{model_.number(), word(cache_.pages()), cache_.page_size(), word(limits_.rows),
+                                word(limits_.sequences), word(limits_.logit_rows)});
+}
+
+void Runner::observe(OpObserver observer) {
+  require(model_.exchange() == nullptr, "what ops leave can be seen on one rank alone");
+  observer_ = std::move(observer);
+}
 
 const kernels::Backend& Runner::backend() const {
   return *model_.context().state().backend;
@@ -67,8 +77,8 @@ std::int32_t Runner::key_bound(std::int64_t keys) const {
   return static_cast<std::int32_t>(std::min(bound, model_.max_positions()));
 }
 
-Runner::HostBatch Runner::build(std::span<const TokenChunk> chunks) const {
-  HostBatch host;
+PassBatch Runner::build(std::span<const TokenChunk> chunks) const {
+  PassBatch host;
   require(static_cast<std::int64_t>(chunks.size()) <= limits_.sequences, "a pass over {} sequences; the limit is {}",
           chunks.size(), limits_.sequences);
   for (const TokenChunk& chunk : chunks) {
@@ -101,10 +111,10 @@ Runner::HostBatch Runner::build(std::span<const TokenChunk> chunks) const {
     host.max_keys = std::max(host.max_keys, first_position + rows);
   }
   if (host.is_decode()) host.max_keys = key_bound(host.max_keys);
-  host.page_table_stride = cache_.pages_for(host.max_keys);
+  host.page_table_stride = static_cast<std::int32_t>(cache_.pages_for(host.max_keys));
   for (const TokenChunk& chunk : chunks) {
     const std::vector<std::int32_t>& pages = chunk.sequence->pages();
-    const auto used = std::min(static_cast<std::int64_t>(pages.size()), host.page_table_stride);
+    const auto used = std::min(static_cast<std::int32_t>(pages.size()), host.page_table_stride);
     host.page_table.insert(host.page_table.end(), pages.begin(), pages.begin() + used);
     host.page_table.resize(host.page_table.size() + static_cast<std::size_t>(host.page_table_stride - used));
   }
@@ -115,7 +125,7 @@ Runner::HostBatch Runner::build(std::span<const TokenChunk> chunks) const {
   return host;
 }
 
-kernels::Batch Runner::upload(const HostBatch& host) {
+kernels::Batch Runner::upload(const PassBatch& host, const HostTokenOwners* owners) {
   stream_->synchronize();  // a copy may be under way after an error
   const Layout at(limits_, max_pages_);
   const auto put = [&](std::int64_t offset, const auto& values) {
@@ -125,6 +135,10 @@ kernels::Batch Runner::upload(const HostBatch& host) {
   put(at.tokens, host.tokens);
   put(at.positions, host.positions);
   put(at.sequences, host.sequences);
+  if (owners != nullptr) {
+    put(at.own_tokens, owners->own_tokens);
+    put(at.places, owners->places);
+  }
   put(at.chunks, host.chunks);
   put(at.logit_rows, host.logit_rows);
   put(at.page_table, host.page_table);
@@ -140,14 +154,14 @@ kernels::Batch Runner::upload(const HostBatch& host) {
           .sequences = device + at.sequences,
           .chunks = reinterpret_cast<const kernels::Chunk*>(device + at.chunks),
           .page_table = device + at.page_table,
-          .page_table_stride = static_cast<std::int32_t>(host.page_table_stride)};
+          .page_table_stride = host.page_table_stride};
 }
 
 ConstMatrix Runner::run(std::span<const TokenChunk> chunks) {
-  const HostBatch host = build(chunks);
-  logit_rows_ = static_cast<std::int64_t>(host.logit_rows.size());
+  const PassBatch host = build(chunks);
+  if (followed_) model_.exchange()->team().tell({Order::kPass, followed_->number(), host.to_words()});
   try {
-    compute(upload(host), logit_rows_, host.is_decode());
+    compute(host);
   } catch (const NonFiniteError& error) {
     const auto at = static_cast<std::size_t>(error.row());
     const auto row = error.op() == kHeadOp ? host.logit_rows[at] : static_cast<std::int32_t>(at);
@@ -158,31 +172,73 @@ ConstMatrix Runner::run(std::span<const TokenChunk> chunks) {
   return logits();
 }
 
+void Runner::follow(std::span<const std::int32_t> words) {
+  try {
+    compute(PassBatch::from_words(words));
+  } catch (const NonFiniteError&) {  // which the leader knows as well
+  }
+}
+
 ConstMatrix Runner::logits() const {
   const Matrix all = activations_.logits(logit_rows_);
   return {.data = all.data, .rows = all.rows, .cols = all.cols, .stride = all.stride};
 }
 
-void Runner::compute(const kernels::Batch& batch, std::int64_t logit_rows, bool is_decode) {
-  const Context& context = model_.context();
-  const std::int32_t* rows = inputs_.device<std::int32_t>() + Layout(limits_, max_pages_).logit_rows;
+// Of several ranks all throw the same, or none does.
+void Runner::compute(const PassBatch& host) {
+  const Exchange* exchange = model_.exchange();
+  logit_rows_ = static_cast<std::int64_t>(host.logit_rows.size());
+  if (exchange == nullptr) {
+    enqueue_pass(host, nullptr);
+    return check_workspace(model_.context(), workspace_.data(), stream_->handle());
+  }
+  InStep in_step(&exchange->team());
+  try {
+    Failure failure;
+    enqueue_pass(host, &failure);
+    try {
+      check_workspace(model_.context(), workspace_.data(), stream_->handle());
+    } catch (const NonFiniteError& error) {
+      failure.emplace(error);
+    }
+    exchange->agree(failure);
+  } catch (const NonFiniteError&) {  // of agree(), here or at a gather
+    in_step.finish();
+    throw;
+  }
+  in_step.finish();
+}
+
+// Among several ranks what is gathered goes through the host, which no graph records.
+bool Runner::replays(const PassBatch& host) const {
+  return host.is_decode() && backend().capabilities().graphs && !observer_ && model_.exchange() == nullptr;
+}
+
+void Runner::enqueue_pass(const PassBatch& host, Failure* failure) {
+  std::optional<HostTokenOwners> owners;
+  if (model_.exchange() != nullptr) owners.emplace(*model_.exchange(), host.tokens);
+  const kernels::Batch batch = upload(host, owners ? &*owners : nullptr);
+  const auto* inputs = inputs_.device<std::int32_t>();
+  const Layout at(limits_, max_pages_);
   OpObserver observer;
   if (observer_)
     observer = [&](const OpResult& result) {
       stream_->synchronize();
       observer_(result);
     };
+  TokenOwners on_device;
+  if (owners) on_device = {owners->counts, inputs + at.own_tokens, inputs + at.places};
   const auto enqueue = [&](void* stream) {
-    model_.forward({{context, workspace_, stream}, batch, cache_, activations_, observer}, rows, logit_rows);
+    model_.forward({{model_.context(), workspace_, stream}, batch, cache_, activations_, observer, on_device, failure},
+                   inputs + at.logit_rows, logit_rows_);
   };
-  if (is_decode && backend().capabilities().graphs && !observer_) {
+  if (replays(host)) {
     // upload() has waited for the last pass, so that no graph dropped here is still running.
     const auto& graph = decode_graphs_.get({batch.rows, batch.max_keys}, [&] { return backend().capture(enqueue); });
     graph->replay(stream_->handle());
   } else {
     enqueue(stream_->handle());
   }
-  check_workspace(context, workspace_.data(), stream_->handle());
 }
 
 std::vector<float> Runner::host_logits() const {

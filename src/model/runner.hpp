@@ -13,6 +13,7 @@
 #include "kernels/backend.hpp"
 #include "model/kv_cache.hpp"
 #include "model/model.hpp"
+#include "model/pass_batch.hpp"
 #include "reprofuse/error.hpp"
 
 namespace reprofuse::model {
@@ -57,8 +58,12 @@ class Runner {
   // alone.
   ConstMatrix run(std::span<const TokenChunk> chunks);
 
+  // On the other ranks: the pass that the leader's run() has sent. Its logits are on rank 0 alone.
+  void follow(std::span<const std::int32_t> words);
+
   // Calls the observer after every op of a pass, when its results are there. Such passes are never replayed as graphs.
-  void observe(OpObserver observer) { observer_ = std::move(observer); }
+  // Of several ranks none has all results.
+  void observe(OpObserver observer);
 
   // The logits of the last pass, on the device and in host memory.
   std::vector<float> host_logits() const;
@@ -69,19 +74,22 @@ class Runner {
   const RunnerLimits& limits() const { return limits_; }
 
  private:
-  struct HostBatch;
   const kernels::Backend& backend() const;
   std::int32_t key_bound(std::int64_t keys) const;
-  HostBatch build(std::span<const TokenChunk> chunks) const;
-  kernels::Batch upload(const HostBatch& host);
-  void compute(const kernels::Batch& batch, std::int64_t logit_rows, bool is_decode);
+  PassBatch build(std::span<const TokenChunk> chunks) const;
+  kernels::Batch upload(const PassBatch& host, const HostTokenOwners* owners);
+  void compute(const PassBatch& host);
+  void enqueue_pass(const PassBatch& host, Failure* failure);
+  bool replays(const PassBatch& host) const;
+  std::unique_ptr<Followed> tell_followers() const;
 
   const Model& model_;
   KvCache& cache_;
   RunnerLimits limits_;
   Activations activations_;
   Workspace workspace_;
-  std::int64_t max_pages_;  // of one sequence
+  std::int64_t max_pages_;              // of one sequence
+  std::unique_ptr<Followed> followed_;  // of the leader
   OpObserver observer_;
   StagedBuffer inputs_;          // the arrays of kernels::Batch and the logit rows, back to back
   std::int64_t logit_rows_ = 0;  // of the last pass

@@ -1,5 +1,6 @@
 #include "model/weights.hpp"
 
+#include <algorithm>
 #include <string_view>
 #include <utility>
 
@@ -19,16 +20,26 @@ using checkpoint::TensorView;
 
 class Loader {
  public:
-  Loader(const Context& context, const WeightSource& source, const Progress& progress)
+  Loader(const Context& context, const WeightSource& source, const Share& share, bool with_digest,
+         const Progress& progress)
       : context_(context),
         source_(source),
+        share_(share),
+        with_digest_(with_digest),
         config_(source.config()),
         progress_(progress),
-        total_(source.tensor_bytes()) {}
+        total_(source.tensor_bytes() / share.ranks) {}
+
+  TensorView read(TensorPart part) {
+    TensorView view = part.read(source_, share_);
+    if (with_digest_) hash_.update(view.bytes.data(), view.bytes.size());
+    parts_.push_back(std::move(part));
+    return view;
+  }
 
   // Biases and norm weights are used in binary32.
-  Buffer vector(const std::string& name) {
-    const TensorView view = source_.tensor(name);
+  Buffer vector(TensorPart part) {
+    const TensorView view = read(std::move(part));
     const HostTensor host(view);
     std::vector<float> widened;
     for (std::int64_t i = 0; i < view.elements(); ++i)
@@ -39,16 +50,19 @@ class Loader {
     return buffer;
   }
 
-  Norm norm(const std::string& name) { return {vector(name), NamedOp(context_, OpKind::kNorm, name)}; }
+  Norm norm(const std::string& name) { return {vector({name}), NamedOp(context_, OpKind::kNorm, name)}; }
 
   // A list of matrices that share their input. A device with memory of its own keeps them there, in `matrices`.
-  Projection projection(const std::string& name, const std::vector<std::string>& tensors, bool bias,
+  Projection projection(const std::string& name, const std::vector<TensorPart>& tensors, bool bias,
                         std::vector<Buffer>* matrices) {
+    const auto part = [](const TensorPart& tensor, std::string_view ending) {
+      return TensorPart{tensor.name + std::string(ending), tensor.range, tensor.unit};
+    };
     std::vector<TensorView> views;
     std::vector<HostTensor> hosts;
     std::vector<WeightView> weights;
-    for (const std::string& tensor : tensors) {
-      views.push_back(source_.tensor(tensor + ".weight"));
+    for (const TensorPart& tensor : tensors) {
+      views.push_back(read(part(tensor, ".weight")));
       hosts.emplace_back(views.back());
     }
     for (std::size_t i = 0; i < tensors.size(); ++i) weights.push_back(place(views[i], hosts[i], matrices));
@@ -58,7 +72,7 @@ class Loader {
       finish(view);
     }
     if (bias)
-      for (const std::string& tensor : tensors) projection.biases.push_back(vector(tensor + ".bias"));
+      for (const TensorPart& tensor : tensors) projection.biases.push_back(vector(part(tensor, ".bias")));
     return projection;
   }
 
@@ -75,28 +89,44 @@ class Loader {
 
   LayerWeights layer(std::int64_t index, std::vector<Buffer>* matrices) {
     const auto name = [&](std::string_view part) { return layer_tensor(index, part); };
+    const auto heads = [&](std::string_view part, Range Share::*range) {
+      return TensorPart{name(part), range, config_.head_dim};
+    };
+    const auto outputs = [&](std::string_view part, Range Share::*range) { return TensorPart{name(part), range}; };
     return {.input_norm = norm(name("input_layernorm.weight")),
             .qkv = projection(name("self_attn.qkv"),
-                              {name("self_attn.q_proj"), name("self_attn.k_proj"), name("self_attn.v_proj")},
+                              {heads("self_attn.q_proj", &Share::heads), heads("self_attn.k_proj", &Share::kv_heads),
+                               heads("self_attn.v_proj", &Share::kv_heads)},
                               config_.qkv_bias, matrices),
-            .q_norm = config_.qk_norm ? std::optional(vector(name("self_attn.q_norm.weight"))) : std::nullopt,
-            .k_norm = config_.qk_norm ? std::optional(vector(name("self_attn.k_norm.weight"))) : std::nullopt,
+            .q_norm = config_.qk_norm ? std::optional(vector({name("self_attn.q_norm.weight")})) : std::nullopt,
+            .k_norm = config_.qk_norm ? std::optional(vector({name("self_attn.k_norm.weight")})) : std::nullopt,
             .attention = NamedOp(context_, OpKind::kAttention, name("self_attn")),
-            .o = projection(name("self_attn.o_proj"), {name("self_attn.o_proj")}, config_.o_bias, matrices),
+            .o = projection(name("self_attn.o_proj"), {outputs("self_attn.o_proj", &Share::hidden)}, config_.o_bias,
+                            matrices),
             .post_attention_norm = norm(name("post_attention_layernorm.weight")),
-            .gate_up = projection(name("mlp.gate_up"), {name("mlp.gate_proj"), name("mlp.up_proj")}, config_.mlp_bias,
-                                  matrices),
-            .down = projection(name("mlp.down_proj"), {name("mlp.down_proj")}, config_.mlp_bias, matrices)};
+            .gate_up = projection(
+                name("mlp.gate_up"),
+                {outputs("mlp.gate_proj", &Share::intermediate), outputs("mlp.up_proj", &Share::intermediate)},
+                config_.mlp_bias, matrices),
+            .down = projection(name("mlp.down_proj"), {outputs("mlp.down_proj", &Share::hidden)}, config_.mlp_bias,
+                               matrices)};
   }
 
   void finish(const TensorView& view) {
     done_ += static_cast<std::int64_t>(view.bytes.size());
-    if (progress_) progress_(done_, total_);
+    if (progress_) progress_(std::min(done_, total_), total_);
   }
+
+  std::string digest() { return with_digest_ ? to_hex(hash_.finish()) : ""; }
+  std::vector<TensorPart> take_parts() { return std::move(parts_); }
 
  private:
   const Context& context_;
   const WeightSource& source_;
+  const Share& share_;
+  bool with_digest_;
+  Sha256 hash_;
+  std::vector<TensorPart> parts_;
   const ModelConfig& config_;
   const Progress& progress_;
   std::int64_t total_;
@@ -104,6 +134,31 @@ class Loader {
 };
 
 }  // namespace
+
+TensorView WeightSource::rows(std::string_view name, std::int64_t first, std::int64_t count) const {
+  TensorView view = tensor(name);
+  require(first >= 0 && count >= 0 && first + count <= view.shape[0], "tensor '{}' has no rows {} to {}", name, first,
+          first + count);
+  const std::size_t row = view.bytes.size() / static_cast<std::size_t>(view.shape[0]);
+  view.bytes = view.bytes.subspan(row * static_cast<std::size_t>(first), row * static_cast<std::size_t>(count));
+  view.shape[0] = count;
+  return view;
+}
+
+TensorView TensorPart::read(const WeightSource& source, const Share& share) const {
+  if (!range || share.ranks == 1) return source.tensor(name);
+  const Range rows = (share.**range).times(unit);
+  return source.rows(name, rows.first, rows.count);
+}
+
+std::string parts_digest(const WeightSource& source, const std::vector<TensorPart>& parts, const Share& share) {
+  Sha256 hash;
+  for (const TensorPart& part : parts) {
+    const TensorView view = part.read(source, share);
+    hash.update(view.bytes.data(), view.bytes.size());
+  }
+  return to_hex(hash.finish());
+}
 
 // Hashes may lag behind by a twentieth of the model, so that loading takes little more memory than the model.
 checkpoint::TensorView HashedSource::tensor(std::string_view name) const {
@@ -137,13 +192,14 @@ std::string HashedSource::manifest() const {
   return checkpoint::model_manifest(source_->checkpoint(), digests_);
 }
 
-Weights load_weights(const Context& context, std::shared_ptr<const WeightSource> source, const Progress& progress) {
+LoadedWeights load_weights(const Context& context, std::shared_ptr<const WeightSource> source, const Share& share,
+                           bool with_digest, const Progress& progress) {
   const FpEnvironment pinned;
   const ModelConfig& config = source->config();
-  Loader loader(context, *source, progress);
+  Loader loader(context, *source, share, with_digest, progress);
   std::vector<Buffer> matrices;
 
-  const TensorView embedding_view = source->tensor(checkpoint::kEmbeddingName);
+  const TensorView embedding_view = loader.read({std::string(checkpoint::kEmbeddingName), &Share::vocabulary});
   std::optional<HostTensor> host_embedding(embedding_view);
   const WeightView embedding = loader.place(embedding_view, *host_embedding, &matrices);
   if (!context.state().backend->capabilities().shares_host_memory) host_embedding.reset();
@@ -153,20 +209,22 @@ Weights load_weights(const Context& context, std::shared_ptr<const WeightSource>
   Norm final_norm = loader.norm(std::string(checkpoint::kFinalNormName));
 
   const auto make_head = [&] {
-    if (!config.tied_embeddings) return loader.projection(kHeadOp, {"lm_head"}, false, &matrices);
+    if (!config.tied_embeddings) return loader.projection(kHeadOp, {{"lm_head", &Share::vocabulary}}, false, &matrices);
     Projection tied{LinearLayer(context, std::span(&embedding, 1), kHeadOp), {embedding_view.name}, {}};
     return tied;
   };
   Projection head = make_head();
   loader.finish(embedding_view);
 
-  return {.embedding = embedding,
-          .layers = std::move(layers),
-          .final_norm = std::move(final_norm),
-          .head = std::move(head),
-          .source = std::move(source),
-          .host_embedding = std::move(host_embedding),
-          .device_matrices = std::move(matrices)};
+  return {.weights = {.embedding = embedding,
+                      .layers = std::move(layers),
+                      .final_norm = std::move(final_norm),
+                      .head = std::move(head),
+                      .source = std::move(source),
+                      .host_embedding = std::move(host_embedding),
+                      .device_matrices = std::move(matrices)},
+          .parts = loader.take_parts(),
+          .digest = loader.digest()};
 }
 
 }  // namespace reprofuse::model

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "model/share.hpp"
 #include "model/weight_source.hpp"
 #include "ops/buffer.hpp"
 #include "ops/transformer_ops.hpp"
@@ -46,7 +47,7 @@ struct LayerWeights {
 };
 
 struct Weights {
-  WeightView embedding;  // [vocab_size, hidden_size] on the device
+  WeightView embedding;  // [rows of the share's vocabulary, hidden_size] on the device
   std::vector<LayerWeights> layers;
   Norm final_norm;
   Projection head;
@@ -57,9 +58,28 @@ struct Weights {
   std::vector<Buffer> device_matrices;
 };
 
-// Where memory is shared, layers pack each matrix and its bytes in the source can go; a device with memory of its own
-// holds one copy of each, as it is.
+// A tensor as the ranks share it: each takes the rows of its part, `unit` for each of the range, or all of it.
+struct TensorPart {
+  std::string name;
+  std::optional<Range Share::*> range = {};
+  std::int64_t unit = 1;
+
+  checkpoint::TensorView read(const WeightSource& source, const Share& share) const;
+};
+
+struct LoadedWeights {
+  Weights weights;
+  std::vector<TensorPart> parts;  // in the order in which they were read
+  std::string digest;             // SHA-256 of their bytes in that order; of a source that is not on disk, empty
+};
+
+// Reads the rows of its share, and none else. Where memory is shared, layers pack each matrix and its bytes in the
+// source can go; a device with memory of its own holds one copy of each, as it is.
 // Reports progress after each tensor.
-Weights load_weights(const Context& context, std::shared_ptr<const WeightSource> source, const Progress& progress);
+LoadedWeights load_weights(const Context& context, std::shared_ptr<const WeightSource> source, const Share& share,
+                           bool with_digest, const Progress& progress);
+
+// The digest that a rank with this share must have.
+std::string parts_digest(const WeightSource& source, const std::vector<TensorPart>& parts, const Share& share);
 
 }  // namespace reprofuse::model

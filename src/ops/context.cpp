@@ -157,7 +157,7 @@ void OpNames::fail_non_finite(unsigned op, kernels::Place place) const {
 
 void fail_non_finite(const std::string& name, const std::vector<std::int64_t>& columns, kernels::Place place,
                      OpKind kind) {
-  const auto fail_with = [&](const std::string& message) { throw NonFiniteError(name, place.row, message); };
+  const auto fail_with = [&](const std::string& message) { throw NonFiniteError(name, place, message); };
   if (kind == OpKind::kNorm)
     fail_with(fmt::format("norm '{}' row {}: the sum of squares is not finite", name, place.row));
   if (kind == OpKind::kAttention)
@@ -167,7 +167,7 @@ void fail_non_finite(const std::string& name, const std::vector<std::int64_t>& c
   while (output + 1 < columns.size() && column >= columns[output]) column -= columns[output++];
   const std::string which = columns.size() > 1 ? fmt::format(" output {}", output) : "";
   throw NonFiniteError(
-      name, place.row,
+      name, place,
       fmt::format("linear '{}'{} row {} column {}: the result is not finite", name, which, place.row, column));
 }
 

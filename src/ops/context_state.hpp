@@ -20,17 +20,18 @@ namespace reprofuse {
 // What a place means: a row and a column of the outputs, a row, or a row and a head.
 enum class OpKind { kLinear, kNorm, kAttention };
 
-// kNonFinite, and the op's row whose value it was.
+// kNonFinite, and the op and the place of the value.
 class NonFiniteError : public Error {
  public:
-  NonFiniteError(std::string op, std::int64_t row, const std::string& message)
-      : Error(ErrorCode::kNonFinite, message), op_(std::move(op)), row_(row) {}
+  NonFiniteError(std::string op, kernels::Place place, const std::string& message)
+      : Error(ErrorCode::kNonFinite, message), op_(std::move(op)), place_(place) {}
   const std::string& op() const { return op_; }
-  std::int64_t row() const { return row_; }
+  const kernels::Place& place() const { return place_; }
+  std::int64_t row() const { return place_.row; }
 
  private:
   std::string op_;
-  std::int64_t row_;
+  kernels::Place place_;
 };
 
 // Throws NonFiniteError: "linear 'qkv' output 1 row 3 column 17: the result is not finite".

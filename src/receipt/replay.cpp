@@ -181,7 +181,8 @@ class SpotCheck {
     const std::span<const std::int32_t> text = text_;
     const auto rows = std::min(kRows, static_cast<std::int64_t>(text.size()));
     const std::int64_t page = model::kDefaultPageSize;
-    model::KvCache cache(model.context(), model.config(), (static_cast<std::int64_t>(text.size()) + page - 1) / page);
+    model::KvCache cache(model.context(), model.own_config(),
+                         (static_cast<std::int64_t>(text.size()) + page - 1) / page);
     model::Runner runner(model, cache, {.rows = rows, .sequences = 1, .logit_rows = rows});
     const Sampler sampler(model.context(), model.config().vocab_size, 1);
     model::Sequence sequence(cache);

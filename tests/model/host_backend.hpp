@@ -45,6 +45,14 @@ class HostStream final : public kernels::Stream {
   mutable HostQueue queue_;
 };
 
+// Work that is not recorded has run when its turn comes.
+class HostEvent final : public kernels::Event {
+ public:
+  void record(void*) override {}
+  void synchronize() const override {}
+  double seconds_since(const kernels::Event&) const override { return 0; }
+};
+
 class HostGraph final : public kernels::Graph {
  public:
   HostGraph(Work work, int& replays) : work_(std::move(work)), replays_(replays) {}
@@ -111,7 +119,7 @@ class HostBackend final : public kernels::Backend {
   }
 
   std::unique_ptr<kernels::Stream> make_stream() const override { return std::make_unique<HostStream>(); }
-  std::unique_ptr<kernels::Event> make_event() const override { return nullptr; }
+  std::unique_ptr<kernels::Event> make_event() const override { return std::make_unique<HostEvent>(); }
   std::unique_ptr<kernels::Graph> capture(const std::function<void(void*)>& work) const override {
     Work recorded;
     HostQueue queue{&recorded};

@@ -114,9 +114,9 @@ std::vector<std::int32_t> case_tokens(const ModelCase& spec) {
   return random_tokens(spec.seed + 1, spec.tokens, spec.config.vocab_size);
 }
 
-std::unique_ptr<model::Model> make_model(const Context& context, const ModelCase& spec) {
+std::unique_ptr<model::Model> make_model(const Context& context, const ModelCase& spec, const model::TeamPlace& place) {
   return std::make_unique<model::Model>(context, std::make_shared<RandomSource>(spec.config, spec.dtype, spec.seed),
-                                        kCasePositions);
+                                        kCasePositions, Progress{}, place);
 }
 
 std::string logits_digest(const model::Model& model, const ModelCase& spec, const PassPlan& plan) {
@@ -126,7 +126,7 @@ std::string logits_digest(const model::Model& model, const ModelCase& spec, cons
   constexpr std::size_t kCompanionChunks = 5;
   const std::int64_t pages_of_text = (spec.tokens + plan.page_size - 1) / plan.page_size;
   const std::int64_t pages_of_companion = (kCompanionTokens + plan.page_size - 1) / plan.page_size;
-  model::KvCache cache(model.context(), spec.config, pages_of_text + plan.companions * pages_of_companion,
+  model::KvCache cache(model.context(), model.own_config(), pages_of_text + plan.companions * pages_of_companion,
                        plan.page_size);
   const std::int64_t companion_rows = plan.companions * static_cast<std::int64_t>(kCompanionChunks);
   model::Runner runner(

@@ -25,7 +25,8 @@ std::vector<ModelCase> model_cases();
 
 std::vector<std::int32_t> random_tokens(std::uint64_t seed, std::int64_t count, std::int64_t vocabulary);
 std::vector<std::int32_t> case_tokens(const ModelCase& spec);
-std::unique_ptr<model::Model> make_model(const Context& context, const ModelCase& spec);
+std::unique_ptr<model::Model> make_model(const Context& context, const ModelCase& spec,
+                                         const model::TeamPlace& place = {});
 
 // How a text is computed. No bit may depend on any of it.
 struct PassPlan {

@@ -153,7 +153,7 @@ Trace make_trace(const model::Model& model, const TraceRequest& asked) {
   const auto prompt = static_cast<std::int64_t>(request.prompt.size());
   const std::int64_t rows = std::min(request.chunk, prompt);
   const std::int64_t length = prompt + request.max_tokens - 1;
-  model::KvCache cache(model.context(), model.config(),
+  model::KvCache cache(model.context(), model.own_config(),
                        (length + model::kDefaultPageSize - 1) / model::kDefaultPageSize);
   model::Runner runner(model, cache, {.rows = rows, .sequences = 1, .logit_rows = rows});
   model::Sequence sequence(cache);

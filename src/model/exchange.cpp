@@ -1,0 +1,149 @@
+#include "model/exchange.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "base/check.hpp"
+#include "checkpoint/expected_tensors.hpp"
+#include "model/weights.hpp"
+
+namespace reprofuse::model {
+
+using parallel::Patience;
+
+Exchange::Exchange(std::shared_ptr<Team> team, const checkpoint::ModelConfig& config)
+    : team_(std::move(team)), shares_(shares_of(config, team_->size())) {
+  const Output q{config.q_size(), {&Share::heads, config.head_dim}};
+  const Output kv{config.kv_size(), {&Share::kv_heads, config.head_dim}};
+  const Output hidden{config.hidden_size, {&Share::hidden}};
+  const Output intermediate{config.intermediate_size, {&Share::intermediate}};
+  for (std::int64_t i = 0; i < config.layers; ++i) {
+    const auto name = [&](std::string_view part) { return checkpoint::layer_tensor(i, part); };
+    ops_.push_back({name("input_layernorm.weight"), OpKind::kNorm, {}});
+    ops_.push_back({name("self_attn.qkv"), OpKind::kLinear, {q, kv, kv}});
+    ops_.push_back({name("self_attn"), OpKind::kAttention, {}});
+    ops_.push_back({name("self_attn.o_proj"), OpKind::kLinear, {hidden}});
+    ops_.push_back({name("post_attention_layernorm.weight"), OpKind::kNorm, {}});
+    ops_.push_back({name("mlp.gate_up"), OpKind::kLinear, {intermediate, intermediate}});
+    ops_.push_back({name("mlp.down_proj"), OpKind::kLinear, {hidden}});
+  }
+  ops_.push_back({std::string(checkpoint::kFinalNormName), OpKind::kNorm, {}});
+  ops_.push_back({kHeadOp, OpKind::kLinear, {{config.vocab_size, {&Share::vocabulary}}}});
+}
+
+int Exchange::owner_of_token(std::int32_t token) const {
+  const auto after = std::upper_bound(shares_.begin(), shares_.end(), token,
+                                      [](std::int32_t id, const Share& share) { return id < share.vocabulary.first; });
+  return static_cast<int>(after - shares_.begin()) - 1;
+}
+
+std::vector<std::int64_t> Exchange::part_words(Columns columns, std::int64_t rows) const {
+  std::vector<std::int64_t> words;
+  for (const Share& share : shares_) words.push_back(rows * (share.*columns.range).count * columns.unit);
+  return words;
+}
+
+// A device with memory of its own takes the way through the host's.
+void Exchange::move(const OpScope& scope, float* all, std::span<const std::int64_t> words, bool to_first) const {
+  parallel::Communicator& communicator = team_->communicator();
+  const auto gather = [&](float* memory) {
+    if (to_first)
+      communicator.gather_to_first(memory, words);
+    else
+      communicator.all_gather(memory, words, Patience::kBounded);
+  };
+  const kernels::Backend& backend = *scope.context.state().backend;
+  if (backend.capabilities().shares_host_memory) return gather(all);
+  const auto own = static_cast<std::size_t>(team_->rank());
+  const std::int64_t before = std::accumulate(words.begin(), words.begin() + team_->rank(), std::int64_t{0});
+  std::vector<float> host(static_cast<std::size_t>(std::accumulate(words.begin(), words.end(), std::int64_t{0})));
+  const auto computed = backend.make_event();
+  computed->record(scope.stream);
+  computed->synchronize();
+  copy_to_host(scope.context, host.data() + before, all + before, static_cast<std::size_t>(words[own]) * sizeof(float));
+  gather(host.data());
+  if (!to_first || team_->leads()) copy_to_device(scope.context, all, host.data(), host.size() * sizeof(float));
+}
+
+void Exchange::unpack(const OpScope& scope, const Activations& activations, Matrix whole, Columns columns) const {
+  if (whole.rows == 1) return;
+  for (const Share& share : shares_) {
+    const Range part = (share.*columns.range).times(columns.unit);
+    reprofuse::gather_rows(
+        scope,
+        {.x = read_only(activations.part(whole, part)),
+         .rows = activations.every_row(),
+         .y = {.data = whole.data + part.first, .rows = whole.rows, .cols = part.count, .stride = whole.stride}});
+  }
+}
+
+// Where ops return their failures, a rank that has one says so by a NaN, which no result of a contract is. Of a
+// baseline, which looks for none, it may be a result; then nobody has failed, and the pass goes on.
+void Exchange::gather(const OpScope& scope, const Activations& activations, Matrix whole, Columns columns,
+                      const Failure& failure) const {
+  const auto first_value = [&](const Share& share) -> float& {
+    return *activations.part(whole, (share.*columns.range).times(columns.unit)).data;
+  };
+  const bool tells_at_once = !scope.context.state().backend->capabilities().asynchronous;
+  if (tells_at_once && failure) first_value(own()) = std::numeric_limits<float>::quiet_NaN();
+  move(scope, activations.part(whole, {}).data, part_words(columns, whole.rows), false);
+  if (tells_at_once && std::ranges::any_of(shares_, [&](const Share& share) { return std::isnan(first_value(share)); }))
+    agree(failure);
+  unpack(scope, activations, whole, columns);
+}
+
+void Exchange::gather_to_first(const OpScope& scope, const Activations& activations, Matrix whole,
+                               Columns columns) const {
+  move(scope, activations.part(whole, {}).data, part_words(columns, whole.rows), true);
+  if (team_->leads()) unpack(scope, activations, whole, columns);
+}
+
+void Exchange::gather_rows(const OpScope& scope, float* all, std::span<const std::int64_t> row_counts,
+                           std::int64_t width) const {
+  std::vector<std::int64_t> words;
+  for (const std::int64_t rows : row_counts) words.push_back(rows * width);
+  move(scope, all, words, false);
+}
+
+// Columns and heads are counted over all ranks.
+kernels::Place Exchange::place_in_whole(const Op& op, kernels::Place place) const {
+  if (op.kind == OpKind::kAttention) return {place.row, place.column + own().heads.first};
+  std::int64_t before = 0;  // columns of the outputs before, of all ranks
+  for (const Output& output : op.outputs) {
+    const Range part = (own().*output.shared.range).times(output.shared.unit);
+    if (place.column < part.count) return {place.row, before + part.first + place.column};
+    place.column -= part.count;
+    before += output.columns;
+  }
+  return place;
+}
+
+void Exchange::agree(const Failure& failure) const {
+  using Record = std::array<std::int64_t, 3>;  // op, row and column
+  static_assert(sizeof(Record) % sizeof(std::uint32_t) == 0);
+  const auto none = static_cast<std::int64_t>(ops_.size());
+  std::vector<Record> records(shares_.size(), Record{none, 0, 0});
+  if (failure) {
+    const auto op = std::ranges::find(ops_, failure->op(), &Op::name);
+    invariant(op != ops_.end(), "an op that is not finite has no place in the pass");
+    const kernels::Place place = place_in_whole(*op, failure->place());
+    records[static_cast<std::size_t>(team_->rank())] = {op - ops_.begin(), place.row, place.column};
+  }
+  team_->communicator().all_gather(records.data(),
+                                   std::vector<std::int64_t>(shares_.size(), sizeof(Record) / sizeof(std::uint32_t)),
+                                   Patience::kBounded);
+  const auto [op, row, column] = *std::ranges::min_element(records);
+  if (op == none) return;
+  const Op& failed = ops_[static_cast<std::size_t>(op)];
+  std::vector<std::int64_t> columns;
+  for (const Output& output : failed.outputs) columns.push_back(output.columns);
+  fail_non_finite(failed.name, columns, {row, column}, failed.kind);
+}
+
+}  // namespace reprofuse::model

@@ -1,0 +1,106 @@
+// The ranks of a model: rank 0 leads, and says what the others are to do; they follow (follow.hpp).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "parallel/communicator.hpp"
+
+namespace reprofuse::model {
+
+// An error that every rank has found alike. Rank 0 tells it.
+class AgreedError : public Error {
+ public:
+  using Error::Error;
+};
+
+enum class Order : std::int32_t { kEnd, kMakeModel, kDropModel, kMakeRunner, kDropRunner, kPass };
+
+class Team {
+ public:
+  // Version: of the program; ranks must have the same.
+  Team(std::unique_ptr<parallel::Communicator> communicator, std::string version)
+      : communicator_(std::move(communicator)), version_(std::move(version)) {}
+  ~Team();  // the leader's: the others may go
+  Team(const Team&) = delete;
+  Team& operator=(const Team&) = delete;
+
+  bool leads() const { return communicator_->rank() == 0; }
+  int rank() const { return communicator_->rank(); }
+  int size() const { return communicator_->size(); }
+  const std::string& version() const { return version_; }
+  parallel::Communicator& communicator() const { return *communicator_; }
+
+  // Words of the leader to the others: an order, the number of the thing that it is about, and what it takes.
+  struct Message {
+    Order order = Order::kEnd;
+    std::int32_t number = 0;
+    std::vector<std::int32_t> words;
+  };
+  void tell(const Message& message);
+  Message hear();
+
+  std::int32_t next_number() { return next_number_++; }  // of a model or a runner
+
+  // Throws AgreedError, naming the first line that differs and where, unless all ranks have the same lines. A line is a
+  // name, a space and a value.
+  void require_same(const std::string& lines);
+  // Throws AgreedError, on every rank, where the leader has found something wrong.
+  void require_of_leader(const std::string& problem);
+
+  // What all ranks have, in their order.
+  std::vector<std::string> exchange(const std::string& own);
+
+ private:
+  std::unique_ptr<parallel::Communicator> communicator_;
+  std::string version_;
+  std::int32_t next_number_ = 0;
+};
+
+// Where a model stands: in a team, or alone. `recipe` tells the others which model to make.
+struct TeamPlace {
+  std::shared_ptr<Team> team = {};
+  std::int32_t recipe = 0;
+};
+
+// What the leader has made and the others with it: they drop theirs when this goes.
+class Followed {
+ public:
+  Followed(std::shared_ptr<Team> team, Order make, Order drop, std::vector<std::int32_t> words)
+      : team_(std::move(team)), drop_(drop), number_(team_->next_number()) {
+    team_->tell({make, number_, std::move(words)});
+  }
+  ~Followed();
+  Followed(const Followed&) = delete;
+  Followed& operator=(const Followed&) = delete;
+
+  std::int32_t number() const { return number_; }
+
+ private:
+  std::shared_ptr<Team> team_;
+  Order drop_;
+  std::int32_t number_;
+};
+
+// While it lives, the ranks make calls that must match: an exception out of it leaves them out of step for good.
+class InStep {
+ public:
+  explicit InStep(Team* team) : team_(team) {}
+  ~InStep() {
+    if (team_ != nullptr) team_->communicator().break_off();
+  }
+  InStep(const InStep&) = delete;
+  InStep& operator=(const InStep&) = delete;
+  void finish() { team_ = nullptr; }
+
+ private:
+  Team* team_;
+};
+
+}  // namespace reprofuse::model
