@@ -13,6 +13,7 @@
 #include "cli/commands.hpp"
 #include "cli/option_values.hpp"
 #include "cli/output_file.hpp"
+#include "cli/ranks.hpp"
 #include "cli/terminal.hpp"
 #include "engine/model_files.hpp"
 #include "ops/contract.hpp"
@@ -36,6 +37,7 @@ struct BenchEngineArguments {
   study::EngineBenchOptions options{.batches = {1, 8, 32, 64}};
   std::vector<std::string> numerics = {std::string(kDefaultNumerics)};
   DeviceArguments device;
+  RankArguments ranks;
   std::string json;
 };
 
@@ -158,18 +160,25 @@ void run_bench_engine(const BenchEngineArguments& arguments) {
   if (arguments.options.max_rows < largest)
     throw CLI::ValidationError("--max-rows", fmt::format("{} is below the batch of {}: each answer needs a row",
                                                          arguments.options.max_rows, largest));
-  OutputFile json(arguments.json);
+  const auto team = open_team(arguments.ranks);
   const std::vector<Context> contexts = make_contexts(arguments.device, arguments.numerics);
+  const auto make_part = [&](std::int32_t context) {
+    return study::make_engine_bench_model(contexts[static_cast<std::size_t>(context)], make_source(arguments),
+                                          arguments.options, {}, {team, context});
+  };
+  if (follows(team, make_part)) return;
+  OutputFile json(arguments.json);
   const std::shared_ptr<const model::WeightSource> source = make_source(arguments);
   require(arguments.options.prompt + arguments.options.tokens <= source->config().max_positions,
           "a prompt of {} tokens and an answer of {} do not fit into the {} of the model", arguments.options.prompt,
           arguments.options.tokens, source->config().max_positions);
-  const std::string device = contexts.front().description();
+  const std::string device =
+      (team ? fmt::format("{} ranks, each ", team->size()) : "") + contexts.front().description();
   const Terminal terminal;
   Rows rows;
   print_header(arguments, subject_of(arguments), device);
   const OtherLoadWarning other_load(computes_on_threads(arguments.device.device));
-  for (const Context& context : contexts) {
+  for (std::int32_t index = 0; const Context& context : contexts) {
     const auto print_progress = [&](std::string_view doing) {
       terminal.progress(fmt::format("{}: {} ...", context.numerics(), doing));
     };
@@ -178,7 +187,9 @@ void run_bench_engine(const BenchEngineArguments& arguments) {
       print_row(row);
       rows.push_back(row);
     };
-    study::bench_engine(context, source, arguments.options, {.on_row = take_row, .on_progress = print_progress});
+    const auto model =
+        study::make_engine_bench_model(context, source, arguments.options, print_progress, {team, index++});
+    study::bench_engine(*model, arguments.options, {.on_row = take_row, .on_progress = print_progress});
   }
   print_ratios(rows, arguments);
   other_load.print();

@@ -10,6 +10,7 @@
 #include "cli/commands.hpp"
 #include "cli/option_values.hpp"
 #include "cli/output_file.hpp"
+#include "cli/ranks.hpp"
 #include "cli/terminal.hpp"
 #include "study/bench/model.hpp"
 
@@ -23,6 +24,7 @@ struct BenchModelArguments {
   int steps = 20;
   std::vector<std::string> numerics = {std::string(kDefaultNumerics)};
   DeviceArguments device;
+  RankArguments ranks;
   std::string json;
 };
 
@@ -50,19 +52,25 @@ void run_bench_model(const BenchModelArguments& arguments) {
                                          .batches = arguments.batches,
                                          .context = arguments.context,
                                          .steps = arguments.steps};
-  OutputFile json(arguments.json);
+  const auto team = open_team(arguments.ranks);
   const std::vector<Context> contexts = make_contexts(arguments.device, arguments.numerics);
+  const auto make_part = [&](std::int32_t context) {
+    return study::make_bench_model(contexts[static_cast<std::size_t>(context)], options, {team, context});
+  };
+  if (follows(team, make_part)) return;
+  OutputFile json(arguments.json);
   const Terminal terminal;
   const double bandwidth = study::streaming_bandwidth(contexts.front());
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
-  fmt::print("{} with random weights on {}; a streaming read takes {:.0f} GB/s\n\n", arguments.shape,
-             contexts.front().description(), bandwidth / 1e9);
+  fmt::print("{} with random weights on {}{}; a streaming read takes {:.0f} GB/s\n\n", arguments.shape,
+             team ? fmt::format("{} ranks, each ", team->size()) : "", contexts.front().description(), bandwidth / 1e9);
   fmt::print("{:<12} {:>5} {:>8} {:>9} {:>9} {:>9} {:>7} {:>9}\n", "numerics", "batch", "context", "step ms", "p90",
              "tokens/s", "of read", "prefill/s");
   const OtherLoadWarning other_load(computes_on_threads(arguments.device.device));
-  for (const Context& context : contexts) {
+  for (std::int32_t index = 0; const Context& context : contexts) {
     terminal.progress(fmt::format("{}: making {} ...", context.numerics(), arguments.shape));
-    study::bench_model(context, options, [&](const study::ModelBenchRow& row) {
+    const auto model = study::make_bench_model(context, options, {team, index++});
+    study::bench_model(*model, options, [&](const study::ModelBenchRow& row) {
       terminal.clear_progress();
       print_row(row, bandwidth);
       rows.push_back(to_json(row));

@@ -1,6 +1,7 @@
 #include "cli/device_options.hpp"
 
 #include "cli/option_values.hpp"
+#include "cli/ranks.hpp"
 #include "cli/usage.hpp"
 #include "ops/context_state.hpp"
 #include "reprofuse/error.hpp"
@@ -49,7 +50,9 @@ void add_place_options(CLI::App& command, DeviceArguments& arguments) {
 Context make_context(const DeviceArguments& arguments) {
   check_usage(computes_on_threads(arguments.device) || (arguments.isa.empty() && arguments.threads == 0),
               fmt::format("--isa and --threads go with --device cpu, not {}", arguments.device));
-  return Context::open(arguments.device, arguments.numerics, parse_isa(arguments.isa), arguments.threads);
+  const bool takes_its_part = arguments.threads == 0 && computes_on_threads(arguments.device);
+  return Context::open(arguments.device, arguments.numerics, parse_isa(arguments.isa),
+                       takes_its_part ? threads_of_this_rank() : arguments.threads);
 }
 
 }  // namespace reprofuse::cli

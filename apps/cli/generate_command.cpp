@@ -13,6 +13,7 @@
 #include "cli/generate_request.hpp"
 #include "cli/input_files.hpp"
 #include "cli/option_values.hpp"
+#include "cli/ranks.hpp"
 #include "cli/terminal.hpp"
 #include "cli/usage.hpp"
 #include "engine/engine.hpp"
@@ -32,6 +33,7 @@ struct GenerateArguments {
   bool json = false;
   ReceiptArguments receipt;
   DeviceArguments device;
+  RankArguments ranks;
 
   bool has_text() const { return prompt || prompt_file; }  // as the prompt
   std::string folder() const { return model ? *model : engine::bundled_model_folder(); }
@@ -67,11 +69,12 @@ std::vector<std::int32_t> prompt_of(const GenerateArguments& arguments, const en
 }
 
 model::Model load(const Context& context, const std::shared_ptr<const model::WeightSource>& source,
-                  std::int64_t max_positions, const std::string& folder) {
+                  std::int64_t max_positions, const std::string& folder, const model::TeamPlace& place) {
   const Terminal terminal;
-  model::Model model(context, source, max_positions, [&](std::int64_t done, std::int64_t total) {
+  const auto progress = [&](std::int64_t done, std::int64_t total) {
     terminal.progress(fmt::format("loading {} of {} MB from {}", done / 1'000'000, total / 1'000'000, folder));
-  });
+  };
+  model::Model model(context, source, max_positions, progress, place);
   terminal.clear_progress();
   return model;
 }
@@ -102,7 +105,7 @@ void generate(engine::Engine& engine, const engine::Request& request, bool to_st
   if (to_stdout) writer.finish();
 }
 
-void answer_one(const GenerateArguments& arguments, const text::DateTime& date) {
+void answer_one(const GenerateArguments& arguments, const text::DateTime& date, const model::TeamPlace& place) {
   ReceiptWriter receipt(arguments.receipt, arguments.device.numerics);
   const std::string folder = arguments.folder();
   const receipt::TextFiles text_files(folder);
@@ -114,8 +117,8 @@ void answer_one(const GenerateArguments& arguments, const text::DateTime& date) 
   const Context context = make_context(arguments.device);
   // Of the bytes that the model is made of, where a receipt is to name them.
   const auto hashed = receipt.is_wanted() ? std::make_shared<model::HashedSource>(files.source()) : nullptr;
-  const model::Model model = hashed ? load(context, hashed, arguments.context, folder)
-                                    : load(context, files.source(), arguments.context, folder);
+  const model::Model model = hashed ? load(context, hashed, arguments.context, folder, place)
+                                    : load(context, files.source(), arguments.context, folder, place);
   limit_to_context(request, model.max_positions());
   engine::Engine engine(model, engine_options(request, arguments.prefill_chunk),
                         text.has_tokenizer() ? std::optional(text.tokenizer()) : std::nullopt);
@@ -142,12 +145,12 @@ void answer_one(const GenerateArguments& arguments, const text::DateTime& date) 
     output.print_end(request, answer);
 }
 
-void answer_many(const GenerateArguments& arguments, const text::DateTime& date) {
+void answer_many(const GenerateArguments& arguments, const text::DateTime& date, const model::TeamPlace& place) {
   LineReader lines(arguments.jsonl.file);
   const std::string folder = arguments.folder();
   const engine::ModelFiles files(folder);
   const Context context = make_context(arguments.device);
-  const model::Model model = load(context, files.source(), arguments.context, folder);
+  const model::Model model = load(context, files.source(), arguments.context, folder, place);
   const bool has_digest = digest_kind_of(arguments.answer.digest) != DigestKind::kNone;
   const GenerateOutput output{.context = context,
                               .files = files,
@@ -164,10 +167,17 @@ void answer_many(const GenerateArguments& arguments, const text::DateTime& date)
 void run_generate_command(const GenerateArguments& arguments) {
   check_arguments(arguments);
   const text::DateTime date = date_of(arguments.answer);
+  const model::TeamPlace place{open_team(arguments.ranks)};
+  const auto make_part = [&](std::int32_t) {
+    return std::make_unique<model::Model>(make_context(arguments.device),
+                                          engine::ModelFiles(arguments.folder()).source(), arguments.context,
+                                          Progress{}, place);
+  };
+  if (follows(place.team, make_part)) return;
   if (arguments.jsonl.file.empty())
-    answer_one(arguments, date);
+    answer_one(arguments, date, place);
   else
-    answer_many(arguments, date);
+    answer_many(arguments, date, place);
 }
 
 }  // namespace
@@ -191,6 +201,7 @@ void add_generate_command(CLI::App& app) {
       ->type_name("N")
       ->capture_default_str();
   add_device_options(*command, arguments->device);
+  add_rank_options(*command, arguments->ranks);
   add_receipt_options(*command, arguments->receipt);
   command->add_flag("--json", arguments->json, "Print one JSON object and nothing else");
   command->footer(

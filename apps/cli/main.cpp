@@ -14,6 +14,7 @@
 
 #include "base/check.hpp"
 #include "cli/commands.hpp"
+#include "cli/ranks.hpp"
 #include "cli/terminal.hpp"
 #include "cli/usage.hpp"
 #include "reprofuse/error.hpp"
@@ -37,6 +38,13 @@ std::vector<std::string> command_names(const CLI::App& app) {
   for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
     names.push_back(command->get_name());
   return names;
+}
+
+// "bench model": what stands before the first option.
+std::string command_words(int argc, char** argv) {
+  std::string words = argv[1];
+  for (int i = 2; i < argc && argv[i][0] != '-'; ++i) words += fmt::format(" {}", argv[i]);
+  return words;
 }
 
 int run(int argc, char** argv) {
@@ -64,6 +72,7 @@ int run(int argc, char** argv) {
     if (argc > 1 && argv[1][0] != '-' && app.get_subcommands(is_named).empty())
       throw CLI::ParseError(
           fmt::format("there is no command '{}'; there are {}", argv[1], fmt::join(command_names(app), ", ")), 2);
+    if (argc > 1 && argv[1][0] != '-') require_one_rank_unless_split(command_words(argc, argv));
     app.parse(argc, argv);
     require(std::fflush(stdout) == 0 && std::ferror(stdout) == 0, "stdout cannot be written");
   } catch (const CLI::Success& help_or_version) {
@@ -71,7 +80,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::RuntimeError& status) {  // of a command that has said what it found
     return status.get_exit_code();
   } catch (const CLI::ParseError& error) {
-    fmt::print(stderr, "reprofuse: {}\nTry '{} --help'.\n", error.what(), typed_command(app));
+    if (!is_follower()) fmt::print(stderr, "reprofuse: {}\nTry '{} --help'.\n", error.what(), typed_command(app));
     return 2;
   }
   return 0;
@@ -94,6 +103,7 @@ const char* reason_of(const std::exception& error) {
 
 int main(int argc, char** argv) {
   try {
+    if (reprofuse::cli::is_follower()) std::freopen("/dev/null", "w", stdout);  // rank 0 has the results
     return reprofuse::cli::run(argc, argv);
   } catch (const std::exception& error) {
     constexpr std::chrono::milliseconds kPatience{1'000};             // whether anyone reads it or not, this is the end

@@ -1,5 +1,4 @@
 #include <malloc.h>
-#include <pthread.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -19,7 +18,9 @@
 #include "cli/commands.hpp"
 #include "cli/device_options.hpp"
 #include "cli/option_values.hpp"
+#include "cli/ranks.hpp"
 #include "cli/serve_log.hpp"
+#include "cli/stop_signals.hpp"
 #include "cli/terminal.hpp"
 #include "cli/usage.hpp"
 #include "engine/model_files.hpp"
@@ -49,28 +50,9 @@ struct ServeArguments {
   server::ServerOptions server;
   server::ServedModelOptions served;
   DeviceArguments device;
-};
+  RankArguments ranks;
 
-// SIGINT and SIGTERM, taken where they are asked for and nowhere else. Made before any thread is, since threads inherit
-// it.
-class StopSignals {
- public:
-  StopSignals() {
-    sigemptyset(&signals_);
-    sigaddset(&signals_, SIGINT);
-    sigaddset(&signals_, SIGTERM);
-    pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
-  }
-
-  // The number of one that came in time, or 0.
-  int wait(milliseconds timeout) const {
-    const timespec time = {.tv_sec = timeout.count() / 1000, .tv_nsec = timeout.count() % 1000 * 1'000'000};
-    const int number = sigtimedwait(&signals_, nullptr, &time);
-    return number > 0 ? number : 0;
-  }
-
- private:
-  sigset_t signals_;
+  std::string folder() const { return model ? *model : engine::bundled_model_folder(); }
 };
 
 std::string utc_now() {
@@ -135,10 +117,11 @@ void log_model(const server::ServedModel& model, const std::string& folder, Serv
   const Context& context = model.service().engine().model().context();
   const server::ServedFacts& facts = model.facts();
   const std::string date = text::to_string(facts.date);
+  const int ranks = model.service().engine().model().share().ranks;
   log.add(fmt::format(
-      "model        {} in {}\ncomputes     {} on {}\nfingerprint  {}\ncontext      {} tokens\nKV cache     {}",
-      facts.id, folder, context.numerics(), context.description(), facts.fingerprint, facts.max_positions,
-      model.kv_summary()));
+      "model        {} in {}\ncomputes     {} on {}{}\nfingerprint  {}\ncontext      {} tokens\nKV cache     {}",
+      facts.id, folder, context.numerics(), ranks > 1 ? fmt::format("{} ranks, each ", ranks) : "",
+      context.description(), facts.fingerprint, facts.max_positions, model.kv_summary()));
   log.add(fmt::format("date         {}{}", date,
                       facts.files->text().template_uses_date() ? ", which the chat template shows the model"
                                                                : ", for which the chat template does not ask"));
@@ -173,12 +156,24 @@ bool load(server::Server& server, const ServeArguments& arguments, const StopSig
   return true;
 }
 
-void wait_for_signal(const server::Server& server, const StopSignals& signals, ServeLog& log) {
+// Where a rank is lost, the others must end: throws after what is under way has got its error.
+void end_without_rank(server::Server& server) {
+  try {
+    std::rethrow_exception(server.failure());
+  } catch (const parallel::RankFailure&) {
+    server.break_off(kLastWords);
+    throw;
+  } catch (...) {  // requests are told
+  }
+}
+
+void wait_for_signal(server::Server& server, const StopSignals& signals, ServeLog& log) {
   bool told_of_failure = false;
   while (signals.wait(kBetweenLooks) == 0)
-    if (!told_of_failure && server.failed()) {
+    if (!told_of_failure && server.failure()) {
       told_of_failure = true;
       log.add("the engine has failed; every request is refused from now on");
+      end_without_rank(server);
     }
 }
 
@@ -217,7 +212,7 @@ void complete(ServeArguments& arguments) {
   arguments.server.limits.body_bytes = static_cast<std::size_t>(arguments.max_body_mebibytes) << 20;
   arguments.server.version = kVersion;
   arguments.served.version = kVersion;
-  arguments.served.folder = arguments.model ? *arguments.model : engine::bundled_model_folder();
+  arguments.served.folder = arguments.folder();
   arguments.served.engine.prefix_cache = !arguments.no_prefix_cache;
   if (arguments.kv_gibibytes)
     arguments.served.kv_bytes = static_cast<std::int64_t>(*arguments.kv_gibibytes * static_cast<double>(1 << 30));
@@ -237,13 +232,27 @@ void check_arguments(const ServeArguments& arguments) {
   reading_option("--allowed-origin", [&] { server::Cors(arguments.server.allowed_origins); });
 }
 
+// Signals are for rank 0, which ends the others when it has answered what it had.
+bool follows_server(const ServeArguments& arguments) {
+  const std::shared_ptr<model::Team>& team = arguments.served.team;
+  if (!team || team->leads()) return false;
+  for (const int number : {SIGINT, SIGTERM, kStopOfRanks}) std::signal(number, SIG_IGN);
+  return follows(team, [&](std::int32_t) {
+    return std::make_unique<model::Model>(make_context(arguments.device),
+                                          engine::ModelFiles(arguments.folder()).source(),
+                                          arguments.served.max_positions, Progress{}, model::TeamPlace{team});
+  });
+}
+
 void run_serve_command(ServeArguments arguments) {
+  arguments.served.team = open_team(arguments.ranks, OnStop::kFinish);
+  if (follows_server(arguments)) return;
   complete(arguments);
   check_arguments(arguments);
   // Memory of large bodies goes back to the system when they are gone. Else glibc would keep more and more of it.
   mallopt(M_MMAP_THRESHOLD, 8 << 20);
   if (has_memory_limit()) mallopt(M_ARENA_MAX, 1);  // what one thread gives back is for all
-  const StopSignals signals;
+  const StopSignals signals(kStopOfRanks);
   // A log or an answer that cannot be written is an error where it is written, and nothing more.
   for (const int number : {SIGPIPE, SIGXFSZ}) std::signal(number, SIG_IGN);
   ServeLog log(STDERR_FILENO);
@@ -341,7 +350,7 @@ void add_engine_options(CLI::App& command, ServeArguments& arguments) {
                   "Tokens to guess ahead from the text itself and check in one pass");
   command.footer(
       "None of --max-queue, --max-batch, --max-rows, --kv-memory, --page-size, --no-prefix-cache, --speculate,\n"
-      "--threads, --isa and --device moves a bit of an answer.");
+      "--threads, --isa, --device and --tensor-parallel moves a bit of an answer.");
 }
 
 }  // namespace
@@ -371,6 +380,7 @@ void add_serve_command(CLI::App& app) {
   add_network_options(*command, *arguments);
   add_engine_options(*command, *arguments);
   add_device_options(*command, arguments->device);
+  add_rank_options(*command, arguments->ranks);
   command->callback([arguments] { run_serve_command(*arguments); });
 }
 

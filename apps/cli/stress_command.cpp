@@ -13,6 +13,7 @@
 #include "cli/device_options.hpp"
 #include "cli/option_values.hpp"
 #include "cli/output_file.hpp"
+#include "cli/ranks.hpp"
 #include "cli/terminal.hpp"
 #include "engine/model_files.hpp"
 #include "model/model.hpp"
@@ -31,25 +32,35 @@ struct StressArguments {
   std::uint64_t seed = 1;
   std::string digest = std::string(digest_kind_name(DigestKind::kTree1));
   DeviceArguments device;
+  RankArguments ranks;
   std::string json;
 };
 
 // The model once per number of threads, since a model belongs to a context. A GPU knows no threads.
 class Models {
  public:
-  Models(const DeviceArguments& device, const engine::ModelFiles& files) : device_(device), files_(files) {}
+  Models(const DeviceArguments& device, const engine::ModelFiles& files, std::shared_ptr<model::Team> team)
+      : device_(device), files_(files), team_(std::move(team)) {}
 
   const model::Model& with_threads(int threads) {
-    DeviceArguments device = device_;
-    if (computes_on_threads(device.device) && device.threads == 0) device.threads = threads;
-    std::unique_ptr<model::Model>& made = models_[device.threads];
-    if (!made) made = std::make_unique<model::Model>(make_context(device), files_.source(), kContext);
+    if (!computes_on_threads(device_.device) || device_.threads != 0) threads = device_.threads;
+    std::unique_ptr<model::Model>& made = models_[threads];
+    if (!made) made = make(threads);
     return *made;
+  }
+
+  // On every rank alike.
+  std::unique_ptr<model::Model> make(std::int32_t threads) const {
+    DeviceArguments device = device_;
+    device.threads = threads;
+    return std::make_unique<model::Model>(make_context(device), files_.source(), kContext, Progress{},
+                                          model::TeamPlace{team_, threads});
   }
 
  private:
   DeviceArguments device_;
   const engine::ModelFiles& files_;
+  std::shared_ptr<model::Team> team_;
   std::map<int, std::unique_ptr<model::Model>> models_;
 };
 
@@ -118,17 +129,24 @@ std::string golden_verdict(const StressArguments& arguments, const engine::Model
 }
 
 void run_stress_command(const StressArguments& arguments) {
+  const auto team = open_team(arguments.ranks);
+  const std::string folder = arguments.model ? *arguments.model : engine::bundled_model_folder();
+  const auto make_part = [&](std::int32_t threads) {
+    return Models(arguments.device, engine::ModelFiles(folder), team).make(threads);
+  };
+  if (follows(team, make_part)) return;
   OutputFile json(arguments.json);
-  const engine::ModelFiles files(arguments.model ? *arguments.model : engine::bundled_model_folder());
+  const engine::ModelFiles files(folder);
   const engine::TextFormat& text = files.text();
   const std::optional<Tokenizer> tokenizer = text.has_tokenizer() ? std::optional(text.tokenizer()) : std::nullopt;
-  Models models(arguments.device, files);
+  Models models(arguments.device, files, team);
   const Context& context = models.with_threads(1).context();
   const auto requests =
       study::stress_requests(arguments.seed, arguments.requests, files.checkpoint().config().vocab_size,
                              tokenizer.has_value(), digest_kind_of(arguments.digest));
   const Terminal terminal;
-  fmt::print("{} requests on {}, {}\n", requests.size(), context.description(), context.numerics());
+  fmt::print("{} requests on {}{}, {}\n", requests.size(), team ? fmt::format("{} ranks, each ", team->size()) : "",
+             context.description(), context.numerics());
   print_header();
 
   std::optional<study::StressOutcome> alone;
@@ -188,6 +206,7 @@ void add_stress_command(CLI::App& app) {
       ->type_name("KIND")
       ->capture_default_str();
   add_device_options(*command, arguments->device);
+  add_rank_options(*command, arguments->ranks);
   command->add_option("--json", arguments->json, "Also write the results to this file")->type_name("FILE");
   command->footer(
       "Schedule 0 computes each request alone. The others differ in arrival order, batch, chunk and page\n"

@@ -183,7 +183,7 @@ std::vector<std::unique_ptr<Answers>> Service::submit_all(std::vector<Request> r
 }
 
 void Service::refuse_unless_taken(const Load& wanted) const {
-  if (failed_ || stopping_) throw Refused(Refusal::kStopped, "the engine has stopped");
+  if (failure_ || stopping_) throw Refused(Refusal::kStopped, "the engine has stopped");
   if (!takes_requests_) throw Refused(Refusal::kDraining, "no new requests are taken");
   if (wanted.answers > options_.max_queue)
     throw Refused(Refusal::kNeverFits, fmt::format("{} answers at once, and at most {} are ever under way (max-queue); "
@@ -259,8 +259,12 @@ bool Service::wait_until_idle(std::chrono::milliseconds timeout) {
 }
 
 bool Service::failed() const {
+  return failure() != nullptr;
+}
+
+std::exception_ptr Service::failure() const {
   const std::lock_guard lock(mutex_);
-  return failed_;
+  return failure_;
 }
 
 EngineStats Service::stats() const {
@@ -291,7 +295,7 @@ void Service::run() {
   } catch (const std::exception&) {
     {
       const std::lock_guard lock(mutex_);
-      failed_ = true;
+      failure_ = std::current_exception();
     }
     end_all(std::current_exception(), false);
   }

@@ -103,7 +103,8 @@ class Service {
   bool stopped() const;
   bool wait_until_idle(std::chrono::milliseconds timeout);
 
-  bool failed() const;  // a pass failed in a way that no request caused; nothing runs any more
+  bool failed() const;                 // a pass failed in a way that no request caused; nothing runs any more
+  std::exception_ptr failure() const;  // why; null: it has not
   EngineStats stats() const;
   const ServiceOptions& options() const { return options_; }
   const Engine& engine() const { return *engine_; }  // what never changes: model, options, max_positions, check
@@ -154,7 +155,7 @@ class Service {
   EngineStats stats_;
   bool takes_requests_ = true;
   bool stopping_ = false;
-  bool failed_ = false;
+  std::exception_ptr failure_;
   const std::exception_ptr stopped_ =
       std::make_exception_ptr(Error(ErrorCode::kInternal, "the server stopped before the answer was complete"));
   const std::exception_ptr out_of_memory_ =

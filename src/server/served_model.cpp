@@ -29,7 +29,7 @@ std::unique_ptr<engine::Engine> make_engine(const model::Model& model, const Ser
   const std::int64_t bytes = options.kv_bytes ? *options.kv_bytes : engine::default_kv_bytes(model, engine);
   engine.kv_pages = engine::kv_pages_within(model, bytes, engine.page_size);
   require(engine.kv_pages > 0, "{} bytes of KV cache hold not one page of {} tokens, which takes {} bytes", bytes,
-          engine.page_size, model::KvCache::bytes_per_page(model.context(), model.config(), engine.page_size));
+          engine.page_size, model::KvCache::bytes_per_page(model.context(), model.own_config(), engine.page_size));
   // Else the memory of a machine would decide how long an answer may be.
   require(engine.kv_pages * engine.page_size >= model.max_positions(),
           "{:.2f} GiB of KV cache hold {} tokens, fewer than the {} of the longest text: say --context {} or less, or "
@@ -56,7 +56,7 @@ ServedModel::ServedModel(const Context& context, const ServedModelOptions& optio
     : text_files_(options.folder),
       files_(options.folder),
       source_(std::make_shared<model::HashedSource>(files_.source())),
-      model_(context, source_, options.max_positions, progress) {
+      model_(context, source_, options.max_positions, progress, {options.team}) {
   facts_.id = name_of(options, files_);
   facts_.files = &files_;
   facts_.created = seconds_since_1970();
@@ -81,7 +81,7 @@ ServedModel::ServedModel(const Context& context, const ServedModelOptions& optio
 
 std::string ServedModel::kv_summary() const {
   const engine::EngineOptions& options = service_->engine().options();
-  const std::int64_t page = model::KvCache::bytes_per_page(model_.context(), model_.config(), options.page_size);
+  const std::int64_t page = model::KvCache::bytes_per_page(model_.context(), model_.own_config(), options.page_size);
   return fmt::format("{} pages of {} tokens: {} tokens in {:.2f} GiB", options.kv_pages, options.page_size,
                      options.kv_pages * options.page_size,
                      static_cast<double>(options.kv_pages * page) / static_cast<double>(1 << 30));

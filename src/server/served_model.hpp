@@ -24,6 +24,7 @@ struct ServedModelOptions {
   text::DateTime date;
   engine::SpecialTokens special_tokens = engine::SpecialTokens::kAsTokens;  // in contents and prompts
   std::string version;
+  std::shared_ptr<model::Team> team;          // that computes the model; null: one rank alone
   std::optional<receipt::SigningKey> key;     // none: no receipts
   std::shared_ptr<receipt::Log> receipt_log;  // where they are kept; null: nowhere
 };

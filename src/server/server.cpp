@@ -62,8 +62,9 @@ Server::State Server::state() const {
   return served ? State::kServing : State::kLoading;
 }
 
-bool Server::failed() const {
-  return state() == State::kFailed;
+std::exception_ptr Server::failure() const {
+  const std::shared_ptr<ServedModel> served = model();
+  return served ? served->service().failure() : nullptr;
 }
 
 bool Server::drain(std::chrono::milliseconds timeout) {

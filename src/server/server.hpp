@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -50,7 +51,7 @@ class Server final : private HttpHandler {
 
   void serve_model(std::shared_ptr<ServedModel> model);  // from now on
   void serve(int socket) { listener_->serve(socket); }   // a connected one, as if it had been accepted
-  bool failed() const;                                   // the engine has; nothing is answered any more
+  std::exception_ptr failure() const;  // why nothing is answered any more: the engine has failed; null: it has not
 
   // Accepts no connection and takes no request any more. False: some were not answered in time.
   bool drain(std::chrono::milliseconds timeout);

@@ -12,7 +12,7 @@ std::vector<EngineBenchRow> measure(const EngineBenchOptions& options, std::int6
   config.vocab_size = vocabulary;
   const auto source = std::make_shared<RandomSource>(config, DType::kBF16, 1);
   std::vector<EngineBenchRow> rows;
-  bench_engine(Context::cpu(kDefaultNumerics, {}, 1), source, options,
+  bench_engine(*make_engine_bench_model(Context::cpu(kDefaultNumerics, {}, 1), source, options, {}), options,
                {.on_row = [&](const EngineBenchRow& row) { rows.push_back(row); }});
   return rows;
 }

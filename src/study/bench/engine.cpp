@@ -120,7 +120,7 @@ double time_model_step(const model::Model& model, const EngineBenchOptions& opti
   constexpr int kSteps = 11;
   const std::int64_t length = options.prompt + options.tokens / 2;
   const std::int32_t next = 1;
-  model::KvCache cache(model.context(), model.config(), batch * (length / model::kDefaultPageSize + 1));
+  model::KvCache cache(model.context(), model.own_config(), batch * (length / model::kDefaultPageSize + 1));
   model::Runner runner(model, cache, {.rows = options.max_rows, .sequences = batch, .logit_rows = batch});
   std::vector<model::Sequence> texts;
   for (std::int64_t i = 0; i < batch; ++i) texts.emplace_back(cache);
@@ -161,22 +161,28 @@ std::int64_t count_changed(std::span<const Answer> before, std::span<const Answe
   return changed;
 }
 
-void bench_engine(const Context& context, const std::shared_ptr<const model::WeightSource>& source,
-                  const EngineBenchOptions& options, const EngineBenchObserver& observer) {
+std::unique_ptr<model::Model> make_engine_bench_model(const Context& context,
+                                                      const std::shared_ptr<const model::WeightSource>& source,
+                                                      const EngineBenchOptions& options, const OnProgress& on_progress,
+                                                      const model::TeamPlace& place) {
+  const auto progress = [&](std::int64_t done, std::int64_t total) {
+    if (on_progress)
+      on_progress(fmt::format("{:.1f} of {:.1f} GB of weights", 1e-9 * static_cast<double>(done),
+                              1e-9 * static_cast<double>(total)));
+  };
+  return std::make_unique<model::Model>(context, source, options.prompt + options.tokens, progress, place);
+}
+
+void bench_engine(const model::Model& model, const EngineBenchOptions& options, const EngineBenchObserver& observer) {
   const auto progress = [&](const std::string& doing) {
     if (observer.on_progress) observer.on_progress(doing);
   };
-  const model::Model model(context, source, options.prompt + options.tokens,
-                           [&](std::int64_t done, std::int64_t total) {
-                             progress(fmt::format("{:.1f} of {:.1f} GB of weights", 1e-9 * static_cast<double>(done),
-                                                  1e-9 * static_cast<double>(total)));
-                           });
   std::vector<Answer> first_answers;
   for (const std::int64_t batch : options.batches) {
     progress(fmt::format("batch {}", batch));
     const Round round = run_rounds(model, options, batch);
     EngineBenchRow row = round.row(options);
-    row.numerics = context.numerics();
+    row.numerics = model.context().numerics();
     if (options.speculation == 0) row.model_step = time_model_step(model, options, batch);
     row.compared_answers = static_cast<std::int64_t>(std::min(first_answers.size(), round.answers().size()));
     row.changed_answers = count_changed(first_answers, round.answers());

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "model/model.hpp"
 #include "model/weight_source.hpp"
 #include "reprofuse/context.hpp"
 #include "study/bench/linear.hpp"
@@ -46,14 +47,21 @@ struct EngineBenchRow {
   std::optional<double> outside_model() const;
 };
 
+using OnProgress = std::function<void(std::string_view doing)>;  // may be empty
+
 struct EngineBenchObserver {
-  std::function<void(const EngineBenchRow&)> on_row;          // as soon as it is known
-  std::function<void(std::string_view doing)> on_progress{};  // may be empty
+  std::function<void(const EngineBenchRow&)> on_row;  // as soon as it is known
+  OnProgress on_progress{};
 };
 
-// One row per batch, after a round of other requests that warms up. The model is made once.
-void bench_engine(const Context& context, const std::shared_ptr<const model::WeightSource>& source,
-                  const EngineBenchOptions& options, const EngineBenchObserver& observer);
+// For texts of these lengths; in a team, the part of this rank.
+std::unique_ptr<model::Model> make_engine_bench_model(const Context& context,
+                                                      const std::shared_ptr<const model::WeightSource>& source,
+                                                      const EngineBenchOptions& options, const OnProgress& on_progress,
+                                                      const model::TeamPlace& place = {});
+
+// One row per batch, after a round of other requests that warms up.
+void bench_engine(const model::Model& model, const EngineBenchOptions& options, const EngineBenchObserver& observer);
 
 // Of the requests that both have answered, how many have another answer.
 std::int64_t count_changed(std::span<const Answer> before, std::span<const Answer> now);

@@ -33,6 +33,12 @@ constexpr Shape kShapes[] = {
     {"qwen3-14b", Architecture::kQwen3, 40, 5120, 40, 8, 128, 17408, 151936, false},
 };
 constexpr std::int64_t kPrefillRows = 1024;  // tokens per pass
+constexpr DType kWeights = DType::kBF16;
+
+std::int64_t longest_text(const ModelBenchOptions& options) {
+  constexpr std::int64_t kWarmUpSteps = 8;
+  return options.context + options.steps + kWarmUpSteps;
+}
 
 double seconds_of(const std::function<void()>& work) {
   const auto start = std::chrono::steady_clock::now();
@@ -109,26 +115,32 @@ ModelConfig published_shape(std::string_view name) {
   fail(ErrorCode::kInvalidArgument, "there is no shape '{}'; there are {}", name, fmt::join(published_shapes(), ", "));
 }
 
-void bench_model(const Context& context, const ModelBenchOptions& options,
+std::unique_ptr<model::Model> make_bench_model(const Context& context, const ModelBenchOptions& options,
+                                               const model::TeamPlace& place) {
+  const auto source = std::make_shared<RandomSource>(options.config, kWeights, 1);
+  return std::make_unique<model::Model>(context, source, longest_text(options), Progress{}, place);
+}
+
+void bench_model(const model::Model& model, const ModelBenchOptions& options,
                  const std::function<void(const ModelBenchRow&)>& report) {
-  const std::int64_t longest = options.context + options.steps + 8;
-  const auto source = std::make_shared<RandomSource>(options.config, DType::kBF16, 1);
-  const model::Model model(context, source, longest);
+  const Context& context = model.context();
+  const std::int64_t longest = longest_text(options);
   for (const std::int64_t batch : options.batches) {
     const std::int64_t pages = batch * ((longest + model::kDefaultPageSize - 1) / model::kDefaultPageSize);
-    model::KvCache cache(context, options.config, pages);
+    model::KvCache cache(context, model.own_config(), pages);
     model::Runner runner(
         model, cache,
         {.rows = std::max(batch, std::min(kPrefillRows, options.context)), .sequences = batch, .logit_rows = batch});
     std::vector<model::Sequence> texts;
     for (std::int64_t i = 0; i < batch; ++i) texts.emplace_back(cache);
-    ModelBenchRow row{.numerics = std::string(context.numerics()),
-                      .batch = batch,
-                      .context = options.context,
-                      .prefill_per_second = prefill(runner, texts, options.context),
-                      .step = decode(runner, texts, options.steps),
-                      .weight_bytes = static_cast<double>(source->tensor_bytes()),
-                      .kv_bytes = 0};
+    ModelBenchRow row{
+        .numerics = std::string(context.numerics()),
+        .batch = batch,
+        .context = options.context,
+        .prefill_per_second = prefill(runner, texts, options.context),
+        .step = decode(runner, texts, options.steps),
+        .weight_bytes = static_cast<double>(checkpoint::parameter_count(options.config)) * dtype_bytes(kWeights),
+        .kv_bytes = 0};
     // Of an untied model, one row of the embedding is read per text, not all of it.
     if (!options.config.tied_embeddings)
       row.weight_bytes -= static_cast<double>(options.config.vocab_size * options.config.hidden_size) * 2;

@@ -3,11 +3,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "checkpoint/config.hpp"
+#include "model/model.hpp"
 #include "reprofuse/context.hpp"
 #include "study/bench/linear.hpp"
 
@@ -37,8 +39,12 @@ struct ModelBenchOptions {
   int steps = 20;
 };
 
+// Of random weights; in a team, the part of this rank.
+std::unique_ptr<model::Model> make_bench_model(const Context& context, const ModelBenchOptions& options,
+                                               const model::TeamPlace& place = {});
+
 // One row per batch, reported as soon as it is known.
-void bench_model(const Context& context, const ModelBenchOptions& options,
+void bench_model(const model::Model& model, const ModelBenchOptions& options,
                  const std::function<void(const ModelBenchRow&)>& report);
 
 // Bytes per second of a plain streaming read on the context's device.

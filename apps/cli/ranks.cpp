@@ -1,0 +1,171 @@
+#include "cli/ranks.hpp"
+
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "base/check.hpp"
+#include "base/thread_pool.hpp"
+#include "cli/commands.hpp"
+#include "cli/option_values.hpp"
+#include "parallel/mpi.hpp"
+
+namespace reprofuse::cli {
+namespace {
+
+constexpr std::array<std::string_view, 5> kSplitCommands = {"generate", "serve", "stress", "bench model",
+                                                            "bench engine"};
+constexpr std::chrono::seconds kForTheLeader{10};  // to tell what happened and to end the job
+
+std::vector<std::string> own_arguments() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  std::vector<std::string> arguments;
+  for (std::size_t at = 0; at < text.size(); at = text.find('\0', at) + 1)
+    arguments.emplace_back(text, at, text.find('\0', at) - at);
+  return arguments;
+}
+
+std::vector<std::string> mpirun_words(int ranks) {
+  std::vector<std::string> words = {"mpirun", "--quiet", "--oversubscribe", "--bind-to", "none"};
+  if (geteuid() == 0) words.emplace_back("--allow-run-as-root");
+  words.insert(words.end(), {"-n", std::to_string(ranks)});
+  const std::vector<std::string> own = own_arguments();
+  words.push_back(std::filesystem::read_symlink("/proc/self/exe").string());
+  words.insert(words.end(), own.begin() + 1, own.end());
+  return words;
+}
+
+[[noreturn]] void become_mpirun(std::vector<std::string> words) {
+  std::vector<char*> pointers;
+  pointers.reserve(words.size() + 1);
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  execvp("mpirun", pointers.data());
+  fail(ErrorCode::kUnsupported,
+       "mpirun, which starts the ranks, cannot be run ({}); on Debian: apt install openmpi-bin", std::strerror(errno));
+}
+
+// mpirun kills its ranks when it is told to stop, so it is a child, out of reach of the terminal, and gets a signal
+// that it passes on to them instead.
+[[noreturn]] void supervise_mpirun(const std::vector<std::string>& words) {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int number : {SIGINT, SIGTERM, SIGCHLD}) sigaddset(&signals, number);
+  sigprocmask(SIG_BLOCK, &signals, nullptr);
+  const pid_t child = fork();
+  require(child >= 0, "mpirun cannot be started: {}", std::strerror(errno));
+  if (child == 0) {
+    sigprocmask(SIG_UNBLOCK, &signals, nullptr);
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    become_mpirun(words);
+  }
+  while (true) {
+    int number = 0;
+    sigwait(&signals, &number);
+    if (number != SIGCHLD) kill(child, kStopOfRanks);
+    int status = 0;
+    if (waitpid(child, &status, WNOHANG) == child)
+      std::_Exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+  }
+}
+
+int cores_of(pid_t process) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return sched_getaffinity(process, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 0;
+}
+
+// What all ranks have found, or who is lost, rank 0 tells; it mostly ends this process, too.
+[[noreturn]] void end_after_leader(const std::string& message) {
+  std::this_thread::sleep_for(kForTheLeader);
+  fmt::print(stderr, "reprofuse: {}\n", message);
+  std::_Exit(EXIT_FAILURE);
+}
+
+}  // namespace
+
+void add_rank_options(CLI::App& command, RankArguments& arguments) {
+  command
+      .add_option("--tensor-parallel", arguments.tensor_parallel,
+                  "Processes that share the model and its work; mpirun starts them. No bit depends on their number")
+      ->check(whole_number(1, 1024))
+      ->type_name("N");
+  command
+      .add_option("--rank-timeout", arguments.timeout_seconds,
+                  "Seconds after which a process that does not answer the others counts as lost")
+      ->check(whole_number(1, 86400))
+      ->type_name("N")
+      ->capture_default_str();
+}
+
+std::shared_ptr<model::Team> open_team(const RankArguments& arguments, OnStop on_stop) {
+  const auto place = parallel::mpi_place();
+  const int wanted = arguments.tensor_parallel;
+  if (!place && wanted > 1) {
+    if (on_stop == OnStop::kFinish) supervise_mpirun(mpirun_words(wanted));
+    become_mpirun(mpirun_words(wanted));
+  }
+  const int ranks = place ? place->ranks : 1;
+  require(wanted == 0 || wanted == ranks, "mpirun has started {} ranks, and --tensor-parallel asks for {}", ranks,
+          wanted);
+  if (ranks == 1) return nullptr;
+  return std::make_shared<model::Team>(parallel::open_mpi(std::chrono::seconds(arguments.timeout_seconds)), kVersion);
+}
+
+bool follows(const std::shared_ptr<model::Team>& team, const model::MakeModel& make_model) {
+  if (!team || team->leads()) return false;
+  const std::string self = team->communicator().name_of(team->rank());
+  try {
+    model::follow(*team, make_model);
+  } catch (const model::AgreedError& error) {
+    end_after_leader(error.what());
+  } catch (const parallel::RankFailure& error) {
+    end_after_leader(fmt::format("{}: {}", self, error.what()));
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "reprofuse: {}: {}\n", self, error.what());
+    std::fflush(stderr);
+    team->communicator().abort();
+  }
+  return true;
+}
+
+bool is_follower() {
+  const auto place = parallel::mpi_place();
+  return place && place->rank > 0;
+}
+
+// Where mpirun has bound ranks to cores, those are its part; else all ranks of the machine see the same cores.
+int threads_of_this_rank() {
+  const auto place = parallel::mpi_place();
+  const int own = available_cores();
+  if (!place || own != cores_of(getppid())) return own;
+  return std::max(1, own / std::max(1, place->ranks_of_host));
+}
+
+void require_one_rank_unless_split(const std::string& command) {
+  const auto place = parallel::mpi_place();
+  const auto is_split = [&](std::string_view name) { return command.starts_with(name); };
+  require(!place || place->ranks == 1 || std::ranges::any_of(kSplitCommands, is_split),
+          "{} computes on one rank, and mpirun has started {}; on several run {}", command, place ? place->ranks : 1,
+          fmt::join(kSplitCommands, ", "));
+}
+
+}  // namespace reprofuse::cli
