@@ -39,9 +39,7 @@ ChatTemplate::ChatTemplate(std::string_view source, std::string name, std::strin
   const ordered_json special_tokens = parse(special_tokens_json, "the special tokens of a chat template");
   impl_ = std::make_shared<const Impl>(
       Impl{[parsed, special_tokens](const ordered_json& messages, const text::ChatVariables& given) {
-        text::ChatVariables all = given;
-        all.special_tokens = special_tokens;
-        return parsed->render(messages, all);
+        return parsed->render(messages, given, special_tokens);
       }});
 }
 

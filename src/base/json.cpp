@@ -6,25 +6,79 @@
 #include <vector>
 
 #include "base/check.hpp"
+#include "base/owned_json.hpp"
 
 namespace reprofuse {
 namespace {
 
 using Json = nlohmann::json;
 
+constexpr std::size_t kMaxShown = 80;
+
+// Of what is kept, at least: a value in a list that grows, a string or container beside it, a key in an object.
+constexpr std::size_t kValueBytes = 2 * sizeof(Json), kContentBytes = 64, kKeyBytes = 128;
+constexpr std::size_t kClaimBytes = std::size_t{64} << 10;
+
+// As JSON in ASCII. No byte becomes shorter, so those that are left out would not be shown.
+void append_shown(std::string_view text, std::string& all) {
+  constexpr std::size_t kEnough = kMaxShown + 16;
+  all += Json(text.substr(0, kEnough)).dump(-1, ' ', true, Json::error_handler_t::replace);
+}
+
+template <typename AnyJson>
+void append_shown(const AnyJson& value, std::string& all) {
+  if (const auto* text = value.template get_ptr<const std::string*>())
+    return append_shown(std::string_view(*text), all);
+  if (!value.is_structured()) {
+    all += value.dump();
+    return;
+  }
+  const char* separator = "";
+  const auto append = [&](const std::string* key, const AnyJson& entry) {
+    all += std::exchange(separator, ",");
+    if (key != nullptr) append_shown(std::string_view(*key), all);
+    if (key != nullptr) all += ':';
+    append_shown(entry, all);
+    return all.size() <= kMaxShown;
+  };
+  if (const auto* list = value.template get_ptr<const typename AnyJson::array_t*>()) {
+    all += '[';
+    for (const AnyJson& entry : *list)
+      if (!append(nullptr, entry)) return;
+    all += ']';
+  } else {
+    all += '{';
+    for (const auto& [key, entry] : value.template get_ref<const typename AnyJson::object_t&>())
+      if (!append(&key, entry)) return;
+    all += '}';
+  }
+}
+
+template <typename Value>
+std::string shown_of(const Value& value, bool is_string) {
+  std::string text;
+  append_shown(value, text);
+  if (is_string) text.front() = text.back() = '\'';
+  if (text.size() > kMaxShown) text.replace(kMaxShown, std::string::npos, "...");
+  return text;
+}
+
 // The parser's own tree builder looks through a list again whenever one of its entries ends, if it is to be checked.
 class TreeBuilder final : public nlohmann::json_sax<Json> {
  public:
   TreeBuilder(const std::string& file, const JsonLimits& limits) : file_(file), limits_(limits) {}
 
-  Json& root() { return root_; }
+  Json& root() { return *root_; }
 
   bool null() override { return put(nullptr) != nullptr; }
   bool boolean(bool value) override { return put(value) != nullptr; }
   bool number_integer(number_integer_t value) override { return put(value) != nullptr; }
   bool number_unsigned(number_unsigned_t value) override { return put(value) != nullptr; }
   bool number_float(number_float_t value, const string_t&) override { return put(value) != nullptr; }
-  bool string(string_t& value) override { return put(std::move(value)) != nullptr; }
+  bool string(string_t& value) override {
+    count(kContentBytes + value.size());
+    return put(std::move(value)) != nullptr;
+  }
   bool binary(binary_t&) override { return false; }  // JSON has none
 
   bool start_object(std::size_t) override { return open(Json::object()); }
@@ -34,8 +88,9 @@ class TreeBuilder final : public nlohmann::json_sax<Json> {
 
   bool key(string_t& key) override {
     Level& level = levels_.back();
+    count(kKeyBytes + key.size());
     const auto [place, is_new] = level.value->get_ref<Json::object_t&>().try_emplace(std::move(key));
-    if (!is_new) fail(ErrorCode::kInvalidArgument, "{}: key {} is given twice", file_, shown(Json(place->first)));
+    if (!is_new) fail(ErrorCode::kInvalidArgument, "{}: key {} is given twice", file_, shown(place->first));
     level.key = &place->first;
     level.slot = &place->second;
     return true;
@@ -56,7 +111,8 @@ class TreeBuilder final : public nlohmann::json_sax<Json> {
   Json* put(Json value) {
     if (++values_ > limits_.values)
       fail(ErrorCode::kInvalidArgument, "{}: has more than {} values; {}", file_, limits_.values, place());
-    if (levels_.empty()) return &(root_ = std::move(value));
+    count(kValueBytes);
+    if (levels_.empty()) return &(*root_ = std::move(value));
     Level& level = levels_.back();
     if (level.slot != nullptr) return &(*level.slot = std::move(value));
     level.value->push_back(std::move(value));
@@ -66,6 +122,7 @@ class TreeBuilder final : public nlohmann::json_sax<Json> {
   // Containers that are open do not move: only the innermost grows.
   bool open(Json container) {
     require(levels_.size() < limits_.depth, "{}: nested deeper than {} levels", file_, limits_.depth);
+    count(kContentBytes);
     levels_.push_back({put(std::move(container))});
     return true;
   }
@@ -75,6 +132,12 @@ class TreeBuilder final : public nlohmann::json_sax<Json> {
     return true;
   }
 
+  void count(std::size_t bytes) {
+    unclaimed_ += bytes;
+    if (unclaimed_ < kClaimBytes || limits_.guard == nullptr) return;
+    limits_.guard->claim_memory(std::exchange(unclaimed_, 0));
+  }
+
   // Where the parser is: "the last one is in model.merges".
   std::string place() const {
     std::string path;
@@ -82,14 +145,14 @@ class TreeBuilder final : public nlohmann::json_sax<Json> {
       if (level.key == nullptr) continue;
       path += (path.empty() ? "" : ".") + *level.key;
     }
-    return path.empty() ? "it is one list" : "the last one is in " + shown(Json(path));
+    return path.empty() ? "it is one list" : "the last one is in " + shown(path);
   }
 
   const std::string& file_;
   const JsonLimits& limits_;
-  Json root_;
+  BasicOwnedJson<Json> root_;
   std::vector<Level> levels_;
-  std::size_t values_ = 0;
+  std::size_t values_ = 0, unclaimed_ = 0;
 };
 
 }  // namespace
@@ -122,11 +185,19 @@ std::string json_problem(const std::exception& error) {
 }
 
 std::string shown(const nlohmann::json& value) {
-  constexpr std::size_t kMaxBytes = 80;
-  std::string text = value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
-  if (value.is_string()) text.front() = text.back() = '\'';
-  if (text.size() > kMaxBytes) text.replace(kMaxBytes, std::string::npos, "...");
-  return text;
+  return shown_of(value, value.is_string());
+}
+
+std::string shown(const nlohmann::ordered_json& value) {
+  return shown_of(value, value.is_string());
+}
+
+std::string shown(const std::string& text) {
+  return shown_of(std::string_view(text), true);
+}
+
+std::string shown(std::string_view text) {
+  return shown_of(text, true);
 }
 
 }  // namespace reprofuse

@@ -9,10 +9,18 @@
 
 namespace reprofuse {
 
+// Asked while something is read: for memory, before it is taken, and whether anyone still waits. Throws if not.
+class ReadGuard {
+ public:
+  virtual ~ReadGuard() = default;
+  virtual void claim_memory(std::size_t bytes) = 0;
+};
+
 // What a document may hold. The largest tokenizer files that are published have some two million values.
 struct JsonLimits {
   std::size_t depth = 64;         // of lists and objects within each other
   std::size_t values = 1U << 22;  // of all kinds, lists and objects included
+  ReadGuard* guard = nullptr;     // none: what is read has no limit but its own
 };
 
 // The value that `text` holds, in time linear in its length but for looking up keys. A key given twice is an error,
@@ -23,7 +31,11 @@ nlohmann::json parse_json(std::string_view text, const std::string& file, const 
 // What a nlohmann::json::exception says, in words of ours and without the text: "it ends too early, after 3000 bytes".
 std::string json_problem(const std::exception& error);
 
-// The value as an error message shows it: strings in single quotes, long values cut.
+// The value as an error message shows it: strings in single quotes, long values cut. Neither copied nor looked at
+// beyond what is shown.
 std::string shown(const nlohmann::json& value);
+std::string shown(const nlohmann::ordered_json& value);
+std::string shown(const std::string& text);
+std::string shown(std::string_view text);
 
 }  // namespace reprofuse

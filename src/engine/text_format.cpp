@@ -194,9 +194,7 @@ std::optional<std::vector<std::int32_t>> TextFormat::encode_text(std::string_vie
 
 std::string TextFormat::render_chat(const ordered_json& messages, const text::ChatVariables& given) const {
   if (!chat_template_) fail(ErrorCode::kUnsupported, "{}", why_no_chat_template_);
-  text::ChatVariables all = given;
-  all.special_tokens = special_tokens_;
-  return chat_template_->render(messages, all);
+  return chat_template_->render(messages, given, special_tokens_);
 }
 
 std::vector<std::int32_t> TextFormat::encode_chat(const ordered_json& messages,
@@ -228,33 +226,31 @@ void require_no_markers(const ordered_json& value) {
 
 text::jinja::Markers::Unmarked TextFormat::render_marked(const ordered_json& messages,
                                                          const text::ChatVariables& given) const {
-  text::ChatVariables all = given;
-  all.special_tokens = marked_special_tokens_;
-  return markers_->unmark(marked_template_->render(messages, all));
+  return markers_->unmark(marked_template_->render(messages, given, marked_special_tokens_));
 }
 
 // With a letter in place of each.
-ordered_json TextFormat::without_special_tokens(const ordered_json& value) const {
+void TextFormat::copy_without_special_tokens(const ordered_json& value, ordered_json& result) const {
   const auto replaced = [&](const std::string& text) {
-    std::string result;
+    std::string without;
     std::size_t done = 0;
     for (const TextSpan& token : tokenizer().added_tokens_in(text)) {
-      result.append(text, done, token.begin - done).append("x");
+      without.append(text, done, token.begin - done).append("x");
       done = token.end;
     }
-    return result.append(text, done);
+    return without.append(text, done);
   };
-  if (const auto* text = value.get_ptr<const std::string*>()) return replaced(*text);
-  if (!value.is_structured()) return value;
-  ordered_json result = value.is_array() ? ordered_json::array() : ordered_json::object();
-  for (const auto& [key, entry] : value.items()) {
-    if (value.is_array()) {
-      result.push_back(without_special_tokens(entry));
-    } else {
-      result[replaced(key)] = without_special_tokens(entry);
-    }
+  if (const auto* text = value.get_ptr<const std::string*>()) {
+    result = replaced(*text);
+  } else if (!value.is_structured()) {
+    result = value;
+  } else if (value.is_array()) {
+    result = ordered_json::array();
+    for (const ordered_json& entry : value) copy_without_special_tokens(entry, result.emplace_back());
+  } else {
+    result = ordered_json::object();
+    for (const auto& [key, entry] : value.items()) copy_without_special_tokens(entry, result[replaced(key)]);
   }
-  return result;
 }
 
 std::optional<std::vector<std::int32_t>> TextFormat::encode_plain_chat(const ordered_json& messages,
@@ -262,7 +258,7 @@ std::optional<std::vector<std::int32_t>> TextFormat::encode_plain_chat(const ord
                                                                        const EncodeOptions& options) const {
   if (!chat_template_) fail(ErrorCode::kUnsupported, "{}", why_no_chat_template_);
   if (!marked_template_) fail(ErrorCode::kUnsupported, "contents cannot be plain: {}", why_no_marked_template_);
-  for (const ordered_json* part : {&messages, &given.tools, &given.variables}) require_no_markers(*part);
+  for (const ordered_json* part : {&messages, &given.tools, &*given.variables}) require_no_markers(*part);
   const auto encode = [&](const text::jinja::Markers::Unmarked& chat) {
     EncodeOptions plain = options;
     plain.plain = chat.plain;
@@ -275,17 +271,21 @@ std::optional<std::vector<std::int32_t>> TextFormat::encode_plain_chat(const ord
   std::optional<std::vector<std::int32_t>> ids = encode(chat);
   if (!ids) return std::nullopt;
   // Nor must it make special tokens of parts, which would be plain too: without any in the contents, both are the same.
-  text::ChatVariables harmless = given;
-  harmless.tools = without_special_tokens(given.tools);
-  harmless.variables = without_special_tokens(given.variables);
-  const ordered_json harmless_messages = without_special_tokens(messages);
+  text::ChatVariables harmless;
+  harmless.add_generation_prompt = given.add_generation_prompt;
+  harmless.enable_thinking = given.enable_thinking;
+  harmless.date = given.date;
+  copy_without_special_tokens(given.tools, harmless.tools);
+  copy_without_special_tokens(*given.variables, *harmless.variables);
+  BasicOwnedJson<ordered_json> harmless_messages;
+  copy_without_special_tokens(messages, *harmless_messages);
   EncodeOptions whole = options;
   whole.max_tokens = EncodeOptions().max_tokens;
   whole.plain = {};
-  const auto marked = render_marked(harmless_messages, harmless);
+  const auto marked = render_marked(*harmless_messages, harmless);
   EncodeOptions plain = whole;
   plain.plain = marked.plain;
-  require(encode_text(marked.text, plain) == encode_text(render_chat(harmless_messages, harmless), whole),
+  require(encode_text(marked.text, plain) == encode_text(render_chat(*harmless_messages, harmless), whole),
           "contents cannot be plain: the chat template or the contents make special tokens of parts");
   return ids;
 }

@@ -71,7 +71,7 @@ class TextFormat {
                                                              const EncodeOptions& options) const;
   text::jinja::Markers::Unmarked render_marked(const nlohmann::ordered_json& messages,
                                                const text::ChatVariables& given) const;
-  nlohmann::ordered_json without_special_tokens(const nlohmann::ordered_json& value) const;
+  void copy_without_special_tokens(const nlohmann::ordered_json& value, nlohmann::ordered_json& result) const;
 
   std::string why_no_tokenizer_;
   std::string why_no_chat_template_;

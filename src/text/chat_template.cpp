@@ -14,11 +14,19 @@ namespace {
   fail(ErrorCode::kInvalidArgument, "{} line {}: {}", name, error.line(), error.what());
 }
 
-void add_variables(nlohmann::ordered_json& all, const nlohmann::ordered_json& more, std::string_view what) {
+void add_variables(jinja::Variables& all, const nlohmann::ordered_json& more, std::string_view what) {
   require(more.is_object(), "{} must be a JSON object, not {}", what, more.type_name());
-  for (const auto& [name, value] : more.items()) {
-    require(!all.contains(name), "{}: template variable '{}' is already given", what, name);
-    all[name] = value;
+  for (const auto& [name, value] : more.items())
+    require(all.emplace(name, jinja::from_json(value, name)).second, "{}: template variable '{}' is already given",
+            what, name);
+}
+
+template <typename Render>
+std::string rendered(const std::string& name, Render render) {
+  try {
+    return render();
+  } catch (const jinja::TemplateError& error) {
+    fail_in(name, error);
   }
 }
 
@@ -26,6 +34,11 @@ void add_variables(nlohmann::ordered_json& all, const nlohmann::ordered_json& mo
 
 struct ChatTemplate::Parsed {
   jinja::Block block;
+
+  std::string render(jinja::Variables values, const ChatTemplate& of, const DateTime& date) const {
+    jinja::Runtime runtime{jinja::Budget(of.limits_), date, {}, of.markers_.get()};
+    return jinja::Evaluator(runtime, std::move(values)).render(block);
+  }
 };
 
 ChatTemplate::ChatTemplate(std::string_view source, std::string name, const jinja::Limits& limits,
@@ -46,25 +59,32 @@ ChatTemplate::ChatTemplate(ChatTemplate&&) noexcept = default;
 ChatTemplate& ChatTemplate::operator=(ChatTemplate&&) noexcept = default;
 
 std::string ChatTemplate::render(const nlohmann::ordered_json& messages, const ChatVariables& given) const {
+  return render(messages, given, given.special_tokens);
+}
+
+std::string ChatTemplate::render(const nlohmann::ordered_json& messages, const ChatVariables& given,
+                                 const nlohmann::ordered_json& special_tokens) const {
   require(messages.is_array(), "{}: messages must be a JSON array, not {}", name_, messages.type_name());
-  nlohmann::ordered_json variables = {
-      {"messages", messages}, {"tools", given.tools}, {"add_generation_prompt", given.add_generation_prompt}};
-  if (given.enable_thinking) variables["enable_thinking"] = *given.enable_thinking;
-  add_variables(variables, given.special_tokens, "special_tokens");
-  add_variables(variables, given.variables, "variables");
-  return render_variables(variables, given.date);
+  return rendered(name_, [&] {
+    jinja::Variables values;
+    values.emplace("messages", jinja::from_json(messages, "messages"));
+    values.emplace("tools", jinja::from_json(given.tools, "tools"));
+    values.emplace("add_generation_prompt", jinja::from_json(given.add_generation_prompt, "add_generation_prompt"));
+    if (given.enable_thinking)
+      values.emplace("enable_thinking", jinja::from_json(*given.enable_thinking, "enable_thinking"));
+    add_variables(values, special_tokens, "special_tokens");
+    add_variables(values, *given.variables, "variables");
+    return parsed_->render(std::move(values), *this, given.date);
+  });
 }
 
 std::string ChatTemplate::render_variables(const nlohmann::ordered_json& variables, const DateTime& date) const {
   require(variables.is_object(), "{}: variables must be a JSON object, not {}", name_, variables.type_name());
-  try {
+  return rendered(name_, [&] {
     jinja::Variables values;
     for (const auto& [name, value] : variables.items()) values.emplace(name, jinja::from_json(value, name));
-    jinja::Runtime runtime{jinja::Budget(limits_), date, {}, markers_.get()};
-    return jinja::Evaluator(runtime, std::move(values)).render(parsed_->block);
-  } catch (const jinja::TemplateError& error) {
-    fail_in(name_, error);
-  }
+    return parsed_->render(std::move(values), *this, date);
+  });
 }
 
 }  // namespace reprofuse::text

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/owned_json.hpp"
 #include "text/chat_template_date.hpp"
 #include "text/jinja/limits.hpp"
 
@@ -24,7 +25,7 @@ struct ChatVariables {
   std::optional<bool> enable_thinking;                                       // undefined in the template unless given
   DateTime date;                                                             // what strftime_now() tells
   nlohmann::ordered_json special_tokens = nlohmann::ordered_json::object();  // {"bos_token": "<s>", ...}
-  nlohmann::ordered_json variables = nlohmann::ordered_json::object();       // others, by name
+  BasicOwnedJson<nlohmann::ordered_json> variables = nlohmann::ordered_json::object();  // others, by name
 };
 
 class ChatTemplate {
@@ -39,6 +40,9 @@ class ChatTemplate {
 
   // `messages` is a list of {"role": ..., "content": ...}. A function of its arguments alone; any thread may call it.
   std::string render(const nlohmann::ordered_json& messages, const ChatVariables& given = {}) const;
+  // With these in place of the special tokens that are given.
+  std::string render(const nlohmann::ordered_json& messages, const ChatVariables& given,
+                     const nlohmann::ordered_json& special_tokens) const;
 
   // What it may be given, by name: it may ask for nothing else. See jinja::free_names().
   const std::set<std::string>& variables() const { return variables_; }

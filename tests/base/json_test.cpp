@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <ctime>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "support/messages.hpp"
 
@@ -78,6 +79,67 @@ TEST(ParseJson, TheControlThatLooksThroughListsAgainGrowsQuadratically) {
     EXPECT_TRUE(nlohmann::json::parse(text, keep).is_array());
   };
   EXPECT_GT(growth("{}", 2'000, parse), 32);
+}
+
+// Memory is asked for before it is taken, and reading ends when there is none.
+TEST(ParseJson, AsksItsGuard) {
+  class Guard final : public ReadGuard {
+   public:
+    explicit Guard(std::size_t limit) : limit_(limit) {}
+    void claim_memory(std::size_t bytes) override {
+      taken_ += bytes;
+      if (taken_ > limit_) throw std::runtime_error("no more");
+    }
+    std::size_t taken() const { return taken_; }
+
+   private:
+    std::size_t limit_, taken_ = 0;
+  };
+  std::string keys = "{\"a\":0";
+  for (int i = 0; i < 20'000; ++i) keys += ",\"" + std::to_string(i) + "\":0";
+  for (const std::string& text : {list_of("1", 200'000), list_of("[]", 50'000), list_of("\"x\"", 50'000), keys + "}"}) {
+    Guard all(SIZE_MAX), some(1 << 20);
+    parse_json(text, "f", {.guard = &all});
+    EXPECT_GT(all.taken(), 5 * text.size());
+    EXPECT_THROW(parse_json(text, "f", {.guard = &some}), std::runtime_error);
+    EXPECT_LT(some.taken(), (1U << 20) + (1U << 17));
+  }
+}
+
+TEST(Shown, IsTheBeginningOfTheValueWithStringsInSingleQuotes) {
+  const auto expected = [](const nlohmann::json& value) {
+    std::string text = value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+    if (value.is_string()) text.front() = text.back() = '\'';
+    return text.size() > 80 ? text.substr(0, 80) + "..." : text;
+  };
+  const char* texts[] = {"", "a", "\"\\\n\x01", "\xc3\xa9", "\xf0\x9f\x98\x80", "\xff", "\xe2\x82", "\xe2\x82\xff"};
+  for (const std::string text : texts)
+    for (const std::size_t times : {1, 12, 13, 14, 26, 27, 39, 40, 77, 78, 79, 80, 81, 200})
+      for (const char* end : {"", "z"}) {
+        const std::string long_text = repeated(text, times) + end;
+        EXPECT_EQ(shown(long_text), expected(long_text)) << text << " " << times;
+        EXPECT_EQ(shown(std::string_view(long_text)), expected(long_text)) << text << " " << times;
+        const nlohmann::json object = {{long_text, 1}, {"b", {long_text, nullptr}}};
+        EXPECT_EQ(shown(object), expected(object)) << text << " " << times;
+      }
+  for (const char* text : {"null", "true", "-7", "18446744073709551615", "0.1", "-0.0", "1e+300", "[]", "{}", "[[],{}]",
+                           R"({"z":[1,2,{"y":"x"}],"a":{}})"}) {
+    EXPECT_EQ(shown(nlohmann::json::parse(text)), expected(nlohmann::json::parse(text)));
+    EXPECT_EQ(shown(nlohmann::ordered_json::parse(text)), text) << "in its order";
+  }
+}
+
+// A thousand times as long, once.
+TEST(Shown, LooksAtNoMoreThanItShows) {
+  const auto seconds = [](const nlohmann::ordered_json& value) {
+    return seconds_for("", [&](const std::string&) {
+      for (int i = 0; i < 2'000; ++i) EXPECT_EQ(shown(value).size(), 83U);
+    });
+  };
+  for (const char* entry : {"1", "[1]", R"({"a":"b"})"})
+    EXPECT_LT(seconds(nlohmann::ordered_json::parse(list_of(entry, 50'000))),
+              16 * seconds(nlohmann::ordered_json::parse(list_of(entry, 50))))
+        << entry;
 }
 
 }  // namespace

@@ -137,7 +137,7 @@ TEST(ApiChat, WhatItCannotDoOrUnderstandIsRefused) {
       {R"({"reasoning_effort":"high"})",
        "400 reasoning_effort unsupported_value: reasoning_effort is 'high'; only null is supported"},
       {R"({"response_format":{"type":"json_schema","json_schema":{}}})",
-       R"(400 response_format unsupported_value: response_format is {"json_schema":{},"type":"json_schema"}; only )"
+       R"(400 response_format unsupported_value: response_format is {"type":"json_schema","json_schema":{}}; only )"
        R"({"type":"text"} is supported)"},
   };
   for (const Refusal& refusal : cases)
@@ -186,12 +186,13 @@ TEST(ApiChat, AMessageThatMakesNoSenseIsRefused) {
 }
 
 TEST(ApiChat, ToolCallsReachTheTemplateAsValues) {
-  const Json messages = Json::parse(R"([
+  Json messages = Json::parse(R"([
     {"role":"assistant","content":null,"tool_calls":[{"id":"1","type":"function",
       "function":{"name":"add","arguments":"{\"z\":1,\"a\":[2]}"}},{"function":{"name":"now","arguments":""}}]},
     {"role":"tool","tool_call_id":"1","content":"3"},
     {"role":"assistant","content":"3","reasoning_content":"1 + 2","function_call":null}])");
-  EXPECT_EQ(template_messages(messages).dump(),
+  make_template_messages(messages, SIZE_MAX);
+  EXPECT_EQ(messages.dump(),
             R"([{"role":"assistant","content":"","tool_calls":[{"id":"1","type":"function",)"
             R"("function":{"name":"add","arguments":{"z":1,"a":[2]}}},{"function":{"name":"now","arguments":{}}}]},)"
             R"({"role":"tool","content":"3","tool_call_id":"1"},)"

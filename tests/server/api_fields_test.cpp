@@ -117,6 +117,20 @@ TEST(ApiBody, ListsOfManyThingsAreRefused) {
   }
 }
 
+TEST(ApiBody, AListOfMoreNumbersThanAContextHasIsRefused) {
+  const auto ids = [](std::size_t count) { return R"({"prompt":[)" + repeated("7,", count - 1) + "7]}"; };
+  EXPECT_EQ((*parse_object(ids(16384), "the body", {}, 1024))["prompt"].size(), 16384U) << "as of other things";
+  EXPECT_EQ((*parse_object(ids(20000), "the body", {}, 20000))["prompt"].size(), 20000U);
+  CountingGuard guard;
+  EXPECT_EQ(
+      refusal_of([&] {
+        parse_object({ids(1'000'000), &guard}, "the body", {}, 20000);
+      }),
+      "400 - context_length_exceeded: the body has a list of more than 20000 numbers; no context of this server is "
+      "longer");
+  EXPECT_LT(guard.taken(), std::size_t{2} << 20);
+}
+
 // 240 KB of this took seconds once, and four times as much sixteen times as long.
 TEST(ApiBody, WhatNobodyReadsTakesNeitherTimeNorMemory) {
   const std::string_view user[] = {"user"};
@@ -162,12 +176,12 @@ TEST_F(ApiFields, ValuesOfOtherTypesAreRefused) {
   const auto ids = [](Fields& fields) { fields.ids("x", 100, 3); };
   const std::string begin = "400 at.x invalid_value: at.x is ";
   for (const char* value : {"0", "1", "\"true\"", "[]", "{}"})
-    EXPECT_EQ(refusal(value, boolean), begin + shown_value(Json::parse(value)) + ", not true or false");
+    EXPECT_EQ(refusal(value, boolean), begin + shown(Json::parse(value)) + ", not true or false");
   for (const char* value : {"8", "-4", "1.0", "1.5", "\"1\"", "true", "[1]", "9223372036854775808",
                             "18446744073709551615", "18446744073709551616", "-9223372036854775809", "1e300"})
-    EXPECT_EQ(refusal(value, integer), begin + shown_value(Json::parse(value)) + ", not an integer from -3 to 7");
+    EXPECT_EQ(refusal(value, integer), begin + shown(Json::parse(value)) + ", not an integer from -3 to 7");
   for (const char* value : {"1.5", "-1", "-1e-45", "1e300", "-1e300", "\"0.5\"", "true", "[]"})
-    EXPECT_EQ(refusal(value, number), begin + shown_value(Json::parse(value)) + ", not a number from 0 to 1");
+    EXPECT_EQ(refusal(value, number), begin + shown(Json::parse(value)) + ", not a number from 0 to 1");
   const auto told = [&](const auto& read) { return refusal("-9", read); };
   EXPECT_EQ(told([](Fields& fields) { fields.integer("x", 1, INT64_MAX); }),
             begin + "-9, not an integer of 64 bits, at least 1");
@@ -178,11 +192,11 @@ TEST_F(ApiFields, ValuesOfOtherTypesAreRefused) {
   EXPECT_EQ(told([](Fields& fields) { fields.number("x", FLT_MIN, FLT_MAX); }),
             begin + "-9, not a number above 0 that FP32 can hold");
   for (const char* value : {"0", "true", "[\"a\"]", "{}"})
-    EXPECT_EQ(refusal(value, string), begin + shown_value(Json::parse(value)) + ", not a string");
+    EXPECT_EQ(refusal(value, string), begin + shown(Json::parse(value)) + ", not a string");
   for (const char* value : {"0", "[]", "\"{}\""})
-    EXPECT_EQ(refusal(value, object), begin + shown_value(Json::parse(value)) + ", not an object");
+    EXPECT_EQ(refusal(value, object), begin + shown(Json::parse(value)) + ", not an object");
   for (const char* value : {"7", "\"7\"", "{}", "[1,2,3,4]"})
-    EXPECT_EQ(refusal(value, ids), begin + shown_value(Json::parse(value)) + ", not a list of at most 3 token ids");
+    EXPECT_EQ(refusal(value, ids), begin + shown(Json::parse(value)) + ", not a list of at most 3 token ids");
   for (const char* value : {"100", "-1", "1.0", "true", "[1]", "null", "4294967296"})
     EXPECT_EQ(refusal("[5," + std::string(value) + "]", ids),
               "400 at.x invalid_value: at.x[1] is " + std::string(value) + ", not a token id from 0 to 99");

@@ -80,6 +80,30 @@ TEST(ApiLimits, APromptOfAMillionTokensIsTooLong) {
   EXPECT_LT(refusal_of([&] { parse_completion(stop, served()); }).size(), 300U);
 }
 
+// Wherever they stand: in no field are they kept.
+TEST(ApiLimits, AMillionNumbersAreTooMany) {
+  std::string list = "[1";
+  for (int i = 0; i < 1'000'000; ++i) list += ",1";
+  list += "]";
+  const auto is_refused = [](const std::string& refusal) {
+    return refusal.find("400 - context_length_exceeded: ") == 0 &&
+           refusal.find("has a list of more than 16384 numbers") != std::string::npos;
+  };
+  for (const char* field : {"prompt", "stop", "temperature", "x"})
+    EXPECT_TRUE(is_refused(refusal_of([&] {
+      parse_completion("{\"" + std::string(field) + "\":" + list + "}", served());
+    }))) << field;
+  const auto chat = [](const std::string& calls) {
+    return R"({"messages":[{"role":"assistant","tool_calls":)" + calls + "}]}";
+  };
+  const Json arguments = {{{"function", {{"name", "f"}, {"arguments", "{\"a\":" + list + "}"}}}}};
+  for (const std::string& calls : {list, arguments.dump()}) {
+    EXPECT_TRUE(is_refused(refusal_of([&] { parse_chat(chat(calls), served()); })));
+    EXPECT_TRUE(is_refused(refusal_of([&] { tokenize(chat(calls), served()); })));
+  }
+  EXPECT_TRUE(is_refused(refusal_of([&] { detokenize("{\"tokens\":" + list + "}", served()); })));
+}
+
 TEST(ApiLimits, AChatThatIsFarTooLongIsNotEncoded) {
   const Json body = {{"messages", {{{"role", "user"}, {"content", std::string(1'000'000, '1')}}}}};
   EXPECT_EQ(refusal_of([&] { parse_chat(body.dump(), served()); }), "400 messages" + kTooLong + "messages has more");

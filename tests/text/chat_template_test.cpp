@@ -122,7 +122,7 @@ TEST(ChatTemplate, SeesOnlyThePinnedDate) {
 
 TEST(ChatTemplate, RefusesAVariableGivenTwice) {
   ChatVariables options;
-  options.variables = {{"messages", 1}};
+  options.variables = Json{{"messages", 1}};
   EXPECT_THROW(ChatTemplate("x", "t").render(Json::array(), options), Error);
 }
 

@@ -57,6 +57,11 @@ inline constexpr std::string_view kHarmlessFields[] = {
     "user",      "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention",
     "request_id"};
 
+// Numbers that a list of a body may have: nothing holds more tokens.
+inline std::size_t max_numbers(const ServedFacts& facts) {
+  return static_cast<std::size_t>(facts.max_positions);
+}
+
 // Fields that both kinds have, into `call`; returns the request that each prompt's is made from.
 engine::Request read_common_fields(Fields& fields, const ServedFacts& facts, const CallRules& rules,
                                    const Caller& caller, Call& call);
@@ -122,12 +127,13 @@ ChatCall parse_chat(const RequestBody& body, const ServedFacts& facts, const Cal
                     const Caller& caller = {});
 
 // The tokens of a chat by the model's template. Reads messages, add_generation_prompt, chat_template_kwargs and
-// their like.
-std::vector<std::int32_t> read_chat_prompt(Fields& fields, const RequestBody& body, const ServedFacts& facts);
+// their like: `root`, whose fields they are, is left without them.
+std::vector<std::int32_t> read_chat_prompt(Json& root, Fields& fields, const RequestBody& body,
+                                           const ServedFacts& facts);
 
 // Messages as templates know them: a content of text parts becomes one text, the arguments of tool calls, which the API
-// gives as JSON in a string, become values, and nulls are left out.
-Json template_messages(const Json& messages);
+// gives as JSON in a string, become values, and nulls are left out. In place: nothing is copied.
+void make_template_messages(Json& messages, std::size_t max_numbers, ReadGuard* guard = nullptr);
 
 // POST /tokenize and /detokenize, in vLLM's shapes. Both return the reply's body, and throw an ApiError, and nothing
 // else, for an invalid body.

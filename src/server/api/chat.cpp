@@ -26,13 +26,12 @@ std::string joined_parts(const Json& parts, const std::string& name) {
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const std::string place = fmt::format("{}[{}]", name, i);
     if (!parts[i].is_object())
-      throw bad_request(fmt::format("{} is {}, not an object", place, shown_value(parts[i])), place, "invalid_value");
+      throw bad_request(fmt::format("{} is {}, not an object", place, shown(parts[i])), place, "invalid_value");
     Fields part(parts[i], place + ".");
     const auto type = part.string("type");
     if (type != "text")
-      throw bad_request(
-          fmt::format("{}.type is {}; only 'text' is supported", place, type ? shown_value(*type) : "missing"),
-          place + ".type", "unsupported_value");
+      throw bad_request(fmt::format("{}.type is {}; only 'text' is supported", place, type ? shown(*type) : "missing"),
+                        place + ".type", "unsupported_value");
     const auto text = part.string("text");
     if (!text) part.fail_missing("text");
     part.refuse_the_rest();
@@ -51,31 +50,23 @@ std::string read_content(Fields& message, const std::string& place, bool may_be_
 }
 
 // {"id", "type", "function": {"name", "arguments"}}, with the arguments as values.
-Json read_tool_call(const Json& call, const std::string& place) {
+void make_template_call(Json& call, const std::string& place, std::size_t max_numbers, ReadGuard* guard) {
   if (!call.is_object() || !call.contains("function") || !call["function"].is_object())
-    throw bad_request(fmt::format("{} is {}, not a call of a function", place, shown_value(call)), place,
-                      "invalid_value");
-  Json read = call;
-  Json& arguments = read["function"]["arguments"];
-  const auto text = arguments.is_string() ? arguments.get<std::string>() : std::string();
-  if (arguments.is_null() || (arguments.is_string() && text.empty())) arguments = Json::object();
-  if (arguments.is_string()) arguments = std::move(*parse_object(text, place + ".function.arguments"));
+    throw bad_request(fmt::format("{} is {}, not a call of a function", place, shown(call)), place, "invalid_value");
+  Json& arguments = call["function"]["arguments"];
+  const auto* text = arguments.get_ptr<const std::string*>();
+  if (arguments.is_null() || (text != nullptr && text->empty()))
+    arguments = Json::object();
+  else if (text != nullptr)
+    arguments = std::move(*parse_object({*text, guard}, place + ".function.arguments", {}, max_numbers));
   if (!arguments.is_object())
-    throw bad_request(fmt::format("{}.function.arguments is {}, not an object", place, shown_value(arguments)), place,
+    throw bad_request(fmt::format("{}.function.arguments is {}, not an object", place, shown(arguments)), place,
                       "invalid_value");
-  return read;
 }
 
-Json read_tool_calls(const Json& calls, const std::string& place) {
-  Json read = Json::array();
-  for (std::size_t i = 0; i < calls.size(); ++i)
-    read.push_back(read_tool_call(calls[i], fmt::format("{}[{}]", place, i)));
-  return read;
-}
-
-Json template_message(const Json& message, const std::string& place) {
+void make_template_message(Json& message, const std::string& place, std::size_t max_numbers, ReadGuard* guard) {
   if (!message.is_object())
-    throw bad_request(fmt::format("{} is {}, not an object", place, shown_value(message)), place, "invalid_value");
+    throw bad_request(fmt::format("{} is {}, not an object", place, shown(message)), place, "invalid_value");
   Fields fields(message, place + ".");
   const auto role = fields.string("role");
   if (!role) fields.fail_missing("role");
@@ -85,13 +76,23 @@ Json template_message(const Json& message, const std::string& place) {
   if (calls != nullptr && !calls->is_array()) fields.fail_value("tool_calls", *calls, "a list");
   const bool has_calls = calls != nullptr && !calls->empty();
 
-  Json read = {{"role", *role}, {"content", read_content(fields, place, *role == "assistant" && has_calls)}};
-  if (has_calls) read["tool_calls"] = read_tool_calls(*calls, place + ".tool_calls");
-  for (const char* key : {"name", "tool_call_id", "reasoning_content"})
-    if (const auto text = fields.string(key)) read[key] = *text;
+  std::string content = read_content(fields, place, *role == "assistant" && has_calls);
+  for (const char* key : {"name", "tool_call_id", "reasoning_content"}) fields.string(key);
   fields.allow_only(kSayNothing);
   fields.refuse_the_rest();
-  return read;
+  if (has_calls) {
+    Json& list = message["tool_calls"];
+    for (std::size_t i = 0; i < list.size(); ++i)
+      make_template_call(list[i], fmt::format("{}.tool_calls[{}]", place, i), max_numbers, guard);
+  }
+  message["content"] = std::move(content);
+  OwnedJson made = Json::object();
+  for (const char* key : {"role", "content", "tool_calls", "name", "tool_call_id", "reasoning_content"}) {
+    const auto found = message.find(key);
+    if (found == message.end() || found->is_null() || (!has_calls && found->is_array())) continue;
+    (*made)[key].swap(*found);
+  }
+  made->swap(message);
 }
 
 // A call that a model makes would come back as the text of an answer, which a client would take for the last word. So
@@ -114,7 +115,7 @@ void refuse_tools(Fields& fields) {
 }
 
 // Others that the template reads. One that it does not read was meant to change the prompt, and would not.
-Json read_template_variables(Fields& fields, const engine::TextFormat& format) {
+OwnedJson take_template_variables(Json& root, Fields& fields, const engine::TextFormat& format) {
   const Json* variables = fields.find("chat_template_kwargs");
   if (variables == nullptr) return Json::object();
   if (!variables->is_object()) fields.fail_value("chat_template_kwargs", *variables, "an object");
@@ -124,15 +125,15 @@ Json read_template_variables(Fields& fields, const engine::TextFormat& format) {
       throw bad_request(
           fmt::format("chat_template_kwargs has {}, which the chat template is given anyway: messages, tools "
                       "and add_generation_prompt are fields of the request, tokens are the tokenizer's",
-                      shown_value(name)),
+                      shown(name)),
           "chat_template_kwargs", "unsupported_value");
     if (format.has_chat_template() && !known.contains(name))
       throw bad_request(
           fmt::format("chat_template_kwargs has {}, which the chat template of this model does not take; it takes {}",
-                      shown_value(name), known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", "))),
+                      shown(name), known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", "))),
           "chat_template_kwargs", "unknown_parameter");
   }
-  return *variables;
+  return std::move(root["chat_template_kwargs"]);
 }
 
 constexpr AllowedValue kFixedForChats[] = {
@@ -164,14 +165,13 @@ int read_chat_logprobs(Fields& fields) {
 
 }  // namespace
 
-Json template_messages(const Json& messages) {
-  Json read = Json::array();
+void make_template_messages(Json& messages, std::size_t max_numbers, ReadGuard* guard) {
   for (std::size_t i = 0; i < messages.size(); ++i)
-    read.push_back(template_message(messages[i], fmt::format("messages[{}]", i)));
-  return read;
+    make_template_message(messages[i], fmt::format("messages[{}]", i), max_numbers, guard);
 }
 
-std::vector<std::int32_t> read_chat_prompt(Fields& fields, const RequestBody& body, const ServedFacts& facts) {
+std::vector<std::int32_t> read_chat_prompt(Json& root, Fields& fields, const RequestBody& body,
+                                           const ServedFacts& facts) {
   const engine::TextFormat& format = facts.files->text();
   const Json* messages = fields.find("messages");
   if (messages == nullptr) fields.fail_missing("messages");
@@ -181,16 +181,17 @@ std::vector<std::int32_t> read_chat_prompt(Fields& fields, const RequestBody& bo
   given.date = facts.date;
   given.add_generation_prompt = fields.boolean("add_generation_prompt").value_or(true);
   refuse_tools(fields);
-  given.variables = read_template_variables(fields, format);
+  given.variables = take_template_variables(root, fields, format);
   const TextRules rules(fields, false, body, facts);  // as a rule the template itself writes the special tokens
   fields.allow_only(kFixedForTemplates);
-  const OwnedJson chat = template_messages(*messages);
+  OwnedJson chat = std::move(root["messages"]);
+  make_template_messages(*chat, max_numbers(facts), body.guard);
   return encoded([&] { return format.encode_chat(*chat, given, rules.special_tokens, rules.options); }, facts,
                  "messages");
 }
 
 ChatCall parse_chat(const RequestBody& body, const ServedFacts& facts, const CallRules& rules, const Caller& caller) {
-  const OwnedJson root = parse_object(body, "the body", kHarmlessFields);
+  OwnedJson root = parse_object(body, "the body", kHarmlessFields, max_numbers(facts));
   Fields fields(*root);
   ChatCall call;
   engine::Request common = read_common_fields(fields, facts, rules, caller, call);
@@ -198,7 +199,7 @@ ChatCall parse_chat(const RequestBody& body, const ServedFacts& facts, const Cal
   common.logprobs = call.logprobs;
   const AnswerLength length = read_length(fields, facts);
   fields.allow_only(kFixedForChats);
-  std::vector<std::int32_t> prompt = read_chat_prompt(fields, body, facts);
+  std::vector<std::int32_t> prompt = read_chat_prompt(*root, fields, body, facts);
   fields.refuse_the_rest();
   call.requests.push_back(request_for(std::move(prompt), common, length, facts, "messages"));
   check_prompt_logprobs(call, call.prompt_logprobs + 1, 1, "prompt_logprobs");

@@ -51,7 +51,7 @@ std::string entry_text(const Json& entry, const engine::Request& request, const 
 
 CompletionCall parse_completion(const RequestBody& body, const ServedFacts& facts, const CallRules& rules,
                                 const Caller& caller) {
-  const OwnedJson root = parse_object(body, "the body", kHarmlessFields);
+  const OwnedJson root = parse_object(body, "the body", kHarmlessFields, max_numbers(facts));
   Fields fields(*root);
   CompletionCall call;
   engine::Request common = read_common_fields(fields, facts, rules, caller, call);

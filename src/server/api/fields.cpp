@@ -37,10 +37,6 @@ std::string numbers_within(float min, float max) {
 
 }  // namespace
 
-std::string shown_value(const Json& value) {
-  return shown(nlohmann::json(value));
-}
-
 const Json* Fields::find(std::string_view key) {
   known_.emplace(key);
   const auto at = object_.find(key);
@@ -101,22 +97,21 @@ void Fields::allow_only(std::span<const AllowedValue> values) {
   for (const AllowedValue& allowed : values) {
     const Json* value = find(allowed.key);
     if (value != nullptr && *value != Json::parse(allowed.json))
-      throw bad_request(
-          fmt::format("{} is {}; only {} is supported", name(allowed.key), shown_value(*value), allowed.json),
-          name(allowed.key), "unsupported_value");
+      throw bad_request(fmt::format("{} is {}; only {} is supported", name(allowed.key), shown(*value), allowed.json),
+                        name(allowed.key), "unsupported_value");
   }
 }
 
 void Fields::refuse_the_rest() const {
   for (const auto& [key, value] : object_.items()) {
     if (!known_.contains(key))
-      throw bad_request(fmt::format("unrecognized request argument supplied: {}", shown_value(name(key))),
+      throw bad_request(fmt::format("unrecognized request argument supplied: {}", shown(name(key))),
                         name(key).substr(0, kMaxParamShown), "unknown_parameter");
   }
 }
 
 void Fields::fail_value(std::string_view key, const Json& value, std::string_view wanted) const {
-  throw bad_request(fmt::format("{} is {}, not {}", name(key), shown_value(value), wanted), name(key), "invalid_value");
+  throw bad_request(fmt::format("{} is {}, not {}", name(key), shown(value), wanted), name(key), "invalid_value");
 }
 
 void Fields::fail_missing(std::string_view key) const {
@@ -129,8 +124,8 @@ std::vector<std::int32_t> read_token_ids(const Json& list, std::int64_t vocabula
   for (const Json& id : list) {
     if (!is_integer_within(id, 0, vocabulary - 1))
       throw bad_request(
-          fmt::format("{}[{}] is {}, not a token id from 0 to {}", name, ids.size(), shown_value(id), vocabulary - 1),
-          name, "invalid_value");
+          fmt::format("{}[{}] is {}, not a token id from 0 to {}", name, ids.size(), shown(id), vocabulary - 1), name,
+          "invalid_value");
     ids.push_back(id.get<std::int32_t>());
   }
   return ids;

@@ -13,17 +13,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/json.hpp"
+#include "base/owned_json.hpp"
+
 namespace reprofuse::server {
 
 using Json = nlohmann::ordered_json;  // what a chat template prints keeps the client's order
-
-// Asked while a body is read: for memory, before it is taken, and whether anyone still waits. Throws an ApiError if
-// not.
-class ReadGuard {
- public:
-  virtual ~ReadGuard() = default;
-  virtual void claim_memory(std::size_t bytes) = 0;
-};
 
 struct RequestBody {
   std::string_view text;
@@ -33,32 +28,14 @@ struct RequestBody {
   RequestBody(const Text& text_of, ReadGuard* guard_of = nullptr) : text(text_of), guard(guard_of) {}  // NOLINT
 };
 
-// A value that is taken apart when it is dropped: the library's own destructor needs memory, and ends the process if
-// there is none.
-class OwnedJson {
- public:
-  OwnedJson() = default;
-  OwnedJson(Json value) : value_(std::move(value)) {}  // NOLINT: what a value is moved into
-  OwnedJson(OwnedJson&& other) noexcept { value_.swap(other.value_); }
-  OwnedJson& operator=(OwnedJson&& other) = delete;
-  ~OwnedJson();
-
-  Json& operator*() { return value_; }
-  const Json& operator*() const { return value_; }
-  const Json* operator->() const { return &value_; }
-
- private:
-  Json value_;
-};
+using OwnedJson = BasicOwnedJson<Json>;
 
 // The object that a body, or a string in it, holds; `name` is what errors call the text. Throws a 400 for malformed
 // JSON, a key given twice, and more keys, entries or levels than any request has, and a 413 for one that would take too
-// much memory. Time and memory are linear in the text. What `passed_over` names is checked, and null.
+// much memory, or has a list of more numbers than `max_numbers` and than lists may have entries of other kinds. Time
+// and memory are linear in the text. What `passed_over` names is checked, and null.
 OwnedJson parse_object(const RequestBody& body, const std::string& name = "the body",
-                       std::span<const std::string_view> passed_over = {});
-
-// The value as a message shows it: long ones cut.
-std::string shown_value(const Json& value);
+                       std::span<const std::string_view> passed_over = {}, std::size_t max_numbers = SIZE_MAX);
 
 struct AllowedValue {
   std::string_view key;

@@ -35,24 +35,14 @@ std::string place_of(std::string_view text, std::size_t byte) {
   constexpr std::size_t kShown = 24;
   if (byte > text.size()) return fmt::format("it ends at byte {}, before it is complete", text.size());
   const std::size_t begin = byte - std::min(byte, kShown);
-  return fmt::format("it goes wrong at byte {}, at the end of {}", byte,
-                     shown_value(std::string(text.substr(begin, byte - begin))));
-}
-
-void take_apart(Json& value) noexcept {  // at most kMaxLevels deep
-  if (auto* list = value.get_ptr<Json::array_t*>()) {
-    for (Json& entry : *list) take_apart(entry);
-    list->clear();
-  } else if (auto* object = value.get_ptr<Json::object_t*>()) {
-    for (auto& [key, entry] : *object) take_apart(entry);
-    object->clear();
-  }
+  return fmt::format("it goes wrong at byte {}, at the end of {}", byte, shown(text.substr(begin, byte - begin)));
 }
 
 class Builder final : public nlohmann::json_sax<Json> {
  public:
-  Builder(const RequestBody& body, const std::string& name, std::span<const std::string_view> passed_over)
-      : body_(body), name_(name), passed_over_(passed_over) {}
+  Builder(const RequestBody& body, const std::string& name, std::span<const std::string_view> passed_over,
+          std::size_t max_numbers)
+      : body_(body), name_(name), passed_over_(passed_over), max_numbers_(std::max(max_numbers, kMaxEntries)) {}
 
   OwnedJson& root() { return root_; }
 
@@ -78,7 +68,7 @@ class Builder final : public nlohmann::json_sax<Json> {
       throw bad_request(fmt::format("{} has an object of more than {} keys", name_, kMaxKeys));
     count(is_passed_over_ && levels_.size() > 1 ? 1 : kKeyBytes + 2 * key.size());
     if (!level.keys.insert(key).second)
-      throw bad_request(fmt::format("{} has the key {} twice in one object", name_, shown_value(key)));
+      throw bad_request(fmt::format("{} has the key {} twice in one object", name_, shown(key)));
     if (levels_.size() == 1)
       is_passed_over_ = std::find(passed_over_.begin(), passed_over_.end(), key) != passed_over_.end();
     if (is_passed_over_ && levels_.size() > 1) return true;
@@ -123,6 +113,10 @@ class Builder final : public nlohmann::json_sax<Json> {
     if (is_in_list && !value.is_number() && !is_passed_over_ && ++level.entries > kMaxEntries)
       throw bad_request(fmt::format("{} has a list of more than {} entries that are no numbers", name_, kMaxEntries));
     if (is_passed_over_) return nullptr;
+    if (is_in_list && value.is_number() && level.value->size() >= max_numbers_)
+      throw bad_request(fmt::format("{} has a list of more than {} numbers; no context of this server is longer", name_,
+                                    max_numbers_),
+                        std::nullopt, "context_length_exceeded");
     if (!is_in_list) return &(*slot_ = std::move(value));
     level.value->push_back(std::move(value));
     return &level.value->back();
@@ -149,6 +143,7 @@ class Builder final : public nlohmann::json_sax<Json> {
   const RequestBody& body_;
   const std::string& name_;
   std::span<const std::string_view> passed_over_;
+  std::size_t max_numbers_;  // of one list
   OwnedJson root_;
   std::vector<Level> levels_;
   Json* slot_ = nullptr;  // for the value of the last key
@@ -158,19 +153,15 @@ class Builder final : public nlohmann::json_sax<Json> {
 
 }  // namespace
 
-OwnedJson::~OwnedJson() {
-  take_apart(value_);
-}
-
-OwnedJson parse_object(const RequestBody& body, const std::string& name,
-                       std::span<const std::string_view> passed_over) {
+OwnedJson parse_object(const RequestBody& body, const std::string& name, std::span<const std::string_view> passed_over,
+                       std::size_t max_numbers) {
   // The parser takes a zero byte for the end and would pass over what follows.
   if (const std::size_t zero = body.text.find('\0'); zero != std::string_view::npos)
     throw not_json(name, fmt::format("byte {} is zero", zero + 1));
-  Builder builder(body, name, passed_over);
+  Builder builder(body, name, passed_over, max_numbers);
   Json::sax_parse(body.text, &builder);
   if (!builder.root()->is_object())
-    throw bad_request(fmt::format("{} is {}, not a JSON object", name, shown_value(*builder.root())));
+    throw bad_request(fmt::format("{} is {}, not a JSON object", name, shown(*builder.root())));
   return std::move(builder.root());
 }
 

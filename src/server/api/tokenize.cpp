@@ -16,13 +16,13 @@ std::vector<std::int32_t> read_prompt(Fields& fields, const RequestBody& body, c
 }  // namespace
 
 std::string tokenize(const RequestBody& body, const ServedFacts& facts) {
-  const OwnedJson root = parse_object(body);
+  OwnedJson root = parse_object(body, "the body", {}, max_numbers(facts));
   Fields fields(*root);
   if (const auto model = fields.string("model")) check_model_name(*model, facts);
   const bool with_names = fields.boolean("return_token_strs").value_or(false);
   const bool is_chat = root->contains("messages");
   const std::vector<std::int32_t> tokens =
-      is_chat ? read_chat_prompt(fields, body, facts) : read_prompt(fields, body, facts);
+      is_chat ? read_chat_prompt(*root, fields, body, facts) : read_prompt(fields, body, facts);
   fields.refuse_the_rest();
   return json_object([&](JsonWriter& json) {
     json.field("count", tokens.size()).field("max_model_len", facts.max_positions).field("tokens", tokens);
@@ -35,7 +35,7 @@ std::string tokenize(const RequestBody& body, const ServedFacts& facts) {
 }
 
 std::string detokenize(const RequestBody& body, const ServedFacts& facts) {
-  const OwnedJson root = parse_object(body);
+  OwnedJson root = parse_object(body, "the body", {}, max_numbers(facts));
   Fields fields(*root);
   if (const auto model = fields.string("model")) check_model_name(*model, facts);
   const Json* tokens = fields.find("tokens");

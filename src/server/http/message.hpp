@@ -14,9 +14,11 @@
 
 #include "server/api/error.hpp"
 
-namespace reprofuse::server {
-
+namespace reprofuse {
 class ReadGuard;
+}
+
+namespace reprofuse::server {
 
 struct HttpRequest {
   std::string method;
