@@ -6,6 +6,7 @@
 
 #include "base/check.hpp"
 #include "base/json.hpp"
+#include "base/owned_json.hpp"
 
 namespace reprofuse::receipt {
 namespace {
@@ -66,11 +67,14 @@ std::string canonical_json(const Json& value) {
   }
 }
 
+template <typename Json>
 std::int32_t token_in(const Json& value) {
-  require(value.is_number_unsigned() && value.get<std::uint64_t>() <= INT32_MAX, "{} is no token id", shown(value));
-  return value.get<std::int32_t>();
+  require(value.is_number_unsigned() && value.template get<std::uint64_t>() <= INT32_MAX, "{} is no token id",
+          shown(value));
+  return value.template get<std::int32_t>();
 }
 
+template <typename Json>
 std::vector<std::int32_t> tokens_in(const Json& list) {
   require(list.is_array(), "{} is no list of token ids", shown(list));
   std::vector<std::int32_t> tokens;
@@ -94,21 +98,36 @@ std::string pre_authentication(std::string_view payload) {
   return fmt::format("DSSEv1 {} {} {} {}", kPayloadType.size(), kPayloadType, payload.size(), payload);
 }
 
-Envelope parse_envelope(std::string_view text, const std::string& name) {
+template <typename Json>
+Envelope read_envelope(const Json& json, const std::string& name) {
   try {
-    const Json json = parse_json(text, name);
     const Json& signatures = json.at("signatures");
     require(json.size() == 3 && signatures.is_array() && signatures.size() == 1 && signatures[0].size() == 2,
             "{}: is no envelope with one signature", name);
     require(json.at("payloadType") == kPayloadType, "{}: payloadType is {}, not {}", name,
             shown(json.at("payloadType")), kPayloadType);
-    const auto payload = from_base64(json.at("payload").get_ref<const std::string&>());
-    const auto signature = from_base64(signatures[0].at("sig").get_ref<const std::string&>());
+    auto payload = from_base64(json.at("payload").template get_ref<const std::string&>());
+    auto signature = from_base64(signatures[0].at("sig").template get_ref<const std::string&>());
     require(payload && signature, "{}: its payload or its signature is not Base64", name);
-    return {*payload, signatures[0].at("keyid").get<std::string>(), *signature};
+    return {*std::move(payload), signatures[0].at("keyid").template get<std::string>(), *std::move(signature)};
+  } catch (const nlohmann::detail::exception& error) {
+    fail(ErrorCode::kInvalidArgument, "{}: is no signed envelope: {}", name, json_problem(error));
+  }
+}
+
+Envelope parse_envelope(std::string_view text, const std::string& name) {
+  try {
+    return read_envelope(*BasicOwnedJson<Json>(parse_json(text, name)), name);
   } catch (const Json::exception& error) {
     fail(ErrorCode::kInvalidArgument, "{}: is no signed envelope: {}", name, json_problem(error));
   }
 }
+
+template std::int32_t token_in(const Json&);
+template std::int32_t token_in(const nlohmann::ordered_json&);
+template std::vector<std::int32_t> tokens_in(const Json&);
+template std::vector<std::int32_t> tokens_in(const nlohmann::ordered_json&);
+template Envelope read_envelope(const Json&, const std::string&);
+template Envelope read_envelope(const nlohmann::ordered_json&, const std::string&);
 
 }  // namespace reprofuse::receipt

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/json.hpp"
 #include "base/sha256.hpp"
 
 namespace reprofuse::receipt {
@@ -23,9 +24,14 @@ std::optional<std::string> from_base64(std::string_view text);
 // RFC 8785 for what receipts hold: strings, booleans, null and integers below 2^53; keys in order, no white space.
 std::string canonical_json(const nlohmann::json& value);
 
+// What follows is made for nlohmann::json and nlohmann::ordered_json: for files, and for what a server has read
+// already.
+
 // Token ids: integers from 0 to 2^31 - 1 and nothing else. Throws kInvalidArgument.
-std::int32_t token_in(const nlohmann::json& value);
-std::vector<std::int32_t> tokens_in(const nlohmann::json& list);
+template <typename Json>
+std::int32_t token_in(const Json& value);
+template <typename Json>
+std::vector<std::int32_t> tokens_in(const Json& list);
 
 inline constexpr std::string_view kPayloadType = "application/vnd.in-toto+json";
 
@@ -42,5 +48,7 @@ std::string pre_authentication(std::string_view payload);  // what is signed: DS
 
 // Throws kInvalidArgument for what is no envelope with one signature.
 Envelope parse_envelope(std::string_view text, const std::string& name);
+template <typename Json>
+Envelope read_envelope(const Json& json, const std::string& name);
 
 }  // namespace reprofuse::receipt

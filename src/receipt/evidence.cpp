@@ -4,12 +4,11 @@
 
 #include "base/check.hpp"
 #include "base/json.hpp"
+#include "base/owned_json.hpp"
 #include "receipt/replay.hpp"
 
 namespace reprofuse::receipt {
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr std::string_view kWhoseKey = "whose key that is: none was given to compare with";
 constexpr std::string_view kNoReply = "is neither a receipt nor a reply with return_token_ids and digest";
@@ -27,29 +26,40 @@ void read_fingerprint(const std::string& fingerprint, Evidence& evidence) {
 }
 
 // A choice's prompt stands beside it or, in a chat, outside.
+template <typename Json>
 const Json* find_prompt(const Json& reply, const Json& choice) {
   for (const Json* holder : {&choice, &reply})
     if (const auto found = holder->find("prompt_token_ids"); found != holder->end()) return &*found;
   return nullptr;
 }
 
+// The string of this name, if there is one.
+template <typename Json>
+const std::string* string_in(const Json& object, const char* name) {
+  const auto found = object.find(name);
+  return found == object.end() ? nullptr : found->template get_ptr<const std::string*>();
+}
+
 // What the reply shows: to be compared with what the tokens spell.
+template <typename Json>
 void read_text(const Json& choice, Evidence& evidence) {
   Claim& claim = *evidence.claim;
-  const Json::json_pointer content("/message/content");
-  const Json text = choice.contains(content) ? choice.at(content) : choice.value("text", Json());
-  if (text.is_string())
-    claim.text = text;
+  const auto message = choice.find("message");
+  const bool is_chat = message != choice.end() && message->contains("content");
+  const std::string* text = is_chat ? string_in(*message, "content") : string_in(choice, "text");
+  if (text != nullptr)
+    claim.text = *text;
   else
     evidence.report.not_proven.emplace_back("text: the reply has none to compare with its tokens");
   claim.may_echo = choice.contains("text");
-  if (const Json stop = choice.value("stop_reason", Json()); stop.is_string()) claim.stop_string = stop;
+  if (const std::string* stop = string_in(choice, "stop_reason")) claim.stop_string = *stop;
 }
 
 // Of either kind: it is shown, so it must not hold anything else.
+template <typename Json>
 std::string logits_digest_in(const Json& value) {
   require(value.is_string(), "it has no digest");
-  std::string digest = value;
+  std::string digest = value.template get<std::string>();
   const std::string_view hex = digest;
   require(digest_from_hex(hex.starts_with("tree-1:") ? hex.substr(7) : hex).has_value(), "its digest is {}",
           shown(value));
@@ -57,10 +67,11 @@ std::string logits_digest_in(const Json& value) {
 }
 
 // A choice without a receipt.
+template <typename Json>
 void read_choice(const Json& reply, const Json& choice, Evidence& evidence) {
   Claim& claim = evidence.claim.emplace();
   claim.sampling_known = false;
-  read_fingerprint(reply.at("system_fingerprint"), evidence);
+  read_fingerprint(reply.at("system_fingerprint").template get_ref<const std::string&>(), evidence);
   const Json* prompt = find_prompt(reply, choice);
   require(prompt != nullptr, "it has no prompt_token_ids");
   claim.request.prompt = tokens_in(*prompt);
@@ -75,6 +86,7 @@ void read_choice(const Json& reply, const Json& choice, Evidence& evidence) {
   require(claim.answer.steps() > 0, "it has no token");
 }
 
+template <typename Json>
 Evidence examine_choice(const Json& reply, const Json& choice, const std::string& name, bool must_be_signed) {
   Evidence evidence;
   evidence.report.is_signed = false;
@@ -86,7 +98,7 @@ Evidence examine_choice(const Json& reply, const Json& choice, const std::string
   evidence.report.not_proven.emplace_back("usage, and what else stands in the reply: it was not compared");
   try {
     read_choice(reply, choice, evidence);
-  } catch (const Json::exception& error) {
+  } catch (const nlohmann::detail::exception& error) {
     evidence.report.refuse(Verdict::kSignature, fmt::format("{}: {}: {}", name, kNoReply, json_problem(error)));
   } catch (const Error& error) {
     evidence.report.refuse(Verdict::kSignature, fmt::format("{}: {}: {}", name, kNoReply, error.what()));
@@ -143,14 +155,19 @@ Evidence refused(const std::string& name, Verdict verdict, std::string problem) 
   return evidence;
 }
 
-Evidence examine_receipt(std::string_view text, const std::string& name, const std::optional<PublicKey>& expected,
-                         const std::vector<Opening>& openings) {
+template <typename Json>
+Evidence examine_receipt(const Json& json, const std::string& name, const std::optional<PublicKey>& expected,
+                         const std::vector<Opening>& openings, const JsonLimits& limits) {
   Evidence evidence;
-  evidence.envelope = parse_envelope(text, name);
-  evidence.receipt = parse_statement(evidence.envelope->payload, name);
+  evidence.envelope = read_envelope(json, name);
+  const std::string& payload = evidence.envelope->payload;
+  if (limits.guard != nullptr)
+    limits.guard->claim_memory(3 * payload.size());  // itself, as it was signed, and as it is written again
+  evidence.receipt = read_statement(payload, name, limits);
   evidence.claim = claim_of(*evidence.receipt);
   check_signature(evidence, expected);
   if (!evidence.report.is_open()) return evidence;
+  require_canonical(*evidence.receipt, payload, name, limits);
   if (const std::string contradiction = contradiction_in(*evidence.receipt); !contradiction.empty()) {
     evidence.report.refuse(Verdict::kDiverged, "it contradicts itself: " + contradiction);
     return evidence;
@@ -162,18 +179,29 @@ Evidence examine_receipt(std::string_view text, const std::string& name, const s
   return evidence;
 }
 
+// Without a copy of either.
+template <typename Json>
+bool equals(const Json& list, const std::vector<std::int32_t>& tokens) {
+  return list.is_array() && std::equal(list.begin(), list.end(), tokens.begin(), tokens.end());
+}
+template <typename Json>
+bool equals(const Json& text, std::string_view expected) {
+  return text == expected;
+}
+
 // What stands beside a receipt in a reply is what the receipt says.
+template <typename Json>
 void compare_choice(const Json& reply, const Json& choice, Evidence& evidence) {
   Report& report = evidence.report;
   const Receipt& receipt = *evidence.receipt;
   const Json* prompt = find_prompt(reply, choice);
-  const auto differs = [&](const char* field, const Json& said) {
-    return choice.contains(field) && choice[field] != said;
+  const auto differs = [&](const char* field, const auto& said) {
+    return choice.contains(field) && !equals(choice[field], said);
   };
   const char* other = differs("token_ids", receipt.answer.tokens)                                  ? "token_ids"
                       : differs("digest", receipt.answer.digest)                                   ? "digest"
                       : differs("finish_reason", finish_reason_name(receipt.answer.finish_reason)) ? "finish_reason"
-                      : prompt != nullptr && evidence.claim && *prompt != Json(evidence.claim->request.prompt)
+                      : prompt != nullptr && evidence.claim && !equals(*prompt, evidence.claim->request.prompt)
                           ? "prompt_token_ids"
                           : nullptr;
   if (other != nullptr)
@@ -182,15 +210,17 @@ void compare_choice(const Json& reply, const Json& choice, Evidence& evidence) {
   if (evidence.claim) read_text(choice, evidence);
 }
 
+template <typename Json>
 Evidence examine_receipt_of(const Json& reply, const Json& choice, const std::string& name,
-                            const std::optional<PublicKey>& expected, std::vector<Opening> openings) {
+                            const std::optional<PublicKey>& expected, std::vector<Opening> openings,
+                            const JsonLimits& limits) {
   std::string problem;
   if (const auto opening = choice.find("receipt_opening"); opening != choice.end()) try {
-      openings.push_back(parse_opening(opening->dump(), name));
+      openings.push_back(read_opening(*opening, name));
     } catch (const Error& error) {
       problem = error.what();
     }
-  Evidence evidence = examine_receipt(choice["receipt"].dump(), name, expected, openings);
+  Evidence evidence = examine_receipt(choice["receipt"], name, expected, openings, limits);
   if (!problem.empty()) evidence.opening_problem = problem;
   if (evidence.report.is_open()) compare_choice(reply, choice, evidence);
   return evidence;
@@ -204,34 +234,55 @@ void name_key(Evidence& evidence, const PublicKey& known, const std::string& who
     evidence.report.proven.push_back("whose key that is: " + whose);
 }
 
-std::vector<Evidence> examine_all(std::string_view text, const std::string& name,
-                                  const std::optional<PublicKey>& expected, const std::vector<Opening>& openings) {
+template <typename Json>
+std::vector<Evidence> examine_document(const Json& json, const std::string& name,
+                                       const std::optional<PublicKey>& expected, const std::vector<Opening>& openings,
+                                       const JsonLimits& limits) {
   std::vector<Evidence> all;
   try {
-    require(!text.starts_with("data:"),
-            "{}: is a stream of events: save the reply without `stream`, or the data of the event that has the receipt",
-            name);
-    const Json json = parse_json(text, name);
     if (!json.is_object() || !json.contains("choices")) {
-      all.push_back(examine_receipt(text, name, expected, openings));
+      all.push_back(examine_receipt(json, name, expected, openings, limits));
       all.back().name = name;
       return all;
     }
     const Json& choices = json["choices"];
     require(choices.is_array() && !choices.empty(), "{}: {}: it has no choices", name, kNoReply);
+    require(choices.size() <= kMaxReplyChoices, "{}: {}: it has {} choices, and no reply has more than {}", name,
+            kNoReply, choices.size(), kMaxReplyChoices);
     for (std::size_t i = 0; i < choices.size(); ++i) {
+      if (limits.guard != nullptr) limits.guard->claim_memory(0);
       require(choices[i].is_object(), "{}: {}: choice {} is {}", name, kNoReply, i, shown(choices[i]));
       const bool has_receipt = choices[i].contains("receipt");
-      all.push_back(has_receipt ? examine_receipt_of(json, choices[i], name, expected, openings)
+      all.push_back(has_receipt ? examine_receipt_of(json, choices[i], name, expected, openings, limits)
                                 : examine_choice(json, choices[i], name, expected.has_value()));
       all.back().name = choices.size() == 1 ? name : fmt::format("{}, choice {}", name, i);
     }
-  } catch (const Json::exception& error) {
-    all.assign(1, refused(name, Verdict::kSignature, fmt::format("{}: is no JSON: {}", name, json_problem(error))));
   } catch (const Error& error) {
-    all.assign(1, refused(name, Verdict::kSignature, error.what()));
+    all.clear();
+    all.push_back(refused(name, Verdict::kSignature, error.what()));
   }
   return all;
+}
+template std::vector<Evidence> examine_document(const nlohmann::json&, const std::string&,
+                                                const std::optional<PublicKey>&, const std::vector<Opening>&,
+                                                const JsonLimits&);
+template std::vector<Evidence> examine_document(const nlohmann::ordered_json&, const std::string&,
+                                                const std::optional<PublicKey>&, const std::vector<Opening>&,
+                                                const JsonLimits&);
+
+std::vector<Evidence> examine_all(std::string_view text, const std::string& name,
+                                  const std::optional<PublicKey>& expected, const std::vector<Opening>& openings) {
+  try {
+    require(!text.starts_with("data:"),
+            "{}: is a stream of events: save the reply without `stream`, or the data of the event that has the receipt",
+            name);
+    const BasicOwnedJson<nlohmann::json> json = parse_json(text, name);
+    return examine_document(*json, name, expected, openings, {});
+  } catch (const nlohmann::json::exception& error) {
+    return {refused(name, Verdict::kSignature, fmt::format("{}: is no JSON: {}", name, json_problem(error)))};
+  } catch (const Error& error) {
+    return {refused(name, Verdict::kSignature, error.what())};
+  }
 }
 
 Evidence examine(std::string_view text, const std::string& name, const std::optional<PublicKey>& expected,

@@ -10,13 +10,16 @@
 #include "base/check.hpp"
 #include "base/json.hpp"
 #include "base/merkle.hpp"
+#include "base/owned_json.hpp"
 #include "model/logits_digest.hpp"
+#include "receipt/difference.hpp"
 #include "text/chat_template_date.hpp"
 
 namespace reprofuse::receipt {
 namespace {
 
 using Json = nlohmann::json;
+using OwnedJson = BasicOwnedJson<Json>;
 
 constexpr std::string_view kStatementType = "https://in-toto.io/Statement/v1";
 constexpr char kCommitmentPrefix = 3;  // those of a tree's leaves and nodes and of a digest's steps are 0, 1 and 2
@@ -48,8 +51,9 @@ Json or_null(const std::optional<std::string>& text) {
   return text ? Json(*text) : Json();
 }
 
-Sha256::Digest digest_in(const Json& hex) {
-  const auto digest = digest_from_hex(hex.get_ref<const std::string&>());
+template <typename AnyJson>
+Sha256::Digest digest_in(const AnyJson& hex) {
+  const auto digest = digest_from_hex(hex.template get_ref<const std::string&>());
   require(digest.has_value(), "{} is not a SHA-256 in hex", shown(hex));
   return *digest;
 }
@@ -74,6 +78,7 @@ std::string date_in(const Json& text) {
   return date;
 }
 
+// Without its lists, which statement_of() adds: the library needs memory to drop them.
 Json request_json(const engine::Request& request) {
   const SamplingParams& sampling = request.sampling;
   return {{"temperature", word(sampling.temperature)},
@@ -83,8 +88,6 @@ Json request_json(const engine::Request& request) {
           {"repetition_penalty", word(sampling.repetition_penalty)},
           {"seed", fmt::format("{:016x}", sampling.seed)},
           {"max_tokens", std::to_string(request.max_tokens)},
-          {"stop_tokens", request.stop_tokens},
-          {"stop_strings", request.stop_strings},
           {"keep_stop_string", request.keep_stop_string},
           {"skip_special_tokens", request.skip_special_tokens}};
 }
@@ -132,15 +135,6 @@ Artifacts read_artifacts(const Json& json) {
   return artifacts;
 }
 
-Json steps_json(const Receipt& receipt) {
-  Json roots = nullptr;
-  if (!receipt.answer.roots.empty()) {
-    roots = Json::array();
-    for (const Sha256::Digest& root : receipt.answer.roots) roots.push_back(to_hex(root));
-  }
-  return {{"count", std::to_string(receipt.answer.steps())}, {"root", receipt.steps_root}, {"roots", roots}};
-}
-
 Answer read_answer(const Json& json, const Json& roots) {
   Answer answer;
   answer.tokens = tokens_in(json.at("tokens"));
@@ -174,19 +168,6 @@ Receipt read_predicate(const Json& json) {
   else
     receipt.request.prompt = tokens_in(prompt.at("tokens"));
   return receipt;
-}
-
-// Between what a statement says and what its receipt is written as: where, and both values.
-std::string first_difference(const Json& said, const Json& written) {
-  const Json changes = Json::diff(said, written);
-  if (changes.empty()) return "its JSON is not canonical: keys in order, no white space";
-  const std::string path = changes[0]["path"];
-  const Json::json_pointer place(path);
-  const auto value_in = [&](const Json& document) {
-    return document.contains(place) ? shown(document[place]) : "not there";
-  };
-  return fmt::format("{} is {}, and in a receipt of its answer it is {}", shown(Json(path)), value_in(said),
-                     value_in(written));
 }
 
 // The answer ends where its request says.
@@ -259,66 +240,96 @@ std::string Opening::commitment() const {
 }
 
 std::string Opening::text() const {
-  return canonical_json({{"prompt_tokens", prompt}, {"salt", to_hex(salt)}});
+  OwnedJson json = Json{{"salt", to_hex(salt)}};
+  (*json)["prompt_tokens"] = prompt;
+  return canonical_json(*json);
 }
 
-Opening parse_opening(std::string_view text, const std::string& name) {
+template <typename AnyJson>
+Opening read_opening(const AnyJson& json, const std::string& name) {
   try {
-    const Json json = parse_json(text, name);
     return {digest_in(json.at("salt")), tokens_in(json.at("prompt_tokens"))};
+  } catch (const nlohmann::detail::exception& error) {
+    fail(ErrorCode::kInvalidArgument, "{}: does not open a prompt: {}", name, json_problem(error));
+  } catch (const Error& error) {
+    fail(ErrorCode::kInvalidArgument, "{}: does not open a prompt: {}", name, error.what());
+  }
+}
+template Opening read_opening(const Json&, const std::string&);
+template Opening read_opening(const nlohmann::ordered_json&, const std::string&);
+
+Opening parse_opening(std::string_view text, const std::string& name) {
+  OwnedJson json;
+  try {
+    json = parse_json(text, name);
   } catch (const Json::exception& error) {
     fail(ErrorCode::kInvalidArgument, "{}: does not open a prompt: {}", name, json_problem(error));
   } catch (const Error& error) {
     fail(ErrorCode::kInvalidArgument, "{}: does not open a prompt: {}", name, error.what());
   }
+  return read_opening(*json, name);
 }
 
 std::string statement_of(const Receipt& receipt) {
   const Answer& answer = receipt.answer;
   std::string token_words;
   append_words(token_words, answer.tokens);
-  const Json prompt = receipt.prompt_commitment ? Json{{"commitment", *receipt.prompt_commitment}}
-                                                : Json{{"tokens", receipt.request.prompt}};
-  const Json predicate = {
-      {"engine", {{"name", "reprofuse"}, {"version", receipt.version}}},
-      {"contract", receipt.contract},
-      {"artifacts", artifacts_json(receipt.artifacts)},
-      {"prompt", prompt},
-      {"request", request_json(receipt.request)},
-      {"answer",
-       {{"tokens", answer.tokens},
-        {"finish_reason", engine::finish_reason_name(answer.finish_reason)},
-        {"stop_token", answer.stop_token ? Json(*answer.stop_token) : Json()},
-        {"digest", answer.digest}}},
-      {"steps", steps_json(receipt)},
-      {"environment", {{"device", receipt.device}, {"isa", receipt.isa.empty() ? Json() : Json(receipt.isa)}}},
-      {"previous", or_null(receipt.previous)},
-      {"nonce", or_null(receipt.nonce)},
-      {"issuer",
-       {{"key_id", receipt.issuer.id()},
-        {"public_key",
-         to_base64({reinterpret_cast<const char*>(receipt.issuer.raw().data()), receipt.issuer.raw().size()})}}}};
   const Json subject = {{"name", "answer"}, {"digest", {{"sha256", to_hex(sha256(token_words))}}}};
-  return canonical_json({{"_type", kStatementType},
-                         {"subject", Json::array({subject})},
-                         {"predicateType", kPredicateType},
-                         {"predicate", predicate}});
+  OwnedJson root =
+      Json{{"_type", kStatementType}, {"subject", Json::array({subject})}, {"predicateType", kPredicateType}};
+  Json& predicate = (*root)["predicate"];
+  predicate = {{"engine", {{"name", "reprofuse"}, {"version", receipt.version}}},
+               {"contract", receipt.contract},
+               {"artifacts", artifacts_json(receipt.artifacts)},
+               {"request", request_json(receipt.request)},
+               {"answer",
+                {{"finish_reason", engine::finish_reason_name(answer.finish_reason)},
+                 {"stop_token", answer.stop_token ? Json(*answer.stop_token) : Json()},
+                 {"digest", answer.digest}}},
+               {"steps", {{"count", std::to_string(answer.steps())}, {"root", receipt.steps_root}, {"roots", nullptr}}},
+               {"environment", {{"device", receipt.device}, {"isa", receipt.isa.empty() ? Json() : Json(receipt.isa)}}},
+               {"previous", or_null(receipt.previous)},
+               {"nonce", or_null(receipt.nonce)},
+               {"issuer",
+                {{"key_id", receipt.issuer.id()},
+                 {"public_key", to_base64({reinterpret_cast<const char*>(receipt.issuer.raw().data()),
+                                           receipt.issuer.raw().size()})}}}};
+  if (receipt.prompt_commitment)
+    predicate["prompt"]["commitment"] = *receipt.prompt_commitment;
+  else
+    predicate["prompt"]["tokens"] = receipt.request.prompt;
+  predicate["request"]["stop_tokens"] = receipt.request.stop_tokens;
+  predicate["request"]["stop_strings"] = receipt.request.stop_strings;
+  predicate["answer"]["tokens"] = answer.tokens;
+  for (const Sha256::Digest& step : answer.roots) predicate["steps"]["roots"].push_back(to_hex(step));
+  return canonical_json(*root);
 }
 
-Receipt parse_statement(std::string_view payload, const std::string& name) {
+Receipt read_statement(std::string_view payload, const std::string& name, const JsonLimits& limits) {
   try {
-    const Json json = parse_json(payload, name);
-    require(json.at("predicateType") == kPredicateType, "its predicateType is {}, not {}",
-            shown(json.at("predicateType")), kPredicateType);
-    Receipt receipt = read_predicate(json.at("predicate"));
-    if (const std::string written = statement_of(receipt); written != payload)
-      fail(ErrorCode::kInvalidArgument, "{}", first_difference(json, Json::parse(written)));
-    return receipt;
+    const OwnedJson json = parse_json(payload, name, limits);
+    require(json->at("predicateType") == kPredicateType, "its predicateType is {}, not {}",
+            shown(json->at("predicateType")), kPredicateType);
+    return read_predicate(json->at("predicate"));
   } catch (const Json::exception& error) {
     fail(ErrorCode::kInvalidArgument, "{}: is no receipt: {}", name, json_problem(error));
   } catch (const Error& error) {
     fail(ErrorCode::kInvalidArgument, "{}: is no receipt: {}", name, error.what());
   }
+}
+
+void require_canonical(const Receipt& receipt, std::string_view payload, const std::string& name,
+                       const JsonLimits& limits) {
+  const std::string written = statement_of(receipt);
+  if (written == payload) return;
+  const OwnedJson said = parse_json(payload, name, limits), again = parse_json(written, name, limits);
+  fail(ErrorCode::kInvalidArgument, "{}: is no receipt: {}", name, difference_between(*said, *again));
+}
+
+Receipt parse_statement(std::string_view payload, const std::string& name) {
+  Receipt receipt = read_statement(payload, name);
+  require_canonical(receipt, payload, name);
+  return receipt;
 }
 
 std::string contradiction_in(const Receipt& receipt) {

@@ -49,6 +49,8 @@ struct Opening {
   std::string text() const;                             // JSON
 };
 Opening parse_opening(std::string_view text, const std::string& name);  // throws kInvalidArgument
+template <typename Json>
+Opening read_opening(const Json& json, const std::string& name);  // likewise; see envelope.hpp
 
 struct Receipt {
   std::string version;   // of the software that made it
@@ -66,8 +68,12 @@ struct Receipt {
 
 std::string statement_of(const Receipt& receipt);  // the payload: canonical JSON
 
-// Throws kInvalidArgument for what statement_of() does not write again byte for byte.
-Receipt parse_statement(std::string_view payload, const std::string& name);
+// What a payload says. The second throws kInvalidArgument for what statement_of() does not write again byte for byte,
+// and names the first difference; both are linear in the payload.
+Receipt read_statement(std::string_view payload, const std::string& name, const JsonLimits& limits = {});
+void require_canonical(const Receipt& receipt, std::string_view payload, const std::string& name,
+                       const JsonLimits& limits = {});
+Receipt parse_statement(std::string_view payload, const std::string& name);  // both
 
 // What a receipt says twice, and not alike: in words. Empty: nothing does.
 std::string contradiction_in(const Receipt& receipt);

@@ -76,10 +76,18 @@ struct Evidence {
   Report report;
 };
 
+inline constexpr std::size_t kMaxReplyChoices = 4096;  // as many answers as a request may ask for
+
 // Reads a file and checks what needs no model: the signature, by the key that is expected or else the one that the
 // receipt names, and that it does not contradict itself. Throws for lack of memory alone.
 std::vector<Evidence> examine_all(std::string_view text, const std::string& name,
                                   const std::optional<PublicKey>& expected, const std::vector<Opening>& openings = {});
+// The same of JSON that was read already, a nlohmann::json or nlohmann::ordered_json; the limits are those of what its
+// receipts hold. Also throws what the guard of the limits throws.
+template <typename Json>
+std::vector<Evidence> examine_document(const Json& json, const std::string& name,
+                                       const std::optional<PublicKey>& expected, const std::vector<Opening>& openings,
+                                       const JsonLimits& limits);
 // The same of a receipt, or of a reply with one choice.
 Evidence examine(std::string_view text, const std::string& name, const std::optional<PublicKey>& expected,
                  const std::vector<Opening>& openings = {});

@@ -159,6 +159,41 @@ TEST_F(ServerReceipts, AFailureOfTheServerIsNoVerdict) {
   EXPECT_EQ(replayed(false, true), "503");
 }
 
+// What a receipt holds is asked for as what a body holds is, and not read when nobody waits.
+TEST_F(ServerReceipts, WhatIsToBeVerifiedIsCountedAndLimited) {
+  class Guard final : public ReadGuard {
+   public:
+    explicit Guard(std::size_t limit) : limit_(limit) {}
+    void claim_memory(std::size_t bytes) override {
+      taken_ += bytes;
+      if (taken_ > limit_) throw ApiError(503, "server_error", "nobody waits", std::nullopt, "stopped");
+    }
+
+   private:
+    std::size_t limit_, taken_ = 0;
+  };
+  const auto verified = [&](const Json& given, std::size_t limit) -> std::string {
+    Guard guard(limit);
+    const std::string body = Json{{"receipt", given}}.dump();
+    try {
+      const VerifyCall call = parse_verify({body, &guard}, model_->facts(), model_->service().engine());
+      return call.choices.front()->evidence.report.problem;
+    } catch (const ApiError& error) {
+      return fmt::format("{} {}", error.status(), error.what());
+    }
+  };
+  const auto envelope_of = [&](int keys) {
+    std::string payload = R"({"a":0)";
+    for (int i = 0; i < keys; ++i) payload += fmt::format(",\"{}\":0", i);
+    return Json::parse(receipt::Envelope{payload + "}", "", ""}.text());
+  };
+  EXPECT_TRUE(contains(verified(envelope_of(100'000), SIZE_MAX), "it has no 'predicateType'"));
+  EXPECT_EQ(verified(envelope_of(100'000), 4U << 20), "503 nobody waits");
+  EXPECT_TRUE(contains(verified(envelope_of(200'000), SIZE_MAX), "has more than 131072 values"));
+  const Json many = {{"choices", std::vector<Json>(129, Json::object())}};
+  EXPECT_EQ(verified(many, SIZE_MAX), "400 a reply of 129 choices; a request may have 128");
+}
+
 TEST_F(ServerReceipts, AKeyThatIsExpectedMustHaveSigned) {
   const Json reply = ask({{"receipt", true}, {"return_token_ids", true}});
   write_file(folder_.file("key.pem"), key_.public_key().pem());

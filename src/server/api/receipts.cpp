@@ -18,7 +18,7 @@ using receipt::Verdict;
 std::vector<receipt::Opening> read_opening(Fields& fields) {
   const Json* opening = fields.find("opening");
   if (opening == nullptr) return {};
-  return {reading("opening", [&] { return receipt::parse_opening(opening->dump(), "opening"); })};
+  return {reading("opening", [&] { return receipt::read_opening(*opening, "opening"); })};
 }
 
 // In PEM, or in Base64, as a receipt names it.
@@ -30,6 +30,21 @@ std::optional<receipt::PublicKey> read_public_key(Fields& fields) {
     return std::optional(is_pem ? receipt::PublicKey::from_pem(*text, "public_key")
                                 : receipt::PublicKey::from_base64(*text));
   });
+}
+
+// What a receipt may hold here: several times what a context does, and what receipts of other models hold.
+JsonLimits limits_of(const RequestBody& body, const ServedFacts& facts) {
+  JsonLimits limits;
+  limits.values = std::max(std::size_t{1} << 17, 4 * max_numbers(facts));
+  limits.guard = body.guard;
+  return limits;
+}
+
+void check_choices(const Json& given) {
+  const auto choices = given.find("choices");
+  if (choices != given.end() && choices->is_array() && choices->size() > engine::kMaxChoices)
+    throw bad_request(
+        fmt::format("a reply of {} choices; a request may have {}", choices->size(), engine::kMaxChoices));
 }
 
 // A receipt may ask for no more than a request may.
@@ -150,20 +165,19 @@ std::optional<engine::Request> start_replay(Verified& one, const ServedFacts& fa
 
 VerifyCall parse_verify(const RequestBody& body, const ServedFacts& facts, const engine::Engine& engine,
                         const Caller& caller) {
-  const OwnedJson root = parse_object(body);
+  const JsonLimits limits = limits_of(body, facts);
+  const OwnedJson root = parse_object(body, "the body", {}, limits.values);
   Fields fields(*root);
   const Json* given = fields.find("receipt");
   if (given == nullptr) fields.fail_missing("receipt");
   if (!given->is_object()) fields.fail_value("receipt", *given, "an object: a receipt, or a reply");
+  check_choices(*given);
   const std::vector<receipt::Opening> openings = read_opening(fields);
   const std::optional<receipt::PublicKey> expected = read_public_key(fields);
   fields.refuse_the_rest();
 
   VerifyCall call;
-  const std::string text = given->dump(-1, ' ', false, Json::error_handler_t::replace);
-  std::vector<Evidence> all = receipt::examine_all(text, "receipt", expected, openings);
-  if (all.size() > engine::kMaxChoices)
-    throw bad_request(fmt::format("a reply of {} choices; a request may have {}", all.size(), engine::kMaxChoices));
+  std::vector<Evidence> all = receipt::examine_document(*given, "receipt", expected, openings, limits);
   for (Evidence& evidence : all) {
     const auto one = std::make_shared<Verified>();
     one->evidence = std::move(evidence);
