@@ -34,6 +34,44 @@ const ATTACKS = {
   ],
 };
 
+// One request of so many bytes, some of which fail where memory ends: at any size, wherever that is.
+const CHAT = "/v1/chat/completions";
+const VERIFY = "/v1/receipts/verify";
+const numbers = (bytes) => `[${"1,".repeat(bytes / 2)}1]`;
+const message = (bytes) => `{"role":"user","content":"${"a".repeat(Math.max(1, bytes / 16_000))}"},`;
+const messages = (bytes) => `[${message(bytes).repeat(Math.min(15_000, bytes / 40))}{"role":"user","content":"a"}]`;
+const call = { id: "x", type: "function", function: { name: "f", arguments: '{"a":[1,2,3,4,5,6,7,8,9]}' } };
+const calls = (bytes) => `[${`${JSON.stringify(call)},`.repeat(Math.min(15_000, bytes / 120))}${JSON.stringify(call)}]`;
+const keys = (bytes) => `{${Array.from({ length: bytes / 16 }, (_, i) => `"${i}":0`).join()}}`;
+const envelope = (payload) =>
+  JSON.stringify({
+    payload: Buffer.from(payload).toString("base64"),
+    payloadType: "application/vnd.in-toto+json",
+    signatures: [{ keyid: "", sig: "" }],
+  });
+const SIZED = {
+  "numbers where a string goes": [COMPLETION, (bytes) => `{"prompt":"a","stop":${numbers(bytes)}}`],
+  "lists where a number goes": [COMPLETION, (bytes) => `{"temperature":[${`${numbers(20_000)},`.repeat(bytes / 20_000)}1]}`],
+  "an unknown field": [COMPLETION, (bytes) => `{"prompt":"a","x":[${`${numbers(20_000)},`.repeat(bytes / 20_000)}1]}`],
+  "messages": [CHAT, (bytes) => `{"messages":${messages(bytes)}}`],
+  "plain messages": [CHAT, (bytes) => `{"special_tokens_in_content":"plain","messages":${messages(bytes)}}`],
+  "calls of tools": [CHAT, (bytes) => `{"messages":[{"role":"assistant","tool_calls":${calls(bytes)}}]}`],
+  "variables": [CHAT, (bytes) => `{"messages":${messages(40)},"chat_template_kwargs":{"x":${numbers(bytes)}}}`],
+  "a receipt of keys": [VERIFY, (bytes) => `{"receipt":${envelope(keys(bytes))}}`],
+  "a receipt of numbers": [VERIFY, (bytes) => `{"receipt":${envelope(numbers(bytes))}}`],
+  "an opening": [VERIFY, (bytes) => `{"receipt":{},"opening":{"salt":"a","prompt_tokens":${numbers(bytes)}}}`],
+};
+const SIZES = Array.from({ length: 7 }, (_, i) => Math.floor(200_000 * 1.8 ** i)); // to 7 MB
+
+async function sweep(server, where) {
+  for (const [name, [path, body]] of Object.entries(SIZED))
+    for (const bytes of SIZES) {
+      const reply = request(server.url, path, { body: body(bytes) }).catch(() => undefined);
+      const end = await within(30_000, Promise.race([reply.then(() => undefined), server.ended]), `a reply to ${name}`);
+      assert.equal(end, undefined, `${name} of ${bytes} bytes, ${where}: ${JSON.stringify(end)} ${server.told()}`);
+    }
+}
+
 async function attack(port, clients, body) {
   const bytes = post_text(COMPLETION, body);
   const all = Array.from({ length: clients }, () => connect(port));
@@ -66,6 +104,7 @@ async function start_with_least(first_mebibytes) {
 }
 
 async function withstand(server, expected, where) {
+  await sweep(server, where);
   for (const [name, [clients, body]] of Object.entries(ATTACKS)) {
     await attack(server.port, clients, body());
     const digest = await within(60_000, Promise.race([digest_of(server.url), server.ended]), `an answer after ${name}`);
