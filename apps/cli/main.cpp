@@ -102,6 +102,7 @@ const char* reason_of(const std::exception& error) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  reprofuse::cli::occupy_standard_descriptors();
   try {
     if (reprofuse::cli::is_follower()) std::freopen("/dev/null", "w", stdout);  // rank 0 has the results
     return reprofuse::cli::run(argc, argv);

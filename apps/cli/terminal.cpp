@@ -1,5 +1,6 @@
 #include "cli/terminal.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/ioctl.h>
@@ -25,6 +26,12 @@ bool write_patiently(int descriptor, std::string_view text, std::chrono::millise
     text.remove_prefix(static_cast<std::size_t>(written));
   }
   return true;
+}
+
+void occupy_standard_descriptors() noexcept {
+  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (fcntl(descriptor, F_GETFD) == -1 && errno == EBADF)  // then it is the lowest that is free
+      open("/dev/null", descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY);
 }
 
 Terminal::Terminal() : progress_(isatty(STDERR_FILENO) == 1) {

@@ -12,6 +12,10 @@ namespace reprofuse::cli {
 // could be written, or nothing was taken for so long.
 bool write_patiently(int descriptor, std::string_view text, std::chrono::milliseconds timeout) noexcept;
 
+// To be called first. Where 0, 1 or 2 is closed, a socket could get that number, and a log would go to a client. What
+// is opened there instead can be neither read (0) nor written (1, 2), as if it were still closed.
+void occupy_standard_descriptors() noexcept;
+
 class Terminal {
  public:
   Terminal();

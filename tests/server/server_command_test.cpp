@@ -20,6 +20,8 @@ namespace {
 // The real binary, and what it writes.
 class ServeProcess {
  public:
+  static constexpr const char* kClosed = "/dev/null";  // as the file of stderr: there is none
+
   explicit ServeProcess(std::vector<std::string> arguments, const char* key = nullptr, const std::string& err = "") {
     if (!err.empty()) err_ = err;
     if (std::find(arguments.begin(), arguments.end(), "--model") == arguments.end())
@@ -35,6 +37,7 @@ class ServeProcess {
     const int flags = O_CREAT | O_WRONLY | O_TRUNC;
     posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, out_.c_str(), flags, 0600);
     posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, err_.c_str(), flags, 0600);
+    if (err == kClosed) posix_spawn_file_actions_addclose(&actions, STDERR_FILENO);
     EXPECT_EQ(posix_spawn(&process_, REPROFUSE_CLI, &actions, nullptr, argv.data(), envp), 0);
     posix_spawn_file_actions_destroy(&actions);
   }
@@ -240,6 +243,18 @@ TEST(ServeCommand, MistakesAreToldBeforeAnythingIsLoaded) {
     EXPECT_TRUE(contains(process.err(), "Try 'reprofuse serve --help'.")) << process.err();
     EXPECT_EQ(process.out(), "");
   }
+}
+
+TEST(ServeCommand, AClosedStderrIsNoSocket) {
+  ServeProcess server({"--port", "0"}, nullptr, ServeProcess::kClosed);
+  const int port = server.port();
+  const std::string descriptor = "/proc/" + std::to_string(server.process()) + "/fd/2";
+  char target[64] = {};
+  EXPECT_GT(readlink(descriptor.c_str(), target, sizeof(target) - 1), 0);
+  EXPECT_STREQ(target, "/dev/null");
+  auto client = client_of(port);
+  EXPECT_EQ(client.Get("/health")->status, 200);
+  EXPECT_EQ(server.end(SIGTERM), 0);
 }
 
 TEST(ServeCommand, SaysThatItListensOnlyWhenRequestsAreAnswered) {
