@@ -217,7 +217,7 @@ TEST_F(ServerConnections, ABodyMayComeInChunksButNotEndlessly) {
   std::string chunks;
   for (int i = 0; i < 11; ++i) chunks += "3e8\r\n" + std::string(1000, ' ') + "\r\n";
   EXPECT_TRUE(contains(answer_to(header + chunks), "HTTP/1.1 413"));
-  EXPECT_TRUE(contains(answer_to(header + std::string(60'000, '0')), "HTTP/1.1 413"));
+  EXPECT_TRUE(contains(answer_to(header + std::string(60'000, '0')), "HTTP/1.1 431"));
 }
 
 TEST_F(ServerConnections, ABodyThatWasNotReadIsNotTheNextRequest) {

@@ -142,7 +142,10 @@ TEST_F(ServerFraming, WhatRfc9112AllowsIsTaken) {
   EXPECT_EQ(answer_to("GET /health HTTP/1.1\r\nRange: bytes=0-1\r\n" + end), "HTTP/1.1 200") << "ranges are optional";
   EXPECT_EQ(answer_to("GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: x, CLOSE\r\n\r\n"), "HTTP/1.1 200");
   const std::string chunked = header("/tokenize", "Transfer-Encoding: Chunked\r\n");
-  EXPECT_EQ(answer_to(chunked + "f\r\n" + kBody + "\r\n0\r\nTrailer: 1\r\n\r\n"), "HTTP/1.1 200");
+  const std::string to_trailer = chunked + "f\r\n" + kBody + "\r\n0\r\n";
+  EXPECT_EQ(answer_to(to_trailer + "Trailer: 1\r\nAuthorization: Bearer other\r\n\r\n"), "HTTP/1.1 200");
+  EXPECT_EQ(answer_to(to_trailer + "Content-Length: 15\r\n\r\n"), "HTTP/1.1 400");
+  EXPECT_EQ(answer_to(to_trailer + "X: " + std::string(100'000, 'a') + "\r\n\r\n"), "HTTP/1.1 431");
 }
 
 // What two readers could take for two things is taken for none.

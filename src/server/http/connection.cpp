@@ -299,6 +299,11 @@ void Connection::take_body() {
   // The body's own bytes are counted by the parser; this bounds the framing of one in chunks.
   if (body_read_ + buffer_.size() > 2 * context_.limits.body_bytes + context_.limits.header_bytes)
     return refuse(unread_body(http::error::body_limit));
+  // Of chunks, the parser leaves the line before one until it is complete, and so the trailer.
+  if (!parser_->is_done() && buffer_.size() > context_.limits.header_bytes)
+    return refuse(http_error(
+        431, fmt::format("the trailer, or a chunk's first line, has more than {} bytes", context_.limits.header_bytes),
+        "header_too_large"));
   if (!parser_->is_done()) return read_more();
   const Parser::value_type& header = parser_->get();
   ends_ = has_chunks(header) ||  // whose end a proxy may see elsewhere
