@@ -83,6 +83,7 @@ class Server final : private HttpHandler {
   static std::string allowed_methods(const std::string& path);  // as the header Allow has them; empty: it is not there
 
   std::optional<HttpResponse> answer_before_body(const HttpRequest& request) override;
+  std::string client_of(const HttpRequest& request) const override;
   HttpResponse answer(const HttpRequest& request, ReadGuard& guard, RequestRecord& record) override;
   void decorate(const HttpRequest& request, HttpResponse& response) override;
   bool keeps_connections() const override { return !draining_; }
@@ -97,8 +98,7 @@ class Server final : private HttpHandler {
   HttpResponse page(const Visit& visit);
   HttpResponse models(const Visit& visit);
   HttpResponse model_by_name(const Visit& visit);
-  std::string client_of(const HttpRequest& request) const;  // the name of its key, or its address where there is none
-  Caller caller_of(std::string_view client) const;          // valid as long as `client` is
+  Caller caller_of(std::string_view client) const;  // valid as long as `client` is
   HttpResponse completions(const Visit& visit);
   HttpResponse chat_completions(const Visit& visit);
   HttpResponse verify_receipt(const Visit& visit);

@@ -89,7 +89,8 @@ HttpResponse Server::model_by_name(const Visit& visit) {
 }
 
 std::string Server::client_of(const HttpRequest& request) const {
-  return keys_.empty() ? request.address : keys_.name_of(request.header("authorization"));
+  const std::optional<std::string> authorization = request.header("authorization");
+  return !keys_.empty() && keys_.accept(authorization) ? keys_.name_of(authorization) : request.address;
 }
 
 Caller Server::caller_of(std::string_view client) const {

@@ -88,9 +88,12 @@ class RawClient {
  public:
   static constexpr const char* kNothingMore = "[nothing more came in time]";
 
-  explicit RawClient(int port) : socket_(socket(AF_INET, SOCK_STREAM, 0)) {
+  // `from` is the last number of its own address, 127.0.0.x.
+  explicit RawClient(int port, std::uint32_t from = 1) : socket_(socket(AF_INET, SOCK_STREAM, 0)) {
     sockaddr_in address = {};
     address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl((INADDR_LOOPBACK & ~0xFFU) | from);
+    EXPECT_EQ(bind(socket_, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
     address.sin_port = htons(static_cast<std::uint16_t>(port));
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     connected_ = connect(socket_, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
@@ -110,6 +113,13 @@ class RawClient {
   bool can_read(milliseconds timeout) const {
     pollfd entry = {.fd = socket_, .events = POLLIN, .revents = 0};
     return poll(&entry, 1, static_cast<int>(timeout.count())) > 0;
+  }
+
+  // At most so many bytes, once some are there. None: the server has closed.
+  std::size_t take(std::size_t bytes) const {
+    std::string buffer(bytes, '\0');
+    const ssize_t received = can_read(kPatience) ? recv(socket_, buffer.data(), bytes, 0) : -1;
+    return received > 0 ? static_cast<std::size_t>(received) : 0;
   }
 
   // What comes until `end` does, or the server closes.

@@ -271,6 +271,7 @@ std::optional<HttpResponse> Connection::begin_request() {
   ends_ = announces_body(header) || !parser_->keep_alive() || ++requests_ >= kRequestsPerConnection ||
           request_.in_reserve || is_draining_ || !context_.handler.keeps_connections();
   if (auto refusal = context_.handler.answer_before_body(request_)) return refusal;
+  client_ = context_.handler.client_of(request_);
   return refuse_body(header, context_.limits.body_bytes);
 }
 

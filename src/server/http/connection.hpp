@@ -202,6 +202,7 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   std::size_t scanned_ = 0, body_read_ = 0;
   std::optional<Parser> parser_;
   HttpRequest request_;
+  std::string client_;  // who asks
   RequestRecord record_;
   std::optional<HttpResponse> asked_;
   std::shared_ptr<PendingAnswer> pending_;

@@ -30,7 +30,7 @@ void Connection::ask() {
   is_asking_ = true;
   if (request_.method != "POST") return ask_handler();
   ReadQueue& readers = request_.body.size() <= kSmallBody ? context_.readers : context_.large_readers;
-  readers.add(origin_.address, [self = shared_from_this()] { self->ask_handler(); });
+  readers.add(client_, [self = shared_from_this()] { self->ask_handler(); });
 }
 
 void Connection::ask_handler() noexcept {

@@ -1,0 +1,130 @@
+// Places and turns of connections, with a handler that answers as slowly, and as much, as a test wants.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "server/http/listener.hpp"
+#include "server/server_test_support.hpp"
+
+namespace reprofuse::server {
+namespace {
+
+constexpr std::size_t kLarge = std::size_t{16} << 20;  // more than the system keeps for a client that does not read
+
+// The header Authorization is the name of a key. A POST is answered after open_gate().
+class GatedHandler final : public HttpHandler {
+ public:
+  void open_gate() {
+    const std::lock_guard lock(mutex_);
+    is_open_ = true;
+    opened_.notify_all();
+  }
+  std::vector<std::string> order() const {  // of those who asked by POST
+    const std::lock_guard lock(mutex_);
+    return order_;
+  }
+  std::size_t named() const {  // POSTs whose client was asked for
+    const std::lock_guard lock(mutex_);
+    return named_;
+  }
+  std::vector<RequestRecord> finished_requests() const {
+    const std::lock_guard lock(mutex_);
+    return finished_;
+  }
+
+  std::optional<HttpResponse> answer_before_body(const HttpRequest& /*request*/) override { return std::nullopt; }
+  std::string client_of(const HttpRequest& request) const override {
+    const std::lock_guard lock(mutex_);
+    if (request.method == "POST") ++named_;
+    return request.header("authorization").value_or(request.address);
+  }
+  HttpResponse answer(const HttpRequest& request, ReadGuard& /*guard*/, RequestRecord& /*record*/) override {
+    HttpResponse response;
+    response.body = request.path.starts_with("/large") ? std::string(kLarge, 'a')
+                    : request.in_reserve               ? "of the reserve"
+                                                       : "as usual";
+    std::unique_lock lock(mutex_);
+    if (request.method != "POST") return response;
+    order_.push_back(request.header("authorization").value_or(""));
+    opened_.wait(lock, [&] { return is_open_; });
+    return response;
+  }
+  void decorate(const HttpRequest& /*request*/, HttpResponse& /*response*/) override {}
+  bool keeps_connections() const override { return true; }
+  void finished(const RequestRecord& record) noexcept override {
+    const std::lock_guard lock(mutex_);
+    finished_.push_back(record);
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable opened_;
+  mutable std::size_t named_ = 0;
+  bool is_open_ = false;
+  std::vector<std::string> order_;
+  std::vector<RequestRecord> finished_;
+};
+
+std::string get_text(const std::string& path, const std::string& more = "") {
+  return "GET " + path + " HTTP/1.1\r\nHost: localhost\r\n" + more + "\r\n";
+}
+
+class HttpListenerTest : public testing::Test {
+ protected:
+  void start(const std::function<void(ConnectionLimits&)>& change) {
+    ConnectionLimits limits;
+    limits.idle = limits.header = limits.body = limits.write = 10 * kPatience;
+    change(limits);
+    listener_ = std::make_unique<HttpListener>(resolve_address("127.0.0.1", 0), limits, handler_);
+    listener_->start();
+  }
+  ~HttpListenerTest() override { handler_.open_gate(); }
+
+  int port() const { return listener_->address().port; }
+
+  // One whose answer has begun, and which reads none of it.
+  std::unique_ptr<RawClient> unread(std::uint32_t from, const std::string& path, const std::string& more = "") const {
+    auto client = std::make_unique<RawClient>(port(), from);
+    client->send(get_text(path, more));
+    EXPECT_TRUE(client->can_read(kPatience));
+    return client;
+  }
+
+  std::string answer_to(std::uint32_t from) const {
+    const RawClient client(port(), from);
+    client.send(get_text("/", "Connection: close\r\n"));
+    return client.read();
+  }
+
+  GatedHandler handler_;
+  std::unique_ptr<HttpListener> listener_;
+};
+
+// Two threads read small bodies, and four serve connections in turn.
+TEST_F(HttpListenerTest, KeysTakeTurnsAtReadingBodies) {
+  start([](ConnectionLimits&) {});
+  std::vector<std::unique_ptr<RawClient>> clients;
+  const auto ask = [&](const std::string& key) {
+    clients.push_back(std::make_unique<RawClient>(port()));
+    clients.back()->send(post_text("/", "{}", "Authorization: " + key + "\r\n"));
+    ASSERT_TRUE(soon([&] { return handler_.named() == clients.size(); }));
+  };
+  for (int i = 0; i < 2; ++i) ask("busy");
+  ASSERT_TRUE(soon([&] { return handler_.order().size() == 2; }));
+  for (int i = 0; i < 6; ++i) ask("many");
+  ask("one");
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(contains(answer_to(1), "as usual"));  // each thread has done what it was at
+  handler_.open_gate();
+  ASSERT_TRUE(soon([&] { return handler_.order().size() == clients.size(); }));
+  const std::vector<std::string> order = handler_.order();
+  EXPECT_LE(std::find(order.begin(), order.end(), "one") - order.begin(), 4) << "behind those of another key";
+}
+
+}  // namespace
+}  // namespace reprofuse::server
