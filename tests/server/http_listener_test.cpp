@@ -106,6 +106,64 @@ class HttpListenerTest : public testing::Test {
   std::unique_ptr<HttpListener> listener_;
 };
 
+TEST_F(HttpListenerTest, AnAnswerThatNobodyReadsMakesRoom) {
+  start([](ConnectionLimits& limits) {
+    limits.grace = milliseconds(0);
+    limits.connections = 4;
+    limits.connections_per_client = 3;
+  });
+  const auto of_one = unread(3, "/large/one");
+  const auto of_two = unread(4, "/large/two"), of_two_later = unread(4, "/large/two");
+  const auto with_key = unread(2, "/large/key", "Authorization: a\r\n");
+  EXPECT_TRUE(soon([&] { return contains(answer_to(1), "as usual"); }));
+  const std::vector<RequestRecord> finished = handler_.finished_requests();
+  const auto evicted =
+      std::find_if(finished.begin(), finished.end(), [](const auto& record) { return record.path != "/"; });
+  ASSERT_NE(evicted, finished.end());
+  EXPECT_EQ(evicted->path, "/large/two") << "whoever has most places is first";
+}
+
+TEST_F(HttpListenerTest, AnAnswerToAKeyGivesWayOnlyToAClientWithFewerPlaces) {
+  start([](ConnectionLimits& limits) {
+    limits.connections = 2;
+    limits.connections_per_client = 2;
+  });
+  const auto first = unread(2, "/large", "Authorization: a\r\n"), second = unread(3, "/large", "Authorization: b\r\n");
+  EXPECT_TRUE(contains(answer_to(4), "of the reserve")) << "nobody leaves at once";
+  const auto is_served = [&] {
+    EXPECT_FALSE(contains(answer_to(3), "as usual")) << "who has a place already took one from a key";
+    return contains(answer_to(4), "as usual");
+  };
+  EXPECT_TRUE(soon(is_served));
+}
+
+TEST_F(HttpListenerTest, APlaceOfTheReserveIsNoOther) {
+  start([](ConnectionLimits& limits) { limits.connections = limits.connections_per_client = 1; });
+  RawClient busy(port());
+  busy.send(post_text("/", "{}"));
+  ASSERT_TRUE(soon([&] { return handler_.order().size() == 1; }));
+  const RawClient silent(port()), also_silent(port());
+  const auto makes_room = [&] {
+    const std::string answer = answer_to(1);
+    EXPECT_FALSE(contains(answer, "as usual")) << "more connections than there may be";
+    return silent.can_read(milliseconds(0));
+  };
+  EXPECT_TRUE(soon(makes_room));
+  EXPECT_TRUE(contains(silent.read(), "others need the place"));
+}
+
+TEST_F(HttpListenerTest, OneAddressCannotTakeTheReserve) {
+  start([](ConnectionLimits& limits) { limits.connections = limits.connections_per_client = 1; });
+  std::vector<std::unique_ptr<RawClient>> busy;
+  for (const std::uint32_t from : {1, 2, 2}) {
+    busy.push_back(std::make_unique<RawClient>(port(), from));
+    busy.back()->send(post_text("/", "{}"));
+    ASSERT_TRUE(soon([&] { return handler_.named() == busy.size(); }));
+  }
+  EXPECT_TRUE(contains(answer_to(2), "too_many_connections"));
+  EXPECT_TRUE(contains(answer_to(3), "of the reserve"));
+}
+
 // Two threads read small bodies, and four serve connections in turn.
 TEST_F(HttpListenerTest, KeysTakeTurnsAtReadingBodies) {
   start([](ConnectionLimits&) {});

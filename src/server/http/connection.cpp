@@ -114,11 +114,26 @@ void Connection::drain() {
 }
 
 void Connection::make_room() {
-  post([](Connection& self) {
-    if (self.at_ == At::kAnswering || self.at_ == At::kLeaving) return;
-    if (self.at_ == At::kIdle && self.has_served()) return self.close();
-    self.refuse(http_error(503, "others need the place of a connection that is slow", "too_many_connections"));
-  });
+  makes_room_ = true;
+  try {
+    post([](Connection& self) { self.give_place(); });
+  } catch (...) {
+    makes_room_ = false;
+    throw;
+  }
+}
+
+void Connection::give_place() {
+  if (at_ == At::kLeaving) return;
+  if (at_ == At::kIdle && has_served()) return close();
+  if (at_ != At::kAnswering)
+    return refuse(http_error(503, "others need the place of a connection that is slow", "too_many_connections"));
+  if (unread_since() > Clock::now()) {  // a request has come meanwhile, or the client has read
+    makes_room_ = false;
+    return;
+  }
+  record_.note = "others needed the place of an answer that nobody read";
+  client_left();
 }
 
 void Connection::abort() {
@@ -272,6 +287,7 @@ std::optional<HttpResponse> Connection::begin_request() {
           request_.in_reserve || is_draining_ || !context_.handler.keeps_connections();
   if (auto refusal = context_.handler.answer_before_body(request_)) return refusal;
   client_ = context_.handler.client_of(request_);
+  if (client_ != request_.address) has_key_ = true;
   return refuse_body(header, context_.limits.body_bytes);
 }
 

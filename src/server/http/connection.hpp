@@ -117,10 +117,14 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   const Origin& origin() const { return origin_; }
   At at() const { return at_; }
   bool has_served() const { return requests_ > 0; }
+  bool has_key() const { return has_key_; }  // a request that came here had one
+  bool gives_place() const { return makes_room_ || at_ >= At::kLeaving; }
+  // Since when a whole answer waits for the client to read it. In the future: none does.
+  Clock::time_point unread_since() const { return Clock::time_point(Clock::duration(unread_since_)); }
   Clock::time_point since() const { return Clock::time_point(Clock::duration(since_)); }  // when it came there
   void poll();       // looks at the deadline and at whether the client is still there; a few times a second
   void drain();      // closes a connection that waits for a request; others end after the one they are at
-  void make_room();  // closes it unless it is being answered
+  void make_room();  // closes it unless an answer to it is being computed
   void abort();      // closes it, whatever it does
 
   void take_news() noexcept;  // by its own thread
@@ -149,6 +153,7 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   void move_to(At at, std::optional<std::chrono::milliseconds> timeout);
   bool client_gone();
   void check();
+  void give_place();
   void late();
 
   void await_request();
@@ -188,7 +193,10 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   std::atomic<At> at_ = At::kIdle;
   std::atomic<Clock::rep> since_ = 0;
   std::atomic<Clock::rep> deadline_ = 0;
+  std::atomic<Clock::rep> unread_since_ = Clock::duration::max().count();
   std::atomic<int> requests_ = 0;
+  std::atomic<bool> has_key_ = false;
+  std::atomic<bool> makes_room_ = false;  // is about to be closed
   std::atomic<bool> has_news_ = false;    // and is among news_
   std::atomic<bool> has_answer_ = false;  // of the handler, in asked_
   std::atomic<bool> stop_ = false;        // nobody waits for the answer any more

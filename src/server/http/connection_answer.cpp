@@ -122,6 +122,7 @@ void Connection::send(std::string head, std::string body, Next next) {
   const std::size_t sent = socket_.write_some(all, ignored);
   if (sent == net::buffer_size(all) && next == &Connection::advance) return;
   is_writing_ = true;
+  if (!pending_) unread_since_ = Clock::now().time_since_epoch().count();
   const std::array<net::const_buffer, 2> rest = {all[0] + sent, all[1] + (sent - std::min(sent, all[0].size()))};
   const auto go_on = [self = shared_from_this()](const ErrorCode& error, std::size_t) {
     self->deadline_ = (Clock::now() + self->context_.limits.write).time_since_epoch().count();
@@ -130,6 +131,7 @@ void Connection::send(std::string head, std::string body, Next next) {
   net::async_write(socket_, rest, go_on, [self = shared_from_this(), next](const ErrorCode& error, std::size_t) {
     self->is_writing_ = false;
     self->out_ = {};
+    self->unread_since_ = Clock::duration::max().count();
     self->guard([&] {
       self->deadline_ = Clock::duration::max().count();
       error ? self->client_left() : ((*self).*next)();

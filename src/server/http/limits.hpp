@@ -10,10 +10,11 @@ namespace reprofuse::server {
 using Clock = std::chrono::steady_clock;
 
 struct ConnectionLimits {
-  std::chrono::milliseconds idle{75'000};    // without a request
-  std::chrono::milliseconds header{10'000};  // for the whole of a request's header, however slowly it comes
-  std::chrono::milliseconds body{30'000};    // the same for its body
-  std::chrono::milliseconds write{30'000};   // in which the client takes nothing of what it asked for
+  std::chrono::milliseconds idle{75'000};          // without a request
+  std::chrono::milliseconds header{10'000};        // for the whole of a request's header, however slowly it comes
+  std::chrono::milliseconds body{30'000};          // the same for its body
+  std::chrono::milliseconds grace{2'000};          // in which nobody is made to leave for another
+  std::chrono::milliseconds write{30'000};         // in which the client takes nothing of what it asked for
   std::size_t header_bytes = std::size_t{32} << 10;
   std::size_t body_bytes = std::size_t{16} << 20;
   std::size_t memory_bytes = std::size_t{512} << 20;  // bodies of all requests, and what is made of them

@@ -15,9 +15,9 @@
 #include <exception>
 #include <map>
 #include <mutex>
-#include <set>
 #include <system_error>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include "base/check.hpp"
@@ -30,14 +30,14 @@ namespace net = boost::asio;
 using net::ip::tcp;
 using std::chrono::milliseconds;
 
-constexpr int kBacklog = 1024;             // connections that wait to be accepted; the system may allow fewer
-constexpr std::size_t kReserve = 8;        // places beyond the limit, for those who ask how the server is
-constexpr std::size_t kMaxLeaving = 1024;  // connections too many that are told so; others are closed without a word
-constexpr int kThreads = 4;                // each sends what one connection may get
+constexpr int kBacklog = 1024;                // connections that wait to be accepted; the system may allow fewer
+constexpr std::size_t kReserve = 8;           // places beyond the limit, for those who ask how the server is
+constexpr std::size_t kReservePerClient = 2;  // of them, so that one address cannot take all
+constexpr std::size_t kMaxLeaving = 1024;     // connections too many that are told so; others are closed without a word
+constexpr int kThreads = 4;                   // each sends what one connection may get
 constexpr int kReaders = 2;
 constexpr milliseconds kBetweenLooks{100};
-constexpr milliseconds kGrace{2'000};  // in which nobody is made to leave for another
-constexpr milliseconds kRest{20};      // when the system has no descriptor or memory for another connection
+constexpr milliseconds kRest{20};  // when the system has no descriptor or memory for another connection
 
 // Descriptors for every connection, those that leave and what a process needs besides.
 void allow_descriptors(std::size_t connections) {
@@ -280,35 +280,51 @@ class ListenerState {
 
   // With the mutex held, as those below.
   std::optional<Place> place_for(const std::string& client) {
-    std::size_t own = 0, others = 0, reserved = 0;
-    for (const auto& [id, connection] : connections_) {
-      if (connection->at() == Connection::At::kLeaving || leaving_.contains(id)) continue;  // its place is free
-      const Place place = connection->origin().place;
-      if (place == Place::kReserve) ++reserved;
-      if (place == Place::kNormal) ++others;
-      if (place == Place::kNormal && connection->origin().address == client) ++own;
-    }
-    if (own < limits_.connections_per_client && others < limits_.connections) return Place::kNormal;
-    if (make_room(own < limits_.connections_per_client ? nullptr : &client)) return Place::kNormal;
-    if (reserved < kReserve) return Place::kReserve;
+    if (has_room(Place::kNormal, client, limits_.connections, limits_.connections_per_client)) return Place::kNormal;
+    if (has_room(Place::kReserve, client, kReserve, kReservePerClient)) return Place::kReserve;
     return turned_away_ < kMaxLeaving ? std::optional(Place::kTurnedAway) : std::nullopt;
   }
 
-  // Closes the connection, of this client or of anyone, that has waited for a request, or for the rest of one, for the
-  // longest. False: none has for so long that it may be closed.
-  bool make_room(const std::string* client) {
-    Connection* longest = nullptr;
+  using Taken = std::map<std::string_view, std::size_t>;  // places, by address
+
+  bool has_room(Place place, const std::string& client, std::size_t limit, std::size_t limit_of_client) {
+    Taken taken;
+    std::size_t all = 0;
     for (const auto& [id, connection] : connections_) {
-      const auto at = connection->at();
-      const bool is_waiting = at == Connection::At::kIdle && connection->has_served();
-      const bool is_slow = at < Connection::At::kAnswering && Clock::now() - connection->since() > kGrace;
-      if ((!is_waiting && !is_slow) || (client != nullptr && connection->origin().address != *client)) continue;
-      if (leaving_.contains(id)) continue;
-      if (longest == nullptr || connection->since() < longest->since()) longest = connection.get();
+      if (connection->origin().place != place || connection->gives_place()) continue;
+      ++taken[connection->origin().address];
+      ++all;
     }
-    if (longest == nullptr) return false;
-    leaving_.insert(longest->origin().id);
-    longest->make_room();
+    const bool is_within = taken[client] < limit_of_client;
+    return (is_within && all < limit) || make_room(place, client, !is_within, taken);
+  }
+
+  // Closes the connection with such a place that has waited for a request, or for the rest of one, for the longest. If
+  // there is none, one whose answer nobody reads: of who has no key first, then of who has most places. Answers to a
+  // key give way only to a client with fewer places. False: none has waited for so long that it may be closed.
+  bool make_room(Place place, const std::string& client, bool only_own, Taken& taken) {
+    Connection* chosen = nullptr;
+    std::tuple<bool, bool, std::size_t, Clock::time_point> best;
+    const auto is_late = [&, now = Clock::now()](Clock::time_point since) { return now - since > limits_.grace; };
+    for (const auto& [id, connection] : connections_) {
+      const auto& [_, address, its_place] = connection->origin();
+      if (its_place != place || connection->gives_place() || (only_own && address != client)) continue;
+      const auto at = connection->at();
+      const bool is_unread = at == Connection::At::kAnswering && is_late(connection->unread_since());
+      const bool is_waiting = at == Connection::At::kIdle && connection->has_served();
+      const bool is_slow = at < Connection::At::kAnswering && is_late(connection->since());
+      if (!is_unread && !is_waiting && !is_slow) continue;
+      const bool has_key = is_unread && connection->has_key();
+      if (has_key && taken[address] <= taken[client]) continue;
+      const std::size_t places_of_others = is_unread ? connections_.size() - taken[address] : 0;
+      const auto since = is_unread ? connection->unread_since() : connection->since();
+      const std::tuple rank(is_unread, has_key, places_of_others, since);
+      if (chosen != nullptr && rank >= best) continue;
+      chosen = connection.get();
+      best = rank;
+    }
+    if (chosen == nullptr) return false;
+    chosen->make_room();
     ++counts_.evicted;
     return true;
   }
@@ -319,7 +335,6 @@ class ListenerState {
     if (found == connections_.end()) return;
     if (found->second->origin().place == Place::kTurnedAway) --turned_away_;
     connections_.erase(found);
-    leaving_.erase(id);
     changed_.notify_all();
   }
 
@@ -340,7 +355,6 @@ class ListenerState {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::uint64_t, std::shared_ptr<Connection>> connections_;
-  std::set<std::uint64_t> leaving_;  // made to leave, so that a place is free
   std::size_t turned_away_ = 0;
   std::uint64_t next_id_ = 0;
   HttpListener::Counts counts_;
