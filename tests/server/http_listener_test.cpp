@@ -184,5 +184,26 @@ TEST_F(HttpListenerTest, KeysTakeTurnsAtReadingBodies) {
   EXPECT_LE(std::find(order.begin(), order.end(), "one") - order.begin(), 4) << "behind those of another key";
 }
 
+TEST_F(HttpListenerTest, AClientThatReadsNothingIsGivenUp) {
+  start([](ConnectionLimits& limits) { limits.write = milliseconds(300); });
+  const auto client = unread(1, "/large");
+  ASSERT_TRUE(soon([&] { return handler_.finished_requests().size() == 1; }));
+  EXPECT_EQ(handler_.finished_requests()[0].note, "the client left before the end of the answer");
+}
+
+TEST_F(HttpListenerTest, AClientThatReadsALittleNowAndThenIsGivenUp) {
+  start([](ConnectionLimits& limits) {
+    limits.write = milliseconds(1'000);
+    limits.least_rate = kLarge;
+  });
+  const auto client = unread(1, "/large");
+  const auto is_finished = [&] {
+    client->take(4'096);
+    return handler_.finished_requests().size() == 1;
+  };
+  ASSERT_TRUE(soon(is_finished));
+  EXPECT_EQ(handler_.finished_requests()[0].note, "the client left before the end of the answer");
+}
+
 }  // namespace
 }  // namespace reprofuse::server

@@ -78,6 +78,7 @@ class ImpatientServer : public testing::Test {
   TestServer server_{[](ServerOptions& options) {
     options.limits.header = kShort;
     options.limits.body = kShort;
+    options.limits.idle = kShort;
   }};
 };
 
@@ -127,6 +128,13 @@ TEST_F(ImpatientServer, OneByteNowAndThenIsSlow) {
   };
   EXPECT_TRUE(soon(is_answered_meanwhile));
   EXPECT_TRUE(contains(client->read(), "408"));
+}
+
+TEST_F(ImpatientServer, AConnectionWithoutARequestIsClosed) {
+  const auto client = client_that_sent("GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  const std::string answer = client->read();
+  EXPECT_EQ(answer.find("HTTP/1.1 200"), 0U) << answer;
+  EXPECT_FALSE(contains(answer, RawClient::kNothingMore) || contains(answer, "Connection: close")) << answer;
 }
 
 constexpr const char* kHealth = "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n";

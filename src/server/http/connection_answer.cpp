@@ -124,8 +124,11 @@ void Connection::send(std::string head, std::string body, Next next) {
   is_writing_ = true;
   if (!pending_) unread_since_ = Clock::now().time_since_epoch().count();
   const std::array<net::const_buffer, 2> rest = {all[0] + sent, all[1] + (sent - std::min(sent, all[0].size()))};
-  const auto go_on = [self = shared_from_this()](const ErrorCode& error, std::size_t) {
-    self->deadline_ = (Clock::now() + self->context_.limits.write).time_since_epoch().count();
+  const ConnectionLimits& limits = context_.limits;
+  const std::chrono::seconds at_least_rate(net::buffer_size(rest) / limits.least_rate);
+  const auto go_on = [self = shared_from_this(), &limits, end = Clock::now() + limits.write + at_least_rate](
+                         const ErrorCode& error, std::size_t) {
+    self->deadline_ = std::min(Clock::now() + limits.write, end).time_since_epoch().count();
     return error ? std::size_t{0} : kEnoughEvents;
   };
   net::async_write(socket_, rest, go_on, [self = shared_from_this(), next](const ErrorCode& error, std::size_t) {

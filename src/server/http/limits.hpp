@@ -15,6 +15,7 @@ struct ConnectionLimits {
   std::chrono::milliseconds body{30'000};          // the same for its body
   std::chrono::milliseconds grace{2'000};          // in which nobody is made to leave for another
   std::chrono::milliseconds write{30'000};         // in which the client takes nothing of what it asked for
+  std::size_t least_rate = std::size_t{16} << 10;  // bytes a second that it must take, after that time
   std::size_t header_bytes = std::size_t{32} << 10;
   std::size_t body_bytes = std::size_t{16} << 20;
   std::size_t memory_bytes = std::size_t{512} << 20;  // bodies of all requests, and what is made of them
