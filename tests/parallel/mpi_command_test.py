@@ -48,8 +48,7 @@ class Commands(unittest.TestCase):
             self.assertIn(answer["choices"][0]["message"]["content"].strip(), alone.stdout)
             self.assertIn(answer["choices"][0]["digest"], alone.stdout)
             server.process.send_signal(signal.SIGTERM)
-            status, errors, seconds = server.wait()
-            self.assertLess(seconds, 20)
+            status, errors = server.wait()
             self.assertIn("stopping", errors)
             self.assertEqual(status, 0, errors)
 

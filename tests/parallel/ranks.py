@@ -4,9 +4,8 @@ import json
 import os
 import re
 import subprocess
-import time
 
-PATIENCE = 60  # seconds, on a machine that does other things as well
+PATIENCE = 90  # seconds, on a machine that does other things as well
 
 
 def run(words, **options):
@@ -49,10 +48,9 @@ class Server:
         return connection.getresponse()
 
     def wait(self):
-        """Exit status, what it wrote to stderr, and the seconds that it took to end."""
-        begin = time.monotonic()
+        """Exit status, and what it wrote to stderr. One that does not end is a failure."""
         _, errors = self.process.communicate(timeout=PATIENCE)
-        return self.process.returncode, errors, time.monotonic() - begin
+        return self.process.returncode, errors
 
     def __enter__(self):
         return self
