@@ -118,11 +118,11 @@ std::string Connection::head_of(const HttpResponse& response) const {
 void Connection::send(std::string head, std::string body, Next next) {
   out_ = {std::move(head), std::move(body)};
   const std::array<net::const_buffer, 2> all = {net::buffer(out_[0]), net::buffer(out_[1])};
+  if (!pending_) unread_since_ = Clock::now().time_since_epoch().count();
   ErrorCode ignored;  // the next attempt meets it again
   const std::size_t sent = socket_.write_some(all, ignored);
   if (sent == net::buffer_size(all) && next == &Connection::advance) return;
   is_writing_ = true;
-  if (!pending_) unread_since_ = Clock::now().time_since_epoch().count();
   const std::array<net::const_buffer, 2> rest = {all[0] + sent, all[1] + (sent - std::min(sent, all[0].size()))};
   const ConnectionLimits& limits = context_.limits;
   const std::chrono::seconds at_least_rate(net::buffer_size(rest) / limits.least_rate);
