@@ -249,6 +249,7 @@ void TextFormat::copy_without_special_tokens(const ordered_json& value, ordered_
     for (const ordered_json& entry : value) copy_without_special_tokens(entry, result.emplace_back());
   } else {
     result = ordered_json::object();
+    result.get_ref<ordered_json::object_t&>().reserve(value.size());  // it would copy what it has to grow
     for (const auto& [key, entry] : value.items()) copy_without_special_tokens(entry, result[replaced(key)]);
   }
 }

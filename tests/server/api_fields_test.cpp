@@ -131,6 +131,17 @@ TEST(ApiBody, AListOfMoreNumbersThanAContextHasIsRefused) {
   EXPECT_LT(guard.taken(), std::size_t{2} << 20);
 }
 
+// What an object holds stays where it is when the object grows: it is not copied.
+TEST(ApiBody, AnObjectGrowsWithoutCopies) {
+  Json object = Json::object();
+  add_key(object, "a") = {1, 2, 3};
+  const Json* first = &object["a"][0];
+  for (int i = 0; i < 100; ++i) add_key(object, std::to_string(i)) = i;
+  EXPECT_EQ(first, &object["a"][0]);
+  EXPECT_EQ(object.size(), 101U);
+  EXPECT_EQ(object["a"].dump() + object["99"].dump(), "[1,2,3]99");
+}
+
 // 240 KB of this took seconds once, and four times as much sixteen times as long.
 TEST(ApiBody, WhatNobodyReadsTakesNeitherTimeNorMemory) {
   const std::string_view user[] = {"user"};

@@ -53,7 +53,8 @@ std::string read_content(Fields& message, const std::string& place, bool may_be_
 void make_template_call(Json& call, const std::string& place, std::size_t max_numbers, ReadGuard* guard) {
   if (!call.is_object() || !call.contains("function") || !call["function"].is_object())
     throw bad_request(fmt::format("{} is {}, not a call of a function", place, shown(call)), place, "invalid_value");
-  Json& arguments = call["function"]["arguments"];
+  Json& function = call["function"];
+  Json& arguments = function.contains("arguments") ? function["arguments"] : add_key(function, "arguments");
   const auto* text = arguments.get_ptr<const std::string*>();
   if (arguments.is_null() || (text != nullptr && text->empty()))
     arguments = Json::object();
@@ -85,12 +86,13 @@ void make_template_message(Json& message, const std::string& place, std::size_t 
     for (std::size_t i = 0; i < list.size(); ++i)
       make_template_call(list[i], fmt::format("{}.tool_calls[{}]", place, i), max_numbers, guard);
   }
-  message["content"] = std::move(content);
   OwnedJson made = Json::object();
-  for (const char* key : {"role", "content", "tool_calls", "name", "tool_call_id", "reasoning_content"}) {
+  add_key(*made, "role") = *role;
+  add_key(*made, "content") = std::move(content);
+  for (const char* key : {"tool_calls", "name", "tool_call_id", "reasoning_content"}) {
     const auto found = message.find(key);
     if (found == message.end() || found->is_null() || (!has_calls && found->is_array())) continue;
-    (*made)[key].swap(*found);
+    add_key(*made, key).swap(*found);
   }
   made->swap(message);
 }

@@ -37,6 +37,10 @@ using OwnedJson = BasicOwnedJson<Json>;
 OwnedJson parse_object(const RequestBody& body, const std::string& name = "the body",
                        std::span<const std::string_view> passed_over = {}, std::size_t max_numbers = SIZE_MAX);
 
+// Adds a key that the object does not have. The library's own way copies all values when there is no room, and drops
+// the copied ones, which needs memory.
+Json& add_key(Json& object, std::string key);
+
 struct AllowedValue {
   std::string_view key;
   std::string_view json;  // the only value that is supported; null says the same

@@ -72,10 +72,7 @@ class Builder final : public nlohmann::json_sax<Json> {
     if (levels_.size() == 1)
       is_passed_over_ = std::find(passed_over_.begin(), passed_over_.end(), key) != passed_over_.end();
     if (is_passed_over_ && levels_.size() > 1) return true;
-    // Not by its own emplace, which looks through all keys before.
-    auto& pairs =
-        static_cast<std::vector<std::pair<const std::string, Json>>&>(level.value->get_ref<Json::object_t&>());
-    slot_ = &pairs.emplace_back(std::move(key), nullptr).second;
+    slot_ = &add_key(*level.value, std::move(key));
     return true;
   }
 
@@ -152,6 +149,20 @@ class Builder final : public nlohmann::json_sax<Json> {
 };
 
 }  // namespace
+
+Json& add_key(Json& object, std::string key) {
+  using Pairs = std::vector<std::pair<const std::string, Json>>;
+  auto& pairs = static_cast<Pairs&>(object.get_ref<Json::object_t&>());
+  if (pairs.size() == pairs.capacity()) {
+    Pairs grown;
+    grown.reserve(2 * pairs.size() + 1);
+    for (const auto& pair : pairs) grown.emplace_back(pair.first, nullptr);
+    for (std::size_t i = 0; i < pairs.size(); ++i) grown[i].second.swap(pairs[i].second);
+    pairs.swap(grown);
+  }
+  // Not by the object's own emplace, which looks through all keys before.
+  return pairs.emplace_back(std::move(key), nullptr).second;
+}
 
 OwnedJson parse_object(const RequestBody& body, const std::string& name, std::span<const std::string_view> passed_over,
                        std::size_t max_numbers) {
