@@ -37,16 +37,22 @@ std::vector<std::string> own_arguments() {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
   const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   std::vector<std::string> arguments;
-  for (std::size_t at = 0; at < text.size(); at = text.find('\0', at) + 1)
+  for (std::size_t at = 0; at < text.size(); at += arguments.back().size() + 1)
     arguments.emplace_back(text, at, text.find('\0', at) - at);
   return arguments;
 }
 
 std::vector<std::string> mpirun_words(int ranks) {
+  const std::vector<std::string> own = own_arguments();
+  require(std::ranges::find(own, ":") == own.end(),
+          "mpirun takes the argument ':' for its own; join it to its option, as in --stop=:");
+  if (isatty(STDOUT_FILENO) != 1) setenv("NO_COLOR", "1", 0);  // mpirun gives rank 0 a terminal, whoever reads it
   std::vector<std::string> words = {"mpirun", "--quiet", "--oversubscribe", "--bind-to", "none"};
+  // Ranks of this machine exchange results through its memory, and open no port to other machines.
+  words.insert(words.end(), {"--host", fmt::format("localhost:{}", ranks)});
+  words.insert(words.end(), {"--mca", "pml", "ob1", "--mca", "btl", "self,vader"});
   if (geteuid() == 0) words.emplace_back("--allow-run-as-root");
   words.insert(words.end(), {"-n", std::to_string(ranks)});
-  const std::vector<std::string> own = own_arguments();
   words.push_back(std::filesystem::read_symlink("/proc/self/exe").string());
   words.insert(words.end(), own.begin() + 1, own.end());
   return words;

@@ -156,15 +156,18 @@ bool load(server::Server& server, const ServeArguments& arguments, const StopSig
   return true;
 }
 
-// Where a rank is lost, the others must end: throws after what is under way has got its error.
-void end_without_rank(server::Server& server) {
-  try {
-    std::rethrow_exception(server.failure());
-  } catch (const parallel::RankFailure&) {
-    server.break_off(kLastWords);
-    throw;
-  } catch (...) {  // requests are told
-  }
+// Where a rank is lost, the others must end, and mpirun soon ends this one: says so first, and throws after what is
+// under way has got its error.
+void end_without_rank(server::Server& server, ServeLog& log) {
+  constexpr milliseconds kForClients{500};
+  if (const std::exception_ptr failure = server.failure()) try {
+      std::rethrow_exception(failure);
+    } catch (const parallel::RankFailure& error) {
+      log.add(fmt::format("reprofuse: {}", error.what()));
+      server.break_off(kForClients);
+      throw CLI::RuntimeError(EXIT_FAILURE);
+    } catch (...) {  // requests are told
+    }
 }
 
 void wait_for_signal(server::Server& server, const StopSignals& signals, ServeLog& log) {
@@ -173,7 +176,7 @@ void wait_for_signal(server::Server& server, const StopSignals& signals, ServeLo
     if (!told_of_failure && server.failure()) {
       told_of_failure = true;
       log.add("the engine has failed; every request is refused from now on");
-      end_without_rank(server);
+      end_without_rank(server, log);
     }
 }
 
@@ -182,6 +185,7 @@ void drain(server::Server& server, std::chrono::seconds timeout, const StopSigna
   log.add(fmt::format("stopping: no new requests; those under way have {} s; a second signal breaks them off",
                       timeout.count()));
   while (!server.drain(kBetweenLooks)) {
+    end_without_rank(server, log);  // it was mpirun that said stop
     if (const int number = signals.wait(milliseconds(0)); number != 0) std::_Exit(128 + number);
     if (std::chrono::steady_clock::now() < deadline) continue;
     const std::size_t unfinished = server.connections();

@@ -25,12 +25,13 @@ struct Layout {
   std::int64_t tokens = 0;
   std::int64_t positions, sequences, own_tokens, places, chunks, logit_rows, page_table, words;
 
-  Layout(RunnerLimits limits, std::int64_t max_pages)
+  // Owners of tokens are told among several ranks alone.
+  Layout(RunnerLimits limits, std::int64_t max_pages, bool has_owners)
       : positions(tokens + limits.rows),
         sequences(positions + limits.rows),
         own_tokens(sequences + limits.rows),
-        places(own_tokens + limits.rows),
-        chunks(places + limits.rows),
+        places(own_tokens + (has_owners ? limits.rows : 0)),
+        chunks(places + (has_owners ? limits.rows : 0)),
         logit_rows(chunks + limits.sequences * kChunkWords),
         page_table(logit_rows + limits.logit_rows),
         words(page_table + limits.sequences * max_pages) {}
@@ -47,7 +48,9 @@ Runner::Runner(const Model& model, KvCache& cache, RunnerLimits limits)
       workspace_(model.context(), model.workspace_bytes(limits.rows, limits.sequences, limits.logit_rows)),
       max_pages_(cache.pages_for(model.max_positions())),
       followed_(tell_followers()),
-      inputs_(model.context(), static_cast<std::size_t>(Layout(limits_, max_pages_).words) * sizeof(std::int32_t)),
+      inputs_(model.context(),
+              static_cast<std::size_t>(Layout(limits_, max_pages_, model.exchange() != nullptr).words) *
+                  sizeof(std::int32_t)),
       stream_(backend().make_stream()) {}
 
 std::unique_ptr<Followed> Runner::tell_followers() const {
@@ -127,7 +130,7 @@ PassBatch Runner::build(std::span<const TokenChunk> chunks) const {
 
 kernels::Batch Runner::upload(const PassBatch& host, const HostTokenOwners* owners) {
   stream_->synchronize();  // a copy may be under way after an error
-  const Layout at(limits_, max_pages_);
+  const Layout at(limits_, max_pages_, model_.exchange() != nullptr);
   const auto put = [&](std::int64_t offset, const auto& values) {
     if (!values.empty())
       std::memcpy(inputs_.host<std::int32_t>() + offset, values.data(), values.size() * sizeof(values[0]));
@@ -219,7 +222,7 @@ void Runner::enqueue_pass(const PassBatch& host, Failure* failure) {
   if (model_.exchange() != nullptr) owners.emplace(*model_.exchange(), host.tokens);
   const kernels::Batch batch = upload(host, owners ? &*owners : nullptr);
   const auto* inputs = inputs_.device<std::int32_t>();
-  const Layout at(limits_, max_pages_);
+  const Layout at(limits_, max_pages_, model_.exchange() != nullptr);
   OpObserver observer;
   if (observer_)
     observer = [&](const OpResult& result) {

@@ -23,7 +23,8 @@ class WeightSource {
   virtual std::int64_t tensor_bytes() const = 0;  // of all tensors
   // Shaped as checkpoint::expected_tensors() says. Valid as long as its owner, or else as the source.
   virtual checkpoint::TensorView tensor(std::string_view name) const = 0;
-  // Some of its rows: outputs of a matrix, elements of a vector.
+  // Some of its rows: outputs of a matrix, elements of a vector. A copy out of the whole, unless a source has a way
+  // to read no more than these.
   virtual checkpoint::TensorView rows(std::string_view name, std::int64_t first, std::int64_t count) const;
   // Files that another machine may have otherwise.
   virtual bool is_on_disk() const { return false; }
@@ -57,10 +58,6 @@ class HashedSource final : public WeightSource {
   std::int64_t tensor_bytes() const override { return source_->tensor_bytes(); }
   // A tensor that has another digest than the last time is an error: the file was changed.
   checkpoint::TensorView tensor(std::string_view name) const override;
-  // Of a tensor that is not asked for as a whole, manifest() takes the digest.
-  checkpoint::TensorView rows(std::string_view name, std::int64_t first, std::int64_t count) const override {
-    return source_->rows(name, first, count);
-  }
   bool is_on_disk() const override { return true; }
 
   std::string manifest() const;  // reads the tensors that nobody has asked for as a whole

@@ -140,7 +140,10 @@ TensorView WeightSource::rows(std::string_view name, std::int64_t first, std::in
   require(first >= 0 && count >= 0 && first + count <= view.shape[0], "tensor '{}' has no rows {} to {}", name, first,
           first + count);
   const std::size_t row = view.bytes.size() / static_cast<std::size_t>(view.shape[0]);
-  view.bytes = view.bytes.subspan(row * static_cast<std::size_t>(first), row * static_cast<std::size_t>(count));
+  const auto bytes = view.bytes.subspan(row * static_cast<std::size_t>(first), row * static_cast<std::size_t>(count));
+  const auto copy = std::make_shared<std::vector<std::byte>>(bytes.begin(), bytes.end());
+  view.bytes = *copy;
+  view.owner = copy;
   view.shape[0] = count;
   return view;
 }

@@ -149,12 +149,5 @@ checkpoint::TensorView RandomSource::tensor(std::string_view name) const {
 }
 
 // A copy, so that the rest of the tensor goes.
-checkpoint::TensorView RandomSource::rows(std::string_view name, std::int64_t first, std::int64_t count) const {
-  checkpoint::TensorView view = WeightSource::rows(name, first, count);
-  const auto copy = std::make_shared<std::vector<std::byte>>(view.bytes.begin(), view.bytes.end());
-  view.bytes = *copy;
-  view.owner = copy;
-  return view;
-}
 
 }  // namespace reprofuse::study

@@ -45,7 +45,6 @@ class RandomSource final : public model::WeightSource {
   const checkpoint::ModelConfig& config() const override { return config_; }
   std::int64_t tensor_bytes() const override;
   checkpoint::TensorView tensor(std::string_view name) const override;
-  checkpoint::TensorView rows(std::string_view name, std::int64_t first, std::int64_t count) const override;
 
  private:
   checkpoint::ModelConfig config_;
