@@ -42,7 +42,7 @@ class Meeting {
       changed_.notify_all();
     }
     changed_.wait(lock, [&] { return round_ != round || broken_; });
-    if (broken_) throw RankFailure("another rank has broken off");
+    if (round_ == round) throw RankFailure("another rank has broken off");  // one that has left this meeting may have
   }
   void break_off() {
     const std::lock_guard lock(mutex_);
