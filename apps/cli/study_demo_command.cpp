@@ -73,7 +73,7 @@ std::vector<Task> write_tasks(const std::string& folder, int problems) {
     const std::size_t end = question.find(' ', question.size() / 3);
     beginnings += nlohmann::json{{"prompt", question.substr(0, end)}}.dump() + "\n";
   }
-  const std::vector<Task> tasks = {
+  std::vector<Task> tasks = {
       {"word problems", folder + "/word-problems.jsonl", {"--chat", "--max-tokens", "160"}},
       {"unfinished questions", folder + "/unfinished-questions.jsonl", {"--max-tokens", "96"}}};
   OutputFile(tasks[0].path).write(questions);
@@ -83,7 +83,7 @@ std::vector<Task> write_tasks(const std::string& folder, int problems) {
 
 std::string run_task(const Task& task, const Platform& platform, const std::string& folder) {
   const std::string stem = std::filesystem::path(task.path).stem().string();
-  const std::string out = fmt::format("{}/{}/{}.run", folder, stem, platform.name);
+  std::string out = fmt::format("{}/{}/{}.run", folder, stem, platform.name);
   std::filesystem::create_directories(std::filesystem::path(out).parent_path());
   std::vector<std::string> arguments = {"study",       "run",
                                         "--task",      task.path,
