@@ -73,9 +73,8 @@ std::vector<Task> write_tasks(const std::string& folder, int problems) {
     const std::size_t end = question.find(' ', question.size() / 3);
     beginnings += nlohmann::json{{"prompt", question.substr(0, end)}}.dump() + "\n";
   }
-  std::vector<Task> tasks = {
-      {"word problems", folder + "/word-problems.jsonl", {"--chat", "--max-tokens", "160"}},
-      {"unfinished questions", folder + "/unfinished-questions.jsonl", {"--max-tokens", "96"}}};
+  std::vector<Task> tasks = {{"word problems", folder + "/word-problems.jsonl", {"--chat", "--max-tokens", "160"}},
+                             {"unfinished questions", folder + "/unfinished-questions.jsonl", {"--max-tokens", "96"}}};
   OutputFile(tasks[0].path).write(questions);
   OutputFile(tasks[1].path).write(beginnings);
   return tasks;
