@@ -3,11 +3,8 @@
 #include <malloc.h>
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <functional>
 #include <memory>
-#include <thread>
 
 #include "base/check.hpp"
 #include "engine/engine.hpp"
@@ -32,28 +29,6 @@ class AllocatedBytes {
     return static_cast<std::int64_t>(counts.uordblks + counts.hblkhd);
   }
 
-  // The most that was in use while `work` ran, looked at all the time.
-  std::int64_t peak_of(const std::function<void()>& work) const {
-    std::atomic<bool> has_ended = false;
-    std::int64_t peak = now();
-    std::thread watcher([&] {
-      while (!has_ended) {
-        peak = std::max(peak, now());
-        std::this_thread::sleep_for(std::chrono::microseconds(200));
-      }
-    });
-    try {
-      work();
-    } catch (...) {
-      has_ended = true;
-      watcher.join();
-      throw;
-    }
-    has_ended = true;
-    watcher.join();
-    return std::max(peak, now());
-  }
-
  private:
   const kernels::Backend& backend_;
 };
@@ -72,8 +47,9 @@ engine::EngineOptions engine_options(const MemoryOptions& options, std::int64_t 
   return engine;
 }
 
-// A prefill pass of as many tokens as there may be, then decode passes of as many answers.
-void answer(const model::Model& model, engine::Engine& engine, const MemoryOptions& options) {
+// A prefill pass of as many tokens as there may be, then decode passes of as many answers; `after_pass` after each.
+void answer(const model::Model& model, engine::Engine& engine, const MemoryOptions& options,
+            const std::function<void()>& after_pass) {
   const std::int64_t vocabulary = model.config().vocab_size;
   const auto ask = [&](engine::RequestId id, std::int64_t prompt) {
     engine::Request request;
@@ -82,10 +58,12 @@ void answer(const model::Model& model, engine::Engine& engine, const MemoryOptio
     engine.add(id, std::move(request));
   };
   const auto run = [&] {
-    while (!engine.idle())
+    while (!engine.idle()) {
       for (const engine::RequestUpdate& entry : engine.step())
         if (entry.update.end && entry.update.end->finish_reason == engine::FinishReason::kError)
           fail(ErrorCode::kNonFinite, "an answer failed: {}", entry.update.end->error);
+      after_pass();
+    }
   };
   ask(0, options.rows);
   run();
@@ -110,7 +88,7 @@ void load_code(const Context& context, const MemoryOptions& options) {
   config.layer_windows.resize(1);
   const model::Model model = make_model(context, config, options);
   engine::Engine engine(model, engine_options(options, least_pages(options)), std::nullopt);
-  answer(model, engine, options);
+  answer(model, engine, options, [] {});
 }
 
 }  // namespace
@@ -132,10 +110,10 @@ MemoryRow measure_memory(const Context& context, const MemoryOptions& options) {
     small_cache = allocated.now() - with_weights;
   }
   {
-    const std::int64_t peak = allocated.peak_of([&] {
-      engine::Engine engine(model, engine_options(options, least_pages(options)), std::nullopt);
-      answer(model, engine, options);
-    });
+    // Workspaces stay with the engine, so that a pass has what it took when it has ended.
+    engine::Engine engine(model, engine_options(options, least_pages(options)), std::nullopt);
+    std::int64_t peak = allocated.now();
+    answer(model, engine, options, [&] { peak = std::max(peak, allocated.now()); });
     row.transient_bytes = peak - with_weights - small_cache;
   }
 
@@ -151,7 +129,7 @@ MemoryRow measure_memory(const Context& context, const MemoryOptions& options) {
     }
     if (row.kv_bytes > room) continue;
     engine::Engine engine(model, engine_options(options, pages), std::nullopt);
-    answer(model, engine, options);
+    answer(model, engine, options, [] {});
     row.kv_tokens = pages * model::kDefaultPageSize;
     return row;
   }
