@@ -152,15 +152,32 @@ void Engine::age_jobs() {
       if ((*list)[i].waited > options_.max_waited_passes) (*list)[i].effective_priority = most_urgent;
 }
 
-// Among equally urgent jobs, the first of each client goes before the second of any. One that waits comes after those
-// of its client that run. So whoever has many jobs has the places that others do not need, and no more.
+// A client's share are as many places as all clients can have. Within it the most urgent jobs go first, and among
+// equally urgent ones the first of each client before the second of any. One that waits comes after those of its client
+// that run and are as urgent. So whoever has many jobs, or urgent ones, has the places that others do not need, and no
+// more.
 void Engine::take_turns() {
+  const auto has_jobs = [](const auto& entry) { return !entry.second.expired(); };
+  const std::int64_t clients = std::ranges::count_if(clients_, has_jobs);
+  const std::int64_t share = std::max<std::int64_t>(1, options_.max_batch / std::max<std::int64_t>(1, clients));
+  const auto set_turn = [&](Job& job, std::int64_t turn) {
+    job.turn = turn;
+    job.is_beyond_share = turn >= share;
+  };
   for (const JobList* list : {&waiting_, &running_})
-    for (std::size_t i = 0; i < list->size(); ++i) (*list)[i].turn = (*list)[i].client->running = 0;
+    for (std::size_t i = 0; i < list->size(); ++i) {
+      set_turn((*list)[i], 0);
+      (*list)[i].client->running.clear();
+    }
   running_.sort();
-  for (std::size_t i = 0; i < running_.size(); ++i) running_[i].turn = running_[i].client->running++;
+  for (std::size_t i = 0; i < running_.size(); ++i) {
+    Job& job = running_[i];
+    set_turn(job, job.client->running_jobs());
+    job.client->add_running(job.effective_priority);
+  }
   running_.sort();
-  for (std::size_t i = 0; i < waiting_.size(); ++i) waiting_[i].turn = waiting_[i].client->running;
+  for (std::size_t i = 0; i < waiting_.size(); ++i)
+    set_turn(waiting_[i], waiting_[i].client->running_jobs_before(waiting_[i].effective_priority));
 }
 
 void Engine::start_waiting_jobs() {

@@ -22,7 +22,15 @@ using RequestId = std::uint64_t;
 
 // Who asks. Its jobs take turns with those of other clients.
 struct Client {
-  std::int64_t running = 0;  // jobs
+  struct Level {
+    int priority;
+    std::int64_t jobs;  // of this priority and of those more urgent
+  };
+  std::vector<Level> running;  // the most urgent first
+
+  std::int64_t running_jobs() const { return running.empty() ? 0 : running.back().jobs; }
+  void add_running(int priority);                        // no more urgent than those before
+  std::int64_t running_jobs_before(int priority) const;  // as urgent, or more
 };
 
 class Job {
@@ -34,13 +42,15 @@ class Job {
   int choice() const { return choice_; }
   const Request& request() const { return *request_; }
   const SamplingParams& sampling() const { return sampling_; }
-  // The least goes first.
-  std::tuple<int, std::int64_t, std::uint64_t, int> order() const {
-    return {effective_priority, turn, arrival_, choice_};
+  // The least goes first: what a client asks within its share before what anyone asks beyond, however urgent.
+  std::tuple<bool, int, std::int64_t, std::uint64_t, int> order() const {
+    return {is_beyond_share, effective_priority, turn, arrival_, choice_};
   }
-  // Whether it may take the other's place: it is more urgent, or its client has fewer places.
+  // Whether it may take the other's place: the other's client has more than its share, or it is more urgent, or its
+  // client has fewer places.
   bool may_displace(const Job& other) const {
-    return std::pair(effective_priority, turn) < std::pair(other.effective_priority, other.turn);
+    return std::tuple(is_beyond_share, effective_priority, turn) <
+           std::tuple(other.is_beyond_share, other.effective_priority, other.turn);
   }
 
   std::span<const std::int32_t> tokens() const { return tokens_; }  // the prompt, then the answer
@@ -78,11 +88,12 @@ class Job {
 
   const std::shared_ptr<Client> client;
   model::Sequence cached;
-  std::int64_t kept_pages = 0;  // the first of its pages, which the prefix cache knows
-  std::int64_t suspect = -1;    // the token with which a pass failed: it is run alone. -1: none
-  bool was_started = false;     // at least once; it may have been preempted since
-  std::int64_t waited = 0;      // passes without it
-  std::int64_t turn = 0;        // how many jobs of its client go before it
+  std::int64_t kept_pages = 0;   // the first of its pages, which the prefix cache knows
+  std::int64_t suspect = -1;     // the token with which a pass failed: it is run alone. -1: none
+  bool was_started = false;      // at least once; it may have been preempted since
+  std::int64_t waited = 0;       // passes without it
+  std::int64_t turn = 0;         // how many jobs of its client go before it
+  bool is_beyond_share = false;  // so many that others could not have as many places
   // The request's priority, or the least of all once it has waited long enough. The least goes first, as there.
   int effective_priority;
   std::int64_t cached_prompt_tokens = 0;       // found in the prefix cache when it was first started

@@ -123,6 +123,33 @@ TEST_F(EngineFairness, AClientWithManyRequestsHoldsUpItsOwnAndNotThoseOfOthers) 
   }
 }
 
+// Priorities order what one client asks; between clients they decide only about places that are nobody's share.
+TEST_F(EngineFairness, AFloodOfUrgentRequestsTakesNoMoreThanItsClientsShare) {
+  for (const bool is_own : {false, true}) {
+    Engine engine(*model_, {.kv_pages = 64, .max_batch = 4}, bundled_tokenizer());
+    Answered answered;
+    RequestId next = 0;
+    const auto flood = [&] {
+      Request urgent = request_of("urgent", 40, next);
+      urgent.priority = -1 - static_cast<int>(next);
+      engine.add(next++, urgent);
+    };
+    for (int i = 0; i < 8; ++i) flood();
+    for (int i = 0; i < 3; ++i) step(engine, answered);
+    const Request plain = request_of(is_own ? "urgent" : "plain", 12, 99);
+    for (const RequestId id : {1000, 1001, 1002}) engine.add(id, plain);
+    std::int64_t passes = 0;
+    while (!(answered[{1000, 0}].end && answered[{1001, 0}].end) && passes < 60) {
+      flood();
+      step(engine, answered);
+      ++passes;
+    }
+    EXPECT_TRUE(is_own ? passes == 60 : passes == 12) << passes;
+    EXPECT_TRUE((answered[{1002, 0}].tokens.empty())) << "two of four places are its share";
+    if (!is_own) expect_answer_alone(answered[{1000, 0}], plain);
+  }
+}
+
 // The places of a pass are shared by clients, whatever each of them asks for, and whoever came first.
 TEST_F(EngineFairness, ClientsHaveEqualPartsOfThePassesWhenAllHaveEnoughToAsk) {
   Engine engine(*model_, {.kv_pages = 64, .max_batch = 6}, bundled_tokenizer());
