@@ -56,6 +56,7 @@ struct End {
   LogitsRoot logits_root = {};             // of the row that chose the stop token, with DigestKind::kTree1
   std::string error;                       // kError: why
   bool by_stop = false;                    // kError: the engine was stopped, and the answer is not at fault
+  bool by_memory = false;                  // kError: there was no memory for it; it may be asked for again
   bool at_fault = false;                   // kError: the answer's own, such as a NaN; else memory or the device failed
 };
 

@@ -9,6 +9,27 @@
 #include <utility>
 
 namespace reprofuse::engine {
+namespace {
+
+class NoMemory : public Error {
+ public:
+  NoMemory() : Error(ErrorCode::kInternal, "there was no memory to complete the answer; try again") {}
+};
+
+std::size_t bytes_of(const std::optional<Likelihood>& likelihood) {
+  return likelihood ? likelihood->top.size() * sizeof(TokenLogprob) : 0;
+}
+
+}  // namespace
+
+std::size_t bytes_of(const Update& update) {
+  std::size_t bytes = sizeof(Update);
+  for (const PromptToken& token : update.prompt) bytes += sizeof token + bytes_of(token.likelihood);
+  for (const AnswerToken& token : update.tokens)
+    bytes += sizeof token + token.text.size() + token.digest.size() + bytes_of(token.likelihood);
+  if (update.end) bytes += update.end->text.size();
+  return bytes;
+}
 
 struct Answers::Inbox {
   std::mutex mutex;
@@ -23,6 +44,7 @@ struct Answers::Inbox {
   Inbox(int choices, std::shared_ptr<AnswerBell> rung) : unread_ends(choices), bell(std::move(rung)) {}
 
   void put(Update update) {
+    if (bell && !bell->has_room_for(update)) throw std::bad_alloc();
     const bool rings = bell && (update.end || !bell->only_ends());
     {
       const std::lock_guard lock(mutex);
@@ -67,6 +89,9 @@ struct Answers::Inbox {
     update.at = std::chrono::steady_clock::now();
     try {
       std::rethrow_exception(failure);
+    } catch (const NoMemory& error) {
+      update.end->error = error.what();
+      update.end->by_memory = true;
     } catch (const std::exception& error) {
       update.end->error = error.what();
     }
@@ -133,6 +158,7 @@ Service::Service(std::unique_ptr<Engine> engine, ServiceOptions options)
     : engine_(std::move(engine)),
       options_(complete(options, *engine_)),
       stats_(engine_->stats()),
+      out_of_memory_(std::make_exception_ptr(NoMemory())),
       thread_([this] { run(); }) {}
 
 Service::~Service() {

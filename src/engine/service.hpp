@@ -13,6 +13,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "engine/engine.hpp"
@@ -47,12 +48,20 @@ class Refused : public Error {
 
 class Service;
 
+std::size_t bytes_of(const Update& update);  // that it takes in memory
+
 // Rings when any of several answers has an update, or an end, for a thread that waits for all of them.
 class AnswerBell {
  public:
-  explicit AnswerBell(bool only_ends = false) : only_ends_(only_ends) {}
+  // False: there is no room for an update of so many bytes, and its request ends in an error. Called on the engine's
+  // thread, which must not wait.
+  using ClaimMemory = std::function<bool(std::size_t bytes)>;
+
+  explicit AnswerBell(bool only_ends = false, ClaimMemory claim = {})
+      : only_ends_(only_ends), claim_(std::move(claim)) {}
 
   bool only_ends() const { return only_ends_; }
+  bool has_room_for(const Update& update) const { return !claim_ || claim_(bytes_of(update)); }
   void ring();
   bool wait(std::chrono::milliseconds timeout);  // for a ring since the last wait; false: none came
   // From now on a ring calls this, on the engine's thread: it must not take long, throw or wait for the service.
@@ -60,6 +69,7 @@ class AnswerBell {
 
  private:
   const bool only_ends_;
+  const ClaimMemory claim_;
   std::mutex mutex_;
   std::condition_variable rung_;
   bool has_rung_ = false;
@@ -158,8 +168,7 @@ class Service {
   std::exception_ptr failure_;
   const std::exception_ptr stopped_ =
       std::make_exception_ptr(Error(ErrorCode::kInternal, "the server stopped before the answer was complete"));
-  const std::exception_ptr out_of_memory_ =
-      std::make_exception_ptr(Error(ErrorCode::kInternal, "there was no memory to complete the answer; try again"));
+  const std::exception_ptr out_of_memory_;
 
   std::thread thread_;
 };

@@ -9,8 +9,8 @@
 namespace reprofuse::server {
 
 AnswerFeed::AnswerFeed(engine::Service& service, std::vector<engine::Request> requests, Metrics& metrics,
-                       std::chrono::steady_clock::time_point begin, bool only_ends_are_news)
-    : timer_(metrics, begin, requests.size()), bell_(std::make_shared<engine::AnswerBell>(only_ends_are_news)) {
+                       std::chrono::steady_clock::time_point begin, std::shared_ptr<engine::AnswerBell> bell)
+    : timer_(metrics, begin, requests.size()), bell_(std::move(bell)) {
   std::vector<int> choices;
   choices.reserve(requests.size());
   for (const engine::Request& request : requests) choices.push_back(request.choices);
@@ -64,34 +64,33 @@ void add_event(std::string& events, std::string_view data) {
 // An answer under way.
 class RunningAnswer final : public PendingAnswer {
  public:
-  RunningAnswer(const AnswerContext& context, std::unique_ptr<Reply> reply, std::vector<engine::Request> requests,
-                bool is_stream)
+  RunningAnswer(const AnswerContext& context, std::unique_ptr<Reply> reply, Call& call)
       : context_(context),
         reply_(std::move(reply)),
-        feed_(context.model->service(), std::move(requests), context.metrics, context.record.begin, !is_stream),
-        is_stream_(is_stream) {}
+        feed_(context.model->service(), std::move(call.requests), context.metrics, context.record.begin,
+              bell_for(context, call)),
+        is_stream_(call.stream),
+        has_receipt_(call.receipt.has_value()) {}
 
   void on_news(std::function<void()> call) override { feed_.on_news(std::move(call)); }
 
-  bool advance(std::string& events, std::size_t enough) override {
-    try {
-      while (!reply_->finished()) {
-        std::optional<PromptUpdate> next = feed_.next(std::chrono::milliseconds(0));
-        if (!next) return false;
-        context_.record.answer_tokens += static_cast<std::int64_t>(next->update.tokens.size());
-        is_stream_ ? add_events(*std::move(next), events) : reply_->add(next->prompt, std::move(next->update));
-        if (events.size() >= enough) return false;
-      }
-      if (is_stream_) end_events(events);
-    } catch (const ApiError& error) {  // of what is no stream
-      failure_ = error;
+  State advance(std::string& events, std::size_t enough, bool may_wait) override {
+    context_.memory->shrink(std::exchange(event_bytes_, 0));
+    const State state = add_all(events, enough, may_wait);
+    if (events.size() < enough || context_.memory->grow(events.size())) {
+      event_bytes_ = events.size() < enough ? 0 : events.size();
+      return state;
     }
-    return true;
+    events.clear();
+    add_failure(no_memory(), events);
+    return State::kComplete;
   }
 
+  // Where the answer is large, its text is several times as large as what it is made of.
   HttpResponse response() override {
     try {
       if (failure_) throw *failure_;
+      if (!context_.memory->grow(3 * context_.memory->bytes())) throw no_memory();
       HttpResponse response;
       response.body = reply_->body();
       return response;
@@ -107,15 +106,51 @@ class RunningAnswer final : public PendingAnswer {
   }
 
  private:
+  // A stream's updates are given up when they have become events; of other answers all stay till the end.
+  static std::shared_ptr<engine::AnswerBell> bell_for(const AnswerContext& context, const Call& call) {
+    return std::make_shared<engine::AnswerBell>(
+        !call.stream, [memory = context.memory](std::size_t bytes) { return memory->grow(bytes); });
+  }
+  static ApiError no_memory() {
+    return {503, "server_error", "there was no memory to complete the answer; try again", std::nullopt,
+            "out_of_memory"};
+  }
+
+  State add_all(std::string& events, std::size_t enough, bool may_wait) {
+    try {
+      while (!reply_->finished()) {
+        if (!next_) next_ = feed_.next(std::chrono::milliseconds(0));
+        if (!next_) return State::kNothingMore;
+        // Its receipt is signed, and kept on a disk.
+        if (has_receipt_ && next_->update.end && !std::exchange(may_wait, false)) return State::kMustWait;
+        PromptUpdate next = *std::exchange(next_, std::nullopt);
+        context_.record.answer_tokens += static_cast<std::int64_t>(next.update.tokens.size());
+        is_stream_ ? add_events(std::move(next), events) : reply_->add(next.prompt, std::move(next.update));
+        if (events.size() >= enough) return State::kNothingMore;
+      }
+      if (is_stream_) end_events(events);
+    } catch (const ApiError& error) {  // of what is no stream
+      failure_ = error;
+    }
+    return State::kComplete;
+  }
+
   void add_events(PromptUpdate next, std::string& events) {
     if (const auto& end = next.update.end; end && end->finish_reason == engine::FinishReason::kError)
       context_.record.note = end->by_stop ? kBrokenOff : "an answer failed";
+    const std::size_t bytes =
+        next.update.prompt.empty() ? engine::bytes_of(next.update) : 0;  // a prompt stays till the end
     try {
       reply_->add_chunks(next.prompt, std::move(next.update), events);
     } catch (const ApiError& error) {
-      context_.record.note = error.log_note();
-      add_event(events, error_body(error));
+      add_failure(error, events);
     }
+    context_.memory->shrink(bytes);
+  }
+
+  void add_failure(const ApiError& error, std::string& events) {
+    context_.record.note = error.log_note();
+    add_event(events, error_body(error));
   }
 
   // An answer that failed ends without [DONE], so that no client takes it for a whole one.
@@ -127,7 +162,9 @@ class RunningAnswer final : public PendingAnswer {
   AnswerContext context_;
   std::unique_ptr<Reply> reply_;
   AnswerFeed feed_;
-  bool is_stream_;
+  const bool is_stream_, has_receipt_;
+  std::optional<PromptUpdate> next_;  // taken, and not added yet
+  std::size_t event_bytes_ = 0;       // counted, of events that are being sent
   std::optional<ApiError> failure_;
 };
 
@@ -139,8 +176,7 @@ HttpResponse answer_call(Call& call, std::unique_ptr<Reply> reply, const AnswerC
   const char* asks_for_many = call.requests.front().choices > 1 ? "n" : "prompt";
   HttpResponse response;
   try {
-    response.pending =
-        std::make_shared<RunningAnswer>(context, std::move(reply), std::move(call.requests), call.stream);
+    response.pending = std::make_shared<RunningAnswer>(context, std::move(reply), call);
   } catch (const engine::Refused& refused) {
     throw from_library_error(refused, asks_for_many);
   }

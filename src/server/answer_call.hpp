@@ -26,10 +26,10 @@ struct PromptUpdate {
 // The updates of all prompts of one call, as they come. Destroying it cancels what has not ended.
 class AnswerFeed {
  public:
-  // Submits the requests, all or none. Throws what Service::submit_all throws. Only ends are news to whoever shows
-  // nothing before.
+  // Submits the requests, all or none. Throws what Service::submit_all throws. The bell is that of all answers.
   AnswerFeed(engine::Service& service, std::vector<engine::Request> requests, Metrics& metrics,
-             std::chrono::steady_clock::time_point begin, bool only_ends_are_news = false);
+             std::chrono::steady_clock::time_point begin,
+             std::shared_ptr<engine::AnswerBell> bell = std::make_shared<engine::AnswerBell>());
 
   // None: nothing came in time, or everything has ended.
   std::optional<PromptUpdate> next(std::chrono::milliseconds timeout);
@@ -41,7 +41,7 @@ class AnswerFeed {
   std::optional<PromptUpdate> take(std::size_t index);  // of one of the open prompts
 
   RequestTimer timer_;
-  std::shared_ptr<engine::AnswerBell> bell_;  // of all answers
+  std::shared_ptr<engine::AnswerBell> bell_;
   std::vector<std::unique_ptr<engine::Answers>> answers_;
   std::vector<std::size_t> open_;  // prompts whose answers have not all ended
   std::size_t turn_ = 0;           // which of them is looked at first
@@ -51,6 +51,7 @@ struct AnswerContext {
   std::shared_ptr<ServedModel> model;
   Metrics& metrics;
   RequestRecord& record;
+  std::shared_ptr<ReplyMemory::Share> memory;
 };
 
 // Starts to compute the answer, which is pending. The context's references must outlive it. Throws what

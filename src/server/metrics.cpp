@@ -127,6 +127,8 @@ std::string Metrics::text(const Gauges& gauges) const {
                    static_cast<double>(gauges.refused_connections));
   families.counter("evicted_connections_total", "Idle or slow connections closed to make room for others.",
                    static_cast<double>(gauges.evicted_connections));
+  families.gauge("reply_memory_bytes", "Memory of answers that clients have not taken yet.",
+                 static_cast<double>(gauges.reply_bytes));
   families.counter("dropped_log_lines_total", "Lines of the log that could not be written.",
                    static_cast<double>(gauges.dropped_log_lines));
   return families.text();

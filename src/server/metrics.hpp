@@ -36,6 +36,7 @@ class Metrics {
     std::size_t connections = 0;
     std::uint64_t refused_connections = 0;
     std::uint64_t evicted_connections = 0;
+    std::size_t reply_bytes = 0;
     std::uint64_t dropped_log_lines = 0;
   };
   std::string text(const Gauges& gauges) const;  // Prometheus' text format 0.0.4

@@ -103,7 +103,7 @@ HttpResponse Server::completions(const Visit& visit) {
   CompletionCall call =
       parse_completion({visit.request.body, &visit.guard}, served->facts(), options_.rules, caller_of(client));
   auto reply = make_reply(call, served->facts(), "cmpl-" + visit.request.id, seconds_since_1970());
-  return answer_call(call, std::move(reply), {served, metrics_, visit.record});
+  return answer_call(call, std::move(reply), {served, metrics_, visit.record, visit.request.reply_memory});
 }
 
 HttpResponse Server::chat_completions(const Visit& visit) {
@@ -111,7 +111,7 @@ HttpResponse Server::chat_completions(const Visit& visit) {
   const std::string client = client_of(visit.request);
   ChatCall call = parse_chat({visit.request.body, &visit.guard}, served->facts(), options_.rules, caller_of(client));
   auto reply = make_reply(call, served->facts(), "chatcmpl-" + visit.request.id, seconds_since_1970());
-  return answer_call(call, std::move(reply), {served, metrics_, visit.record});
+  return answer_call(call, std::move(reply), {served, metrics_, visit.record, visit.request.reply_memory});
 }
 
 HttpResponse Server::verify_receipt(const Visit& visit) {
@@ -121,7 +121,7 @@ HttpResponse Server::verify_receipt(const Visit& visit) {
       parse_verify({visit.request.body, &visit.guard}, served->facts(), served->service().engine(), caller_of(client));
   auto reply = make_reply(call, served->facts());
   if (reply->finished()) return json_body(reply->body());
-  return answer_call(call, std::move(reply), {served, metrics_, visit.record});
+  return answer_call(call, std::move(reply), {served, metrics_, visit.record, visit.request.reply_memory});
 }
 
 HttpResponse Server::tokenize_text(const Visit& visit) {
@@ -151,6 +151,7 @@ HttpResponse Server::metrics(const Visit&) {
   gauges.connections = counts.connections;
   gauges.refused_connections = counts.refused;
   gauges.evicted_connections = counts.evicted;
+  gauges.reply_bytes = counts.reply_bytes;
   if (options_.dropped_log_lines) gauges.dropped_log_lines = options_.dropped_log_lines();
   HttpResponse response;
   response.body = metrics_.text(gauges);

@@ -17,9 +17,19 @@ namespace {
 
 constexpr std::size_t kLarge = std::size_t{16} << 20;  // more than the system keeps for a client that does not read
 
-// The header Authorization is the name of a key. A POST is answered after open_gate().
+// The header Authorization is the name of a key. A POST is answered after open_gate(), and so is /waiting, where it
+// must wait by itself.
 class GatedHandler final : public HttpHandler {
  public:
+  void wait_for_gate() {
+    std::unique_lock lock(mutex_);
+    ++waiting_;
+    opened_.wait(lock, [&] { return is_open_; });
+  }
+  int waiting() const {
+    const std::lock_guard lock(mutex_);
+    return waiting_;
+  }
   void open_gate() {
     const std::lock_guard lock(mutex_);
     is_open_ = true;
@@ -49,6 +59,10 @@ class GatedHandler final : public HttpHandler {
     response.body = request.path.starts_with("/large") ? std::string(kLarge, 'a')
                     : request.in_reserve               ? "of the reserve"
                                                        : "as usual";
+    if (request.path == "/waiting") {
+      response.pending = std::make_shared<WaitingAnswer>(*this);
+      return response;
+    }
     std::unique_lock lock(mutex_);
     if (request.method != "POST") return response;
     order_.push_back(request.header("authorization").value_or(""));
@@ -63,8 +77,29 @@ class GatedHandler final : public HttpHandler {
   }
 
  private:
+  class WaitingAnswer final : public PendingAnswer {
+   public:
+    explicit WaitingAnswer(GatedHandler& handler) : handler_(handler) {}
+    void on_news(std::function<void()> /*call*/) override {}
+    State advance(std::string& /*events*/, std::size_t /*enough*/, bool may_wait) override {
+      if (!may_wait) return State::kMustWait;
+      handler_.wait_for_gate();
+      return State::kComplete;
+    }
+    HttpResponse response() override {
+      HttpResponse response;
+      response.body = "waited";
+      return response;
+    }
+    void note_departure() override {}
+
+   private:
+    GatedHandler& handler_;
+  };
+
   mutable std::mutex mutex_;
   std::condition_variable opened_;
+  int waiting_ = 0;
   mutable std::size_t named_ = 0;
   bool is_open_ = false;
   std::vector<std::string> order_;
@@ -123,6 +158,44 @@ TEST_F(HttpListenerTest, AnAnswerThatNobodyReadsMakesRoom) {
   };
   ASSERT_TRUE(soon([&] { return !evicted().empty(); }));
   EXPECT_EQ(evicted(), "/large/two") << "whoever has most places is first";
+}
+
+TEST_F(HttpListenerTest, AnswersThatNobodyReadsHaveABoundForEachClientAndForAll) {
+  start([](ConnectionLimits& limits) { limits.reply_bytes = 4 * (kLarge + kLarge / 8); });
+  const auto status_of = [&](const std::string& key) {
+    const RawClient client(port());
+    client.send(get_text("/large", "Connection: close\r\nAuthorization: " + key + "\r\n"));
+    const std::string text = client.read();
+    return contains(text, "\"out_of_memory\"") ? 503 : text.size() > kLarge ? 200 : 0;
+  };
+  std::vector<std::unique_ptr<RawClient>> unread_ones;
+  for (const char* key : {"a", "a", "b"})
+    unread_ones.push_back(unread(1, "/large", "Authorization: " + std::string(key) + "\r\n"));
+  EXPECT_EQ(status_of("a"), 503) << "half of all there is";
+  EXPECT_EQ(status_of("b"), 200);
+  unread_ones.push_back(unread(1, "/large", "Authorization: c\r\n"));
+  EXPECT_EQ(status_of("b"), 503) << "of all clients together";
+  EXPECT_TRUE(contains(answer_to(1), "as usual")) << "what is small is not counted";
+  EXPECT_GE(listener_->counts().reply_bytes, 4 * kLarge);
+  unread_ones.clear();
+  EXPECT_TRUE(soon([&] { return listener_->counts().reply_bytes == 0; }));
+  EXPECT_EQ(status_of("a"), 200);
+}
+
+TEST_F(HttpListenerTest, AnswersThatWaitForADiskHoldUpNobodyElse) {
+  start([](ConnectionLimits&) {});
+  std::vector<std::unique_ptr<RawClient>> waiting;
+  for (std::uint32_t i = 0; i < 12; ++i) {  // more than there are threads
+    waiting.push_back(std::make_unique<RawClient>(port(), 2 + i));
+    waiting.back()->send(get_text("/waiting", "Connection: close\r\n"));
+  }
+  ASSERT_TRUE(soon([&] { return handler_.waiting() == 1; }));
+  for (int i = 0; i < 8; ++i) EXPECT_TRUE(contains(answer_to(1), "as usual"));
+  waiting.back()->close();  // nobody waits for this one any more
+  waiting.pop_back();
+  handler_.open_gate();
+  for (const auto& client : waiting) EXPECT_TRUE(contains(client->read(), "waited"));
+  EXPECT_TRUE(soon([&] { return listener_->counts().connections == 0; }));
 }
 
 TEST_F(HttpListenerTest, AnAnswerToAKeyGivesWayOnlyToAClientWithFewerPlaces) {

@@ -84,5 +84,42 @@ TEST_F(FailingAnswers, EndAStreamWithAnErrorAndWithoutDone) {
   EXPECT_EQ(server_.records()[1].note, "an answer failed");
 }
 
+// A client that reads gets an answer of any size; one that waits for all of it at once takes its memory till then.
+TEST(AnswersWithoutMemory, AreA503AndStreamsNeedLittle) {
+  const std::shared_ptr<ServedModel> model = load_model();
+  TestServer server([](ServerOptions& options) { options.limits.reply_bytes = std::size_t{512} << 10; });
+  server->serve_model(model);
+  auto client = server.client();
+  Json request = {{"prompt", "a"},  {"n", 8},         {"max_tokens", 200}, {"ignore_eos", true},
+                  {"logprobs", 20}, {"digest", true}, {"temperature", 1}};
+  const auto refused = post(client, "/v1/completions", request);
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->status, 503) << refused->body;
+  EXPECT_TRUE(contains(refused->body, "\"out_of_memory\"")) << refused->body;
+  EXPECT_EQ(refused->get_header_value("Retry-After"), "1");
+  request["stream"] = true;
+  const auto streamed = post(client, "/v1/completions", request);
+  ASSERT_TRUE(streamed);
+  EXPECT_TRUE(contains(streamed->body, "[DONE]")) << streamed->body.substr(streamed->body.size() - 300);
+  EXPECT_GT(streamed->body.size(), std::size_t{1} << 20) << "it was large";
+
+  // One event that is too large by itself.
+  const Json echoed = {{"prompt", std::vector<int>(700, 84)},
+                       {"echo", true},
+                       {"logprobs", 20},
+                       {"n", 1},
+                       {"max_tokens", 1},
+                       {"stream", true}};
+  const auto failed = post(client, "/v1/completions", echoed);
+  ASSERT_TRUE(failed);
+  EXPECT_TRUE(contains(failed->body, "\"out_of_memory\"")) << failed->body.substr(0, 300);
+  EXPECT_FALSE(contains(failed->body, "[DONE]"));
+
+  EXPECT_EQ(post(client, "/v1/completions", {{"prompt", "a"}, {"max_tokens", 2}})->status, 200);
+  EXPECT_TRUE(soon([&] {
+    return contains(client.Get("/metrics")->body, "reply_memory_bytes{model_name=\"arithmetic-7m\"} 0\n");
+  })) << client.Get("/metrics")->body;
+}
+
 }  // namespace
 }  // namespace reprofuse::server

@@ -19,6 +19,7 @@ bool is_failure(const engine::Update& update) {
 
 ApiError failure_of(const engine::End& end) {
   if (end.by_stop) return {503, "service_unavailable_error", end.error, std::nullopt, "stopped"};
+  if (end.by_memory) return {503, "server_error", end.error, std::nullopt, "out_of_memory"};
   return server_error(end.error, "generation_failed");
 }
 

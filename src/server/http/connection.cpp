@@ -59,6 +59,7 @@ Connection::Connection(Socket socket, Origin origin, const ConnectionContext& co
   ErrorCode ignored;
   socket_.set_option(net::ip::tcp::no_delay(true), ignored);  // a token should not wait for the next one
   socket_.non_blocking(true, ignored);
+  since_ = Clock::now().time_since_epoch().count();
   move_to(At::kIdle, context_.limits.header);
 }
 
@@ -139,7 +140,7 @@ void Connection::give_place() {
 void Connection::abort() {
   post([](Connection& self) {
     self.stop_ = self.is_aborted_ = true;
-    if (!self.is_asking_) self.client_left();
+    if (!self.is_asking_ && !self.is_waiting_) self.client_left();
   });
 }
 
@@ -147,6 +148,8 @@ void Connection::check() {
   if (is_asking_) {
     if (has_answer_) return take_answer();  // which could not be posted
     if (is_draining_ || client_gone()) stop_ = true;
+  } else if (is_waiting_) {
+    if (has_waited_) take_waited();
   } else if (Clock::now().time_since_epoch().count() >= deadline_) {
     late();
   } else if (pending_ && client_gone()) {
@@ -288,6 +291,7 @@ std::optional<HttpResponse> Connection::begin_request() {
   if (auto refusal = context_.handler.answer_before_body(request_)) return refusal;
   client_ = context_.handler.client_of(request_);
   if (client_ != request_.address) has_key_ = true;
+  request_.reply_memory = std::make_shared<ReplyMemory::Share>(context_.replies, client_);
   return refuse_body(header, context_.limits.body_bytes);
 }
 

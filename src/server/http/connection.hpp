@@ -25,7 +25,7 @@
 #include "server/http/framing.hpp"
 #include "server/http/limits.hpp"
 #include "server/http/message.hpp"
-#include "server/http/read_queue.hpp"
+#include "server/http/turn_queue.hpp"
 
 namespace reprofuse::server {
 
@@ -64,8 +64,10 @@ struct ConnectionContext {
   HttpHandler& handler;
   const ConnectionLimits& limits;
   MemoryBudget& memory;
-  ReadQueue& readers;        // for what may take long: parsing a body
-  ReadQueue& large_readers;  // the same for a large one, so that small ones do not wait for it
+  ReplyMemory& replies;
+  TurnQueue& readers;        // for what may take long: parsing a body
+  TurnQueue& large_readers;  // the same for a large one, so that small ones do not wait for it
+  TurnQueue& waiters;        // for answers that wait for a disk
   std::function<void(std::uint64_t id)> closed;
   std::atomic<std::size_t>& living;  // connections, those included that have closed and are still held by somebody
 };
@@ -178,6 +180,10 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   void send(std::string head, std::string body, Next next);
   void announce_news() noexcept;  // by any thread
   void advance();
+  void take_progress(PendingAnswer::State state, std::string events);
+  void wait_elsewhere();
+  void advance_waiting() noexcept;
+  void take_waited();
   void answered();
   void break_off() noexcept;
   void leave();
@@ -199,11 +205,13 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   std::atomic<bool> makes_room_ = false;  // is about to be closed
   std::atomic<bool> has_news_ = false;    // and is among news_
   std::atomic<bool> has_answer_ = false;  // of the handler, in asked_
+  std::atomic<bool> has_waited_ = false;  // and what has come of it is in waited_
   std::atomic<bool> stop_ = false;        // nobody waits for the answer any more
   boost::beast::flat_buffer buffer_;
   std::array<std::string, 2> out_;
   MemoryBudget::Share share_;  // what the request at hand has of the memory for all
-  bool is_reading_ = false, is_writing_ = false, is_asking_ = false, is_draining_ = false, is_aborted_ = false;
+  bool is_reading_ = false, is_writing_ = false, is_draining_ = false, is_aborted_ = false;
+  bool is_asking_ = false, is_waiting_ = false;  // another thread has the request, or the pending answer
 
   // Of the request at hand.
   HeaderScan scan_;
@@ -214,6 +222,8 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   RequestRecord record_;
   std::optional<HttpResponse> asked_;
   std::shared_ptr<PendingAnswer> pending_;
+  std::optional<PendingAnswer::State> waited_;  // none: it failed
+  std::string waited_events_;
   bool has_header_ = false, is_head_ = false, is_http10_ = false, is_stream_ = false;
   bool ends_ = true;  // the connection, with this request
   bool is_logged_ = true;

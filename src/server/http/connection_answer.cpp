@@ -29,7 +29,7 @@ void Connection::ask() {
   stop_ = has_answer_ = false;
   is_asking_ = true;
   if (request_.method != "POST") return ask_handler();
-  ReadQueue& readers = request_.body.size() <= kSmallBody ? context_.readers : context_.large_readers;
+  TurnQueue& readers = request_.body.size() <= kSmallBody ? context_.readers : context_.large_readers;
   readers.add(client_, [self = shared_from_this()] { self->ask_handler(); });
 }
 
@@ -86,6 +86,11 @@ void Connection::respond(HttpResponse response) {
     });
     if (!is_stream_) return advance();
     ends_ = ends_ || is_http10_;  // which knows no chunks: the end of the connection is the end of the stream
+  }
+  const std::size_t counted = response.body.size() > kSmallBody ? response.body.size() : 0;
+  if (!is_stream_ && request_.reply_memory && !request_.reply_memory->resize(counted)) {
+    record_.note = "out_of_memory";
+    response = out_of_memory_error();
   }
   if (has_header_) context_.handler.decorate(request_, response);
   record_.status = response.status;
@@ -178,9 +183,15 @@ void Connection::take_news() noexcept {
 }
 
 void Connection::advance() {
-  if (!pending_ || is_writing_) return;
+  if (!pending_ || is_writing_ || is_waiting_) return;
   std::string events;
-  const bool is_complete = pending_->advance(events, kEnoughEvents);
+  const PendingAnswer::State state = pending_->advance(events, kEnoughEvents, false);
+  take_progress(state, std::move(events));
+}
+
+void Connection::take_progress(PendingAnswer::State state, std::string events) {
+  const bool is_complete = state == PendingAnswer::State::kComplete;
+  if (state == PendingAnswer::State::kMustWait && events.empty()) return wait_elsewhere();
   if (!is_stream_) {
     if (!is_complete) return;
     HttpResponse response = pending_->response();
@@ -189,7 +200,8 @@ void Connection::advance() {
   }
   if (!is_complete && events.empty()) return;
   if (is_complete) pending_.reset();
-  if (events.size() >= kEnoughEvents) announce_news();  // there may be more
+  // There may be more.
+  if (events.size() >= kEnoughEvents || state == PendingAnswer::State::kMustWait) announce_news();
   std::string size;
   if (!is_http10_ && !events.empty()) {
     size = fmt::format("{:x}\r\n", events.size());
@@ -197,6 +209,36 @@ void Connection::advance() {
   }
   if (!is_http10_ && is_complete) events += "0\r\n\r\n";
   send(std::move(size), std::move(events), is_complete ? &Connection::answered : &Connection::advance);
+}
+
+// Clients take turns there, too: one whose answers wait again and again holds up nobody but itself.
+void Connection::wait_elsewhere() {
+  has_waited_ = false;
+  is_waiting_ = true;
+  context_.waiters.add(client_, [self = shared_from_this()] { self->advance_waiting(); });
+}
+
+void Connection::advance_waiting() noexcept {
+  try {
+    waited_events_.clear();
+    waited_ = pending_->advance(waited_events_, kEnoughEvents, true);
+  } catch (const std::exception&) {
+    waited_.reset();
+  }
+  has_waited_ = true;
+  try {
+    post([](Connection& self) { self.take_waited(); });
+  } catch (const std::exception&) {  // check() will look for it
+  }
+}
+
+void Connection::take_waited() {
+  if (!is_waiting_) return;
+  is_waiting_ = false;
+  if (is_aborted_ || client_gone()) return client_left();
+  if (!waited_) return failed(std::bad_alloc());
+  take_progress(*waited_, std::exchange(waited_events_, {}));
+  advance();  // what came meanwhile
 }
 
 void Connection::answered() {

@@ -4,6 +4,10 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
 
 namespace reprofuse::server {
 
@@ -19,8 +23,89 @@ struct ConnectionLimits {
   std::size_t header_bytes = std::size_t{32} << 10;
   std::size_t body_bytes = std::size_t{16} << 20;
   std::size_t memory_bytes = std::size_t{512} << 20;  // bodies of all requests, and what is made of them
+  std::size_t reply_bytes = std::size_t{512} << 20;   // answers that clients have not taken; half of it of one client
   std::size_t connections = 256;
   std::size_t connections_per_client = 0;  // of one address; 0: seven eighths of all
+};
+
+// Memory for answers that clients have not taken yet: of all of them, and of one. For any thread.
+class ReplyMemory {
+ public:
+  explicit ReplyMemory(std::size_t bytes) : limit_(bytes) {}
+
+  std::size_t in_use() const {
+    const std::lock_guard lock(mutex_);
+    return used_;
+  }
+
+  // What one answer has of it.
+  class Share {
+   public:
+    Share(ReplyMemory& memory, std::string client) : memory_(memory), client_(std::move(client)) {}
+    ~Share() { memory_.give(client_, granted_); }
+    Share(const Share&) = delete;
+    Share& operator=(const Share&) = delete;
+
+    // False: there is no room for so many bytes more.
+    bool grow(std::size_t bytes) {
+      const std::lock_guard lock(mutex_);
+      return set(bytes_ + bytes);
+    }
+    void shrink(std::size_t bytes) {
+      const std::lock_guard lock(mutex_);
+      set(bytes_ - bytes);
+    }
+    bool resize(std::size_t bytes) {
+      const std::lock_guard lock(mutex_);
+      return set(bytes);
+    }
+    std::size_t bytes() const {
+      const std::lock_guard lock(mutex_);
+      return bytes_;
+    }
+
+   private:
+    static constexpr std::size_t kStep = std::size_t{16} << 10;  // so that a token seldom asks for all to see
+
+    bool set(std::size_t bytes) {
+      const std::size_t wanted = (bytes + kStep - 1) / kStep * kStep;
+      if (wanted > granted_ && !memory_.take(client_, wanted - granted_)) return false;
+      if (wanted < granted_) memory_.give(client_, granted_ - wanted);
+      granted_ = wanted;
+      bytes_ = bytes;
+      return true;
+    }
+
+    ReplyMemory& memory_;
+    const std::string client_;
+    mutable std::mutex mutex_;
+    std::size_t bytes_ = 0, granted_ = 0;
+  };
+
+ private:
+  bool take(const std::string& client, std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    const auto entry = clients_.try_emplace(client).first;
+    const bool has_room = used_ + bytes <= limit_ && entry->second + bytes <= limit_ / 2;
+    if (has_room) entry->second += bytes;
+    if (has_room) used_ += bytes;
+    if (entry->second == 0) clients_.erase(entry);
+    return has_room;
+  }
+
+  void give(const std::string& client, std::size_t bytes) {
+    if (bytes == 0) return;
+    const std::lock_guard lock(mutex_);
+    used_ -= bytes;
+    const auto entry = clients_.find(client);
+    entry->second -= bytes;
+    if (entry->second == 0) clients_.erase(entry);
+  }
+
+  const std::size_t limit_;
+  mutable std::mutex mutex_;
+  std::size_t used_ = 0;
+  std::map<std::string, std::size_t> clients_;
 };
 
 // Memory for requests that are being read, counted before it is taken.

@@ -146,9 +146,11 @@ class ListenerState {
   ListenerState(const std::vector<SocketAddress>& addresses, ConnectionLimits limits, HttpHandler& handler)
       : limits_(limits),
         memory_(limits.memory_bytes),
+        replies_(limits.reply_bytes),
         acceptor_(listen_on(acceptor_io_, addresses)),
         address_(address_of(acceptor_.local_endpoint())),
-        context_{handler, limits_, memory_, readers_, large_readers_, [this](std::uint64_t id) { forget(id); },
+        context_{handler,  limits_,        memory_,  replies_,
+                 readers_, large_readers_, waiters_, [this](std::uint64_t id) { forget(id); },
                  living_} {
     if (limits_.connections_per_client == 0)
       limits_.connections_per_client = std::max<std::size_t>(1, limits_.connections - limits_.connections / 8);
@@ -163,6 +165,7 @@ class ListenerState {
     if (watcher_.joinable()) watcher_.join();
     readers_.stop();
     large_readers_.stop();
+    waiters_.stop();
     for (std::thread& thread : reading_) thread.join();
     for (Worker& worker : workers_) worker.join();
     // A thread of the engine may hold one that has closed, to tell it of news.
@@ -174,6 +177,7 @@ class ListenerState {
     for (Worker& worker : workers_) worker.start();
     for (int i = 0; i < kReaders; ++i) reading_.emplace_back([this] { readers_.run(); });
     reading_.emplace_back([this] { large_readers_.run(); });
+    reading_.emplace_back([this] { waiters_.run(); });
     watcher_ = std::thread([this] { watch(); });
   }
 
@@ -196,6 +200,7 @@ class ListenerState {
     const std::lock_guard lock(mutex_);
     HttpListener::Counts counts = counts_;
     counts.connections = places_in_use();
+    counts.reply_bytes = replies_.in_use();
     return counts;
   }
 
@@ -340,10 +345,11 @@ class ListenerState {
 
   ConnectionLimits limits_;
   MemoryBudget memory_;
+  ReplyMemory replies_;
   net::io_context acceptor_io_;
   tcp::acceptor acceptor_;
   std::array<Worker, kThreads> workers_;
-  ReadQueue readers_, large_readers_;
+  TurnQueue readers_, large_readers_, waiters_;
   std::vector<std::thread> reading_;
   std::atomic<std::size_t> turn_ = 0;
   SocketAddress address_;

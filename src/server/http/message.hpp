@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "server/api/error.hpp"
+#include "server/http/limits.hpp"
 
 namespace reprofuse {
 class ReadGuard;
@@ -22,12 +23,13 @@ namespace reprofuse::server {
 
 struct HttpRequest {
   std::string method;
-  std::string path;                            // without the query, and without escapes
-  std::string id;                              // the client's X-Request-Id, or one of our own
-  std::string address;                         // the client's, in digits
-  std::string body;                            // empty until it has been read
-  std::map<std::string, std::string> headers;  // those that routes look at, by their names in small letters
-  bool in_reserve = false;                     // over a connection that is kept for those who watch the server
+  std::string path;                                  // without the query, and without escapes
+  std::string id;                                    // the client's X-Request-Id, or one of our own
+  std::string address;                               // the client's, in digits
+  std::string body;                                  // empty until it has been read
+  std::map<std::string, std::string> headers;        // those that routes look at, by their names in small letters
+  bool in_reserve = false;                           // over a connection that is kept for those who watch the server
+  std::shared_ptr<ReplyMemory::Share> reply_memory;  // what its answer takes until the client has it
 
   std::optional<std::string> header(const std::string& name) const {
     const auto found = headers.find(name);
@@ -49,11 +51,18 @@ struct HttpResponse {
 // An answer that is being computed. Used by one thread at a time; dropping it gives it up.
 class PendingAnswer {
  public:
+  enum class State : std::uint8_t {
+    kNothingMore,  // for now
+    kMustWait,     // for a disk: to be called again where a thread may wait
+    kComplete,
+  };
+
   virtual ~PendingAnswer() = default;
   // `call` is called, by any thread, whenever advance() may have something to show. Once.
   virtual void on_news(std::function<void()> call) = 0;
-  // Adds the events that are there now, and stops when there are enough bytes. Never waits. True: nothing will follow.
-  virtual bool advance(std::string& events, std::size_t enough) = 0;
+  // Adds the events that are there now, and stops when there are enough bytes. Waits for nothing, unless it may, and
+  // then for one thing. Called again, it takes it that the events of the call before were sent.
+  virtual State advance(std::string& events, std::size_t enough, bool may_wait) = 0;
   virtual HttpResponse response() = 0;  // of what is no stream, once nothing will follow
   virtual void note_departure() = 0;    // the client has left, or was made to: a note for the log
 };

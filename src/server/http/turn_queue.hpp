@@ -1,5 +1,5 @@
-// Bodies that wait for a thread to parse them. Clients take turns, so that one with many large bodies holds up
-// nobody but itself.
+// Tasks that wait for a thread: bodies to parse, receipts to keep. Clients take turns, so that one with many or long
+// ones holds up nobody but itself.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace reprofuse::server {
 
-class ReadQueue {
+class TurnQueue {
  public:
   using Task = std::function<void()>;  // throws nothing
 
@@ -30,7 +30,7 @@ class ReadQueue {
 
   // Runs tasks until stop(); for several threads at once.
   void run() {
-    for (Task task = next(); task; task = next()) task();
+    while (const Task task = next()) task();  // and drops it before it waits for another
   }
 
   void stop() {
