@@ -158,6 +158,25 @@ test("SIGTERM with more under way than the time allows breaks it off, and the st
   assert.deepEqual(await within(10_000, server.ended, "the end of the server"), { status: 1, signal: null });
 });
 
+test("SIGTERM while receipts are verified: each has its verdict or is told that the server stops", async () => {
+  const server = await start_server(tool, OPTIONS);
+  const asked = { prompt: "Answer:", ignore_eos: true, max_tokens: 900, digest: true, return_token_ids: true };
+  const saved = (await request(server.url, COMPLETION, { body: asked })).json();
+  const verify = () =>
+    request(server.url, "/v1/receipts/verify", { body: { receipt: { ...saved, request: asked } } }).then(
+      ({ status, json }) => (status === 200 ? json().verdict : status),
+      ({ code }) => code,
+    );
+  const alone = await verify();
+  assert.match(String(alone), /^equal/);
+  const verdicts = Array.from({ length: 12 }, verify);
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  server.kill("SIGTERM");
+  for (const verdict of await within(30_000, Promise.all(verdicts), "the verdicts"))
+    assert.ok([alone, 503, "ECONNREFUSED", "ECONNRESET"].includes(verdict), `a client got ${verdict}`);
+  assert.deepEqual(await within(30_000, server.ended, "the end of the server"), { status: 0, signal: null });
+});
+
 test("a second server on the port of the first is an error that says so, and the first goes on", async () => {
   const server = await start_server(tool, OPTIONS);
   await assert.rejects(start_server(tool, OPTIONS, server.port), /status [1-9][^]*Address already in use/);

@@ -12,9 +12,9 @@ function without_circumstances(chunk) {
 
 // { digest, tokens, first_ms, gaps }: a SHA-256 over all chunks, the tokens of the answer, the milliseconds to the
 // first one, and those between a choice's tokens. Throws if anything is wrong with the stream.
-export async function read_answer(url, { path, body }) {
+export async function read_answer(url, { path, body, headers }) {
   const begin = performance.now();
-  const { events } = await open_stream(url, path, body);
+  const { events } = await open_stream(url, path, body, headers);
   const choices = new Map();
   const gaps = [];
   let [first_ms, usage, is_done] = [undefined, undefined, false];

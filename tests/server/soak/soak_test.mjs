@@ -1,9 +1,13 @@
 // A soak of a minute; with MINUTES one of 64 streams for as long, in several rounds, which also asks how slow good clients
 // become. Usage: node soak_test.mjs TOOL [MINUTES]
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import fs from "node:fs";
+import os from "node:os";
+import path from "node:path";
 import { after, test } from "node:test";
 import { kill_servers, start_server } from "../support/server.mjs";
-import { ATTACKS } from "./attack.mjs";
+import { ATTACKS, BAD_KEY, GOOD_KEY } from "./attack.mjs";
 import { complaints, soak } from "./soak.mjs";
 
 const [tool, minutes] = process.argv.slice(2);
@@ -11,10 +15,10 @@ const attacks = Object.keys(ATTACKS).length;
 const ROUNDS = 2;
 const OPTIONS =
   minutes === undefined
-    ? { streams: 8, attackers: 16, rounds: 1, seconds: 30 / (attacks + 1), max_growth_mebibytes: 256 }
+    ? { streams: 8, attackers: 32, rounds: 1, seconds: 30 / (attacks + 1), max_growth_mebibytes: 256 }
     : {
         streams: 64,
-        attackers: 64,
+        attackers: 300, // more than there are places
         rounds: ROUNDS,
         seconds: (60 * Number(minutes)) / (ROUNDS * 2 * attacks),
         factor: 3,
@@ -24,18 +28,24 @@ const OPTIONS =
 after(kill_servers);
 
 test("good clients are served as they are alone while others misbehave", { timeout: 24 * 3600_000 }, async () => {
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), "soak-"));
+  after(() => fs.rmSync(folder, { recursive: true }));
+  execFileSync(tool, ["keys", "new", path.join(folder, "key")]);
+  process.env.REPROFUSE_KEY = path.join(folder, "key");
+  const keys = ["--api-key", GOOD_KEY, "--api-key", BAD_KEY, "--allow-priority", "--receipt-dir", folder];
   const places = ["--max-connections-per-client", "128"];
-  const server = await start_server(tool, ["--threads", "1", "--kv-memory", "0.1", ...places]);
+  const server = await start_server(tool, ["--threads", "1", "--kv-memory", "0.1", ...keys, ...places]);
   const wrong = await soak(server, OPTIONS, (line) => console.log(`# ${line}`));
   assert.deepEqual(wrong, []);
   assert.deepEqual(await server.stop(), { status: 0, signal: null });
 });
 
-test("a failure, silence and a slow server are complaints, and a refusal is none", () => {
+test("a failure, silence, many refusals and a slow server are complaints, and a refusal is none", () => {
   const calm = { answers: 9, failures: [], time_to_first_token_ms: { p99: 10 } };
   assert.deepEqual(complaints("x", calm, calm, 3), []);
   const refused = { ...calm, failures: ['request 1: status 429: {"error":{}}'] };
-  assert.deepEqual(complaints("x", refused, calm, 3), []);
+  assert.match(complaints("x", refused, calm, 3).join(), /1 refusals beside 9 answers/);
+  assert.deepEqual(complaints("x", { ...refused, answers: 90 }, calm, 3), []);
   const failed = { ...calm, failures: ["request 1: not the answer that the request has alone"] };
   assert.match(complaints("x", failed, calm, 3).join(), /not the answer/);
   assert.match(complaints("x", { ...calm, answers: 0 }, calm, 3).join(), /no good client/);
