@@ -9,7 +9,8 @@ import { resident_mebibytes, until_idle } from "../support/server.mjs";
 import { ATTACKS, GOOD_KEY } from "./attack.mjs";
 
 export const GOOD = { Authorization: `Bearer ${GOOD_KEY}` };
-const MAX_REFUSED = 0.02; // of what good clients ask
+const MAX_REFUSED = 0.02; // of what good clients ask,
+const FEW_REFUSED = 3; // or so many
 const SCRIPT = fileURLToPath(new URL("attack.mjs", import.meta.url));
 const is_refusal = (failure) => /status (429|503): /.test(failure);
 
@@ -32,7 +33,7 @@ export function complaints(name, report, calm, factor) {
   const wrong = report.failures.filter((failure) => !is_refusal(failure)).slice(0, 3);
   const refused = report.failures.filter(is_refusal);
   if (report.answers === 0) wrong.push("no good client was answered");
-  else if (refused.length > MAX_REFUSED * report.answers)
+  else if (refused.length > Math.max(FEW_REFUSED, MAX_REFUSED * report.answers))
     wrong.push(`${refused.length} refusals beside ${report.answers} answers, such as ${refused[0]}`);
   const [now, before] = [report.time_to_first_token_ms.p99, calm.time_to_first_token_ms.p99];
   if (factor !== undefined && !(now <= factor * before))

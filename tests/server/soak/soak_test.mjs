@@ -43,9 +43,10 @@ test("good clients are served as they are alone while others misbehave", { timeo
 test("a failure, silence, many refusals and a slow server are complaints, and a refusal is none", () => {
   const calm = { answers: 9, failures: [], time_to_first_token_ms: { p99: 10 } };
   assert.deepEqual(complaints("x", calm, calm, 3), []);
-  const refused = { ...calm, failures: ['request 1: status 429: {"error":{}}'] };
-  assert.match(complaints("x", refused, calm, 3).join(), /1 refusals beside 9 answers/);
-  assert.deepEqual(complaints("x", { ...refused, answers: 90 }, calm, 3), []);
+  const refused = (count) => ({ ...calm, failures: Array(count).fill('request 1: status 429: {"error":{}}') });
+  assert.deepEqual(complaints("x", refused(3), calm, 3), []);
+  assert.match(complaints("x", refused(4), calm, 3).join(), /4 refusals beside 9 answers/);
+  assert.deepEqual(complaints("x", { ...refused(4), answers: 900 }, calm, 3), []);
   const failed = { ...calm, failures: ["request 1: not the answer that the request has alone"] };
   assert.match(complaints("x", failed, calm, 3).join(), /not the answer/);
   assert.match(complaints("x", { ...calm, answers: 0 }, calm, 3).join(), /no good client/);
