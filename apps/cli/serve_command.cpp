@@ -44,7 +44,7 @@ struct ServeArguments {
   std::string receipt_folder;  // empty: none
   std::string special_tokens{engine::to_string(engine::SpecialTokens::kAsTokens)};
   std::int64_t max_body_mebibytes = 16;
-  std::int64_t max_reply_mebibytes = 512;
+  std::int64_t max_reply_mebibytes = 1024;
   std::int64_t drain_seconds = 30;
   bool no_prefix_cache = false;
   bool quiet = false;
@@ -315,8 +315,10 @@ void add_network_options(CLI::App& command, ServeArguments& arguments) {
                   "Of them, those of one address (default: seven eighths)")
       ->check(whole_number<std::size_t>(1, 65536))
       ->type_name("N");
-  add_number<std::int64_t>(command, "--max-reply-memory", arguments.max_reply_mebibytes, 1, 1 << 20,
-                           "Memory in MiB of answers that clients have not taken yet; half of it of one client");
+  add_number<std::int64_t>(
+      command, "--max-reply-memory", arguments.max_reply_mebibytes, 1, 1 << 20,
+      "Memory in MiB of answers that clients have not taken yet; one client has at most half of what "
+      "others leave");
   add_number<std::int64_t>(command, "--max-body", arguments.max_body_mebibytes, 1, 1024, "Largest request in MiB");
   add_number<std::int64_t>(command, "--drain-seconds", arguments.drain_seconds, 0, 86400,
                            "Time for what is under way when a signal stops the server");

@@ -140,8 +140,8 @@ std::vector<RequestUpdate> Engine::step() {
   return collect_updates();
 }
 
-// A job that has waited for more than `max_waited_passes` passes counts as urgent as the most urgent one: none that
-// came later goes before it any more, nor takes its place when it runs.
+// A job that has waited for more than `max_waited_passes` passes counts as urgent as the most urgent one: within
+// its client's share, none that came later goes before it any more, nor takes its place when it runs.
 void Engine::age_jobs() {
   int most_urgent = std::numeric_limits<int>::max();
   for (const JobList* list : {&waiting_, &running_})
@@ -152,14 +152,14 @@ void Engine::age_jobs() {
       if ((*list)[i].waited > options_.max_waited_passes) (*list)[i].effective_priority = most_urgent;
 }
 
-// A client's share are as many places as all clients can have. Within it the most urgent jobs go first, and among
-// equally urgent ones the first of each client before the second of any. One that waits comes after those of its client
-// that run and are as urgent. So whoever has many jobs, or urgent ones, has the places that others do not need, and no
-// more.
+// A client's share is an equal part of the places, rounded up. Within it the most urgent jobs go first; among equally
+// urgent ones the first of each client goes before the second of any, and then whoever has had no turn for longest. One
+// that waits comes after those of its client that run. So whoever has many jobs, or urgent ones, has the places that
+// others do not need, and no more.
 void Engine::take_turns() {
   const auto has_jobs = [](const auto& entry) { return !entry.second.expired(); };
-  const std::int64_t clients = std::ranges::count_if(clients_, has_jobs);
-  const std::int64_t share = std::max<std::int64_t>(1, options_.max_batch / std::max<std::int64_t>(1, clients));
+  const std::int64_t clients = std::max<std::int64_t>(1, std::ranges::count_if(clients_, has_jobs));
+  const std::int64_t share = (options_.max_batch + clients - 1) / clients;
   const auto set_turn = [&](Job& job, std::int64_t turn) {
     job.turn = turn;
     job.is_beyond_share = turn >= share;
@@ -167,17 +167,12 @@ void Engine::take_turns() {
   for (const JobList* list : {&waiting_, &running_})
     for (std::size_t i = 0; i < list->size(); ++i) {
       set_turn((*list)[i], 0);
-      (*list)[i].client->running.clear();
+      (*list)[i].client->running = 0;
     }
   running_.sort();
-  for (std::size_t i = 0; i < running_.size(); ++i) {
-    Job& job = running_[i];
-    set_turn(job, job.client->running_jobs());
-    job.client->add_running(job.effective_priority);
-  }
+  for (std::size_t i = 0; i < running_.size(); ++i) set_turn(running_[i], running_[i].client->running++);
   running_.sort();
-  for (std::size_t i = 0; i < waiting_.size(); ++i)
-    set_turn(waiting_[i], waiting_[i].client->running_jobs_before(waiting_[i].effective_priority));
+  for (std::size_t i = 0; i < waiting_.size(); ++i) set_turn(waiting_[i], waiting_[i].client->running);
 }
 
 void Engine::start_waiting_jobs() {
@@ -185,9 +180,10 @@ void Engine::start_waiting_jobs() {
     const std::size_t first = waiting_.first();
     if (static_cast<std::int64_t>(running_.size()) < options_.max_batch && can_start(waiting_[first])) {
       start(waiting_[first]);
+      waiting_[first].client->last_started = ++starts_;
       running_.add(waiting_.take(first));
     } else if (preempting_helps(waiting_[first])) {
-      preempt_last();
+      preempt_for(waiting_[first]);
     } else {
       return;
     }
@@ -220,7 +216,8 @@ std::span<const PageKey> Engine::reusable_keys(Job& job) {
 bool Engine::preempting_helps(Job& job) {
   std::int64_t places = 0;
   std::int64_t pages = cache_.pages() - cache_.pages_in_use();
-  for (std::size_t i = running_.size(); i-- > 0 && job.may_displace(running_[i]);) {
+  for (std::size_t i = 0; i < running_.size(); ++i) {
+    if (!job.may_displace(running_[i])) continue;
     ++places;
     pages += static_cast<std::int64_t>(running_[i].cached.pages().size());
   }
@@ -238,10 +235,16 @@ void Engine::start(Job& job) {
   counts_.cached_prompt_tokens += job.cached_prompt_tokens;
 }
 
-// The job that is served last gives its pages to others. Its tokens stay; their keys and values will be computed again,
-// with the same bits.
-void Engine::preempt_last() {
-  std::unique_ptr<Job> job = running_.take(running_.size() - 1);
+// Of the jobs whose place it may take, the one that is served last gives its pages to others.
+void Engine::preempt_for(const Job& job) {
+  std::size_t last = running_.size() - 1;
+  while (!job.may_displace(running_[last])) --last;
+  preempt(last);
+}
+
+// Its tokens stay; their keys and values will be computed again, with the same bits.
+void Engine::preempt(std::size_t index) {
+  std::unique_ptr<Job> job = running_.take(index);
   release(*job);
   ++counts_.preemptions;
   waiting_.add(std::move(job));

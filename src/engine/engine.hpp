@@ -82,7 +82,8 @@ class Engine {
   std::span<const PageKey> reusable_keys(Job& job);
   bool preempting_helps(Job& job);
   void start(Job& job);
-  void preempt_last();
+  void preempt_for(const Job& job);
+  void preempt(std::size_t index);
   void release(Job& job) noexcept;
   std::vector<JobChunk> plan_pass();
   std::vector<PassRows> guaranteed_rows() const;
@@ -110,6 +111,7 @@ class Engine {
   JobList running_;
   std::map<std::string, std::weak_ptr<Client>> clients_;  // of the jobs
   std::uint64_t arrivals_ = 0;
+  std::uint64_t starts_ = 0;
   EngineStats counts_;
 };
 

@@ -88,7 +88,7 @@ std::vector<Engine::JobChunk> Engine::plan_pass() {
     JobChunk chunk = next_tokens(running_[i], left);
     while (!reserve(chunk)) {
       const std::size_t last = running_.size() - 1;
-      preempt_last();
+      preempt(running_.size() - 1);
       if (last == i) return pass;
       give_back(guaranteed[last]);
     }

@@ -1,20 +1,8 @@
 #include "engine/job.hpp"
 
 #include <algorithm>
-#include <iterator>
 
 namespace reprofuse::engine {
-
-void Client::add_running(int priority) {
-  const std::int64_t jobs = running_jobs() + 1;
-  if (running.empty() || running.back().priority != priority) running.push_back({priority, 0});
-  running.back().jobs = jobs;
-}
-
-std::int64_t Client::running_jobs_before(int priority) const {
-  const auto after = std::ranges::upper_bound(running, priority, {}, &Level::priority);
-  return after == running.begin() ? 0 : std::prev(after)->jobs;
-}
 
 Likelihood likelihood_of(const SampleResult& result, int count) {
   return {.logprob = result.logprob,

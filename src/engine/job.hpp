@@ -22,15 +22,8 @@ using RequestId = std::uint64_t;
 
 // Who asks. Its jobs take turns with those of other clients.
 struct Client {
-  struct Level {
-    int priority;
-    std::int64_t jobs;  // of this priority and of those more urgent
-  };
-  std::vector<Level> running;  // the most urgent first
-
-  std::int64_t running_jobs() const { return running.empty() ? 0 : running.back().jobs; }
-  void add_running(int priority);                        // no more urgent than those before
-  std::int64_t running_jobs_before(int priority) const;  // as urgent, or more
+  std::int64_t running = 0;        // jobs
+  std::uint64_t last_started = 0;  // of all starts, the number of its last one; 0: none yet
 };
 
 class Job {
@@ -43,12 +36,13 @@ class Job {
   const Request& request() const { return *request_; }
   const SamplingParams& sampling() const { return sampling_; }
   // The least goes first: what a client asks within its share before what anyone asks beyond, however urgent.
-  std::tuple<bool, int, std::int64_t, std::uint64_t, int> order() const {
-    return {is_beyond_share, effective_priority, turn, arrival_, choice_};
+  std::tuple<bool, int, std::int64_t, std::uint64_t, std::uint64_t, int> order() const {
+    return {is_beyond_share, effective_priority, turn, client->last_started, arrival_, choice_};
   }
-  // Whether it may take the other's place: the other's client has more than its share, or it is more urgent, or its
-  // client has fewer places.
+  // Whether it may take the other's place. That of its own client's, if it is more urgent; that of another's, if that
+  // client has more than its share, or else if it is more urgent, or its client has fewer places.
   bool may_displace(const Job& other) const {
+    if (client == other.client) return effective_priority < other.effective_priority;
     return std::tuple(is_beyond_share, effective_priority, turn) <
            std::tuple(other.is_beyond_share, other.effective_priority, other.turn);
   }

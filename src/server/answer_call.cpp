@@ -54,6 +54,7 @@ std::optional<PromptUpdate> AnswerFeed::take(std::size_t index) {
 
 namespace {
 
+constexpr std::size_t kReceiptStepBytes = sizeof(LogitsRoot) + sizeof(std::int32_t);
 constexpr const char* kClientLeft = "the client left";
 constexpr const char* kBrokenOff = "broken off: the server stopped";
 
@@ -86,11 +87,10 @@ class RunningAnswer final : public PendingAnswer {
     return State::kComplete;
   }
 
-  // Where the answer is large, its text is several times as large as what it is made of.
   HttpResponse response() override {
     try {
       if (failure_) throw *failure_;
-      if (!context_.memory->grow(3 * context_.memory->bytes())) throw no_memory();
+      if (!context_.memory->grow(reply_->body_bytes())) throw no_memory();
       HttpResponse response;
       response.body = reply_->body();
       return response;
@@ -122,24 +122,30 @@ class RunningAnswer final : public PendingAnswer {
         if (!next_) next_ = feed_.next(std::chrono::milliseconds(0));
         if (!next_) return State::kNothingMore;
         // Its receipt is signed, and kept on a disk.
-        if (has_receipt_ && next_->update.end && !std::exchange(may_wait, false)) return State::kMustWait;
+        if (signs(next_->update) && !std::exchange(may_wait, false)) return State::kMustWait;
         PromptUpdate next = *std::exchange(next_, std::nullopt);
         context_.record.answer_tokens += static_cast<std::int64_t>(next.update.tokens.size());
         is_stream_ ? add_events(std::move(next), events) : reply_->add(next.prompt, std::move(next.update));
+        if (!context_.memory->grow(reply_->take_receipt_bytes())) throw no_memory();
         if (events.size() >= enough) return State::kNothingMore;
       }
       if (is_stream_) end_events(events);
-    } catch (const ApiError& error) {  // of what is no stream
-      failure_ = error;
+    } catch (const ApiError& error) {
+      is_stream_ ? add_failure(error, events) : void(failure_ = error);
     }
     return State::kComplete;
+  }
+
+  bool signs(const engine::Update& update) const {
+    return has_receipt_ && update.end && update.end->finish_reason != engine::FinishReason::kError;
   }
 
   void add_events(PromptUpdate next, std::string& events) {
     if (const auto& end = next.update.end; end && end->finish_reason == engine::FinishReason::kError)
       context_.record.note = end->by_stop ? kBrokenOff : "an answer failed";
-    const std::size_t bytes =
-        next.update.prompt.empty() ? engine::bytes_of(next.update) : 0;  // a prompt stays till the end
+    // A prompt stays till the end, and so does what a receipt will have of each step.
+    const std::size_t kept = has_receipt_ ? next.update.tokens.size() * kReceiptStepBytes : 0;
+    const std::size_t bytes = next.update.prompt.empty() ? engine::bytes_of(next.update) - kept : 0;
     try {
       reply_->add_chunks(next.prompt, std::move(next.update), events);
     } catch (const ApiError& error) {

@@ -150,6 +150,46 @@ TEST_F(EngineFairness, AFloodOfUrgentRequestsTakesNoMoreThanItsClientsShare) {
   }
 }
 
+// A prompt of many passes, none of which the prefix cache keeps.
+TEST_F(EngineFairness, EverMoreUrgentRequestsOfOneClientDoNotMakeAnotherBeginAnew) {
+  Engine engine(*model_, {.kv_pages = 64, .max_batch = 2, .max_rows = 64, .prefix_cache = false}, bundled_tokenizer());
+  Answered answered;
+  RequestId next = 0;
+  const auto flood = [&] {
+    Request urgent = request_of("urgent", 40, next);
+    urgent.priority = -1 - static_cast<int>(next);
+    engine.add(next++, urgent);
+  };
+  flood();
+  step(engine, answered);
+  Request patient = sampled_request(480, 3, 99);
+  patient.client = "patient";
+  engine.add(1000, patient);
+  std::int64_t passes = 0;
+  while (!answered[{1000, 0}].end && passes < 100) {
+    flood();
+    step(engine, answered);
+    ++passes;
+  }
+  EXPECT_LE(passes, 480 / (64 / 2) + 1 + 3);
+  EXPECT_GT(engine.stats().preemptions, 0) << "of the urgent ones, for one that is more so";
+  expect_answer_alone(answered[{1000, 0}], patient);
+}
+
+TEST_F(EngineFairness, WithMoreClientsThanPlacesEachHasItsTurn) {
+  for (const std::int64_t places : {1, 2}) {
+    Engine engine(*model_, {.kv_pages = 64, .max_batch = places}, bundled_tokenizer());
+    Answered answered;
+    for (RequestId id = 0; id < 80; ++id) engine.add(id, request_of(id % 2 == 0 ? "a" : "b", 4, id));
+    for (int i = 0; i < 3; ++i) step(engine, answered);
+    const Request one = request_of("one", 4, 99);
+    engine.add(1000, one);
+    EXPECT_LE(passes_to_first_token(engine, 1000, answered), 2 * 4 + 1) << places;
+    while (!answered[{1000, 0}].end) step(engine, answered);
+    expect_answer_alone(answered[{1000, 0}], one);
+  }
+}
+
 // The places of a pass are shared by clients, whatever each of them asks for, and whoever came first.
 TEST_F(EngineFairness, ClientsHaveEqualPartsOfThePassesWhenAllHaveEnoughToAsk) {
   Engine engine(*model_, {.kv_pages = 64, .max_batch = 6}, bundled_tokenizer());

@@ -39,6 +39,9 @@ class Reply {
   // Once finished: the usage, if it was asked for and nothing failed. "[DONE]" is the server's to send.
   virtual void add_last_chunks(std::string& events) const = 0;
 
+  virtual std::size_t body_bytes() const { return 0; }    // about what the body will have, where it may be large
+  virtual std::size_t take_receipt_bytes() { return 0; }  // of the receipts that were made since the last call
+
   virtual bool finished() const = 0;  // every choice of every prompt has ended, or one has failed
 };
 

@@ -77,6 +77,7 @@ void ReplyBase::record(Choice& choice, const engine::Update& update) {
     const receipt::Issued issued = facts_.issuer->issue(request, std::exchange(choice.steps, {}), *call_.receipt);
     choice.receipt = issued.envelope.text();
     if (issued.opening) choice.receipt_opening = issued.opening->text();
+    receipt_bytes_ += choice.receipt.size() + choice.receipt_opening.size();
   } catch (const Error& error) {  // its words are about the server's own files
     failed_ = true;
     ApiError failure = server_error("the receipt could not be kept", "receipt_failed");
@@ -110,6 +111,22 @@ std::string ReplyBase::body() const {
     write_usage(json);
     write_prompt(json);
   });
+}
+
+// Ids, names and numbers in decimal digits. The prompt may stand beside each choice, as text and as ids.
+std::size_t ReplyBase::body_bytes() const {
+  constexpr std::size_t kPerId = 8, kPerLogprob = 64;
+  const auto of_logprobs = [](const std::optional<engine::Likelihood>& likelihood) {
+    return likelihood ? (1 + likelihood->top.size()) * kPerLogprob : 0;
+  };
+  std::size_t bytes = 0;
+  for (const Choice& choice : choices_) {
+    bytes += choice.receipt.size() + choice.receipt_opening.size() + 2 * kPerId * request_of(choice).prompt.size();
+    for (const engine::PromptToken& token : prompt_of(choice)) bytes += of_logprobs(token.likelihood);
+    for (const engine::AnswerToken& token : choice.tokens)
+      bytes += token.text.size() + kPerId + of_logprobs(token.likelihood);
+  }
+  return bytes;
 }
 
 void ReplyBase::add_chunks(std::size_t prompt, engine::Update update, std::string& events) {
@@ -162,6 +179,8 @@ void ReplyBase::stream_update(std::size_t prompt, const engine::Update& update, 
   if (!update.end) return;
   --open_choices_;
   add_choice([&](JsonWriter& json) { write_end(json, choice, *update.end); });
+  choice.receipt = choice.receipt_opening = {};
+  receipt_bytes_ = 0;
 }
 
 void ReplyBase::add_last_chunks(std::string& events) const {

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "server/api/error.hpp"
@@ -35,6 +36,8 @@ class ReplyBase : public Reply {
   std::string body() const final;
   void add_chunks(std::size_t prompt, engine::Update update, std::string& events) final;
   void add_last_chunks(std::string& events) const final;
+  std::size_t body_bytes() const final;
+  std::size_t take_receipt_bytes() final { return std::exchange(receipt_bytes_, 0); }
   bool finished() const final { return failed_ || open_choices_ == 0; }
 
  protected:
@@ -83,6 +86,7 @@ class ReplyBase : public Reply {
   std::int64_t completion_tokens_ = 0;
   std::int64_t logprobs_ = 0;  // of the answers passed to add()
   std::size_t open_choices_;
+  std::size_t receipt_bytes_ = 0;  // of those that are kept, since they were last asked for
   bool failed_ = false;
 };
 

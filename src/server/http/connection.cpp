@@ -149,7 +149,8 @@ void Connection::check() {
     if (has_answer_) return take_answer();  // which could not be posted
     if (is_draining_ || client_gone()) stop_ = true;
   } else if (is_waiting_) {
-    if (has_waited_) take_waited();
+    if (has_waited_) return take_waited();  // which could not be posted
+    if (client_gone()) stop_ = true;
   } else if (Clock::now().time_since_epoch().count() >= deadline_) {
     late();
   } else if (pending_ && client_gone()) {

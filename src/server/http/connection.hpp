@@ -64,7 +64,7 @@ struct ConnectionContext {
   HttpHandler& handler;
   const ConnectionLimits& limits;
   MemoryBudget& memory;
-  ReplyMemory& replies;
+  const std::shared_ptr<ReplyMemory>& replies;
   TurnQueue& readers;        // for what may take long: parsing a body
   TurnQueue& large_readers;  // the same for a large one, so that small ones do not wait for it
   TurnQueue& waiters;        // for answers that wait for a disk
@@ -222,7 +222,8 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   RequestRecord record_;
   std::optional<HttpResponse> asked_;
   std::shared_ptr<PendingAnswer> pending_;
-  std::optional<PendingAnswer::State> waited_;  // none: it failed
+  PendingAnswer::State waited_ = PendingAnswer::State::kNothingMore;
+  std::exception_ptr waited_failure_;
   std::string waited_events_;
   bool has_header_ = false, is_head_ = false, is_http10_ = false, is_stream_ = false;
   bool ends_ = true;  // the connection, with this request

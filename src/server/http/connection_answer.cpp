@@ -61,7 +61,7 @@ void Connection::claim_memory(std::size_t bytes) {
 }
 
 void Connection::take_answer() {
-  if (!is_asking_) return;
+  if (!is_asking_ || !has_answer_.exchange(false)) return;  // it was taken, and this is news of before
   is_asking_ = false;
   parser_.reset();
   request_.body = {};
@@ -213,17 +213,17 @@ void Connection::take_progress(PendingAnswer::State state, std::string events) {
 
 // Clients take turns there, too: one whose answers wait again and again holds up nobody but itself.
 void Connection::wait_elsewhere() {
-  has_waited_ = false;
+  stop_ = has_waited_ = false;
   is_waiting_ = true;
   context_.waiters.add(client_, [self = shared_from_this()] { self->advance_waiting(); });
 }
 
 void Connection::advance_waiting() noexcept {
+  waited_failure_ = nullptr;
   try {
-    waited_events_.clear();
-    waited_ = pending_->advance(waited_events_, kEnoughEvents, true);
+    if (!stop_) waited_ = pending_->advance(waited_events_, kEnoughEvents, true);  // else nobody waits for it any more
   } catch (const std::exception&) {
-    waited_.reset();
+    waited_failure_ = std::current_exception();
   }
   has_waited_ = true;
   try {
@@ -233,11 +233,12 @@ void Connection::advance_waiting() noexcept {
 }
 
 void Connection::take_waited() {
-  if (!is_waiting_) return;
+  if (!is_waiting_ || !has_waited_.exchange(false)) return;  // it was taken, and this is news of before
   is_waiting_ = false;
-  if (is_aborted_ || client_gone()) return client_left();
-  if (!waited_) return failed(std::bad_alloc());
-  take_progress(*waited_, std::exchange(waited_events_, {}));
+  std::string events = std::exchange(waited_events_, {});
+  if (stop_ || is_aborted_ || client_gone()) return client_left();
+  if (waited_failure_) std::rethrow_exception(waited_failure_);
+  take_progress(waited_, std::move(events));
   advance();  // what came meanwhile
 }
 

@@ -1,10 +1,12 @@
 // What one connection, one client and all of them together may take.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -23,12 +25,13 @@ struct ConnectionLimits {
   std::size_t header_bytes = std::size_t{32} << 10;
   std::size_t body_bytes = std::size_t{16} << 20;
   std::size_t memory_bytes = std::size_t{512} << 20;  // bodies of all requests, and what is made of them
-  std::size_t reply_bytes = std::size_t{512} << 20;   // answers that clients have not taken; half of it of one client
+  std::size_t reply_bytes = std::size_t{1} << 30;     // answers that clients have not taken
   std::size_t connections = 256;
   std::size_t connections_per_client = 0;  // of one address; 0: seven eighths of all
 };
 
-// Memory for answers that clients have not taken yet: of all of them, and of one. For any thread.
+// Memory for answers that clients have not taken yet. One client has at most half of what others leave, so that there
+// is some for whoever comes next. For any thread.
 class ReplyMemory {
  public:
   explicit ReplyMemory(std::size_t bytes) : limit_(bytes) {}
@@ -41,8 +44,9 @@ class ReplyMemory {
   // What one answer has of it.
   class Share {
    public:
-    Share(ReplyMemory& memory, std::string client) : memory_(memory), client_(std::move(client)) {}
-    ~Share() { memory_.give(client_, granted_); }
+    Share(std::shared_ptr<ReplyMemory> memory, std::string client)
+        : memory_(std::move(memory)), client_(std::move(client)) {}
+    ~Share() { memory_->give(client_, granted_); }
     Share(const Share&) = delete;
     Share& operator=(const Share&) = delete;
 
@@ -53,32 +57,28 @@ class ReplyMemory {
     }
     void shrink(std::size_t bytes) {
       const std::lock_guard lock(mutex_);
-      set(bytes_ - bytes);
+      set(bytes_ - std::min(bytes, bytes_));
     }
     bool resize(std::size_t bytes) {
       const std::lock_guard lock(mutex_);
       return set(bytes);
     }
-    std::size_t bytes() const {
-      const std::lock_guard lock(mutex_);
-      return bytes_;
-    }
 
    private:
-    static constexpr std::size_t kStep = std::size_t{16} << 10;  // so that a token seldom asks for all to see
+    static constexpr std::size_t kStep = std::size_t{64} << 10;  // the first is free: as many as there are connections
 
     bool set(std::size_t bytes) {
-      const std::size_t wanted = (bytes + kStep - 1) / kStep * kStep;
-      if (wanted > granted_ && !memory_.take(client_, wanted - granted_)) return false;
-      if (wanted < granted_) memory_.give(client_, granted_ - wanted);
+      const std::size_t wanted = bytes / kStep * kStep;
+      if (wanted > granted_ && !memory_->take(client_, wanted - granted_)) return false;
+      if (wanted < granted_) memory_->give(client_, granted_ - wanted);
       granted_ = wanted;
       bytes_ = bytes;
       return true;
     }
 
-    ReplyMemory& memory_;
+    const std::shared_ptr<ReplyMemory> memory_;
     const std::string client_;
-    mutable std::mutex mutex_;
+    std::mutex mutex_;
     std::size_t bytes_ = 0, granted_ = 0;
   };
 
@@ -86,9 +86,12 @@ class ReplyMemory {
   bool take(const std::string& client, std::size_t bytes) {
     const std::lock_guard lock(mutex_);
     const auto entry = clients_.try_emplace(client).first;
-    const bool has_room = used_ + bytes <= limit_ && entry->second + bytes <= limit_ / 2;
-    if (has_room) entry->second += bytes;
-    if (has_room) used_ += bytes;
+    const std::size_t of_others = used_ - entry->second;
+    const bool has_room = bytes <= limit_ && entry->second + bytes <= (limit_ - of_others) / 2;
+    if (has_room) {
+      entry->second += bytes;
+      used_ += bytes;
+    }
     if (entry->second == 0) clients_.erase(entry);
     return has_room;
   }

@@ -146,7 +146,7 @@ class ListenerState {
   ListenerState(const std::vector<SocketAddress>& addresses, ConnectionLimits limits, HttpHandler& handler)
       : limits_(limits),
         memory_(limits.memory_bytes),
-        replies_(limits.reply_bytes),
+        replies_(std::make_shared<ReplyMemory>(limits.reply_bytes)),
         acceptor_(listen_on(acceptor_io_, addresses)),
         address_(address_of(acceptor_.local_endpoint())),
         context_{handler,  limits_,        memory_,  replies_,
@@ -200,7 +200,7 @@ class ListenerState {
     const std::lock_guard lock(mutex_);
     HttpListener::Counts counts = counts_;
     counts.connections = places_in_use();
-    counts.reply_bytes = replies_.in_use();
+    counts.reply_bytes = replies_->in_use();
     return counts;
   }
 
@@ -345,7 +345,7 @@ class ListenerState {
 
   ConnectionLimits limits_;
   MemoryBudget memory_;
-  ReplyMemory replies_;
+  std::shared_ptr<ReplyMemory> replies_;  // which answers under way may outlive
   net::io_context acceptor_io_;
   tcp::acceptor acceptor_;
   std::array<Worker, kThreads> workers_;
