@@ -6,9 +6,9 @@ import { fileURLToPath } from "node:url";
 import { answers_alone, run_load } from "../load/load.mjs";
 import { requests } from "../load/requests.mjs";
 import { resident_mebibytes, until_idle } from "../support/server.mjs";
-import { ATTACKS, GOOD_KEY } from "./attack.mjs";
+import { ATTACKS, GOOD_KEYS } from "./attack.mjs";
 
-export const GOOD = { Authorization: `Bearer ${GOOD_KEY}` };
+const headers_of = (client) => ({ Authorization: `Bearer ${GOOD_KEYS[client % GOOD_KEYS.length]}` });
 const MAX_REFUSED = 0.02; // of what good clients ask,
 const FEW_REFUSED = 3; // or so many
 const SCRIPT = fileURLToPath(new URL("attack.mjs", import.meta.url));
@@ -16,7 +16,7 @@ const is_refusal = (failure) => /status (429|503): /.test(failure);
 
 async function under_attack(name, port, clients, run) {
   const attackers = spawn(process.execPath, [SCRIPT, String(port), name, String(clients)], { stdio: "inherit" });
-  os.setPriority(attackers.pid, os.constants.priority.PRIORITY_LOW); // they should be elsewhere, on machines of their own
+  os.setPriority(attackers.pid, os.constants.priority.PRIORITY_BELOW_NORMAL); // they should be elsewhere, on machines of their own
   const ended = new Promise((resolve) => attackers.on("exit", (status, signal) => resolve({ status, signal })));
   const kill = () => attackers.kill("SIGKILL");
   process.once("exit", kill);
@@ -44,7 +44,7 @@ export function complaints(name, report, calm, factor) {
 // options: { streams, attackers, seconds (of each attack), rounds, factor (none: not asked for), max_growth_mebibytes }.
 // Complaints, in words.
 export async function soak(server, options, tell = () => {}) {
-  const all = requests().map((one) => ({ ...one, headers: GOOD }));
+  const all = requests().map((one, i) => ({ ...one, headers: headers_of(i) }));
   const expected = await answers_alone(server.url, all);
   const load = (seconds) =>
     run_load(server.url, all, expected, { streams: options.streams, seconds, warm_up_seconds: 0, sample_ms: 500 });
@@ -70,7 +70,7 @@ export async function soak(server, options, tell = () => {}) {
       line(name, report);
       wrong.push(...complaints(name, report, calm, options.factor));
     }
-    await until_idle(server.url, GOOD, 60_000);
+    await until_idle(server.url, headers_of(0), 60_000);
     memory.push(resident_mebibytes(server.pid));
   }
   const growth = memory.at(-1) - memory[0];

@@ -7,7 +7,7 @@ import os from "node:os";
 import path from "node:path";
 import { after, test } from "node:test";
 import { kill_servers, start_server } from "../support/server.mjs";
-import { ATTACKS, BAD_KEY, GOOD_KEY } from "./attack.mjs";
+import { ATTACKS, BAD_KEYS, GOOD_KEYS } from "./attack.mjs";
 import { complaints, soak } from "./soak.mjs";
 
 const [tool, minutes] = process.argv.slice(2);
@@ -32,9 +32,10 @@ test("good clients are served as they are alone while others misbehave", { timeo
   after(() => fs.rmSync(folder, { recursive: true }));
   execFileSync(tool, ["keys", "new", path.join(folder, "key")]);
   process.env.REPROFUSE_KEY = path.join(folder, "key");
-  const keys = ["--api-key", GOOD_KEY, "--api-key", BAD_KEY, "--allow-priority", "--receipt-dir", folder];
+  const keys = [...GOOD_KEYS, ...BAD_KEYS].flatMap((key) => ["--api-key", key]);
+  const receipts = ["--allow-priority", "--receipt-dir", folder];
   const places = ["--max-connections-per-client", "128"];
-  const server = await start_server(tool, ["--threads", "1", "--kv-memory", "0.1", ...keys, ...places]);
+  const server = await start_server(tool, ["--threads", "1", "--kv-memory", "0.1", ...keys, ...receipts, ...places]);
   const wrong = await soak(server, OPTIONS, (line) => console.log(`# ${line}`));
   assert.deepEqual(wrong, []);
   assert.deepEqual(await server.stop(), { status: 0, signal: null });
