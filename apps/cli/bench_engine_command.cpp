@@ -161,7 +161,7 @@ void run_bench_engine(const BenchEngineArguments& arguments) {
     throw CLI::ValidationError("--max-rows", fmt::format("{} is below the batch of {}: each answer needs a row",
                                                          arguments.options.max_rows, largest));
   const auto team = open_team(arguments.ranks);
-  const std::vector<Context> contexts = make_contexts(arguments.device, arguments.numerics);
+  const std::vector<Context> contexts = make_contexts(arguments.device, arguments.numerics, team);
   const auto make_part = [&](std::int32_t context) {
     return study::make_engine_bench_model(contexts[static_cast<std::size_t>(context)], make_source(arguments),
                                           arguments.options, {}, {team, context});

@@ -1,16 +1,15 @@
 #include <malloc.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <bit>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
-#include <future>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/check.hpp"
@@ -19,6 +18,7 @@
 #include "cli/device_options.hpp"
 #include "cli/option_values.hpp"
 #include "cli/ranks.hpp"
+#include "cli/serve_loading.hpp"
 #include "cli/serve_log.hpp"
 #include "cli/stop_signals.hpp"
 #include "cli/terminal.hpp"
@@ -73,34 +73,6 @@ std::string line_of(const server::RequestRecord& record) {
   return line;
 }
 
-// A model that is loaded on a thread of its own, so that the server can say so and signals are heard.
-class Loading {
- public:
-  Loading(const DeviceArguments& device, const server::ServedModelOptions& options)
-      : model_(std::async(std::launch::async, [this, context = make_context(device), options] {
-          const Terminal terminal;
-          auto model =
-              std::make_shared<server::ServedModel>(context, options, [&](std::int64_t done, std::int64_t total) {
-                require(!stop_, "loading was stopped");
-                terminal.progress(fmt::format("reading {} of {} MB", done / 1'000'000, total / 1'000'000));
-              });
-          terminal.clear_progress();
-          return model;
-        })) {}
-
-  bool is_done(milliseconds timeout) const { return model_.wait_for(timeout) == std::future_status::ready; }
-  std::shared_ptr<server::ServedModel> take() { return model_.get(); }
-
-  void stop() {
-    stop_ = true;
-    model_.wait();
-  }
-
- private:
-  std::atomic<bool> stop_ = false;
-  std::future<std::shared_ptr<server::ServedModel>> model_;
-};
-
 void log_issuer(const receipt::Issuer& issuer, ServeLog& log) {
   const receipt::Log* kept = issuer.log();
   log.add(fmt::format("receipts     signed by the key {}, {}", issuer.public_key().id(),
@@ -138,6 +110,7 @@ bool load(server::Server& server, const ServeArguments& arguments, const StopSig
   Loading loading(arguments.device, arguments.served);
   for (bool told = false; !loading.is_done(milliseconds(0)); told = true) {
     if (signals.wait(kBetweenLooks) != 0) {
+      if (arguments.served.team) end_before_serving();  // others may be reading for minutes
       loading.stop();
       return false;
     }
@@ -158,34 +131,40 @@ bool load(server::Server& server, const ServeArguments& arguments, const StopSig
 
 // Where a rank is lost, the others must end, and mpirun soon ends this one: says so first, and throws after what is
 // under way has got its error.
-void end_without_rank(server::Server& server, ServeLog& log) {
+void end_without_rank(server::Server& server, const model::Team* team, ServeLog& log) {
   constexpr milliseconds kForClients{500};
+  if (const std::string lost = team == nullptr ? "" : team->communicator().lost_rank(); !lost.empty())
+    server.fail(std::make_exception_ptr(parallel::RankFailure(lost)));  // of which an idle engine knows nothing
   if (const std::exception_ptr failure = server.failure()) try {
       std::rethrow_exception(failure);
     } catch (const parallel::RankFailure& error) {
       log.add(fmt::format("reprofuse: {}", error.what()));
+      const auto end = std::chrono::steady_clock::now() + kForClients;
       server.break_off(kForClients);
+      std::this_thread::sleep_until(end);  // whether anyone was being answered or not, /health says 503
       throw CLI::RuntimeError(EXIT_FAILURE);
     } catch (...) {  // requests are told
     }
 }
 
-void wait_for_signal(server::Server& server, const StopSignals& signals, ServeLog& log) {
+void wait_for_signal(server::Server& server, const model::Team* team, const StopSignals& signals, ServeLog& log) {
   bool told_of_failure = false;
-  while (signals.wait(kBetweenLooks) == 0)
-    if (!told_of_failure && server.failure()) {
-      told_of_failure = true;
-      log.add("the engine has failed; every request is refused from now on");
-      end_without_rank(server, log);
-    }
+  while (signals.wait(kBetweenLooks) == 0) {
+    end_without_rank(server, team, log);
+    if (told_of_failure || !server.failure()) continue;
+    told_of_failure = true;
+    log.add("the engine has failed; every request is refused from now on");
+  }
+  end_without_rank(server, team, log);  // it may have been mpirun that said stop
 }
 
-void drain(server::Server& server, std::chrono::seconds timeout, const StopSignals& signals, ServeLog& log) {
+void drain(server::Server& server, const model::Team* team, std::chrono::seconds timeout, const StopSignals& signals,
+           ServeLog& log) {
   const auto deadline = std::chrono::steady_clock::now() + timeout;
   log.add(fmt::format("stopping: no new requests; those under way have {} s; a second signal breaks them off",
                       timeout.count()));
   while (!server.drain(kBetweenLooks)) {
-    end_without_rank(server, log);  // it was mpirun that said stop
+    end_without_rank(server, team, log);
     if (const int number = signals.wait(milliseconds(0)); number != 0) std::_Exit(128 + number);
     if (std::chrono::steady_clock::now() < deadline) continue;
     const std::size_t unfinished = server.connections();
@@ -242,21 +221,21 @@ bool follows_server(const ServeArguments& arguments) {
   if (!team || team->leads()) return false;
   for (const int number : {SIGINT, SIGTERM, kStopOfRanks}) std::signal(number, SIG_IGN);
   return follows(team, [&](std::int32_t) {
-    return std::make_unique<model::Model>(make_context(arguments.device),
+    return std::make_unique<model::Model>(make_context(arguments.device, team),
                                           engine::ModelFiles(arguments.folder()).source(),
                                           arguments.served.max_positions, Progress{}, model::TeamPlace{team});
   });
 }
 
 void run_serve_command(ServeArguments arguments) {
-  arguments.served.team = open_team(arguments.ranks, OnStop::kFinish);
+  const StopSignals signals(kStopOfRanks);  // first, since the threads of MPI inherit it
+  arguments.served.team = open_team(arguments.ranks, &signals);
   if (follows_server(arguments)) return;
   complete(arguments);
   check_arguments(arguments);
   // Memory of large bodies goes back to the system when they are gone. Else glibc would keep more and more of it.
   mallopt(M_MMAP_THRESHOLD, 8 << 20);
   if (has_memory_limit()) mallopt(M_ARENA_MAX, 1);  // what one thread gives back is for all
-  const StopSignals signals(kStopOfRanks);
   // A log or an answer that cannot be written is an error where it is written, and nothing more.
   for (const int number : {SIGPIPE, SIGXFSZ}) std::signal(number, SIG_IGN);
   ServeLog log(STDERR_FILENO);
@@ -264,8 +243,9 @@ void run_serve_command(ServeArguments arguments) {
   server::RequestLog log_request = [&log](const server::RequestRecord& record) { log.add(line_of(record)); };
   server::Server server(arguments.server, arguments.quiet ? server::RequestLog() : log_request);
   if (!load(server, arguments, signals, log)) return;
-  wait_for_signal(server, signals, log);
-  drain(server, std::chrono::seconds(arguments.drain_seconds), signals, log);
+  const model::Team* team = arguments.served.team.get();
+  wait_for_signal(server, team, signals, log);
+  drain(server, team, std::chrono::seconds(arguments.drain_seconds), signals, log);
 }
 
 template <typename Int>

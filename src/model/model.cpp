@@ -82,9 +82,12 @@ Weights Model::load(std::shared_ptr<const WeightSource> source, const Progress& 
                                 max_positions_, checkpoint::config_lines(config_)));
   LoadedWeights loaded = load_weights(context_, source, share_, source->is_on_disk(), progress);
   const std::vector<std::string> digests = team.exchange(loaded.digest);
+  const auto after_part = [&] {  // so that who watches the progress can stop this, too
+    if (progress) progress(source->tensor_bytes(), source->tensor_bytes());
+  };
   std::string problem;
   for (int rank = 1; team.leads() && source->is_on_disk() && rank < team.size(); ++rank)
-    if (parts_digest(*source, loaded.parts, share_of(config_, rank, team.size())) !=
+    if (parts_digest(*source, loaded.parts, share_of(config_, rank, team.size()), after_part) !=
         digests[static_cast<std::size_t>(rank)])
       problem = fmt::format("{} has read another checkpoint than rank 0: their weights differ",
                             team.communicator().name_of(rank));

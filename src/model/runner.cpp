@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <new>
 #include <optional>
 
 #include "base/check.hpp"
@@ -18,6 +19,13 @@ RunnerLimits checked(RunnerLimits limits) {
           "a pass needs room for a row, a sequence and a row of logits; got {}, {} and {}", limits.rows,
           limits.sequences, limits.logit_rows);
   return limits;
+}
+
+parallel::RankFailure out_of_memory(const Model& model) {
+  constexpr const char* kReason = "there is not enough memory for a pass";
+  if (model.exchange() == nullptr) return parallel::RankFailure(kReason);
+  const Team& team = model.exchange()->team();
+  return parallel::RankFailure(fmt::format("{}: {}", team.communicator().name_of(team.rank()), kReason));
 }
 
 // Where each array lies in the one block of words that is copied to the device.
@@ -48,6 +56,7 @@ Runner::Runner(const Model& model, KvCache& cache, RunnerLimits limits)
       workspace_(model.context(), model.workspace_bytes(limits.rows, limits.sequences, limits.logit_rows)),
       max_pages_(cache.pages_for(model.max_positions())),
       followed_(tell_followers()),
+      out_of_memory_(out_of_memory(model)),
       inputs_(model.context(),
               static_cast<std::size_t>(Layout(limits_, max_pages_, model.exchange() != nullptr).words) *
                   sizeof(std::int32_t)),
@@ -170,6 +179,9 @@ ConstMatrix Runner::run(std::span<const TokenChunk> chunks) {
     const auto row = error.op() == kHeadOp ? host.logit_rows[at] : static_cast<std::int32_t>(at);
     const auto chunk = static_cast<std::size_t>(host.sequences[static_cast<std::size_t>(row)]);
     throw NonFiniteToken(static_cast<std::int64_t>(chunk), row - host.chunks[chunk].first_row, error.what());
+  } catch (const std::bad_alloc&) {  // in the middle of a pass, which the other ranks cannot give up
+    if (!followed_) throw;
+    throw out_of_memory_;
   }
   for (const TokenChunk& chunk : chunks) chunk.sequence->advance(static_cast<std::int64_t>(chunk.tokens.size()));
   return logits();
@@ -196,6 +208,7 @@ void Runner::compute(const PassBatch& host) {
     return check_workspace(model_.context(), workspace_.data(), stream_->handle());
   }
   InStep in_step(&exchange->team());
+  ++exchange->team().own_traffic().passes;
   try {
     Failure failure;
     enqueue_pass(host, &failure);

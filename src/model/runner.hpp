@@ -88,8 +88,9 @@ class Runner {
   RunnerLimits limits_;
   Activations activations_;
   Workspace workspace_;
-  std::int64_t max_pages_;              // of one sequence
-  std::unique_ptr<Followed> followed_;  // of the leader
+  std::int64_t max_pages_;               // of one sequence
+  std::unique_ptr<Followed> followed_;   // of the leader
+  parallel::RankFailure out_of_memory_;  // made before it is needed
   OpObserver observer_;
   StagedBuffer inputs_;          // the arrays of kernels::Batch and the logit rows, back to back
   std::int64_t logit_rows_ = 0;  // of the last pass

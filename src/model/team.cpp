@@ -104,6 +104,16 @@ void Team::require_of_leader(const std::string& problem) {
   if (!found.empty()) throw AgreedError(ErrorCode::kInvalidArgument, found);
 }
 
+void Team::keep_traffic(const std::vector<RankTraffic>& of_all) {
+  const std::lock_guard lock(traffic_mutex_);
+  traffic_ = of_all;
+}
+
+std::vector<RankTraffic> Team::traffic() const {
+  const std::lock_guard lock(traffic_mutex_);
+  return traffic_.empty() ? std::vector<RankTraffic>(static_cast<std::size_t>(size())) : traffic_;
+}
+
 Followed::~Followed() {
   try {
     team_->tell({drop_, number_, {}});

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <climits>
@@ -14,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "parallel/cores.hpp"
 #include "parallel/mpi.hpp"
 
 namespace reprofuse::parallel {
@@ -63,7 +65,11 @@ class MpiCommunicator final : public Communicator {
     return "rank " + std::to_string(rank) + " on " + peers_[static_cast<std::size_t>(rank)].host.data();
   }
 
+  int ranks_of_host() const override { return ranks_of_host_; }
+  int cores() const override { return cores_; }
+
   void all_gather(void* all, std::span<const std::int64_t> part_words, Patience patience) override {
+    require_step();
     lay_out(part_words);
     MPI_Request request = MPI_REQUEST_NULL;
     check(MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_UINT32_T, all, counts_.data(), offsets_.data(), MPI_UINT32_T, results_,
@@ -73,6 +79,7 @@ class MpiCommunicator final : public Communicator {
   }
 
   void gather_to_first(void* all, std::span<const std::int64_t> part_words) override {
+    require_step();
     lay_out(part_words);
     const auto own = static_cast<std::size_t>(rank_);
     const void* part = rank_ == 0 ? MPI_IN_PLACE : static_cast<const std::uint32_t*>(all) + offsets_[own];
@@ -84,12 +91,14 @@ class MpiCommunicator final : public Communicator {
   }
 
   void broadcast(void* data, std::int64_t words, Patience patience) override {
+    require_step();
     MPI_Request request = MPI_REQUEST_NULL;
     check(MPI_Ibcast(data, count_of(words), MPI_UINT32_T, 0, results_, &request), "MPI_Ibcast");
     wait(request, patience, "MPI_Ibcast");
   }
 
   void barrier() override {
+    require_step();
     MPI_Request request = MPI_REQUEST_NULL;
     check(MPI_Ibarrier(results_, &request), "MPI_Ibarrier");
     wait(request, Patience::kBounded, "MPI_Ibarrier");
@@ -97,6 +106,13 @@ class MpiCommunicator final : public Communicator {
 
   void break_off() noexcept override { is_broken_ = true; }
   bool is_broken() const noexcept override { return is_broken_; }
+
+  std::string lost_rank() const override {
+    for (int rank = 0; rank < size_; ++rank)
+      if (const Peer& peer = peers_[static_cast<std::size_t>(rank)]; peer.watched != 0 && has_ended(peer))
+        return name_of(rank) + " (process " + std::to_string(peer.process) + ") has ended";
+    return {};
+  }
 
   [[noreturn]] void abort() noexcept override {
     is_broken_ = true;
@@ -107,6 +123,7 @@ class MpiCommunicator final : public Communicator {
  private:
   struct Peer {
     std::array<char, 64> host;
+    CoreSet cores;
     std::int64_t process;
     std::int64_t watched;  // it is a process that this rank can see
   };
@@ -116,8 +133,13 @@ class MpiCommunicator final : public Communicator {
     throw RankFailure(message);
   }
 
-  void check(int status, const char* call) {
+  // What the others are about to do is not known any more, so no call of theirs would match one of this rank.
+  void require_step() {
     if (is_broken_) lose("the ranks are out of step");
+  }
+
+  void check(int status, const char* call) {
+    require_step();
     if (status == MPI_SUCCESS) return;
     std::array<char, MPI_MAX_ERROR_STRING + 1> text{};
     int length = 0;
@@ -144,7 +166,7 @@ class MpiCommunicator final : public Communicator {
   // Where the others run, so that messages can say it and those of this machine can be watched.
   void meet_peers() {
     peers_.resize(static_cast<std::size_t>(size_));
-    Peer own = {.host = {}, .process = getpid(), .watched = 0};
+    Peer own = {.host = {}, .cores = own_cores(), .process = getpid(), .watched = 0};
     gethostname(own.host.data(), own.host.size() - 1);
     check(MPI_Allgather(&own, sizeof(Peer), MPI_BYTE, peers_.data(), sizeof(Peer), MPI_BYTE, results_),
           "MPI_Allgather");
@@ -152,6 +174,13 @@ class MpiCommunicator final : public Communicator {
       Peer& peer = peers_[static_cast<std::size_t>(rank)];
       peer.watched = rank != rank_ && peer.host == own.host && !has_ended(peer) ? 1 : 0;
     }
+    for (const Peer& peer : peers_)
+      ranks_of_host_ = std::max(ranks_of_host_, static_cast<int>(std::ranges::count(peers_, peer.host, &Peer::host)));
+    std::vector<CoreSet> of_host = {own.cores};
+    for (int rank = 0; rank < size_; ++rank)
+      if (const Peer& peer = peers_[static_cast<std::size_t>(rank)]; rank != rank_ && peer.host == own.host)
+        of_host.push_back(peer.cores);
+    cores_ = cores_of_rank(of_host, 0);
     const auto beside = std::ranges::count(peers_, 1, &Peer::watched);
     if (beside < static_cast<std::int64_t>(std::thread::hardware_concurrency())) spin_ = kSpinOnOwnCore;
   }
@@ -184,11 +213,7 @@ class MpiCommunicator final : public Communicator {
   }
 
   void look_after_peers() {
-    for (int rank = 0; rank < size_; ++rank) {
-      const Peer& peer = peers_[static_cast<std::size_t>(rank)];
-      if (peer.watched != 0 && has_ended(peer))
-        lose(name_of(rank) + " (process " + std::to_string(peer.process) + ") has ended");
-    }
+    if (const std::string lost = lost_rank(); !lost.empty()) lose(lost);
     int asked = 0;
     MPI_Status status;
     while (MPI_Iprobe(MPI_ANY_SOURCE, kPingTag, signs_of_life_, &asked, &status) == MPI_SUCCESS && asked != 0) {
@@ -231,9 +256,11 @@ class MpiCommunicator final : public Communicator {
   MPI_Comm signs_of_life_ = MPI_COMM_NULL;
   int rank_ = 0;
   int size_ = 1;
+  int ranks_of_host_ = 1;
+  int cores_ = 1;
   std::vector<Peer> peers_;
   std::vector<int> counts_, offsets_;  // of the parts of a gather
-  bool is_broken_ = false;
+  std::atomic<bool> is_broken_ = false;
 };
 
 }  // namespace
