@@ -69,6 +69,38 @@ std::vector<std::string> mpirun_words(int ranks) {
        "mpirun, which starts the ranks, cannot be run ({}); on Debian: apt install openmpi-bin", std::strerror(errno));
 }
 
+int result_of(int status) {
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+// mpirun says nothing where it cannot write what rank 0 has printed, as on a full disk. So it writes to this process.
+[[noreturn]] void pass_on_output_of_mpirun(const std::vector<std::string>& words) {
+  std::array<int, 2> ends = {};
+  require(pipe(ends.data()) == 0, "there is no pipe for mpirun: {}", std::strerror(errno));
+  const pid_t child = fork();
+  require(child >= 0, "mpirun cannot be started: {}", std::strerror(errno));
+  if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    dup2(ends[1], STDOUT_FILENO);
+    for (const int end : ends) close(end);
+    become_mpirun(words);
+  }
+  close(ends[1]);
+  std::signal(SIGINT, SIG_IGN);  // the terminal tells mpirun, too, which ends the ranks
+  bool is_written = true;
+  std::array<char, 1 << 16> text;
+  for (ssize_t bytes = 0; (bytes = read(ends[0], text.data(), text.size())) > 0;)
+    for (ssize_t at = 0; is_written && at < bytes;) {
+      const ssize_t written = write(STDOUT_FILENO, text.data() + at, static_cast<std::size_t>(bytes - at));
+      is_written = written > 0 || errno == EINTR;
+      at += std::max<ssize_t>(written, 0);
+    }
+  int status = 0;
+  waitpid(child, &status, 0);
+  require(is_written, "stdout cannot be written");
+  std::_Exit(result_of(status));
+}
+
 // A signal that mpirun passes on before there are ranks is lost.
 bool has_ranks(pid_t mpirun) {
   std::ifstream children(fmt::format("/proc/{0}/task/{0}/children", mpirun));
@@ -103,7 +135,7 @@ bool has_ranks(pid_t mpirun) {
     }
     int status = 0;
     if (waitpid(child, &status, WNOHANG) != child) continue;
-    const int result = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    const int result = result_of(status);
     std::_Exit(stopped_early || (asked > 0 && result == kStoppedEarly) ? EXIT_SUCCESS : result);
   }
 }
@@ -136,7 +168,7 @@ std::shared_ptr<model::Team> open_team(const RankArguments& arguments, const Sto
   const int wanted = arguments.tensor_parallel;
   if (!place && wanted > 1) {
     if (signals != nullptr) supervise_mpirun(mpirun_words(wanted));
-    become_mpirun(mpirun_words(wanted));
+    pass_on_output_of_mpirun(mpirun_words(wanted));
   }
   const int ranks = place ? place->ranks : 1;
   require(wanted == 0 || wanted == ranks, "mpirun has started {} ranks, and --tensor-parallel asks for {}", ranks,
@@ -158,7 +190,7 @@ bool follows(const std::shared_ptr<model::Team>& team, const model::MakeModel& m
     end_after_leader(error.what());
   } catch (const parallel::RankFailure& error) {
     const bool leader_is_lost = std::string_view(error.what()).starts_with(team->communicator().name_of(0));
-    const bool tells_in_its_place = leader_is_lost && team->rank() == 1;
+    const bool tells_in_its_place = leader_is_lost && team->rank() == 1 && !team->communicator().leader_speaks();
     end_after_leader(fmt::format("{}: {}", self, error.what()),
                      tells_in_its_place ? std::chrono::seconds(0) : kForTheLeader);
   } catch (const std::exception& error) {

@@ -20,9 +20,9 @@ struct RankArguments {
 void add_rank_options(CLI::App& command, RankArguments& arguments);
 
 // Before anything else of a command. Null: this process computes alone. Where --tensor-parallel asks for ranks that
-// nobody has started, the process becomes mpirun, which starts them, and this does not return. mpirun kills the ranks
-// when it is told to stop; of a command with `signals`, which finishes first, the process waits for mpirun and sends
-// rank 0 the signal below instead. One that comes while the ranks meet ends them.
+// nobody has started, mpirun starts them, and this does not return: the process writes what they print, and ends as
+// they do. mpirun kills the ranks when it is told to stop; of a command with `signals`, which finishes first, rank 0
+// gets the signal below instead. One that comes while the ranks meet ends them.
 std::shared_ptr<model::Team> open_team(const RankArguments& arguments, const StopSignals* signals = nullptr);
 
 inline constexpr int kStopOfRanks = SIGUSR1;  // which mpirun passes on

@@ -2,6 +2,7 @@
 // No sum is ever taken between ranks: what they exchange are results, and those arrive as they were sent.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -31,9 +32,10 @@ class Communicator {
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  virtual std::string name_of(int rank) const = 0;  // "rank 1 on node7"
-  virtual int ranks_of_host() const = 0;            // on the machine that has the most of them
-  virtual int cores() const = 0;                    // that are this rank's part of its machine
+  virtual std::string name_of(int rank) const = 0;   // "rank 1 on node7"
+  virtual int ranks_of_host() const = 0;             // on the machine that has the most of them
+  virtual std::chrono::seconds timeout() const = 0;  // after which a rank that does not answer counts as lost
+  virtual int cores() const = 0;                     // that are this rank's part of its machine
 
   // `all` is the parts of all ranks, back to back in their order, part_words of each. Each rank has written its own;
   // afterwards all of them are there, on every rank or on rank 0 alone.
@@ -49,6 +51,8 @@ class Communicator {
   virtual bool is_broken() const noexcept = 0;
   // Of a rank that is known to have ended, its name and that; else empty. From any thread, also while no call is made.
   virtual std::string lost_rank() const = 0;
+  // Rank 0 knows that it cannot go on, and says why; as far as that can be seen from here, also after it has ended.
+  virtual bool leader_speaks() const noexcept = 0;
   [[noreturn]] virtual void abort() noexcept = 0;  // ends all ranks at once, in an error
 };
 

@@ -1,5 +1,7 @@
 // The module that calls MPI. It is linked with nothing: MPI's symbols come from the library that open_mpi() has loaded.
+#include <fcntl.h>
 #include <mpi.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -67,6 +69,7 @@ class MpiCommunicator final : public Communicator {
 
   int ranks_of_host() const override { return ranks_of_host_; }
   int cores() const override { return cores_; }
+  std::chrono::seconds timeout() const override { return timeout_; }
 
   void all_gather(void* all, std::span<const std::int64_t> part_words, Patience patience) override {
     require_step();
@@ -104,15 +107,22 @@ class MpiCommunicator final : public Communicator {
     wait(request, Patience::kBounded, "MPI_Ibarrier");
   }
 
-  void break_off() noexcept override { is_broken_ = true; }
+  void break_off() noexcept override {
+    is_broken_ = true;
+    if (rank_ == 0) speak();
+  }
   bool is_broken() const noexcept override { return is_broken_; }
 
   std::string lost_rank() const override {
     for (int rank = 0; rank < size_; ++rank)
-      if (const Peer& peer = peers_[static_cast<std::size_t>(rank)]; peer.watched != 0 && has_ended(peer))
+      if (const Peer& peer = peers_[static_cast<std::size_t>(rank)]; peer.watched != 0 && has_ended(peer)) {
+        if (rank_ == 0) speak();
         return name_of(rank) + " (process " + std::to_string(peer.process) + ") has ended";
+      }
     return {};
   }
+
+  bool leader_speaks() const noexcept override { return word_ != nullptr && std::atomic_ref(*word_).load() != 0; }
 
   [[noreturn]] void abort() noexcept override {
     is_broken_ = true;
@@ -125,11 +135,13 @@ class MpiCommunicator final : public Communicator {
     std::array<char, 64> host;
     CoreSet cores;
     std::int64_t process;
+    std::int64_t word;     // of rank 0: the descriptor of memory for all of its machine, which outlives the process
     std::int64_t watched;  // it is a process that this rank can see
   };
 
   [[noreturn]] void lose(const std::string& message) {
     is_broken_ = true;
+    if (rank_ == 0) speak();
     throw RankFailure(message);
   }
 
@@ -166,7 +178,10 @@ class MpiCommunicator final : public Communicator {
   // Where the others run, so that messages can say it and those of this machine can be watched.
   void meet_peers() {
     peers_.resize(static_cast<std::size_t>(size_));
-    Peer own = {.host = {}, .cores = own_cores(), .process = getpid(), .watched = 0};
+    Peer own = {.host = {}, .cores = own_cores(), .process = getpid(), .word = -1, .watched = 0};
+    if (rank_ == 0) own.word = memfd_create("reprofuse", MFD_CLOEXEC);
+    if (rank_ == 0 && own.word >= 0 && ftruncate(static_cast<int>(own.word), sizeof(int)) == 0)
+      map_word(static_cast<int>(own.word));
     gethostname(own.host.data(), own.host.size() - 1);
     check(MPI_Allgather(&own, sizeof(Peer), MPI_BYTE, peers_.data(), sizeof(Peer), MPI_BYTE, results_),
           "MPI_Allgather");
@@ -181,8 +196,21 @@ class MpiCommunicator final : public Communicator {
       if (const Peer& peer = peers_[static_cast<std::size_t>(rank)]; rank != rank_ && peer.host == own.host)
         of_host.push_back(peer.cores);
     cores_ = cores_of_rank(of_host, 0);
+    if (peers_[0].watched != 0 && peers_[0].word >= 0) {
+      const std::string place = "/proc/" + std::to_string(peers_[0].process) + "/fd/" + std::to_string(peers_[0].word);
+      if (const int file = open(place.c_str(), O_RDWR | O_CLOEXEC); file >= 0) map_word(file);
+    }
     const auto beside = std::ranges::count(peers_, 1, &Peer::watched);
     if (beside < static_cast<std::int64_t>(std::thread::hardware_concurrency())) spin_ = kSpinOnOwnCore;
+  }
+
+  // Where it cannot be had, a message may come twice.
+  void map_word(int file) {
+    void* memory = mmap(nullptr, sizeof(int), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (memory != MAP_FAILED) word_ = static_cast<int*>(memory);
+  }
+  void speak() const noexcept {
+    if (word_ != nullptr) std::atomic_ref(*word_).store(1);
   }
 
   static bool has_ended(const Peer& peer) { return kill(static_cast<pid_t>(peer.process), 0) != 0 && errno == ESRCH; }
@@ -259,6 +287,7 @@ class MpiCommunicator final : public Communicator {
   int ranks_of_host_ = 1;
   int cores_ = 1;
   std::vector<Peer> peers_;
+  int* word_ = nullptr;                // not 0: rank 0 speaks
   std::vector<int> counts_, offsets_;  // of the parts of a gather
   std::atomic<bool> is_broken_ = false;
 };

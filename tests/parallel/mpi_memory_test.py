@@ -15,7 +15,7 @@ from ranks import Server
 TOOL, SOURCE = sys.argv[1:3]
 LAYERS, HIDDEN, INTERMEDIATE, VOCABULARY = 6, 1024, 4096, 16384
 MEBIBYTE = 1 << 20
-CONSTANT = 160 * MEBIBYTE  # as docs/scale.md says: the program, MPI and its buffers, tables and activations
+CONSTANT = 48 * MEBIBYTE  # as docs/scale.md says: the program, MPI and its buffers, tables and activations
 OPTIONS = ["--kv-memory", "0.02", "--context", "256", "--max-rows", "64", "--max-batch", "4"]
 
 
