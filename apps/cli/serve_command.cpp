@@ -94,6 +94,8 @@ void log_model(const server::ServedModel& model, const std::string& folder, Serv
       "model        {} in {}\ncomputes     {} on {}{}\nfingerprint  {}\ncontext      {} tokens\nKV cache     {}",
       facts.id, folder, context.numerics(), ranks > 1 ? fmt::format("{} ranks, each ", ranks) : "",
       context.description(), facts.fingerprint, facts.max_positions, model.kv_summary()));
+  if (const model::Exchange* exchange = model.service().engine().model().exchange())
+    log.add(fmt::format("gathers      {}", exchange->team().gather_way().description));
   log.add(fmt::format("date         {}{}", date,
                       facts.files->text().template_uses_date() ? ", which the chat template shows the model"
                                                                : ", for which the chat template does not ask"));
@@ -129,16 +131,32 @@ bool load(server::Server& server, const ServeArguments& arguments, const StopSig
   return true;
 }
 
+// The ranks as their leader sees them. A leader that was itself stopped for so long that the others have given it up,
+// and said so, has nothing to tell about them.
+struct Ranks {
+  const model::Team* team;  // null: one alone
+  std::chrono::seconds timeout;
+  bool was_stopped = false;
+
+  template <typename Wait>
+  int notice_gap(const Wait& wait) {
+    const auto begin = std::chrono::steady_clock::now();
+    const int signal = wait();
+    was_stopped = was_stopped || std::chrono::steady_clock::now() - begin > timeout;
+    return signal;
+  }
+};
+
 // Where a rank is lost, the others must end, and mpirun soon ends this one: says so first, and throws after what is
 // under way has got its error.
-void end_without_rank(server::Server& server, const model::Team* team, ServeLog& log) {
+void end_without_rank(server::Server& server, const Ranks& ranks, ServeLog& log) {
   constexpr milliseconds kForClients{500};
-  if (const std::string lost = team == nullptr ? "" : team->communicator().lost_rank(); !lost.empty())
+  if (const std::string lost = ranks.team == nullptr ? "" : ranks.team->communicator().lost_rank(); !lost.empty())
     server.fail(std::make_exception_ptr(parallel::RankFailure(lost)));  // of which an idle engine knows nothing
   if (const std::exception_ptr failure = server.failure()) try {
       std::rethrow_exception(failure);
     } catch (const parallel::RankFailure& error) {
-      log.add(fmt::format("reprofuse: {}", error.what()));
+      if (!ranks.was_stopped) log.add(fmt::format("reprofuse: {}", error.what()));
       const auto end = std::chrono::steady_clock::now() + kForClients;
       server.break_off(kForClients);
       std::this_thread::sleep_until(end);  // whether anyone was being answered or not, /health says 503
@@ -147,24 +165,24 @@ void end_without_rank(server::Server& server, const model::Team* team, ServeLog&
     }
 }
 
-void wait_for_signal(server::Server& server, const model::Team* team, const StopSignals& signals, ServeLog& log) {
+void wait_for_signal(server::Server& server, Ranks& ranks, const StopSignals& signals, ServeLog& log) {
   bool told_of_failure = false;
-  while (signals.wait(kBetweenLooks) == 0) {
-    end_without_rank(server, team, log);
+  while (ranks.notice_gap([&] { return signals.wait(kBetweenLooks); }) == 0) {
+    end_without_rank(server, ranks, log);
     if (told_of_failure || !server.failure()) continue;
     told_of_failure = true;
     log.add("the engine has failed; every request is refused from now on");
   }
-  end_without_rank(server, team, log);  // it may have been mpirun that said stop
+  end_without_rank(server, ranks, log);  // it may have been mpirun that said stop
 }
 
-void drain(server::Server& server, const model::Team* team, std::chrono::seconds timeout, const StopSignals& signals,
+void drain(server::Server& server, const Ranks& ranks, std::chrono::seconds timeout, const StopSignals& signals,
            ServeLog& log) {
   const auto deadline = std::chrono::steady_clock::now() + timeout;
   log.add(fmt::format("stopping: no new requests; those under way have {} s; a second signal breaks them off",
                       timeout.count()));
   while (!server.drain(kBetweenLooks)) {
-    end_without_rank(server, team, log);
+    end_without_rank(server, ranks, log);
     if (const int number = signals.wait(milliseconds(0)); number != 0) std::_Exit(128 + number);
     if (std::chrono::steady_clock::now() < deadline) continue;
     const std::size_t unfinished = server.connections();
@@ -243,9 +261,9 @@ void run_serve_command(ServeArguments arguments) {
   server::RequestLog log_request = [&log](const server::RequestRecord& record) { log.add(line_of(record)); };
   server::Server server(arguments.server, arguments.quiet ? server::RequestLog() : log_request);
   if (!load(server, arguments, signals, log)) return;
-  const model::Team* team = arguments.served.team.get();
-  wait_for_signal(server, team, signals, log);
-  drain(server, team, std::chrono::seconds(arguments.drain_seconds), signals, log);
+  Ranks ranks{arguments.served.team.get(), std::chrono::seconds(arguments.ranks.timeout_seconds)};
+  wait_for_signal(server, ranks, signals, log);
+  drain(server, ranks, std::chrono::seconds(arguments.drain_seconds), signals, log);
 }
 
 template <typename Int>

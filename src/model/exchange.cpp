@@ -7,6 +7,7 @@
 #include <limits>
 #include <numeric>
 #include <string_view>
+#include <thread>
 #include <tuple>
 #include <utility>
 
@@ -74,6 +75,9 @@ void Exchange::move(const OpScope& scope, float* all, std::span<const std::int64
   const std::int64_t whole = std::accumulate(words.begin(), words.end(), std::int64_t{0});
   if (!to_first || team_->leads())
     team_->own_traffic().gathered_bytes += (whole - words[own]) * static_cast<std::int64_t>(sizeof(float));
+  if (parallel::StreamCommunicator* gathers = team_->on_stream())
+    return to_first ? gathers->gather_to_first(all, words, scope.stream)
+                    : gathers->all_gather(all, words, scope.stream);
   if (backend.capabilities().shares_host_memory) return gather(all);
   const std::int64_t before = std::accumulate(words.begin(), words.begin() + team_->rank(), std::int64_t{0});
   std::vector<float> host(static_cast<std::size_t>(whole));
@@ -83,6 +87,38 @@ void Exchange::move(const OpScope& scope, float* all, std::span<const std::int64
   copy_to_host(scope.context, host.data() + before, all + before, static_cast<std::size_t>(words[own]) * sizeof(float));
   gather(host.data());
   if (!to_first || team_->leads()) copy_to_device(scope.context, all, host.data(), host.size() * sizeof(float));
+}
+
+// A rank that is lost lets what the others have enqueued wait for ever. Where nobody is known to have ended, those that
+// are there meet by the host, which finds out who does not come.
+void Exchange::wait_for(const OpScope& scope) const {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::microseconds kSpin{200}, kSleep{20};
+  constexpr std::chrono::milliseconds kBetweenLooks{100};
+  parallel::StreamCommunicator* gathers = team_->on_stream();
+  if (gathers == nullptr) return;
+  parallel::Communicator& communicator = team_->communicator();
+  const auto computed = scope.context.state().backend->make_event();
+  computed->record(scope.stream);
+  const auto begin = Clock::now();
+  for (auto next_look = begin; !computed->is_reached();) {
+    const auto now = Clock::now();
+    if (now >= next_look) {
+      next_look = now + kBetweenLooks;
+      gathers->check();
+      const std::string lost = communicator.lost_rank();
+      const bool is_late = now - begin > communicator.timeout();
+      if (!lost.empty() || is_late) gathers->abort();
+      if (!lost.empty()) throw parallel::RankFailure(lost);
+      if (is_late) {
+        communicator.barrier();
+        throw parallel::RankFailure(
+            fmt::format("a pass has not ended within {} s on any rank", communicator.timeout().count()));
+      }
+    }
+    if (now - begin > kSpin) std::this_thread::sleep_for(kSleep);
+  }
+  gathers->check();
 }
 
 void Exchange::unpack(const OpScope& scope, const Activations& activations, Matrix whole, Columns columns) const {

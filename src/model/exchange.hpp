@@ -43,6 +43,9 @@ class Exchange {
   void gather_rows(const OpScope& scope, float* all, std::span<const std::int64_t> row_counts,
                    std::int64_t width) const;
 
+  // Waits for a pass whose gathers are on the stream; throws RankFailure where it cannot end. Else does nothing.
+  void wait_for(const OpScope& scope) const;
+
   // At the end of a pass. Throws on all ranks what one rank alone would have thrown: the first failure, by op, row and
   // column. The ranks also learn each other's traffic.
   void agree(const Failure& failure) const;

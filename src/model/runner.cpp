@@ -212,6 +212,7 @@ void Runner::compute(const PassBatch& host) {
   try {
     Failure failure;
     enqueue_pass(host, &failure);
+    exchange->wait_for({model_.context(), workspace_, stream_->handle()});
     try {
       check_workspace(model_.context(), workspace_.data(), stream_->handle());
     } catch (const NonFiniteError& error) {
@@ -225,9 +226,10 @@ void Runner::compute(const PassBatch& host) {
   in_step.finish();
 }
 
-// Among several ranks what is gathered goes through the host, which no graph records.
+// What ranks gather through the host no graph records.
 bool Runner::replays(const PassBatch& host) const {
-  return host.is_decode() && backend().capabilities().graphs && !observer_ && model_.exchange() == nullptr;
+  const bool is_on_stream = model_.exchange() == nullptr || model_.exchange()->team().on_stream() != nullptr;
+  return host.is_decode() && backend().capabilities().graphs && !observer_ && is_on_stream;
 }
 
 void Runner::enqueue_pass(const PassBatch& host, Failure* failure) {
@@ -244,17 +246,32 @@ void Runner::enqueue_pass(const PassBatch& host, Failure* failure) {
     };
   TokenOwners on_device;
   if (owners) on_device = {owners->counts, inputs + at.own_tokens, inputs + at.places};
-  const auto enqueue = [&](void* stream) {
-    model_.forward({{model_.context(), workspace_, stream}, batch, cache_, activations_, observer, on_device, failure},
-                   inputs + at.logit_rows, logit_rows_);
+  const auto pass_on = [&](void* stream) {
+    return Pass{{model_.context(), workspace_, stream}, batch, cache_, activations_, observer, on_device, failure};
   };
-  if (replays(host)) {
-    // upload() has waited for the last pass, so that no graph dropped here is still running.
-    const auto& graph = decode_graphs_.get({batch.rows, batch.max_keys}, [&] { return backend().capture(enqueue); });
-    graph->replay(stream_->handle());
+  const std::int32_t* logit_rows = inputs + at.logit_rows;
+  if (!replays(host)) return model_.forward(pass_on(stream_->handle()), logit_rows, logit_rows_);
+  if (model_.exchange() == nullptr) {
+    decode_graph(batch, [&](void* stream) { model_.forward(pass_on(stream), logit_rows, logit_rows_); });
   } else {
-    enqueue(stream_->handle());
+    model_.embed(pass_on(stream_->handle()));
+    decode_graph(batch, [&](void* stream) { model_.forward_embedded(pass_on(stream), logit_rows, logit_rows_); });
   }
+}
+
+// upload() has waited for the last pass, so that no graph dropped here is still running. What a graph gathers is
+// counted when it is replayed.
+void Runner::decode_graph(const kernels::Batch& batch, const std::function<void(void* stream)>& enqueue) {
+  std::int64_t ignored = 0;
+  std::int64_t& gathered = model_.exchange() ? model_.exchange()->team().own_traffic().gathered_bytes : ignored;
+  const DecodeGraph& graph = decode_graphs_.get({batch.rows, batch.max_keys}, [&] {
+    const std::int64_t before = gathered;
+    DecodeGraph captured{backend().capture(enqueue), 0};
+    captured.gathered_bytes = std::exchange(gathered, before) - before;
+    return captured;
+  });
+  graph.graph->replay(stream_->handle());
+  gathered += graph.gathered_bytes;
 }
 
 std::vector<float> Runner::host_logits() const {

@@ -40,6 +40,7 @@ std::string difference(std::string_view first, std::string_view other, const std
 }  // namespace
 
 Team::~Team() {
+  if (on_stream() != nullptr && communicator_->is_broken()) on_stream()->abort();
   if (!leads()) return;
   try {
     tell({});

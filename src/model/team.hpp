@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/gather_way.hpp"
 #include "parallel/communicator.hpp"
 
 namespace reprofuse::model {
@@ -65,6 +66,11 @@ class Team {
   // What all ranks have, in their order.
   std::vector<std::string> exchange(const std::string& own);
 
+  // Of the model that was made last.
+  const GatherWay& gather_way() const { return gather_way_; }
+  void set_gather_way(GatherWay way) { gather_way_ = std::move(way); }
+  parallel::StreamCommunicator* on_stream() const { return gather_way_.on_stream.get(); }
+
   // This rank's own, for the thread that computes; and what all ranks had after the last pass, for any thread.
   RankTraffic& own_traffic() { return own_traffic_; }
   void keep_traffic(const std::vector<RankTraffic>& of_all);
@@ -73,6 +79,7 @@ class Team {
  private:
   std::unique_ptr<parallel::Communicator> communicator_;
   std::string version_;
+  GatherWay gather_way_;
   std::int32_t next_number_ = 0;
   RankTraffic own_traffic_;
   mutable std::mutex traffic_mutex_;
