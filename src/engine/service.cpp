@@ -259,9 +259,13 @@ bool Service::wait_until_idle(std::chrono::milliseconds timeout) {
 }
 
 void Service::fail(const std::exception_ptr& why) {
-  const std::lock_guard lock(mutex_);
-  if (!failure_) failure_ = why;
-  work_.notify_all();
+  {
+    const std::lock_guard lock(mutex_);
+    if (failure_) return;
+    failure_ = why;
+    work_.notify_all();
+  }
+  end_all(why, false);  // here, since a pass that is under way may never end
 }
 
 bool Service::failed() const {

@@ -49,7 +49,8 @@ class Communicator {
   // thread; a call that waits on another one then throws.
   virtual void break_off() noexcept = 0;
   virtual bool is_broken() const noexcept = 0;
-  // Of a rank that is known to have ended, its name and that; else empty. From any thread, also while no call is made.
+  // Of a rank that is known to have ended or to be stopped, its name and that; else empty. From any thread, also while
+  // no call is made.
   virtual std::string lost_rank() const = 0;
   // Rank 0 knows that it cannot go on, and says why; as far as that can be seen from here, also after it has ended.
   virtual bool leader_speaks() const noexcept = 0;

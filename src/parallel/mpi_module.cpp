@@ -13,7 +13,9 @@
 #include <climits>
 #include <csignal>
 #include <cstdlib>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -114,11 +116,15 @@ class MpiCommunicator final : public Communicator {
   bool is_broken() const noexcept override { return is_broken_; }
 
   std::string lost_rank() const override {
-    for (int rank = 0; rank < size_; ++rank)
-      if (const Peer& peer = peers_[static_cast<std::size_t>(rank)]; peer.watched != 0 && has_ended(peer)) {
-        if (rank_ == 0) speak();
-        return name_of(rank) + " (process " + std::to_string(peer.process) + ") has ended";
-      }
+    for (int rank = 0; rank < size_; ++rank) {
+      const Peer& peer = peers_[static_cast<std::size_t>(rank)];
+      if (peer.watched == 0) continue;
+      const bool has_gone = has_ended(peer);
+      if (!has_gone && !is_stopped_for_long(rank)) continue;
+      if (rank_ == 0) speak();
+      return name_of(rank) + " (process " + std::to_string(peer.process) + ") has " +
+             (has_gone ? "ended" : "not answered for " + std::to_string(timeout_.count()) + " s: it is stopped");
+    }
     return {};
   }
 
@@ -178,6 +184,7 @@ class MpiCommunicator final : public Communicator {
   // Where the others run, so that messages can say it and those of this machine can be watched.
   void meet_peers() {
     peers_.resize(static_cast<std::size_t>(size_));
+    stopped_since_ = std::make_unique<std::atomic<Clock::rep>[]>(peers_.size());
     Peer own = {.host = {}, .cores = own_cores(), .process = getpid(), .word = -1, .watched = 0};
     if (rank_ == 0) own.word = memfd_create("reprofuse", MFD_CLOEXEC);
     if (rank_ == 0 && own.word >= 0 && ftruncate(static_cast<int>(own.word), sizeof(int)) == 0)
@@ -214,6 +221,25 @@ class MpiCommunicator final : public Communicator {
   }
 
   static bool has_ended(const Peer& peer) { return kill(static_cast<pid_t>(peer.process), 0) != 0 && errno == ESRCH; }
+
+  // By SIGSTOP. One that was stopped within a call of MPI may hold up the others within theirs.
+  bool is_stopped_for_long(int rank) const {
+    std::array<char, 256> text{};
+    const std::string place = "/proc/" + std::to_string(peers_[static_cast<std::size_t>(rank)].process) + "/stat";
+    if (const int file = open(place.c_str(), O_RDONLY | O_CLOEXEC); file >= 0) {
+      if (read(file, text.data(), text.size() - 1) < 0) text[0] = '\0';
+      close(file);
+    }
+    const std::string_view all = text.data();
+    const std::size_t name_end = all.rfind(')');  // "7 (name) T ..."
+    const bool is_stopped = name_end != std::string_view::npos && all.substr(name_end).starts_with(") T");
+    std::atomic<Clock::rep>& since = stopped_since_[static_cast<std::size_t>(rank)];
+    const Clock::rep now = Clock::now().time_since_epoch().count();
+    if (!is_stopped) since = 0;
+    Clock::rep first = 0;
+    if (is_stopped && since.compare_exchange_strong(first, now)) first = now;
+    return is_stopped && Clock::duration(now - first) > timeout_;
+  }
 
   // Never blocks in MPI: a rank that waits looks after the others, and leaves the processor to them.
   void wait(MPI_Request& request, Patience patience, const char* call) {
@@ -287,8 +313,9 @@ class MpiCommunicator final : public Communicator {
   int ranks_of_host_ = 1;
   int cores_ = 1;
   std::vector<Peer> peers_;
-  int* word_ = nullptr;                // not 0: rank 0 speaks
-  std::vector<int> counts_, offsets_;  // of the parts of a gather
+  std::unique_ptr<std::atomic<Clock::rep>[]> stopped_since_;  // of each rank; 0: it is not
+  int* word_ = nullptr;                                       // not 0: rank 0 speaks
+  std::vector<int> counts_, offsets_;                         // of the parts of a gather
   std::atomic<bool> is_broken_ = false;
 };
 
