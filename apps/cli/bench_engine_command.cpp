@@ -222,6 +222,7 @@ void add_bench_engine_command(CLI::App& bench) {
       ->check(whole_number(0, 64))
       ->capture_default_str();
   add_device_options(*command, arguments->device);
+  add_rank_options(*command, arguments->ranks);
   add_numerics_list(*command, arguments->numerics, "Any of");
   add_output_file(*command, "--json", arguments->json, "Also write the results to this file");
   command->callback([arguments] { run_bench_engine(*arguments); });
