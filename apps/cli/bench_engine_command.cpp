@@ -161,7 +161,7 @@ void run_bench_engine(const BenchEngineArguments& arguments) {
     throw CLI::ValidationError("--max-rows", fmt::format("{} is below the batch of {}: each answer needs a row",
                                                          arguments.options.max_rows, largest));
   const auto team = open_team(arguments.ranks);
-  const std::vector<Context> contexts = make_contexts(arguments.device, arguments.numerics);
+  const std::vector<Context> contexts = make_contexts(arguments.device, arguments.numerics, team);
   const auto make_part = [&](std::int32_t context) {
     return study::make_engine_bench_model(contexts[static_cast<std::size_t>(context)], make_source(arguments),
                                           arguments.options, {}, {team, context});
@@ -222,6 +222,7 @@ void add_bench_engine_command(CLI::App& bench) {
       ->check(whole_number(0, 64))
       ->capture_default_str();
   add_device_options(*command, arguments->device);
+  add_rank_options(*command, arguments->ranks);
   add_numerics_list(*command, arguments->numerics, "Any of");
   add_output_file(*command, "--json", arguments->json, "Also write the results to this file");
   command->callback([arguments] { run_bench_engine(*arguments); });

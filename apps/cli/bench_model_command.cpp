@@ -47,23 +47,34 @@ nlohmann::ordered_json to_json(const study::ModelBenchRow& row) {
           {"prefill_tokens_per_second", row.prefill_per_second}};
 }
 
+// The weights of all ranks are read by all of them at once, and so is what they are compared with.
+double read_of_all_ranks(const Context& context, const std::shared_ptr<model::Team>& team) {
+  if (!team) return study::streaming_bandwidth(context);
+  team->communicator().barrier();
+  double all = 0;
+  for (const std::string& one : team->exchange(fmt::format("{}", study::streaming_bandwidth(context))))
+    all += std::stod(one);
+  return all;
+}
+
 void run_bench_model(const BenchModelArguments& arguments) {
   const study::ModelBenchOptions options{.config = study::published_shape(arguments.shape),
                                          .batches = arguments.batches,
                                          .context = arguments.context,
                                          .steps = arguments.steps};
   const auto team = open_team(arguments.ranks);
-  const std::vector<Context> contexts = make_contexts(arguments.device, arguments.numerics);
+  const std::vector<Context> contexts = make_contexts(arguments.device, arguments.numerics, team);
   const auto make_part = [&](std::int32_t context) {
     return study::make_bench_model(contexts[static_cast<std::size_t>(context)], options, {team, context});
   };
+  const double bandwidth = read_of_all_ranks(contexts.front(), team);
   if (follows(team, make_part)) return;
   OutputFile json(arguments.json);
   const Terminal terminal;
-  const double bandwidth = study::streaming_bandwidth(contexts.front());
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
-  fmt::print("{} with random weights on {}{}; a streaming read takes {:.0f} GB/s\n\n", arguments.shape,
-             team ? fmt::format("{} ranks, each ", team->size()) : "", contexts.front().description(), bandwidth / 1e9);
+  fmt::print("{} with random weights on {}{}; a streaming read {}takes {:.0f} GB/s\n\n", arguments.shape,
+             team ? fmt::format("{} ranks, each ", team->size()) : "", contexts.front().description(),
+             team ? "by all of them " : "", bandwidth / 1e9);
   fmt::print("{:<12} {:>5} {:>8} {:>9} {:>9} {:>9} {:>7} {:>9}\n", "numerics", "batch", "context", "step ms", "p90",
              "tokens/s", "of read", "prefill/s");
   const OtherLoadWarning other_load(computes_on_threads(arguments.device.device));
@@ -99,6 +110,7 @@ void add_bench_model_command(CLI::App& bench) {
       ->capture_default_str();
   command->add_option("--steps", arguments->steps, "Steps timed")->check(whole_number(1, 10000))->capture_default_str();
   add_device_options(*command, arguments->device);
+  add_rank_options(*command, arguments->ranks);
   add_numerics_list(*command, arguments->numerics, "Any of");
   add_output_file(*command, "--json", arguments->json, "Also write the results to this file");
   command->callback([arguments] { run_bench_model(*arguments); });

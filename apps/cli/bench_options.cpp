@@ -63,12 +63,13 @@ void add_output_file(CLI::App& command, const std::string& option, std::string& 
   command.add_option(option, path, about)->type_name("FILE")->check(CLI::Validator(has_name, ""));
 }
 
-std::vector<Context> make_contexts(const DeviceArguments& device, const std::vector<std::string>& numerics) {
+std::vector<Context> make_contexts(const DeviceArguments& device, const std::vector<std::string>& numerics,
+                                   const std::shared_ptr<model::Team>& team) {
   std::vector<Context> contexts;
   for (const std::string& name : numerics) {
     DeviceArguments one = device;
     one.numerics = name;
-    study::require_runs(contexts.emplace_back(make_context(one)));
+    study::require_runs(contexts.emplace_back(make_context(one, team)));
   }
   return contexts;
 }

@@ -22,6 +22,7 @@ void add_numerics_list(CLI::App& command, std::vector<std::string>& numerics, co
 void add_output_file(CLI::App& command, const std::string& option, std::string& path, const std::string& about);
 
 // One context per numerics, all of them known to compute here before anything is measured.
-std::vector<Context> make_contexts(const DeviceArguments& device, const std::vector<std::string>& numerics);
+std::vector<Context> make_contexts(const DeviceArguments& device, const std::vector<std::string>& numerics,
+                                   const std::shared_ptr<model::Team>& team = nullptr);
 
 }  // namespace reprofuse::cli

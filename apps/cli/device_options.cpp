@@ -1,7 +1,6 @@
 #include "cli/device_options.hpp"
 
 #include "cli/option_values.hpp"
-#include "cli/ranks.hpp"
 #include "cli/usage.hpp"
 #include "ops/context_state.hpp"
 #include "reprofuse/error.hpp"
@@ -47,12 +46,12 @@ void add_place_options(CLI::App& command, DeviceArguments& arguments) {
       ->capture_default_str();
 }
 
-Context make_context(const DeviceArguments& arguments) {
+Context make_context(const DeviceArguments& arguments, const std::shared_ptr<model::Team>& team) {
   check_usage(computes_on_threads(arguments.device) || (arguments.isa.empty() && arguments.threads == 0),
               fmt::format("--isa and --threads go with --device cpu, not {}", arguments.device));
-  const bool takes_its_part = arguments.threads == 0 && computes_on_threads(arguments.device);
+  const bool takes_its_part = team && arguments.threads == 0 && computes_on_threads(arguments.device);
   return Context::open(arguments.device, arguments.numerics, parse_isa(arguments.isa),
-                       takes_its_part ? threads_of_this_rank() : arguments.threads);
+                       takes_its_part ? team->communicator().cores() : arguments.threads);
 }
 
 }  // namespace reprofuse::cli

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <memory>
 #include <string>
 
+#include "model/team.hpp"
 #include "reprofuse/context.hpp"
 
 namespace reprofuse::cli {
@@ -20,6 +22,7 @@ bool computes_on_threads(const std::string& device);  // and takes --isa and --t
 
 void add_device_options(CLI::App& command, DeviceArguments& arguments);
 void add_place_options(CLI::App& command, DeviceArguments& arguments);  // all but --numerics
-Context make_context(const DeviceArguments& arguments);
+// Of a rank: where --threads is not given, it takes its part of the machine's cores.
+Context make_context(const DeviceArguments& arguments, const std::shared_ptr<model::Team>& team = nullptr);
 
 }  // namespace reprofuse::cli

@@ -114,7 +114,7 @@ void answer_one(const GenerateArguments& arguments, const text::DateTime& date, 
   engine::Request request = request_of(arguments.answer, files);
   request.prompt = prompt_of(arguments, text, date);
   if (receipt.is_wanted()) request.digest = DigestKind::kTree1;
-  const Context context = make_context(arguments.device);
+  const Context context = make_context(arguments.device, place.team);
   // Of the bytes that the model is made of, where a receipt is to name them.
   const auto hashed = receipt.is_wanted() ? std::make_shared<model::HashedSource>(files.source()) : nullptr;
   const model::Model model = hashed ? load(context, hashed, arguments.context, folder, place)
@@ -149,7 +149,7 @@ void answer_many(const GenerateArguments& arguments, const text::DateTime& date,
   LineReader lines(arguments.jsonl.file);
   const std::string folder = arguments.folder();
   const engine::ModelFiles files(folder);
-  const Context context = make_context(arguments.device);
+  const Context context = make_context(arguments.device, place.team);
   const model::Model model = load(context, files.source(), arguments.context, folder, place);
   const bool has_digest = digest_kind_of(arguments.answer.digest) != DigestKind::kNone;
   const GenerateOutput output{.context = context,
@@ -169,7 +169,7 @@ void run_generate_command(const GenerateArguments& arguments) {
   const text::DateTime date = date_of(arguments.answer);
   const model::TeamPlace place{open_team(arguments.ranks)};
   const auto make_part = [&](std::int32_t) {
-    return std::make_unique<model::Model>(make_context(arguments.device),
+    return std::make_unique<model::Model>(make_context(arguments.device, place.team),
                                           engine::ModelFiles(arguments.folder()).source(), arguments.context,
                                           Progress{}, place);
   };

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "cli/stop_signals.hpp"
 #include "model/follow.hpp"
 #include "model/team.hpp"
 
@@ -19,19 +20,21 @@ struct RankArguments {
 void add_rank_options(CLI::App& command, RankArguments& arguments);
 
 // Before anything else of a command. Null: this process computes alone. Where --tensor-parallel asks for ranks that
-// nobody has started, the process becomes mpirun, which starts them, and this does not return. mpirun kills the ranks
-// when it is told to stop; of a command that finishes first, the process waits for mpirun and sends rank 0 the signal
-// below instead.
-enum class OnStop { kDie, kFinish };
-std::shared_ptr<model::Team> open_team(const RankArguments& arguments, OnStop on_stop = OnStop::kDie);
+// nobody has started, mpirun starts them, and this does not return: the process writes what they print, and ends as
+// they do. mpirun kills the ranks when it is told to stop; of a command with `signals`, which finishes first, rank 0
+// gets the signal below instead. One that comes while the ranks meet ends them.
+std::shared_ptr<model::Team> open_team(const RankArguments& arguments, const StopSignals* signals = nullptr);
 
 inline constexpr int kStopOfRanks = SIGUSR1;  // which mpirun passes on
 
 // True on every rank beside the first, after it has followed to the end.
 bool follows(const std::shared_ptr<model::Team>& team, const model::MakeModel& make_model);
 
-bool is_follower();          // mpirun has started this process as a rank beside the first, which speaks for all
-int threads_of_this_rank();  // its part of the machine's cores
+// Of a rank that a signal has stopped before there is anything to finish: ends the job by that signal, and the process
+// that waits for mpirun knows it as the end that was asked for.
+[[noreturn]] void end_before_serving();
+
+bool is_follower();  // mpirun has started this process as a rank beside the first, which speaks for all
 
 // Throws where several ranks were started for a command that computes on one.
 void require_one_rank_unless_split(const std::string& command);

@@ -1,16 +1,15 @@
 #include <malloc.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <bit>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
-#include <future>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/check.hpp"
@@ -19,6 +18,7 @@
 #include "cli/device_options.hpp"
 #include "cli/option_values.hpp"
 #include "cli/ranks.hpp"
+#include "cli/serve_loading.hpp"
 #include "cli/serve_log.hpp"
 #include "cli/stop_signals.hpp"
 #include "cli/terminal.hpp"
@@ -74,34 +74,6 @@ std::string line_of(const server::RequestRecord& record) {
   return line;
 }
 
-// A model that is loaded on a thread of its own, so that the server can say so and signals are heard.
-class Loading {
- public:
-  Loading(const DeviceArguments& device, const server::ServedModelOptions& options)
-      : model_(std::async(std::launch::async, [this, context = make_context(device), options] {
-          const Terminal terminal;
-          auto model =
-              std::make_shared<server::ServedModel>(context, options, [&](std::int64_t done, std::int64_t total) {
-                require(!stop_, "loading was stopped");
-                terminal.progress(fmt::format("reading {} of {} MB", done / 1'000'000, total / 1'000'000));
-              });
-          terminal.clear_progress();
-          return model;
-        })) {}
-
-  bool is_done(milliseconds timeout) const { return model_.wait_for(timeout) == std::future_status::ready; }
-  std::shared_ptr<server::ServedModel> take() { return model_.get(); }
-
-  void stop() {
-    stop_ = true;
-    model_.wait();
-  }
-
- private:
-  std::atomic<bool> stop_ = false;
-  std::future<std::shared_ptr<server::ServedModel>> model_;
-};
-
 void log_issuer(const receipt::Issuer& issuer, ServeLog& log) {
   const receipt::Log* kept = issuer.log();
   log.add(fmt::format("receipts     signed by the key {}, {}", issuer.public_key().id(),
@@ -123,6 +95,8 @@ void log_model(const server::ServedModel& model, const std::string& folder, Serv
       "model        {} in {}\ncomputes     {} on {}{}\nfingerprint  {}\ncontext      {} tokens\nKV cache     {}",
       facts.id, folder, context.numerics(), ranks > 1 ? fmt::format("{} ranks, each ", ranks) : "",
       context.description(), facts.fingerprint, facts.max_positions, model.kv_summary()));
+  if (const model::Exchange* exchange = model.service().engine().model().exchange())
+    log.add(fmt::format("gathers      {}", exchange->team().gather_way().description));
   log.add(fmt::format("date         {}{}", date,
                       facts.files->text().template_uses_date() ? ", which the chat template shows the model"
                                                                : ", for which the chat template does not ask"));
@@ -139,6 +113,7 @@ bool load(server::Server& server, const ServeArguments& arguments, const StopSig
   Loading loading(arguments.device, arguments.served);
   for (bool told = false; !loading.is_done(milliseconds(0)); told = true) {
     if (signals.wait(kBetweenLooks) != 0) {
+      if (arguments.served.team) end_before_serving();  // others may be reading for minutes
       loading.stop();
       return false;
     }
@@ -157,36 +132,58 @@ bool load(server::Server& server, const ServeArguments& arguments, const StopSig
   return true;
 }
 
-// Where a rank is lost, the others must end, and mpirun soon ends this one: says so first, and throws after what is
+// The ranks as their leader sees them. A leader that was itself stopped for so long that the others have given it up,
+// and said so, has nothing to tell about them.
+struct Ranks {
+  const model::Team* team;  // null: one alone
+  std::chrono::seconds timeout;
+  bool was_stopped = false;
+
+  template <typename Wait>
+  int notice_gap(const Wait& wait) {
+    const auto begin = std::chrono::steady_clock::now();
+    const int signal = wait();
+    was_stopped = was_stopped || std::chrono::steady_clock::now() - begin > timeout;
+    return signal;
+  }
+};
+
+// Where a rank is lost, the others must end, and mpirun soon ends this one: says so first, and ends after what is
 // under way has got its error.
-void end_without_rank(server::Server& server, ServeLog& log) {
+void end_without_rank(server::Server& server, const Ranks& ranks, ServeLog& log) {
   constexpr milliseconds kForClients{500};
+  if (const std::string lost = ranks.team == nullptr ? "" : ranks.team->communicator().lost_rank(); !lost.empty())
+    server.fail(std::make_exception_ptr(parallel::RankFailure(lost)));  // of which an idle engine knows nothing
   if (const std::exception_ptr failure = server.failure()) try {
       std::rethrow_exception(failure);
     } catch (const parallel::RankFailure& error) {
-      log.add(fmt::format("reprofuse: {}", error.what()));
+      if (!ranks.was_stopped) log.add(fmt::format("reprofuse: {}", error.what()));
+      const auto end = std::chrono::steady_clock::now() + kForClients;
       server.break_off(kForClients);
-      throw CLI::RuntimeError(EXIT_FAILURE);
-    } catch (...) {  // requests are told
+      std::this_thread::sleep_until(end);  // whether anyone was being answered or not, /health says 503
+      std::_Exit(EXIT_FAILURE);            // a pass that waits for the lost rank may never end
+    } catch (...) {                        // requests are told
     }
 }
 
-void wait_for_signal(server::Server& server, const StopSignals& signals, ServeLog& log) {
+void wait_for_signal(server::Server& server, Ranks& ranks, const StopSignals& signals, ServeLog& log) {
   bool told_of_failure = false;
-  while (signals.wait(kBetweenLooks) == 0)
-    if (!told_of_failure && server.failure()) {
-      told_of_failure = true;
-      log.add("the engine has failed; every request is refused from now on");
-      end_without_rank(server, log);
-    }
+  while (ranks.notice_gap([&] { return signals.wait(kBetweenLooks); }) == 0) {
+    end_without_rank(server, ranks, log);
+    if (told_of_failure || !server.failure()) continue;
+    told_of_failure = true;
+    log.add("the engine has failed; every request is refused from now on");
+  }
+  end_without_rank(server, ranks, log);  // it may have been mpirun that said stop
 }
 
-void drain(server::Server& server, std::chrono::seconds timeout, const StopSignals& signals, ServeLog& log) {
+void drain(server::Server& server, const Ranks& ranks, std::chrono::seconds timeout, const StopSignals& signals,
+           ServeLog& log) {
   const auto deadline = std::chrono::steady_clock::now() + timeout;
   log.add(fmt::format("stopping: no new requests; those under way have {} s; a second signal breaks them off",
                       timeout.count()));
   while (!server.drain(kBetweenLooks)) {
-    end_without_rank(server, log);  // it was mpirun that said stop
+    end_without_rank(server, ranks, log);
     if (const int number = signals.wait(milliseconds(0)); number != 0) std::_Exit(128 + number);
     if (std::chrono::steady_clock::now() < deadline) continue;
     const std::size_t unfinished = server.connections();
@@ -244,21 +241,21 @@ bool follows_server(const ServeArguments& arguments) {
   if (!team || team->leads()) return false;
   for (const int number : {SIGINT, SIGTERM, kStopOfRanks}) std::signal(number, SIG_IGN);
   return follows(team, [&](std::int32_t) {
-    return std::make_unique<model::Model>(make_context(arguments.device),
+    return std::make_unique<model::Model>(make_context(arguments.device, team),
                                           engine::ModelFiles(arguments.folder()).source(),
                                           arguments.served.max_positions, Progress{}, model::TeamPlace{team});
   });
 }
 
 void run_serve_command(ServeArguments arguments) {
-  arguments.served.team = open_team(arguments.ranks, OnStop::kFinish);
+  const StopSignals signals(kStopOfRanks);  // first, since the threads of MPI inherit it
+  arguments.served.team = open_team(arguments.ranks, &signals);
   if (follows_server(arguments)) return;
   complete(arguments);
   check_arguments(arguments);
   // Memory of large bodies goes back to the system when they are gone. Else glibc would keep more and more of it.
   mallopt(M_MMAP_THRESHOLD, 8 << 20);
   if (has_memory_limit()) mallopt(M_ARENA_MAX, 1);  // what one thread gives back is for all
-  const StopSignals signals(kStopOfRanks);
   // A log or an answer that cannot be written is an error where it is written, and nothing more.
   for (const int number : {SIGPIPE, SIGXFSZ}) std::signal(number, SIG_IGN);
   ServeLog log(STDERR_FILENO);
@@ -266,8 +263,9 @@ void run_serve_command(ServeArguments arguments) {
   server::RequestLog log_request = [&log](const server::RequestRecord& record) { log.add(line_of(record)); };
   server::Server server(arguments.server, arguments.quiet ? server::RequestLog() : log_request);
   if (!load(server, arguments, signals, log)) return;
-  wait_for_signal(server, signals, log);
-  drain(server, std::chrono::seconds(arguments.drain_seconds), signals, log);
+  Ranks ranks{arguments.served.team.get(), std::chrono::seconds(arguments.ranks.timeout_seconds)};
+  wait_for_signal(server, ranks, signals, log);
+  drain(server, ranks, std::chrono::seconds(arguments.drain_seconds), signals, log);
 }
 
 template <typename Int>

@@ -53,7 +53,7 @@ class Models {
   std::unique_ptr<model::Model> make(std::int32_t threads) const {
     DeviceArguments device = device_;
     device.threads = threads;
-    return std::make_unique<model::Model>(make_context(device), files_.source(), kContext, Progress{},
+    return std::make_unique<model::Model>(make_context(device, team_), files_.source(), kContext, Progress{},
                                           model::TeamPlace{team_, threads});
   }
 

@@ -45,11 +45,15 @@ std::int64_t default_kv_bytes(const model::Model& model, const EngineOptions& op
   const std::int64_t page = model::KvCache::bytes_per_page(model.context(), model.own_config(), options.page_size);
   const std::int64_t pages_of_text = (model.max_positions() + options.page_size - 1) / options.page_size;
   const auto enough = checked_product(options.max_batch, pages_of_text, page);
-  // Memory of its own is there to be filled; that of the host has other users, and other ranks are among them.
+  // Memory of its own is there to be filled, by the ranks that share it; that of the host has other users, too.
   const kernels::Backend& backend = *model.context().state().backend;
   const std::int64_t available = backend.free_bytes();
-  const std::int64_t limit =
-      backend.capabilities().shares_host_memory ? available / 4 / model.share().ranks : available / 10 * 9;
+  const model::Exchange* exchange = model.exchange();
+  const bool is_of_host = backend.capabilities().shares_host_memory;
+  const int users = exchange == nullptr ? 1
+                    : is_of_host        ? exchange->team().communicator().ranks_of_host()
+                                        : exchange->team().gather_way().ranks_of_device;
+  const std::int64_t limit = (is_of_host ? available / 4 : available / 10 * 9) / users;
   return enough ? std::min(*enough, limit) : limit;
 }
 

@@ -284,6 +284,16 @@ bool Service::wait_until_idle(std::chrono::milliseconds timeout) {
   return idle_.wait_for(lock, timeout, [&] { return open_.empty(); });
 }
 
+void Service::fail(const std::exception_ptr& why) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (failure_) return;
+    failure_ = why;
+    work_.notify_all();
+  }
+  end_all(why, false);  // here, since a pass that is under way may never end
+}
+
 bool Service::failed() const {
   return failure() != nullptr;
 }
@@ -305,7 +315,10 @@ void Service::run() {
     while (true) {
       {
         std::unique_lock lock(mutex_);
-        work_.wait(lock, [&] { return stopping_ || !engine_->idle() || !submitted_.empty() || !cancelled_.empty(); });
+        work_.wait(lock, [&] {
+          return stopping_ || failure_ || !engine_->idle() || !submitted_.empty() || !cancelled_.empty();
+        });
+        if (failure_) std::rethrow_exception(failure_);
         if (stopping_) break;
       }
       take_requests();
@@ -321,9 +334,9 @@ void Service::run() {
   } catch (const std::exception&) {
     {
       const std::lock_guard lock(mutex_);
-      failure_ = std::current_exception();
+      if (!failure_) failure_ = std::current_exception();
     }
-    end_all(std::current_exception(), false);
+    end_all(failure_, false);
   }
 }
 

@@ -113,6 +113,8 @@ class Service {
   bool stopped() const;
   bool wait_until_idle(std::chrono::milliseconds timeout);
 
+  // What the owner knows of and no pass does: ends all answers in this error, and there is no next pass.
+  void fail(const std::exception_ptr& why);
   bool failed() const;                 // a pass failed in a way that no request caused; nothing runs any more
   std::exception_ptr failure() const;  // why; null: it has not
   EngineStats stats() const;

@@ -43,6 +43,7 @@ class Event {
   virtual ~Event() = default;
   virtual void record(void* stream) = 0;
   virtual void synchronize() const = 0;
+  virtual bool is_reached() const = 0;  // without waiting
   virtual double seconds_since(const Event& earlier) const = 0;
 };
 
@@ -102,6 +103,8 @@ class Backend {
   virtual int ordinal() const { return 0; }   // among the devices of that name
   virtual std::string description() const = 0;
   virtual Capabilities capabilities() const = 0;
+  // Of a device with memory of its own, what tells it from the others of its machine, whoever counts them.
+  virtual std::string device_id() const { return {}; }
   virtual Isa isa() const { return Isa::kScalar; }      // of a CPU's kernels
   virtual ThreadPool* pool() const { return nullptr; }  // host threads that compute; null: none do
 

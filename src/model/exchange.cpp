@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cmath>
 #include <limits>
 #include <numeric>
 #include <string_view>
+#include <thread>
 #include <tuple>
 #include <utility>
 
@@ -49,26 +51,74 @@ std::vector<std::int64_t> Exchange::part_words(Columns columns, std::int64_t row
   return words;
 }
 
+template <typename Gather>
+void Exchange::timed(const Gather& gather) const {
+  const auto begin = std::chrono::steady_clock::now();
+  gather();
+  const auto waited = std::chrono::steady_clock::now() - begin;
+  team_->own_traffic().waited_nanoseconds += std::chrono::duration_cast<std::chrono::nanoseconds>(waited).count();
+}
+
 // A device with memory of its own takes the way through the host's.
 void Exchange::move(const OpScope& scope, float* all, std::span<const std::int64_t> words, bool to_first) const {
   parallel::Communicator& communicator = team_->communicator();
   const auto gather = [&](float* memory) {
-    if (to_first)
-      communicator.gather_to_first(memory, words);
-    else
-      communicator.all_gather(memory, words, Patience::kBounded);
+    timed([&] {
+      if (to_first)
+        communicator.gather_to_first(memory, words);
+      else
+        communicator.all_gather(memory, words, Patience::kBounded);
+    });
   };
   const kernels::Backend& backend = *scope.context.state().backend;
-  if (backend.capabilities().shares_host_memory) return gather(all);
   const auto own = static_cast<std::size_t>(team_->rank());
+  const std::int64_t whole = std::accumulate(words.begin(), words.end(), std::int64_t{0});
+  if (!to_first || team_->leads())
+    team_->own_traffic().gathered_bytes += (whole - words[own]) * static_cast<std::int64_t>(sizeof(float));
+  if (parallel::StreamCommunicator* gathers = team_->on_stream())
+    return to_first ? gathers->gather_to_first(all, words, scope.stream)
+                    : gathers->all_gather(all, words, scope.stream);
+  if (backend.capabilities().shares_host_memory) return gather(all);
   const std::int64_t before = std::accumulate(words.begin(), words.begin() + team_->rank(), std::int64_t{0});
-  std::vector<float> host(static_cast<std::size_t>(std::accumulate(words.begin(), words.end(), std::int64_t{0})));
+  std::vector<float> host(static_cast<std::size_t>(whole));
   const auto computed = backend.make_event();
   computed->record(scope.stream);
   computed->synchronize();
   copy_to_host(scope.context, host.data() + before, all + before, static_cast<std::size_t>(words[own]) * sizeof(float));
   gather(host.data());
   if (!to_first || team_->leads()) copy_to_device(scope.context, all, host.data(), host.size() * sizeof(float));
+}
+
+// A rank that is lost lets what the others have enqueued wait for ever. Where nobody is known to have ended, those that
+// are there meet by the host, which finds out who does not come.
+void Exchange::wait_for(const OpScope& scope) const {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::microseconds kSpin{200}, kSleep{20};
+  constexpr std::chrono::milliseconds kBetweenLooks{100};
+  parallel::StreamCommunicator* gathers = team_->on_stream();
+  if (gathers == nullptr) return;
+  parallel::Communicator& communicator = team_->communicator();
+  const auto computed = scope.context.state().backend->make_event();
+  computed->record(scope.stream);
+  const auto begin = Clock::now();
+  for (auto next_look = begin; !computed->is_reached();) {
+    const auto now = Clock::now();
+    if (now >= next_look) {
+      next_look = now + kBetweenLooks;
+      gathers->check();
+      const std::string lost = communicator.lost_rank();
+      const bool is_late = now - begin > communicator.timeout();
+      if (!lost.empty() || is_late) gathers->abort();
+      if (!lost.empty()) throw parallel::RankFailure(lost);
+      if (is_late) {
+        communicator.barrier();
+        throw parallel::RankFailure(
+            fmt::format("a pass has not ended within {} s on any rank", communicator.timeout().count()));
+      }
+    }
+    if (now - begin > kSpin) std::this_thread::sleep_for(kSleep);
+  }
+  gathers->check();
 }
 
 void Exchange::unpack(const OpScope& scope, const Activations& activations, Matrix whole, Columns columns) const {
@@ -125,20 +175,25 @@ kernels::Place Exchange::place_in_whole(const Op& op, kernels::Place place) cons
 }
 
 void Exchange::agree(const Failure& failure) const {
-  using Record = std::array<std::int64_t, 3>;  // op, row and column
+  struct Record {
+    std::array<std::int64_t, 3> place;  // op, row and column
+    RankTraffic traffic;
+  };
   static_assert(sizeof(Record) % sizeof(std::uint32_t) == 0);
   const auto none = static_cast<std::int64_t>(ops_.size());
-  std::vector<Record> records(shares_.size(), Record{none, 0, 0});
+  std::vector<Record> records(shares_.size(), Record{{none, 0, 0}, team_->own_traffic()});
   if (failure) {
     const auto op = std::ranges::find(ops_, failure->op(), &Op::name);
     invariant(op != ops_.end(), "an op that is not finite has no place in the pass");
     const kernels::Place place = place_in_whole(*op, failure->place());
-    records[static_cast<std::size_t>(team_->rank())] = {op - ops_.begin(), place.row, place.column};
+    records[static_cast<std::size_t>(team_->rank())].place = {op - ops_.begin(), place.row, place.column};
   }
-  team_->communicator().all_gather(records.data(),
-                                   std::vector<std::int64_t>(shares_.size(), sizeof(Record) / sizeof(std::uint32_t)),
-                                   Patience::kBounded);
-  const auto [op, row, column] = *std::ranges::min_element(records);
+  const std::vector<std::int64_t> words(shares_.size(), sizeof(Record) / sizeof(std::uint32_t));
+  timed([&] { team_->communicator().all_gather(records.data(), words, Patience::kBounded); });
+  std::vector<RankTraffic> traffic;
+  for (const Record& record : records) traffic.push_back(record.traffic);
+  team_->keep_traffic(traffic);
+  const auto [op, row, column] = std::ranges::min_element(records, {}, &Record::place)->place;
   if (op == none) return;
   const Op& failed = ops_[static_cast<std::size_t>(op)];
   std::vector<std::int64_t> columns;

@@ -43,7 +43,11 @@ class Exchange {
   void gather_rows(const OpScope& scope, float* all, std::span<const std::int64_t> row_counts,
                    std::int64_t width) const;
 
-  // Throws on all ranks what one rank alone would have thrown: the first failure, by op, row and column.
+  // Waits for a pass whose gathers are on the stream; throws RankFailure where it cannot end. Else does nothing.
+  void wait_for(const OpScope& scope) const;
+
+  // At the end of a pass. Throws on all ranks what one rank alone would have thrown: the first failure, by op, row and
+  // column. The ranks also learn each other's traffic.
   void agree(const Failure& failure) const;
 
  private:
@@ -57,6 +61,8 @@ class Exchange {
     std::vector<Output> outputs;  // of a linear layer
   };
 
+  template <typename Gather>
+  void timed(const Gather& gather) const;
   kernels::Place place_in_whole(const Op& op, kernels::Place place) const;
   std::vector<std::int64_t> part_words(Columns columns, std::int64_t rows) const;
   void move(const OpScope& scope, float* all, std::span<const std::int64_t> words, bool to_first) const;

@@ -80,11 +80,15 @@ Weights Model::load(std::shared_ptr<const WeightSource> source, const Progress& 
   InStep in_step(&team);
   team.require_same(fmt::format("version {}\nnumerics {}\ncontext {}\n{}", team.version(), context_.numerics(),
                                 max_positions_, checkpoint::config_lines(config_)));
+  choose_gather_way(team, *context_.state().backend);
   LoadedWeights loaded = load_weights(context_, source, share_, source->is_on_disk(), progress);
   const std::vector<std::string> digests = team.exchange(loaded.digest);
+  const auto after_part = [&] {  // so that who watches the progress can stop this, too
+    if (progress) progress(source->tensor_bytes(), source->tensor_bytes());
+  };
   std::string problem;
   for (int rank = 1; team.leads() && source->is_on_disk() && rank < team.size(); ++rank)
-    if (parts_digest(*source, loaded.parts, share_of(config_, rank, team.size())) !=
+    if (parts_digest(*source, loaded.parts, share_of(config_, rank, team.size()), after_part) !=
         digests[static_cast<std::size_t>(rank)])
       problem = fmt::format("{} has read another checkpoint than rank 0: their weights differ",
                             team.communicator().name_of(rank));
@@ -108,10 +112,18 @@ std::size_t Model::workspace_bytes(std::int64_t max_rows, std::int64_t max_chunk
 }
 
 void Model::forward(const Pass& pass, const std::int32_t* logit_rows, std::int64_t logit_row_count) const {
+  embed(pass);
+  forward_embedded(pass, logit_rows, logit_row_count);
+}
+
+void Model::embed(const Pass& pass) const {
+  look_up(pass);
+  round_and_report(pass, checkpoint::kEmbeddingName, "", pass.activations.residual(pass.batch.rows));
+}
+
+void Model::forward_embedded(const Pass& pass, const std::int32_t* logit_rows, std::int64_t logit_row_count) const {
   const Activations& a = pass.activations;
   const std::int64_t rows = pass.batch.rows;
-  embed(pass);
-  round_and_report(pass, checkpoint::kEmbeddingName, "", a.residual(rows));
   ConstMatrix delta;  // of the sub-layer before: none yet
   for (std::int64_t i = 0; i < config_.layers; ++i) {
     const LayerWeights& layer = weights_.layers[static_cast<std::size_t>(i)];
@@ -133,7 +145,7 @@ void Model::forward(const Pass& pass, const std::int32_t* logit_rows, std::int64
 }
 
 // Each rank looks up the tokens whose rows it has; all rows then stand in the order of ranks.
-void Model::embed(const Pass& pass) const {
+void Model::look_up(const Pass& pass) const {
   const Matrix residual = pass.activations.residual(pass.batch.rows);
   if (!exchange_)
     return embedding(pass.scope, {.table = weights_.embedding, .tokens = pass.batch.tokens, .x = residual});

@@ -76,9 +76,13 @@ class Model {
   // values. Of several ranks the first has all logits, and whether one has failed is known after Exchange::agree().
   void forward(const Pass& pass, const std::int32_t* logit_rows, std::int64_t logit_row_count) const;
 
+  // Its two parts. How much ranks gather for the first depends on the tokens; the second can be captured in a graph.
+  void embed(const Pass& pass) const;
+  void forward_embedded(const Pass& pass, const std::int32_t* logit_rows, std::int64_t logit_row_count) const;
+
  private:
   Weights load(std::shared_ptr<const WeightSource> source, const Progress& progress) const;
-  void embed(const Pass& pass) const;
+  void look_up(const Pass& pass) const;
   void attend(const Pass& pass, std::int64_t layer) const;
   void feed_forward(const Pass& pass, std::int64_t layer) const;
   void add_and_norm(const Pass& pass, const Norm& norm, ConstMatrix delta) const;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <new>
 #include <optional>
 
 #include "base/check.hpp"
@@ -18,6 +19,13 @@ RunnerLimits checked(RunnerLimits limits) {
           "a pass needs room for a row, a sequence and a row of logits; got {}, {} and {}", limits.rows,
           limits.sequences, limits.logit_rows);
   return limits;
+}
+
+parallel::RankFailure out_of_memory(const Model& model) {
+  constexpr const char* kReason = "there is not enough memory for a pass";
+  if (model.exchange() == nullptr) return parallel::RankFailure(kReason);
+  const Team& team = model.exchange()->team();
+  return parallel::RankFailure(fmt::format("{}: {}", team.communicator().name_of(team.rank()), kReason));
 }
 
 // Where each array lies in the one block of words that is copied to the device.
@@ -48,6 +56,7 @@ Runner::Runner(const Model& model, KvCache& cache, RunnerLimits limits)
       workspace_(model.context(), model.workspace_bytes(limits.rows, limits.sequences, limits.logit_rows)),
       max_pages_(cache.pages_for(model.max_positions())),
       followed_(tell_followers()),
+      out_of_memory_(out_of_memory(model)),
       inputs_(model.context(),
               static_cast<std::size_t>(Layout(limits_, max_pages_, model.exchange() != nullptr).words) *
                   sizeof(std::int32_t)),
@@ -170,6 +179,9 @@ ConstMatrix Runner::run(std::span<const TokenChunk> chunks) {
     const auto row = error.op() == kHeadOp ? host.logit_rows[at] : static_cast<std::int32_t>(at);
     const auto chunk = static_cast<std::size_t>(host.sequences[static_cast<std::size_t>(row)]);
     throw NonFiniteToken(static_cast<std::int64_t>(chunk), row - host.chunks[chunk].first_row, error.what());
+  } catch (const std::bad_alloc&) {  // in the middle of a pass, which the other ranks cannot give up
+    if (!followed_) throw;
+    throw out_of_memory_;
   }
   for (const TokenChunk& chunk : chunks) chunk.sequence->advance(static_cast<std::int64_t>(chunk.tokens.size()));
   return logits();
@@ -196,9 +208,11 @@ void Runner::compute(const PassBatch& host) {
     return check_workspace(model_.context(), workspace_.data(), stream_->handle());
   }
   InStep in_step(&exchange->team());
+  ++exchange->team().own_traffic().passes;
   try {
     Failure failure;
     enqueue_pass(host, &failure);
+    exchange->wait_for({model_.context(), workspace_, stream_->handle()});
     try {
       check_workspace(model_.context(), workspace_.data(), stream_->handle());
     } catch (const NonFiniteError& error) {
@@ -212,9 +226,10 @@ void Runner::compute(const PassBatch& host) {
   in_step.finish();
 }
 
-// Among several ranks what is gathered goes through the host, which no graph records.
+// What ranks gather through the host no graph records.
 bool Runner::replays(const PassBatch& host) const {
-  return host.is_decode() && backend().capabilities().graphs && !observer_ && model_.exchange() == nullptr;
+  const bool is_on_stream = model_.exchange() == nullptr || model_.exchange()->team().on_stream() != nullptr;
+  return host.is_decode() && backend().capabilities().graphs && !observer_ && is_on_stream;
 }
 
 void Runner::enqueue_pass(const PassBatch& host, Failure* failure) {
@@ -231,17 +246,32 @@ void Runner::enqueue_pass(const PassBatch& host, Failure* failure) {
     };
   TokenOwners on_device;
   if (owners) on_device = {owners->counts, inputs + at.own_tokens, inputs + at.places};
-  const auto enqueue = [&](void* stream) {
-    model_.forward({{model_.context(), workspace_, stream}, batch, cache_, activations_, observer, on_device, failure},
-                   inputs + at.logit_rows, logit_rows_);
+  const auto pass_on = [&](void* stream) {
+    return Pass{{model_.context(), workspace_, stream}, batch, cache_, activations_, observer, on_device, failure};
   };
-  if (replays(host)) {
-    // upload() has waited for the last pass, so that no graph dropped here is still running.
-    const auto& graph = decode_graphs_.get({batch.rows, batch.max_keys}, [&] { return backend().capture(enqueue); });
-    graph->replay(stream_->handle());
+  const std::int32_t* logit_rows = inputs + at.logit_rows;
+  if (!replays(host)) return model_.forward(pass_on(stream_->handle()), logit_rows, logit_rows_);
+  if (model_.exchange() == nullptr) {
+    decode_graph(batch, [&](void* stream) { model_.forward(pass_on(stream), logit_rows, logit_rows_); });
   } else {
-    enqueue(stream_->handle());
+    model_.embed(pass_on(stream_->handle()));
+    decode_graph(batch, [&](void* stream) { model_.forward_embedded(pass_on(stream), logit_rows, logit_rows_); });
   }
+}
+
+// upload() has waited for the last pass, so that no graph dropped here is still running. What a graph gathers is
+// counted when it is replayed.
+void Runner::decode_graph(const kernels::Batch& batch, const std::function<void(void* stream)>& enqueue) {
+  std::int64_t ignored = 0;
+  std::int64_t& gathered = model_.exchange() ? model_.exchange()->team().own_traffic().gathered_bytes : ignored;
+  const DecodeGraph& graph = decode_graphs_.get({batch.rows, batch.max_keys}, [&] {
+    const std::int64_t before = gathered;
+    DecodeGraph captured{backend().capture(enqueue), 0};
+    captured.gathered_bytes = std::exchange(gathered, before) - before;
+    return captured;
+  });
+  graph.graph->replay(stream_->handle());
+  gathered += graph.gathered_bytes;
 }
 
 std::vector<float> Runner::host_logits() const {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <utility>
@@ -81,6 +82,7 @@ class Runner {
   void compute(const PassBatch& host);
   void enqueue_pass(const PassBatch& host, Failure* failure);
   bool replays(const PassBatch& host) const;
+  void decode_graph(const kernels::Batch& batch, const std::function<void(void* stream)>& enqueue);
   std::unique_ptr<Followed> tell_followers() const;
 
   const Model& model_;
@@ -88,8 +90,9 @@ class Runner {
   RunnerLimits limits_;
   Activations activations_;
   Workspace workspace_;
-  std::int64_t max_pages_;              // of one sequence
-  std::unique_ptr<Followed> followed_;  // of the leader
+  std::int64_t max_pages_;               // of one sequence
+  std::unique_ptr<Followed> followed_;   // of the leader
+  parallel::RankFailure out_of_memory_;  // made before it is needed
   OpObserver observer_;
   StagedBuffer inputs_;          // the arrays of kernels::Batch and the logit rows, back to back
   std::int64_t logit_rows_ = 0;  // of the last pass
@@ -98,7 +101,11 @@ class Runner {
   // doublings of the context, so only those used last are kept. A dropped one is captured again: the same kernels, the
   // same bits.
   static constexpr std::size_t kDecodeGraphs = 64;
-  BoundedCache<std::pair<std::int32_t, std::int32_t>, std::unique_ptr<kernels::Graph>> decode_graphs_{kDecodeGraphs};
+  struct DecodeGraph {
+    std::unique_ptr<kernels::Graph> graph;
+    std::int64_t gathered_bytes;  // from other ranks
+  };
+  BoundedCache<std::pair<std::int32_t, std::int32_t>, DecodeGraph> decode_graphs_{kDecodeGraphs};
 };
 
 }  // namespace reprofuse::model

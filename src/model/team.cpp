@@ -40,6 +40,7 @@ std::string difference(std::string_view first, std::string_view other, const std
 }  // namespace
 
 Team::~Team() {
+  if (on_stream() != nullptr && communicator_->is_broken()) on_stream()->abort();
   if (!leads()) return;
   try {
     tell({});
@@ -102,6 +103,16 @@ void Team::require_same(const std::string& lines) {
 void Team::require_of_leader(const std::string& problem) {
   const std::string found = exchange(leads() ? problem : "").front();
   if (!found.empty()) throw AgreedError(ErrorCode::kInvalidArgument, found);
+}
+
+void Team::keep_traffic(const std::vector<RankTraffic>& of_all) {
+  const std::lock_guard lock(traffic_mutex_);
+  traffic_ = of_all;
+}
+
+std::vector<RankTraffic> Team::traffic() const {
+  const std::lock_guard lock(traffic_mutex_);
+  return traffic_.empty() ? std::vector<RankTraffic>(static_cast<std::size_t>(size())) : traffic_;
 }
 
 Followed::~Followed() {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -10,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/gather_way.hpp"
 #include "parallel/communicator.hpp"
 
 namespace reprofuse::model {
@@ -21,6 +23,13 @@ class AgreedError : public Error {
 };
 
 enum class Order : std::int32_t { kEnd, kMakeModel, kDropModel, kMakeRunner, kDropRunner, kPass };
+
+// What a rank has exchanged with the others, since it began.
+struct RankTraffic {
+  std::int64_t passes = 0;
+  std::int64_t gathered_bytes = 0;      // of results, that came from the others
+  std::int64_t waited_nanoseconds = 0;  // for the others, in gathers
+};
 
 class Team {
  public:
@@ -57,10 +66,24 @@ class Team {
   // What all ranks have, in their order.
   std::vector<std::string> exchange(const std::string& own);
 
+  // Of the model that was made last.
+  const GatherWay& gather_way() const { return gather_way_; }
+  void set_gather_way(GatherWay way) { gather_way_ = std::move(way); }
+  parallel::StreamCommunicator* on_stream() const { return gather_way_.on_stream.get(); }
+
+  // This rank's own, for the thread that computes; and what all ranks had after the last pass, for any thread.
+  RankTraffic& own_traffic() { return own_traffic_; }
+  void keep_traffic(const std::vector<RankTraffic>& of_all);
+  std::vector<RankTraffic> traffic() const;
+
  private:
   std::unique_ptr<parallel::Communicator> communicator_;
   std::string version_;
+  GatherWay gather_way_;
   std::int32_t next_number_ = 0;
+  RankTraffic own_traffic_;
+  mutable std::mutex traffic_mutex_;
+  std::vector<RankTraffic> traffic_;
 };
 
 // Where a model stands: in a team, or alone. `recipe` tells the others which model to make.

@@ -154,11 +154,13 @@ TensorView TensorPart::read(const WeightSource& source, const Share& share) cons
   return source.rows(name, rows.first, rows.count);
 }
 
-std::string parts_digest(const WeightSource& source, const std::vector<TensorPart>& parts, const Share& share) {
+std::string parts_digest(const WeightSource& source, const std::vector<TensorPart>& parts, const Share& share,
+                         const std::function<void()>& after_part) {
   Sha256 hash;
   for (const TensorPart& part : parts) {
     const TensorView view = part.read(source, share);
     hash.update(view.bytes.data(), view.bytes.size());
+    after_part();
   }
   return to_hex(hash.finish());
 }

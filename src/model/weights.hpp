@@ -80,6 +80,7 @@ LoadedWeights load_weights(const Context& context, std::shared_ptr<const WeightS
                            bool with_digest, const Progress& progress);
 
 // The digest that a rank with this share must have.
-std::string parts_digest(const WeightSource& source, const std::vector<TensorPart>& parts, const Share& share);
+std::string parts_digest(const WeightSource& source, const std::vector<TensorPart>& parts, const Share& share,
+                         const std::function<void()>& after_part);
 
 }  // namespace reprofuse::model

@@ -2,6 +2,7 @@
 // No sum is ever taken between ranks: what they exchange are results, and those arrive as they were sent.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -20,7 +21,8 @@ class RankFailure : public Error {
   explicit RankFailure(const std::string& message) : Error(ErrorCode::kDevice, message) {}
 };
 
-// Sizes are in words of 32 bits, memory is that of the host. A call that throws leaves the communicator broken.
+// Sizes are in words of 32 bits, memory is that of the host. A call that throws leaves the communicator broken, and on
+// a broken one every call throws at once.
 class Communicator {
  public:
   Communicator() = default;
@@ -30,7 +32,10 @@ class Communicator {
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  virtual std::string name_of(int rank) const = 0;  // "rank 1 on node7"
+  virtual std::string name_of(int rank) const = 0;   // "rank 1 on node7"
+  virtual int ranks_of_host() const = 0;             // on the machine that has the most of them
+  virtual std::chrono::seconds timeout() const = 0;  // after which a rank that does not answer counts as lost
+  virtual int cores() const = 0;                     // that are this rank's part of its machine
 
   // `all` is the parts of all ranks, back to back in their order, part_words of each. Each rank has written its own;
   // afterwards all of them are there, on every rank or on rank 0 alone.
@@ -40,9 +45,15 @@ class Communicator {
   virtual void broadcast(void* data, std::int64_t words, Patience patience) = 0;  // what rank 0 has, to all
   virtual void barrier() = 0;
 
-  // Of a rank that can no longer keep step: no call is made any more, and the job ends when the process does.
+  // Of a rank that can no longer keep step: no call is made any more, and the job ends when the process does. From any
+  // thread; a call that waits on another one then throws.
   virtual void break_off() noexcept = 0;
   virtual bool is_broken() const noexcept = 0;
+  // Of a rank that is known to have ended or to be stopped, its name and that; else empty. From any thread, also while
+  // no call is made.
+  virtual std::string lost_rank() const = 0;
+  // Rank 0 knows that it cannot go on, and says why; as far as that can be seen from here, also after it has ended.
+  virtual bool leader_speaks() const noexcept = 0;
   [[noreturn]] virtual void abort() noexcept = 0;  // ends all ranks at once, in an error
 };
 

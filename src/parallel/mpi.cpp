@@ -44,9 +44,7 @@ std::optional<MpiPlace> mpi_place() {
   const auto rank = number_in_environment("OMPI_COMM_WORLD_RANK");
   const auto ranks = number_in_environment("OMPI_COMM_WORLD_SIZE");
   if (!rank || !ranks || *ranks < 1) return std::nullopt;
-  return MpiPlace{.rank = *rank,
-                  .ranks = *ranks,
-                  .ranks_of_host = number_in_environment("OMPI_COMM_WORLD_LOCAL_SIZE").value_or(*ranks)};
+  return MpiPlace{.rank = *rank, .ranks = *ranks};
 }
 
 // MPI's own plugins look for its symbols among the global ones, and so does the module, which names no library.

@@ -14,7 +14,6 @@ namespace reprofuse::parallel {
 struct MpiPlace {
   int rank = 0;
   int ranks = 1;
-  int ranks_of_host = 1;
 };
 std::optional<MpiPlace> mpi_place();  // none: nobody has started this process as a rank
 

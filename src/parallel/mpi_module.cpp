@@ -1,19 +1,25 @@
 // The module that calls MPI. It is linked with nothing: MPI's symbols come from the library that open_mpi() has loaded.
+#include <fcntl.h>
 #include <mpi.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <climits>
 #include <csignal>
 #include <cstdlib>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
+#include "parallel/cores.hpp"
 #include "parallel/mpi.hpp"
 
 namespace reprofuse::parallel {
@@ -63,7 +69,12 @@ class MpiCommunicator final : public Communicator {
     return "rank " + std::to_string(rank) + " on " + peers_[static_cast<std::size_t>(rank)].host.data();
   }
 
+  int ranks_of_host() const override { return ranks_of_host_; }
+  int cores() const override { return cores_; }
+  std::chrono::seconds timeout() const override { return timeout_; }
+
   void all_gather(void* all, std::span<const std::int64_t> part_words, Patience patience) override {
+    require_step();
     lay_out(part_words);
     MPI_Request request = MPI_REQUEST_NULL;
     check(MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_UINT32_T, all, counts_.data(), offsets_.data(), MPI_UINT32_T, results_,
@@ -73,6 +84,7 @@ class MpiCommunicator final : public Communicator {
   }
 
   void gather_to_first(void* all, std::span<const std::int64_t> part_words) override {
+    require_step();
     lay_out(part_words);
     const auto own = static_cast<std::size_t>(rank_);
     const void* part = rank_ == 0 ? MPI_IN_PLACE : static_cast<const std::uint32_t*>(all) + offsets_[own];
@@ -84,19 +96,39 @@ class MpiCommunicator final : public Communicator {
   }
 
   void broadcast(void* data, std::int64_t words, Patience patience) override {
+    require_step();
     MPI_Request request = MPI_REQUEST_NULL;
     check(MPI_Ibcast(data, count_of(words), MPI_UINT32_T, 0, results_, &request), "MPI_Ibcast");
     wait(request, patience, "MPI_Ibcast");
   }
 
   void barrier() override {
+    require_step();
     MPI_Request request = MPI_REQUEST_NULL;
     check(MPI_Ibarrier(results_, &request), "MPI_Ibarrier");
     wait(request, Patience::kBounded, "MPI_Ibarrier");
   }
 
-  void break_off() noexcept override { is_broken_ = true; }
+  void break_off() noexcept override {
+    is_broken_ = true;
+    if (rank_ == 0) speak();
+  }
   bool is_broken() const noexcept override { return is_broken_; }
+
+  std::string lost_rank() const override {
+    for (int rank = 0; rank < size_; ++rank) {
+      const Peer& peer = peers_[static_cast<std::size_t>(rank)];
+      if (peer.watched == 0) continue;
+      const bool has_gone = has_ended(peer);
+      if (!has_gone && !is_stopped_for_long(rank)) continue;
+      if (rank_ == 0) speak();
+      return name_of(rank) + " (process " + std::to_string(peer.process) + ") has " +
+             (has_gone ? "ended" : "not answered for " + std::to_string(timeout_.count()) + " s: it is stopped");
+    }
+    return {};
+  }
+
+  bool leader_speaks() const noexcept override { return word_ != nullptr && std::atomic_ref(*word_).load() != 0; }
 
   [[noreturn]] void abort() noexcept override {
     is_broken_ = true;
@@ -107,17 +139,25 @@ class MpiCommunicator final : public Communicator {
  private:
   struct Peer {
     std::array<char, 64> host;
+    CoreSet cores;
     std::int64_t process;
+    std::int64_t word;     // of rank 0: the descriptor of memory for all of its machine, which outlives the process
     std::int64_t watched;  // it is a process that this rank can see
   };
 
   [[noreturn]] void lose(const std::string& message) {
     is_broken_ = true;
+    if (rank_ == 0) speak();
     throw RankFailure(message);
   }
 
-  void check(int status, const char* call) {
+  // What the others are about to do is not known any more, so no call of theirs would match one of this rank.
+  void require_step() {
     if (is_broken_) lose("the ranks are out of step");
+  }
+
+  void check(int status, const char* call) {
+    require_step();
     if (status == MPI_SUCCESS) return;
     std::array<char, MPI_MAX_ERROR_STRING + 1> text{};
     int length = 0;
@@ -144,7 +184,11 @@ class MpiCommunicator final : public Communicator {
   // Where the others run, so that messages can say it and those of this machine can be watched.
   void meet_peers() {
     peers_.resize(static_cast<std::size_t>(size_));
-    Peer own = {.host = {}, .process = getpid(), .watched = 0};
+    stopped_since_ = std::make_unique<std::atomic<Clock::rep>[]>(peers_.size());
+    Peer own = {.host = {}, .cores = own_cores(), .process = getpid(), .word = -1, .watched = 0};
+    if (rank_ == 0) own.word = memfd_create("reprofuse", MFD_CLOEXEC);
+    if (rank_ == 0 && own.word >= 0 && ftruncate(static_cast<int>(own.word), sizeof(int)) == 0)
+      map_word(static_cast<int>(own.word));
     gethostname(own.host.data(), own.host.size() - 1);
     check(MPI_Allgather(&own, sizeof(Peer), MPI_BYTE, peers_.data(), sizeof(Peer), MPI_BYTE, results_),
           "MPI_Allgather");
@@ -152,11 +196,50 @@ class MpiCommunicator final : public Communicator {
       Peer& peer = peers_[static_cast<std::size_t>(rank)];
       peer.watched = rank != rank_ && peer.host == own.host && !has_ended(peer) ? 1 : 0;
     }
+    for (const Peer& peer : peers_)
+      ranks_of_host_ = std::max(ranks_of_host_, static_cast<int>(std::ranges::count(peers_, peer.host, &Peer::host)));
+    std::vector<CoreSet> of_host = {own.cores};
+    for (int rank = 0; rank < size_; ++rank)
+      if (const Peer& peer = peers_[static_cast<std::size_t>(rank)]; rank != rank_ && peer.host == own.host)
+        of_host.push_back(peer.cores);
+    cores_ = cores_of_rank(of_host, 0);
+    if (peers_[0].watched != 0 && peers_[0].word >= 0) {
+      const std::string place = "/proc/" + std::to_string(peers_[0].process) + "/fd/" + std::to_string(peers_[0].word);
+      if (const int file = open(place.c_str(), O_RDWR | O_CLOEXEC); file >= 0) map_word(file);
+    }
     const auto beside = std::ranges::count(peers_, 1, &Peer::watched);
     if (beside < static_cast<std::int64_t>(std::thread::hardware_concurrency())) spin_ = kSpinOnOwnCore;
   }
 
+  // Where it cannot be had, a message may come twice.
+  void map_word(int file) {
+    void* memory = mmap(nullptr, sizeof(int), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (memory != MAP_FAILED) word_ = static_cast<int*>(memory);
+  }
+  void speak() const noexcept {
+    if (word_ != nullptr) std::atomic_ref(*word_).store(1);
+  }
+
   static bool has_ended(const Peer& peer) { return kill(static_cast<pid_t>(peer.process), 0) != 0 && errno == ESRCH; }
+
+  // By SIGSTOP. One that was stopped within a call of MPI may hold up the others within theirs.
+  bool is_stopped_for_long(int rank) const {
+    std::array<char, 256> text{};
+    const std::string place = "/proc/" + std::to_string(peers_[static_cast<std::size_t>(rank)].process) + "/stat";
+    if (const int file = open(place.c_str(), O_RDONLY | O_CLOEXEC); file >= 0) {
+      if (read(file, text.data(), text.size() - 1) < 0) text[0] = '\0';
+      close(file);
+    }
+    const std::string_view all = text.data();
+    const std::size_t name_end = all.rfind(')');  // "7 (name) T ..."
+    const bool is_stopped = name_end != std::string_view::npos && all.substr(name_end).starts_with(") T");
+    std::atomic<Clock::rep>& since = stopped_since_[static_cast<std::size_t>(rank)];
+    const Clock::rep now = Clock::now().time_since_epoch().count();
+    if (!is_stopped) since = 0;
+    Clock::rep first = 0;
+    if (is_stopped && since.compare_exchange_strong(first, now)) first = now;
+    return is_stopped && Clock::duration(now - first) > timeout_;
+  }
 
   // Never blocks in MPI: a rank that waits looks after the others, and leaves the processor to them.
   void wait(MPI_Request& request, Patience patience, const char* call) {
@@ -184,11 +267,7 @@ class MpiCommunicator final : public Communicator {
   }
 
   void look_after_peers() {
-    for (int rank = 0; rank < size_; ++rank) {
-      const Peer& peer = peers_[static_cast<std::size_t>(rank)];
-      if (peer.watched != 0 && has_ended(peer))
-        lose(name_of(rank) + " (process " + std::to_string(peer.process) + ") has ended");
-    }
+    if (const std::string lost = lost_rank(); !lost.empty()) lose(lost);
     int asked = 0;
     MPI_Status status;
     while (MPI_Iprobe(MPI_ANY_SOURCE, kPingTag, signs_of_life_, &asked, &status) == MPI_SUCCESS && asked != 0) {
@@ -231,9 +310,13 @@ class MpiCommunicator final : public Communicator {
   MPI_Comm signs_of_life_ = MPI_COMM_NULL;
   int rank_ = 0;
   int size_ = 1;
+  int ranks_of_host_ = 1;
+  int cores_ = 1;
   std::vector<Peer> peers_;
-  std::vector<int> counts_, offsets_;  // of the parts of a gather
-  bool is_broken_ = false;
+  std::unique_ptr<std::atomic<Clock::rep>[]> stopped_since_;  // of each rank; 0: it is not
+  int* word_ = nullptr;                                       // not 0: rank 0 speaks
+  std::vector<int> counts_, offsets_;                         // of the parts of a gather
+  std::atomic<bool> is_broken_ = false;
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <prometheus/metric_family.h>
 #include <prometheus/text_serializer.h>
 
+#include <algorithm>
 #include <sstream>
 #include <utility>
 
@@ -83,6 +84,25 @@ void add_engine(Families& families, const engine::EngineStats& stats) {
   families.counter("engine_passes_total", "Passes over the model.", number(stats.passes));
 }
 
+// By the `rank` label. What others than rank 0 have is as of the last pass.
+void add_ranks(Families& families, const std::vector<model::RankTraffic>& ranks) {
+  families.gauge("num_ranks", "Processes that compute the model together.",
+                 static_cast<double>(std::max<std::size_t>(1, ranks.size())));
+  const auto add = [&](const char* name, const char* help, std::int64_t model::RankTraffic::*field, double unit) {
+    std::vector<ClientMetric> metrics(ranks.size());
+    for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+      metrics[rank].label = {{"rank", std::to_string(rank)}};
+      metrics[rank].counter.value = static_cast<double>(ranks[rank].*field) * unit;
+    }
+    if (!ranks.empty()) families.add(name, help, MetricType::Counter, std::move(metrics));
+  };
+  add("rank_passes_total", "Passes that a rank computed its part of.", &model::RankTraffic::passes, 1);
+  add("rank_gathered_bytes_total", "Bytes of results that a rank got from the others.",
+      &model::RankTraffic::gathered_bytes, 1);
+  add("rank_wait_seconds_total", "Time that a rank spent in gathers, mostly waiting for the others.",
+      &model::RankTraffic::waited_nanoseconds, 1e-9);
+}
+
 ClientMetric labelled(const prometheus::Counter& counter, const char* reason) {
   ClientMetric metric = counter.Collect();
   metric.label = {{"finished_reason", reason}};
@@ -112,7 +132,10 @@ void Metrics::answer_ended(engine::FinishReason reason) {
 
 std::string Metrics::text(const Gauges& gauges) const {
   Families families(gauges.model);
-  if (gauges.engine) add_engine(families, *gauges.engine);
+  if (gauges.engine) {
+    add_engine(families, *gauges.engine);
+    add_ranks(families, gauges.ranks);
+  }
   families.add("request_success_total", "Answers that ended, by why they did.", MetricType::Counter,
                {labelled(stopped_, "stop"), labelled(cut_, "length"), labelled(failed_, "error"),
                 labelled(abandoned_, "abort")});

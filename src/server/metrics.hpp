@@ -13,6 +13,7 @@
 
 #include "engine/engine.hpp"
 #include "engine/request.hpp"
+#include "model/team.hpp"
 
 namespace reprofuse::server {
 
@@ -33,6 +34,7 @@ class Metrics {
   struct Gauges {
     std::string model;                          // its label on every line
     std::optional<engine::EngineStats> engine;  // none while there is no engine
+    std::vector<model::RankTraffic> ranks;      // in their order; empty: one alone
     std::size_t connections = 0;
     std::uint64_t refused_connections = 0;
     std::uint64_t evicted_connections = 0;

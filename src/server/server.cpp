@@ -62,6 +62,10 @@ Server::State Server::state() const {
   return served ? State::kServing : State::kLoading;
 }
 
+void Server::fail(const std::exception_ptr& why) {
+  if (const std::shared_ptr<ServedModel> served = model()) served->service().fail(why);
+}
+
 std::exception_ptr Server::failure() const {
   const std::shared_ptr<ServedModel> served = model();
   return served ? served->service().failure() : nullptr;

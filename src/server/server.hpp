@@ -51,6 +51,7 @@ class Server final : private HttpHandler {
 
   void serve_model(std::shared_ptr<ServedModel> model);  // from now on
   void serve(int socket) { listener_->serve(socket); }   // a connected one, as if it had been accepted
+  void fail(const std::exception_ptr& why);              // nothing can be answered any more, as the caller knows
   std::exception_ptr failure() const;  // why nothing is answered any more: the engine has failed; null: it has not
 
   // Accepts no connection and takes no request any more. False: some were not answered in time.

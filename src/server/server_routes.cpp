@@ -146,6 +146,8 @@ HttpResponse Server::metrics(const Visit&) {
   if (const std::shared_ptr<ServedModel> served = model()) {
     gauges.model = served->facts().id;
     gauges.engine = served->service().stats();
+    if (const model::Exchange* exchange = served->service().engine().model().exchange())
+      gauges.ranks = exchange->team().traffic();
   }
   const HttpListener::Counts counts = listener_->counts();
   gauges.connections = counts.connections;

@@ -60,6 +60,20 @@ TEST_F(ServiceTest, DroppingTheAnswersCancelsTheRequest) {
   EXPECT_LT(service->stats().generated_tokens, 500);
 }
 
+TEST_F(ServiceTest, WhatItsOwnerKnowsEndsAllAnswersAndTakesNoMore) {
+  const auto service = this->service();
+  const auto answers = service->submit(sampled_request(10, 500, 1));
+  ASSERT_TRUE(answers->next(kPatience).has_value());
+  EXPECT_FALSE(service->failed());
+  service->fail(std::make_exception_ptr(Error(ErrorCode::kDevice, "a rank is lost")));
+  service->fail(std::make_exception_ptr(Error(ErrorCode::kDevice, "the first reason counts")));
+  EXPECT_TRUE(service->failed());
+  const Received received = wait_for(*answers);
+  EXPECT_EQ(received.end->finish_reason, FinishReason::kError);
+  EXPECT_EQ(received.end->error, "a rank is lost");
+  EXPECT_THROW(service->submit(sampled_request(10, 5, 1)), Refused);
+}
+
 TEST_F(ServiceTest, WhatCannotBeTakenIsRefusedWithTheReason) {
   const auto service = this->service({.max_queue = 2});
   const auto refusal_of = [&](const Request& request) -> std::optional<Refusal> {

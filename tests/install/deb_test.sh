@@ -33,6 +33,13 @@ for file in etc/default/reprofuse lib/systemd/system/reprofuse{,@}.service usr/b
   usr/share/man/man1/reprofuse.1.gz usr/share/reprofuse/models/arithmetic-7m/model.safetensors; do
   grep -qxF "./$file" "$work/files" || fail "$file is not in the package"
 done
+if [[ -e $build/lib/libreprofuse_mpi.so ]]; then
+  grep -qxF ./usr/lib/reprofuse/libreprofuse_mpi.so "$work/files" || fail "the module for MPI is not in the package"
+fi
+[[ $(dpkg-deb --field "$deb" Suggests) == *openmpi-bin* ]] || fail "it does not suggest openmpi-bin"
+for field in Depends Recommends; do
+  [[ $(dpkg-deb --field "$deb" $field) != *mpi* ]] || fail "MPI, which one rank does not need, is in its $field"
+done
 dpkg-deb --extract "$deb" "$work/root"
 gunzip <"$work/root/usr/share/doc/reprofuse/changelog.gz" | grep -F "## [$version]" || fail "CHANGELOG.md does not know $version"
 cd / # what is unpacked finds its parts by itself
@@ -43,6 +50,11 @@ echo "== the tool and its manual page"
 [[ $("$usr/bin/reprofuse" --version) == "reprofuse $version" ]] || fail "the tool is of another version"
 "$usr/bin/reprofuse" generate --chat --prompt "What is 12 + 30?" | tee "$work/answer"
 grep -q "Answer: 42" "$work/answer" || fail "the model does not know"
+if [[ -e $usr/lib/reprofuse/libreprofuse_mpi.so ]] && command -v mpirun >/dev/null; then
+  echo "== two ranks of it"
+  "$usr/bin/reprofuse" generate --chat --prompt "What is 12 + 30?" --threads 1 --tensor-parallel 2 | cmp - "$work/answer" ||
+    fail "two ranks answer otherwise"
+fi
 gunzip <"$usr/share/man/man1/reprofuse.1.gz" >"$work/reprofuse.1"
 python3 "$here/man_page_check.py" "$work/reprofuse.1" "$usr/bin/reprofuse"
 if python3 "$here/man_page_check.py" <(grep -v '^\.B stress$' "$work/reprofuse.1") "$usr/bin/reprofuse" 2>/dev/null; then

@@ -18,23 +18,9 @@
 #include "base/math.hpp"
 #include "kernels/backend.hpp"
 #include "kernels/reference/reference.hpp"
+#include "model/host_queue.hpp"
 
 namespace reprofuse::test {
-
-using Work = std::vector<std::function<void()>>;
-
-// What a stream's handle points to.
-struct HostQueue {
-  Work* recording = nullptr;  // while work is captured
-};
-
-inline void enqueue(void* stream, std::function<void()> work) {
-  auto* queue = static_cast<HostQueue*>(stream);
-  if (queue != nullptr && queue->recording != nullptr)
-    queue->recording->push_back(std::move(work));
-  else
-    work();
-}
 
 class HostStream final : public kernels::Stream {
  public:
@@ -48,9 +34,14 @@ class HostStream final : public kernels::Stream {
 // Work that is not recorded has run when its turn comes.
 class HostEvent final : public kernels::Event {
  public:
+  explicit HostEvent(bool is_late = false) : is_late_(is_late) {}
   void record(void*) override {}
   void synchronize() const override {}
+  bool is_reached() const override { return !is_late_; }
   double seconds_since(const kernels::Event&) const override { return 0; }
+
+ private:
+  bool is_late_;
 };
 
 class HostGraph final : public kernels::Graph {
@@ -81,10 +72,13 @@ class HostBackend final : public kernels::Backend {
   static constexpr std::string_view kName = "host";
 
   mutable int replays = 0;  // of graphs
+  std::string device;       // its id; empty: none
+  bool is_stuck = false;    // what is enqueued never ends, as its events tell
   std::function<void(const kernels::GatherRowsCall&)> gather_rows = reference::gather_rows;
 
   std::string_view name() const override { return kName; }
   std::string description() const override { return "reference loops"; }
+  std::string device_id() const override { return device; }
   kernels::Capabilities capabilities() const override { return {.asynchronous = true, .graphs = true}; }
 
   void* allocate(std::size_t bytes) const override {
@@ -119,7 +113,7 @@ class HostBackend final : public kernels::Backend {
   }
 
   std::unique_ptr<kernels::Stream> make_stream() const override { return std::make_unique<HostStream>(); }
-  std::unique_ptr<kernels::Event> make_event() const override { return std::make_unique<HostEvent>(); }
+  std::unique_ptr<kernels::Event> make_event() const override { return std::make_unique<HostEvent>(is_stuck); }
   std::unique_ptr<kernels::Graph> capture(const std::function<void(void*)>& work) const override {
     Work recorded;
     HostQueue queue{&recorded};

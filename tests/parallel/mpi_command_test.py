@@ -4,6 +4,7 @@
 usage: tests/parallel/mpi_command_test.py TOOL SOURCE_FOLDER
 """
 import json
+import re
 import signal
 import sys
 import unittest
@@ -47,10 +48,20 @@ class Commands(unittest.TestCase):
             answer = json.loads(server.ask(body, "/v1/chat/completions").read())
             self.assertIn(answer["choices"][0]["message"]["content"].strip(), alone.stdout)
             self.assertIn(answer["choices"][0]["digest"], alone.stdout)
+            metrics = server.ask(None, "/metrics").read().decode()
             server.process.send_signal(signal.SIGTERM)
             status, errors = server.wait()
             self.assertIn("stopping", errors)
             self.assertEqual(status, 0, errors)
+        values = {name: float(value) for name, value in re.findall(r"^reprofuse:(\S+) (\S+)$", metrics, re.MULTILINE)}
+        label = 'model_name="arithmetic-7m"'
+        self.assertEqual(values[f"num_ranks{{{label}}}"], 2)
+        for rank in range(2):
+            of_rank = f'{{{label},rank="{rank}"}}'
+            self.assertEqual(values[f"rank_passes_total{of_rank}"], values[f"engine_passes_total{{{label}}}"])
+            self.assertGreater(values[f"rank_gathered_bytes_total{of_rank}"], 0)
+            self.assertGreater(values[f"rank_wait_seconds_total{of_rank}"], 0)
+        self.assertNotIn('rank="2"', metrics)
 
     def test_more_ranks_than_heads_are_refused_with_those_that_are_possible(self):
         done = mpirun(9, [TOOL, *QUESTION])

@@ -13,7 +13,7 @@ import threading
 import time
 import unittest
 
-from ranks import Server, run
+from ranks import Server, children, run
 
 TOOL, SOURCE = sys.argv[1:3]
 MODEL = os.path.join(SOURCE, "models", "arithmetic-7m")
@@ -65,6 +65,60 @@ class Failures(unittest.TestCase):
         lines, status, errors = self.lose_rank(0, signal.SIGKILL)
         self.assertNotEqual(status, 0, errors)
         self.assertNotIn("data: [DONE]", lines)
+
+    def test_health_and_all_requests_tell_of_a_rank_that_is_lost(self):
+        with Server(TOOL, 2) as server:
+            self.assertEqual(server.ask(None, "/health").status, 200)
+            streams = [server.ask(LONG), server.ask({**LONG, "seed": 4})]
+            whole = []
+            other = threading.Thread(target=lambda: whole.append(server.ask({**LONG, "stream": False}).status))
+            other.start()
+            for stream in streams:
+                self.assertIn(b"data: ", stream.readline())
+            os.kill(server.ranks[1], signal.SIGKILL)
+            seen = self.health_until_the_end(server)
+            for stream in streams:
+                text = stream.read().decode()
+                self.assertIn('"error"', text)
+                self.assertIn(f"rank 1 on {os.uname().nodename}", text)
+                self.assertNotIn("[DONE]", text)
+            other.join()
+            self.assertGreaterEqual(whole[0], 500)
+            self.assertIn(503, seen, "after a rank was killed under load")
+            self.assertNotIn(200, seen[seen.index(503):])
+            server.wait()
+
+    def health_until_the_end(self, server):
+        seen = []
+        while True:
+            try:
+                seen.append(server.ask(None, "/health").status)
+            except OSError:
+                return seen
+
+    def test_a_server_that_does_nothing_notices_a_rank_that_is_lost(self):
+        with Server(TOOL, 2) as server:
+            os.kill(server.ranks[1], signal.SIGKILL)
+            seen = self.health_until_the_end(server)
+            status, errors = server.wait()
+        self.assertIn(503, seen)
+        self.assertNotEqual(status, 0)
+        self.assertIn(f"rank 1 on {os.uname().nodename}", errors)
+
+    def test_a_server_that_is_told_to_stop_while_it_loads_ends_soon_and_well(self):
+        for rank_begun in (False, True):
+            with Server(TOOL, 2, wait=False) as server:
+                while not (server.find_ranks() if rank_begun else children(server.process.pid)):
+                    self.assertIsNone(server.process.poll())
+                for stopped in server.find_ranks().values() if rank_begun else ():
+                    os.kill(stopped, signal.SIGSTOP)  # so that it cannot have loaded before it is told
+                server.process.send_signal(signal.SIGTERM)
+                time.sleep(0.1)
+                for stopped in server.find_ranks().values() if rank_begun else ():
+                    os.kill(stopped, signal.SIGCONT)
+                status, errors = server.wait()
+                self.assertEqual(status, 0, errors)
+                self.assertEqual(errors.count("ready"), 0, errors)
 
     def mixed(self, first, second):
         """Rank 0 and rank 1 with other arguments."""

@@ -1,8 +1,13 @@
 // Run by mpirun: the committed digests of whole models, and answers under load, over as many ranks as it has started.
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
+#include <functional>
+#include <iterator>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <thread>
 #include <vector>
 
 #include "base/check.hpp"
@@ -77,6 +82,39 @@ void check_answers(const std::shared_ptr<model::Team>& team) {
   if (preemptions == 0 || cached == 0) expect_equal("none", "some", "preemptions and prefixes from the cache");
 }
 
+// While rank 1 waits for the first, a thread of rank 0 breaks off: the call that waits ends, and so do those after it.
+int check_broken() {
+  using parallel::Patience;
+  const auto communicator = parallel::open_mpi(std::chrono::seconds(60));
+  std::vector<std::uint32_t> words(2);
+  const std::vector<std::int64_t> parts = {1, 1};
+  communicator->all_gather(words.data(), parts, Patience::kBounded);  // the control: nothing is broken yet
+  communicator->barrier();
+  if (communicator->rank() != 0) {
+    communicator->broadcast(words.data(), 1, Patience::kEndless);
+    return 1;
+  }
+  const std::jthread other([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    communicator->break_off();
+  });
+  const std::function<void()> calls[] = {
+      [&] { communicator->all_gather(words.data(), parts, Patience::kEndless); },  // waits at first
+      [&] { communicator->all_gather(words.data(), parts, Patience::kEndless); },
+      [&] { communicator->gather_to_first(words.data(), parts); },
+      [&] { communicator->broadcast(words.data(), 1, Patience::kEndless); },
+      [&] { communicator->barrier(); },
+  };
+  int refused = 0;
+  for (const auto& call : calls) try {
+      call();
+    } catch (const parallel::RankFailure&) {
+      ++refused;
+    }
+  std::printf("refused %d of %zu calls\n", refused, std::size(calls));
+  return 0;
+}
+
 int run() {
   const auto team = std::make_shared<model::Team>(parallel::open_mpi(std::chrono::seconds(60)), "test");
   if (!team->leads()) {
@@ -92,9 +130,9 @@ int run() {
 }  // namespace
 }  // namespace reprofuse
 
-int main() {
+int main(int argc, char** argv) {
   try {
-    return reprofuse::run();
+    return argc > 1 && std::string_view(argv[1]) == "broken" ? reprofuse::check_broken() : reprofuse::run();
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;

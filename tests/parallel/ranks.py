@@ -16,29 +16,46 @@ def mpirun(ranks, words):
     return run(["mpirun", "-n", str(ranks)] + words)
 
 
+def children(process):
+    return [int(child) for child in run(["ps", "-o", "pid=", "--ppid", str(process)]).stdout.split()]
+
+
 class Server:
     """`reprofuse serve` over some ranks, and its processes by rank."""
 
-    def __init__(self, tool, ranks, *options):
+    def __init__(self, tool, ranks, *options, wait=True, **popen):
+        self.size = ranks
+        self.ranks = {}
         self.process = subprocess.Popen(
             [tool, "serve", "--port", "0", "--quiet", "--threads", "1", "--tensor-parallel", str(ranks), *options],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        line = self.process.stdout.readline()
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **popen)
+        if wait:
+            line = self.process.stdout.readline()
+            assert self.listens(line), (line, self.process.stderr.read())
+
+    def listens(self, line):
+        """Whether the line that it has printed says so; then its port and its processes are known."""
         found = re.search(r":(\d+)$", line.strip())
-        assert found, (line, self.process.stderr.read())
+        if not found:
+            return False
         self.port = int(found[1])
         self.ranks = self.find_ranks()
-        assert sorted(self.ranks) == list(range(ranks)), self.ranks
+        assert sorted(self.ranks) == list(range(self.size)), self.ranks
+        return True
 
     def find_ranks(self):
-        """The children of mpirun, which is the child of the process that was started."""
+        """The children of mpirun, which is the child of the process that was started, as far as they have begun."""
+        if self.size == 1:
+            return {0: self.process.pid}
         ranks = {}
-        mpirun_process = run(["ps", "-o", "pid=", "--ppid", str(self.process.pid)]).stdout.strip()
-        for child in run(["ps", "-o", "pid=", "--ppid", mpirun_process]).stdout.split():
-            with open(f"/proc/{child}/environ", "rb") as file:
-                for entry in file.read().split(b"\0"):
-                    if entry.startswith(b"OMPI_COMM_WORLD_RANK="):
-                        ranks[int(entry.split(b"=")[1])] = int(child)
+        for child in [rank for mpirun_process in children(self.process.pid) for rank in children(mpirun_process)]:
+            try:
+                with open(f"/proc/{child}/environ", "rb") as file:
+                    for entry in file.read().split(b"\0"):
+                        if entry.startswith(b"OMPI_COMM_WORLD_RANK="):
+                            ranks[int(entry.split(b"=")[1])] = int(child)
+            except OSError:
+                pass
         return ranks
 
     def ask(self, body, path="/v1/completions"):
@@ -57,7 +74,7 @@ class Server:
 
     def __exit__(self, *_):
         if self.process.poll() is None:
-            for process in (*self.ranks.values(), self.process.pid):
+            for process in (*self.find_ranks().values(), *self.ranks.values(), self.process.pid):
                 try:
                     os.kill(process, 9)
                 except ProcessLookupError:

@@ -72,6 +72,9 @@ class ThreadCommunicator final : public Communicator {
   int rank() const override { return rank_; }
   int size() const override { return meeting_->ranks(); }
   std::string name_of(int rank) const override { return "rank " + std::to_string(rank) + " on a thread"; }
+  int ranks_of_host() const override { return size(); }
+  int cores() const override { return 1; }
+  std::chrono::seconds timeout() const override { return std::chrono::seconds(60); }
 
   void all_gather(void* all, std::span<const std::int64_t> part_words, Patience) override {
     gather(all, part_words, true);
@@ -90,6 +93,8 @@ class ThreadCommunicator final : public Communicator {
     meeting_->break_off();
   }
   bool is_broken() const noexcept override { return is_broken_; }
+  std::string lost_rank() const override { return {}; }
+  bool leader_speaks() const noexcept override { return false; }
   [[noreturn]] void abort() noexcept override { std::abort(); }
 
  private:

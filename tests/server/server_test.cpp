@@ -293,6 +293,7 @@ TEST_F(ServerTest, MetricsCountWhatWasAsked) {
            "# TYPE reprofuse:kv_cache_usage_perc gauge\n",
            "reprofuse:generation_tokens_total{model_name=\"arithmetic-7m\"} 8\n",
            "reprofuse:num_preemptions_total{model_name=\"arithmetic-7m\"} 0\n",
+           "reprofuse:num_ranks{model_name=\"arithmetic-7m\"} 1\n",
            "reprofuse:prefix_cache_hits_total{model_name=\"arithmetic-7m\"} 0\n",
            "reprofuse:request_success_total{model_name=\"arithmetic-7m\",finished_reason=\"length\"} 2\n",
            "reprofuse:request_success_total{model_name=\"arithmetic-7m\",finished_reason=\"abort\"} 0\n",

@@ -1,5 +1,7 @@
 #include "kernels/backend.hpp"
 
+#include <array>
+
 #include "kernels/cuda/linear/layer.hpp"
 #include "kernels/cuda/ops/ops.hpp"
 #include "kernels/cuda/runtime/check.hpp"
@@ -92,6 +94,11 @@ class Backend final : public kernels::Backend {
 
   std::string_view name() const override { return "cuda"; }
   int ordinal() const override { return ordinal_; }
+  std::string device_id() const override {
+    std::array<char, 32> id = {};
+    check(cudaDeviceGetPCIBusId(id.data(), static_cast<int>(id.size()), ordinal_), "cudaDeviceGetPCIBusId");
+    return id.data();
+  }
   std::string description() const override { return fmt::format("cuda:{} {}", ordinal_, device_description(ordinal_)); }
   kernels::Capabilities capabilities() const override { return {.asynchronous = true, .graphs = true}; }
 

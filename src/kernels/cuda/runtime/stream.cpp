@@ -40,6 +40,13 @@ void Event::synchronize() const {
   check(cudaEventSynchronize(event_), "cudaEventSynchronize");
 }
 
+bool Event::is_reached() const {
+  const cudaError_t status = cudaEventQuery(event_);
+  if (status == cudaErrorNotReady) return false;
+  check(status, "cudaEventQuery");
+  return true;
+}
+
 double Event::seconds_since(const kernels::Event& earlier) const {
   float milliseconds = 0;
   check(cudaEventElapsedTime(&milliseconds, static_cast<const Event&>(earlier).event_, event_), "cudaEventElapsedTime");

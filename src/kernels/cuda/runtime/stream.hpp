@@ -34,6 +34,7 @@ class Event final : public kernels::Event {
   void record(void* stream) override;
   void make_wait(void* stream) const;  // what it is given from now on, for this event
   void synchronize() const override;
+  bool is_reached() const override;
   double seconds_since(const kernels::Event& earlier) const override;
 
  private:
