@@ -10,6 +10,7 @@
 #include "base/memory.hpp"
 #include "kernels/cpu/linear/exact1/kernels.hpp"
 #include "kernels/cpu/linear/fma1/kernels.hpp"
+#include "kernels/cpu/linear/int16/kernels.hpp"
 #include "kernels/cpu/machine.hpp"
 #include "kernels/cpu/ops/ops.hpp"
 #include "kernels/cpu/sampler/sample.hpp"
@@ -111,6 +112,7 @@ using PrepareLinear = std::unique_ptr<kernels::PreparedLinear> (*)(const kernels
 constexpr Row<PrepareLinear> kLinear[] = {
     {reference::kLinearFma1.name, prepare_linear_fma1},
     {reference::kLinearExact1.name, prepare_linear_exact1},
+    {reference::kLinearInt16.name, prepare_linear_int16},
 };
 
 using MakeElementwise = std::unique_ptr<kernels::Elementwise> (*)(const kernels::CpuTarget&);
