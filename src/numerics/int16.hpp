@@ -48,13 +48,10 @@ REPROFUSE_HOST_DEVICE inline float inverse_unit(int byte) {
 }
 
 // rint(value * inverse), ties to even. The product is exact, or so small that both it and what it stands for round to
-// 0. For finite values.
+// 0; the sum rounds at the units place. For finite values and their own unit, or a larger one.
+inline constexpr float kRoundToInteger = 0x1.8p+23F;
 REPROFUSE_HOST_DEVICE inline std::int32_t snap(float value, float inverse) {
-#if defined(__CUDA_ARCH__)
-  return __float2int_rn(__fmul_rn(value, inverse));
-#else
-  return static_cast<std::int32_t>(std::nearbyintf(value * inverse));
-#endif
+  return static_cast<std::int32_t>(float_bits(value * inverse + kRoundToInteger) - float_bits(kRoundToInteger));
 }
 
 // X = 256 * high + low, low in [-128, 127].
@@ -134,7 +131,6 @@ REPROFUSE_HOST_DEVICE inline float weight_factor(int value_unit, int largest_uni
 }
 
 // rint(p * factor) for 0 <= p <= 1: the product is rounded at the units place alone.
-inline constexpr float kRoundToInteger = 0x1.8p+23F;
 REPROFUSE_HOST_DEVICE inline std::int32_t weight_of(float p, float factor) {
   return static_cast<std::int32_t>(float_bits(fma_rn(p, factor, kRoundToInteger)) - float_bits(kRoundToInteger));
 }

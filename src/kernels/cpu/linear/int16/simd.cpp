@@ -15,7 +15,7 @@
 static_assert(HWY_NATIVE_FMA, "a multiply and an add would round twice");
 
 HWY_BEFORE_NAMESPACE();
-namespace reprofuse::cpu::HWY_NAMESPACE {
+namespace reprofuse::cpu::HWY_NAMESPACE::int16_linear {
 
 using Halves = hn::ScalableTag<std::int16_t>;
 using HalfVector = hn::Vec<Halves>;
@@ -172,7 +172,7 @@ constexpr LinearInt16Kernels kLinearInt16 = {.target = kTarget,
                                              .f32 = kWeights<F32Word>};
 static_assert(kLinearInt16.rows <= kMaxInt16Rows && kLinearInt16.weight_bytes <= kMaxInt16TermBytes);
 
-}  // namespace reprofuse::cpu::HWY_NAMESPACE
+}  // namespace reprofuse::cpu::HWY_NAMESPACE::int16_linear
 HWY_AFTER_NAMESPACE();
 #endif
 
@@ -180,7 +180,7 @@ HWY_AFTER_NAMESPACE();
 namespace reprofuse::cpu {
 
 const LinearInt16Kernels* linear_int16_simd(Isa isa) {
-  REPROFUSE_RETURN_TABLE(isa, kLinearInt16);
+  REPROFUSE_RETURN_TABLE(isa, int16_linear::kLinearInt16);
 }
 
 }  // namespace reprofuse::cpu

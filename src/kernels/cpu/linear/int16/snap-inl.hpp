@@ -3,7 +3,7 @@
 #include "kernels/cpu/linear/weight_words-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
-namespace reprofuse::cpu::HWY_NAMESPACE {
+namespace reprofuse::cpu::HWY_NAMESPACE::int16_linear {
 
 using Integers = hn::ScalableTag<std::int32_t>;
 using IntegerVector = hn::Vec<Integers>;
@@ -82,5 +82,5 @@ HWY_INLINE void prefetch_ahead(const std::uint32_t* words) {
   __builtin_prefetch(reinterpret_cast<const char*>(words) + kAheadBytes, 0, 2);
 }
 
-}  // namespace reprofuse::cpu::HWY_NAMESPACE
+}  // namespace reprofuse::cpu::HWY_NAMESPACE::int16_linear
 HWY_AFTER_NAMESPACE();

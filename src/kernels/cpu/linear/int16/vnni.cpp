@@ -17,7 +17,7 @@
 #include "kernels/cpu/linear/int16/snap-inl.hpp"
 
 HWY_PUSH_ATTRIBUTES(HWY_TARGET_STR ",avx512vnni")
-namespace reprofuse::cpu::HWY_NAMESPACE::vnni {
+namespace reprofuse::cpu::HWY_NAMESPACE::int16_linear::vnni {
 
 using Bytes = hn::ScalableTag<std::uint8_t>;
 static_assert(kLanes == kPanel);
@@ -213,7 +213,7 @@ constexpr LinearInt16Kernels kLinearInt16 = {.target = "avx512 vnni",
                                              .f32 = kWeights<F32Word>};
 static_assert(kLinearInt16.rows <= kMaxInt16Rows && kLinearInt16.weight_bytes <= kMaxInt16TermBytes);
 
-}  // namespace reprofuse::cpu::HWY_NAMESPACE::vnni
+}  // namespace reprofuse::cpu::HWY_NAMESPACE::int16_linear::vnni
 HWY_POP_ATTRIBUTES
 #endif
 
@@ -222,7 +222,7 @@ namespace reprofuse::cpu {
 
 const LinearInt16Kernels* linear_int16_vnni() {
 #if HWY_TARGETS & HWY_AVX3
-  return &N_AVX3::vnni::kLinearInt16;
+  return &N_AVX3::int16_linear::vnni::kLinearInt16;
 #else
   return nullptr;
 #endif
