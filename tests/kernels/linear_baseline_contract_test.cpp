@@ -65,12 +65,16 @@ TEST(Contracts, SayWhatMultiplies) {
 
 TEST(Contracts, ErrorsListWhatThereIs) {
   EXPECT_EQ(error_of(find_numerics, "fma-0"),
-            "numerics 'fma-0' does not exist; there are fma-1, fma-1-kv16, exact-1, exact-1-kv16, "
+            "numerics 'fma-0' does not exist; there are fma-1, fma-1-kv16, exact-1, exact-1-kv16, int16-1, "
             "layercast, bf16, sgemm");
   EXPECT_EQ(error_of(find_contract, "fma-0"), error_of(find_numerics, "fma-0"));
   EXPECT_EQ(error_of(find_contract, "bf16"),
-            "numerics 'bf16' pins no bits; this needs a contract: fma-1, fma-1-kv16, exact-1, exact-1-kv16");
+            "numerics 'bf16' pins no bits; this needs a contract: fma-1, fma-1-kv16, exact-1, exact-1-kv16, int16-1");
   EXPECT_EQ(error_of(find_numerics, "bf16"), "");
+  EXPECT_EQ(error_of(find_contract, "int16-1"), "");
+  EXPECT_EQ(error_of(find_pinned, "int16-1"),
+            "contract 'int16-1' is a draft: its bits may change with the next version");
+  EXPECT_EQ(error_of(find_pinned, "exact-1"), "");
 }
 
 TEST(Contracts, AndBaselinesAreAllNamesOfContexts) {
