@@ -35,18 +35,13 @@ constexpr int kStrip = 2;  // vectors of a pass over keys or elements
 static_assert(kTileLines <= kMaxTileLines);
 
 // Sums of products of 16-bit integers, two to a lane.
-struct PairSums {
-  IntegerVector of[2];
+HWY_INLINE void add_pairs(HalfVector pairs, std::int32_t pair, IntegerVector (&sums)[2]) {
+  const auto both = hn::BitCast(Halves(), hn::Set(Integers(), pair));
+  sums[0] = hn::ReorderWidenMulAccumulate(Integers(), pairs, both, sums[0], sums[1]);
+}
 
-  HWY_INLINE void add(HalfVector pairs, std::int32_t pair) {
-    const auto both = hn::BitCast(Halves(), hn::Set(Integers(), pair));
-    of[0] = hn::ReorderWidenMulAccumulate(Integers(), pairs, both, of[0], of[1]);
-  }
-  HWY_INLINE IntegerVector in_order() const { return hn::RearrangeToOddPlusEven(of[0], of[1]); }
-};
-
-HWY_INLINE PairSums no_sums() {
-  return {{hn::Zero(Integers()), hn::Zero(Integers())}};
+HWY_INLINE Vector to_floats(const IntegerVector (&sums)[2]) {
+  return hn::ConvertTo(Floats(), hn::RearrangeToOddPlusEven(sums[0], sums[1]));
 }
 
 HWY_INLINE HalfVector high_digits(HalfVector x) {
@@ -107,13 +102,13 @@ template <int kLines>
 HWY_NOINLINE void score_keys(const AttentionTile& tile, int key, Line* lines) {
   const KeyBlock& block = *tile.block;
   const std::int16_t* keys[kStrip];
-  PairSums sums[kLines][kStrip];
+  IntegerVector sums[kLines][kStrip][2];
   HWY_UNROLL(2)
   for (int v = 0; v < kStrip; ++v) {
     const int at = key + v * kLanes;
     keys[v] = static_cast<const std::int16_t*>(block.keys[at / kKeyGroup]) + at % kKeyGroup * 2;
     HWY_UNROLL(4)
-    for (int l = 0; l < kLines; ++l) sums[l][v] = no_sums();
+    for (int l = 0; l < kLines; ++l) sums[l][v][0] = sums[l][v][1] = hn::Zero(Integers());
   }
   for (std::int64_t d = 0, row = 0; d < block.head_dim; d += 2, row += block.page_size * 2) {
     HWY_UNROLL(2)
@@ -122,8 +117,8 @@ HWY_NOINLINE void score_keys(const AttentionTile& tile, int key, Line* lines) {
       const HalfVector high = high_digits(elements);
       HWY_UNROLL(4)
       for (int l = 0; l < kLines; ++l) {
-        sums[l][v].add(elements, lines[l].query.pair(lines[l].query.high, d));
-        sums[l][v].add(high, lines[l].query.pair(lines[l].query.low, d));
+        add_pairs(elements, lines[l].query.pair(lines[l].query.high, d), sums[l][v]);
+        add_pairs(high, lines[l].query.pair(lines[l].query.low, d), sums[l][v]);
       }
     }
   }
@@ -133,7 +128,7 @@ HWY_NOINLINE void score_keys(const AttentionTile& tile, int key, Line* lines) {
     const Vector units = hn::BitCast(Floats(), hn::ShiftLeft<23>(units_at(block.key_units, at)));
     HWY_UNROLL(4)
     for (int l = 0; l < kLines; ++l) {
-      const Vector sum = hn::ConvertTo(Floats(), sums[l][v].in_order());
+      const Vector sum = to_floats(sums[l][v]);
       hn::Store(hn::Mul(hn::Mul(sum, units), hn::Set(Floats(), lines[l].factor)), Floats(), lines[l].scores + at);
     }
   }
@@ -234,11 +229,11 @@ HWY_INLINE void add_to_total(D tag, const AttentionTile& tile, const Line& line,
 template <int kLines, int kVectors>
 HWY_NOINLINE void sum_values(const AttentionTile& tile, std::int64_t from, const Values& known, const Line* lines) {
   const std::int64_t head_dim = tile.block->head_dim;
-  PairSums sums[kLines][kVectors];
+  IntegerVector sums[kLines][kVectors][2];
   HWY_UNROLL(4)
   for (int l = 0; l < kLines; ++l) {
     HWY_UNROLL(2)
-    for (int v = 0; v < kVectors; ++v) sums[l][v] = no_sums();
+    for (int v = 0; v < kVectors; ++v) sums[l][v][0] = sums[l][v][1] = hn::Zero(Integers());
   }
   for (int key = tile.first / 2 * 2; key < tile.last;) {
     const auto* values = static_cast<const std::int16_t*>(tile.block->values[key / kKeyGroup]);
@@ -251,8 +246,8 @@ HWY_NOINLINE void sum_values(const AttentionTile& tile, std::int64_t from, const
         const HalfVector high = high_digits(elements);
         HWY_UNROLL(4)
         for (int l = 0; l < kLines; ++l) {
-          sums[l][v].add(elements, lines[l].weights.pair(lines[l].weights.high, key));
-          sums[l][v].add(high, lines[l].weights.pair(lines[l].weights.low, key));
+          add_pairs(elements, lines[l].weights.pair(lines[l].weights.high, key), sums[l][v]);
+          add_pairs(high, lines[l].weights.pair(lines[l].weights.low, key), sums[l][v]);
         }
       }
     }
@@ -261,7 +256,7 @@ HWY_NOINLINE void sum_values(const AttentionTile& tile, std::int64_t from, const
   for (int l = 0; l < kLines; ++l) {
     HWY_UNROLL(2)
     for (int v = 0; v < kVectors; ++v)
-      add_to_total(Floats(), tile, lines[l], known.scale, hn::ConvertTo(Floats(), sums[l][v].in_order()),
+      add_to_total(Floats(), tile, lines[l], known.scale, to_floats(sums[l][v]),
                    tile.lines[l].weighted + from + v * kLanes);
   }
 }

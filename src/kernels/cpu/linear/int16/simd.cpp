@@ -80,38 +80,34 @@ void snap_weights(const Int16Weights& strip, void* packed) {
 }
 
 // The sums of one row and kLanes columns.
-struct PairSums {
-  IntegerVector of[2];
-
-  HWY_INLINE void add(HalfVector weights, std::int32_t x) {
-    const auto pair = hn::BitCast(Halves(), hn::Set(Integers(), x));
-    of[0] = hn::ReorderWidenMulAccumulate(Integers(), weights, pair, of[0], of[1]);
-  }
-  HWY_INLINE IntegerVector in_order() const { return hn::RearrangeToOddPlusEven(of[0], of[1]); }
-};
-
-template <int kRows>
-HWY_INLINE void zero_sums(PairSums (&sums)[kRows]) {
-  HWY_UNROLL(12)
-  for (int r = 0; r < kRows; ++r) sums[r] = {{hn::Zero(Integers()), hn::Zero(Integers())}};
+HWY_INLINE void add_pairs(HalfVector weights, std::int32_t x, IntegerVector (&sums)[2]) {
+  const auto pair = hn::BitCast(Halves(), hn::Set(Integers(), x));
+  sums[0] = hn::ReorderWidenMulAccumulate(Integers(), weights, pair, sums[0], sums[1]);
 }
 
 template <int kRows>
-HWY_INLINE void add_all(const PairSums (&sums)[kRows], const Int16Strip* strips, std::int64_t* totals) {
+HWY_INLINE void zero_sums(IntegerVector (&sums)[kRows][2]) {
   HWY_UNROLL(12)
-  for (int r = 0; r < kRows; ++r) add_to_totals(sums[r].in_order(), strips[r].shift, totals + r * kPanel);
+  for (int r = 0; r < kRows; ++r) sums[r][0] = sums[r][1] = hn::Zero(Integers());
+}
+
+template <int kRows>
+HWY_INLINE void add_all(const IntegerVector (&sums)[kRows][2], const Int16Strip* strips, std::int64_t* totals) {
+  HWY_UNROLL(12)
+  for (int r = 0; r < kRows; ++r)
+    add_to_totals(hn::RearrangeToOddPlusEven(sums[r][0], sums[r][1]), strips[r].shift, totals + r * kPanel);
 }
 
 template <int kRows>
 HWY_NOINLINE void multiply_tile(const Int16Tile& tile, int column) {
   const auto* x = static_cast<const std::int32_t*>(tile.x);
   const auto* weights = static_cast<const std::int32_t*>(tile.weights) + column;
-  PairSums sums[kRows];
+  IntegerVector sums[kRows][2];
   zero_sums(sums);
   for (int k = 0; k < tile.terms; ++k, x += kRows, weights += kPanel) {
     const auto pairs = hn::BitCast(Halves(), hn::Load(Integers(), weights));
     HWY_UNROLL(12)
-    for (int r = 0; r < kRows; ++r) sums[r].add(pairs, x[r]);
+    for (int r = 0; r < kRows; ++r) add_pairs(pairs, x[r], sums[r]);
   }
   add_all(sums, tile.strips, tile.totals + column);
 }
@@ -130,12 +126,12 @@ HWY_NOINLINE void multiply_few_tile(const Int16FewRows& few, int column) {
   const std::uint32_t* words = strip.words + column;
   const Vector inverses = hn::Load(Floats(), strip.inverses + column);
   const auto* x = static_cast<const std::int32_t*>(few.x);
-  PairSums sums[kRows];
+  IntegerVector sums[kRows][2];
   zero_sums(sums);
   const auto add_term = [&](auto half) HWY_ATTR {
     const auto pairs = hn::BitCast(Halves(), weight_pairs(Weight::term(hn::Load(Words(), words), half), inverses));
     HWY_UNROLL(4)
-    for (int r = 0; r < kRows; ++r) sums[r].add(pairs, x[r]);
+    for (int r = 0; r < kRows; ++r) add_pairs(pairs, x[r], sums[r]);
     x += kRows;
   };
   for (int i = strip.terms / Weight::kTerms; i > 0; --i, words += kPanel) {
