@@ -236,6 +236,7 @@ void run_probe_command(const ProbeArguments& arguments) {
     fmt::print("Contract {} on {}\n", contract.name, subject.description);
     if (!contract.names_its_linear())
       fmt::print("Its linear layer is that of {}, and so are the digests of the cases\n", contract.linear->name);
+    if (contract.draft) fmt::print("It is a draft: there are no golden digests, so comparing with them fails\n");
     fmt::print("\n");
     table.print_header();
     observer.on_result = [&](const study::CaseResult& result) {
