@@ -13,8 +13,10 @@
 #include "cli/output_file.hpp"
 #include "cli/terminal.hpp"
 #include "engine/model_files.hpp"
+#include "ops/context_state.hpp"
 #include "ops/contract.hpp"
 #include "reprofuse/error.hpp"
+#include "study/bench/attention_error.hpp"
 #include "study/bench/error.hpp"
 
 namespace reprofuse::cli {
@@ -35,12 +37,24 @@ struct BenchErrorArguments {
 struct Subjects {
   std::vector<std::string> names;
   std::vector<study::PrepareLinear> prepare;
+  std::vector<Context> attention;  // those that have attention, or a cache, of their own
   std::string device;
 
   void add(const Context& context) {
+    add_attention(context);
     names.emplace_back(context.numerics());
     prepare.push_back(study::kernels_of(context));
     device = context.description();
+  }
+
+ private:
+  void add_attention(const Context& context) {
+    const Contract& contract = *context.state().contract;
+    const bool known = std::any_of(attention.begin(), attention.end(), [&](const Context& other) {
+      return other.state().contract->attention == contract.attention && other.state().contract->cache == contract.cache;
+    });
+    if (!known && contract.reproducible() && context.state().backend->capabilities().shares_host_memory)
+      attention.push_back(context);
   }
 };
 
@@ -74,12 +88,12 @@ Subjects select(const BenchErrorArguments& arguments) {
   for (const Contract* numerics : all_numerics()) {
     if (!has_errors_of_its_own(*numerics)) continue;
     check_lengths(arguments, *numerics);
-    const Context context = context_for(arguments, numerics->name);
     try {
+      const Context context = context_for(arguments, numerics->name);
       study::require_runs(context);
       subjects.add(context);
     } catch (const Error& error) {
-      if (numerics->reproducible()) throw;
+      if (numerics->pinned()) throw;  // a draft may lack kernels for the device
       fmt::print(stderr, "without {}: {}\n", numerics->name, error.what());
     }
   }
@@ -148,6 +162,28 @@ void measure_model(const engine::ModelFiles& files, const DeviceArguments& devic
   study::bench_model_errors(subjects.prepare, *files.source(), inputs, pool, report);
 }
 
+nlohmann::ordered_json measure_attention(const Subjects& subjects) {
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  if (subjects.attention.empty()) return rows;
+  fmt::print("\nAttention of one head of 128, relative rms error against binary64. BF16: operands and probabilities\n");
+  fmt::print("rounded as flash attention does, all else exact\n\n{:<28} {:>5} {:>7}", "scores", "keys", "BF16");
+  for (const Context& context : subjects.attention) fmt::print(" {:>10} {:>6}", context.numerics(), "worst");
+  fmt::print("\n");
+  study::bench_attention_errors(subjects.attention, [&](const study::AttentionErrorRow& row) {
+    fmt::print("{:<28} {:>5} {:>7}", row.operands.name, row.operands.keys, short_number(row.bf16));
+    nlohmann::ordered_json json = {{"scores", row.operands.name}, {"keys", row.operands.keys}, {"bf16", row.bf16}};
+    for (std::size_t i = 0; i < subjects.attention.size(); ++i) {
+      const study::RelativeError& error = row.errors[i];
+      fmt::print(" {:>10} {:>6}", short_number(error.rms), short_number(error.worst_row));
+      json["errors"][subjects.attention[i].numerics()] = {{"rms", error.rms}, {"worst_row", error.worst_row}};
+    }
+    fmt::print("\n");
+    std::fflush(stdout);
+    rows.push_back(std::move(json));
+  });
+  return rows;
+}
+
 void run_bench_error(const BenchErrorArguments& arguments) {
   OutputFile json_file(arguments.json);
   const engine::ModelFiles files(arguments.model ? *arguments.model : engine::bundled_model_folder());
@@ -158,8 +194,12 @@ void run_bench_error(const BenchErrorArguments& arguments) {
   print_header(subjects);
   study::bench_seeded_errors(subjects.prepare, arguments.k, pool, print_and_add_to(seeded, subjects));
   measure_model(files, arguments.device, subjects, pool, print_and_add_to(model, subjects));
-  const nlohmann::ordered_json root = {
-      {"version", kVersion}, {"device", subjects.device}, {"seeded", seeded}, {"model", model}};
+  const nlohmann::ordered_json attention = measure_attention(subjects);
+  const nlohmann::ordered_json root = {{"version", kVersion},
+                                       {"device", subjects.device},
+                                       {"seeded", seeded},
+                                       {"model", model},
+                                       {"attention", attention}};
   json_file.write(root.dump(2) + "\n");
 }
 

@@ -53,12 +53,12 @@ void Ops::rms_norm(const RmsNormCall& call, WorkspaceView workspace, void* strea
 }
 
 void Ops::rotary(const RotaryCall& call, WorkspaceView workspace, void* stream) const {
-  check_rotary(impl_->name, call, kv_dtype(), impl_->is_readable());
+  check_rotary(impl_->name, call, *impl_->context.state().contract->cache, impl_->is_readable());
   if (call.q.rows > 0) reprofuse::rotary(impl_->scope(workspace, stream), call);
 }
 
 void Ops::attention(const AttentionCall& call, WorkspaceView workspace, void* stream) const {
-  check_attention(impl_->name, call, kv_dtype(), impl_->is_readable());
+  check_attention(impl_->name, call, *impl_->context.state().contract->cache, impl_->is_readable());
   if (call.q.rows == 0) return;
   const std::size_t needed = attention_workspace_bytes({.heads = call.heads,
                                                         .kv_heads = call.kv.kv_heads,

@@ -95,26 +95,30 @@ Operand unless_same(const Matrix& result, const char* what, const ConstMatrix& m
   return same ? Operand{what, {}} : operand(what, m);
 }
 
-void check_kv(const Op& op, const KvPages& kv, DType dtype) {
+void check_kv(const Op& op, const KvPages& kv, const kernels::CacheFormat& cache) {
   require_of(op, kv.keys != nullptr && kv.values != nullptr, "a pointer of the KV pages is null");
   for (const void* data : {kv.keys, kv.values})
     require_of(op, reinterpret_cast<std::uintptr_t>(data) % 16 == 0, "KV pages at {} are not aligned to 16 bytes",
                data);
-  require_of(op, kv.dtype == dtype, "KV pages of {}; the context's numerics keep them in {}", dtype_name(kv.dtype),
-             dtype_name(dtype));
+  if (cache.exponent_bytes > 0)
+    require_of(op, kv.key_exponents != nullptr && kv.value_exponents != nullptr,
+               "a pointer to exponents is null; the context's numerics keep them in pages of {}", cache.name);
+  else
+    require_of(op, kv.dtype == cache.dtype, "KV pages of {}; the context's numerics keep them in {}",
+               dtype_name(kv.dtype), dtype_name(cache.dtype));
   require_of(op, kv.kv_heads >= 1 && kv.head_dim >= 2 && kv.head_dim % 2 == 0,
              "{} key-value heads of {} elements; heads are even", kv.kv_heads, kv.head_dim);
   require_of(op, kv.page_size >= kernels::kMinPageSize && std::has_single_bit(static_cast<std::uint32_t>(kv.page_size)),
              "a page of {} positions is not a power of two of at least {}", kv.page_size, kernels::kMinPageSize);
   require_of(op, kv.pages >= 1, "pages = {}; there is at least one", kv.pages);
-  require_of(op, checked_product(kv.pages, kv.kv_heads, kv.head_dim, kv.page_size, dtype_bytes(kv.dtype)).has_value(),
+  require_of(op, checked_product(kv.pages, kv.kv_heads, kv.head_dim, kv.page_size, cache.element_bytes).has_value(),
              "{} pages of {} positions and {} heads of {} are larger than any memory", kv.pages, kv.page_size,
              kv.kv_heads, kv.head_dim);
 }
 
-Operand pages_of(const char* what, const void* pages, const KvPages& kv) {
+Operand pages_of(const char* what, const void* pages, const KvPages& kv, const kernels::CacheFormat& cache) {
   return {what, region(pages, 1, std::int64_t{kv.pages} * kv.kv_heads * kv.head_dim * kv.page_size, 0,
-                       dtype_bytes(kv.dtype))};
+                       static_cast<std::size_t>(cache.element_bytes))};
 }
 
 std::int64_t page_at(const Batch& batch, const KvPages& kv, std::int32_t sequence, std::int64_t position) {
@@ -227,9 +231,9 @@ void check_rms_norm(const std::string& name, const RmsNormCall& call) {
   check_overlap(op, {operand("y", call.y)}, {unless_same(call.y, "x", x), operand("the weight", call.weight, x.cols)});
 }
 
-void check_rotary(const std::string& name, const RotaryCall& call, DType kv_dtype, bool readable) {
+void check_rotary(const std::string& name, const RotaryCall& call, const kernels::CacheFormat& cache, bool readable) {
   const Op op{"rotary", name};
-  check_kv(op, call.kv, kv_dtype);
+  check_kv(op, call.kv, cache);
   check_matrix(op, "q", call.q);
   const std::int64_t kv_size = std::int64_t{call.kv.kv_heads} * call.kv.head_dim;
   check_shape(op, "k", call.k, call.q.rows, kv_size);
@@ -246,8 +250,8 @@ void check_rotary(const std::string& name, const RotaryCall& call, DType kv_dtyp
   const auto count = static_cast<std::int64_t>(*angles / sizeof(float));
   check_overlap(
       op,
-      {operand("q", call.q), pages_of("the pages of keys", call.kv.keys, call.kv),
-       pages_of("the pages of values", call.kv.values, call.kv)},
+      {operand("q", call.q), pages_of("the pages of keys", call.kv.keys, call.kv, cache),
+       pages_of("the pages of values", call.kv.values, call.kv, cache)},
       {operand("k", call.k), operand("v", call.v), operand("cos", call.cos, count), operand("sin", call.sin, count),
        operand("q_norm", call.q_norm, call.kv.head_dim), operand("k_norm", call.k_norm, call.kv.head_dim)});
   if (!readable || call.q.rows == 0) return;
@@ -257,9 +261,10 @@ void check_rotary(const std::string& name, const RotaryCall& call, DType kv_dtyp
   check_finite(op, "v", call.v);
 }
 
-void check_attention(const std::string& name, const AttentionCall& call, DType kv_dtype, bool readable) {
+void check_attention(const std::string& name, const AttentionCall& call, const kernels::CacheFormat& cache,
+                     bool readable) {
   const Op op{"attention", name};
-  check_kv(op, call.kv, kv_dtype);
+  check_kv(op, call.kv, cache);
   require_of(op, call.heads >= 1 && call.heads % call.kv.kv_heads == 0, "{} heads for {} key-value heads", call.heads,
              call.kv.kv_heads);
   const std::int64_t size = std::int64_t{call.heads} * call.kv.head_dim;
@@ -268,8 +273,8 @@ void check_attention(const std::string& name, const AttentionCall& call, DType k
   require_of(op, call.window >= 0, "window = {} is below 0", call.window);
   check_batch(op, call.batch, call.kv, call.q.rows);
   check_overlap(op, {operand("out", call.out)},
-                {operand("q", call.q), pages_of("the pages of keys", call.kv.keys, call.kv),
-                 pages_of("the pages of values", call.kv.values, call.kv)});
+                {operand("q", call.q), pages_of("the pages of keys", call.kv.keys, call.kv, cache),
+                 pages_of("the pages of values", call.kv.values, call.kv, cache)});
   if (readable && call.q.rows > 0) check_chunks(op, call.batch, call.kv, true);
 }
 

@@ -48,8 +48,9 @@ void round_bf16(const OpScope& scope, const kernels::RoundBf16Call& call);
 // that the arrays are host memory, so that what they hold is checked as well.
 void check_embedding(const std::string& name, const EmbeddingCall& call, bool readable);
 void check_rms_norm(const std::string& name, const RmsNormCall& call);
-void check_rotary(const std::string& name, const RotaryCall& call, DType kv_dtype, bool readable);
-void check_attention(const std::string& name, const AttentionCall& call, DType kv_dtype, bool readable);
+void check_rotary(const std::string& name, const RotaryCall& call, const kernels::CacheFormat& cache, bool readable);
+void check_attention(const std::string& name, const AttentionCall& call, const kernels::CacheFormat& cache,
+                     bool readable);
 void check_silu_gate(const std::string& name, const SiluGateCall& call);
 void check_gather_rows(const std::string& name, const GatherRowsCall& call, bool readable);
 

@@ -10,6 +10,7 @@
 #include "base/memory.hpp"
 #include "kernels/cpu/linear/exact1/kernels.hpp"
 #include "kernels/cpu/linear/fma1/kernels.hpp"
+#include "kernels/cpu/linear/int16/kernels.hpp"
 #include "kernels/cpu/machine.hpp"
 #include "kernels/cpu/ops/ops.hpp"
 #include "kernels/cpu/sampler/sample.hpp"
@@ -61,26 +62,53 @@ class ElementwiseFma1 final : public kernels::Elementwise {
   kernels::CpuTarget target_;
 };
 
+kernels::AttentionCall largest_call(const kernels::AttentionBounds& sizes) {
+  kernels::AttentionCall call;
+  call.heads = sizes.heads;
+  call.kv.kv_heads = sizes.kv_heads;
+  call.kv.head_dim = sizes.head_dim;
+  call.batch.rows = sizes.rows;
+  call.batch.chunk_count = sizes.chunks;
+  call.batch.max_keys = sizes.max_keys;
+  return call;
+}
+
 class AttentionFma1 final : public kernels::Attention {
  public:
   explicit AttentionFma1(const kernels::CpuTarget& target) : target_(target) {}
 
   void require_shape(std::int64_t, std::int64_t, std::int64_t) const override {}
   std::size_t workspace_bytes(const kernels::AttentionBounds& sizes) const override {
-    kernels::AttentionCall call;
-    call.heads = sizes.heads;
-    call.kv.kv_heads = sizes.kv_heads;
-    call.kv.head_dim = sizes.head_dim;
-    call.batch.rows = sizes.rows;
-    call.batch.chunk_count = sizes.chunks;
-    call.batch.max_keys = sizes.max_keys;
-    return attention_workspace_bytes(call);
+    return attention_workspace_bytes(largest_call(sizes));
   }
   void rotary(const OpSite&, const kernels::RotaryCall& call) const override { cpu::rotary(target_, call); }
   std::optional<Place> attention(const OpSite& site, const kernels::AttentionCall& call) const override {
     kernels::AttentionCall with_workspace = call;
     with_workspace.workspace = site.workspace;
     return cpu::attention(target_, with_workspace);
+  }
+
+ private:
+  kernels::CpuTarget target_;
+};
+
+class AttentionInt16 final : public kernels::Attention {
+ public:
+  explicit AttentionInt16(const kernels::CpuTarget& target) : target_(target) {}
+
+  void require_shape(std::int64_t, std::int64_t, std::int64_t head_dim) const override {
+    if (head_dim > int16::kMaxHeadDim)
+      fail(ErrorCode::kUnsupported, "heads of {} elements; attention by int16-1 takes at most {}", head_dim,
+           int16::kMaxHeadDim);
+  }
+  std::size_t workspace_bytes(const kernels::AttentionBounds& sizes) const override {
+    return attention_int16_workspace_bytes(largest_call(sizes));
+  }
+  void rotary(const OpSite&, const kernels::RotaryCall& call) const override { cpu::rotary_int16(target_, call); }
+  std::optional<Place> attention(const OpSite& site, const kernels::AttentionCall& call) const override {
+    kernels::AttentionCall with_workspace = call;
+    with_workspace.workspace = site.workspace;
+    return cpu::attention_int16(target_, with_workspace);
   }
 
  private:
@@ -112,6 +140,7 @@ using PrepareLinear = std::unique_ptr<kernels::PreparedLinear> (*)(const kernels
 constexpr Row<PrepareLinear> kLinear[] = {
     {reference::kLinearFma1.name, prepare_linear_fma1},
     {reference::kLinearExact1.name, prepare_linear_exact1},
+    {reference::kLinearInt16.name, prepare_linear_int16},
 };
 
 using MakeElementwise = std::unique_ptr<kernels::Elementwise> (*)(const kernels::CpuTarget&);
@@ -127,6 +156,10 @@ constexpr Row<MakeAttention> kAttention[] = {
     {reference::kAttentionFma1.name,
      [](const kernels::CpuTarget& target) -> std::unique_ptr<kernels::Attention> {
        return std::make_unique<AttentionFma1>(target);
+     }},
+    {reference::kAttentionInt16.name,
+     [](const kernels::CpuTarget& target) -> std::unique_ptr<kernels::Attention> {
+       return std::make_unique<AttentionInt16>(target);
      }},
 };
 

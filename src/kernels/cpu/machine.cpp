@@ -69,6 +69,16 @@ bool machine_has(Isa isa) {
 
 }  // namespace
 
+#if defined(__x86_64__)
+bool machine_has_avx512_vnni() {
+  return __builtin_cpu_supports("avx512vnni");
+}
+#else
+bool machine_has_avx512_vnni() {
+  return false;
+}
+#endif
+
 bool is_supported(Isa isa) {
   return machine_has(isa) && compiled_linear_fma1(isa) != nullptr;
 }

@@ -28,7 +28,7 @@ void rotate(float* head, std::int64_t head_dim, const float* cos, const float* s
 
 }  // namespace
 
-void rotary(const kernels::RotaryCall& call) {
+void rotate_rows(const kernels::RotaryCall& call, StoreHead store) {
   const std::int64_t head_dim = call.kv.head_dim;
   std::vector<float> key(static_cast<std::size_t>(head_dim));
   for (std::int64_t m = 0; m < call.q.rows; ++m) {
@@ -46,13 +46,18 @@ void rotary(const kernels::RotaryCall& call) {
       key.assign(k, k + head_dim);
       if (call.k_norm != nullptr) normalise(key.data(), head_dim, call.k_norm, call.eps);
       rotate(key.data(), head_dim, cos, sin);
-      const KvPlace place = find_place(call.kv, call.batch, call.batch.sequences[m], position, h);
-      for (std::int64_t d = 0; d < head_dim; ++d) {
-        store_element(call.kv.keys, call.kv.dtype, place.key(d), key[static_cast<std::size_t>(d)]);
-        store_element(call.kv.values, call.kv.dtype, place.value(d), v[d]);
-      }
+      store(call, find_place(call.kv, call.batch, call.batch.sequences[m], position, h), key.data(), v);
     }
   }
+}
+
+void rotary(const kernels::RotaryCall& call) {
+  rotate_rows(call, [](const kernels::RotaryCall& to, const KvPlace& place, const float* key, const float* value) {
+    for (std::int64_t d = 0; d < to.kv.head_dim; ++d) {
+      store_element(to.kv.keys, to.kv.dtype, place.key(d), key[d]);
+      store_element(to.kv.values, to.kv.dtype, place.value(d), value[d]);
+    }
+  });
 }
 
 namespace {

@@ -13,6 +13,7 @@
 #include "kernels/op_calls.hpp"
 #include "kernels/schemes.hpp"
 #include "numerics/exact.hpp"
+#include "numerics/int16.hpp"
 #include "numerics/widen.hpp"
 #include "reprofuse/types.hpp"
 
@@ -48,6 +49,22 @@ inline constexpr kernels::LinearScheme kLinearExact1{.name = "exact-1",
                                                      .max_terms = exact1::kMaxTerms,
                                                      .multiplier = kernels::Multiplier::kInteger8};
 
+// Numbers that share a unit by contract int16-1.
+struct Snapped16 {
+  std::vector<std::int32_t> values;  // zeros, where a number is not finite
+  int unit = int16::kMinUnit;        // its byte
+};
+
+Snapped16 snap16(const float* x, std::int64_t count);
+
+// The linear layer by contract int16-1. bias may be null. A row with a NaN or an infinity gives NaN.
+void linear_int16(ConstMatrix x, const WeightView& weight, const float* bias, Matrix y);
+
+inline constexpr kernels::LinearScheme kLinearInt16{.name = "int16-1",
+                                                    .reference = linear_int16,
+                                                    .max_terms = int16::kMaxTerms,
+                                                    .multiplier = kernels::Multiplier::kInteger8};
+
 // The operations of a transformer beside its linear layers.
 float sum_of_squares(const float* x, std::int64_t k);  // the reduction of every norm, over a row or over a head
 
@@ -64,6 +81,15 @@ inline constexpr kernels::CacheFormat kCacheBf16{.name = "bf16", .element_bytes 
 inline constexpr const kernels::CacheFormat* kCachesFma1[] = {&kCacheF32, &kCacheBf16};
 inline constexpr kernels::AttentionScheme kAttentionFma1{
     .name = "fma-1", .rotary = rotary, .attention = attention, .caches = kCachesFma1};
+
+void rotary_int16(const kernels::RotaryCall& call);
+std::optional<kernels::Place> attention_int16(const kernels::AttentionCall& call);  // column: the head
+
+inline constexpr kernels::CacheFormat kCacheInt16{.name = "int16", .element_bytes = 2, .exponent_bytes = 1};
+inline constexpr const kernels::CacheFormat* kCachesInt16[] = {&kCacheInt16};
+inline constexpr kernels::AttentionScheme kAttentionInt16{
+    .name = "int16-1", .rotary = rotary_int16, .attention = attention_int16, .caches = kCachesInt16};
+
 inline constexpr kernels::ElementwiseScheme kElementwiseFma1{
     .name = "fma-1", .embedding = embedding, .rms_norm = rms_norm, .silu_gate = silu_gate};
 
@@ -82,6 +108,11 @@ struct KvPlace {
 
   std::int64_t key(std::int64_t d) const { return head + d * page_size + slot; }
   std::int64_t value(std::int64_t d) const { return head + slot * head_dim + d; }
+
+  // The same in a cache of 16-bit integers: [head_dim / 2][page_size][2] keys and [page_size / 2][head_dim][2] values,
+  // since what multiplies them takes pairs.
+  std::int64_t paired_key(std::int64_t d) const { return head + (d / 2 * page_size + slot) * 2 + d % 2; }
+  std::int64_t paired_value(std::int64_t d) const { return head + (slot / 2 * head_dim + d) * 2 + slot % 2; }
 };
 
 inline KvPlace find_place(const kernels::KvPages& kv, const kernels::Batch& batch, std::int64_t sequence,
@@ -92,6 +123,10 @@ inline KvPlace find_place(const kernels::KvPages& kv, const kernels::Batch& batc
           .page_size = kv.page_size,
           .head_dim = kv.head_dim};
 }
+
+// Norms, rotation, and `store` for each head of keys and values.
+using StoreHead = void (*)(const kernels::RotaryCall& call, const KvPlace& place, const float* key, const float* value);
+void rotate_rows(const kernels::RotaryCall& call, StoreHead store);
 
 inline float load_element(const void* elements, DType dtype, std::int64_t i) {
   return widen(dtype, load_weight(elements, dtype, i));

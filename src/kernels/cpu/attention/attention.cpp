@@ -11,7 +11,6 @@
 namespace reprofuse::cpu {
 namespace {
 
-using fma1::kKeyBlock;
 using kernels::AttentionCall;
 using kernels::Chunk;
 
@@ -39,19 +38,33 @@ struct KeyRange {
 // The softmax of every line over every block, kept apart when threads share the keys of a line.
 class Partials {
  public:
-  explicit Partials(const AttentionCall& call)
+  Partials(const AttentionCall& call, int key_block)
       : data_(static_cast<float*>(call.workspace)),
         head_dim_(call.kv.head_dim),
-        blocks_(ceil_div<std::int64_t>(call.batch.max_keys, kKeyBlock)) {
-    if (call.window > 0) blocks_ = std::min<std::int64_t>(blocks_, (call.window + kSplitRows) / kKeyBlock + 2);
+        blocks_(ceil_div<std::int64_t>(call.batch.max_keys, key_block)) {
+    if (call.window > 0) blocks_ = std::min<std::int64_t>(blocks_, (call.window + kSplitRows) / key_block + 2);
   }
   std::size_t bytes(std::int64_t lines) const {
-    return static_cast<std::size_t>(lines * blocks_ * (head_dim_ + 2)) * sizeof(float);
+    return static_cast<std::size_t>(lines * blocks_ * (head_dim_ + kFacts)) * sizeof(float);
   }
-  // [max, sum, weighted values]
-  float* at(std::int64_t line, std::int64_t block) const { return data_ + (line * blocks_ + block) * (head_dim_ + 2); }
+  float* weighted(std::int64_t line, std::int64_t block) const { return at(line, block) + kFacts; }
+  void save(std::int64_t line, std::int64_t block, const QueryLine& softmax) const {
+    float* facts = at(line, block);
+    facts[0] = softmax.max;
+    facts[1] = softmax.sum;
+    facts[2] = softmax.scale;
+  }
+  QueryLine load(std::int64_t line, std::int64_t block) const {
+    const float* facts = at(line, block);
+    return {.query = nullptr, .weighted = weighted(line, block), .max = facts[0], .sum = facts[1], .scale = facts[2]};
+  }
 
  private:
+  static constexpr std::int64_t kFacts = 3;  // before the weighted values
+  float* at(std::int64_t line, std::int64_t block) const {
+    return data_ + (line * blocks_ + block) * (head_dim_ + kFacts);
+  }
+
   float* data_;
   std::int64_t head_dim_;
   std::int64_t blocks_;
@@ -59,13 +72,13 @@ class Partials {
 
 class Attention {
  public:
-  Attention(const kernels::CpuTarget& target, const AttentionCall& call)
+  Attention(const AttentionKernels& kernels, ThreadPool& pool, const AttentionCall& call)
       : call_(call),
-        kernels_(ops_kernels(target.isa)),
-        kernel_(kernels_.attention(call.kv.dtype)),
-        pool_(*target.pool),
+        kernels_(kernels),
+        key_block_(kernels.key_block),
+        pool_(pool),
         group_(call.heads / call.kv.kv_heads),
-        partials_(call) {}
+        partials_(call, kernels.key_block) {}
 
   std::optional<kernels::Place> run();
 
@@ -76,7 +89,12 @@ class Attention {
   std::vector<Task> split(const std::vector<Task>& tasks) const;
   std::int64_t products(const std::vector<Task>& tasks) const;
   KeyBlock find_block(const Task& task, std::int64_t block, KeyRange keys) const;
-  float* partial(const Chunk& chunk, std::int64_t row, std::int64_t head, std::int64_t block) const;
+  std::int64_t partial_line(const Chunk& chunk, std::int64_t row, std::int64_t head) const {
+    return (chunk.first_row + row) * call_.heads + head;
+  }
+  std::int64_t partial_block(const Chunk& chunk, std::int64_t block) const {
+    return block - blocks_of(chunk, 0, 0).begin;
+  }
   void run_task(const Task& task);
   void run_blocks(const Task& task, QueryLine* lines, const KeyRange* keys);
   void run_block(const Task& task, std::int64_t block, QueryLine* lines, const KeyRange* keys);
@@ -84,8 +102,8 @@ class Attention {
   void merge_line(const Chunk& chunk, std::int64_t row, std::int64_t head);
 
   const AttentionCall& call_;
-  const OpsKernels& kernels_;
-  AttentionKernel kernel_;
+  const AttentionKernels& kernels_;
+  std::int64_t key_block_;
   ThreadPool& pool_;
   std::int64_t group_;
   Partials partials_;
@@ -99,8 +117,8 @@ KeyRange Attention::visible(const Chunk& chunk, std::int64_t row) const {
 }
 
 KeyRange Attention::blocks_of(const Chunk& chunk, std::int64_t first_row, std::int64_t last_row) const {
-  return {.begin = visible(chunk, first_row).begin / kKeyBlock,
-          .end = ceil_div<std::int64_t>(visible(chunk, last_row).end, kKeyBlock)};
+  return {.begin = visible(chunk, first_row).begin / key_block_,
+          .end = ceil_div<std::int64_t>(visible(chunk, last_row).end, key_block_)};
 }
 
 // Whole rows in full tiles where they fit, and the longest first, so that no thread is left with one at the end.
@@ -165,7 +183,7 @@ std::optional<kernels::Place> Attention::run() {
 std::int64_t Attention::products(const std::vector<Task>& tasks) const {
   std::int64_t blocks = 0;
   for (const Task& task : tasks) blocks += (task.line_end - task.line_begin) * (task.block_end - task.block_begin);
-  return blocks * kKeyBlock * call_.kv.head_dim;
+  return blocks * key_block_ * call_.kv.head_dim;
 }
 
 void Attention::run_task(const Task& task) {
@@ -194,21 +212,16 @@ void Attention::run_blocks(const Task& task, QueryLine* lines, const KeyRange* k
       run_block(task, block, lines, keys);
       continue;
     }
+    const std::int64_t place = partial_block(*task.chunk, block);
     const auto of_line = [&](std::int64_t line) {
-      return partial(*task.chunk, line / group_, task.kv_head * group_ + line % group_, block);
+      return partial_line(*task.chunk, line / group_, task.kv_head * group_ + line % group_);
     };
     for (std::int64_t line = task.line_begin; line < task.line_end; ++line)
-      lines[line - task.line_begin].weighted = of_line(line) + 2;
+      lines[line - task.line_begin].weighted = partials_.weighted(of_line(line), place);
     run_block(task, block, lines, keys);
-    for (std::int64_t line = task.line_begin; line < task.line_end; ++line) {
-      of_line(line)[0] = lines[line - task.line_begin].max;
-      of_line(line)[1] = lines[line - task.line_begin].sum;
-    }
+    for (std::int64_t line = task.line_begin; line < task.line_end; ++line)
+      partials_.save(of_line(line), place, lines[line - task.line_begin]);
   }
-}
-
-float* Attention::partial(const Chunk& chunk, std::int64_t row, std::int64_t head, std::int64_t block) const {
-  return partials_.at((chunk.first_row + row) * call_.heads + head, block - blocks_of(chunk, 0, 0).begin);
 }
 
 // The blocks of one line, left to right.
@@ -216,10 +229,10 @@ void Attention::merge_line(const Chunk& chunk, std::int64_t row, std::int64_t he
   const std::int64_t head_dim = call_.kv.head_dim;
   const KeyRange blocks = blocks_of(chunk, row, row);
   const auto softmax_of = [&](std::int64_t block) {
-    float* values = partial(chunk, row, head, block);
-    return QueryLine{.query = nullptr, .weighted = values + 2, .max = values[0], .sum = values[1]};
+    return partials_.load(partial_line(chunk, row, head), partial_block(chunk, block));
   };
   QueryLine total = softmax_of(blocks.begin);
+  kernels_.start(total, head_dim);
   for (std::int64_t block = blocks.begin + 1; block < blocks.end; ++block)
     kernels_.merge(total, softmax_of(block), head_dim);
   kernels_.divide(total, head_dim);
@@ -228,25 +241,33 @@ void Attention::merge_line(const Chunk& chunk, std::int64_t row, std::int64_t he
 
 // Only pages with a key that some line sees are looked up: others may not exist yet, or no longer.
 KeyBlock Attention::find_block(const Task& task, std::int64_t block, KeyRange keys) const {
-  KeyBlock found{.keys = {}, .values = {}, .page_size = call_.kv.page_size, .head_dim = call_.kv.head_dim};
-  const std::int64_t first = std::max(keys.begin, block * kKeyBlock) / kKeyGroup;
-  const std::int64_t last = (std::min(keys.end, (block + 1) * kKeyBlock) - 1) / kKeyGroup;
-  for (int g = 0; g < kKeyGroups; ++g) {
-    const std::int64_t seen = std::clamp(block * kKeyGroups + g, first, last);
-    const KvSlot slot = find_slot(call_.kv, call_.batch, task.chunk->sequence, seen * kKeyGroup, task.kv_head);
+  KeyBlock found{.keys = {},
+                 .values = {},
+                 .key_units = {},
+                 .value_units = {},
+                 .page_size = call_.kv.page_size,
+                 .head_dim = call_.kv.head_dim};
+  const int groups = static_cast<int>(key_block_) / kKeyGroup;
+  const std::int64_t first = std::max(keys.begin, block * key_block_) / kKeyGroup;
+  const std::int64_t last = (std::min(keys.end, (block + 1) * key_block_) - 1) / kKeyGroup;
+  for (int g = 0; g < groups; ++g) {
+    const std::int64_t seen = std::clamp(block * groups + g, first, last);
+    const KvSlot slot = kernels_.find_slot(call_.kv, call_.batch, task.chunk->sequence, seen * kKeyGroup, task.kv_head);
     found.keys[g] = slot.key;
     found.values[g] = slot.value;
+    found.key_units[g] = slot.key_unit;
+    found.value_units[g] = slot.value_unit;
   }
   return found;
 }
 
 void Attention::run_block(const Task& task, std::int64_t block, QueryLine* lines, const KeyRange* keys) {
   const std::int64_t count = task.line_end - task.line_begin;
-  const std::int64_t start = block * kKeyBlock;
+  const std::int64_t start = block * key_block_;
   const KeyBlock found = find_block(task, block, {keys[0].begin, keys[count - 1].end});
   const auto in_block = [&](std::int64_t i) {
     return KeyRange{std::max<std::int64_t>(keys[i].begin - start, 0),
-                    std::min<std::int64_t>(keys[i].end - start, kKeyBlock)};
+                    std::min<std::int64_t>(keys[i].end - start, key_block_)};
   };
   const auto starts = [&](std::int64_t i) { return split_ || keys[i].begin >= start; };
   for (std::int64_t i = 0, next = 0; i < count; i = next) {
@@ -260,7 +281,8 @@ void Attention::run_block(const Task& task, std::int64_t block, QueryLine* lines
                .scale = call_.scale,
                .lines = nullptr,
                .count = 0,
-               .start = starts(i)},
+               .start = starts(i),
+               .apart = split_},
               i, next - i, lines);
   }
 }
@@ -272,7 +294,7 @@ void Attention::run_tiles(const Task& task, AttentionTile tile, std::int64_t fir
   for (std::int64_t begin = first, left = count; left > 0; begin += tile.count, left -= tile.count) {
     tile.lines = lines + begin;
     tile.count = static_cast<int>(left >= 2 * full ? full : ceil_div(left, ceil_div(left, full)));
-    const unsigned non_finite = kernel_(tile);
+    const unsigned non_finite = kernels_.tile(tile);
     for (std::int64_t i = begin; non_finite != 0 && i < begin + tile.count; ++i)
       if (non_finite >> (i - begin) & 1U)
         non_finite_.add({.row = task.chunk->first_row + (task.line_begin + i) / group_,
@@ -282,12 +304,29 @@ void Attention::run_tiles(const Task& task, AttentionTile tile, std::int64_t fir
 
 }  // namespace
 
+std::optional<kernels::Place> run_attention(const AttentionKernels& kernels, ThreadPool& pool,
+                                            const AttentionCall& call) {
+  return Attention(kernels, pool, call).run();
+}
+
+std::size_t attention_partial_bytes(const AttentionCall& call, int key_block) {
+  return Partials(call, key_block).bytes(std::min<std::int64_t>(call.batch.rows, kSplitRows) * call.heads);
+}
+
 std::optional<kernels::Place> attention(const kernels::CpuTarget& target, const AttentionCall& call) {
-  return Attention(target, call).run();
+  const OpsKernels& kernels = ops_kernels(target.isa);
+  const AttentionKernels fma1{.key_block = fma1::kKeyBlock,
+                              .tile_lines = kernels.tile_lines,
+                              .tile = kernels.attention(call.kv.dtype),
+                              .start = [](QueryLine&, std::int64_t) {},
+                              .merge = kernels.merge,
+                              .divide = kernels.divide,
+                              .find_slot = find_slot};
+  return run_attention(fma1, *target.pool, call);
 }
 
 std::size_t attention_workspace_bytes(const AttentionCall& call) {
-  return Partials(call).bytes(std::min<std::int64_t>(call.batch.rows, kSplitRows) * call.heads);
+  return attention_partial_bytes(call, fma1::kKeyBlock);
 }
 
 }  // namespace reprofuse::cpu

@@ -8,6 +8,7 @@
 
 #include "base/check.hpp"
 #include "kernels/cpu/work_split.hpp"
+#include "numerics/int16.hpp"
 #include "numerics/widen.hpp"
 
 namespace reprofuse::cpu {
@@ -99,8 +100,41 @@ void store_elements(const float* values, std::int64_t count, DType dtype, void* 
   }
 }
 
+// Stores the key and the value of one head of row m.
+using StoreHead = void (*)(const RotaryCall& call, std::int64_t m, std::int64_t kv_head, const float* key,
+                           const float* value);
+
+void store_floats(const RotaryCall& call, std::int64_t m, std::int64_t kv_head, const float* key, const float* value) {
+  const kernels::KvPages& kv = call.kv;
+  const KvSlot slot = find_slot(kv, call.batch, call.batch.sequences[m], call.batch.positions[m], kv_head);
+  store_elements(key, kv.head_dim, kv.dtype, slot.key, kv.page_size);
+  store_elements(value, kv.head_dim, kv.dtype, slot.value, 1);
+}
+
+// The unit of some numbers, and the numbers in it: kStep elements side by side, `stride` apart from the next ones.
+template <std::int64_t kStep>
+int store_integers(const float* values, std::int64_t count, std::byte* to, std::int64_t stride) {
+  std::uint32_t largest = 0;
+  for (std::int64_t i = 0; i < count; ++i) largest = std::max(largest, float_bits(values[i]) & 0x7fffffffU);
+  const int unit = int16::unit_byte(largest);
+  const float inverse = int16::inverse_unit(unit);
+  auto* integers = reinterpret_cast<std::int16_t*>(to);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int32_t integer = unit == int16::kNotFinite ? 0 : int16::snap(values[i], inverse);
+    integers[i / kStep * stride + i % kStep] = static_cast<std::int16_t>(integer);
+  }
+  return unit;
+}
+
+void store_int16(const RotaryCall& call, std::int64_t m, std::int64_t kv_head, const float* key, const float* value) {
+  const kernels::KvPages& kv = call.kv;
+  const KvSlot slot = find_int16_slot(kv, call.batch, call.batch.sequences[m], call.batch.positions[m], kv_head);
+  *slot.key_unit = static_cast<std::uint8_t>(store_integers<2>(key, kv.head_dim, slot.key, 2 * kv.page_size));
+  *slot.value_unit = static_cast<std::uint8_t>(store_integers<1>(value, kv.head_dim, slot.value, 2));
+}
+
 // One row: rotates its queries in place, its keys by way of `key`, which holds a head, and stores its values.
-void rotate_row(const OpsKernels& kernels, const RotaryCall& call, std::int64_t m, float* key) {
+void rotate_row(const OpsKernels& kernels, const RotaryCall& call, std::int64_t m, float* key, StoreHead store) {
   const kernels::KvPages& kv = call.kv;
   const std::int64_t position = call.batch.positions[m];
   RotaryHead head{.head = nullptr,
@@ -118,23 +152,29 @@ void rotate_row(const OpsKernels& kernels, const RotaryCall& call, std::int64_t 
   head.weight = call.k_norm;
   head.rotated = key;
   for (std::int64_t h = 0; h < kv.kv_heads; ++h) {
-    const KvSlot slot = find_slot(kv, call.batch, call.batch.sequences[m], position, h);
     head.head = call.k.data + m * call.k.stride + h * kv.head_dim;
     kernels.rotary_head(head);
-    store_elements(key, kv.head_dim, kv.dtype, slot.key, kv.page_size);
-    store_elements(call.v.data + m * call.v.stride + h * kv.head_dim, kv.head_dim, kv.dtype, slot.value, 1);
+    store(call, m, h, key, call.v.data + m * call.v.stride + h * kv.head_dim);
   }
+}
+
+void rotate_rows(const kernels::CpuTarget& target, const RotaryCall& call, StoreHead store) {
+  const OpsKernels& kernels = ops_kernels(target.isa);
+  const auto head_dim = static_cast<std::size_t>(call.kv.head_dim);
+  std::vector<float> keys(static_cast<std::size_t>(target.pool->threads()) * head_dim);
+  for_each_row(*target.pool, call.q.rows, call.q.cols + 2 * call.k.cols, [&](std::int64_t m, int worker) {
+    rotate_row(kernels, call, m, keys.data() + static_cast<std::size_t>(worker) * head_dim, store);
+  });
 }
 
 }  // namespace
 
 void rotary(const kernels::CpuTarget& target, const RotaryCall& call) {
-  const OpsKernels& kernels = ops_kernels(target.isa);
-  const auto head_dim = static_cast<std::size_t>(call.kv.head_dim);
-  std::vector<float> keys(static_cast<std::size_t>(target.pool->threads()) * head_dim);
-  for_each_row(*target.pool, call.q.rows, call.q.cols + 2 * call.k.cols, [&](std::int64_t m, int worker) {
-    rotate_row(kernels, call, m, keys.data() + static_cast<std::size_t>(worker) * head_dim);
-  });
+  rotate_rows(target, call, store_floats);
+}
+
+void rotary_int16(const kernels::CpuTarget& target, const RotaryCall& call) {
+  rotate_rows(target, call, store_int16);
 }
 
 }  // namespace reprofuse::cpu

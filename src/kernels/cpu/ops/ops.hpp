@@ -28,6 +28,11 @@ void round_bf16(const kernels::CpuTarget& target, const kernels::RoundBf16Call& 
 // call.batch.rows and max_keys, so that the largest call's serves all. Without a workspace they share heads alone.
 std::size_t attention_workspace_bytes(const kernels::AttentionCall& call);
 
+// The same by contract int16-1, whose pages hold 16-bit integers and units.
+void rotary_int16(const kernels::CpuTarget& target, const kernels::RotaryCall& call);
+std::optional<kernels::Place> attention_int16(const kernels::CpuTarget& target, const kernels::AttentionCall& call);
+std::size_t attention_int16_workspace_bytes(const kernels::AttentionCall& call);
+
 // The kernels of the transformer operations for one instruction set, as a table. Which one runs is decided by the
 // caller alone. A kernel works on one row, one head or one tile; src/kernels/cpu/<op>.cpp shares them among threads.
 struct NormRow {
@@ -60,6 +65,10 @@ struct SiluGateRow {
 struct KvSlot {
   std::byte* key;    // elements page_size apart
   std::byte* value;  // elements side by side
+  // In pages of 16-bit integers. There pairs of a key's elements are page_size apart, and elements of a value lie
+  // beside those of the neighbouring position.
+  std::uint8_t* key_unit = nullptr;
+  std::uint8_t* value_unit = nullptr;
 };
 
 inline KvSlot find_slot(const kernels::KvPages& kv, const kernels::Batch& batch, std::int64_t sequence,
@@ -72,14 +81,28 @@ inline KvSlot find_slot(const kernels::KvPages& kv, const kernels::Batch& batch,
           .value = static_cast<std::byte*>(kv.values) + (head + slot * kv.head_dim) * bytes};
 }
 
+inline KvSlot find_int16_slot(const kernels::KvPages& kv, const kernels::Batch& batch, std::int64_t sequence,
+                              std::int64_t position, std::int64_t kv_head) {
+  const std::int64_t page = batch.page_table[sequence * batch.page_table_stride + position / kv.page_size];
+  const std::int64_t head = (page * kv.kv_heads + kv_head) * kv.page_size;
+  const std::int64_t slot = position % kv.page_size;
+  constexpr std::int64_t kBytes = sizeof(std::int16_t);
+  return {.key = static_cast<std::byte*>(kv.keys) + (head * kv.head_dim + slot * 2) * kBytes,
+          .value = static_cast<std::byte*>(kv.values) + ((head + slot / 2 * 2) * kv.head_dim + slot % 2) * kBytes,
+          .key_unit = static_cast<std::uint8_t*>(kv.key_exponents) + head + slot,
+          .value_unit = static_cast<std::uint8_t*>(kv.value_exponents) + head + slot};
+}
+
 // Keys in a group: the smallest page, so that a group never leaves its page.
 inline constexpr int kKeyGroup = 16;
-inline constexpr int kKeyGroups = fma1::kKeyBlock / kKeyGroup;
+inline constexpr int kMaxKeyGroups = 8;  // of a block
 
 // A block of keys and values of one head. A group that no line sees repeats the place of one that some line sees.
 struct KeyBlock {
-  const void* keys[kKeyGroups];    // [head_dim][page_size], from the group's first key on
-  const void* values[kKeyGroups];  // [kKeyGroup][head_dim]
+  const void* keys[kMaxKeyGroups];               // [head_dim][page_size], from the group's first key on
+  const void* values[kMaxKeyGroups];             // [kKeyGroup][head_dim]
+  const std::uint8_t* key_units[kMaxKeyGroups];  // [kKeyGroup], in pages that have them
+  const std::uint8_t* value_units[kMaxKeyGroups];
   std::int64_t page_size;
   std::int64_t head_dim;
 };
@@ -89,7 +112,8 @@ struct QueryLine {
   const float* query;  // [head_dim]
   float* weighted;     // [head_dim]: sum of probability * value
   float max;
-  float sum;  // of probabilities exp(score - max)
+  float sum;           // of probabilities exp(score - max)
+  float scale = 1.0F;  // of the weighted values of a block that is kept apart, by contracts that do not apply it yet
 };
 
 inline constexpr int kMaxTileLines = 8;
@@ -103,10 +127,30 @@ struct AttentionTile {
   QueryLine* lines;
   int count;   // 1 to the table's tile_lines
   bool start;  // these are the first keys of every line
+  bool apart;  // its blocks are kept apart, to be merged later: each is a start
 };
 
 // Returns the lines, as bits, with a score that is not finite.
 using AttentionKernel = unsigned (*)(const AttentionTile&);
+
+// The attention of one scheme, for one instruction set.
+struct AttentionKernels {
+  int key_block;   // keys of a softmax block, at most kMaxKeyGroups groups
+  int tile_lines;  // the most in an AttentionTile, at most kMaxTileLines
+  AttentionKernel tile;
+  void (*start)(QueryLine& first, std::int64_t head_dim);  // a block that was kept apart becomes a total
+  void (*merge)(QueryLine& total, const QueryLine& next, std::int64_t head_dim);  // next's keys follow total's
+  void (*divide)(const QueryLine& line, std::int64_t head_dim);                   // weighted becomes the result
+  KvSlot (*find_slot)(const kernels::KvPages&, const kernels::Batch&, std::int64_t, std::int64_t, std::int64_t);
+};
+
+// Shares the work of a call among threads, and of few rows with many keys the keys, where there is a workspace.
+std::optional<kernels::Place> run_attention(const AttentionKernels& kernels, ThreadPool& pool,
+                                            const kernels::AttentionCall& call);
+std::size_t attention_partial_bytes(const kernels::AttentionCall& call, int key_block);
+
+const AttentionKernels& attention_int16_scalar();
+const AttentionKernels* attention_int16_simd(Isa isa);  // null: not in this build
 
 struct OpsKernels {
   bool (*norm_row)(const NormRow&);  // whether the mean of squares is finite

@@ -7,7 +7,9 @@
 #include "base/math.hpp"
 #include "base/thread_pool.hpp"
 #include "kernels/cpu/linear/exact1/kernels.hpp"
+#include "kernels/cpu/linear/largest_weights.hpp"
 #include "kernels/cpu/linear/panels.hpp"
+#include "kernels/cpu/machine.hpp"
 #include "kernels/cpu/work_split.hpp"
 #include "numerics/exact.hpp"
 #include "numerics/widen.hpp"
@@ -29,38 +31,11 @@ class RowExponents {
   std::vector<std::uint8_t> bytes_;  // above kMinExponent; binary32 has 232 of them
 };
 
-// The largest magnitude of a column, as the bits of its type: they are ordered like the numbers.
-struct LargestBits {
-  std::uint32_t of[kPanel] = {};
-};
-
-LargestBits largest_halves(const std::uint32_t* words, std::int64_t pairs) {
-  LargestBits low;
-  LargestBits high;
-  for (std::int64_t i = 0; i < pairs; ++i, words += kPanel)
-    for (int c = 0; c < kPanel; ++c) {
-      low.of[c] = std::max(low.of[c], words[c] & 0x7fffU);
-      high.of[c] = std::max(high.of[c], words[c] & 0x7fff0000U);
-    }
-  for (int c = 0; c < kPanel; ++c) low.of[c] = std::max(low.of[c], high.of[c] >> 16);
-  return low;
-}
-
-LargestBits largest_words(const std::uint32_t* words, std::int64_t terms) {
-  LargestBits largest;
-  for (std::int64_t i = 0; i < terms; ++i, words += kPanel)
-    for (int c = 0; c < kPanel; ++c) largest.of[c] = std::max(largest.of[c], words[c] & 0x7fffffffU);
-  return largest;
-}
-
 RowExponents::RowExponents(const Panels& panels, ThreadPool& pool) : bytes_(panels.columns().size() * kPanel) {
-  const DType dtype = panels.dtype();
   pool.parallel_for(static_cast<std::int64_t>(panels.columns().size()), [&](std::int64_t panel, int) {
-    const auto* words = static_cast<const std::uint32_t*>(panels.at(panel, 0));
-    const LargestBits largest = dtype == DType::kF32 ? largest_words(words, panels.k())
-                                                     : largest_halves(words, ceil_div<std::int64_t>(panels.k(), 2));
+    const LargestWeights largest = largest_weights(panels, panel);
     for (int c = 0; c < kPanel; ++c) {
-      const int exponent = exact1::weight_exponent(float_bits(widen(dtype, largest.of[c])));
+      const int exponent = exact1::weight_exponent(float_bits(largest.of[c]));
       bytes_[static_cast<std::size_t>(panel * kPanel + c)] = static_cast<std::uint8_t>(exponent - exact1::kMinExponent);
     }
   });
@@ -237,21 +212,11 @@ void LinearExact1::store_row(const LinearCall& call, const RowFacts& facts, cons
   store_panel_row(call, panels_.columns()[static_cast<std::size_t>(panel)], results, row, non_finite);
 }
 
-#if defined(__x86_64__)
-bool machine_has_vnni() {
-  return __builtin_cpu_supports("avx512vnni");
-}
-#else
-bool machine_has_vnni() {
-  return false;
-}
-#endif
-
 }  // namespace
 
 const LinearExact1Kernels& best_linear_exact1(Isa isa) {
   if (isa == Isa::kScalar) return linear_exact1_scalar();
-  if (isa == Isa::kAvx512 && machine_has_vnni() && linear_exact1_vnni() != nullptr) return *linear_exact1_vnni();
+  if (isa == Isa::kAvx512 && machine_has_avx512_vnni() && linear_exact1_vnni() != nullptr) return *linear_exact1_vnni();
   const LinearExact1Kernels* kernels = linear_exact1_simd(isa);
   invariant(kernels != nullptr, "a context holds an instruction set that the build has no kernels for");
   return *kernels;

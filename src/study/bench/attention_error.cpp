@@ -1,0 +1,180 @@
+#include "study/bench/attention_error.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "base/check.hpp"
+#include "numerics/widen.hpp"
+#include "ops/context_state.hpp"
+#include "study/seeded/inputs.hpp"
+
+namespace reprofuse::study {
+namespace {
+
+constexpr std::int64_t kHeadDim = 128;
+constexpr std::int64_t kQueries = 16;
+constexpr std::int32_t kHeadPage = 64;
+
+enum class HeadKeys { kPlain, kSpread, kSink };
+
+// Scores have about the standard deviation `sharpness`.
+struct HeadSpec {
+  const char* name;
+  HeadKeys keys;
+  float sharpness;
+  std::int64_t count;
+};
+
+constexpr HeadSpec kHeadSpecs[] = {
+    {"flat", HeadKeys::kPlain, 1, 1024},
+    {"flat", HeadKeys::kPlain, 1, 8192},
+    {"sharp", HeadKeys::kPlain, 3, 1024},
+    {"sharp", HeadKeys::kPlain, 3, 8192},
+    {"very sharp", HeadKeys::kPlain, 8, 1024},
+    {"very sharp", HeadKeys::kPlain, 8, 8192},
+    {"values of many sizes", HeadKeys::kSpread, 3, 8192},
+    {"a first key that takes most", HeadKeys::kSink, 1, 8192},
+};
+
+struct HeadOperands {
+  std::vector<float> q, k, v;  // [kQueries, kHeadDim] and [keys, kHeadDim]
+};
+
+HeadOperands make_head(const HeadSpec& spec) {
+  const auto gaussian = ActivationSpread::kGaussian;
+  HeadOperands operands{.q = spread_activations(gaussian, 11, kQueries, kHeadDim),
+                        .k = spread_activations(gaussian, 12, spec.count, kHeadDim),
+                        .v = spread_activations(gaussian, 13, spec.count, kHeadDim)};
+  for (float& value : operands.q) value *= spec.sharpness;
+  const std::vector<float> sizes = spread_activations(ActivationSpread::kHeavyTailed, 14, spec.count, 1);
+  for (std::int64_t j = 0; j < spec.count; ++j) {
+    operands.k[static_cast<std::size_t>(j * kHeadDim + 5)] *= 4;  // a feature that is larger than others
+    if (spec.keys != HeadKeys::kSpread) continue;
+    for (std::int64_t d = 0; d < kHeadDim; ++d)
+      operands.v[static_cast<std::size_t>(j * kHeadDim + d)] *= sizes[static_cast<std::size_t>(j)];
+  }
+  if (spec.keys == HeadKeys::kSink)
+    for (std::int64_t d = 0; d < kHeadDim; ++d) {  // every query leans towards it, and its value is small
+      for (std::int64_t m = 0; m < kQueries; ++m) operands.q[static_cast<std::size_t>(m * kHeadDim + d)] += 0.9F;
+      operands.k[static_cast<std::size_t>(d)] = 1.0F;
+      operands.v[static_cast<std::size_t>(d)] *= 0.01F;
+    }
+  return operands;
+}
+
+double to_bf16(double value) {
+  return widen_bf16(round_bf16(static_cast<float>(value)));
+}
+
+// In binary64; with `rounds`, operands and probabilities are rounded to BF16 as flash attention does.
+std::vector<double> attend(const HeadOperands& operands, bool rounds) {
+  const auto rounded = [rounds](double value) { return rounds ? to_bf16(value) : value; };
+  const auto keys = static_cast<std::int64_t>(operands.k.size()) / kHeadDim;
+  const double scale = 1.0 / std::sqrt(static_cast<double>(kHeadDim));
+  std::vector<double> results;
+  for (std::int64_t m = 0; m < kQueries; ++m) {
+    std::vector<double> scores;
+    for (std::int64_t j = 0; j < keys; ++j) {
+      double dot = 0;
+      for (std::int64_t d = 0; d < kHeadDim; ++d)
+        dot += rounded(operands.q[static_cast<std::size_t>(m * kHeadDim + d)]) *
+               rounded(operands.k[static_cast<std::size_t>(j * kHeadDim + d)]);
+      scores.push_back(dot * scale);
+    }
+    const double max = *std::max_element(scores.begin(), scores.end());
+    double sum = 0;
+    std::vector<double> weighted(kHeadDim);
+    for (std::int64_t j = 0; j < keys; ++j) {
+      const double p = std::exp(scores[static_cast<std::size_t>(j)] - max);
+      sum += p;
+      for (std::int64_t d = 0; d < kHeadDim; ++d)
+        weighted[static_cast<std::size_t>(d)] +=
+            rounded(p) * rounded(operands.v[static_cast<std::size_t>(j * kHeadDim + d)]);
+    }
+    for (const double value : weighted) results.push_back(value / sum);
+  }
+  return results;
+}
+
+// By the context's own operations: keys and values go into pages by a rotation that turns nothing.
+std::vector<float> attend_by(const Context& context, const HeadOperands& operands) {
+  const ContextState& state = context.state();
+  require(state.backend->capabilities().shares_host_memory, "errors of attention are measured on the CPU");
+  const kernels::CacheFormat& cache = *state.contract->cache;
+  const auto keys = static_cast<std::int32_t>(operands.k.size() / kHeadDim);
+  const std::int32_t pages = keys / kHeadPage;
+  std::vector<std::byte> key_pages(static_cast<std::size_t>(pages * cache.page_bytes(1, kHeadDim, kHeadPage)));
+  std::vector<std::byte> value_pages(key_pages.size());
+  std::vector<std::byte> key_exponents(static_cast<std::size_t>(pages * cache.page_exponent_bytes(1, kHeadPage)));
+  std::vector<std::byte> value_exponents(key_exponents.size());
+  const kernels::KvPages kv{.keys = key_pages.data(),
+                            .values = value_pages.data(),
+                            .dtype = cache.dtype,
+                            .kv_heads = 1,
+                            .head_dim = static_cast<std::int32_t>(kHeadDim),
+                            .page_size = kHeadPage,
+                            .pages = pages,
+                            .key_exponents = key_exponents.data(),
+                            .value_exponents = value_exponents.data()};
+  std::vector<std::int32_t> positions(static_cast<std::size_t>(keys)), sequences(positions.size(), 0);
+  std::vector<std::int32_t> table(static_cast<std::size_t>(pages));
+  std::iota(positions.begin(), positions.end(), 0);
+  std::iota(table.begin(), table.end(), 0);
+  kernels::Batch batch{.rows = keys,
+                       .max_keys = keys,
+                       .positions = positions.data(),
+                       .sequences = sequences.data(),
+                       .page_table = table.data(),
+                       .page_table_stride = pages};
+  const std::vector<float> ones(operands.k.size() / 2, 1.0F), zeros(ones.size(), 0.0F);
+  std::vector<float> unused(operands.k.size());
+  state.attention->rotary({}, {.q = {unused.data(), keys, kHeadDim, kHeadDim},
+                               .k = {operands.k.data(), keys, kHeadDim, kHeadDim},
+                               .v = {operands.v.data(), keys, kHeadDim, kHeadDim},
+                               .cos = ones.data(),
+                               .sin = zeros.data(),
+                               .positions = keys,
+                               .batch = batch,
+                               .kv = kv});
+  // Each query is the last row of the text, in a chunk of its own.
+  std::fill(positions.begin(), positions.end(), keys - 1);
+  std::vector<kernels::Chunk> chunks;
+  for (std::int32_t m = 0; m < kQueries; ++m)
+    chunks.push_back({.first_row = m, .rows = 1, .first_position = keys - 1, .sequence = 0});
+  batch.rows = batch.chunk_count = static_cast<std::int32_t>(kQueries);
+  batch.max_chunk_rows = 1;
+  batch.chunks = chunks.data();
+  std::vector<float> results(operands.q.size());
+  const auto place =
+      state.attention->attention({}, {.q = {operands.q.data(), kQueries, kHeadDim, kHeadDim},
+                                      .kv = kv,
+                                      .batch = batch,
+                                      .heads = 1,
+                                      .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(kHeadDim))),
+                                      .out = {results.data(), kQueries, kHeadDim, kHeadDim}});
+  invariant(!place, "seeded attention is not finite");
+  return results;
+}
+
+}  // namespace
+
+void bench_attention_errors(std::span<const Context> contexts, const OnAttentionErrorRow& report) {
+  for (const HeadSpec& spec : kHeadSpecs) {
+    const HeadOperands operands = make_head(spec);
+    const std::vector<double> exact = attend(operands, false);
+    const auto error_of = [&](std::span<const float> results) {
+      ErrorSum sum;
+      sum.add(results, exact, kHeadDim);
+      return sum.error();
+    };
+    AttentionErrorRow row{.operands = {.name = spec.name, .keys = spec.count}, .bf16 = 0, .errors = {}};
+    const std::vector<double> by_bf16 = attend(operands, true);
+    row.bf16 = error_of(std::vector<float>(by_bf16.begin(), by_bf16.end())).rms;
+    for (const Context& context : contexts) row.errors.push_back(error_of(attend_by(context, operands)));
+    report(row);
+  }
+}
+
+}  // namespace reprofuse::study
