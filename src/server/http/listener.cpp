@@ -35,7 +35,6 @@ constexpr std::size_t kReserve = 8;           // places beyond the limit, for th
 constexpr std::size_t kReservePerClient = 2;  // of them, so that one address cannot take all
 constexpr std::size_t kMaxLeaving = 1024;     // connections too many that are told so; others are closed without a word
 constexpr int kThreads = 4;                   // each sends what one connection may get
-constexpr int kReaders = 2;
 constexpr milliseconds kBetweenLooks{100};
 constexpr milliseconds kRest{20};  // when the system has no descriptor or memory for another connection
 
@@ -163,9 +162,7 @@ class ListenerState {
       each([](Connection& connection) { connection.abort(); });
     is_over_ = true;
     if (watcher_.joinable()) watcher_.join();
-    readers_.stop();
-    large_readers_.stop();
-    waiters_.stop();
+    for (TurnQueue* queue : {&readers_, &large_readers_, &waiters_}) queue->stop();
     for (std::thread& thread : reading_) thread.join();
     for (Worker& worker : workers_) worker.join();
     // A thread of the engine may hold one that has closed, to tell it of news.
@@ -175,9 +172,8 @@ class ListenerState {
 
   void start() {
     for (Worker& worker : workers_) worker.start();
-    for (int i = 0; i < kReaders; ++i) reading_.emplace_back([this] { readers_.run(); });
-    reading_.emplace_back([this] { large_readers_.run(); });
-    reading_.emplace_back([this] { waiters_.run(); });
+    for (TurnQueue* queue : {&readers_, &readers_, &large_readers_, &waiters_})  // a thread each
+      reading_.emplace_back([queue] { queue->run(); });
     watcher_ = std::thread([this] { watch(); });
   }
 
