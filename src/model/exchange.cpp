@@ -191,6 +191,7 @@ void Exchange::agree(const Failure& failure) const {
   const std::vector<std::int64_t> words(shares_.size(), sizeof(Record) / sizeof(std::uint32_t));
   timed([&] { team_->communicator().all_gather(records.data(), words, Patience::kBounded); });
   std::vector<RankTraffic> traffic;
+  traffic.reserve(records.size());
   for (const Record& record : records) traffic.push_back(record.traffic);
   team_->keep_traffic(traffic);
   const auto [op, row, column] = std::ranges::min_element(records, {}, &Record::place)->place;

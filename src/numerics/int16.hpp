@@ -69,7 +69,7 @@ REPROFUSE_HOST_DEVICE inline std::int32_t term(std::int32_t x, std::int32_t w) {
 }
 
 // A term is at most this in magnitude: 512 of them fit 32 bits, and 256 blocks, shifted by up to 24 places, 64.
-inline constexpr std::int64_t kMaxTerm = 127 * std::int64_t{kLargest} + 128 * 127;
+inline constexpr std::int64_t kMaxTerm = 127 * std::int64_t{kLargest} + std::int64_t{128} * 127;
 static_assert(kTermBlock * kMaxTerm < std::int64_t{1} << 31);
 static_assert(kMaxTerms / kTermBlock * kTermBlock * kMaxTerm < std::int64_t{1} << (63 - kUnitRange));
 static_assert(kMaxHeadDim * kMaxTerm < std::int64_t{1} << 31 && kKeyBlock * kMaxTerm < std::int64_t{1} << 31);

@@ -141,6 +141,7 @@ std::vector<float> attend_by(const Context& context, const HeadOperands& operand
   // Each query is the last row of the text, in a chunk of its own.
   std::fill(positions.begin(), positions.end(), keys - 1);
   std::vector<kernels::Chunk> chunks;
+  chunks.reserve(kQueries);
   for (std::int32_t m = 0; m < kQueries; ++m)
     chunks.push_back({.first_row = m, .rows = 1, .first_position = keys - 1, .sequence = 0});
   batch.rows = batch.chunk_count = static_cast<std::int32_t>(kQueries);

@@ -129,7 +129,8 @@ int store_integers(const float* values, std::int64_t count, std::byte* to, std::
 void store_int16(const RotaryCall& call, std::int64_t m, std::int64_t kv_head, const float* key, const float* value) {
   const kernels::KvPages& kv = call.kv;
   const KvSlot slot = find_int16_slot(kv, call.batch, call.batch.sequences[m], call.batch.positions[m], kv_head);
-  *slot.key_unit = static_cast<std::uint8_t>(store_integers<2>(key, kv.head_dim, slot.key, 2 * kv.page_size));
+  *slot.key_unit =
+      static_cast<std::uint8_t>(store_integers<2>(key, kv.head_dim, slot.key, std::int64_t{2} * kv.page_size));
   *slot.value_unit = static_cast<std::uint8_t>(store_integers<1>(value, kv.head_dim, slot.value, 2));
 }
 

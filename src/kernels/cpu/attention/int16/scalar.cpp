@@ -39,7 +39,8 @@ void snap_query(const AttentionTile& tile, Query* query) {
 
 float score(const AttentionTile& tile, const Query& query, int key) {
   const KeyBlock& block = *tile.block;
-  const auto* keys = static_cast<const std::int16_t*>(block.keys[key / kKeyGroup]) + key % kKeyGroup * 2;
+  const auto* keys =
+      static_cast<const std::int16_t*>(block.keys[key / kKeyGroup]) + std::ptrdiff_t{key % kKeyGroup} * 2;
   std::int32_t sum = 0;
   for (std::int64_t d = 0; d < block.head_dim; ++d) {
     const std::int32_t element = keys[d / 2 * block.page_size * 2 + d % 2];
