@@ -1,4 +1,5 @@
 // Run by mpirun: the committed digests of whole models, and answers under load, over as many ranks as it has started.
+// Usage: rank_cases [DEVICE | broken]
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -26,6 +27,7 @@ namespace {
 constexpr std::int64_t kStressRequests = 16;
 constexpr std::int32_t kStressRecipe = 1000;
 
+std::string device = "cpu";
 int failures = 0;
 
 void expect_equal(const std::string& found, const std::string& expected, const std::string& what) {
@@ -40,7 +42,8 @@ std::unique_ptr<model::Model> make(std::int32_t recipe, const std::shared_ptr<mo
   const auto count = static_cast<std::int32_t>(cases.size());
   const bool is_stress = recipe >= kStressRecipe;
   const auto contract = static_cast<std::size_t>(is_stress ? recipe - kStressRecipe : recipe / count);
-  const Context context = Context::cpu(contracts()[contract].name, {}, 1);
+  const std::string_view numerics = contracts()[contract].name;
+  const Context context = device == "cpu" ? Context::cpu(numerics, {}, 1) : Context::open(device, numerics);
   if (!is_stress) return study::make_model(context, cases[static_cast<std::size_t>(recipe % count)], {team, recipe});
   return std::make_unique<model::Model>(context, engine::ModelFiles(engine::bundled_model_folder()).source(), 512,
                                         Progress{}, model::TeamPlace{team, recipe});
@@ -50,7 +53,9 @@ void check_cases(const std::shared_ptr<model::Team>& team) {
   std::int32_t recipe = 0;
   for (const Contract& contract : contracts())
     for (const study::ModelCase& spec : study::model_cases()) {
-      const auto model = make(recipe++, team);
+      const std::int32_t own_recipe = recipe++;
+      if (device != "cpu" && contract.draft) continue;  // it has no kernels there yet
+      const auto model = make(own_recipe, team);
       const std::string expected = study::expected_digest(contract, spec);
       std::vector<study::PassPlan> plans = {{}};
       if (contract.name == kDefaultNumerics) plans.push_back({.chunk = 9, .page_size = 32, .companions = 3});
@@ -117,6 +122,12 @@ int check_broken() {
 }
 
 int run() {
+  if (device != "cpu") try {
+      Context::open(device);
+    } catch (const Error& error) {
+      std::printf("skipped: %s\n", error.what());
+      return 0;
+    }
   const auto team = std::make_shared<model::Team>(parallel::open_mpi(std::chrono::seconds(60)), "test");
   if (!team->leads()) {
     model::follow(*team, [&](std::int32_t recipe) { return make(recipe, team); });
@@ -124,7 +135,7 @@ int run() {
   }
   check_cases(team);
   check_answers(team);
-  std::printf("%d ranks: %d failures\n", team->size(), failures);
+  std::printf("%d ranks, gathered %s: %d failures\n", team->size(), team->gather_way().description.c_str(), failures);
   return failures == 0 ? 0 : 1;
 }
 
@@ -133,7 +144,9 @@ int run() {
 
 int main(int argc, char** argv) {
   try {
-    return argc > 1 && std::string_view(argv[1]) == "broken" ? reprofuse::check_broken() : reprofuse::run();
+    if (argc > 1 && std::string_view(argv[1]) == "broken") return reprofuse::check_broken();
+    if (argc > 1) reprofuse::device = argv[1];
+    return reprofuse::run();
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;
