@@ -1,7 +1,11 @@
-"""One decode step of a Llama-3.2-3B-shaped model in Hugging Face transformers, as CUDA graph replay: the baseline of
-`reprofuse bench model`. BF16 as frameworks run it, and LayerCast: BF16 weights, each cast to FP32 for its matmul.
+"""Models of published shapes in Hugging Face transformers, the baseline of `reprofuse bench model` and `bench engine`.
 
-transformers_step.py [--batch 1,32] [--context 1024]: prints one JSON object per line.
+BF16 as frameworks run it, and LayerCast: BF16 weights, each cast to FP32 for its matmul. A step is one token for every text, with a
+static cache and CUDA graph replay. A prefill is one prompt in one pass; PyTorch takes its flash attention for it in BF16. A workload
+is a batch of prompts of 256 tokens and answers of --answer tokens: its prefill, and as many steps in a cache of that length.
+
+transformers_step.py [--shape llama-3.2-3b] [--numerics bf16,layercast] [--batch 1,32] [--context 1024]
+                     [--prefill 2048,8192] [--answer 1024]: prints one JSON object per line.
 """
 import argparse
 import json
@@ -10,9 +14,17 @@ import statistics
 import torch
 import transformers
 
-SHAPE = dict(vocab_size=128256, hidden_size=3072, intermediate_size=8192, num_hidden_layers=28,
-             num_attention_heads=24, num_key_value_heads=8, head_dim=128, max_position_embeddings=4096,
-             rope_theta=500000.0, tie_word_embeddings=True)
+PROMPT = 256  # tokens of a workload's prompts
+COMMON = dict(head_dim=128, num_key_value_heads=8, max_position_embeddings=131072, rms_norm_eps=1e-5)
+LLAMA = dict(COMMON, vocab_size=128256, rope_theta=500000.0)
+SHAPES = {
+    "llama-3.2-3b": transformers.LlamaConfig(**LLAMA, hidden_size=3072, intermediate_size=8192, num_hidden_layers=28,
+                                             num_attention_heads=24, tie_word_embeddings=True),
+    "llama-8b": transformers.LlamaConfig(**LLAMA, hidden_size=4096, intermediate_size=14336, num_hidden_layers=32,
+                                         num_attention_heads=32, tie_word_embeddings=False),
+    "qwen3-4b": transformers.Qwen3Config(**COMMON, vocab_size=151936, hidden_size=2560, intermediate_size=9728,
+                                         num_hidden_layers=36, num_attention_heads=32, tie_word_embeddings=True),
+}
 
 
 class LayerCastLinear(torch.nn.Module):
@@ -24,12 +36,11 @@ class LayerCastLinear(torch.nn.Module):
         return torch.nn.functional.linear(x, self.weight.float())
 
 
-def make_model(layercast):
+def make_model(config, layercast):
     torch.manual_seed(1)
-    config = transformers.LlamaConfig(**SHAPE)
     with torch.device("cuda"):
         torch.set_default_dtype(torch.bfloat16)
-        model = transformers.LlamaForCausalLM._from_config(config, attn_implementation="sdpa").eval()
+        model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="sdpa").eval()
         torch.set_default_dtype(torch.float32)
     if layercast:
         for module in list(model.modules()):
@@ -44,8 +55,21 @@ def make_model(layercast):
     return model
 
 
+def median_ms(work, rounds):
+    """Milliseconds on the device."""
+    times = []
+    for _ in range(rounds):
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        start.record()
+        work()
+        end.record()
+        torch.cuda.synchronize()
+        times.append(start.elapsed_time(end))
+    return statistics.median(times)
+
+
 @torch.inference_mode()
-def time_step(model, batch, context, dtype):
+def time_step(model, batch, context):
     cache = transformers.StaticCache(config=model.config, max_cache_len=context + 64)
     tokens = torch.randint(0, 1000, (batch, 1), device="cuda")
     position = torch.full((1,), context, device="cuda", dtype=torch.long)
@@ -63,29 +87,49 @@ def time_step(model, batch, context, dtype):
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         step()
-    times = []
-    for _ in range(15):
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        start.record()
-        graph.replay()
-        end.record()
-        torch.cuda.synchronize()
-        times.append(start.elapsed_time(end))
-    return statistics.median(times)
+    return median_ms(graph.replay, 15)
+
+
+@torch.inference_mode()
+def time_prefill(model, batch, length):
+    """With a cache that grows, and logits of the last token alone."""
+    tokens = torch.randint(0, 1000, (batch, length), device="cuda")
+
+    def work():
+        model(tokens, use_cache=True, logits_to_keep=1)
+
+    work()
+    return median_ms(work, 3)
 
 
 def main():
+    numbers = lambda text: [int(word) for word in text.split(",")]
     parser = argparse.ArgumentParser()
-    parser.add_argument("--batch", default="1,32")
+    parser.add_argument("--shape", choices=SHAPES, default="llama-3.2-3b")
+    parser.add_argument("--numerics", type=lambda text: text.split(","), default=["bf16", "layercast"])
+    parser.add_argument("--batch", type=numbers, default=[1, 32])
     parser.add_argument("--context", type=int, default=1024)
+    parser.add_argument("--prefill", type=numbers, default=[], help="lengths of prompts")
+    parser.add_argument("--answer", type=int, help="tokens of each answer of a workload, instead of single steps")
     arguments = parser.parse_args()
     torch.backends.cuda.matmul.allow_tf32 = False
-    for name, layercast in (("bf16", False), ("layercast", True)):
-        model = make_model(layercast)
-        for batch in map(int, arguments.batch.split(",")):
-            milliseconds = time_step(model, batch, arguments.context, torch.float32 if layercast else torch.bfloat16)
-            print(json.dumps({"transformers": transformers.__version__, "numerics": name, "batch": batch,
-                              "context": arguments.context, "step_ms": round(milliseconds, 3)}), flush=True)
+    for name in arguments.numerics:
+        model = make_model(SHAPES[arguments.shape], name == "layercast")
+
+        def report(**values):
+            print(json.dumps({"transformers": transformers.__version__, "shape": arguments.shape, "numerics": name} | values),
+                  flush=True)
+
+        for length in arguments.prefill:
+            report(prompt=length, tokens_per_second=round(length / time_prefill(model, 1, length) * 1e3))
+        for batch in arguments.batch:
+            if arguments.answer is None:
+                report(batch=batch, context=arguments.context, step_ms=round(time_step(model, batch, arguments.context), 3))
+                continue
+            prefill = time_prefill(model, batch, PROMPT)
+            step = time_step(model, batch, PROMPT + arguments.answer)
+            report(batch=batch, prompt=PROMPT, answer=arguments.answer, prefill_ms=round(prefill, 1), step_ms=round(step, 3),
+                   tokens_per_second=round(batch * arguments.answer / (prefill + step * arguments.answer) * 1e3))
         del model
         torch.cuda.empty_cache()
 
