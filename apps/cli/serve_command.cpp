@@ -9,6 +9,7 @@
 #include <ctime>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -36,6 +37,7 @@ using std::chrono::milliseconds;
 constexpr std::int64_t kMaxCount = std::int64_t{1} << 20;
 constexpr milliseconds kBetweenLooks{50};
 constexpr milliseconds kLastWords{2'000};  // for clients to take the error that ends their answers
+constexpr std::chrono::seconds kForExit{10};
 
 struct ServeArguments {
   std::optional<std::string> model;  // none: the one that comes with ReproFuse
@@ -177,6 +179,16 @@ void wait_for_signal(server::Server& server, Ranks& ranks, const StopSignals& si
   end_without_rank(server, ranks, log);  // it may have been mpirun that said stop
 }
 
+// A thread that waits for a disk may wait for ever, and whoever waits for that thread would, too.
+void end_within(std::chrono::seconds timeout) {
+  std::signal(SIGALRM, [](int) {
+    constexpr std::string_view kMessage = "reprofuse: a file was still being written, or read, and is given up\n";
+    [[maybe_unused]] const ssize_t ignored = write(STDERR_FILENO, kMessage.data(), kMessage.size());
+    _exit(EXIT_FAILURE);
+  });
+  alarm(static_cast<unsigned>(timeout.count()));
+}
+
 void drain(server::Server& server, const Ranks& ranks, std::chrono::seconds timeout, const StopSignals& signals,
            ServeLog& log) {
   const auto deadline = std::chrono::steady_clock::now() + timeout;
@@ -187,6 +199,7 @@ void drain(server::Server& server, const Ranks& ranks, std::chrono::seconds time
     if (const int number = signals.wait(milliseconds(0)); number != 0) std::_Exit(128 + number);
     if (std::chrono::steady_clock::now() < deadline) continue;
     const std::size_t unfinished = server.connections();
+    end_within(kForExit);
     server.break_off(kLastWords);
     fail(ErrorCode::kInternal, "{} {} broken off after {} s", unfinished,
          unfinished == 1 ? "request was" : "requests were", timeout.count());

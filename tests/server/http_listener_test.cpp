@@ -203,6 +203,36 @@ TEST_F(HttpListenerTest, AnswersThatWaitForADiskHoldUpNobodyElse) {
   EXPECT_TRUE(soon([&] { return listener_->counts().connections == 0; }));
 }
 
+TEST_F(HttpListenerTest, OneKeyLeavesPlacesOfItsAddressToOthers) {
+  start([](ConnectionLimits& limits) { limits.connections_per_client = 8; });
+  std::vector<std::unique_ptr<RawClient>> busy;
+  const auto is_refused = [&](const std::string& key, std::uint32_t from = 1) {
+    const std::string authorization = key.empty() ? "" : "Authorization: " + key + "\r\n";
+    const std::size_t asked = handler_.named();
+    busy.push_back(std::make_unique<RawClient>(port(), from));
+    busy.back()->send(post_text("/", "{}", authorization + "Connection: close\r\n"));
+    EXPECT_TRUE(soon([&] { return handler_.named() > asked; }));
+    if (!busy.back()->can_read(milliseconds(100))) return false;  // it waits for the gate
+    const std::string text = busy.back()->read();
+    busy.pop_back();
+    EXPECT_TRUE(contains(text, "429 ") && contains(text, "\"client_limit\"")) << text;
+    return true;
+  };
+  for (int i = 0; i < 4; ++i) EXPECT_FALSE(is_refused("a"));
+  EXPECT_TRUE(is_refused("a")) << "half of all there are";
+  EXPECT_FALSE(is_refused("a", 2)) << "another address has places of its own";
+  for (int i = 0; i < 2; ++i) EXPECT_FALSE(is_refused("b"));
+  EXPECT_TRUE(is_refused("b")) << "half of what the first has left";
+  EXPECT_FALSE(is_refused("")) << "an address has no key, and one limit";
+  handler_.open_gate();
+  for (const auto& client : busy) EXPECT_TRUE(contains(client->read(), "as usual"));
+  for (int i = 0; i < 8; ++i) {  // what was answered is no longer counted
+    const RawClient client(port());
+    client.send(post_text("/", "{}", "Authorization: a\r\nConnection: close\r\n"));
+    EXPECT_TRUE(contains(client.read(), "as usual"));
+  }
+}
+
 TEST_F(HttpListenerTest, AnAnswerToAKeyGivesWayOnlyToAClientWithFewerPlaces) {
   start([](ConnectionLimits& limits) {
     limits.connections = 2;

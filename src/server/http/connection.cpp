@@ -55,7 +55,8 @@ Connection::Connection(Socket socket, Origin origin, const ConnectionContext& co
       origin_(std::move(origin)),
       context_(context),
       news_(news),
-      share_(context.memory) {
+      share_(context.memory),
+      place_of_key_(context.key_places) {
   ErrorCode ignored;
   socket_.set_option(net::ip::tcp::no_delay(true), ignored);  // a token should not wait for the next one
   socket_.non_blocking(true, ignored);
@@ -179,6 +180,7 @@ void Connection::await_request() {
   const bool is_first = requests_ == 0;
   parser_.reset();
   share_.clear();
+  place_of_key_.clear();
   request_ = {};
   record_ = {};
   scan_ = {};
@@ -291,7 +293,13 @@ std::optional<HttpResponse> Connection::begin_request() {
           request_.in_reserve || is_draining_ || !context_.handler.keeps_connections();
   if (auto refusal = context_.handler.answer_before_body(request_)) return refusal;
   client_ = context_.handler.client_of(request_);
-  if (client_ != request_.address) has_key_ = true;
+  if (client_ != request_.address) {
+    has_key_ = true;
+    if (request_.method == "POST" && !place_of_key_.take(origin_.address, client_)) {
+      ends_ = true;
+      return http_error(429, "this key has as many connections at this address as the others leave it", "client_limit");
+    }
+  }
   request_.reply_memory = std::make_shared<ReplyMemory::Share>(context_.replies, client_);
   return refuse_body(header, context_.limits.body_bytes);
 }

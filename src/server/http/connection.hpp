@@ -65,6 +65,7 @@ struct ConnectionContext {
   const ConnectionLimits& limits;
   MemoryBudget& memory;
   const std::shared_ptr<ReplyMemory>& replies;
+  KeyPlaces& key_places;
   TurnQueue& readers;        // for what may take long: parsing a body
   TurnQueue& large_readers;  // the same for a large one, so that small ones do not wait for it
   TurnQueue& waiters;        // for answers that wait for a disk
@@ -209,7 +210,8 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   std::atomic<bool> stop_ = false;        // nobody waits for the answer any more
   boost::beast::flat_buffer buffer_;
   std::array<std::string, 2> out_;
-  MemoryBudget::Share share_;  // what the request at hand has of the memory for all
+  MemoryBudget::Share share_;      // what the request at hand has of the memory for all
+  KeyPlaces::Share place_of_key_;  // and of its key's places
   bool is_reading_ = false, is_writing_ = false, is_draining_ = false, is_aborted_ = false;
   bool is_asking_ = false, is_waiting_ = false;  // another thread has the request, or the pending answer
 

@@ -260,6 +260,7 @@ void Connection::leave() {
   socket_.shutdown(Socket::shutdown_send, ignored);
   buffer_.clear();
   parser_.reset();
+  place_of_key_.clear();
   move_to(At::kLeaving, kLinger);
   read_more();
 }
@@ -281,6 +282,7 @@ void Connection::close() noexcept {
   if (at_.exchange(At::kClosed) == At::kClosed) return;
   pending_.reset();
   parser_.reset();
+  place_of_key_.clear();
   ErrorCode ignored;
   socket_.close(ignored);
   context_.closed(origin_.id);

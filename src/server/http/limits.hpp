@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -26,19 +27,55 @@ struct ConnectionLimits {
   std::size_t body_bytes = std::size_t{16} << 20;
   std::size_t memory_bytes = std::size_t{512} << 20;  // bodies of all requests, and what is made of them
   std::size_t reply_bytes = std::size_t{1} << 30;     // answers that clients have not taken
-  std::size_t connections = 256;
+  std::size_t connections = 512;
   std::size_t connections_per_client = 0;  // of one address; 0: seven eighths of all
+
+  std::size_t of_one_address() const {
+    return connections_per_client > 0 ? connections_per_client
+                                      : std::max<std::size_t>(1, connections - connections / 8);
+  }
 };
 
-// Memory for answers that clients have not taken yet. One client has at most half of what others leave, so that there
-// is some for whoever comes next. For any thread.
+// A limit for all, of which one client has at most half of what others leave, so that there is some for whoever comes
+// next.
+class SharedLimit {
+ public:
+  explicit SharedLimit(std::size_t limit) : limit_(limit) {}
+
+  std::size_t in_use() const { return used_; }
+
+  bool take(const std::string& client, std::size_t amount) {
+    const auto entry = clients_.try_emplace(client).first;
+    const std::size_t left_by_others = limit_ - (used_ - entry->second);
+    const bool has_room = amount <= limit_ && entry->second + amount <= left_by_others - left_by_others / 2;
+    if (has_room) {
+      entry->second += amount;
+      used_ += amount;
+    }
+    if (entry->second == 0) clients_.erase(entry);
+    return has_room;
+  }
+
+  void give(const std::string& client, std::size_t amount) {
+    used_ -= amount;
+    const auto entry = clients_.find(client);
+    entry->second -= amount;
+    if (entry->second == 0) clients_.erase(entry);
+  }
+
+ private:
+  std::size_t limit_, used_ = 0;
+  std::map<std::string, std::size_t> clients_;
+};
+
+// Memory for answers that clients have not taken yet. For any thread.
 class ReplyMemory {
  public:
-  explicit ReplyMemory(std::size_t bytes) : limit_(bytes) {}
+  explicit ReplyMemory(std::size_t bytes) : taken_(bytes) {}
 
   std::size_t in_use() const {
     const std::lock_guard lock(mutex_);
-    return used_;
+    return taken_.in_use();
   }
 
   // What one answer has of it.
@@ -85,30 +122,62 @@ class ReplyMemory {
  private:
   bool take(const std::string& client, std::size_t bytes) {
     const std::lock_guard lock(mutex_);
-    const auto entry = clients_.try_emplace(client).first;
-    const std::size_t of_others = used_ - entry->second;
-    const bool has_room = bytes <= limit_ && entry->second + bytes <= (limit_ - of_others) / 2;
-    if (has_room) {
-      entry->second += bytes;
-      used_ += bytes;
-    }
-    if (entry->second == 0) clients_.erase(entry);
-    return has_room;
+    return taken_.take(client, bytes);
   }
 
   void give(const std::string& client, std::size_t bytes) {
     if (bytes == 0) return;
     const std::lock_guard lock(mutex_);
-    used_ -= bytes;
-    const auto entry = clients_.find(client);
-    entry->second -= bytes;
-    if (entry->second == 0) clients_.erase(entry);
+    taken_.give(client, bytes);
   }
 
-  const std::size_t limit_;
   mutable std::mutex mutex_;
-  std::size_t used_ = 0;
-  std::map<std::string, std::size_t> clients_;
+  SharedLimit taken_;
+};
+
+// Places of one address that have a request with an API key: of several keys there, none keeps the others out. For any
+// thread.
+class KeyPlaces {
+ public:
+  explicit KeyPlaces(std::size_t per_address) : per_address_(per_address) {}
+
+  // What one request has of it.
+  class Share {
+   public:
+    explicit Share(KeyPlaces& places) : places_(places) {}
+    ~Share() { clear(); }
+    Share(const Share&) = delete;
+    Share& operator=(const Share&) = delete;
+
+    // False: this key has as many places there as it may.
+    bool take(const std::string& address, const std::string& key) {
+      clear();
+      std::string own_key = key;  // first, since there may be no memory for it
+      const std::lock_guard lock(places_.mutex_);
+      const auto entry = places_.addresses_.try_emplace(address, places_.per_address_).first;
+      if (entry->second.take(key, 1)) held_.emplace(entry, std::move(own_key));
+      if (entry->second.in_use() == 0) places_.addresses_.erase(entry);
+      return held_.has_value();
+    }
+
+    void clear() {
+      if (!held_) return;
+      const std::lock_guard lock(places_.mutex_);
+      SharedLimit& address = held_->first->second;
+      address.give(held_->second, 1);
+      if (address.in_use() == 0) places_.addresses_.erase(held_->first);
+      held_.reset();
+    }
+
+   private:
+    KeyPlaces& places_;
+    std::optional<std::pair<std::map<std::string, SharedLimit>::iterator, std::string>> held_;
+  };
+
+ private:
+  const std::size_t per_address_;
+  std::mutex mutex_;
+  std::map<std::string, SharedLimit> addresses_;  // that have places in use
 };
 
 // Memory for requests that are being read, counted before it is taken.

@@ -146,13 +146,12 @@ class ListenerState {
       : limits_(limits),
         memory_(limits.memory_bytes),
         replies_(std::make_shared<ReplyMemory>(limits.reply_bytes)),
+        key_places_(limits.of_one_address()),
         acceptor_(listen_on(acceptor_io_, addresses)),
         address_(address_of(acceptor_.local_endpoint())),
-        context_{handler,  limits_,        memory_,  replies_,
+        context_{handler,  limits_,        memory_,  replies_, key_places_,
                  readers_, large_readers_, waiters_, [this](std::uint64_t id) { forget(id); },
                  living_} {
-    if (limits_.connections_per_client == 0)
-      limits_.connections_per_client = std::max<std::size_t>(1, limits_.connections - limits_.connections / 8);
     allow_descriptors(limits_.connections);
   }
 
@@ -281,7 +280,7 @@ class ListenerState {
 
   // With the mutex held, as those below.
   std::optional<Place> place_for(const std::string& client) {
-    if (has_room(Place::kNormal, client, limits_.connections, limits_.connections_per_client)) return Place::kNormal;
+    if (has_room(Place::kNormal, client, limits_.connections, limits_.of_one_address())) return Place::kNormal;
     if (has_room(Place::kReserve, client, kReserve, kReservePerClient)) return Place::kReserve;
     return turned_away_ < kMaxLeaving ? std::optional(Place::kTurnedAway) : std::nullopt;
   }
@@ -342,6 +341,7 @@ class ListenerState {
   ConnectionLimits limits_;
   MemoryBudget memory_;
   std::shared_ptr<ReplyMemory> replies_;  // which answers under way may outlive
+  KeyPlaces key_places_;
   net::io_context acceptor_io_;
   tcp::acceptor acceptor_;
   std::array<Worker, kThreads> workers_;

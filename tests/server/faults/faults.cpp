@@ -2,7 +2,7 @@
 //
 // FAULT="PHASE KIND FIRST COUNT [ERRNO]": of the calls of KIND in PHASE, numbers FIRST to FIRST + COUNT - 1 fail. PHASE
 // is `start`, `serve` or `drain` of `reprofuse serve`, which is known by what it writes; KIND is one of kKinds. With
-// COUNT 0 nothing fails. FAULT_COUNTS names a file: at the end of the process it has a line for each phase and kind
+// COUNT 0 nothing fails; with ERRNO -1 the calls never end. FAULT_COUNTS names a file: at the end of the process it has a line for each phase and kind
 // with the number of calls, and one that says how many calls failed.
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -82,6 +82,7 @@ bool fails(Kind kind) {
   const long number = ++calls[phase][kind];
   if (phase != wanted_phase || kind != wanted_kind || number < first || number >= first + count) return false;
   ++failed;
+  while (wanted_errno == -1) pause();
   errno = wanted_errno != 0 ? wanted_errno : kErrors[kind];
   return true;
 }

@@ -1,6 +1,6 @@
 // `reprofuse serve` with a library that makes one call fail, or some in a row: memory, files, sockets, threads. It must
 // end with an error that says what, while it starts, or go on; and whoever is answered has the right answer.
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import fs from "node:fs";
 import net from "node:net";
 import os from "node:os";
@@ -31,6 +31,36 @@ const free_port = () =>
       server.close(() => resolve(String(port)));
     });
   });
+
+// A server whose receipts are never written; others ask meanwhile. { status, signal, stderr, receipt, answers }
+export async function run_with_hanging_disk({ tool, library }) {
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), "faults-"));
+  const key = path.join(folder, "key");
+  execFileSync(tool, ["keys", "new", key]);
+  const port = await free_port();
+  const url = `http://127.0.0.1:${port}`;
+  const env = { LD_PRELOAD: library, FAULT: "serve write 2 1 -1", REPROFUSE_KEY: key }; // the first says that it is ready
+  const options = ["--quiet", "--drain-seconds", "1", "--receipt-dir", folder];
+  const child = spawn(tool, ["serve", "--port", port, ...OPTIONS, ...options], { env, stdio: ["ignore", "ignore", "pipe"] });
+  const ended = new Promise((resolve) => child.on("close", (status, signal) => resolve({ status, signal })));
+  let stderr = "";
+  child.stderr.on("data", (text) => (stderr += text));
+  try {
+    const is_ready = () => request(url, "/health").then(({ status }) => status === 200, () => false);
+    while (!(await is_ready())) await sleep(10);
+    let receipt = "none";
+    request(url, COMPLETION, { body: { ...QUESTION, receipt: true } }).then(() => (receipt = "some"), () => {});
+    await sleep(500);
+    const answers = [];
+    for (let i = 0; i < 3; ++i)
+      answers.push((await in_time(request(url, COMPLETION, { body: QUESTION }), "an answer")).json().choices[0].digest);
+    child.kill("SIGTERM");
+    return { ...(await in_time(ended, "the end")), stderr, receipt, answers };
+  } finally {
+    child.kill("SIGKILL");
+    fs.rmSync(folder, { recursive: true });
+  }
+}
 
 // The digests of an answer at once and of one streamed; none where the server refused, or there was no answer.
 async function ask(url) {

@@ -2,7 +2,7 @@
 // Usage: node faults_test.mjs TOOL LIBRARY [POINTS]
 import assert from "node:assert/strict";
 import { before, test } from "node:test";
-import { complaint, faults_for, run_with_fault, spread, sweep } from "./faults.mjs";
+import { complaint, faults_for, run_with_fault, run_with_hanging_disk, spread, sweep } from "./faults.mjs";
 
 const [tool, library, points] = process.argv.slice(2);
 const programs = { tool, library };
@@ -36,6 +36,14 @@ test("whatever fails, the server says so and ends, or goes on", { timeout: 24 * 
   console.log(`# ${faults.length} faults, ${met} of them met`);
   assert.deepEqual(wrong, []);
   assert.ok(met > faults.length / 2, "most calls that should fail are made");
+});
+
+test("a disk that hangs holds up the receipts alone, and not the end", { timeout: 120_000 }, async () => {
+  const { status, stderr, receipt, answers } = await run_with_hanging_disk(programs);
+  assert.deepEqual(answers, Array(3).fill(expected()), "others are answered");
+  assert.equal(receipt, "none");
+  assert.equal(status, 1);
+  assert.match(stderr, /a file was still being written, or read, and is given up/);
 });
 
 test("an end by a signal, a hang, silence, and a wrong answer are complaints", () => {

@@ -6,7 +6,7 @@ import { request } from "../support/http.mjs";
 
 const GOOD_ADDRESS = "127.0.0.1"; // of good clients
 const ADDRESS = "127.0.0.2";
-export const GOOD_KEYS = Array.from({ length: 10 }, (_, i) => `of-good-client-${i}`);
+export const GOOD_KEYS = Array.from({ length: 64 }, (_, i) => `of-good-client-${i}`);
 export const BAD_KEYS = ["of-a-bad-client", "of-another"];
 const BAD_KEY = BAD_KEYS[0];
 
