@@ -85,6 +85,7 @@ class Server final : private HttpHandler {
 
   std::optional<HttpResponse> answer_before_body(const HttpRequest& request) override;
   std::string client_of(const HttpRequest& request) const override;
+  bool has_keys() const override { return !keys_.empty(); }
   HttpResponse answer(const HttpRequest& request, ReadGuard& guard, RequestRecord& record) override;
   void decorate(const HttpRequest& request, HttpResponse& response) override;
   bool keeps_connections() const override { return !draining_; }

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <map>
 #include <memory>
@@ -54,6 +55,8 @@ class GatedHandler final : public HttpHandler {
     if (request.method == "POST") ++named_;
     return request.header("authorization").value_or(request.address);
   }
+  bool has_keys() const override { return has_keys_; }
+  void expect_keys() { has_keys_ = true; }
   HttpResponse answer(const HttpRequest& request, ReadGuard& /*guard*/, RequestRecord& /*record*/) override {
     HttpResponse response;
     response.body = request.path.starts_with("/large") ? std::string(kLarge, 'a')
@@ -105,6 +108,7 @@ class GatedHandler final : public HttpHandler {
   int waiting_ = 0;
   mutable std::size_t named_ = 0;
   bool is_open_ = false;
+  std::atomic<bool> has_keys_ = false;
   std::vector<std::string> order_;
   std::vector<RequestRecord> finished_;
 };
@@ -231,6 +235,27 @@ TEST_F(HttpListenerTest, OneKeyLeavesPlacesOfItsAddressToOthers) {
     client.send(post_text("/", "{}", "Authorization: a\r\nConnection: close\r\n"));
     EXPECT_TRUE(contains(client.read(), "as usual"));
   }
+}
+
+TEST_F(HttpListenerTest, AFullAddressStillServesKeysThatHavePlacesLeft) {
+  handler_.expect_keys();
+  start([](ConnectionLimits& limits) {
+    limits.connections_per_client = 2;
+    limits.grace = milliseconds(500);
+  });
+  const RawClient silent(port()), also_silent(port());  // all places of the address, for as long as nobody may evict
+  const RawClient with_key(port());
+  with_key.send(post_text("/", "{}", "Authorization: a\r\n"));
+  ASSERT_TRUE(soon([&] { return handler_.order().size() == 1; })) << "it is served";
+  const RawClient once_more(port());
+  once_more.send(post_text("/", "{}", "Authorization: a\r\n"));
+  EXPECT_TRUE(contains(once_more.read(), "\"client_limit\"")) << "half of two";
+  EXPECT_TRUE(contains(answer_to(1), "of the reserve")) << "who has no key may watch the server";
+  const RawClient slow(port());
+  slow.send("POST / HTTP/1.1\r\n");
+  EXPECT_TRUE(contains(slow.read(), "the header did not come within 500 ms"));
+  handler_.open_gate();
+  EXPECT_TRUE(contains(with_key.read(), "Connection: close")) << "it is for one request";
 }
 
 TEST_F(HttpListenerTest, AnAnswerToAKeyGivesWayOnlyToAClientWithFewerPlaces) {

@@ -61,7 +61,7 @@ Connection::Connection(Socket socket, Origin origin, const ConnectionContext& co
   socket_.set_option(net::ip::tcp::no_delay(true), ignored);  // a token should not wait for the next one
   socket_.non_blocking(true, ignored);
   since_ = Clock::now().time_since_epoch().count();
-  move_to(At::kIdle, context_.limits.header);
+  move_to(At::kIdle, time_for_header());
 }
 
 // Without a byte more than there is.
@@ -87,6 +87,10 @@ void Connection::move_to(At at, std::optional<milliseconds> timeout) {
   if (at_ != at) since_ = now.time_since_epoch().count();
   deadline_ = timeout ? (now + *timeout).time_since_epoch().count() : Clock::duration::max().count();
   at_ = at;
+}
+
+milliseconds Connection::time_for_header() const {
+  return origin_.place == Place::kBeyondAddress ? context_.limits.grace : context_.limits.header;
 }
 
 bool Connection::client_gone() {
@@ -166,7 +170,7 @@ void Connection::late() {
   switch (at_) {
     case At::kHeader:
       return refuse(
-          http_error(408, fmt::format("the header did not come within {} ms", limits.header.count()), "timeout"));
+          http_error(408, fmt::format("the header did not come within {} ms", time_for_header().count()), "timeout"));
     case At::kBody:
       return refuse(http_error(408, fmt::format("the body did not come within {} ms", limits.body.count()), "timeout"));
     case At::kAnswering: return client_left();
@@ -187,7 +191,7 @@ void Connection::await_request() {
   scanned_ = body_read_ = 0;
   has_header_ = is_head_ = is_http10_ = is_stream_ = false;
   ends_ = true;
-  move_to(At::kIdle, is_first ? context_.limits.header : context_.limits.idle);
+  move_to(At::kIdle, is_first ? time_for_header() : context_.limits.idle);
   if (is_draining_ && buffer_.size() == 0) return close();
   take_bytes();
 }
@@ -223,7 +227,7 @@ void Connection::take_bytes() {
     if (bytes().empty()) return read_more();
     record_.begin = Clock::now();
     is_logged_ = false;
-    move_to(At::kHeader, context_.limits.header);
+    move_to(At::kHeader, time_for_header());
   }
   switch (at_) {
     case At::kHeader: return take_header();
@@ -290,15 +294,19 @@ std::optional<HttpResponse> Connection::begin_request() {
   if (auto refusal = refuse_framing(header)) return refusal;  // where the next request begins is not known
   if (!has_path) return http_error(400, "the request's target is no address of a server of HTTP", "bad_request");
   ends_ = announces_body(header) || !parser_->keep_alive() || ++requests_ >= kRequestsPerConnection ||
-          request_.in_reserve || is_draining_ || !context_.handler.keeps_connections();
+          origin_.place != Place::kNormal || is_draining_ || !context_.handler.keeps_connections();
   if (auto refusal = context_.handler.answer_before_body(request_)) return refusal;
   client_ = context_.handler.client_of(request_);
-  if (client_ != request_.address) {
-    has_key_ = true;
-    if (request_.method == "POST" && !place_of_key_.take(origin_.address, client_)) {
-      ends_ = true;
-      return http_error(429, "this key has as many connections at this address as the others leave it", "client_limit");
-    }
+  const bool has_key = client_ != request_.address;
+  if (has_key) has_key_ = true;
+  const bool needs_place = has_key && request_.method == "POST";
+  if (needs_place && !place_of_key_.take(origin_.address, client_)) {
+    ends_ = true;
+    return http_error(429, "this key has as many connections at this address as the others leave it", "client_limit");
+  }
+  if (origin_.place == Place::kBeyondAddress && !needs_place) {
+    request_.in_reserve = true;
+    if (auto refusal = context_.handler.answer_before_body(request_)) return refusal;
   }
   request_.reply_memory = std::make_shared<ReplyMemory::Share>(context_.replies, client_);
   return refuse_body(header, context_.limits.body_bytes);
@@ -337,8 +345,8 @@ void Connection::take_body() {
   if (!parser_->is_done()) return read_more();
   const Parser::value_type& header = parser_->get();
   ends_ = has_chunks(header) ||  // whose end a proxy may see elsewhere
-          !parser_->keep_alive() || requests_ >= kRequestsPerConnection || is_draining_ ||
-          !context_.handler.keeps_connections();
+          !parser_->keep_alive() || requests_ >= kRequestsPerConnection || origin_.place != Place::kNormal ||
+          is_draining_ || !context_.handler.keeps_connections();
   request_.body = std::move(parser_->get().body().text);
   ask();
 }

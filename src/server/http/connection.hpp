@@ -105,7 +105,12 @@ class CountedConnection {
 class Connection final : public std::enable_shared_from_this<Connection>, private ReadGuard {
  public:
   enum class At : std::uint8_t { kIdle, kHeader, kBody, kAnswering, kLeaving, kClosed };
-  enum class Place : std::uint8_t { kNormal, kReserve, kTurnedAway };  // the last is told so, and nothing else
+  enum class Place : std::uint8_t {
+    kNormal,
+    kBeyondAddress,  // its address has as many as it may: for one request, with a key that has places left
+    kReserve,        // for those who watch the server
+    kTurnedAway,     // is told so, and nothing else
+  };
 
   struct Origin {
     std::uint64_t id = 0;
@@ -191,6 +196,8 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   void client_left();
   void finish() noexcept;  // the request's line in the log
   void close() noexcept;
+
+  std::chrono::milliseconds time_for_header() const;
 
   const CountedConnection counted_;  // first, so that it goes last
   Socket socket_;

@@ -187,6 +187,9 @@ class MemoryBudget {
 
   std::size_t in_use() const { return used_; }
 
+  // The most that was in use since the last call.
+  std::size_t take_peak() { return peak_.exchange(used_); }
+
   // What one request has of it.
   class Share {
    public:
@@ -198,9 +201,13 @@ class MemoryBudget {
     // False: there is no room for so many bytes more. The last quarter is kept for requests that are small.
     bool grow(std::size_t bytes) {
       const std::size_t limit = bytes_ + bytes <= kSmall ? budget_.limit_ : budget_.limit_ / 4 * 3;
-      if (budget_.used_.fetch_add(bytes) + bytes > limit) {
+      const std::size_t used = budget_.used_.fetch_add(bytes) + bytes;
+      if (used > limit) {
         budget_.used_ -= bytes;
         return false;
+      }
+      std::size_t peak = budget_.peak_;
+      while (peak < used && !budget_.peak_.compare_exchange_weak(peak, used)) {
       }
       bytes_ += bytes;
       return true;
@@ -220,7 +227,7 @@ class MemoryBudget {
 
  private:
   std::size_t limit_;
-  std::atomic<std::size_t> used_ = 0;
+  std::atomic<std::size_t> used_ = 0, peak_ = 0;
 };
 
 }  // namespace reprofuse::server

@@ -1,5 +1,6 @@
 #include "server/http/listener.hpp"
 
+#include <malloc.h>
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -7,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ip/v6_only.hpp>
@@ -22,6 +22,7 @@
 
 #include "base/check.hpp"
 #include "server/http/connection.hpp"
+#include "server/http/worker.hpp"
 
 namespace reprofuse::server {
 namespace {
@@ -33,7 +34,7 @@ using std::chrono::milliseconds;
 constexpr int kBacklog = 1024;                // connections that wait to be accepted; the system may allow fewer
 constexpr std::size_t kReserve = 8;           // places beyond the limit, for those who ask how the server is
 constexpr std::size_t kReservePerClient = 2;  // of them, so that one address cannot take all
-constexpr std::size_t kMaxLeaving = 1024;     // connections too many that are told so; others are closed without a word
+constexpr std::size_t kMaxBeyond = 1024;      // connections too many that are told so; others are closed without a word
 constexpr int kThreads = 4;                   // each sends what one connection may get
 constexpr milliseconds kBetweenLooks{100};
 constexpr milliseconds kRest{20};  // when the system has no descriptor or memory for another connection
@@ -47,7 +48,7 @@ void allow_descriptors(std::size_t connections) {
   require(limit.rlim_max == RLIM_INFINITY || limit.rlim_max >= least,
           "{} connections need {} open files, and the hard limit (ulimit -Hn) is {}", connections, least,
           limit.rlim_max);
-  const rlim_t wanted = std::min<rlim_t>(least + kMaxLeaving, limit.rlim_max);
+  const rlim_t wanted = std::min<rlim_t>(least + kMaxBeyond, limit.rlim_max);
   if (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= wanted) return;
   limit.rlim_cur = wanted;
   require(setrlimit(RLIMIT_NOFILE, &limit) == 0, "the limit of open files cannot be raised to {}", wanted);
@@ -105,39 +106,6 @@ std::vector<SocketAddress> resolve_address(const std::string& host, int port) {
   for (const auto& entry : found) addresses.push_back(address_of(entry.endpoint()));
   return addresses;
 }
-
-// A thread with a loop of Asio's. Where there is no memory for what one handler wants, others go on. A strand, or a
-// pool of Asio's, would end the process there.
-class Worker {
- public:
-  void start() {
-    thread_ = std::thread([this] { run(); });
-  }
-  void join() {
-    work_.reset();
-    if (thread_.joinable()) thread_.join();
-  }
-  void run_once_more() {
-    io_.restart();
-    run();
-  }
-  Socket new_socket() { return Socket(io_); }
-  ConnectionNews& news() { return news_; }
-
- private:
-  void run() {
-    for (;;) try {
-        io_.run();
-        return;
-      } catch (const std::exception&) {
-      }
-  }
-
-  net::io_context io_{1};
-  ConnectionNews news_{io_};
-  net::executor_work_guard<net::io_context::executor_type> work_{io_.get_executor()};
-  std::thread thread_;
-};
 
 // Owns the connections. Each is run by one thread.
 class ListenerState {
@@ -201,19 +169,21 @@ class ListenerState {
 
   const SocketAddress& address() const { return address_; }
 
+  using Place = Connection::Place;
+
   // `worker` is the one whose socket it is.
   void admit(Socket socket, const std::string& client, Worker& worker) {
     std::shared_ptr<Connection> connection;
     {
       const std::lock_guard lock(mutex_);
-      const std::optional<Connection::Place> place = place_for(client);
+      const std::optional<Place> place = place_for(client);
       if (!place) return;
       connection = std::make_shared<Connection>(std::move(socket),
                                                 Connection::Origin{.id = next_id_, .address = client, .place = *place},
                                                 context_, worker.news());
       connections_.emplace(next_id_++, connection);
-      if (*place == Connection::Place::kTurnedAway) ++turned_away_;
-      if (*place != Connection::Place::kNormal) ++counts_.refused;
+      if (*place == Place::kTurnedAway) ++turned_away_;
+      if (*place == Place::kReserve || *place == Place::kTurnedAway) ++counts_.refused;
     }
     connection->start();
   }
@@ -221,8 +191,6 @@ class ListenerState {
   Worker& next_worker() { return workers_[++turn_ % kThreads]; }
 
  private:
-  using Place = Connection::Place;
-
   // Accepts connections, and looks at each a few times a second: a timer each would be no better and no less. Waits for
   // both by itself, since it must go on where there is no memory for an operation of Asio's.
   void watch() {
@@ -237,8 +205,19 @@ class ListenerState {
       if (poll(&entry, 1, static_cast<int>(kBetweenLooks.count())) > 0 && !is_stopped_) accept();
       if (Clock::now() < next_look) continue;
       each([](Connection& connection) { connection.poll(); });
+      return_memory();
       next_look = Clock::now() + kBetweenLooks;
     }
+  }
+
+  // Large requests become many small objects, and when these are gone the C library keeps their memory: another thread's
+  // next ones would come on top of it.
+  void return_memory() {
+    constexpr std::size_t kMuch = std::size_t{16} << 20;
+    most_read_ = std::max(most_read_, memory_.take_peak());
+    if (most_read_ < kMuch || memory_.in_use() > most_read_ / 2) return;
+    malloc_trim(0);
+    most_read_ = 0;
   }
 
   void accept() {
@@ -281,8 +260,12 @@ class ListenerState {
   // With the mutex held, as those below.
   std::optional<Place> place_for(const std::string& client) {
     if (has_room(Place::kNormal, client, limits_.connections, limits_.of_one_address())) return Place::kNormal;
+    const auto has_place = [](const auto& entry) { return entry.second->origin().place == Place::kNormal; };
+    const auto normal = static_cast<std::size_t>(std::ranges::count_if(connections_, has_place));
+    const bool is_full = connections_.size() - normal >= kMaxBeyond + kReserve;
+    if (context_.handler.has_keys() && normal < limits_.connections && !is_full) return Place::kBeyondAddress;
     if (has_room(Place::kReserve, client, kReserve, kReservePerClient)) return Place::kReserve;
-    return turned_away_ < kMaxLeaving ? std::optional(Place::kTurnedAway) : std::nullopt;
+    return is_full ? std::nullopt : std::optional(Place::kTurnedAway);
   }
 
   using Taken = std::map<std::string_view, std::size_t>;  // places, by address
@@ -353,6 +336,7 @@ class ListenerState {
   ConnectionContext context_;
   std::atomic<bool> is_stopped_ = false, is_closed_ = false, is_over_ = false;  // accepting, the acceptor, and all
   std::thread watcher_;
+  std::size_t most_read_ = 0;  // bytes of requests at once, since memory was last given back
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;

@@ -89,6 +89,7 @@ class HttpHandler {
   virtual std::optional<HttpResponse> answer_before_body(const HttpRequest& request) = 0;
   // Who asks, of those who take turns: the name of a key, or the request's address where it has none.
   virtual std::string client_of(const HttpRequest& request) const = 0;
+  virtual bool has_keys() const = 0;
   // May set the record's tokens and note, also later, while the answer is pending.
   virtual HttpResponse answer(const HttpRequest& request, ReadGuard& guard, RequestRecord& record) = 0;
   // Adds the headers that every response has.

@@ -40,18 +40,19 @@ async function sample_memory(pid, options, is_over) {
 }
 
 // `streams` clients, each asking one thing after the other until the time is up and every request was asked; those
-// under way are finished. options: { streams, seconds, warm_up_seconds, sample_ms, pid, progress }
+// under way are finished. options: { streams, seconds, warm_up_seconds, sample_ms, pid, progress, headers_of (a client) }
 export async function run_load(url, requests, expected, options) {
   const begin = performance.now();
   const is_over = () => performance.now() - begin > options.seconds * 1000;
   const result = { answers: 0, tokens: 0, failures: [], counts: requests.map(() => 0) };
   const [first, gaps] = [[], []];
   let turn = 0;
-  const client = async () => {
+  const client = async (_, number) => {
+    const headers = options.headers_of?.(number);
     while (!is_over() || turn < requests.length) {
       const which = turn++ % requests.length;
       try {
-        const answer = await read_answer(url, requests[which]);
+        const answer = await read_answer(url, { headers, ...requests[which] });
         if (answer.digest !== expected[which]) throw new Error("not the answer that the request has alone");
         result.answers += 1;
         result.counts[which] += 1;

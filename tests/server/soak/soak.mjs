@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 import { answers_alone, run_load } from "../load/load.mjs";
 import { requests } from "../load/requests.mjs";
 import { resident_mebibytes, until_idle } from "../support/server.mjs";
-import { ATTACKS, GOOD_KEYS } from "./attack.mjs";
+import { GOOD_KEYS } from "./attack.mjs";
 
 const headers_of = (client) => ({ Authorization: `Bearer ${GOOD_KEYS[client % GOOD_KEYS.length]}` });
 const MAX_REFUSED = 0.02; // of what good clients ask,
@@ -43,11 +43,11 @@ export function complaints(name, report, calm, factor) {
 
 // options: { streams, attackers, seconds (of each attack), rounds, factor (none: not asked for), max_growth_mebibytes }.
 // Complaints, in words.
-export async function soak(server, options, tell = () => {}) {
-  const all = requests().map((one, i) => ({ ...one, headers: headers_of(i) }));
-  const expected = await answers_alone(server.url, all);
+export async function soak(server, names, options, tell = () => {}) {
+  const all = requests();
+  const expected = await answers_alone(server.url, all.map((one) => ({ ...one, headers: headers_of(0) })));
   const load = (seconds) =>
-    run_load(server.url, all, expected, { streams: options.streams, seconds, warm_up_seconds: 0, sample_ms: 500 });
+    run_load(server.url, all, expected, { streams: options.streams, seconds, warm_up_seconds: 0, sample_ms: 500, headers_of });
   const line = (name, report) => {
     const { p50, p99 } = report.time_to_first_token_ms;
     const refusals = report.failures.filter(is_refusal).length;
@@ -60,7 +60,7 @@ export async function soak(server, options, tell = () => {}) {
   const memory = options.rounds === 1 ? [resident_mebibytes(server.pid)] : []; // else the first round is the warm-up
   for (let round = 0; round < options.rounds; ++round) {
     let calm;
-    for (const name of Object.keys(ATTACKS)) {
+    for (const name of names) {
       if (calm === undefined || options.factor !== undefined) {  // what else the machine does changes, too
         calm = await load(options.seconds);
         line("no attack", calm);

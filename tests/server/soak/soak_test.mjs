@@ -1,5 +1,5 @@
 // A soak of a minute; with MINUTES one of 64 streams for as long, in several rounds, which also asks how slow good clients
-// become. Usage: node soak_test.mjs TOOL [MINUTES]
+// become; with ATTACK, by that one alone. Usage: node soak_test.mjs TOOL [MINUTES [ATTACK]]
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import fs from "node:fs";
@@ -10,8 +10,9 @@ import { kill_servers, start_server } from "../support/server.mjs";
 import { ATTACKS, BAD_KEYS, GOOD_KEYS } from "./attack.mjs";
 import { complaints, soak } from "./soak.mjs";
 
-const [tool, minutes] = process.argv.slice(2);
-const attacks = Object.keys(ATTACKS).length;
+const [tool, minutes, only] = process.argv.slice(2);
+const names = Object.keys(ATTACKS).filter((name) => only === undefined || name === only);
+const attacks = names.length;
 const ROUNDS = 2;
 const OPTIONS =
   minutes === undefined
@@ -36,7 +37,7 @@ test("good clients are served as they are alone while others misbehave", { timeo
   const receipts = ["--allow-priority", "--receipt-dir", folder];
   const places = ["--max-connections-per-client", "128"];
   const server = await start_server(tool, ["--threads", "1", "--kv-memory", "0.1", ...keys, ...receipts, ...places]);
-  const wrong = await soak(server, OPTIONS, (line) => console.log(`# ${line}`));
+  const wrong = await soak(server, names, OPTIONS, (line) => console.log(`# ${line}`));
   assert.deepEqual(wrong, []);
   assert.deepEqual(await server.stop(), { status: 0, signal: null });
 });
