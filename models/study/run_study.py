@@ -5,7 +5,8 @@ run_study.py run --machine NAME --platforms LIST   makes the runs that are missi
 run_study.py report                                writes report.html and README.md to docs/study/, of all runs that are whole
 
 A run is build-study/MODEL/TASK/MACHINE-PLATFORM.run. Runs of other machines are put beside them. What `bench linear`, `bench
-engine`, `study memory` and `ablate` wrote as bench-*.json, memory-*.json and ablate-*.json into build-study/ is in the page, too.
+engine`, `study memory` and `ablate` wrote as bench-*.json, memory-*.json and ablate-*.json into build-study/ is in the page, too, and
+workloads of `bench engine` are in README.md beside what bench/transformers_step.py wrote as transformers.jsonl.
 """
 import argparse
 import concurrent.futures
@@ -110,7 +111,11 @@ def report(options):
     page = options.out / "report.html"
     reprofuse(options, ["study", "report", *runs, "--out", page, *others])
     document = re.search(r'id="document">(.*?)</script>', page.read_text(), re.DOTALL).group(1)
-    (options.out / "README.md").write_text(summary.write(json.loads(document)["groups"], options.commit))
+    benches = [json.loads(path.read_text()) for path in sorted(options.runs.glob("bench-*.json"))]
+    theirs = options.runs / "transformers.jsonl"
+    rows = [json.loads(line) for line in theirs.read_text().splitlines()] if theirs.exists() else []
+    (options.out / "README.md").write_text(summary.write(json.loads(document)["groups"], options.commit,
+                                                         [bench for bench in benches if "prompt" in bench], rows))
 
 
 def main():

@@ -28,7 +28,33 @@ def contract_counts(groups):
     return total("pairs"), total("divergent", "other_digests"), total("positions"), total("equal_margins")
 
 
-def write(groups, commit):
+def workloads(benches, transformers):
+    """What `bench engine` and bench/transformers_step.py measured: answer tokens per second, and times those of LayerCast."""
+    if not benches:
+        return ""
+    numerics = [row["numerics"] for row in benches[0]["rows"]]
+    theirs = {(row["shape"], row["numerics"]): row for row in transformers}
+    shown = lambda row, tokens: f"{row['tokens_per_second']:,}" + (f" (+ {row['answer']})" if row["answer"] != tokens else "")
+    lines = []
+    for bench in benches:
+        shape = bench["model"].split()[0]
+        rates = {row["numerics"]: row["tokens_per_second"] for row in bench["rows"]}
+        lines.append([shape, f"{bench['rows'][0]['batch']} x {bench['prompt']} + {bench['tokens']}",
+                      *(f"{rates[name]:,.0f} ({rates[name] / rates['layercast']:.2f})" for name in numerics),
+                      *(shown(theirs[shape, name], bench["tokens"]) if (shape, name) in theirs else "-"
+                        for name in ("bf16", "layercast"))])
+    return f"""
+## Time of whole workloads
+
+Answer tokens per second on {benches[0]["device"]}, prefill included, and in brackets times those of LayerCast in the same engine; the paper has
+1.17 to 1.43. The load is answers at once x tokens of a prompt + tokens of an answer. `bf16` in our engine has FP32 attention.
+Transformers replays a CUDA graph for each step, with a static cache, and takes flash attention for prompts in BF16.
+
+{table(["shape", "load", *(f"`{name}`" for name in numerics), "BF16 in transformers", "LayerCast in transformers"], lines)}
+"""
+
+
+def write(groups, commit, benches, transformers):
     pairs, other, positions, equal = contract_counts(groups)
     ratios = [method["predicted"] / method["measured"] for group in groups for method in group["methods"] if method.get("measured")]
     platforms = {}
@@ -52,7 +78,7 @@ median of {f'{statistics.median(ratios):.2f}' if ratios else '-'} over {len(rati
 {table(["model", "task", "problems", "platforms", "contracts: pairs that differ", "`bf16` Div%", "d", "seeds", "`layercast` Div%", "d", "seeds"],
        [[group["model"], group["task"], group["problems"], len(group["runs"]), "{1} of {0:,}".format(*contract_counts([group])),
          *baseline_columns(group, "bf16"), *baseline_columns(group, "layercast")] for group in groups])}
-
+{workloads(benches, transformers)}
 ## What ran where
 
 {table(["platform", "device", "library of the baselines", "answers at once", "models x tasks"],
