@@ -20,7 +20,9 @@ namespace {
 struct BenchModelArguments {
   std::string shape = "llama-3.2-1b";
   std::vector<std::int64_t> batches = {1};
+  std::vector<std::int64_t> prompts;
   std::int64_t context = 1024;
+  std::int64_t prefill_rows = 1024;
   int steps = 20;
   std::vector<std::string> numerics = {std::string(kDefaultNumerics)};
   DeviceArguments device;
@@ -60,7 +62,9 @@ double read_of_all_ranks(const Context& context, const std::shared_ptr<model::Te
 void run_bench_model(const BenchModelArguments& arguments) {
   const study::ModelBenchOptions options{.config = study::published_shape(arguments.shape),
                                          .batches = arguments.batches,
+                                         .prompts = arguments.prompts,
                                          .context = arguments.context,
+                                         .prefill_rows = arguments.prefill_rows,
                                          .steps = arguments.steps};
   const auto team = open_team(arguments.ranks);
   const std::vector<Context> contexts = make_contexts(arguments.device, arguments.numerics, team);
@@ -72,6 +76,7 @@ void run_bench_model(const BenchModelArguments& arguments) {
   OutputFile json(arguments.json);
   const Terminal terminal;
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  nlohmann::ordered_json prompts = nlohmann::ordered_json::array();
   fmt::print("{} with random weights on {}{}; a streaming read {}takes {:.0f} GB/s\n\n", arguments.shape,
              team ? fmt::format("{} ranks, each ", team->size()) : "", contexts.front().description(),
              team ? "by all of them " : "", bandwidth / 1e9);
@@ -87,11 +92,18 @@ void run_bench_model(const BenchModelArguments& arguments) {
       rows.push_back(to_json(row));
       terminal.progress(fmt::format("{} ...", context.numerics()));
     });
+    study::bench_prompts(*model, options, [&](const study::PromptBenchRow& row) {
+      terminal.clear_progress();
+      fmt::print("{:<12} prompt {:>7} tokens {:>42.0f}\n", row.numerics, row.tokens, row.tokens_per_second);
+      std::fflush(stdout);
+      prompts.push_back(
+          {{"numerics", row.numerics}, {"tokens", row.tokens}, {"tokens_per_second", row.tokens_per_second}});
+    });
     terminal.clear_progress();
   }
   other_load.print();
   const nlohmann::ordered_json root = {
-      {"version", kVersion}, {"shape", arguments.shape}, {"read", bandwidth}, {"rows", rows}};
+      {"version", kVersion}, {"shape", arguments.shape}, {"read", bandwidth}, {"rows", rows}, {"prompts", prompts}};
   json.write(root.dump(2) + "\n");
 }
 
@@ -107,6 +119,10 @@ void add_bench_model_command(CLI::App& bench) {
   add_number_list(*command, "--batch", arguments->batches, 4096, "Texts that go on side by side");
   command->add_option("--context", arguments->context, "Tokens of each text before the steps that are timed")
       ->check(whole_number<std::int64_t>(1, 100000))
+      ->capture_default_str();
+  add_number_list(*command, "--prompt", arguments->prompts, 131072, "Also time the prefill of one prompt of N tokens");
+  command->add_option("--prefill-rows", arguments->prefill_rows, "Tokens of prompts in one pass")
+      ->check(whole_number<std::int64_t>(1, 131072))
       ->capture_default_str();
   command->add_option("--steps", arguments->steps, "Steps timed")->check(whole_number(1, 10000))->capture_default_str();
   add_device_options(*command, arguments->device);

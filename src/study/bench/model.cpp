@@ -32,12 +32,13 @@ constexpr Shape kShapes[] = {
     {"qwen3-4b", Architecture::kQwen3, 36, 2560, 32, 8, 128, 9728, 151936, true},
     {"qwen3-14b", Architecture::kQwen3, 40, 5120, 40, 8, 128, 17408, 151936, false},
 };
-constexpr std::int64_t kPrefillRows = 1024;  // tokens per pass
 constexpr DType kWeights = DType::kBF16;
 
 std::int64_t longest_text(const ModelBenchOptions& options) {
   constexpr std::int64_t kWarmUpSteps = 8;
-  return options.context + options.steps + kWarmUpSteps;
+  std::int64_t longest = options.context + options.steps + kWarmUpSteps;
+  for (const std::int64_t prompt : options.prompts) longest = std::max(longest, prompt);
+  return longest;
 }
 
 double seconds_of(const std::function<void()>& work) {
@@ -51,13 +52,13 @@ void reserve(model::Sequence& sequence, std::int64_t tokens) {
 }
 
 // Tokens per second of filling every text's context.
-double prefill(model::Runner& runner, std::vector<model::Sequence>& texts, std::int64_t context) {
+double prefill(model::Runner& runner, std::span<model::Sequence> texts, std::int64_t context, std::int64_t rows) {
   const std::int64_t vocabulary = runner.model().config().vocab_size;
   const double seconds = seconds_of([&] {
     for (std::size_t i = 0; i < texts.size(); ++i) {
       const std::vector<std::int32_t> tokens = random_tokens(i, context, vocabulary);
-      for (std::int64_t begin = 0; begin < context; begin += kPrefillRows) {
-        const auto count = static_cast<std::size_t>(std::min(kPrefillRows, context - begin));
+      for (std::int64_t begin = 0; begin < context; begin += rows) {
+        const auto count = static_cast<std::size_t>(std::min(rows, context - begin));
         reserve(texts[i], static_cast<std::int64_t>(count));
         const model::TokenChunk chunk{&texts[i], std::span(tokens).subspan(static_cast<std::size_t>(begin), count),
                                       model::Logits::kLast};
@@ -130,14 +131,14 @@ void bench_model(const model::Model& model, const ModelBenchOptions& options,
     model::KvCache cache(context, model.own_config(), pages);
     model::Runner runner(
         model, cache,
-        {.rows = std::max(batch, std::min(kPrefillRows, options.context)), .sequences = batch, .logit_rows = batch});
+        {.rows = std::max(batch, std::min(options.prefill_rows, options.context)), .sequences = batch, .logit_rows = batch});
     std::vector<model::Sequence> texts;
     for (std::int64_t i = 0; i < batch; ++i) texts.emplace_back(cache);
     ModelBenchRow row{
         .numerics = std::string(context.numerics()),
         .batch = batch,
         .context = options.context,
-        .prefill_per_second = prefill(runner, texts, options.context),
+        .prefill_per_second = prefill(runner, texts, options.context, options.prefill_rows),
         .step = decode(runner, texts, options.steps),
         .weight_bytes = static_cast<double>(checkpoint::parameter_count(options.config)) * dtype_bytes(kWeights),
         .kv_bytes = 0};
@@ -147,6 +148,22 @@ void bench_model(const model::Model& model, const ModelBenchOptions& options,
     row.kv_bytes = static_cast<double>(model::KvCache::bytes_per_page(context, options.config, 16)) / 16 *
                    static_cast<double>(batch * options.context);
     report(row);
+  }
+}
+
+void bench_prompts(const model::Model& model, const ModelBenchOptions& options,
+                   const std::function<void(const PromptBenchRow&)>& report) {
+  for (const std::int64_t prompt : options.prompts) {
+    const std::int64_t pages = (prompt + model::kDefaultPageSize - 1) / model::kDefaultPageSize;
+    model::KvCache cache(model.context(), model.own_config(), pages);
+    const std::int64_t rows = std::min(options.prefill_rows, prompt);
+    model::Runner runner(model, cache, {.rows = rows, .sequences = 1, .logit_rows = 1});
+    double best = 0;
+    for (int round = 0; round < 2; ++round) {
+      model::Sequence text(cache);
+      best = std::max(best, prefill(runner, std::span(&text, 1), prompt, rows));
+    }
+    report({.numerics = std::string(model.context().numerics()), .tokens = prompt, .tokens_per_second = best});
   }
 }
 

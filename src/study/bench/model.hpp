@@ -32,10 +32,18 @@ struct ModelBenchRow {
   double bytes_per_second() const { return (weight_bytes + kv_bytes) / step.median; }
 };
 
+struct PromptBenchRow {
+  std::string numerics;
+  std::int64_t tokens;       // of one prompt
+  double tokens_per_second;  // of its prefill, the better of two
+};
+
 struct ModelBenchOptions {
   checkpoint::ModelConfig config;
   std::vector<std::int64_t> batches;
+  std::vector<std::int64_t> prompts = {};  // lengths
   std::int64_t context = 1024;
+  std::int64_t prefill_rows = 1024;  // tokens per pass
   int steps = 20;
 };
 
@@ -46,6 +54,10 @@ std::unique_ptr<model::Model> make_bench_model(const Context& context, const Mod
 // One row per batch, reported as soon as it is known.
 void bench_model(const model::Model& model, const ModelBenchOptions& options,
                  const std::function<void(const ModelBenchRow&)>& report);
+
+// One row per length, of a prompt alone.
+void bench_prompts(const model::Model& model, const ModelBenchOptions& options,
+                   const std::function<void(const PromptBenchRow&)>& report);
 
 // Bytes per second of a plain streaming read on the context's device.
 double streaming_bandwidth(const Context& context);
