@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
-# usage: tools/make_receipts.sh TOOL DEVICE OUTDIR
+# usage: tools/make_receipts.sh TOOL DEVICE OUTDIR [CONTRACT...]
 #
-# Makes the receipts of golden/receipts/ on a device: for every contract a greedy answer, with the roots of its steps, and a
+# Makes the receipts of golden/receipts/ on a device: for each contract (default: all) a greedy answer, with the roots of its steps, and a
 # sampled one, each naming the one before it. They are signed with the key that REPROFUSE_KEY names, or else with a new one that
 # nobody keeps; its public part is OUTDIR/key.pem. What was made is verified, on the same device, before the script ends.
 set -euo pipefail
-[[ $# -eq 3 ]] || { sed -n '2s/^# //p' "$0" >&2; exit 2; }
+[[ $# -ge 3 ]] || { sed -n '2s/^# //p' "$0" >&2; exit 2; }
 tool=$1 device=$2 folder=$3
+shift 3
+contracts=("$@")
+[[ $# -gt 0 ]] || contracts=(fma-1 fma-1-kv16 exact-1 exact-1-kv16 int16-1)
 
 question="Tom has 3 boxes of 12 pens. He gives away 7 pens and then buys 10 more. How many pens does he have?"
 story="A train has 4 cars with 25 seats each. 38 seats are free. How many people sit in the train?"
@@ -29,7 +32,7 @@ make_receipt() { # NAME NUMERICS OPTIONS...
   "$tool" generate --chat --device "$device" --numerics "$numerics" --receipt "$file" "${previous[@]}" "$@" >/dev/null
   receipts+=("$file")
 }
-for numerics in fma-1 fma-1-kv16 exact-1 exact-1-kv16; do
+for numerics in "${contracts[@]}"; do
   make_receipt "$numerics-greedy" "$numerics" --prompt "$question" --receipt-roots
   make_receipt "$numerics-sampled" "$numerics" --prompt "$story" --temperature 1.5 --top-p 0.95 --top-k 50 --min-p 0.01 \
     --repetition-penalty 1.1 --seed 18446744073709551615 --max-tokens 60 --receipt-nonce "$device"

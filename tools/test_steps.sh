@@ -259,8 +259,10 @@ compare_elsewhere() {
   local tool=("qemu-$arch" "build-$arch/bin/reprofuse")
   # `exact-1` differs in its linear layers alone; what surrounds them in a model is probed under `fma-1`.
   check "$arch $isa" "${tool[@]}" probe --quick --check --isa "$isa" --cases "$cases" "$@"
-  check "$arch $isa exact-1" "${tool[@]}" probe --quick --check --isa "$isa" --numerics exact-1 --cases "$cases"
-  for numerics in fma-1 exact-1; do
+  for numerics in exact-1 int16-1; do
+    check "$arch $isa $numerics" "${tool[@]}" probe --quick --check --isa "$isa" --numerics "$numerics" --cases "$cases"
+  done
+  for numerics in fma-1 exact-1 int16-1; do
     check "$arch $isa $numerics answer" "${tool[@]}" verify --isa "$isa" "golden/receipts/reply-$numerics.json"
   done
 }

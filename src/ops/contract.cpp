@@ -39,8 +39,7 @@ constexpr Contract kContracts[] = {
      .linear = &kLinearInt16,
      .attention = &kAttentionInt16,
      .cache = &kCacheInt16,
-     .elementwise = &kElementwiseFma1,
-     .draft = true},
+     .elementwise = &kElementwiseFma1},
 };
 
 std::string listed(std::span<const std::string_view> names) {
@@ -76,13 +75,6 @@ const Contract& find_contract(std::string_view name) {
   const Contract& found = find_numerics(name);
   if (!found.reproducible())
     fail(ErrorCode::kUnsupported, "numerics '{}' pins no bits; this needs a contract: {}", name, contract_names());
-  return found;
-}
-
-const Contract& find_pinned(std::string_view name) {
-  const Contract& found = find_contract(name);
-  if (found.draft)
-    fail(ErrorCode::kUnsupported, "contract '{}' is a draft: its bits may change with the next version", name);
   return found;
 }
 

@@ -18,8 +18,8 @@ std::string name_of(const ServedModelOptions& options, const engine::ModelFiles&
 
 std::string fingerprint_of(const Context& context, const std::string& model_digest, const std::string& settings,
                            const std::string& version) {
-  // Equal fingerprints mean equal bits, so that of a baseline or a draft must not look like one of a contract.
-  const std::string promise = context.state().contract->pinned() ? "" : "unpinned-";
+  // Equal fingerprints mean equal bits, so that of a baseline must not look like one of a contract.
+  const std::string promise = context.state().contract->reproducible() ? "" : "unpinned-";
   return promise + system_fingerprint(context.numerics(), model_digest, settings, version);
 }
 
@@ -72,7 +72,7 @@ ServedModel::ServedModel(const Context& context, const ServedModelOptions& optio
                             facts_.max_positions, facts_.special_tokens);
   facts_.at_hand = receipt::AtHand(files_, text_files_, artifacts);
   facts_.fingerprint = fingerprint_of(context, artifacts.model, artifacts.settings, options.version);
-  if (options.key && context.state().contract->pinned())
+  if (options.key && context.state().contract->reproducible())
     issuer_ = std::make_unique<receipt::Issuer>(*options.key, issuer_facts(context, artifacts, options.version),
                                                 options.receipt_log);
   facts_.issuer = issuer_.get();

@@ -30,7 +30,7 @@ TEST(Contracts, AreListedBeforeTheBaselines) {
 TEST(Contracts, AloneHaveAReferenceAndDigests) {
   for (const Contract* row : all_numerics()) {
     EXPECT_EQ(row->linear->reference != nullptr, row->reproducible()) << row->name;
-    if (row->pinned())
+    if (row->reproducible())
       EXPECT_FALSE(study::golden_file(row->linear->name).empty()) << row->name;
     else
       EXPECT_THROW(study::golden_file(row->linear->name), Error) << row->name;
@@ -72,9 +72,6 @@ TEST(Contracts, ErrorsListWhatThereIs) {
             "numerics 'bf16' pins no bits; this needs a contract: fma-1, fma-1-kv16, exact-1, exact-1-kv16, int16-1");
   EXPECT_EQ(error_of(find_numerics, "bf16"), "");
   EXPECT_EQ(error_of(find_contract, "int16-1"), "");
-  EXPECT_EQ(error_of(find_pinned, "int16-1"),
-            "contract 'int16-1' is a draft: its bits may change with the next version");
-  EXPECT_EQ(error_of(find_pinned, "exact-1"), "");
 }
 
 TEST(Contracts, AndBaselinesAreAllNamesOfContexts) {

@@ -53,7 +53,7 @@ TEST_F(ServedModelTest, WhateverDecidesAnAnswerIsInTheFingerprint) {
     expect_another(name);
   }
   EXPECT_EQ(fingerprint("exact-1").substr(0, 8), "exact-1-");
-  EXPECT_EQ(fingerprint("int16-1").substr(0, 17), "unpinned-int16-1-");  // a draft
+  EXPECT_EQ(fingerprint("int16-1").substr(0, 8), "int16-1-");
 }
 
 TEST_F(ServedModelTest, WhatDecidesOnlyWhenAnAnswerComesIsNot) {
