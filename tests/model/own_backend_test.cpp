@@ -93,7 +93,7 @@ std::string digest(const Context& context, const study::ModelCase& spec, std::in
 TEST(OwnBackend, GivesTheCommittedLogitsOfEveryContract) {
   for (const Contract& contract : contracts()) {
     const study::ModelCase spec = case_named("llama-f32");
-    EXPECT_EQ(digest(host_context(contract), spec, 512), study::parse_model_golden({}, contract.name).at(spec).name)
+    EXPECT_EQ(digest(host_context(contract), spec, 512), study::parse_model_golden({}, contract.name).at(spec.name))
         << contract.name;
   }
 }
