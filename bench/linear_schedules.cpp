@@ -1,12 +1,17 @@
 // Times every schedule that can run a linear layer on the GPU, for the shapes of Llama-3.2-3B and 8B: the measurements
 // behind choose_schedule(). The bits are the same for all; only the time differs.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <vector>
 
+#include "kernels/cuda/linear/exact1/linear.hpp"
 #include "kernels/cuda/linear/fma1/linear.hpp"
+#include "kernels/cuda/linear/int16/linear.hpp"
 #include "kernels/cuda/runtime/memory.hpp"
+#include "kernels/reference/reference.hpp"
+#include "kernels/vendor/libraries.hpp"
 #include "ops/context_state.hpp"
 #include "reprofuse/reprofuse.hpp"
 #include "study/bench/linear.hpp"
@@ -26,43 +31,125 @@ constexpr Shape kShapes[] = {{"qkv", 5120, 3072},      {"o", 3072, 3072},       
                              {"down_8b", 4096, 14336}, {"ragged", 1000, 1000}};
 constexpr std::size_t kPastL2 = std::size_t{256} << 20;  // bytes of weights to rotate through
 
-void sweep(const Context& context, const Shape& shape, const std::vector<std::int64_t>& ms, const std::string& kernels,
-           ThreadPool& pool) {
-  const std::size_t bytes = static_cast<std::size_t>(shape.n * shape.k) * 2;
-  const study::Weights weights = study::make_weights(1, DType::kBF16, shape.n, shape.k, pool);
+// What is asked for; empty: all.
+struct Options {
+  std::vector<std::int64_t> ms;
+  std::string shape, kernel, numerics{reference::kLinearFma1.name};
+  int max_splits = 8;
+  bool chosen_alone = false, cublas = false;
+};
+
+template <typename Schedule>
+int splits_of(const Schedule& schedule) {
+  if constexpr (requires { schedule.splits; })
+    return schedule.splits;
+  else
+    return schedule.split_k ? 2 : 1;
+}
+
+// The same weights, as often as it takes for none to be found in the L2.
+std::vector<cuda::DeviceBuffer> upload_copies(const study::Weights& weights) {
   std::vector<cuda::DeviceBuffer> copies;
-  std::vector<cuda::fma1::CudaLinear> layers;
-  for (std::size_t total = 0; total < kPastL2; total += bytes) {
-    copies.emplace_back(0, bytes);
-    cuda::copy_to_device(copies.back().as<void>(), weights.storage.data(), bytes);
-    const WeightView view{copies.back().as<void>(), DType::kBF16, shape.n, shape.k, shape.k};
-    layers.emplace_back(kernels::CudaTarget{.ordinal = 0, .op = 0, .name = shape.name}, std::span(&view, 1));
+  for (std::size_t total = 0; total < kPastL2; total += weights.storage.size()) {
+    copies.emplace_back(0, weights.storage.size());
+    cuda::copy_to_device(copies.back().as<void>(), weights.storage.data(), weights.storage.size());
   }
-  for (const std::int64_t m : ms) {
-    if (shape.n > 100000 && m > 512) continue;
-    const std::vector<float> x = study::make_activations(2, m, shape.k);
-    const cuda::DeviceBuffer device_x(0, x.size() * 4), y(0, static_cast<std::size_t>(m * shape.n) * 4);
+  return copies;
+}
+
+class Sweep {
+ public:
+  Sweep(const Context& context, const Options& options, const Shape& shape, ThreadPool& pool)
+      : context_(context),
+        options_(options),
+        shape_(shape),
+        copies_(upload_copies(study::make_weights(1, DType::kBF16, shape.n, shape.k, pool))),
+        pool_(pool) {}
+
+  template <typename Linear>
+  void run() {
+    std::vector<Linear> layers;
+    for (const cuda::DeviceBuffer& copy : copies_) {
+      const WeightView view{copy.as<void>(), DType::kBF16, shape_.n, shape_.k, shape_.k};
+      layers.emplace_back(kernels::CudaTarget{.ordinal = 0, .op = 0, .name = shape_.name}, std::span(&view, 1));
+    }
+    for (const std::int64_t m : options_.ms)
+      if (shape_.n <= 100000 || m <= 512) run_rows(layers, m);
+  }
+
+ private:
+  template <typename Linear>
+  void run_rows(const std::vector<Linear>& layers, std::int64_t m) {
+    const std::vector<float> x = study::make_activations(2, m, shape_.k);
+    const cuda::DeviceBuffer device_x(0, x.size() * 4), y(0, static_cast<std::size_t>(m * shape_.n) * 4);
     cuda::copy_to_device(device_x.as<float>(), x.data(), x.size() * 4);
-    const Workspace workspace(context, layers[0].workspace_bytes(m));
-    const LinearOutput output{{y.as<float>(), m, shape.n, shape.n}, nullptr};
-    kernels::LinearCall call{{device_x.as<float>(), m, shape.k, shape.k}, {&output, 1}, workspace.data(), nullptr};
+    const Workspace workspace(context_, layers[0].workspace_bytes(m));
+    const LinearOutput output{{y.as<float>(), m, shape_.n, shape_.n}, nullptr};
+    kernels::LinearCall call{{device_x.as<float>(), m, shape_.k, shape_.k}, {&output, 1}, workspace.data(), nullptr};
     const auto chosen = layers[0].chosen_schedule(call);
-    std::printf("%s m %ld:", shape.name, static_cast<long>(m));
+    std::printf("%s m %ld:", shape_.name, static_cast<long>(m));
     for (const auto schedule : layers[0].schedules(call)) {
       const auto& kernel = layers[0].kernel_table()[static_cast<std::size_t>(schedule.kernel)];
-      const std::string label = std::string(kernel.name) + (schedule.split_k ? "/s" : "");
-      if (!kernels.empty() && kernels != kernel.name && kernels != label) continue;
-      if (m > 64 * kernel.tile_m || kernel.tile_m > 4 * m) continue;
-      const auto times = study::summarise(study::time_replays(*context.state().backend, 10, [&](void* stream) {
+      const int splits = splits_of(schedule);
+      const std::string label = std::string(kernel.name) + (splits > 1 ? "/" + std::to_string(splits) : "");
+      const bool is_chosen = schedule.kernel == chosen.kernel && splits == splits_of(chosen);
+      if (options_.chosen_alone && !is_chosen) continue;
+      if (splits > options_.max_splits) continue;
+      if (!options_.kernel.empty() && label.find(options_.kernel) == std::string::npos) continue;
+      if (!is_chosen && (m > 24 * kernel.tile_m || kernel.tile_m > std::max<std::int64_t>(8, 2 * m))) continue;
+      print(m, (is_chosen ? "*" : "") + label, [&](void* stream) {
         call.stream = stream;
         for (const auto& layer : layers) layer.run_with(call, schedule);
-      }));
-      const bool is_chosen = schedule.kernel == chosen.kernel && schedule.split_k == chosen.split_k;
-      std::printf(" %s%s %.1f", is_chosen ? "*" : "", label.c_str(),
-                  times.median * 1e6 / static_cast<double>(layers.size()));
+      });
     }
+    if (options_.cublas) time_cublas(m, y.as<void>());
     std::printf("\n");
     std::fflush(stdout);
+  }
+
+  // The product alone, of BF16 operands.
+  void time_cublas(std::int64_t m, void* y) {
+    const study::Weights x = study::make_weights(3, DType::kBF16, m, shape_.k, pool_);
+    const cuda::DeviceBuffer device_x(0, x.storage.size()), scratch(0, vendor::Cublas::kScratchBytes);
+    cuda::copy_to_device(device_x.as<void>(), x.storage.data(), x.storage.size());
+    const vendor::Cublas& cublas = vendor::cublas_of(*context_.state().backend);
+    print(m, "cuBLAS BF16", [&](void* stream) {
+      for (const cuda::DeviceBuffer& copy : copies_)
+        cublas.bf16({device_x.as<void>(), m, shape_.k, shape_.k}, {copy.as<void>(), shape_.n, shape_.k, shape_.k}, y,
+                    {stream, scratch.as<void>()});
+    });
+  }
+
+  template <typename Work>
+  void print(std::int64_t m, const std::string& label, const Work& work) {
+    const auto times = study::summarise(study::time_replays(*context_.state().backend, 10, work));
+    const double seconds = times.median / static_cast<double>(copies_.size());
+    const double operations = 2.0 * static_cast<double>(m * shape_.n) * static_cast<double>(shape_.k);
+    std::printf(" | %s %.1f (%.0f)", label.c_str(), seconds * 1e6, operations / seconds * 1e-12);
+  }
+
+  const Context& context_;
+  const Options& options_;
+  const Shape& shape_;
+  std::vector<cuda::DeviceBuffer> copies_;
+  ThreadPool& pool_;
+};
+
+void run(const Options& options) {
+  const Context context = Context::cuda();
+  ThreadPool pool(available_cores());
+  std::printf(
+      "%s, %s: microseconds per call (TFLOP/s), graph replay, weights rotated past the L2; * chosen, /n K split\n",
+      context.description().c_str(), options.numerics.c_str());
+  for (const Shape& shape : kShapes) {
+    if (!options.shape.empty() && options.shape != shape.name) continue;
+    Sweep sweep(context, options, shape, pool);
+    if (options.numerics == reference::kLinearExact1.name)
+      sweep.run<cuda::exact1::CudaLinear>();
+    else if (options.numerics == reference::kLinearInt16.name)
+      sweep.run<cuda::int16::CudaLinear>();
+    else
+      sweep.run<cuda::fma1::CudaLinear>();
   }
 }
 
@@ -70,24 +157,27 @@ void sweep(const Context& context, const Shape& shape, const std::vector<std::in
 
 int main(int argc, char** argv) {
   try {
-    std::vector<std::int64_t> ms;
-    std::string shapes, kernels;
+    Options options;
     for (int i = 1; i < argc; ++i) {
       const std::string argument = argv[i];
-      if (argument == "--shape" && i + 1 < argc)
-        shapes = argv[++i];
-      else if (argument == "--kernel" && i + 1 < argc)
-        kernels = argv[++i];
+      const bool has_value = i + 1 < argc;
+      if (argument == "--shape" && has_value)
+        options.shape = argv[++i];
+      else if (argument == "--kernel" && has_value)
+        options.kernel = argv[++i];
+      else if (argument == "--numerics" && has_value)
+        options.numerics = argv[++i];
+      else if (argument == "--max-splits" && has_value)
+        options.max_splits = std::atoi(argv[++i]);
+      else if (argument == "--chosen")
+        options.chosen_alone = true;
+      else if (argument == "--cublas")
+        options.cublas = true;
       else
-        ms.push_back(std::atol(argv[i]));
+        options.ms.push_back(std::atol(argv[i]));
     }
-    if (ms.empty()) ms = {1, 2, 4, 8, 16, 32, 64, 65, 96, 128, 256, 512, 2048};
-    const Context context = Context::cuda();
-    ThreadPool pool(available_cores());
-    std::printf("%s: microseconds per call, graph replay, weights rotated past the L2; * chosen, /s split K\n",
-                context.description().c_str());
-    for (const Shape& shape : kShapes)
-      if (shapes.empty() || shapes == shape.name) sweep(context, shape, ms, kernels, pool);
+    if (options.ms.empty()) options.ms = {1, 2, 4, 8, 16, 32, 64, 65, 96, 128, 256, 512, 2048};
+    run(options);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "linear_schedules: %s\n", error.what());
     return 1;

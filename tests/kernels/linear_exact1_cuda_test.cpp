@@ -17,11 +17,11 @@ namespace reprofuse {
 namespace {
 
 using cuda::exact1::CudaLinear;
-using cuda::exact1::Schedule;
+using cuda::integer::Schedule;
 using test::Case;
 using test::kDTypes;
 
-cuda::exact1::Kernel kernel_of(cuda::exact1::Exchange exchange) {
+cuda::integer::Kernel kernel_of(cuda::integer::Exchange exchange) {
   return {.name = "test",
           .function = nullptr,
           .tile_m = 64,
@@ -31,19 +31,21 @@ cuda::exact1::Kernel kernel_of(cuda::exact1::Exchange exchange) {
           .vector_loads = false,
           .exchange = exchange,
           .cost = {.k_tile = 1, .start = 3},
+          .max_k_tiles = 192,
+          .prepared = false,
           .ctas_per_sm = 1};
 }
 
 // Where K must be split and the partials of all rows would be too many, rows go in parts. No GPU is needed to know.
 TEST(LinearExact1Schedule, LongRowsAreTakenInParts) {
-  const std::vector<cuda::exact1::Kernel> kernels = {kernel_of(cuda::exact1::Exchange::kPartials)};
-  cuda::exact1::Problem problem{.m = 4000, .k = 28672, .n = {8192}, .vector_loads = false};
-  const std::int64_t rows = cuda::exact1::rows_at_once(kernels, problem);
+  const std::vector<cuda::integer::Kernel> kernels = {kernel_of(cuda::integer::Exchange::kPartials)};
+  cuda::integer::Problem problem{.m = 4000, .k = 28672, .n = {8192}, .vector_loads = false};
+  const std::int64_t rows = cuda::integer::rows_at_once(kernels, problem);
   EXPECT_EQ(rows, 500);
   problem.m = rows;
-  EXPECT_FALSE(cuda::exact1::possible_schedules(kernels, problem).empty());
+  EXPECT_FALSE(cuda::integer::possible_schedules(kernels, problem).empty());
   problem = {.m = 4000, .k = 24576, .n = {8192}, .vector_loads = false};
-  EXPECT_EQ(cuda::exact1::rows_at_once(kernels, problem), 4000);  // one CTA holds that many terms
+  EXPECT_EQ(cuda::integer::rows_at_once(kernels, problem), 4000);  // one CTA holds that many terms
 }
 
 // Forty tiles in clusters of three have fewer k-tiles each than in clusters of two; but where the device holds only 39
@@ -58,13 +60,13 @@ TEST(LinearExact1Schedule, ClustersThatDoNotFitTheDeviceAreLeftOut) {
                             .major = 9,
                             .minor = 0,
                             .architecture = "sm_90"};
-  std::vector<cuda::exact1::Kernel> kernels = {kernel_of(cuda::exact1::Exchange::kCluster)};
-  const cuda::exact1::Problem problem{.m = 1, .k = 3072, .n = {40 * 64}, .vector_loads = false};
+  std::vector<cuda::integer::Kernel> kernels = {kernel_of(cuda::integer::Exchange::kCluster)};
+  const cuda::integer::Problem problem{.m = 1, .k = 3072, .n = {40 * 64}, .vector_loads = false};
   kernels[0].at_once = {132, 66, 40, 30, 22, 17, 15, 0};
-  EXPECT_EQ(cuda::exact1::choose_schedule(device, kernels, problem).splits, 3);
+  EXPECT_EQ(cuda::integer::choose_schedule(device, kernels, problem).splits, 3);
   kernels[0].at_once[2] = 39;
-  EXPECT_EQ(cuda::exact1::choose_schedule(device, kernels, problem).splits, 2);
-  for (const Schedule schedule : cuda::exact1::possible_schedules(kernels, problem)) EXPECT_NE(schedule.splits, 8);
+  EXPECT_EQ(cuda::integer::choose_schedule(device, kernels, problem).splits, 2);
+  for (const Schedule schedule : cuda::integer::possible_schedules(kernels, problem)) EXPECT_NE(schedule.splits, 8);
 }
 
 class LinearExact1Cuda : public ::testing::Test {

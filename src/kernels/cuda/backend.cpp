@@ -74,6 +74,7 @@ struct Row {
 constexpr Row<decltype(&prepare_linear_fma1)> kLinear[] = {
     {reference::kLinearFma1.name, prepare_linear_fma1},
     {reference::kLinearExact1.name, prepare_linear_exact1},
+    {reference::kLinearInt16.name, prepare_linear_int16},
 };
 
 using MakeElementwise = std::unique_ptr<kernels::Elementwise> (*)(int ordinal);

@@ -148,5 +148,7 @@ std::unique_ptr<kernels::PreparedLinear> prepare_linear_fma1(const kernels::Cuda
                                                              std::span<const WeightView> weights);
 std::unique_ptr<kernels::PreparedLinear> prepare_linear_exact1(const kernels::CudaTarget& target,
                                                                std::span<const WeightView> weights);
+std::unique_ptr<kernels::PreparedLinear> prepare_linear_int16(const kernels::CudaTarget& target,
+                                                              std::span<const WeightView> weights);
 
 }  // namespace reprofuse::cuda

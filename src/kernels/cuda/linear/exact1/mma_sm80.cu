@@ -1,64 +1,18 @@
-// exact-1 with the integer matrix product that every GPU from compute capability 8.0 on has. A warp owns 16 weight rows
-// and takes them from memory to digits in registers; the digits of x come through shared memory. Any alignment, any
-// weight format.
+// exact-1 with mma.sync, for every GPU from compute capability 8.0 on.
 #include "kernels/cuda/linear/exact1/digits.cuh"
-#include "kernels/cuda/linear/exact1/schedule.hpp"
-#include "kernels/cuda/ptx/copy.cuh"
-#include "kernels/cuda/runtime/launch.cuh"
-#include "kernels/cuda/sm_limits.hpp"
+#include "kernels/cuda/linear/integer/mma_sm80.cuh"
 
 namespace reprofuse::cuda::exact1 {
 namespace {
 
-struct MmaShape {
-  int tile_m;         // rows of x
-  bool vector_loads;  // 16-byte aligned weight rows, k a multiple of 8
-};
-
-template <typename W_, MmaShape kShape>
-struct Mma {
-  using W = W_;
-  static constexpr int kTileM = kShape.tile_m;
-  static constexpr bool kVectorLoads = kShape.vector_loads;
-  static constexpr int kThreads = 128;
-  static constexpr int kTileN = kThreads / 32 * 16;
-  static constexpr int kPlaneBytes = kTileM * kTileK;
-  static constexpr int kStageBytes = kDigits * kPlaneBytes;
-  static constexpr int kSharedBytes = 2 * kStageBytes;
-  static_assert(kStageBytes % (kThreads * 16) == 0, "every thread brings as many vectors of digits");
-  static_assert(fits_shared(kSharedBytes, 1, kMinSmSharedBytes),
-                "every supported device must have room for two stages");
+template <typename W, MmaShape kShape>
+struct Mma : MmaSizes<W, kShape, tile_bytes(kShape.tile_m)> {
+  static constexpr int kDigits = exact1::kDigits;
   // Sums of all classes, the digits and 16 terms of two weight rows, the digits of eight rows of x.
-  static_assert(kClasses * kTileM / 2 + kDigits * 4 + 2 * kThreadTerms + kDigits * 2 + 24 <=
-                    registers_per_thread(kThreads, 1),
+  static_assert(kClasses * kShape.tile_m / 2 + kDigits * 4 + 2 * kThreadTerms + kDigits * 2 + 24 <=
+                    registers_per_thread(128, 1),
                 "a thread's operands and some 24 registers of addresses must fit");
 };
-
-// Terms k to k + 7 of a weight row, zero beyond K.
-template <typename S>
-__device__ inline void load_terms(const void* row, int k, int end, float (&terms)[kThreadTerms]) {
-  using W = typename S::W;
-  const auto* bits = static_cast<const typename W::Bits*>(row) + k;
-  if constexpr (S::kVectorLoads) {
-#pragma unroll
-    for (int v = 0; v < kThreadTerms / W::kPerVector; ++v) {
-      const uint4 vector = k < end ? __ldg(reinterpret_cast<const uint4*>(bits) + v) : make_uint4(0, 0, 0, 0);
-#pragma unroll
-      for (int i = 0; i < W::kPerVector; ++i) terms[v * W::kPerVector + i] = W::element(vector, i);
-    }
-  } else {
-#pragma unroll
-    for (int i = 0; i < kThreadTerms; ++i) terms[i] = W::element(make_uint4(k + i < end ? bits[i] : 0u, 0, 0, 0), 0);
-  }
-}
-
-template <typename S>
-__device__ inline void fetch_digits(const Params& p, unsigned char* stage, int k_tile) {
-  const std::uint8_t* from = p.digits + (static_cast<std::int64_t>(blockIdx.y) * p.k_tiles + k_tile) * S::kStageBytes;
-#pragma unroll
-  for (int at = threadIdx.x * 16; at < S::kStageBytes; at += S::kThreads * 16)
-    ptx::cp_async_no_prefetch(stage + at, from + at);
-}
 
 // sums[16, 8] += a[16, 32] * b[32, 8], unsigned times signed bytes.
 __device__ inline void mma_m16n8k32(int* sums, const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
@@ -69,43 +23,29 @@ __device__ inline void mma_m16n8k32(int* sums, const std::uint32_t (&a)[4], std:
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// The eight products of 32 terms with each eight rows of x; that of the two lowest digits is left out.
 template <typename S>
-__device__ inline void multiply_terms(int (&sums)[kClasses][S::kTileM / 2], const std::uint32_t (&w)[kDigits][4],
-                                      const unsigned char* digits) {
-  const int lane = threadIdx.x % 32;
-#pragma unroll
-  for (int block = 0; block < S::kTileM / 8; ++block) {
-    std::uint32_t x[kDigits][2];
-#pragma unroll
-    for (int d = 0; d < kDigits; ++d)
-#pragma unroll
-      for (int half = 0; half < 2; ++half)
-        x[d][half] = *reinterpret_cast<const std::uint32_t*>(digits + d * S::kPlaneBytes + block * (kTileK * 8) +
-                                                             half * 128 + lane * 4);
-#pragma unroll
-    for (int d = 0; d < kDigits; ++d)
-#pragma unroll
-      for (int e = 0; e < kDigits; ++e)
-        if (d + e < kClasses) mma_m16n8k32(&sums[d + e][block * 4], w[e], x[d][0], x[d][1]);
-  }
-}
+struct Sums {
+  int classes[kClasses][S::kTileM / 2] = {};
 
-template <typename S>
-__device__ inline void store_sums(const Params& p, const Output& out, int m0, int n0,
-                                  const int (&sums)[kClasses][S::kTileM / 2]) {
-  const int lane = threadIdx.x % 32, n = n0 + threadIdx.x / 32 * 16 + lane / 4;
+  // The eight products of 32 terms with each eight rows of x; that of the two lowest digits is left out.
+  __device__ void add(const std::uint32_t (&w)[kDigits][4], const unsigned char* digits) {
 #pragma unroll
-  for (int i = 0; i < S::kTileM / 2; ++i) {
-    const int m = m0 + i / 4 * 8 + lane % 4 * 2 + i % 2, column = n + i % 4 / 2 * 8;
-    if (m >= p.m || column >= out.n) continue;
-    const long long sum = combined(sums[0][i], sums[1][i], sums[2][i], sums[3][i]);
-    if (p.splits > 1)
-      p.partials[(std::int64_t{blockIdx.x} * p.m + m) * p.columns + out.first_column + column] = sum;
-    else
-      store_result(p, out, m, Column(out, column), p.rows[m], sum - p.rows[m].offset);
+    for (int block = 0; block < S::kTileM / 8; ++block) {
+      uint2 x[kDigits];
+#pragma unroll
+      for (int d = 0; d < kDigits; ++d) x[d] = load_digits(digits + d * S::kPlaneBytes, block);
+#pragma unroll
+      for (int d = 0; d < kDigits; ++d)
+#pragma unroll
+        for (int e = 0; e < kDigits; ++e)
+          if (d + e < kClasses) mma_m16n8k32(&classes[d + e][block * 4], w[e], x[d].x, x[d].y);
+    }
   }
-}
+  __device__ void finish_k_tile(int, bool, const unsigned char*) {}
+  __device__ long long of(int i) const {
+    return combined(classes[0][i], classes[1][i], classes[2][i], classes[3][i]);
+  }
+};
 
 // Bits: equal reference::linear_exact1, once add_partials has added the splits. Grid: splits, tiles of rows, of
 // columns.
@@ -113,61 +53,21 @@ template <typename S>
 __global__ __launch_bounds__(S::kThreads) void linear_mma(const __grid_constant__ Params p) {
   // Shared memory: two stages of digits of x
   extern __shared__ __align__(128) unsigned char shared[];
-
-  // The CTA's tile, and the thread's weight rows
-  const Output& out = output_of_tile(p, blockIdx.z);
-  const int n0 = (blockIdx.z - out.first_tile) * S::kTileN, m0 = blockIdx.y * S::kTileM;
-  const int lane = threadIdx.x % 32, n = n0 + threadIdx.x / 32 * 16 + lane / 4;
-  const int begin = p.k_tiles * blockIdx.x / p.splits, end = p.k_tiles * (blockIdx.x + 1) / p.splits;
-  const auto row_of = [&](int row) {
-    return static_cast<const typename S::W::Bits*>(out.w) + min(row, out.n - 1) * out.w_stride;
-  };
-  const auto *row = row_of(n), *row8 = row_of(n + 8);
-  const float scale = weight_scale(exponent_of(out, n)), scale8 = weight_scale(exponent_of(out, n + 8));
-
-  // Prologue
-  int sums[kClasses][S::kTileM / 2] = {};
-  let_next_kernel_start();
-  wait_for_previous_kernel();
-  if (begin < end) fetch_digits<S>(p, shared, begin);
-  ptx::cp_async_commit_group();
-
-  // Main loop
-  for (int k_tile = begin; k_tile < end; ++k_tile) {
-    const unsigned char* stage = shared + (k_tile - begin) % 2 * S::kStageBytes;
-    if (k_tile + 1 < end) fetch_digits<S>(p, shared + (k_tile + 1 - begin) % 2 * S::kStageBytes, k_tile + 1);
-    ptx::cp_async_commit_group();
-    ptx::cp_async_wait_group<1>();
-    __syncthreads();
-#pragma unroll
-    for (int step = 0; step < kTileK / 32; ++step) {
-      const int k = k_tile * kTileK + first_term(step, lane % 4);
-      float own[kThreadTerms], own8[kThreadTerms];
-      load_terms<S>(row, k, p.k, own);
-      load_terms<S>(row8, k, p.k, own8);
-      std::uint32_t w[kDigits][4];
-      split_weights(own, own8, scale, scale8, w);
-      multiply_terms<S>(sums, w, stage + step * 256);
-    }
-    __syncthreads();
-  }
-
-  // Epilogue
-  store_sums<S>(p, out, m0, n0, sums);
+  const MmaTile<S> tile(p);
+  const float scale = scale_of_weights(exponent_byte(tile.out, tile.n));
+  const float scale8 = scale_of_weights(exponent_byte(tile.out, tile.n + 8));
+  Sums<S> sums;
+  multiply_k_tiles<S>(p, tile, shared, sums,
+                      [&](const auto& own, const auto& own8, auto& w) { split_weights(own, own8, scale, scale8, w); });
+  store_sums<Row>(p, tile, sums, [](const Row& row) { return row.offset; });
 }
 
 template <typename W, MmaShape kShape>
 Kernel kernel(const char* name, Cost cost) {
   using S = Mma<W, kShape>;
-  return {.name = name,
-          .function = reinterpret_cast<const void*>(&linear_mma<S>),
-          .tile_m = S::kTileM,
-          .tile_n = S::kTileN,
-          .threads = S::kThreads,
-          .shared_bytes = S::kSharedBytes,
-          .vector_loads = S::kVectorLoads,
-          .exchange = Exchange::kPartials,
-          .cost = cost};
+  Kernel found = mma_kernel<S>(name, cost, kMaxKTiles);
+  found.function = reinterpret_cast<const void*>(&linear_mma<S>);
+  return found;
 }
 
 template <typename W>

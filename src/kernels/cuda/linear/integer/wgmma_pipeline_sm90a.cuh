@@ -1,15 +1,15 @@
-// How weights and digits reach the exact-1 kernels of compute capability 9.0: a pipeline of stages in shared memory
-// that one thread keeps filling through the TMA.
+// How weights and digits reach the kernels of compute capability 9.0: a pipeline of stages in shared memory that one
+// thread keeps filling through the TMA.
 #pragma once
 
-#include "kernels/cuda/linear/exact1/digits.cuh"
+#include "kernels/cuda/linear/integer/terms.cuh"
 #include "kernels/cuda/ptx/copy.cuh"
 #include "kernels/cuda/ptx/pipeline.cuh"
 #include "kernels/cuda/ptx/wgmma.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/cuda/sm_limits.hpp"
 
-namespace reprofuse::cuda::exact1 {
+namespace reprofuse::cuda::integer {
 
 inline constexpr int kWarpgroup = 128;     // threads
 inline constexpr int kWarpgroupRows = 64;  // weight rows that a warpgroup multiplies: the m of wgmma
@@ -22,49 +22,48 @@ struct WgmmaShape {
   int stages;               // k-tiles in shared memory
   int ctas_per_sm;          // that the registers must be few enough for
   bool persistent = false;  // CTAs take one tile after another; otherwise each has a share of the K of one
+  bool prepared = false;    // weights come as digits, which another kernel has made
 };
 
-template <typename W_, WgmmaShape kShape>
-struct Wgmma {
+// What follows from a shape and the bytes that a contract makes of a k-tile of its rows of x.
+template <typename W_, WgmmaShape kShape, int kTileBytes_, int kMathRegisters_>
+struct WgmmaSizes {
   using W = W_;
   static constexpr int kTileM = kShape.tile_m, kWarpgroups = kShape.warpgroups, kStages = kShape.stages;
   static constexpr int kCtasPerSm = kShape.ctas_per_sm;
-  static constexpr bool kPersistent = kShape.persistent;
+  static constexpr bool kPersistent = kShape.persistent, kPrepared = kShape.prepared;
   static constexpr int kTileN = kWarpgroups * kWarpgroupRows;
   static constexpr int kMathThreads = kWarpgroups * kWarpgroup;
   // Sums of many rows need more registers than an even share. They change hands by the warpgroup, so that the producer
-  // is one too.
+  // is one too, and has what is left.
   static constexpr bool kMoveRegisters = kTileM * kWarpgroups >= 128;
-  static constexpr int kProducerRegisters = 24, kMathRegisters = 240;
+  static constexpr int kMathRegisters = kMathRegisters_, kProducerRegisters = 512 - 2 * kMathRegisters - 8;
   static constexpr int kProducerThreads = kMoveRegisters ? kWarpgroup : kWarp;
   static constexpr int kThreads = kMathThreads + kProducerThreads;
-  static constexpr int kBoxBytes = kWarpgroupRows * kBoxTerms * 2;
-  static constexpr int kWeightBytes = kTileN * kTileK * 2;
-  static constexpr int kPlaneBytes = kTileM * kTileK;        // one digit of the rows of x
-  static constexpr int kDigitBytes = kDigits * kPlaneBytes;  // all of them
-  static constexpr int kStageBytes = kWeightBytes + kDigitBytes;
-  static constexpr int kSumPitch = kTileN + 4;  // of the sums that a CTA shows its cluster
-  static_assert(kStageBytes % 1024 == 0, "the swizzle of 128 bytes repeats after 1024, by address");
-  static_assert(kTileM * kSumPitch * 8 <= kStages * kStageBytes, "the sums take the place of the stages");
-
-  // Sums of all classes, or of a digit of w with all digits of x at once; two steps' digits of w; 16 terms of two rows.
-  static constexpr int kSums = kTileM <= 16 ? 8 * kTileM / 2 : kClasses * kTileM / 2;
-  static constexpr int kLiveRegisters = kSums + 2 * kDigits * 4 + 2 * kThreadTerms;
   static constexpr int kEvenRegisters = registers_per_thread(kThreads, kCtasPerSm);
-  static_assert(kLiveRegisters + 24 <= (kMoveRegisters ? kMathRegisters : kEvenRegisters),
-                "sums, digits and some 24 registers of addresses must fit");
+  static constexpr int kThreadRegisters = kMoveRegisters ? kMathRegisters : kEvenRegisters;  // of math threads
   static_assert(!kMoveRegisters ||
                     kCtasPerSm * (kMathThreads * kMathRegisters + kProducerThreads * kProducerRegisters) <=
                         kSmRegisters,
                 "setmaxnreg must not ask for more registers than the SM has");
+
+  static constexpr int kBoxBytes = kWarpgroupRows * kBoxTerms * 2;
+  static constexpr int kWeightBytes = kTileN * kTileK * 2;
+  static constexpr int kPlaneBytes = kTileM * kTileK;  // one digit of the rows of x
+  static constexpr int kTileBytes = kTileBytes_;       // all digits, and what comes with them
+  static constexpr int kSwizzleBytes = 1024;           // the swizzle of 128 bytes repeats after them, by address
+  static constexpr int kStageBytes = (kWeightBytes + kTileBytes + kSwizzleBytes - 1) / kSwizzleBytes * kSwizzleBytes;
+  static constexpr int kSumPitch = kTileN + 4;  // of the sums that a CTA shows its cluster
+  static_assert(kWeightBytes % kSwizzleBytes == 0);
+  static_assert(kTileM * kSumPitch * 8 <= kStages * kStageBytes, "the sums take the place of the stages");
 };
 
 // What a CTA has in shared memory besides the stages: barriers, and what the epilogue knows of its rows and columns.
 template <typename S>
 struct SharedState {
   std::uint64_t barriers[2 * S::kStages];
-  Row rows[S::kTileM];  // their offsets: what this CTA takes out of its sums
-  int exponents[S::kTileN];
+  typename S::Row rows[S::kTileM];
+  int exponents[S::kTileN];  // bytes, as the contract writes them
 };
 
 template <typename S>
@@ -80,17 +79,23 @@ struct WgmmaShared {
   __device__ unsigned char* digits(int stage) const { return weights(stage) + S::kWeightBytes; }
   __device__ SharedState<S>& state() const { return *reinterpret_cast<SharedState<S>*>(memory + kStagesBytes); }
   __device__ ptx::Pipeline pipeline() const { return {state().barriers, S::kStages}; }
+  // A consumer's: by one thread of a warp.
+  __device__ void release(int stage, bool releases) const {
+    if (releases) pipeline().release(stage);
+  }
 };
 
 struct Tile {
   const Output& out;
-  int row_tile, m0, n0;  // first row of x, first column of the output
+  int row_tile, column_tile;  // of the launch
+  int m0, n0;                 // first row of x, first column of the output
 
-  __device__ Tile(const Params& p, int row_tile_, int column_tile, int tile_m, int tile_n)
-      : out(output_of_tile(p, column_tile)),
+  __device__ Tile(const Params& p, int row_tile_, int column_tile_, int tile_m, int tile_n)
+      : out(output_of_tile(p, p.first_column_tile + column_tile_)),
         row_tile(row_tile_),
+        column_tile(column_tile_),
         m0(row_tile * tile_m),
-        n0((column_tile - out.first_tile) * tile_n) {}
+        n0((p.first_column_tile + column_tile - out.first_tile) * tile_n) {}
 };
 
 // What a CTA has to do: one tile after another, or its share of the k-tiles of one (split-K).
@@ -116,36 +121,44 @@ struct TileScheduler {
   }
 };
 
-// One k-tile of a tile's weights, as boxes of 64 rows and 64 terms with the TMA's swizzle of 128 bytes: eight rows of
-// one 16-byte vector lie in different banks. Rows and terms beyond the edge are zero.
+// One k-tile of a tile's weights, as digits that were prepared, or as boxes of 64 rows and 64 terms with the TMA's
+// swizzle of 128 bytes: eight rows of one 16-byte vector lie in different banks. Rows and terms beyond the edge are
+// zero.
 template <typename S>
-__device__ inline void load_weights(const Tile& tile, const WgmmaShared<S>& shared, int stage, int k_tile) {
+__device__ inline void load_weights(const Params& p, const Tile& tile, const WgmmaShared<S>& shared, int stage,
+                                    int k_tile) {
   std::uint64_t* full = shared.pipeline().full_barrier(stage);
-  ptx::mbarrier_arrive_expect_tx(full, S::kStageBytes);
+  ptx::mbarrier_arrive_expect_tx(full, S::kWeightBytes + S::kTileBytes);
+  if constexpr (S::kPrepared) {
+    static_assert(S::kTileN == kPreparedRows && S::kWeightBytes == kPreparedBytes);
+    const std::int64_t which = static_cast<std::int64_t>(tile.column_tile) * p.k_tiles + k_tile;
+    ptx::tma_load_bulk(shared.weights(stage), p.weights + which * kPreparedBytes, kPreparedBytes, full);
+  } else {
 #pragma unroll
-  for (int group = 0; group < S::kWarpgroups; ++group)
+    for (int group = 0; group < S::kWarpgroups; ++group)
 #pragma unroll
-    for (int box = 0; box < kTileK / kBoxTerms; ++box)
-      ptx::tma_load_2d(shared.weights(stage) + (group * (kTileK / kBoxTerms) + box) * S::kBoxBytes, &tile.out.map,
-                       k_tile * kTileK + box * kBoxTerms, tile.n0 + group * kWarpgroupRows, full);
+      for (int box = 0; box < kTileK / kBoxTerms; ++box)
+        ptx::tma_load_2d(shared.weights(stage) + (group * (kTileK / kBoxTerms) + box) * S::kBoxBytes, &tile.out.map,
+                         k_tile * kTileK + box * kBoxTerms, tile.n0 + group * kWarpgroupRows, full);
+  }
 }
 
 template <typename S>
 __device__ inline void load_digits(const Params& p, const Tile& tile, const WgmmaShared<S>& shared, int stage,
                                    int k_tile) {
-  const std::uint8_t* from =
-      p.digits + (static_cast<std::int64_t>(tile.row_tile) * p.k_tiles + k_tile) * S::kDigitBytes;
-  ptx::tma_load_bulk(shared.digits(stage), from, S::kDigitBytes, shared.pipeline().full_barrier(stage));
+  const std::uint8_t* from = p.digits + (static_cast<std::int64_t>(tile.row_tile) * p.k_tiles + k_tile) * S::kTileBytes;
+  ptx::tma_load_bulk(shared.digits(stage), from, S::kTileBytes, shared.pipeline().full_barrier(stage));
 }
 
 // The producer, one thread.
 template <typename S>
 __device__ inline void load_stages(const Params& p, const TileScheduler<S>& scheduler, const WgmmaShared<S>& shared) {
   // Prologue: weights are constants, so the first of them are on their way before the kernel that makes the digits has
-  // finished.
+  // finished; unless it makes theirs.
+  if constexpr (S::kPrepared) wait_for_previous_kernel();
   const Tile first = scheduler.at(scheduler.tile);
   const int ahead = min(S::kStages, scheduler.end - scheduler.begin);
-  for (int i = 0; i < ahead; ++i) load_weights<S>(first, shared, i, scheduler.begin + i);
+  for (int i = 0; i < ahead; ++i) load_weights<S>(p, first, shared, i, scheduler.begin + i);
   wait_for_previous_kernel();
   for (int i = 0; i < ahead; ++i) load_digits<S>(p, first, shared, i, scheduler.begin + i);
 
@@ -156,10 +169,10 @@ __device__ inline void load_stages(const Params& p, const TileScheduler<S>& sche
     for (int k_tile = scheduler.begin + (t == scheduler.tile ? ahead : 0); k_tile < scheduler.end; ++k_tile, ++filled) {
       const auto at = ptx::PipelineState::of_producer(filled, S::kStages);
       if (filled >= S::kStages) shared.pipeline().wait_empty(at);
-      load_weights<S>(tile, shared, at.stage, k_tile);
+      load_weights<S>(p, tile, shared, at.stage, k_tile);
       load_digits<S>(p, tile, shared, at.stage, k_tile);
     }
   }
 }
 
-}  // namespace reprofuse::cuda::exact1
+}  // namespace reprofuse::cuda::integer

@@ -1,34 +1,32 @@
-#include "kernels/cuda/linear/exact1/schedule.hpp"
+#include "kernels/cuda/linear/integer/schedule.hpp"
 
 #include <algorithm>
 #include <cmath>
 
 #include "base/math.hpp"
-#include "kernels/cuda/linear/exact1/params.hpp"
+#include "kernels/cuda/linear/integer/params.hpp"
 #include "kernels/cuda/linear/layer.hpp"
 #include "kernels/cuda/runtime/check.hpp"
 #include "kernels/cuda/runtime/launch.hpp"
 
-namespace reprofuse::cuda::exact1 {
+namespace reprofuse::cuda::integer {
 namespace {
-
-static_assert(kMaxTerms <= std::int64_t{kMaxSplits} * kMaxKTiles * kTileK, "enough for the largest k");
 
 std::int64_t k_tiles_of(const Problem& problem) {
   return ceil_div<std::int64_t>(problem.k, kTileK);
 }
 
 std::int64_t tiles_of(const Kernel& kernel, const Problem& problem) {
-  std::int64_t columns = 0;
-  for (const std::int64_t n : problem.n) columns += ceil_div<std::int64_t>(n, kernel.tile_n);
-  return columns * ceil_div<std::int64_t>(problem.m, kernel.tile_m);
+  return column_tiles_of(kernel, problem.n) * ceil_div<std::int64_t>(problem.m, kernel.tile_m);
 }
 
 bool can_split(const Kernel& kernel, const Problem& problem, int splits) {
-  if (splits > k_tiles_of(problem) || ceil_div<std::int64_t>(k_tiles_of(problem), splits) > kMaxKTiles) return false;
+  if (splits > k_tiles_of(problem) || ceil_div<std::int64_t>(k_tiles_of(problem), splits) > kernel.max_k_tiles)
+    return false;
+  if (kernel.prepared && problem.m < kMinPreparedRows) return false;
   if (kernel.exchange == Exchange::kNone) return splits == 1;
   if (ceil_div<std::int64_t>(problem.m, kernel.tile_m) > kMaxGridYZ) return false;
-  if (kernel.exchange == Exchange::kCluster) return kernel.at_once[static_cast<std::size_t>(splits - 1)] > 0;
+  if (kernel.exchange == Exchange::kCluster) return kernel.clusters_of(splits) > 0;
   if (splits == 1) return true;
   return problem.m <= kMaxGridYZ && partial_bytes(problem, splits) <= kMaxPartialBytes;
 }
@@ -42,15 +40,17 @@ GridShape one_cluster(const Kernel& kernel, int ctas) {
 
 }  // namespace
 
-std::vector<Kernel> load_kernels(const Device& device, DType dtype) {
+std::int64_t column_tiles_of(const Kernel& kernel, std::span<const std::int64_t> n) {
+  std::int64_t tiles = 0;
+  for (const std::int64_t columns : n) tiles += ceil_div<std::int64_t>(columns, kernel.tile_n);
+  return tiles;
+}
+
+void find_occupancy(const Device& device, std::vector<Kernel>& kernels) {
   const DeviceScope scope(device.ordinal);
-  check(load_snap_kernels(), "loading the kernels of exact-1");  // now, so that no run has to
-  std::vector<Kernel> kernels = mma_kernels(dtype);
-  if (device.major == 9)
-    for (const Kernel& kernel : wgmma_kernels(dtype)) kernels.push_back(kernel);
   for (Kernel& kernel : kernels) {
     KernelFacts facts;
-    check(look_up_kernel(kernel.function, facts), "looking up a kernel of exact-1");
+    check(look_up_kernel(kernel.function, facts), "looking up a kernel of a linear layer");
     check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&kernel.ctas_per_sm, kernel.function, kernel.threads,
                                                         static_cast<std::size_t>(kernel.shared_bytes)),
           "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
@@ -60,7 +60,13 @@ std::vector<Kernel> load_kernels(const Device& device, DType dtype) {
                                    kernel.at_once[static_cast<std::size_t>(ctas - 1)]),
             "counting the clusters that fit");
   }
-  return kernels;
+}
+
+// As few launches as the memory allows, of about as many tiles each.
+std::int64_t prepared_at_a_time(std::int64_t column_tiles, std::int64_t k) {
+  const std::int64_t tile_bytes = ceil_div<std::int64_t>(k, kTileK) * kPreparedBytes;
+  const std::int64_t launches = ceil_div(column_tiles, static_cast<std::int64_t>(kMaxPartialBytes) / tile_bytes);
+  return ceil_div(column_tiles, launches);
 }
 
 std::size_t partial_bytes(const Problem& problem, int splits) {
@@ -91,7 +97,7 @@ std::int64_t rows_at_once(const std::vector<Kernel>& kernels, const Problem& pro
 
 std::vector<Schedule> possible_schedules(const std::vector<Kernel>& kernels, const Problem& problem) {
   std::vector<Schedule> possible = find_schedules(kernels, problem);
-  invariant(!possible.empty(), "no exact-1 kernel can run this linear layer");
+  invariant(!possible.empty(), "no kernel of integers can run this linear layer");
   return possible;
 }
 
@@ -100,10 +106,12 @@ namespace {
 double expected_time(const Device& device, const Kernel& kernel, const Problem& problem, int splits) {
   const auto tiles = static_cast<double>(tiles_of(kernel, problem));
   const double rounds = kernel.exchange == Exchange::kCluster
-                            ? tiles / kernel.at_once[static_cast<std::size_t>(splits - 1)]
+                            ? tiles / kernel.clusters_of(splits)
                             : tiles * splits / (static_cast<double>(device.sm_count) * kernel.ctas_per_sm);
   const auto k_tiles = static_cast<double>(ceil_div<std::int64_t>(k_tiles_of(problem), splits));
-  if (kernel.exchange == Exchange::kNone) return (std::ceil(rounds) * k_tiles + kernel.cost.start) * kernel.cost.k_tile;
+  const double prepare = kernel.cost.prepare * static_cast<double>(column_tiles_of(kernel, problem.n)) * k_tiles;
+  if (kernel.exchange == Exchange::kNone)
+    return (std::ceil(rounds) * k_tiles + kernel.cost.start) * kernel.cost.k_tile + prepare / device.sm_count;
   // Few rounds: the last counts as a whole one. Many: CTAs that end early make room for others.
   return (rounds <= 2 ? std::ceil(rounds) : rounds) * (k_tiles + kernel.cost.start) * kernel.cost.k_tile;
 }
@@ -119,4 +127,4 @@ Schedule choose_schedule(const Device& device, const std::vector<Kernel>& kernel
                            [&](const Schedule& a, const Schedule& b) { return time(a) < time(b); });
 }
 
-}  // namespace reprofuse::cuda::exact1
+}  // namespace reprofuse::cuda::integer

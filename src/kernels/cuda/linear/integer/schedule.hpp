@@ -1,18 +1,19 @@
-// Which kernel runs an exact-1 linear layer, and how many CTAs share K. Sums of integers have no order, so no
-// choice made here can move a bit.
+// Which kernel runs a linear layer of integers, and how many CTAs share K. Sums of integers have no order, so no choice
+// made here can move a bit.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
-#include "kernels/cuda/linear/exact1/params.hpp"
+#include "kernels/cuda/linear/integer/params.hpp"
 #include "kernels/cuda/linear/problem.hpp"
 #include "kernels/cuda/runtime/device.hpp"
 #include "reprofuse/types.hpp"
 
-namespace reprofuse::cuda::exact1 {
+namespace reprofuse::cuda::integer {
 
 using reprofuse::cuda::Problem;
 
@@ -25,8 +26,9 @@ enum class Exchange {
 
 // How long a CTA takes, in one unit for all kernels, with all the CTAs beside it that fit.
 struct Cost {
-  double k_tile;  // for one k-tile
-  double start;   // before the first and after the last, in k-tiles
+  double k_tile;       // for one k-tile
+  double start;        // before the first and after the last, in k-tiles
+  double prepare = 0;  // to prepare one k-tile of weights
 };
 
 struct Kernel {
@@ -39,22 +41,23 @@ struct Kernel {
   bool vector_loads;  // needs 16-byte aligned weight rows of 16-bit weights
   Exchange exchange;
   Cost cost;
+  int max_k_tiles;                        // that the sums of a CTA hold
+  bool prepared = false;                  // takes weights that Scheme::prepare_weights has made digits of
   int ctas_per_sm = 0;                    // on the device
   std::array<int, kMaxSplits> at_once{};  // clusters of 1, 2, ... CTAs that the device holds
+
+  int clusters_of(int ctas) const { return at_once[static_cast<std::size_t>(ctas - 1)]; }
 };
 
-// With wgmma, of compute capability 9.0; empty where the format has none.
-std::vector<Kernel> wgmma_kernels(DType dtype);
-// For every device.
-std::vector<Kernel> mma_kernels(DType dtype);
-
-// The kernels of a weight format that run on the device, with their occupancy there.
-std::vector<Kernel> load_kernels(const Device& device, DType dtype);
+// Looks the kernels up on the device, and how many of their CTAs it holds.
+void find_occupancy(const Device& device, std::vector<Kernel>& kernels);
 
 struct Schedule {
   int kernel;  // index into the table
   int splits;  // CTAs that share K (split-K)
 };
+
+std::int64_t column_tiles_of(const Kernel& kernel, std::span<const std::int64_t> n);
 
 // The largest number of rows, up to problem.m, that some schedule can run at once.
 std::int64_t rows_at_once(const std::vector<Kernel>& kernels, const Problem& problem);
@@ -65,6 +68,11 @@ std::vector<Schedule> possible_schedules(const std::vector<Kernel>& kernels, con
 // The one expected to be fastest.
 Schedule choose_schedule(const Device& device, const std::vector<Kernel>& kernels, const Problem& problem);
 
+// The least rows for which weights are prepared, and the column tiles that a launch prepares at a time, which share the
+// partials' memory.
+inline constexpr std::int64_t kMinPreparedRows = 65;
+std::int64_t prepared_at_a_time(std::int64_t column_tiles, std::int64_t k);
+
 std::size_t partial_bytes(const Problem& problem, int splits);  // SIZE_MAX where the number does not fit
 
-}  // namespace reprofuse::cuda::exact1
+}  // namespace reprofuse::cuda::integer

@@ -1,0 +1,35 @@
+#include "kernels/cuda/linear/int16/linear.hpp"
+
+#include "kernels/cuda/linear/int16/params.hpp"
+#include "kernels/reference/reference.hpp"
+
+namespace reprofuse::cuda::int16 {
+namespace {
+
+constexpr integer::Scheme kScheme{.name = reference::kLinearInt16.name,
+                                  .max_terms = kMaxTerms,
+                                  .row_bytes = sizeof(Row),
+                                  .tile_bytes = tile_bytes,
+                                  .mma_kernels = mma_kernels,
+                                  .wgmma_kernels = wgmma_kernels,
+                                  .load_row_kernels = load_row_kernels,
+                                  .snap_activations = launch_snap_activations,
+                                  .add_partials = launch_add_partials,
+                                  .weight_exponents = launch_weight_exponents,
+                                  .prepare_weights = launch_prepare_weights};
+
+}  // namespace
+
+CudaLinear::CudaLinear(const kernels::CudaTarget& target, std::span<const WeightView> weights)
+    : integer::CudaLinear(kScheme, target, weights) {}
+
+}  // namespace reprofuse::cuda::int16
+
+namespace reprofuse::cuda {
+
+std::unique_ptr<kernels::PreparedLinear> prepare_linear_int16(const kernels::CudaTarget& target,
+                                                              std::span<const WeightView> weights) {
+  return std::make_unique<int16::CudaLinear>(target, weights);
+}
+
+}  // namespace reprofuse::cuda

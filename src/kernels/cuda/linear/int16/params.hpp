@@ -1,0 +1,47 @@
+// What int16-1 adds to the kernels of integers.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/cuda/linear/integer/params.hpp"
+#include "kernels/cuda/linear/integer/schedule.hpp"
+#include "numerics/int16.hpp"
+
+namespace reprofuse::cuda::int16 {
+
+using namespace reprofuse::int16;          // NOLINT(google-build-using-namespace): the contract these kernels compute
+using namespace reprofuse::cuda::integer;  // NOLINT(google-build-using-namespace): what they share with others
+
+inline constexpr int kDigits = 2;                        // of an activation or a weight, highest first
+inline constexpr int kBlockTiles = kTermBlock / kTileK;  // k-tiles whose activations share a unit
+inline constexpr int kMaxKTiles = static_cast<int>(kMaxTerms / kTileK);
+static_assert(kTermBlock % kTileK == 0);
+
+// What a row of activations became, besides its digits and factors: Params::rows.
+struct Row {
+  int unit;  // its byte, the largest of the row's blocks
+};
+
+// A k-tile of a tile of rows of x: [digit][rows / 8][kTileK / 16][8 rows][16 terms], then [rows] factors: what a row's
+// sums in this block are multiplied by, an int each.
+REPROFUSE_HOST_DEVICE constexpr int digit_bytes(int rows) {
+  return kDigits * rows * kTileK;
+}
+REPROFUSE_HOST_DEVICE constexpr int tile_bytes(int rows) {
+  return digit_bytes(rows) + rows * static_cast<int>(sizeof(int));
+}
+
+// What integer::Scheme asks for.
+std::vector<Kernel> mma_kernels(DType dtype);
+std::vector<Kernel> wgmma_kernels(DType dtype);
+std::vector<Kernel> prepared_kernels();  // those of them that take prepared weights, of any format
+cudaError_t load_row_kernels();
+cudaError_t launch_snap_activations(const Params& params, cudaStream_t stream);
+cudaError_t launch_add_partials(const Params& params, cudaStream_t stream);
+cudaError_t launch_weight_exponents(const WeightView& weight, std::uint8_t* exponents, int* first_bad,
+                                    cudaStream_t stream);
+const void* prepare_kernel(DType dtype);
+cudaError_t launch_prepare_weights(const Params& params, DType dtype, cudaStream_t stream);
+
+}  // namespace reprofuse::cuda::int16

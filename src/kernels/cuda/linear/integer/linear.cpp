@@ -1,0 +1,179 @@
+#include "kernels/cuda/linear/integer/linear.hpp"
+
+#include <algorithm>
+
+#include "base/math.hpp"
+#include "kernels/cuda/runtime/check.hpp"
+#include "kernels/cuda/runtime/launch.hpp"
+#include "kernels/cuda/runtime/memory.hpp"
+
+namespace reprofuse::cuda::integer {
+void CudaLinear::Release::operator()(void* memory) const {
+  release(memory);
+}
+
+CudaLinear::CudaLinear(const Scheme& scheme, const kernels::CudaTarget& target, std::span<const WeightView> weights)
+    : ScheduledLinear(target, weights), scheme_(scheme) {
+  const DeviceScope scope(device_.ordinal);
+  check(scheme.load_row_kernels(), "loading the kernels of a linear layer");  // now, so that no run has to
+  kernels_ = scheme.mma_kernels(weights[0].dtype);
+  if (device_.major == 9)
+    for (const Kernel& kernel : scheme.wgmma_kernels(weights[0].dtype)) kernels_.push_back(kernel);
+  find_occupancy(device_, kernels_);
+  require(weights[0].k <= scheme.max_terms, "linear '{}': k = {}; {} takes at most {} terms in a sum", name_,
+          weights[0].k, scheme.name, scheme.max_terms);
+  require_weights_on_device();
+  find_exponents();
+  if (device_.major == 9 && weights[0].dtype != DType::kF32) make_tensor_maps();  // for wgmma, of 16-bit weights
+}
+
+// Reads the weights, so it waits for whatever may still be writing them.
+void CudaLinear::find_exponents() {
+  check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  std::int64_t rows = 0;
+  for (const WeightView& weight : weights_) {
+    first_exponent_.push_back(rows);
+    rows += weight.n;
+  }
+  exponents_.reset(static_cast<std::uint8_t*>(allocate(device_.ordinal, static_cast<std::size_t>(rows))));
+  const std::unique_ptr<int, Release> first_bad(
+      static_cast<int*>(allocate(device_.ordinal, weights_.size() * sizeof(int))));
+  check(cudaMemset(first_bad.get(), 0x7f, weights_.size() * sizeof(int)), "cudaMemset");
+  for (std::size_t i = 0; i < weights_.size(); ++i)
+    check(scheme_.weight_exponents(weights_[i], exponents_.get() + first_exponent_[i], first_bad.get() + i, nullptr),
+          "weight_exponents");
+  std::vector<int> bad(weights_.size());
+  copy_to_host(bad.data(), first_bad.get(), bad.size() * sizeof(int));
+  for (std::size_t i = 0; i < bad.size(); ++i)
+    if (bad[i] < weights_[i].n)
+      fail(ErrorCode::kNonFinite, "linear '{}' weight {} row {}: a weight is not finite", name_, i, bad[i]);
+}
+
+// The workspace: record, rows, digits, partials.
+std::size_t CudaLinear::rows_bytes(std::int64_t m) const {
+  return round_up<std::size_t>(static_cast<std::size_t>(m) * scheme_.row_bytes, 256);
+}
+
+std::size_t CudaLinear::digits_bytes(const Kernel& kernel, std::int64_t m) const {
+  const std::int64_t k_tiles = ceil_div<std::int64_t>(weights_[0].k, kTileK);
+  const std::int64_t bytes = ceil_div<std::int64_t>(m, kernel.tile_m) * k_tiles * scheme_.tile_bytes(kernel.tile_m);
+  return static_cast<std::size_t>(round_up<std::int64_t>(bytes, 256));
+}
+
+// The most that a launch prepares at a time.
+std::size_t CudaLinear::prepared_bytes() const {
+  std::int64_t most = 0;
+  for (const Kernel& kernel : kernels_)
+    for (const Group& group : groups_) {
+      if (!kernel.prepared) continue;
+      const Problem all = problem_of(group, 1, true);
+      const std::int64_t tiles = prepared_at_a_time(column_tiles_of(kernel, all.n), all.k);
+      most = std::max(most, tiles * ceil_div<std::int64_t>(all.k, kTileK) * kPreparedBytes);
+    }
+  return static_cast<std::size_t>(most);
+}
+
+std::size_t CudaLinear::workspace_bytes(std::int64_t max_m) const {
+  require_rows(name_, max_m);
+  std::size_t partials = max_partial_bytes(max_m, [](const Problem& p) { return partial_bytes(p, kMaxSplits); });
+  if (max_m >= kMinPreparedRows) partials = std::max(partials, prepared_bytes());
+  std::size_t digits = 0;
+  for (const Kernel& kernel : kernels_) digits = std::max(digits, digits_bytes(kernel, max_m));
+  return kWorkspaceHead + rows_bytes(max_m) + digits + partials;
+}
+
+Problem CudaLinear::problem(const kernels::LinearCall& call, const Group& group) const {
+  return problem_of(group, call.x.rows, weights_[0].k % 8 == 0);
+}
+
+void CudaLinear::run_group(const kernels::LinearCall& call, const Group& group) const {
+  Problem part = problem(call, group);
+  part.m = rows_at_once(kernels_, part);
+  for (std::int64_t row = 0; row < call.x.rows; row += part.m) {
+    part.m = std::min(part.m, call.x.rows - row);
+    launch_rows(call, group, {row, part.m}, choose_schedule(device_, kernels_, part));
+  }
+}
+
+void CudaLinear::launch(const kernels::LinearCall& call, const Group& group, Schedule schedule) const {
+  launch_rows(call, group, {0, call.x.rows}, schedule);
+}
+
+Params CudaLinear::params(const kernels::LinearCall& call, const Group& group, Rows rows, Schedule schedule) const {
+  const Kernel& kernel = kernels_[static_cast<std::size_t>(schedule.kernel)];
+  Params p{};
+  p.x = call.x.data + rows.first * call.x.stride;
+  p.x_stride = call.x.stride;
+  p.x_aligned = is_vector_aligned(p.x, rows.count > 1 ? call.x.stride * 4 : 0);
+  p.m = static_cast<int>(rows.count);
+  p.record_row = static_cast<int>(rows.first);
+  p.k = static_cast<int>(call.x.cols);
+  p.k_tiles = ceil_div(p.k, kTileK);
+  p.tile_m = kernel.tile_m;
+  p.row_tiles = ceil_div(p.m, kernel.tile_m);
+  p.count = static_cast<int>(group.count);
+  p.record_column = static_cast<int>(group.first_column);
+  p.op = op_;
+  add_outputs(call, group, rows, kernel.tile_n, p);
+
+  auto* memory = static_cast<unsigned char*>(call.workspace);
+  p.record = static_cast<Record*>(call.workspace);
+  p.rows = memory + kWorkspaceHead;
+  p.digits = memory + kWorkspaceHead + rows_bytes(p.m);
+  p.splits = schedule.splits;
+  p.partials = reinterpret_cast<long long*>(p.digits + digits_bytes(kernel, p.m));
+  p.weights = p.digits + digits_bytes(kernel, p.m);
+  return p;
+}
+
+void CudaLinear::add_outputs(const kernels::LinearCall& call, const Group& group, Rows rows, int tile_n,
+                             Params& p) const {
+  for (std::size_t i = 0; i < group.count; ++i) {
+    const WeightView& weight = weights_[group.begin + i];
+    const LinearOutput& output = call.outputs[group.begin + i];
+    const int n = static_cast<int>(weight.n);
+    p.outputs[i] = {.map = maps_[group.begin + i],
+                    .w = weight.data,
+                    .exponents = exponents_.get() + first_exponent_[group.begin + i],
+                    .bias = output.bias,
+                    .y = output.y.data + rows.first * output.y.stride,
+                    .w_stride = weight.stride,
+                    .y_stride = output.y.stride,
+                    .n = n,
+                    .first_tile = p.column_tiles,
+                    .first_column = p.columns};
+    p.column_tiles += ceil_div(n, tile_n);
+    p.columns += n;
+  }
+}
+
+void CudaLinear::launch_rows(const kernels::LinearCall& call, const Group& group, Rows rows, Schedule schedule) const {
+  const Kernel& kernel = kernels_[static_cast<std::size_t>(schedule.kernel)];
+  Params p = params(call, group, rows, schedule);
+  const auto stream = static_cast<cudaStream_t>(call.stream);
+  check(scheme_.snap_activations(p, stream), "snap_activations");
+  if (!kernel.prepared) {
+    launch_products(kernel, p, stream);
+    return;
+  }
+  const int tiles = p.column_tiles;
+  const int at_a_time = static_cast<int>(prepared_at_a_time(tiles, p.k));
+  for (; p.first_column_tile < tiles; p.first_column_tile += at_a_time) {
+    p.column_tiles = std::min(at_a_time, tiles - p.first_column_tile);
+    check(scheme_.prepare_weights(p, weights_[0].dtype, stream), "prepare_weights");
+    launch_products(kernel, p, stream);
+  }
+}
+
+void CudaLinear::launch_products(const Kernel& kernel, const Params& p, cudaStream_t stream) const {
+  GridShape shape{.grid = dim3(p.splits, p.row_tiles, p.column_tiles),
+                  .threads = kernel.threads,
+                  .shared_bytes = kernel.shared_bytes};
+  if (kernel.exchange == Exchange::kCluster) shape.cluster = p.splits;
+  if (kernel.exchange == Exchange::kNone)
+    shape.grid = dim3(std::min(p.row_tiles * p.column_tiles, device_.sm_count * kernel.ctas_per_sm));
+  check(launch_kernel(kernel.function, shape, p, stream), kernel.name);
+  if (kernel.exchange == Exchange::kPartials && p.splits > 1) check(scheme_.add_partials(p, stream), "add_partials");
+}
+
+}  // namespace reprofuse::cuda::integer

@@ -1,0 +1,59 @@
+// What the kernels of every contract that multiplies integers are given: exact-1 and int16-1.
+#pragma once
+
+#include <cuda.h>
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "kernels/cuda/linear/problem.hpp"
+#include "kernels/cuda/runtime/memory.hpp"
+#include "reprofuse/types.hpp"
+
+namespace reprofuse::cuda::integer {
+
+inline constexpr int kTileK = 128;    // terms that travel through shared memory together
+inline constexpr int kMaxSplits = 8;  // CTAs that share K (split-K): every device that has clusters has them of eight
+
+// Digits of weights that a kernel has prepared for another: as those of rows of x, of 128 weight rows and kTileK terms.
+inline constexpr int kPreparedRows = 128, kPreparedBytes = 2 * kPreparedRows * kTileK;
+
+struct Output {
+  CUtensorMap map;                // of w, for kernels fed by the TMA
+  const void* w;                  // [n, k]
+  const std::uint8_t* exponents;  // [n], as the contract writes them in a byte
+  const float* bias;              // [n] or null
+  float* y;                       // [m, n]
+  std::int64_t w_stride;
+  std::int64_t y_stride;
+  int n;
+  int first_tile;    // of the launch's column tiles
+  int first_column;  // of the concatenated outputs of this launch
+};
+
+struct Params {
+  const float* x;  // [m, k]
+  std::int64_t x_stride;
+  bool x_aligned;  // rows start on 16 bytes
+  int m;
+  int k;
+  int k_tiles;            // of k
+  int tile_m;             // rows of x that a CTA multiplies, a multiple of 8
+  std::uint8_t* digits;   // [row_tiles][k_tiles] of what the contract makes of tile_m rows and kTileK terms
+  void* rows;             // [m], what the contract keeps of a row besides
+  int row_tiles;          // tiles of rows
+  int first_column_tile;  // of those that the launch takes
+  int column_tiles;       // tiles of columns, of all outputs or as many as the launch takes
+  std::uint8_t* weights;  // as digits, where they were prepared: [column_tiles][k_tiles] of kPreparedBytes
+  int splits;             // CTAs that share K (split-K)
+  long long* partials;    // [splits, m, columns], of kernels whose CTAs cannot reach each other
+  int count;              // outputs
+  int columns;            // of all outputs of this launch
+  int record_row;         // of x's first row, over the whole call
+  int record_column;      // of the first output, over the whole op
+  unsigned op;
+  Record* record;
+  Output outputs[kMaxOutputs];
+};
+
+}  // namespace reprofuse::cuda::integer
