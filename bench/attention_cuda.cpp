@@ -3,6 +3,8 @@
 //   attention_cuda            what the library chooses
 //   attention_cuda --sweep    decode of Llama-3.2-3B, beside the choice, by threads and by stream with more and
 //                             fewer CTAs that share a row
+//   attention_cuda --int16    contract int16-1 beside fma-1 with a cache of 16 bits, whose keys and values are as long;
+//                             with --int16-prefill prefill by int16-1 alone
 #include <cmath>
 #include <cstdio>
 #include <numeric>
@@ -12,6 +14,7 @@
 #include "base/check.hpp"
 #include "base/math.hpp"
 #include "kernels/cuda/attention/attention.hpp"
+#include "kernels/cuda/attention/int16/attention.hpp"
 #include "kernels/cuda/runtime/memory.hpp"
 #include "ops/context_state.hpp"
 #include "reprofuse/reprofuse.hpp"
@@ -38,6 +41,14 @@ constexpr std::int32_t kPageSize = 64;
 constexpr std::size_t kPastL2 = std::size_t{256} << 20;
 constexpr int kRepeats = 21;
 
+// How keys and values are stored, and by which contract they are attended to.
+struct Format {
+  const char* name;
+  DType dtype;
+  bool int16 = false;
+};
+constexpr Format kF32{"f32", DType::kF32}, kBf16{"bf16", DType::kBF16}, kInt16{"i16", DType::kBF16, true};
+
 template <typename T>
 DeviceBuffer upload(const std::vector<T>& values) {
   DeviceBuffer buffer(0, values.size() * sizeof(T));
@@ -49,8 +60,9 @@ DeviceBuffer upload(const std::vector<T>& values) {
 // leave the L2.
 class Problem {
  public:
-  Problem(const Shape& shape, DType dtype, std::int32_t sequences, std::int32_t context, std::int32_t rows)
-      : shape_(shape), dtype_(dtype), sequences_(sequences), context_(context), rows_(rows) {
+  Problem(const Shape& shape, const Format& format, std::int32_t sequences, std::int32_t context, std::int32_t rows)
+      : shape_(shape), format_(format), sequences_(sequences), context_(context), rows_(rows) {
+    const DType dtype = format.dtype;
     const std::int32_t pages = ceil_div(context, kPageSize), m = sequences * rows;
     std::vector<std::int32_t> table(static_cast<std::size_t>(sequences) * static_cast<std::size_t>(pages));
     std::iota(table.rbegin(), table.rend(), 0);
@@ -75,9 +87,14 @@ class Problem {
       keys_.push_back(upload(noise));
       values_.push_back(upload(noise));
     }
+    // Units of numbers near 1, some larger than others.
+    std::vector<std::uint8_t> units(bytes_ / dtype_bytes(dtype) / static_cast<std::size_t>(shape.head_dim));
+    for (std::size_t i = 0; i < units.size(); ++i) units[i] = static_cast<std::uint8_t>(112 + i * 7 % 3);
+    units_ = upload(units);
     q_ = upload(study::make_activations(2, m, shape.heads * shape.head_dim));
     out_ = DeviceBuffer(0, static_cast<std::size_t>(m) * static_cast<std::size_t>(shape.heads * shape.head_dim) * 4);
-    workspace_bytes_ = cuda::attention_workspace_bytes(shape.heads, shape.head_dim, sequences, m, context);
+    workspace_bytes_ = (format.int16 ? cuda::attention_int16_workspace_bytes : cuda::attention_workspace_bytes)(
+        shape.heads, shape.head_dim, sequences, m, context);
     workspace_ = DeviceBuffer(0, workspace_bytes_);
   }
 
@@ -92,6 +109,13 @@ class Problem {
     return seconds(
         [&](std::size_t layer, void* stream) { cuda::attention_with(launch(stream), call(layer), schedule); });
   }
+
+  double int16_seconds(const cuda::Int16Schedule& schedule, int repeats = kRepeats) const {
+    return seconds(
+        [&](std::size_t layer, void* stream) { cuda::attention_int16_with(launch(stream), call(layer), schedule); },
+        repeats);
+  }
+  cuda::Int16Schedule chosen_int16() const { return cuda::choose_int16_schedule(launch(nullptr), call(0)); }
 
   cuda::AttentionSchedule chosen() const { return cuda::choose_attention_schedule(launch(nullptr), call(0)); }
   bool can_stream() const { return cuda::attention_stream_stages(launch(nullptr), call(0)) > 0; }
@@ -110,7 +134,14 @@ class Problem {
     const std::int32_t m = sequences_ * rows_, cols = shape_.heads * shape_.head_dim;
     return {
         .q = {q_.as<float>(), m, cols, cols},
-        .kv = {keys_[layer].as<void>(), values_[layer].as<void>(), dtype_, shape_.kv_heads, shape_.head_dim, kPageSize},
+        .kv = {.keys = keys_[layer].as<void>(),
+               .values = values_[layer].as<void>(),
+               .dtype = format_.dtype,
+               .kv_heads = shape_.kv_heads,
+               .head_dim = shape_.head_dim,
+               .page_size = kPageSize,
+               .key_exponents = units_.as<void>(),
+               .value_exponents = units_.as<void>()},
         .batch = {m, sequences_, rows_, context_, nullptr, positions_.as<std::int32_t>(), owners_.as<std::int32_t>(),
                   chunks_.as<kernels::Chunk>(), table_.as<std::int32_t>(), ceil_div(context_, kPageSize)},
         .heads = shape_.heads,
@@ -121,19 +152,19 @@ class Problem {
   }
 
   template <typename Work>
-  double seconds(const Work& work) const {
-    const auto times = study::summarise(study::time_replays(backend(), kRepeats, [&](void* stream) {
+  double seconds(const Work& work, int repeats = kRepeats) const {
+    const auto times = study::summarise(study::time_replays(backend(), repeats, [&](void* stream) {
       for (std::size_t layer = 0; layer < keys_.size(); ++layer) work(layer, stream);
     }));
     return times.median / static_cast<double>(keys_.size());
   }
 
   Shape shape_;
-  DType dtype_;
+  Format format_;
   std::int32_t sequences_, context_, rows_;
   std::size_t bytes_ = 0, workspace_bytes_ = 0;
   std::vector<DeviceBuffer> keys_, values_;
-  DeviceBuffer table_, chunks_, positions_, owners_, q_, out_, workspace_;
+  DeviceBuffer table_, chunks_, positions_, owners_, units_, q_, out_, workspace_;
 };
 
 std::string name_of(const cuda::AttentionSchedule& schedule) {
@@ -142,21 +173,22 @@ std::string name_of(const cuda::AttentionSchedule& schedule) {
          (schedule.prefetch ? "+" : "");
 }
 
-void bench_decode(const Shape& shape, DType dtype, std::int32_t batch, std::int32_t context) {
-  const Problem problem(shape, dtype, batch, context, 1);
+void bench_decode(const Shape& shape, const Format& format, std::int32_t batch, std::int32_t context) {
+  const Problem problem(shape, format, batch, context, 1);
   const cuda::AttentionSchedule chosen = problem.chosen();
-  const double time = problem.attention_seconds(chosen), read = problem.read_seconds();
+  const cuda::Int16Schedule chosen_int16 = problem.chosen_int16();
+  const double time = format.int16 ? problem.int16_seconds(chosen_int16) : problem.attention_seconds(chosen),
+               read = problem.read_seconds();
   std::printf("decode  %-13s kv %-4s batch %3d context %6d: %8.1f us, %5.2f TB/s; read %8.1f us; %.2f x the read; %s\n",
-              shape.name, std::string(dtype_name(dtype)).c_str(), batch, context, time * 1e6,
-              problem.kv_bytes() / time * 1e-12, read * 1e6, time / read, name_of(chosen).c_str());
+              shape.name, format.name, batch, context, time * 1e6, problem.kv_bytes() / time * 1e-12, read * 1e6,
+              time / read, format.int16 ? std::to_string(chosen_int16.splits).c_str() : name_of(chosen).c_str());
   std::fflush(stdout);
 }
 
 // "+": prefetched.
-void sweep_decode(const Shape& shape, DType dtype, std::int32_t batch, std::int32_t context) {
-  const Problem problem(shape, dtype, batch, context, 1);
-  std::printf("%-4s batch %3d context %6d: read %.1f", std::string(dtype_name(dtype)).c_str(), batch, context,
-              problem.read_seconds() * 1e6);
+void sweep_decode(const Shape& shape, const Format& format, std::int32_t batch, std::int32_t context) {
+  const Problem problem(shape, format, batch, context, 1);
+  std::printf("%-4s batch %3d context %6d: read %.1f", format.name, batch, context, problem.read_seconds() * 1e6);
   const cuda::AttentionSchedule chosen = problem.chosen();
   const auto print = [&](const cuda::AttentionSchedule& schedule) {
     std::printf(" %s %.1f", name_of(schedule).c_str(), problem.attention_seconds(schedule) * 1e6);
@@ -179,13 +211,31 @@ void sweep_decode(const Shape& shape, DType dtype, std::int32_t batch, std::int3
   std::printf("\n");
 }
 
-void bench_prefill(const Shape& shape, DType dtype, std::int32_t context, std::int32_t rows) {
-  const Problem problem(shape, dtype, 1, context, rows);
-  const double time = problem.attention_seconds(problem.chosen()), gigaflops = problem.flops() / time * 1e-9;
+void bench_prefill(const Shape& shape, const Format& format, std::int32_t context, std::int32_t rows) {
+  const Problem problem(shape, format, 1, context, rows);
+  const double time = format.int16 ? problem.int16_seconds(problem.chosen_int16(), context > 16384 ? 5 : kRepeats)
+                                   : problem.attention_seconds(problem.chosen()),
+               gigaflops = problem.flops() / time * 1e-9;
   std::printf("prefill %-13s kv %-4s rows %5d context %6d: %8.1f us, %6.1f TFLOP/s, %.2f of the peak\n", shape.name,
-              std::string(dtype_name(dtype)).c_str(), rows, context, time * 1e6, gigaflops * 1e-3,
-              gigaflops / backend().peak_fma_gigaflops());
+              format.name, rows, context, time * 1e6, gigaflops * 1e-3, gigaflops / backend().peak_fma_gigaflops());
   std::fflush(stdout);
+}
+
+void bench_int16_prefill() {
+  for (const std::int32_t context : {2048, 8192, 32768}) bench_prefill(kShapes[0], kInt16, context, context);
+  bench_prefill(kShapes[0], kInt16, 8192, 512);
+  bench_prefill({"heads of 64", 32, 8, 64}, kInt16, 8192, 8192);
+  bench_prefill({"heads of 96", 32, 32, 96}, kInt16, 4096, 4096);
+  bench_prefill({"heads of 256", 16, 8, 256}, kInt16, 4096, 4096);
+}
+
+void bench_int16() {
+  bench_int16_prefill();
+  bench_prefill(kShapes[0], kBf16, 2048, 2048);
+  bench_prefill(kShapes[0], kBf16, 8192, 8192);
+  for (const Format& format : {kInt16, kBf16})
+    for (const std::int32_t batch : {1, 32, 64})
+      for (const std::int32_t context : {1024, 8192}) bench_decode(kShapes[0], format, batch, context);
 }
 
 }  // namespace
@@ -193,23 +243,29 @@ void bench_prefill(const Shape& shape, DType dtype, std::int32_t context, std::i
 int main(int argc, char** argv) {
   try {
     const bool sweep = argc == 2 && std::string_view(argv[1]) == "--sweep";
-    require(argc == 1 || sweep, "the only option is --sweep");
+    const bool int16 = argc == 2 && std::string_view(argv[1]) == "--int16";
+    const bool int16_prefill = argc == 2 && std::string_view(argv[1]) == "--int16-prefill";
+    require(argc == 1 || sweep || int16 || int16_prefill, "the options are --sweep, --int16 and --int16-prefill");
     std::printf("%s: one layer, graph replay, layers rotated past the L2\n", Context::cuda().description().c_str());
+    if (int16 || int16_prefill) {
+      int16 ? bench_int16() : bench_int16_prefill();
+      return 0;
+    }
     if (sweep) {
-      for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      for (const Format& format : {kF32, kBf16}) {
         for (const std::int32_t batch : {1, 2, 4, 8, 16, 24, 32, 48, 64, 128})
-          sweep_decode(kShapes[0], dtype, batch, 1024);
-        for (const std::int32_t context : {2048, 4096, 16384, 65536}) sweep_decode(kShapes[0], dtype, 1, context);
-        sweep_decode(kShapes[0], dtype, 8, 8192);
+          sweep_decode(kShapes[0], format, batch, 1024);
+        for (const std::int32_t context : {2048, 4096, 16384, 65536}) sweep_decode(kShapes[0], format, 1, context);
+        sweep_decode(kShapes[0], format, 8, 8192);
       }
       return 0;
     }
     for (const Shape& shape : kShapes)
-      for (const DType dtype : {DType::kF32, DType::kBF16}) {
-        for (const std::int32_t batch : {1, 4, 32, 128}) bench_decode(shape, dtype, batch, 1024);
-        for (const std::int32_t context : {4096, 16384}) bench_decode(shape, dtype, 1, context);
-        bench_prefill(shape, dtype, 2048, 2048);
-        bench_prefill(shape, dtype, 4096, 512);
+      for (const Format& format : {kF32, kBf16}) {
+        for (const std::int32_t batch : {1, 4, 32, 128}) bench_decode(shape, format, batch, 1024);
+        for (const std::int32_t context : {4096, 16384}) bench_decode(shape, format, 1, context);
+        bench_prefill(shape, format, 2048, 2048);
+        bench_prefill(shape, format, 4096, 512);
       }
   } catch (const std::exception& error) {
     std::fprintf(stderr, "attention_cuda: %s\n", error.what());

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "kernels/cuda/attention/int16/attention.hpp"
 #include "kernels/cuda/linear/layer.hpp"
 #include "kernels/cuda/ops/ops.hpp"
 #include "kernels/cuda/runtime/check.hpp"
@@ -64,6 +65,28 @@ class AttentionFma1 final : public kernels::Attention {
   int ordinal_;
 };
 
+class AttentionInt16 final : public kernels::Attention {
+ public:
+  explicit AttentionInt16(int ordinal) : ordinal_(ordinal) {}
+
+  void require_shape(std::int64_t heads, std::int64_t kv_heads, std::int64_t head_dim) const override {
+    require_attention_shape(heads, kv_heads, head_dim);
+  }
+  std::size_t workspace_bytes(const kernels::AttentionBounds& sizes) const override {
+    return attention_int16_workspace_bytes(sizes.heads, sizes.head_dim, sizes.chunks, sizes.rows, sizes.max_keys);
+  }
+  void rotary(const OpSite& site, const kernels::RotaryCall& call) const override {
+    rotary_int16({site, ordinal_}, call);
+  }
+  std::optional<Place> attention(const OpSite& site, const kernels::AttentionCall& call) const override {
+    attention_int16({site, ordinal_}, call);
+    return std::nullopt;
+  }
+
+ private:
+  int ordinal_;
+};
+
 // The kernels there are for each scheme.
 template <typename Make>
 struct Row {
@@ -87,6 +110,8 @@ using MakeAttention = std::unique_ptr<kernels::Attention> (*)(int ordinal);
 constexpr Row<MakeAttention> kAttention[] = {
     {reference::kAttentionFma1.name,
      [](int ordinal) -> std::unique_ptr<kernels::Attention> { return std::make_unique<AttentionFma1>(ordinal); }},
+    {reference::kAttentionInt16.name,
+     [](int ordinal) -> std::unique_ptr<kernels::Attention> { return std::make_unique<AttentionInt16>(ordinal); }},
 };
 
 class Backend final : public kernels::Backend {

@@ -3,16 +3,14 @@
 #include "kernels/cuda/ops/ops.hpp"
 
 namespace reprofuse::cuda {
-namespace {
-
-using namespace fma1::ops;  // NOLINT(google-build-using-namespace): the kernels of this operation
+namespace fma1::ops {
 
 dim3 decode_grid(const kernels::AttentionCall& call, int ctas, std::int64_t slots) {
   return {static_cast<unsigned>(ctas), static_cast<unsigned>(call.kv.kv_heads * set_count(call)),
           static_cast<unsigned>(slots)};
 }
 
-void check_call(const kernels::AttentionCall& call) {
+void check_attention_call(const kernels::AttentionCall& call) {
   const kernels::KvPages& kv = call.kv;
   require_attention_shape(call.heads, kv.kv_heads, kv.head_dim);
   require_rows("attention", call.q.rows);
@@ -22,7 +20,7 @@ void check_call(const kernels::AttentionCall& call) {
           call.batch.rows, call.batch.chunk_count, kv.kv_heads, kMaxGridYZ);
 }
 
-AttentionParams params_of(const Launch& launch, const kernels::AttentionCall& call, const AttentionSchedule& schedule) {
+AttentionParams attention_params(const Launch& launch, const kernels::AttentionCall& call, AttentionKernels kernels) {
   AttentionParams p{};
   p.q = call.q.data;
   p.out = call.out.data;
@@ -41,8 +39,19 @@ AttentionParams params_of(const Launch& launch, const kernels::AttentionCall& ca
   p.q_aligned = reinterpret_cast<std::uintptr_t>(call.q.data) % 16 == 0 && call.q.stride % 4 == 0;
   p.op = launch.op;
   p.record = record_of(launch);
-  p.prefill_from = schedule.kernels == AttentionKernels::kPrefill ? 1 : 2;
-  p.slot_is_row = schedule.kernels == AttentionKernels::kDecode;
+  p.prefill_from = kernels == AttentionKernels::kPrefill ? 1 : 2;
+  p.slot_is_row = kernels == AttentionKernels::kDecode;
+  return p;
+}
+
+}  // namespace fma1::ops
+
+namespace {
+
+using namespace fma1::ops;  // NOLINT(google-build-using-namespace): the kernels of this operation
+
+AttentionParams params_of(const Launch& launch, const kernels::AttentionCall& call, const AttentionSchedule& schedule) {
+  AttentionParams p = attention_params(launch, call, schedule.kernels);
   p.splits = schedule.decode == DecodeBy::kCluster ? cluster_ctas(call) : schedule.splits;
   p.key_blocks = key_blocks_of(call.batch.max_keys, call.window);
   p.one_buffer = schedule.one_buffer;
@@ -115,7 +124,7 @@ void require_attention_shape(std::int64_t heads, std::int64_t kv_heads, std::int
 
 void attention_with(const Launch& launch, const kernels::AttentionCall& call, const AttentionSchedule& schedule) {
   if (call.q.rows == 0) return;
-  check_call(call);
+  check_attention_call(call);
   const DeviceScope device(launch.ordinal);
   const AttentionParams params = params_of(launch, call, schedule);
   const std::int64_t slots = slots_of(call, schedule.kernels);

@@ -48,15 +48,20 @@ void attention_with(const Launch& launch, const kernels::AttentionCall& call, co
 namespace reprofuse::cuda::fma1::ops {
 
 // Key blocks of one row, at most.
-inline int key_blocks_of(int max_keys, int window) {
-  const int all = ceil_div(max_keys, kKeyBlock);
-  return window > 0 ? std::min(all, window / kKeyBlock + 2) : all;
+inline int key_blocks_of(int max_keys, int window, int key_block = kKeyBlock) {
+  const int all = ceil_div(max_keys, key_block);
+  return window > 0 ? std::min(all, window / key_block + 2) : all;
 }
 
 inline std::size_t partial_bytes(std::int64_t slots, int heads, int head_dim, int key_blocks) {
   const auto bytes = checked_product(slots, heads, key_blocks, head_dim + 2, sizeof(float));
   return bytes ? static_cast<std::size_t>(*bytes) : SIZE_MAX;
 }
+
+// What every kernel of a call is given, whatever the contract: all but how decode cuts its keys and where partials lie.
+void check_attention_call(const kernels::AttentionCall& call);
+AttentionParams attention_params(const Launch& launch, const kernels::AttentionCall& call, AttentionKernels kernels);
+dim3 decode_grid(const kernels::AttentionCall& call, int ctas, std::int64_t slots);
 
 inline int element_bytes(const kernels::KvPages& kv) {
   return static_cast<int>(dtype_bytes(kv.dtype));

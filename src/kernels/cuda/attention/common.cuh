@@ -34,16 +34,18 @@ struct HeadSet {
   }
 };
 
-// The keys that a row at `position` sees: [begin, end).
-struct KeyRange {
+// The keys that a row at `position` sees: [begin, end). Blocks have kBlock keys, as the contract says.
+template <int kBlock>
+struct KeyRangeOf {
   int begin, end;
 
-  __device__ KeyRange(const AttentionParams& p, int position)
+  __device__ KeyRangeOf(const AttentionParams& p, int position)
       : begin(p.window > 0 ? max(0, position + 1 - p.window) : 0), end(position + 1) {}
   __device__ bool has(int key) const { return key >= begin && key < end; }
-  __device__ int first_block() const { return begin / kKeyBlock; }
-  __device__ int blocks() const { return (end + kKeyBlock - 1) / kKeyBlock - first_block(); }
+  __device__ int first_block() const { return begin / kBlock; }
+  __device__ int blocks() const { return (end + kBlock - 1) / kBlock - first_block(); }
 };
+using KeyRange = KeyRangeOf<kKeyBlock>;
 
 // The row that slot `slot` of the decode kernels stands for; -1: none.
 __device__ inline int row_of_slot(const AttentionParams& p, int slot) {
@@ -54,12 +56,13 @@ __device__ inline int row_of_slot(const AttentionParams& p, int slot) {
 
 // What a slot of the decode kernels stands for. The arrays of a batch are written by copies, for which every kernel
 // waits before it starts: they may be read before wait_for_previous_kernel().
-struct DecodeRow {
+template <int kBlock>
+struct DecodeRowOf {
   int slot, row, sequence;
-  KeyRange range;
+  KeyRangeOf<kBlock> range;
   int first_block, key_blocks;  // those of the keys that it sees; 0: the slot stands for no row
 
-  __device__ DecodeRow(const AttentionParams& p, int slot_)
+  __device__ DecodeRowOf(const AttentionParams& p, int slot_)
       : slot(slot_),
         row(row_of_slot(p, slot)),
         sequence(row < 0 ? 0 : p.sequences[row]),
@@ -71,14 +74,17 @@ struct DecodeRow {
     return (static_cast<std::int64_t>(slot) * p.heads + head) * p.key_blocks + block;
   }
 };
+using DecodeRow = DecodeRowOf<kKeyBlock>;
 
 // What a CTA of the decode kernels owns: a row, a set of heads, and every p.splits-th key block from blockIdx.x on.
-struct DecodeWork : DecodeRow {
+template <int kBlock>
+struct DecodeWorkOf : DecodeRowOf<kBlock> {
   HeadSet heads;
 
-  __device__ explicit DecodeWork(const AttentionParams& p) : DecodeRow(p, blockIdx.z), heads(p) {}
-  __device__ bool has_work() const { return blockIdx.x < key_blocks; }
+  __device__ explicit DecodeWorkOf(const AttentionParams& p) : DecodeRowOf<kBlock>(p, blockIdx.z), heads(p) {}
+  __device__ bool has_work() const { return blockIdx.x < this->key_blocks; }
 };
+using DecodeWork = DecodeWorkOf<kKeyBlock>;
 
 // The pages of one key block, spread over the lanes of a warp. Those without a key in the range are not looked up: they
 // may not exist.
@@ -136,14 +142,28 @@ struct Rescale {
   __device__ float merged(float total, float next) const { return fma_rn(total, a, __fmul_rn(next, b)); }
 };
 
+// What a partial is beside its weighted sums.
+struct PartialHead {
+  float max, sum;
+  float scale;  // what the weighted sums count in, if the contract has such
+};
+
+// How partials are folded by the contract: Rules::exp, and whether weighted sums have a scale.
+struct FoldFma1 {
+  static constexpr int kBlock = kKeyBlock;
+  static constexpr bool kScaled = false;
+  __device__ static float exp(float x) { return exp_nonpositive_f32(x); }
+};
+
 // How a run of up to 32 partials is folded, partial l by lane l. A maximum does not depend on order, so the maxima
 // before and after each step of the fold come from a scan, and the exponentials of all steps are computed at once.
+template <typename Rules>
 struct FoldSteps {
   float a, b, scaled_sum;  // total = total * a + next * b
 
-  __device__ FoldSteps(float2 max_and_sum, float* running_max) {
+  __device__ FoldSteps(const PartialHead& own, float* running_max) {
     const int lane = threadIdx.x % kWarp;
-    float max = lane == 0 ? fmaxf(*running_max, max_and_sum.x) : max_and_sum.x;
+    float max = lane == 0 ? fmaxf(*running_max, own.max) : own.max;
 #pragma unroll
     for (int step = 1; step < kWarp; step *= 2) {
       const float before = __shfl_up_sync(~0u, max, step);
@@ -151,9 +171,10 @@ struct FoldSteps {
     }
     float before = __shfl_up_sync(~0u, max, 1);
     if (lane == 0) before = *running_max;
-    a = exp_nonpositive_f32(__fsub_rn(before, max));
-    b = exp_nonpositive_f32(__fsub_rn(max_and_sum.x, max));
-    scaled_sum = __fmul_rn(max_and_sum.y, b);
+    a = Rules::exp(__fsub_rn(before, max));
+    b = Rules::exp(__fsub_rn(own.max, max));
+    scaled_sum = __fmul_rn(own.sum, b);
+    if constexpr (Rules::kScaled) b = __fmul_rn(own.scale, b);
     *running_max = __shfl_sync(~0u, max, kWarp - 1);
   }
 };

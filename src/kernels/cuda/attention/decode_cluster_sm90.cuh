@@ -112,8 +112,9 @@ __device__ inline void fold_heads(const AttentionParams& p, const ClusterWork& a
     if (head >= at.heads.count) break;
     const int partial = shared.partial(head, 0, p.splits);
     float max = masked_score(), sum = 0.0f;
-    const FoldSteps steps(lane < at.key_blocks ? shared.max_and_sum[partial + lane] : make_float2(masked_score(), 0.0f),
-                          &max);
+    const float2 own_head =
+        lane < at.key_blocks ? shared.max_and_sum[partial + lane] : make_float2(masked_score(), 0.0f);
+    const FoldSteps<FoldFma1> steps({own_head.x, own_head.y, 0.0f}, &max);
     float2 total = {};
     const auto* weighted = reinterpret_cast<const float2*>(shared.weighted + partial * S::kHeadDim + own.d);
 #pragma unroll 8

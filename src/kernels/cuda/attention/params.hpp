@@ -18,8 +18,10 @@ struct Bf16Kv;
 
 // The pages of one layer as a kernel is told of them.
 struct KvView {
-  void* keys;    // [pages, kv_heads, head_dim, page_size]
-  void* values;  // [pages, kv_heads, page_size, head_dim]
+  void* keys;               // [pages, kv_heads, head_dim, page_size]; int16-1: see int16/pages.hpp
+  void* values;             // [pages, kv_heads, page_size, head_dim]
+  std::uint8_t* key_units;  // [pages, kv_heads, page_size], by contract int16-1
+  std::uint8_t* value_units;
   const std::int32_t* page_table;
   int page_table_stride;
   int kv_heads;
@@ -69,6 +71,7 @@ struct AttentionParams {
   int stages;           // tiles of attention_decode_stream in shared memory
   float* weighted;      // [slots, heads, key_blocks, head_dim]
   float2* max_and_sum;  // [slots, heads, key_blocks]
+  float* scales;        // likewise: what the weighted sums count in, by contract int16-1
 };
 
 inline constexpr int kMaxSetHeads = 8;

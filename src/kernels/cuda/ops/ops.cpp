@@ -85,6 +85,10 @@ void rms_norm(const Launch& launch, const kernels::RmsNormCall& call) {
 }
 
 void rotary(const Launch& launch, const kernels::RotaryCall& call) {
+  rotary_with(launch, call, fma1::ops::rotary_kernel(call.kv.dtype == DType::kBF16));
+}
+
+void rotary_with(const Launch& launch, const kernels::RotaryCall& call, const void* kernel) {
   if (call.q.rows == 0) return;
   require_rows("rotary", call.q.rows);
   const int head_dim = call.kv.head_dim;
@@ -110,8 +114,7 @@ void rotary(const Launch& launch, const kernels::RotaryCall& call) {
   const GridShape shape{
       .grid = dim3(static_cast<unsigned>(call.q.rows), static_cast<unsigned>(ceil_div(slots, fma1::ops::kRotaryWarps))),
       .threads = fma1::ops::kRotaryWarps * 32};
-  const bool bf16 = call.kv.dtype == DType::kBF16;
-  check(launch_kernel(fma1::ops::rotary_kernel(bf16), shape, params, launch.stream), "rotary");
+  check(launch_kernel(kernel, shape, params, launch.stream), "rotary");
 }
 
 }  // namespace reprofuse::cuda

@@ -22,6 +22,7 @@ struct Launch : kernels::OpSite {  // whose workspace begins with the record, kW
 void embedding(const Launch& launch, const kernels::EmbeddingCall& call);
 void rms_norm(const Launch& launch, const kernels::RmsNormCall& call);
 void rotary(const Launch& launch, const kernels::RotaryCall& call);
+void rotary_with(const Launch& launch, const kernels::RotaryCall& call, const void* kernel);  // rotary_and_store<...>
 void attention(const Launch& launch, const kernels::AttentionCall& call);
 void silu_gate(const Launch& launch, const kernels::SiluGateCall& call);
 void gather_rows(const Launch& launch, const kernels::GatherRowsCall& call);
@@ -49,6 +50,8 @@ inline KvView view_of(const char* op, const kernels::KvPages& kv, const kernels:
   require(kv.dtype != DType::kF16, "{}: keys and values in f16 are not supported", op);
   return {.keys = kv.keys,
           .values = kv.values,
+          .key_units = static_cast<std::uint8_t*>(kv.key_exponents),
+          .value_units = static_cast<std::uint8_t*>(kv.value_exponents),
           .page_table = batch.page_table,
           .page_table_stride = batch.page_table_stride,
           .kv_heads = kv.kv_heads,

@@ -1,125 +1,38 @@
 #include "kernels/cuda/element_types.cuh"
-#include "kernels/cuda/ops/halving_tree.cuh"
-#include "kernels/cuda/ops/params.hpp"
-#include "kernels/cuda/runtime/launch.cuh"
-#include "numerics/float_ops.hpp"
+#include "kernels/cuda/ops/rotary.cuh"
 
 namespace reprofuse::cuda::fma1::ops {
 namespace {
 
-using reprofuse::fma1::kNormLanes;
-
-constexpr int kPairs = kMaxRotaryHeadDim / 2 / kWarp;  // of a lane, at most
-
-// A head in the registers of a warp: lane l holds elements l + 32 i of the first half, and those that turn with them.
-struct Head {
-  float a[kPairs], b[kPairs];
-
-  __device__ void load(const float* from, int half, int lane) {
-#pragma unroll
-    for (int i = 0; i < kPairs; ++i) {
-      const int d = lane + i * kWarp;
-      a[i] = d < half ? from[d] : 0.0f;
-      b[i] = d < half ? from[d + half] : 0.0f;
-    }
-  }
-
-  // Element d is chain d of the sum of squares, one term long.
-  __device__ void normalise(const float* weight, float eps, int half, int lane, float* chains) {
-    for (int i = lane; i < kNormLanes; i += kWarp) chains[i] = 0.0f;
-    __syncwarp();
-#pragma unroll
-    for (int i = 0; i < kPairs; ++i) {
-      const int d = lane + i * kWarp;
-      if (d < half) {
-        chains[d] = fma_rn(a[i], a[i], 0.0f);
-        chains[d + half] = fma_rn(b[i], b[i], 0.0f);
-      }
-    }
-    __syncwarp();
-    const float inverse = inverse_rms(halving_tree(chains), 2 * half, eps);
-#pragma unroll
-    for (int i = 0; i < kPairs; ++i) {
-      const int d = lane + i * kWarp;
-      if (d < half) {
-        a[i] = __fmul_rn(weight[d], __fmul_rn(a[i], inverse));
-        b[i] = __fmul_rn(weight[d + half], __fmul_rn(b[i], inverse));
-      }
-    }
-  }
-
-  __device__ void rotate(const float* cos, const float* sin, int half, int lane) {
-#pragma unroll
-    for (int i = 0; i < kPairs; ++i) {
-      const int d = lane + i * kWarp;
-      if (d < half) {
-        const float c = __ldg(cos + d), s = __ldg(sin + d), first = a[i], second = b[i];
-        a[i] = fma_rn(first, c, -__fmul_rn(second, s));
-        b[i] = fma_rn(second, c, __fmul_rn(first, s));
-      }
-    }
-  }
-};
-
 // Puts the rotated key and the value of one head where their position lies.
 template <typename Kv>
-__device__ void store_in_page(const RotaryParams& p, const Head& key, int row, int position, int kv_head, int lane) {
-  const int half = p.kv.head_dim / 2;
-  const int slot = position & (p.kv.page_size() - 1);
-  const std::int64_t head = p.kv.head_offset(p.kv.page_of(p.sequences[row], position), kv_head);
-  auto* keys = static_cast<typename Kv::Bits*>(p.kv.keys) + head + slot;
-  auto* values = static_cast<typename Kv::Bits*>(p.kv.values) + head + static_cast<std::int64_t>(slot) * p.kv.head_dim;
+struct StoreFloats {
+  __device__ void operator()(const RotaryParams& p, const Head& key, int row, int position, int kv_head,
+                             int lane) const {
+    const int half = p.kv.head_dim / 2;
+    const int slot = position & (p.kv.page_size() - 1);
+    const std::int64_t head = p.kv.head_offset(p.kv.page_of(p.sequences[row], position), kv_head);
+    auto* keys = static_cast<typename Kv::Bits*>(p.kv.keys) + head + slot;
+    auto* values =
+        static_cast<typename Kv::Bits*>(p.kv.values) + head + static_cast<std::int64_t>(slot) * p.kv.head_dim;
 #pragma unroll
-  for (int i = 0; i < kPairs; ++i) {
-    const int d = lane + i * kWarp;
-    if (d < half) {
-      keys[static_cast<std::int64_t>(d) << p.kv.page_shift] = Kv::narrow(key.a[i]);
-      keys[static_cast<std::int64_t>(d + half) << p.kv.page_shift] = Kv::narrow(key.b[i]);
+    for (int i = 0; i < kPairs; ++i) {
+      const int d = lane + i * kWarp;
+      if (d < half) {
+        keys[static_cast<std::int64_t>(d) << p.kv.page_shift] = Kv::narrow(key.a[i]);
+        keys[static_cast<std::int64_t>(d + half) << p.kv.page_shift] = Kv::narrow(key.b[i]);
+      }
     }
+    const float* v = p.v + row * p.v_stride + kv_head * p.kv.head_dim;
+    for (int d = lane; d < p.kv.head_dim; d += kWarp) values[d] = Kv::narrow(v[d]);
   }
-  const float* v = p.v + row * p.v_stride + kv_head * p.kv.head_dim;
-  for (int d = lane; d < p.kv.head_dim; d += kWarp) values[d] = Kv::narrow(v[d]);
-}
-
-// Bits: equal reference::rotary. A warp owns one head of one row: of q, or of k and v.
-template <typename Kv>
-__global__ __launch_bounds__(kRotaryWarps* kWarp) void rotary_and_store(const __grid_constant__ RotaryParams p) {
-  __shared__ float chains[kRotaryWarps][kNormLanes];
-  let_next_kernel_start();
-  wait_for_previous_kernel();
-  const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
-  const int row = blockIdx.x, slot = blockIdx.y * kRotaryWarps + warp;
-  if (slot >= p.heads + p.kv.kv_heads) return;
-  const int half = p.kv.head_dim / 2;
-  const int position = p.positions[row];
-  const bool is_query = slot < p.heads;
-  const int head = is_query ? slot : slot - p.heads;
-  float* query = p.q + row * p.q_stride + head * p.kv.head_dim;
-  const float* weight = is_query ? p.q_norm : p.k_norm;
-  Head turned;
-  turned.load(is_query ? query : p.k + row * p.k_stride + head * p.kv.head_dim, half, lane);
-  if (weight != nullptr) turned.normalise(weight, p.eps, half, lane, chains[warp]);
-  const std::int64_t angle = static_cast<std::int64_t>(position) * half;
-  turned.rotate(p.cos + angle, p.sin + angle, half, lane);
-  if (!is_query) {
-    store_in_page<Kv>(p, turned, row, position, head, lane);
-    return;
-  }
-#pragma unroll
-  for (int i = 0; i < kPairs; ++i) {
-    const int d = lane + i * kWarp;
-    if (d < half) {
-      query[d] = turned.a[i];
-      query[d + half] = turned.b[i];
-    }
-  }
-}
+};
 
 }  // namespace
 
 const void* rotary_kernel(bool bf16_kv) {
-  return bf16_kv ? reinterpret_cast<const void*>(&rotary_and_store<Bf16Kv>)
-                 : reinterpret_cast<const void*>(&rotary_and_store<F32Kv>);
+  return bf16_kv ? reinterpret_cast<const void*>(&rotary_and_store<StoreFloats<Bf16Kv>>)
+                 : reinterpret_cast<const void*>(&rotary_and_store<StoreFloats<F32Kv>>);
 }
 
 }  // namespace reprofuse::cuda::fma1::ops

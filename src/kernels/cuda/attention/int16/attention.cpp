@@ -1,0 +1,127 @@
+#include "kernels/cuda/attention/int16/attention.hpp"
+
+#include "kernels/cuda/ops/ops.hpp"
+#include "kernels/cuda/ops/params.hpp"
+
+namespace reprofuse::cuda {
+namespace {
+
+using namespace int16::ops;  // NOLINT(google-build-using-namespace): the kernels of this operation
+using fma1::ops::decode_grid;
+using fma1::ops::slots_of;
+
+constexpr int kMaxDecodeChunk = 4;  // rows: a batch of chunks no longer than this is decoded row by row
+constexpr int kDecodeRounds = 2;    // of CTAs that run at once, when the keys allow it
+constexpr std::size_t kMaxPartialBytes = std::size_t{256} << 20;
+constexpr int kPartialHead = 3;  // floats of a partial beside its weighted sums: maximum, sum and scale
+
+std::size_t partial_bytes(std::int64_t slots, int heads, int head_dim, int key_blocks) {
+  const auto bytes = checked_product(slots, heads, key_blocks, head_dim + kPartialHead, sizeof(float));
+  return bytes ? static_cast<std::size_t>(*bytes) : SIZE_MAX;
+}
+
+int key_blocks_of(const kernels::AttentionCall& call) {
+  return fma1::ops::key_blocks_of(call.batch.max_keys, call.window, kKeyBlock);
+}
+
+AttentionParams params_of(const Launch& launch, const kernels::AttentionCall& call, const Int16Schedule& schedule) {
+  AttentionParams p = fma1::ops::attention_params(launch, call, schedule.kernels);
+  p.splits = schedule.splits;
+  p.key_blocks = key_blocks_of(call);
+  const std::int64_t partials = slots_of(call, schedule.kernels) * p.heads * p.key_blocks;
+  p.weighted = reinterpret_cast<float*>(static_cast<unsigned char*>(launch.workspace) + kWorkspaceHead);
+  p.max_and_sum = reinterpret_cast<float2*>(p.weighted + partials * p.kv.head_dim);
+  p.scales = reinterpret_cast<float*>(p.max_and_sum + partials);
+  return p;
+}
+
+void launch_decode(const Launch& launch, const kernels::AttentionCall& call, const AttentionParams& p,
+                   const Int16Schedule& schedule) {
+  const std::int64_t slots = slots_of(call, schedule.kernels);
+  if (p.splits > 1) {
+    const std::size_t bytes = kWorkspaceHead + partial_bytes(slots, p.heads, p.kv.head_dim, p.key_blocks);
+    require(launch.workspace_bytes >= bytes, "attention: a workspace of {} bytes, but {} are needed",
+            launch.workspace_bytes, bytes);
+  }
+  const AttentionKernel decode = decode_kernel(p.kv.head_dim);
+  const GridShape shape{
+      .grid = decode_grid(call, p.splits, slots), .threads = decode.threads, .shared_bytes = decode.shared_bytes};
+  check(launch_kernel(decode.function, shape, p, launch.stream), "attention_decode");
+  if (p.splits == 1) return;
+  const AttentionKernel merge = merge_kernel(p.kv.head_dim, p.key_blocks, schedule.small_merge);
+  const GridShape merge_shape{.grid = dim3(static_cast<unsigned>(p.heads), static_cast<unsigned>(slots)),
+                              .threads = merge.threads,
+                              .shared_bytes = merge.shared_bytes};
+  check(launch_kernel(merge.function, merge_shape, p, launch.stream), "attention_merge");
+}
+
+void launch_prefill(const Launch& launch, const kernels::AttentionCall& call, const AttentionParams& p,
+                    bool warpgroups) {
+  require(!warpgroups || int16_has_warpgroups(launch, call), "attention: no warpgroups for heads of {} on this device",
+          p.kv.head_dim);
+  const AttentionKernel kernel = warpgroups ? prefill_kernel(p.kv.head_dim) : prefill_rows_kernel(p.kv.head_dim);
+  const int queries = warpgroups ? kPrefillQueries : kRowsQueries;
+  const int tiles = ceil_div(call.batch.max_chunk_rows, queries / p.set_heads);
+  const GridShape shape{.grid = dim3(static_cast<unsigned>(tiles), static_cast<unsigned>(p.kv.kv_heads * p.sets),
+                                     static_cast<unsigned>(call.batch.chunk_count)),
+                        .threads = kernel.threads,
+                        .shared_bytes = kernel.shared_bytes};
+  check(launch_kernel(kernel.function, shape, p, launch.stream), "attention_prefill");
+}
+
+}  // namespace
+
+bool int16_has_warpgroups(const Launch& launch, const kernels::AttentionCall& call) {
+  const DeviceScope device(launch.ordinal);
+  return device_attribute(launch.ordinal, cudaDevAttrComputeCapabilityMajor) == 9 &&
+         prefill_kernel(call.kv.head_dim).function != nullptr;
+}
+
+Int16Schedule choose_int16_schedule(const Launch& launch, const kernels::AttentionCall& call) {
+  const kernels::Batch& batch = call.batch;
+  Int16Schedule schedule{.kernels = AttentionKernels::kBoth, .warpgroups = int16_has_warpgroups(launch, call)};
+  if (batch.max_chunk_rows <= kMaxDecodeChunk) {
+    schedule.kernels = AttentionKernels::kDecode;
+  } else if (batch.rows == batch.max_chunk_rows * batch.chunk_count) {  // no chunk has a single row
+    schedule.kernels = AttentionKernels::kPrefill;
+    return schedule;  // the rest is about decode
+  }
+  const int key_blocks = key_blocks_of(call);
+  const int max_shared = device_attribute(launch.ordinal, cudaDevAttrMaxSharedMemoryPerBlockOptin);
+  schedule.small_merge = merge_kernel(call.kv.head_dim, key_blocks, false).shared_bytes > max_shared;
+  const std::int64_t slots = slots_of(call, schedule.kernels);
+  const bool partials_fit = partial_bytes(slots, call.heads, call.kv.head_dim, key_blocks) <= kMaxPartialBytes;
+  const int multiprocessors = device_attribute(launch.ordinal, cudaDevAttrMultiProcessorCount);
+  const std::int64_t shares = slots * call.kv.kv_heads * fma1::ops::set_count(call);
+  const std::int64_t round = std::int64_t{kRowsCtasPerSm} * multiprocessors;
+  schedule.splits = static_cast<int>(
+      std::clamp<std::int64_t>(ceil_div(kDecodeRounds * round, shares), 1, partials_fit ? key_blocks : 1));
+  return schedule;
+}
+
+std::size_t attention_int16_workspace_bytes(int heads, int head_dim, int chunk_count, int rows, int max_keys) {
+  const auto slots =
+      std::max<std::int64_t>(chunk_count, std::min<std::int64_t>(rows, std::int64_t{kMaxDecodeChunk} * chunk_count));
+  const std::size_t bytes = partial_bytes(slots, heads, head_dim, ceil_div(max_keys, kKeyBlock));
+  return kWorkspaceHead + std::min(bytes, kMaxPartialBytes);
+}
+
+void attention_int16_with(const Launch& launch, const kernels::AttentionCall& call, const Int16Schedule& schedule) {
+  if (call.q.rows == 0) return;
+  fma1::ops::check_attention_call(call);
+  const DeviceScope device(launch.ordinal);
+  const AttentionParams params = params_of(launch, call, schedule);
+  if (schedule.kernels != AttentionKernels::kPrefill) launch_decode(launch, call, params, schedule);
+  if (schedule.kernels != AttentionKernels::kDecode) launch_prefill(launch, call, params, schedule.warpgroups);
+}
+
+void rotary_int16(const Launch& launch, const kernels::RotaryCall& call) {
+  rotary_with(launch, call, rotary_kernel());
+}
+
+void attention_int16(const Launch& launch, const kernels::AttentionCall& call) {
+  if (call.q.rows == 0) return;
+  attention_int16_with(launch, call, choose_int16_schedule(launch, call));
+}
+
+}  // namespace reprofuse::cuda

@@ -1,0 +1,29 @@
+// Attention by contract int16-1 on CUDA: its kernels, how they split their work, and an entry point for tests and
+// ablations that runs a given schedule. No schedule changes a bit.
+#pragma once
+
+#include <cstddef>
+
+#include "kernels/cuda/attention/attention.hpp"
+#include "kernels/cuda/attention/int16/params.hpp"
+
+namespace reprofuse::cuda {
+
+struct Int16Schedule {
+  AttentionKernels kernels;  // kDecode: every row; kBoth: decode for chunks of one row, prefill for the others
+  int splits = 1;            // decode: CTAs that share the keys of a row; 1: no partials, no merge
+  bool small_merge = false;  // the merge for a device with little shared memory
+  bool warpgroups = false;   // prefill by warpgroups; otherwise a few rows at a time
+};
+
+// Whether prefill by warpgroups can run: the device has their instructions, and there is a kernel for the heads.
+bool int16_has_warpgroups(const Launch& launch, const kernels::AttentionCall& call);
+
+Int16Schedule choose_int16_schedule(const Launch& launch, const kernels::AttentionCall& call);
+void attention_int16_with(const Launch& launch, const kernels::AttentionCall& call, const Int16Schedule& schedule);
+
+void rotary_int16(const Launch& launch, const kernels::RotaryCall& call);
+void attention_int16(const Launch& launch, const kernels::AttentionCall& call);
+std::size_t attention_int16_workspace_bytes(int heads, int head_dim, int chunk_count, int rows, int max_keys);
+
+}  // namespace reprofuse::cuda

@@ -1,0 +1,32 @@
+// The attention kernels of contract int16-1, and how they are launched.
+#pragma once
+
+#include "kernels/cuda/attention/params.hpp"
+#include "numerics/int16.hpp"
+
+namespace reprofuse::cuda::int16::ops {
+
+using fma1::ops::AttentionKernel;
+using fma1::ops::AttentionParams;
+using fma1::ops::kMaxHeadDim;
+using fma1::ops::kMaxSetHeads;
+using reprofuse::int16::kKeyBlock;
+
+const void* rotary_kernel();  // launched as fma1::ops::rotary_kernel is
+
+// On any device, for any heads: a CTA has a few queries.
+inline constexpr int kRowsThreads = 128;
+inline constexpr int kRowsCtasPerSm = 2;            // with heads of 128 elements
+inline constexpr int kRowsQueries = 8;              // rows times set_heads, at most
+AttentionKernel decode_kernel(int head_dim);        // grid: splits, kv_heads * sets, slots
+AttentionKernel prefill_rows_kernel(int head_dim);  // grid: tiles of the longest chunk, kv_heads * sets, chunks
+
+// Grid: heads, slots.
+AttentionKernel merge_kernel(int head_dim, int key_blocks, bool small);
+
+// By warpgroups, on compute capability 9.0 alone; a null function for heads that it does not take. Grid: tiles of the
+// longest chunk, kv_heads * sets, chunks.
+inline constexpr int kPrefillQueries = 128;  // rows of a tile times set_heads, at most
+AttentionKernel prefill_kernel(int head_dim);
+
+}  // namespace reprofuse::cuda::int16::ops

@@ -1,0 +1,148 @@
+// Prefill by contract int16-1: its shared memory, and the warps that fill it. Pages hold digits as a matrix product
+// wants them, so that the TMA copies plain bytes.
+#pragma once
+
+#include "kernels/cuda/attention/int16/pages.hpp"
+#include "kernels/cuda/attention/int16/softmax_sm90a.cuh"
+#include "kernels/cuda/ptx/pipeline.cuh"
+
+namespace reprofuse::cuda::int16::ops {
+
+inline constexpr int kWarpgroup = 128, kWarpgroupRows = 64;
+
+struct PrefillShape {
+  int head_dim;
+  int keys;    // of a block
+  int stages;  // blocks in shared memory
+  int slice;   // elements of a head whose sums a warpgroup has at once
+  int parts;   // in which those sums, and the scores of a block, are made: one is multiplied, the other worked on
+};
+
+template <PrefillShape kShape>
+struct Prefill {
+  static constexpr int kHeadDim = kShape.head_dim, kKeys = kShape.keys, kStages = kShape.stages;
+  static constexpr int kSlice = kShape.slice, kParts = kShape.parts;
+  static constexpr bool kQueriesInShared = kHeadDim > 128;                                    // otherwise in registers
+  static constexpr int kQueryPlaneBytes = kQueriesInShared ? kWarpgroupRows * kHeadDim : 64;  // of a warpgroup
+  static constexpr int kWarpgroups = kPrefillQueries / kWarpgroupRows;
+  static constexpr int kMathThreads = kWarpgroups * kWarpgroup, kThreads = kMathThreads + kWarpgroup;
+  static constexpr int kPlaneBytes = kKeys * kHeadDim, kTileBytes = 2 * kPlaneBytes;
+  static constexpr int kProducerRegisters = 24, kMathRegisters = 240;
+  static_assert(kMathThreads * kMathRegisters + kWarpgroup * kProducerRegisters <=
+                    kThreads * registers_per_thread(kThreads, 1),
+                "setmaxnreg must not ask for more registers than the CTA was given: it would wait for ever");
+};
+
+// What a CTA has in shared memory.
+template <typename S>
+struct PrefillShared {
+  alignas(128) std::uint8_t keys[S::kStages][S::kTileBytes];
+  alignas(128) std::uint8_t values[S::kStages][S::kTileBytes];
+  alignas(128) std::uint8_t queries[S::kWarpgroups][2 * S::kQueryPlaneBytes];
+  alignas(16) BlockFacts<S::kKeys> facts[S::kStages];
+  std::uint64_t key_barriers[2 * S::kStages], value_barriers[2 * S::kStages];
+  std::uint64_t facts_ready[S::kStages];
+
+  __device__ ptx::Pipeline key_pipeline() { return {key_barriers, S::kStages}; }
+  __device__ ptx::Pipeline value_pipeline() { return {value_barriers, S::kStages}; }
+  __device__ void init() {
+    key_pipeline().init(1, S::kMathThreads);
+    value_pipeline().init(1, S::kMathThreads);
+    for (std::uint64_t& barrier : facts_ready) ptx::mbarrier_init(&barrier, kWarp);
+    ptx::fence_mbarrier_init();
+  }
+};
+
+// The rows of one chunk that a CTA has, times the heads of its set.
+struct PrefillTile {
+  int first_row, rows;  // of the batch
+  int position;         // of the first row
+  int sequence;
+  int begin, end;  // of the keys that some row sees
+  fma1::ops::HeadSet heads;
+
+  __device__ int queries() const { return rows * heads.count; }
+};
+
+// The keys and values of a block come in pieces that lie in one page each; a lane has one.
+template <typename S>
+struct BlockPieces {
+  int keys, count;  // of a piece; pieces of a block
+
+  __device__ explicit BlockPieces(const AttentionParams& p)
+      : keys(min(p.kv.page_size(), S::kKeys)), count(S::kKeys / keys) {}
+  // The lane's page of a block; -1: no row sees a key of it, and it may not exist.
+  __device__ int page(const AttentionParams& p, const PrefillTile& tile, int block) const {
+    const int lane = threadIdx.x % kWarp, first = block * S::kKeys + lane * keys;
+    return lane < count && first < tile.end && first + keys > tile.begin ? p.kv.page_of(tile.sequence, first) : -1;
+  }
+};
+
+// The TMA warp.
+template <typename S>
+__device__ inline void load_blocks(const AttentionParams& p, const PrefillTile& tile, PrefillShared<S>& shared,
+                                   int first_block, int blocks) {
+  const BlockPieces<S> pieces(p);
+  const int lane = threadIdx.x % kWarp, to = lane * pieces.keys;
+  const std::int64_t plane_bytes = static_cast<std::int64_t>(S::kHeadDim) << p.kv.page_shift;
+  int page = pieces.page(p, tile, first_block);
+  for (int i = 0; i < blocks; ++i) {
+    const int block = first_block + i, next_page = i + 1 < blocks ? pieces.page(p, tile, block + 1) : -1;
+    const int loaded = __popc(__ballot_sync(~0u, page >= 0));
+    const int slot = (block * S::kKeys + to) & (p.kv.page_size() - 1), bytes = pieces.keys * S::kHeadDim;
+    const std::int64_t head = static_cast<std::int64_t>(page) * p.kv.kv_heads + tile.heads.kv_head;
+    const auto at = ptx::PipelineState::of_producer(i, S::kStages);
+    const auto load = [&](const ptx::Pipeline& pipeline, const void* cache, std::uint8_t* planes, int more_bytes) {
+      if (i >= S::kStages) pipeline.wait_empty(at);
+      std::uint64_t* full = pipeline.full_barrier(at.stage);
+      if (lane == 0) ptx::mbarrier_arrive_expect_tx(full, loaded * (2 * bytes + more_bytes));
+      __syncwarp();
+      if (page < 0) return;
+      const std::uint8_t* from = static_cast<const std::uint8_t*>(cache) + 2 * head * plane_bytes +
+                                 static_cast<std::int64_t>(slot) * S::kHeadDim;
+      ptx::tma_load_bulk(planes + to * S::kHeadDim, from, bytes, full);
+      ptx::tma_load_bulk(planes + S::kPlaneBytes + to * S::kHeadDim, from + plane_bytes, bytes, full);
+    };
+    load(shared.key_pipeline(), p.kv.keys, shared.keys[at.stage], 2 * pieces.keys);
+    if (page >= 0) {
+      const std::int64_t unit = (head << p.kv.page_shift) + slot;
+      std::uint64_t* full = shared.key_pipeline().full_barrier(at.stage);
+      ptx::tma_load_bulk(shared.facts[at.stage].key_bytes + to, p.kv.key_units + unit, pieces.keys, full);
+      ptx::tma_load_bulk(shared.facts[at.stage].value_bytes + to, p.kv.value_units + unit, pieces.keys, full);
+    }
+    load(shared.value_pipeline(), p.kv.values, shared.values[at.stage], 0);
+    page = next_page;
+  }
+}
+
+// The warp that makes numbers of units. What it makes of keys that no row sees, no row uses.
+template <typename S>
+__device__ inline void prepare_facts(PrefillShared<S>& shared, int blocks) {
+  constexpr int kOwn = S::kKeys / kWarp;  // keys of a lane
+  const int first = threadIdx.x % kWarp * kOwn;
+  for (int i = 0; i < blocks; ++i) {
+    const auto at = ptx::PipelineState::of_consumer(i, S::kStages);
+    shared.key_pipeline().wait_full(at);
+    BlockFacts<S::kKeys>& facts = shared.facts[at.stage];
+    int largest_key = 0, largest_value = reprofuse::int16::kMinUnit;
+#pragma unroll
+    for (int j = 0; j < kOwn; ++j) {
+      largest_key = max(largest_key, int{facts.key_bytes[first + j]});
+      largest_value = max(largest_value, int{facts.value_bytes[first + j]});
+    }
+    largest_key = __reduce_max_sync(~0u, largest_key);
+    largest_value = __reduce_max_sync(~0u, largest_value);
+#pragma unroll
+    for (int j = 0; j < kOwn; ++j) {
+      facts.key_units[first + j] = reprofuse::int16::unit_value(facts.key_bytes[first + j]);
+      facts.weight_factors[first + j] = reprofuse::int16::weight_factor(facts.value_bytes[first + j], largest_value);
+    }
+    if (first == 0) {
+      facts.largest_key_unit = reprofuse::int16::unit_value(largest_key);
+      facts.value_scale = reprofuse::int16::value_scale(largest_value);
+    }
+    ptx::mbarrier_arrive(&shared.facts_ready[at.stage]);
+  }
+}
+
+}  // namespace reprofuse::cuda::int16::ops

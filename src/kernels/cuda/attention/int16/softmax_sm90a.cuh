@@ -1,0 +1,163 @@
+// The softmax of one block of keys by contract int16-1, in the registers of a warpgroup: what a product of queries and
+// keys leaves in a thread becomes the left operand of the product with values, and no thread talks to others but for
+// the maxima of a row.
+#pragma once
+
+#include "kernels/cuda/attention/int16/fold.cuh"
+
+namespace reprofuse::cuda::int16::ops {
+
+// 2^x for x <= 0: int16::exp2_nonpositive with one instruction less. The polynomial is that of half of 2^x, each of its
+// steps scaled by a power of two; an exponent is added in place of a product. The sum that rounds x is odd as there, so
+// that ties go the same way.
+__device__ inline float exp2_by_exponent(float x) {
+  using namespace reprofuse::int16;  // NOLINT(google-build-using-namespace): the polynomial
+  constexpr float kShift = kRoundToInteger + 1;
+  x = fmaxf(x, kExp2Min);
+  const float shifted = __fadd_rn(x, kShift);
+  const float r = __fsub_rn(x, __fsub_rn(shifted, kShift));
+  float p = fma_rn(kExp2C4 / 2, r, kExp2C3 / 2);
+  p = fma_rn(p, r, kExp2C2 / 2);
+  p = fma_rn(p, r, kExp2C1 / 2);
+  p = fma_rn(p, r, 0.5f);
+  return __uint_as_float(__float_as_uint(p) + (__float_as_uint(shifted) << 23));
+}
+
+// What is known of a block of keys, in shared memory.
+template <int kKeys>
+struct alignas(16) BlockFacts {                       // the TMA writes bytes to it
+  std::uint8_t key_bytes[kKeys], value_bytes[kKeys];  // units as they are stored
+  float key_units[kKeys];
+  float weight_factors[kKeys];  // for rows that see the whole block
+  float largest_key_unit;
+  float value_scale;  // for rows that see the whole block
+};
+
+// The keys of a block that a row sees, counted from the block's first: [begin, end).
+struct Visible {
+  int begin, end;
+  __device__ bool has(int key) const { return key >= begin && key < end; }
+};
+
+struct RowSoftmax {
+  float max, sum, scale;
+};
+
+__device__ inline float max_of_quad(float x) {
+  x = fmaxf(x, __shfl_xor_sync(~0u, x, 1));
+  return fmaxf(x, __shfl_xor_sync(~0u, x, 2));
+}
+
+__device__ inline int max_of_quad(int x) {
+  x = max(x, __shfl_xor_sync(~0u, x, 1));
+  return max(x, __shfl_xor_sync(~0u, x, 2));
+}
+
+__device__ inline int sum_of_quad(int x) {
+  x += __shfl_xor_sync(~0u, x, 1);
+  return x + __shfl_xor_sync(~0u, x, 2);
+}
+
+// Digits of four weights, each in the low bits of a sum with kWeightShift: byte 1 is the high digit, byte 0 the low one
+// and 128.
+inline constexpr float kWeightShift = reprofuse::int16::kRoundToInteger + 128;
+__device__ inline void pack_digits(const std::uint32_t (&w)[4], std::uint32_t& high, std::uint32_t& low) {
+  const std::uint32_t front = __byte_perm(w[0], w[1], 0x5140), back = __byte_perm(w[2], w[3], 0x5140);
+  high = __byte_perm(front, back, 0x7632);
+  low = __byte_perm(front, back, 0x5410) ^ 0x80808080u;
+}
+
+// The softmax of a thread's two rows over one block, in two steps. kWhole: all rows of the warp see all keys, and no
+// score can be other than finite. Sums come in kParts of the block's keys. `Rows` tells a row's factor of scores, the
+// keys that it sees, and where it lies, for the record of what is not finite.
+template <int kKeys, int kParts>
+struct BlockSoftmax {
+  static constexpr int kTiles = kKeys / 8 / kParts;  // of a part, 8 keys each
+  static constexpr int kSums = kTiles * 4;
+  float largest[2] = {masked_score(), masked_score()};
+  int unit[2] = {reprofuse::int16::kMinUnit, reprofuse::int16::kMinUnit};
+
+  // The thread's first key of each eight.
+  __device__ static int first_key() { return threadIdx.x % 4 * 2; }
+
+  // Sums of digits' products become scores.
+  template <bool kWhole, typename Rows>
+  __device__ void score(const BlockFacts<kKeys>& facts, const Rows& rows, int part, int (&sums)[kSums]) {
+    const Visible visible[2] = {rows.visible(0), rows.visible(1)};
+#pragma unroll
+    for (int tile = 0; tile < kTiles; ++tile) {
+      const int first = (part * kTiles + tile) * 8 + first_key();
+      const float2 units = *reinterpret_cast<const float2*>(facts.key_units + first);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        float score = __int2float_rn(sums[tile * 4 + i]);
+        score = __fmul_rn(__fmul_rn(score, i % 2 == 0 ? units.x : units.y), rows.factor[i / 2]);
+        if constexpr (!kWhole) {
+          const int key = first + i % 2;
+          if (visible[i / 2].has(key)) {
+            rows.record_if_not_finite(i / 2, score);
+            unit[i / 2] = max(unit[i / 2], int{facts.value_bytes[key]});
+          } else {
+            score = masked_score();
+          }
+        }
+        largest[i / 2] = fmaxf(largest[i / 2], score);
+        sums[tile * 4 + i] = __float_as_int(score);
+      }
+    }
+  }
+
+  // Scores become the digits of weights.
+  template <bool kWhole, typename Rows>
+  __device__ void weigh(const BlockFacts<kKeys>& facts, const Rows& rows, const int (&scores)[kParts][kSums],
+                        std::uint32_t (&high)[kKeys / 32][4], std::uint32_t (&low)[kKeys / 32][4],
+                        RowSoftmax (&result)[2]) {
+    const Visible visible[2] = {rows.visible(0), rows.visible(1)};
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      largest[r] = max_of_quad(largest[r]);
+      if constexpr (!kWhole) unit[r] = max_of_quad(unit[r]);
+    }
+    std::uint32_t sum[2] = {};
+#pragma unroll
+    for (int pair = 0; pair < kKeys / 16; ++pair) {
+      const int first = pair * 16 + first_key();
+      float2 factors[2];
+      if constexpr (kWhole) {
+        factors[0] = *reinterpret_cast<const float2*>(facts.weight_factors + first);
+        factors[1] = *reinterpret_cast<const float2*>(facts.weight_factors + first + 8);
+      }
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        std::uint32_t weights[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const int tile = pair * 2 + i / 2;
+          const float score = __int_as_float(scores[tile / kTiles][tile % kTiles * 4 + r * 2 + i % 2]);
+          float probability = exp2_by_exponent(__fsub_rn(score, largest[r]));
+          float factor;
+          if constexpr (kWhole) {
+            factor = i % 2 == 0 ? factors[i / 2].x : factors[i / 2].y;
+          } else {
+            const int key = first + i / 2 * 8 + i % 2;
+            const bool seen = visible[r].has(key);
+            probability = seen ? probability : 0.0f;
+            factor = reprofuse::int16::weight_factor(seen ? facts.value_bytes[key] : 0, unit[r]);
+          }
+          sum[r] += __float_as_uint(fma_rn(probability, 0x1p+23f, 0x1p+23f));
+          weights[i] = __float_as_uint(fma_rn(probability, factor, kWeightShift));
+        }
+        pack_digits(weights, high[pair / 2][pair % 2 * 2 + r], low[pair / 2][pair % 2 * 2 + r]);
+      }
+    }
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      constexpr std::uint32_t kShifted = 0x4b000000u * (kKeys / 4);  // bits of 2^23 in each of the thread's terms
+      result[r].max = largest[r];
+      result[r].sum = sum_value(sum_of_quad(static_cast<int>(sum[r] - kShifted)));
+      result[r].scale = kWhole ? facts.value_scale : reprofuse::int16::value_scale(unit[r]);
+    }
+  }
+};
+
+}  // namespace reprofuse::cuda::int16::ops

@@ -1,0 +1,159 @@
+// Attention by contract int16-1 on the GPU for tests: pages in the order of its kernels, and the ways in which it can
+// be cut, each against the reference.
+#pragma once
+
+#include "kernels/cuda/attention/int16/attention.hpp"
+#include "kernels/cuda/attention/int16/pages.hpp"
+#include "ops/attention_int16_case.hpp"
+#include "ops/model_ops_cuda_case.hpp"
+
+namespace reprofuse {
+
+using cuda::AttentionKernels;
+using cuda::Int16Schedule;
+
+inline constexpr Int16Schedule kInt16Schedules[] = {{AttentionKernels::kDecode, 1},
+                                                    {AttentionKernels::kDecode, 2},
+                                                    {AttentionKernels::kDecode, 3, true},
+                                                    {AttentionKernels::kDecode, 1000},
+                                                    {AttentionKernels::kPrefill},
+                                                    {AttentionKernels::kBoth, 2},
+                                                    {AttentionKernels::kPrefill, 1, false, true},
+                                                    {AttentionKernels::kBoth, 1, false, true}};
+
+inline std::string name_of(const Int16Schedule& schedule) {
+  constexpr const char* kNames[] = {"decode", "prefill", "both"};
+  return std::string(kNames[static_cast<int>(schedule.kernels)]) + " splits " + std::to_string(schedule.splits) +
+         (schedule.small_merge ? " small merge" : "") + (schedule.warpgroups ? " warpgroups" : "");
+}
+
+// The pages of an Int16Case in the order of the GPU's kernels, both ways.
+class Int16DevicePages {
+ public:
+  explicit Int16DevicePages(Int16Case& data) : host_(data.pages()), positions_(data.positions()) {
+    const std::size_t bytes = 2 * elements();
+    std::vector<std::int8_t> keys(bytes), values(bytes);
+    for_each_element([&](std::int64_t from, std::size_t to, std::size_t low, bool key) {
+      const std::int16_t x = static_cast<const std::int16_t*>(key ? host_.keys : host_.values)[from];
+      (key ? keys : values)[to] = static_cast<std::int8_t>(int16::high_digit(x));
+      (key ? keys : values)[low] = static_cast<std::int8_t>(int16::low_digit(x));
+    });
+    keys_ = upload(keys.data(), bytes);
+    values_ = upload(values.data(), bytes);
+    key_units_ = upload(host_.key_exponents, positions_);
+    value_units_ = upload(host_.value_exponents, positions_);
+  }
+
+  kernels::KvPages pages() const {
+    kernels::KvPages pages = host_;
+    pages.keys = keys_.as<void>();
+    pages.values = values_.as<void>();
+    pages.key_exponents = key_units_.as<void>();
+    pages.value_exponents = value_units_.as<void>();
+    return pages;
+  }
+  void fetch() const {
+    const std::size_t bytes = 2 * elements();
+    std::vector<std::int8_t> keys(bytes), values(bytes);
+    cuda::copy_to_host(keys.data(), keys_.as<void>(), bytes);
+    cuda::copy_to_host(values.data(), values_.as<void>(), bytes);
+    for_each_element([&](std::int64_t to, std::size_t high, std::size_t low, bool key) {
+      const std::vector<std::int8_t>& digits = key ? keys : values;
+      static_cast<std::int16_t*>(key ? host_.keys : host_.values)[to] =
+          static_cast<std::int16_t>(256 * digits[high] + digits[low]);
+    });
+    cuda::copy_to_host(host_.key_exponents, key_units_.as<void>(), positions_);
+    cuda::copy_to_host(host_.value_exponents, value_units_.as<void>(), positions_);
+  }
+
+ private:
+  std::size_t elements() const { return positions_ * static_cast<std::size_t>(host_.head_dim); }
+
+  // Calls visit(place on the host, those of the digits, whether it is a key).
+  template <class Visit>
+  void for_each_element(const Visit& visit) const {
+    const std::int32_t dims = host_.head_dim, size = host_.page_size;
+    const cuda::int16::ops::HeadPage order{dims, size};
+    for (std::size_t head = 0; head < positions_ / static_cast<std::size_t>(size); ++head) {
+      const std::size_t first = head * static_cast<std::size_t>(dims * size);
+      for (std::int32_t slot = 0; slot < size; ++slot)
+        for (std::int32_t d = 0; d < dims; ++d) {
+          const reference::KvPlace place{static_cast<std::int64_t>(first), slot, size, dims};
+          const auto visit_at = [&](std::int64_t host, int device, bool key) {
+            const std::size_t high = 2 * first + static_cast<std::size_t>(device);
+            visit(host, high, high + static_cast<std::size_t>(order.plane_bytes()), key);
+          };
+          visit_at(place.paired_key(d), order.key(slot, d), true);
+          visit_at(place.paired_value(d), order.value(slot, d), false);
+        }
+    }
+  }
+
+  kernels::KvPages host_;
+  std::size_t positions_;
+  cuda::DeviceBuffer keys_, values_, key_units_, value_units_;
+};
+
+// Where bits differ: how many, and the first of them.
+inline std::string wrong_elements(Rows& got, Rows& expected) {
+  const Matrix a = got.view(), b = expected.view();
+  std::int64_t count = 0;
+  std::string list;
+  for (std::int64_t m = 0; m < a.rows; ++m)
+    for (std::int64_t i = 0; i < a.cols; ++i) {
+      const float x = a.data[m * a.stride + i], y = b.data[m * b.stride + i];
+      if (std::bit_cast<std::uint32_t>(x) == std::bit_cast<std::uint32_t>(y)) continue;
+      if (++count <= 12)
+        list += " [" + std::to_string(m) + ", " + std::to_string(i) + "] " + std::to_string(x) + " not " +
+                std::to_string(y);
+    }
+  return std::to_string(count) + " of " + std::to_string(a.rows * a.cols) + " differ:" + list;
+}
+
+class AttentionInt16Cuda : public ModelOpsCuda {
+ protected:
+  // A case on the device.
+  struct OnDevice {
+    DeviceKv kv;
+    Int16DevicePages pages;
+    DeviceRows q;
+
+    explicit OnDevice(Int16Case& data) : kv(data.kv()), pages(data), q(data.queries()) {}
+    kernels::AttentionCall call(const kernels::AttentionCall& host, const DeviceRows& out) const {
+      kernels::AttentionCall call = host;
+      call.q = q.const_view();
+      call.out = out.view();
+      call.batch = kv.batch();
+      call.kv = pages.pages();
+      return call;
+    }
+  };
+
+  bool can_run(const Int16Schedule& schedule, const kernels::AttentionCall& call) const {
+    return !schedule.warpgroups || cuda::int16_has_warpgroups(launch(), call);
+  }
+
+  // By the kernels of its own choice, and by every schedule that can run.
+  void expect_reference_bits(Int16Case& data) {
+    Rows expected = data.expected(), out = data.empty_result();
+    const OnDevice device(data);
+    const auto compare = [&](const auto& run, const std::string& what) {
+      Rows got = data.empty_result();
+      const DeviceRows device_out(got);
+      run(device.call(data.call(out), device_out));
+      ASSERT_EQ(describe(failure()), "none") << what;
+      device_out.fetch(got);
+      ASSERT_TRUE(same_bits(got, expected)) << what << ": " << wrong_elements(got, expected);
+      ++runs_;
+    };
+    for (const Int16Schedule& schedule : kInt16Schedules)
+      if (can_run(schedule, data.call(out)))
+        compare([&](const kernels::AttentionCall& call) { cuda::attention_int16_with(launch(), call, schedule); },
+                name_of(schedule));
+    compare([&](const kernels::AttentionCall& call) { cuda::attention_int16(launch(), call); }, "chosen");
+  }
+
+  int runs_ = 0;
+};
+
+}  // namespace reprofuse
