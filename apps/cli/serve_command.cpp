@@ -9,7 +9,6 @@
 #include <ctime>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -177,16 +176,6 @@ void wait_for_signal(server::Server& server, Ranks& ranks, const StopSignals& si
     log.add("the engine has failed; every request is refused from now on");
   }
   end_without_rank(server, ranks, log);  // it may have been mpirun that said stop
-}
-
-// A thread that waits for a disk may wait for ever, and whoever waits for that thread would, too.
-void end_within(std::chrono::seconds timeout) {
-  std::signal(SIGALRM, [](int) {
-    constexpr std::string_view kMessage = "reprofuse: a file was still being written, or read, and is given up\n";
-    [[maybe_unused]] const ssize_t ignored = write(STDERR_FILENO, kMessage.data(), kMessage.size());
-    _exit(EXIT_FAILURE);
-  });
-  alarm(static_cast<unsigned>(timeout.count()));
 }
 
 void drain(server::Server& server, const Ranks& ranks, std::chrono::seconds timeout, const StopSignals& signals,

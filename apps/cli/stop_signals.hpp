@@ -2,10 +2,13 @@
 #pragma once
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <ctime>
+#include <string_view>
 
 namespace reprofuse::cli {
 
@@ -31,5 +34,15 @@ class StopSignals {
  private:
   sigset_t signals_;
 };
+
+// A thread that waits for a disk may wait for ever, and whoever waits for that thread would, too.
+inline void end_within(std::chrono::seconds timeout) {
+  std::signal(SIGALRM, [](int) {
+    constexpr std::string_view kMessage = "reprofuse: a file was still being written, or read, and is given up\n";
+    [[maybe_unused]] const ssize_t ignored = write(STDERR_FILENO, kMessage.data(), kMessage.size());
+    _exit(EXIT_FAILURE);
+  });
+  alarm(static_cast<unsigned>(timeout.count()));
+}
 
 }  // namespace reprofuse::cli
