@@ -236,6 +236,14 @@ void Service::refuse_unless_allowed(const Load& wanted, const std::string& clien
   };
   check(wanted.answers, has.answers, options_.max_answers_per_client, "answers");
   check(wanted.tokens, has.tokens, options_.max_tokens_per_client, "tokens");
+  // Beside others, so that a few clients do not fill the queue.
+  const std::int64_t others = unfinished_ - has.answers;
+  const std::int64_t left = options_.max_queue - others;
+  if (others > 0 && has.answers + wanted.answers > left - left / 2)
+    throw Refused(Refusal::kClientFull,
+                  fmt::format("this client has {} answers under way, and with {} more it would have more than half of "
+                              "the {} that other clients leave; try again later, or ask for fewer at a time",
+                              has.answers, wanted.answers, left));
 }
 
 void Service::cancel(RequestId id) noexcept {

@@ -24,7 +24,8 @@ namespace reprofuse::engine {
 struct ServiceOptions {
   std::int64_t max_queue = 1024;  // answers that may wait or run at the same time
   // Of them, those of one client, and the tokens that they may come to, prompts included. 0: seven eighths of
-  // max_queue; four batches of texts of full length. Requests without a client's name have no such limit.
+  // max_queue, and beside other clients half of what these leave; four batches of texts of full length. Requests
+  // without a client's name have no such limit.
   std::int64_t max_answers_per_client = 0;
   std::int64_t max_tokens_per_client = 0;
 };

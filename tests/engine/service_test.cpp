@@ -138,6 +138,31 @@ TEST_F(ServiceTest, AClientHasItsPartOfTheQueueAndOthersHaveTheRest) {
   EXPECT_EQ(refusal_of(ask("a", 3, 1)), taken) << "nor what has ended";
 }
 
+TEST_F(ServiceTest, AFewClientsDoNotFillTheQueue) {
+  const auto service = this->service({.max_queue = 16});
+  std::vector<std::unique_ptr<Answers>> open;
+  const auto is_taken = [&](const std::string& client, int choices) {
+    Request request = sampled_request(10, 400, 1);
+    request.client = client;
+    request.choices = choices;
+    try {
+      open.push_back(service->submit(request));
+    } catch (const Refused& refused) {
+      EXPECT_EQ(refused.why(), Refusal::kClientFull) << refused.what();
+      return false;
+    }
+    return true;
+  };
+  EXPECT_TRUE(is_taken("a", 6)) << "alone";
+  EXPECT_TRUE(is_taken("b", 5)) << "half of what the first leaves";
+  EXPECT_FALSE(is_taken("b", 1));
+  EXPECT_FALSE(is_taken("a", 1));
+  EXPECT_TRUE(is_taken("c", 3));
+  EXPECT_TRUE(is_taken("d", 1)) << "there is some for whoever comes next";
+  open.erase(open.begin());
+  EXPECT_TRUE(is_taken("b", 1)) << "what was given up counts no more";
+}
+
 TEST_F(ServiceTest, AClientHasTokensUnderWayUpToItsLimit) {
   const auto service = this->service({.max_tokens_per_client = 1000});
   Request request = sampled_request(10, 190, 1);

@@ -8,7 +8,8 @@ namespace reprofuse {
 namespace {
 
 // Stores by the GPU what the reference stored.
-void store_again(const cuda::Launch& launch, Int16Case& data) {
+template <class Wait>
+void store_again(const cuda::Launch& launch, Int16Case& data, const Wait& wait) {
   const DeviceKv batch_on_device(data.kv());
   const Int16DevicePages pages(data);
   for (const kernels::Chunk& chunk : data.chunks())
@@ -34,7 +35,8 @@ void store_again(const cuda::Launch& launch, Int16Case& data) {
       call.batch.sequences = sequences.as<std::int32_t>();
       call.kv = pages.pages();
       cuda::rotary_int16(launch, call);
-      pages.fetch();  // waits
+      wait();
+      pages.fetch();
     });
 }
 
@@ -46,7 +48,7 @@ TEST_F(AttentionInt16Cuda, KeysAndValuesAreStoredAsTheReferenceStoresThem) {
       Int16Case expected(spec, {{0, 30, 9}, {1, 5, 1}}), data(spec, {{0, 30, 9}, {1, 5, 1}});
       data.forget();
       EXPECT_NE(data.stored(), expected.stored());
-      store_again(launch(), data);
+      store_again(launch(), data, [&] { synchronize(); });
       EXPECT_EQ(data.stored(), expected.stored());
     }
 }

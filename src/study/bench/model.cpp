@@ -34,9 +34,13 @@ constexpr Shape kShapes[] = {
 };
 constexpr DType kWeights = DType::kBF16;
 
-std::int64_t longest_text(const ModelBenchOptions& options) {
+std::int64_t decoded_text(const ModelBenchOptions& options) {
   constexpr std::int64_t kWarmUpSteps = 8;
-  std::int64_t longest = options.context + options.steps + kWarmUpSteps;
+  return options.context + options.steps + kWarmUpSteps;
+}
+
+std::int64_t longest_text(const ModelBenchOptions& options) {
+  std::int64_t longest = decoded_text(options);
   for (const std::int64_t prompt : options.prompts) longest = std::max(longest, prompt);
   return longest;
 }
@@ -125,13 +129,14 @@ std::unique_ptr<model::Model> make_bench_model(const Context& context, const Mod
 void bench_model(const model::Model& model, const ModelBenchOptions& options,
                  const std::function<void(const ModelBenchRow&)>& report) {
   const Context& context = model.context();
-  const std::int64_t longest = longest_text(options);
+  const std::int64_t text = decoded_text(options);
   for (const std::int64_t batch : options.batches) {
-    const std::int64_t pages = batch * ((longest + model::kDefaultPageSize - 1) / model::kDefaultPageSize);
+    const std::int64_t pages = batch * ((text + model::kDefaultPageSize - 1) / model::kDefaultPageSize);
     model::KvCache cache(context, model.own_config(), pages);
-    model::Runner runner(
-        model, cache,
-        {.rows = std::max(batch, std::min(options.prefill_rows, options.context)), .sequences = batch, .logit_rows = batch});
+    model::Runner runner(model, cache,
+                         {.rows = std::max(batch, std::min(options.prefill_rows, options.context)),
+                          .sequences = batch,
+                          .logit_rows = batch});
     std::vector<model::Sequence> texts;
     for (std::int64_t i = 0; i < batch; ++i) texts.emplace_back(cache);
     ModelBenchRow row{
