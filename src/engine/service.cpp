@@ -16,20 +16,7 @@ class NoMemory : public Error {
   NoMemory() : Error(ErrorCode::kInternal, "there was no memory to complete the answer; try again") {}
 };
 
-std::size_t bytes_of(const std::optional<Likelihood>& likelihood) {
-  return likelihood ? likelihood->top.size() * sizeof(TokenLogprob) : 0;
-}
-
 }  // namespace
-
-std::size_t bytes_of(const Update& update) {
-  std::size_t bytes = sizeof(Update);
-  for (const PromptToken& token : update.prompt) bytes += sizeof token + bytes_of(token.likelihood);
-  for (const AnswerToken& token : update.tokens)
-    bytes += sizeof token + token.text.size() + token.digest.size() + bytes_of(token.likelihood);
-  if (update.end) bytes += update.end->text.size();
-  return bytes;
-}
 
 struct Answers::Inbox {
   std::mutex mutex;
@@ -99,24 +86,6 @@ struct Answers::Inbox {
   }
 };
 
-void AnswerBell::ring() {
-  const std::lock_guard lock(mutex_);
-  has_rung_ = true;
-  rung_.notify_all();
-  if (call_) call_();
-}
-
-void AnswerBell::call_on_ring(std::function<void()> call) {
-  const std::lock_guard lock(mutex_);
-  call_ = std::move(call);
-}
-
-bool AnswerBell::wait(std::chrono::milliseconds timeout) {
-  std::unique_lock lock(mutex_);
-  rung_.wait_for(lock, timeout, [&] { return has_rung_; });
-  return std::exchange(has_rung_, false);
-}
-
 Answers::Answers(Service& service, std::shared_ptr<Inbox> inbox) : service_(service), inbox_(std::move(inbox)) {}
 
 Answers::~Answers() {
@@ -145,6 +114,11 @@ ServiceOptions complete(ServiceOptions options, const Engine& engine) {
   if (options.max_tokens_per_client == 0)
     options.max_tokens_per_client = 4 * engine.options().max_batch * engine.max_positions();
   return options;
+}
+
+template <typename... Values>
+[[noreturn]] void refuse(Refusal why, fmt::format_string<const Values&...> text, const Values&... values) {
+  throw Refused(why, fmt::format(text, values...));
 }
 
 // Of each of its answers.
@@ -209,15 +183,15 @@ std::vector<std::unique_ptr<Answers>> Service::submit_all(std::vector<Request> r
 }
 
 void Service::refuse_unless_taken(const Load& wanted) const {
-  if (failure_ || stopping_) throw Refused(Refusal::kStopped, "the engine has stopped");
-  if (!takes_requests_) throw Refused(Refusal::kDraining, "no new requests are taken");
+  if (failure_ || stopping_) refuse(Refusal::kStopped, "the engine has stopped");
+  if (!takes_requests_) refuse(Refusal::kDraining, "no new requests are taken");
   if (wanted.answers > options_.max_queue)
-    throw Refused(Refusal::kNeverFits, fmt::format("{} answers at once, and at most {} are ever under way (max-queue); "
-                                                   "ask for fewer at a time",
-                                                   wanted.answers, options_.max_queue));
+    refuse(Refusal::kNeverFits,
+           "{} answers at once, and at most {} are ever under way (max-queue); ask for fewer at a time", wanted.answers,
+           options_.max_queue);
   if (unfinished_ + wanted.answers > options_.max_queue)
-    throw Refused(Refusal::kFull, fmt::format("{} answers are under way and at most {} may be; try again later",
-                                              unfinished_, options_.max_queue));
+    refuse(Refusal::kFull, "{} answers are under way and at most {} may be; try again later", unfinished_,
+           options_.max_queue);
 }
 
 void Service::refuse_unless_allowed(const Load& wanted, const std::string& client) const {
@@ -225,14 +199,15 @@ void Service::refuse_unless_allowed(const Load& wanted, const std::string& clien
   const Load has = found == clients_.end() ? Load() : found->second;
   const auto check = [](std::int64_t asked, std::int64_t under_way, std::int64_t limit, const char* what) {
     if (asked > limit)
-      throw Refused(Refusal::kNeverFits, fmt::format("{} {} at once, and one client never has more than {} under way "
-                                                     "(max-{}-per-client); ask for fewer at a time",
-                                                     asked, what, limit, what));
+      refuse(Refusal::kNeverFits,
+             "{} {} at once, and one client never has more than {} under way (max-{}-per-client); ask for fewer at a "
+             "time",
+             asked, what, limit, what);
     if (under_way + asked > limit)
-      throw Refused(Refusal::kClientFull,
-                    fmt::format("this client has {} {} under way, and with {} more it would have more than {} "
-                                "(max-{}-per-client); try again later",
-                                under_way, what, asked, limit, what));
+      refuse(Refusal::kClientFull,
+             "this client has {} {} under way, and with {} more it would have more than {} (max-{}-per-client); try "
+             "again later",
+             under_way, what, asked, limit, what);
   };
   check(wanted.answers, has.answers, options_.max_answers_per_client, "answers");
   check(wanted.tokens, has.tokens, options_.max_tokens_per_client, "tokens");
@@ -240,10 +215,10 @@ void Service::refuse_unless_allowed(const Load& wanted, const std::string& clien
   const std::int64_t others = unfinished_ - has.answers;
   const std::int64_t left = options_.max_queue - others;
   if (others > 0 && has.answers + wanted.answers > left - left / 2)
-    throw Refused(Refusal::kClientFull,
-                  fmt::format("this client has {} answers under way, and with {} more it would have more than half of "
-                              "the {} that other clients leave; try again later, or ask for fewer at a time",
-                              has.answers, wanted.answers, left));
+    refuse(Refusal::kClientFull,
+           "this client has {} answers under way, and with {} more it would have more than half of the {} that others "
+           "leave; try again later, or ask for fewer at a time",
+           has.answers, wanted.answers, left);
 }
 
 void Service::cancel(RequestId id) noexcept {

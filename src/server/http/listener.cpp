@@ -117,8 +117,9 @@ class ListenerState {
         key_places_(limits.of_one_address()),
         acceptor_(listen_on(acceptor_io_, addresses)),
         address_(address_of(acceptor_.local_endpoint())),
-        context_{handler,  limits_,        memory_,  replies_, key_places_,
-                 readers_, large_readers_, waiters_, [this](std::uint64_t id) { forget(id); },
+        context_{handler,        limits_,     memory_,
+                 replies_,       key_places_, readers_,
+                 large_readers_, waiters_,    [this](std::uint64_t id) { forget(id); },
                  living_} {
     allow_descriptors(limits_.connections);
   }
@@ -210,8 +211,8 @@ class ListenerState {
     }
   }
 
-  // Large requests become many small objects, and when these are gone the C library keeps their memory: another thread's
-  // next ones would come on top of it.
+  // Large requests become many small objects, and when these are gone the C library keeps their memory: another
+  // thread's next ones would come on top of it.
   void return_memory() {
     constexpr std::size_t kMuch = std::size_t{16} << 20;
     most_read_ = std::max(most_read_, memory_.take_peak());

@@ -2,8 +2,8 @@
 //
 // FAULT="PHASE KIND FIRST COUNT [ERRNO]": of the calls of KIND in PHASE, numbers FIRST to FIRST + COUNT - 1 fail. PHASE
 // is `start`, `serve` or `drain` of `reprofuse serve`, which is known by what it writes; KIND is one of kKinds. With
-// COUNT 0 nothing fails; with ERRNO -1 the calls never end. FAULT_COUNTS names a file: at the end of the process it has a line for each phase and kind
-// with the number of calls, and one that says how many calls failed.
+// COUNT 0 nothing fails; with ERRNO -1 the calls never end. FAULT_COUNTS names a file: at the end of the process it has
+// a line for each phase and kind with the number of calls, and one that says how many calls failed.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
