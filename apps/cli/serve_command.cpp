@@ -311,8 +311,10 @@ void add_network_options(CLI::App& command, ServeArguments& arguments) {
   add_number<std::size_t>(command, "--max-connections", server.limits.connections, 1, 65536,
                           "Open connections; where all are in use, one that waits for a request makes room");
   command
-      .add_option("--max-connections-per-client", server.limits.connections_per_client,
-                  "Of them, those of one address (default: seven eighths)")
+      .add_option(
+          "--max-connections-per-client", server.limits.connections_per_client,
+          "Of them, those of one address (default: seven eighths); one key there has at most half of what others "
+          "leave")
       ->check(whole_number<std::size_t>(1, 65536))
       ->type_name("N");
   add_number<std::int64_t>(

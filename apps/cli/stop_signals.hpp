@@ -37,8 +37,12 @@ class StopSignals {
 
 // A thread that waits for a disk may wait for ever, and whoever waits for that thread would, too.
 inline void end_within(std::chrono::seconds timeout) {
+  sigset_t own;
+  sigemptyset(&own);
+  sigaddset(&own, SIGALRM);
+  pthread_sigmask(SIG_UNBLOCK, &own, nullptr);
   std::signal(SIGALRM, [](int) {
-    constexpr std::string_view kMessage = "reprofuse: a file was still being written, or read, and is given up\n";
+    constexpr std::string_view kMessage = "reprofuse: what still waits, for a disk or for a pass, is given up\n";
     [[maybe_unused]] const ssize_t ignored = write(STDERR_FILENO, kMessage.data(), kMessage.size());
     _exit(EXIT_FAILURE);
   });

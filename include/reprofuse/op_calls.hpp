@@ -34,7 +34,7 @@ struct Batch {
 };
 
 // The keys and values of one layer. Keys lie transposed, so that neighbouring positions are neighbours in memory.
-// Elements are what the contract's cache format says.
+// Elements are what the contract's cache format says; of int16-1 their order is the backend's own.
 struct KvPages {
   void* keys = nullptr;       // [pages, kv_heads, head_dim, page_size]
   void* values = nullptr;     // [pages, kv_heads, page_size, head_dim]

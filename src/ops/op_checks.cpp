@@ -100,10 +100,13 @@ void check_kv(const Op& op, const KvPages& kv, const kernels::CacheFormat& cache
   for (const void* data : {kv.keys, kv.values})
     require_of(op, reinterpret_cast<std::uintptr_t>(data) % 16 == 0, "KV pages at {} are not aligned to 16 bytes",
                data);
-  if (cache.exponent_bytes > 0)
+  if (cache.exponent_bytes > 0) {
     require_of(op, kv.key_exponents != nullptr && kv.value_exponents != nullptr,
                "a pointer to exponents is null; the context's numerics keep them in pages of {}", cache.name);
-  else
+    for (const void* data : {kv.key_exponents, kv.value_exponents})
+      require_of(op, reinterpret_cast<std::uintptr_t>(data) % 16 == 0, "exponents at {} are not aligned to 16 bytes",
+                 data);
+  } else
     require_of(op, kv.dtype == cache.dtype, "KV pages of {}; the context's numerics keep them in {}",
                dtype_name(kv.dtype), dtype_name(cache.dtype));
   require_of(op, kv.kv_heads >= 1 && kv.head_dim >= 2 && kv.head_dim % 2 == 0,

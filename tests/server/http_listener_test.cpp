@@ -258,6 +258,22 @@ TEST_F(HttpListenerTest, AFullAddressStillServesKeysThatHavePlacesLeft) {
   EXPECT_TRUE(contains(with_key.read(), "Connection: close")) << "it is for one request";
 }
 
+TEST_F(HttpListenerTest, SilentConnectionsBeyondTheirAddressMakeRoom) {
+  handler_.expect_keys();
+  start([](ConnectionLimits& limits) {
+    limits.connections = 32;
+    limits.connections_per_client = 2;
+    limits.grace = 10 * kPatience;
+  });
+  std::vector<std::unique_ptr<RawClient>> silent;
+  for (int i = 0; i < 20; ++i) silent.push_back(std::make_unique<RawClient>(port()));
+  const RawClient with_key(port());
+  with_key.send(post_text("/", "{}", "Authorization: a\r\n"));
+  EXPECT_TRUE(soon([&] { return handler_.order().size() == 1; }));
+  EXPECT_TRUE(silent[2]->can_read(kPatience)) << "the first beyond the address was closed";
+  EXPECT_TRUE(soon([&] { return listener_->counts().connections <= 2 + 32 / 8; })) << "an eighth of all";
+}
+
 TEST_F(HttpListenerTest, AnAnswerToAKeyGivesWayOnlyToAClientWithFewerPlaces) {
   start([](ConnectionLimits& limits) {
     limits.connections = 2;

@@ -132,6 +132,7 @@ void Connection::make_room() {
 void Connection::give_place() {
   if (at_ == At::kLeaving) return;
   if (at_ == At::kIdle && has_served()) return close();
+  if (at_ < At::kBody && origin_.place == Place::kBeyondAddress) return close();  // there may be very many
   if (at_ != At::kAnswering)
     return refuse(http_error(503, "others need the place of a connection that is slow", "too_many_connections"));
   if (unread_since() > Clock::now()) {  // a request has come meanwhile, or the client has read
@@ -302,7 +303,8 @@ std::optional<HttpResponse> Connection::begin_request() {
   const bool needs_place = has_key && request_.method == "POST";
   if (needs_place && !place_of_key_.take(origin_.address, client_)) {
     ends_ = true;
-    return http_error(429, "this key has as many connections at this address as the others leave it", "client_limit");
+    return http_error(429, "this key has half of the connections that other keys leave at this address",
+                      "client_limit");
   }
   if (origin_.place == Place::kBeyondAddress && !needs_place) {
     request_.in_reserve = true;

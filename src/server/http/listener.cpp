@@ -34,21 +34,22 @@ using std::chrono::milliseconds;
 constexpr int kBacklog = 1024;                // connections that wait to be accepted; the system may allow fewer
 constexpr std::size_t kReserve = 8;           // places beyond the limit, for those who ask how the server is
 constexpr std::size_t kReservePerClient = 2;  // of them, so that one address cannot take all
-constexpr std::size_t kMaxBeyond = 1024;      // connections too many that are told so; others are closed without a word
+constexpr std::size_t kMaxLeaving = 1024;     // connections too many that are told so; others are closed without a word
 constexpr int kThreads = 4;                   // each sends what one connection may get
 constexpr milliseconds kBetweenLooks{100};
-constexpr milliseconds kRest{20};  // when the system has no descriptor or memory for another connection
+constexpr milliseconds kBetweenReturns{1000};  // of memory to the system, which stops who allocates for a moment
+constexpr milliseconds kRest{20};              // when the system has no descriptor or memory for another connection
 
 // Descriptors for every connection, those that leave and what a process needs besides.
-void allow_descriptors(std::size_t connections) {
+void allow_descriptors(const ConnectionLimits& limits) {
   constexpr rlim_t kOthers = 128;
-  const rlim_t least = connections + kReserve + kOthers;
+  const rlim_t least = limits.connections + limits.beyond_addresses() + kReserve + kOthers;
   rlimit limit = {};
   require(getrlimit(RLIMIT_NOFILE, &limit) == 0, "the limit of open files cannot be read");
   require(limit.rlim_max == RLIM_INFINITY || limit.rlim_max >= least,
-          "{} connections need {} open files, and the hard limit (ulimit -Hn) is {}", connections, least,
+          "{} connections need {} open files, and the hard limit (ulimit -Hn) is {}", limits.connections, least,
           limit.rlim_max);
-  const rlim_t wanted = std::min<rlim_t>(least + kMaxBeyond, limit.rlim_max);
+  const rlim_t wanted = std::min<rlim_t>(least + kMaxLeaving, limit.rlim_max);
   if (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= wanted) return;
   limit.rlim_cur = wanted;
   require(setrlimit(RLIMIT_NOFILE, &limit) == 0, "the limit of open files cannot be raised to {}", wanted);
@@ -121,7 +122,7 @@ class ListenerState {
                  replies_,       key_places_, readers_,
                  large_readers_, waiters_,    [this](std::uint64_t id) { forget(id); },
                  living_} {
-    allow_descriptors(limits_.connections);
+    allow_descriptors(limits_);
   }
 
   ~ListenerState() {
@@ -211,14 +212,15 @@ class ListenerState {
     }
   }
 
-  // Large requests become many small objects, and when these are gone the C library keeps their memory: another
-  // thread's next ones would come on top of it.
+  // Of large requests, whose small objects' memory the C library keeps for the thread that had them.
   void return_memory() {
     constexpr std::size_t kMuch = std::size_t{16} << 20;
     most_read_ = std::max(most_read_, memory_.take_peak());
-    if (most_read_ < kMuch || memory_.in_use() > most_read_ / 2) return;
+    const auto now = Clock::now();
+    if (most_read_ < kMuch || memory_.in_use() > most_read_ / 2 || now < next_return_) return;
     malloc_trim(0);
     most_read_ = 0;
+    next_return_ = now + kBetweenReturns;
   }
 
   void accept() {
@@ -261,12 +263,26 @@ class ListenerState {
   // With the mutex held, as those below.
   std::optional<Place> place_for(const std::string& client) {
     if (has_room(Place::kNormal, client, limits_.connections, limits_.of_one_address())) return Place::kNormal;
-    const auto has_place = [](const auto& entry) { return entry.second->origin().place == Place::kNormal; };
-    const auto normal = static_cast<std::size_t>(std::ranges::count_if(connections_, has_place));
-    const bool is_full = connections_.size() - normal >= kMaxBeyond + kReserve;
-    if (context_.handler.has_keys() && normal < limits_.connections && !is_full) return Place::kBeyondAddress;
+    if (context_.handler.has_keys() && has_room_beyond_address()) return Place::kBeyondAddress;
     if (has_room(Place::kReserve, client, kReserve, kReservePerClient)) return Place::kReserve;
-    return is_full ? std::nullopt : std::optional(Place::kTurnedAway);
+    return turned_away_ < kMaxLeaving ? std::optional(Place::kTurnedAway) : std::nullopt;
+  }
+
+  // Where all of them are in use, the one that came first and has not sent its header yet goes: who has a key sends it
+  // at once.
+  bool has_room_beyond_address() {
+    std::size_t in_use = 0;
+    Connection* slowest = nullptr;
+    for (const auto& [id, connection] : connections_) {
+      if (connection->origin().place != Place::kBeyondAddress || connection->gives_place()) continue;
+      ++in_use;
+      if (slowest == nullptr && connection->at() < Connection::At::kBody) slowest = connection.get();
+    }
+    if (in_use < limits_.beyond_addresses()) return true;
+    if (slowest == nullptr) return false;
+    slowest->make_room();
+    ++counts_.evicted;
+    return true;
   }
 
   using Taken = std::map<std::string_view, std::size_t>;  // places, by address
@@ -338,6 +354,7 @@ class ListenerState {
   std::atomic<bool> is_stopped_ = false, is_closed_ = false, is_over_ = false;  // accepting, the acceptor, and all
   std::thread watcher_;
   std::size_t most_read_ = 0;  // bytes of requests at once, since memory was last given back
+  Clock::time_point next_return_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;

@@ -2,8 +2,9 @@
 //
 // FAULT="PHASE KIND FIRST COUNT [ERRNO]": of the calls of KIND in PHASE, numbers FIRST to FIRST + COUNT - 1 fail. PHASE
 // is `start`, `serve` or `drain` of `reprofuse serve`, which is known by what it writes; KIND is one of kKinds. With
-// COUNT 0 nothing fails; with ERRNO -1 the calls never end. FAULT_COUNTS names a file: at the end of the process it has
-// a line for each phase and kind with the number of calls, and one that says how many calls failed.
+// COUNT 0 nothing fails; with ERRNO -1 the calls never end, of writes those to a disk. FAULT_COUNTS names a file: at
+// the end of the process it has a line for each phase and kind with the number of calls, and one that says how many
+// calls failed.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -100,6 +101,11 @@ bool is_file(int descriptor) {
   return fstat(descriptor, &status) == 0 && (status.st_mode & S_IFMT) != 0;
 }
 
+bool is_on_disk(int descriptor) {
+  struct stat status = {};
+  return fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
+}
+
 }  // namespace
 
 extern "C" {
@@ -165,7 +171,8 @@ ssize_t pread64(int file, void* data, std::size_t bytes, off_t offset) {
 }
 
 ssize_t write(int file, const void* data, std::size_t bytes) {
-  const bool is_failing = is_file(file) && fails(kWrite);
+  const bool is_counted = wanted_errno == -1 ? is_on_disk(file) : is_file(file);
+  const bool is_failing = is_counted && fails(kWrite);
   look_for_phase(data, bytes);
   return is_failing ? -1 : syscall(SYS_write, file, data, bytes);
 }

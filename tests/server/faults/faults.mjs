@@ -39,7 +39,7 @@ export async function run_with_hanging_disk({ tool, library }) {
   execFileSync(tool, ["keys", "new", key]);
   const port = await free_port();
   const url = `http://127.0.0.1:${port}`;
-  const env = { LD_PRELOAD: library, FAULT: "serve write 2 1 -1", REPROFUSE_KEY: key }; // the first says that it is ready
+  const env = { LD_PRELOAD: library, FAULT: "serve write 1 1 -1", REPROFUSE_KEY: key };
   const options = ["--quiet", "--drain-seconds", "1", "--receipt-dir", folder];
   const child = spawn(tool, ["serve", "--port", port, ...OPTIONS, ...options], { env, stdio: ["ignore", "ignore", "pipe"] });
   const ended = new Promise((resolve) => child.on("close", (status, signal) => resolve({ status, signal })));

@@ -43,7 +43,7 @@ test("a disk that hangs holds up the receipts alone, and not the end", { timeout
   assert.deepEqual(answers, Array(3).fill(expected()), "others are answered");
   assert.equal(receipt, "none");
   assert.equal(status, 1);
-  assert.match(stderr, /a file was still being written, or read, and is given up/);
+  assert.match(stderr, /what still waits, for a disk or for a pass, is given up/);
 });
 
 test("an end by a signal, a hang, silence, and a wrong answer are complaints", () => {

@@ -1,5 +1,6 @@
 #include "kernels/cuda/attention/int16/attention.hpp"
 
+#include "kernels/cuda/attention/int16/pages.hpp"
 #include "kernels/cuda/ops/ops.hpp"
 #include "kernels/cuda/ops/params.hpp"
 
@@ -116,6 +117,9 @@ void attention_int16_with(const Launch& launch, const kernels::AttentionCall& ca
 }
 
 void rotary_int16(const Launch& launch, const kernels::RotaryCall& call) {
+  const int head_dim = call.kv.head_dim;
+  require(head_dim % kKeyGroup == 0, "rotary: head_dim {}; int16-1 on the CUDA backend takes multiples of {}", head_dim,
+          kKeyGroup);
   rotary_with(launch, call, rotary_kernel());
 }
 
