@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
-"""What digests and receipts cost through HTTP: answer tokens per second of a running server, with many requests at once.
+"""Tokens per second of a running server through HTTP, with many requests at once.
 
-Rounds without a digest and with each kind take turns, so that whatever else the machine does meets them alike; the ratio is the
-median of rounds beside each other. Needs nothing but Python's standard library.
+  digests   what digests and receipts cost: the same sampled answers without and with them
+  prompts   192 prompts of 64 to 1,500 tokens, greedy answers
+  scores    prompts of 512 tokens with the log-probability of each token, as lm-evaluation-harness asks, beside the same without
+  sampling  sampled answers, log-probabilities and eight answers to a prompt, beside greedy ones
 
-Usage: bench_http.py URL [--at-once 64] [--tokens 128] [--rounds 5] [--prompt-tokens 16] [--kinds tree-1 chain-1 receipt] [--stream]
-                         [--json FILE]
+Rounds of each kind take turns, so that whatever else the machine does meets them alike; a ratio is the median of rounds beside each
+other. No round finds prompts of an earlier one in the prefix cache. Needs nothing but Python's standard library.
 """
 import argparse
 import concurrent.futures
 import json
 import pathlib
+import random
 import socket
 import statistics
 import time
@@ -31,67 +34,91 @@ def ask(address, body):
 
 
 def read(reply):
-    """The number of answer tokens, and the digest."""
+    """The usage, and the digests of the choices."""
     text = reply.decode()
     if not text.startswith("HTTP/1.1 200 "):
         raise RuntimeError(text)
     lines = [line.removeprefix("data: ") for line in text.splitlines()]
     objects = [json.loads(line) for line in lines if line.startswith("{")]
-    digests = [each["choices"][0].get("digest") for each in objects if each["choices"]]
-    return objects[-1]["usage"]["completion_tokens"], digests[-1]
+    choices = [choice for each in objects for choice in each["choices"]]
+    return objects[-1]["usage"], [choice["digest"] for choice in choices if choice.get("digest")]
 
 
-def round_of(address, bodies):
-    """Tokens per second, and the digests in the order of the requests."""
-    with concurrent.futures.ThreadPoolExecutor(len(bodies)) as clients:
+def prompt(rng, tokens):
+    return [rng.randrange(1000) for _ in range(tokens)]
+
+
+def workload(name, options):
+    """The bodies of each kind; the first kind is what the others are compared with."""
+    rng = random.Random(1)
+    answer = {"max_tokens": options.tokens, "ignore_eos": True}
+    short = [prompt(rng, options.prompt_tokens) for _ in range(options.at_once)]
+    if name == "digests":
+        kinds = {"no digest": {"digest": False}} | {
+            kind: {"receipt": True} if kind == "receipt" else {"digest": kind} for kind in options.kinds}
+        return {kind: [{"prompt": each, "seed": seed, "temperature": 1, **answer, **fields}
+                       for seed, each in enumerate(short)] for kind, fields in kinds.items()}
+    if name == "prompts":
+        return {"64 to 1,500": [{"prompt": prompt(rng, rng.randint(64, 1500)), "temperature": 0, **answer} for _ in range(192)]}
+    if name == "scores":
+        texts = [prompt(rng, 512) for _ in range(192)]
+        kinds = {"unscored": {}, "scored": {"echo": True, "logprobs": 1}}
+        return {kind: [{"prompt": text, "max_tokens": 1, "temperature": 0, **fields} for text in texts]
+                for kind, fields in kinds.items()}
+    sampled = {"temperature": 0.8, "top_p": 0.9, "top_k": 40, "min_p": 0.02, "repetition_penalty": 1.1}
+    kinds = {"greedy": {"temperature": 0}, "sampled": sampled, "logprobs": {"temperature": 0, "logprobs": 5}}
+    kinds = {kind: [{"prompt": each, "seed": seed, **answer, **fields} for seed, each in enumerate(short)]
+             for kind, fields in kinds.items()}
+    eight = [{"prompt": each, "seed": seed, "n": 8, "temperature": 1, **answer} for seed, each in enumerate(short)]
+    return kinds | {"n = 8": eight[:max(options.at_once // 8, 1)]}
+
+
+def round_of(options, bodies, salt):
+    """Tokens per second, prompts' where answers have one, and the digests in the order of the requests."""
+    stream = {"stream": True, "stream_options": {"include_usage": True}} if options.stream else {}
+    bodies = [body | stream | {"cache_salt": salt} for body in bodies]
+    with concurrent.futures.ThreadPoolExecutor(options.at_once) as clients:
         begin = time.perf_counter()
-        replies = list(clients.map(lambda body: ask(address, body), bodies))
+        replies = list(clients.map(lambda body: ask(options.address, body), bodies))
         seconds = time.perf_counter() - begin
     answers = [read(reply) for reply in replies]
-    return sum(tokens for tokens, _ in answers) / seconds, [digest for _, digest in answers]
+    field = "prompt_tokens" if bodies[0]["max_tokens"] == 1 else "completion_tokens"
+    return sum(usage[field] for usage, _ in answers) / seconds, [digests for _, digests in answers]
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("url")
+    parser.add_argument("workload", nargs="?", default="digests", choices=["digests", "prompts", "scores", "sampling"])
     parser.add_argument("--at-once", type=int, default=64)
-    parser.add_argument("--tokens", type=int, default=128)
+    parser.add_argument("--tokens", type=int, default=128, help="of an answer")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--prompt-tokens", type=int, default=16)
-    parser.add_argument("--kinds", nargs="+", default=["tree-1", "chain-1"])
+    parser.add_argument("--prompt-tokens", type=int, default=16, help="of digests and sampling")
+    parser.add_argument("--kinds", nargs="+", default=["tree-1", "chain-1"], help="of digests; receipt is one")
     parser.add_argument("--stream", action="store_true")
-    parser.add_argument("--json", type=pathlib.Path)
-    arguments = parser.parse_args()
-    url = urllib.parse.urlsplit(arguments.url)
-    address = (url.hostname, url.port or 80)
+    parser.add_argument("--json", type=pathlib.Path, help="also write the results to this file")
+    options = parser.parse_args()
+    url = urllib.parse.urlsplit(options.url)
+    options.address = (url.hostname, url.port or 80)
 
-    def bodies(kind):
-        options = {"max_tokens": arguments.tokens, "ignore_eos": True, "temperature": 1}
-        options |= {"receipt": True} if kind == "receipt" else {"digest": kind or False}
-        if arguments.stream:
-            options |= {"stream": True, "stream_options": {"include_usage": True}}
-        return [{"prompt": [(7 * i + 11 * j) % 1000 for j in range(arguments.prompt_tokens)], "seed": i, **options}
-                for i in range(arguments.at_once)]
-
-    kinds = [None, *arguments.kinds]
+    kinds = workload(options.workload, options)
     rates, digests = {kind: [] for kind in kinds}, {}
-    for kind in kinds:
-        round_of(address, bodies(kind))  # warm
-    for _ in range(arguments.rounds):
-        for kind in kinds:
-            rate, found = round_of(address, bodies(kind))
-            rates[kind].append(rate)
+    for turn in range(options.rounds + 1):
+        for kind, bodies in kinds.items():
+            rate, found = round_of(options, bodies, f"{kind} {turn}")
+            if turn > 0:  # the first warms up
+                rates[kind].append(rate)
             if digests.setdefault(kind, found) != found:
                 raise RuntimeError(f"digests of the kind {kind} differ from one round to the next")
-    print(f"{arguments.at_once} at once, {arguments.tokens} tokens each")
-    results = {}
-    for kind in kinds:
-        ratio = statistics.median(rate / without for rate, without in zip(rates[kind], rates[None]))
-        results[kind or "none"] = {"tokens_per_second": statistics.median(rates[kind]), "ratio": ratio}
-        print(f"{kind or 'no digest':10} {statistics.median(rates[kind]):10.1f} tokens/s  {ratio:6.3f}")
-    if arguments.json:
-        arguments.json.write_text(json.dumps({"at_once": arguments.at_once, "tokens": arguments.tokens,
-                                              "stream": arguments.stream, "digests": results}, indent=2) + "\n")
+    print(f"{options.workload}: {options.at_once} at once, {options.tokens} tokens each")
+    first, results = next(iter(kinds)), {}
+    for kind, each in rates.items():
+        ratio = statistics.median(rate / beside for rate, beside in zip(each, rates[first]))
+        results[kind] = {"tokens_per_second": statistics.median(each), "ratio": ratio}
+        print(f"{kind:12} {statistics.median(each):10.1f} tokens/s  {ratio:6.3f}")
+    if options.json:
+        options.json.write_text(json.dumps({"at_once": options.at_once, "tokens": options.tokens, "stream": options.stream,
+                                            options.workload: results}, indent=2) + "\n")
 
 
 if __name__ == "__main__":

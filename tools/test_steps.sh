@@ -76,6 +76,13 @@ without_aslr() {
 
 # Tests that take five seconds or more under AddressSanitizer with two cores, and whose code shorter ones run there.
 LONG_UNDER_ASAN=(
+  AnswersWithoutMemory.AreA503AndStreamsNeedLittle
+  BenchErrorCommand.WritesTheSeededRowsAndTheModels
+  BenchUsage.AFileThatCannotBeWrittenIsAnErrorBeforeAnythingIsMeasured
+  Cases/ModelInvariance.EveryContractGivesItsCommittedDigestOnEveryInstructionSet/mistral_window
+  Cases/ModelInvariance.EveryContractGivesItsCommittedDigestOnEveryInstructionSet/qwen2_bias
+  JsonWriter.NumbersHaveTheDigitsThatDumpGivesThem
+  TokenizerLimits.EncodingAsksNowAndThenWhetherToGoOn
   EngineTest.AStopStringEndsTheTextWhereverItLies
   Generate.ALongPromptMayBeCutAnywhere
   Generate.TheGoldenAnswerComesOutOfEveryInstructionSet
@@ -133,6 +140,18 @@ LONG_UNDER_ASAN=(
 )
 # The same under ThreadSanitizer, where all that counts is which threads meet, and not with which sizes or models.
 LONG_UNDER_TSAN=(
+  AnswersWithoutMemory.AreA503AndStreamsNeedLittle
+  AttentionInt16Cpu.ARowHasTheSameBitsInEveryCutAndOnEveryPage
+  Cases/ModelInvariance.EveryContractGivesItsCommittedDigestOnEveryInstructionSet/llama_f32
+  Cases/ModelInvariance.EveryContractGivesItsCommittedDigestOnEveryInstructionSet/llama_tied
+  Cases/ModelInvariance.EveryContractGivesItsCommittedDigestOnEveryInstructionSet/qwen2_tied_f16
+  LinearExact1Limits.TheLargestDigitsOverTheLongestRowsDoNotOverflow
+  LinearInt16Cpu.EveryTableGivesTheReferenceBitsAtRaggedShapes
+  OwnBackend.GivesTheCommittedLogitsOfEveryContract
+  RandomCheckpoint.MatricesKeepTheSizeOfWhatTheyMultiply
+  TokenizerLimits.ALongTextIsGivenUpSoon
+  TokenizerLimits.AListOfValuesWithoutEndIsRefusedWhileItIsRead
+  TokenizerLimits.EncodingAsksNowAndThenWhetherToGoOn
   ParseJson.TakesTimeThatGrowsWithTheTextAlone
   ParseJson.TheControlThatLooksThroughListsAgainGrowsQuadratically
   Cases/ModelInvariance.EveryInstructionSetAndThreadCountGivesTheSameBits/mistral_window
