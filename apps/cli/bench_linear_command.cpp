@@ -23,6 +23,7 @@ namespace {
 
 struct BenchArguments {
   std::string device = "cpu";
+  std::string as;  // empty: the device itself
   std::string shapes = "llama-3.2-3b";
   std::vector<std::int64_t> m = {1, 8, 32, 64, 512};
   std::vector<std::string> numerics;  // empty: the default contract and the baselines that the device has
@@ -205,6 +206,7 @@ std::vector<study::BenchRow> measure_and_print(study::LinearTimer& timer, const 
 void check_together(const BenchArguments& arguments) {
   check_usage(computes_on_threads(arguments.device) || (arguments.isa.empty() && arguments.threads == 0),
               fmt::format("--isa and --threads go with --device cpu, not {}", arguments.device));
+  act_as(arguments.as, arguments.device);
   check_usage(arguments.json.empty() || arguments.json != arguments.plot,
               fmt::format("--json and --plot name the same file, {}", arguments.json));
 }
@@ -260,6 +262,7 @@ void add_bench_linear_command(CLI::App& bench) {
       ->check(is_device())
       ->type_name("NAME")
       ->capture_default_str();
+  add_as_option(*command, arguments->as);
   command
       ->add_option("--shapes", arguments->shapes,
                    fmt::format("NxK[,NxK], or {}", fmt::join(study::bench_models(), ", ")))

@@ -26,6 +26,7 @@ struct BenchModelArguments {
   int steps = 20;
   std::vector<std::string> numerics = {std::string(kDefaultNumerics)};
   DeviceArguments device;
+  std::string as;  // empty: the device itself
   RankArguments ranks;
   std::string json;
 };
@@ -60,6 +61,7 @@ double read_of_all_ranks(const Context& context, const std::shared_ptr<model::Te
 }
 
 void run_bench_model(const BenchModelArguments& arguments) {
+  act_as(arguments.as, arguments.device.device);
   const study::ModelBenchOptions options{.config = study::published_shape(arguments.shape),
                                          .batches = arguments.batches,
                                          .prompts = arguments.prompts,
@@ -126,6 +128,7 @@ void add_bench_model_command(CLI::App& bench) {
       ->capture_default_str();
   command->add_option("--steps", arguments->steps, "Steps timed")->check(whole_number(1, 10000))->capture_default_str();
   add_device_options(*command, arguments->device);
+  add_as_option(*command, arguments->as);
   add_rank_options(*command, arguments->ranks);
   add_numerics_list(*command, arguments->numerics, "Any of");
   add_output_file(*command, "--json", arguments->json, "Also write the results to this file");

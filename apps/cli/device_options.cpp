@@ -2,6 +2,7 @@
 
 #include "cli/option_values.hpp"
 #include "cli/usage.hpp"
+#include "kernels/backend.hpp"
 #include "ops/context_state.hpp"
 #include "reprofuse/error.hpp"
 
@@ -44,6 +45,18 @@ void add_place_options(CLI::App& command, DeviceArguments& arguments) {
       ->type_name("N")
       ->check(whole_number(0, 1024))
       ->capture_default_str();
+}
+
+void add_as_option(CLI::App& command, std::string& architecture) {
+  command.add_option("--as", architecture, "Run what an older GPU would: sm_80 (A100), sm_86 or sm_89 (L40S, RTX 40)")
+      ->check(one_of({"sm_80", "sm_86", "sm_89"}))
+      ->type_name("NAME");
+}
+
+void act_as(const std::string& architecture, const std::string& device) {
+  if (architecture.empty()) return;
+  check_usage(!computes_on_threads(device), fmt::format("--as goes with a GPU, not with --device {}", device));
+  kernels::act_as(architecture);
 }
 
 Context make_context(const DeviceArguments& arguments, const std::shared_ptr<model::Team>& team) {

@@ -22,6 +22,9 @@ bool computes_on_threads(const std::string& device);  // and takes --isa and --t
 
 void add_device_options(CLI::App& command, DeviceArguments& arguments);
 void add_place_options(CLI::App& command, DeviceArguments& arguments);  // all but --numerics
+// --as: what an older GPU would run. act_as() comes before any context of the command.
+void add_as_option(CLI::App& command, std::string& architecture);
+void act_as(const std::string& architecture, const std::string& device);
 // Of a rank: where --threads is not given, it takes its part of the machine's cores.
 Context make_context(const DeviceArguments& arguments, const std::shared_ptr<model::Team>& team = nullptr);
 

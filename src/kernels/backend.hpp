@@ -189,4 +189,8 @@ std::shared_ptr<const Backend> open_cpu(const BackendOptions& options);
 std::shared_ptr<const Backend> open_cuda(const BackendOptions& options);
 int count_cuda() noexcept;  // 0 where there is no driver
 
+// From now on GPUs run what an older one would: "sm_80", "sm_86" or "sm_89". For benches, before a device is opened.
+// Throws kUnsupported for another name.
+void act_as(std::string_view architecture);
+
 }  // namespace reprofuse::kernels

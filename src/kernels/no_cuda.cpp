@@ -8,9 +8,21 @@ int count_cuda() noexcept {
   return 0;
 }
 
-std::shared_ptr<const Backend> open_cuda(const BackendOptions&) {
+namespace {
+
+[[noreturn]] void fail_without_cuda() {
   fail(ErrorCode::kUnsupported, "this build of ReproFuse has no CUDA backend ({}). The CPU gives the same bits",
        REPROFUSE_CUDA_STATUS);
+}
+
+}  // namespace
+
+std::shared_ptr<const Backend> open_cuda(const BackendOptions&) {
+  fail_without_cuda();
+}
+
+void act_as(std::string_view) {
+  fail_without_cuda();
 }
 
 }  // namespace reprofuse::kernels

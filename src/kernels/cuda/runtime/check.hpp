@@ -12,11 +12,8 @@ inline void check(cudaError_t status, const char* call) {
     fail(ErrorCode::kDevice, "{} failed: {} ({})", call, cudaGetErrorString(status), cudaGetErrorName(status));
 }
 
-inline int device_attribute(int ordinal, cudaDeviceAttr which) {
-  int value = 0;
-  check(cudaDeviceGetAttribute(&value, which, ordinal), "cudaDeviceGetAttribute");
-  return value;
-}
+// What schedules go by: the device's own, or those of the device that it acts as (device.hpp).
+int device_attribute(int ordinal, cudaDeviceAttr which);
 
 // Makes `ordinal` the calling thread's device for its lifetime.
 class DeviceScope {

@@ -1,9 +1,32 @@
 #include "kernels/cuda/runtime/device.hpp"
 
+#include <algorithm>
+#include <atomic>
+
+#include "kernels/backend.hpp"
 #include "kernels/cuda/runtime/check.hpp"
 
 namespace reprofuse::cuda {
 namespace {
+
+// A device that another one can act as, and the shared memory that it has.
+struct Role {
+  std::string_view name;
+  int major, minor;
+  int shared_bytes_per_cta, shared_bytes_per_sm;
+};
+constexpr Role kRoles[] = {
+    {"sm_80", 8, 0, 163 << 10, 164 << 10},  // A100
+    {"sm_86", 8, 6, 99 << 10, 100 << 10},   // A10, A40, RTX 30
+    {"sm_89", 8, 9, 99 << 10, 100 << 10},   // L4, L40S, RTX 40
+};
+std::atomic<const Role*> role = nullptr;  // of every device; none: itself
+
+int own_attribute(int ordinal, cudaDeviceAttr which) {
+  int value = 0;
+  check(cudaDeviceGetAttribute(&value, which, ordinal), "cudaDeviceGetAttribute");
+  return value;
+}
 
 cudaDeviceProp properties(int ordinal) {
   cudaDeviceProp device{};
@@ -12,6 +35,23 @@ cudaDeviceProp properties(int ordinal) {
 }
 
 }  // namespace
+
+int device_attribute(int ordinal, cudaDeviceAttr which) {
+  const int own = own_attribute(ordinal, which);
+  const Role* acted = role;
+  if (acted == nullptr) return own;
+  switch (which) {
+    case cudaDevAttrComputeCapabilityMajor: return acted->major;
+    case cudaDevAttrComputeCapabilityMinor: return acted->minor;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin: return std::min(own, acted->shared_bytes_per_cta);
+    case cudaDevAttrMaxSharedMemoryPerMultiprocessor: return std::min(own, acted->shared_bytes_per_sm);
+    default: return own;
+  }
+}
+
+bool acts_as_hopper() {
+  return role == nullptr;
+}
 
 void require_device(int ordinal) {
   int count = 0;
@@ -32,7 +72,9 @@ void require_device(int ordinal) {
 
 std::string device_description(int ordinal) {
   const cudaDeviceProp device = properties(ordinal);
-  return fmt::format("{} (sm_{}{})", device.name, device.major, device.minor);
+  const Role* acted = role;
+  return fmt::format("{} (sm_{}{}){}", device.name, device.major, device.minor,
+                     acted == nullptr ? "" : fmt::format(", as {}", acted->name));
 }
 
 Device read_device(int ordinal) {
@@ -53,11 +95,21 @@ Device read_device(int ordinal) {
 }
 
 double peak_fma_gigaflops(int ordinal) {
-  const int major = device_attribute(ordinal, cudaDevAttrComputeCapabilityMajor);
-  const int minor = device_attribute(ordinal, cudaDevAttrComputeCapabilityMinor);
+  const int major = own_attribute(ordinal, cudaDevAttrComputeCapabilityMajor);
+  const int minor = own_attribute(ordinal, cudaDevAttrComputeCapabilityMinor);
   const double lanes = major == 8 && minor == 0 ? 64 : 128;  // per multiprocessor; GA100 alone has half
-  const double gigahertz = device_attribute(ordinal, cudaDevAttrClockRate) * 1e-6;
-  return 2.0 * lanes * device_attribute(ordinal, cudaDevAttrMultiProcessorCount) * gigahertz;
+  const double gigahertz = own_attribute(ordinal, cudaDevAttrClockRate) * 1e-6;
+  return 2.0 * lanes * own_attribute(ordinal, cudaDevAttrMultiProcessorCount) * gigahertz;
 }
 
 }  // namespace reprofuse::cuda
+
+namespace reprofuse::kernels {
+
+void act_as(std::string_view architecture) {
+  const auto* const found = std::ranges::find(cuda::kRoles, architecture, &cuda::Role::name);
+  if (found == std::end(cuda::kRoles)) fail(ErrorCode::kUnsupported, "no GPU can act as '{}'", architecture);
+  cuda::role = found;
+}
+
+}  // namespace reprofuse::kernels

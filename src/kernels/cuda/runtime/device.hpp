@@ -10,7 +10,10 @@ namespace reprofuse::cuda {
 
 // Throws kUnsupported, with the reason, unless device `ordinal` exists and has compute capability 8.0 or higher.
 void require_device(int ordinal);
-std::string device_description(int ordinal);  // "NVIDIA H200 (sm_90)"
+std::string device_description(int ordinal);  // "NVIDIA H200 (sm_90)", "NVIDIA H200 (sm_90), as sm_80"
+
+// Whether kernels with code for compute capability 9.0 may use what is new there: the TMA, clusters, an early start.
+bool acts_as_hopper();
 
 struct Device {
   int ordinal;

@@ -5,6 +5,8 @@
 #include <shared_mutex>
 #include <utility>
 
+#include "kernels/cuda/runtime/device.hpp"
+
 namespace reprofuse::cuda {
 namespace {
 
@@ -52,10 +54,12 @@ cudaError_t look_up_kernel(const void* function, KernelFacts& facts) {
   static KnownKernels known;
   int device = 0;
   if (const cudaError_t status = cudaGetDevice(&device); status != cudaSuccess) return status;
-  if (known.find({device, function}, facts)) return cudaSuccess;
-  const cudaError_t status = ask_driver(device, function, facts);
-  if (status == cudaSuccess) known.add({device, function}, facts);
-  return status;
+  if (!known.find({device, function}, facts)) {
+    if (const cudaError_t status = ask_driver(device, function, facts); status != cudaSuccess) return status;
+    known.add({device, function}, facts);
+  }
+  facts.for_hopper = facts.for_hopper && acts_as_hopper();
+  return cudaSuccess;
 }
 
 cudaError_t count_clusters_at_once(const void* function, const GridShape& shape, int& clusters) {
