@@ -49,7 +49,11 @@ class GatedHandler final : public HttpHandler {
     return finished_;
   }
 
-  std::optional<HttpResponse> answer_before_body(const HttpRequest& /*request*/) override { return std::nullopt; }
+  // A thread that reads requests is held up by /held.
+  std::optional<HttpResponse> answer_before_body(const HttpRequest& request) override {
+    if (request.path == "/held") wait_for_gate();
+    return std::nullopt;
+  }
   std::string client_of(const HttpRequest& request) const override {
     const std::lock_guard lock(mutex_);
     if (request.method == "POST") ++named_;
@@ -272,6 +276,30 @@ TEST_F(HttpListenerTest, SilentConnectionsBeyondTheirAddressMakeRoom) {
   EXPECT_TRUE(soon([&] { return handler_.order().size() == 1; }));
   EXPECT_TRUE(silent[2]->can_read(kPatience)) << "the first beyond the address was closed";
   EXPECT_TRUE(soon([&] { return listener_->counts().connections <= 2 + 32 / 8; })) << "an eighth of all";
+}
+
+TEST_F(HttpListenerTest, AConnectionBeyondItsAddressStaysWhereItsHeaderWasNotReadYet) {
+  handler_.expect_keys();
+  start([](ConnectionLimits& limits) {
+    limits.connections = 16;
+    limits.connections_per_client = 1;
+    limits.grace = 10 * kPatience;
+  });
+  const RawClient of_the_address(port(), 1);
+  std::vector<std::unique_ptr<RawClient>> held;  // by every thread that reads
+  for (std::uint32_t from = 2; handler_.waiting() < HttpListener::kThreads; ++from) {
+    held.push_back(std::make_unique<RawClient>(port(), from));
+    held.back()->send(get_text("/held"));
+    ASSERT_TRUE(soon([&] { return handler_.waiting() == static_cast<int>(held.size()); }));
+  }
+  std::vector<std::unique_ptr<RawClient>> with_key;  // twice an eighth of all
+  for (int i = 0; i < 4; ++i) {
+    with_key.push_back(std::make_unique<RawClient>(port(), 1));
+    with_key.back()->send(get_text("/", "Connection: close\r\nAuthorization: " + std::to_string(i) + "\r\n"));
+  }
+  ASSERT_TRUE(soon([&] { return listener_->counts().connections >= 1 + held.size() + 2; }));
+  handler_.open_gate();
+  for (const auto& client : with_key) EXPECT_TRUE(contains(client->read(), "200 OK"));
 }
 
 TEST_F(HttpListenerTest, AnAnswerToAKeyGivesWayOnlyToAClientWithFewerPlaces) {

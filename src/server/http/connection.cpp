@@ -98,6 +98,11 @@ bool Connection::client_gone() {
   return ::poll(&entry, 1, 0) > 0 && (entry.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
 
+bool Connection::has_unread() {
+  boost::system::error_code error;
+  return socket_.available(error) > 0 && !error;
+}
+
 void Connection::start() {
   post([](Connection& self) {
     if (self.origin_.place == Place::kTurnedAway)
@@ -132,7 +137,8 @@ void Connection::make_room() {
 void Connection::give_place() {
   if (at_ == At::kLeaving) return;
   if (at_ == At::kIdle && has_served()) return close();
-  if (at_ < At::kBody && origin_.place == Place::kBeyondAddress) return close();  // there may be very many
+  if (at_ < At::kBody && origin_.place == Place::kBeyondAddress)  // not before what was read has been looked at
+    return post([](Connection& self) { self.leave_if_silent(); });
   if (at_ != At::kAnswering)
     return refuse(http_error(503, "others need the place of a connection that is slow", "too_many_connections"));
   if (unread_since() > Clock::now()) {  // a request has come meanwhile, or the client has read
@@ -141,6 +147,12 @@ void Connection::give_place() {
   }
   record_.note = "others needed the place of an answer that nobody read";
   client_left();
+}
+
+// Without a word: there may be very many. What it sent may have waited for this thread, and then it was not slow.
+void Connection::leave_if_silent() {
+  if (at_ < At::kBody && !has_unread()) return close();
+  makes_room_ = false;
 }
 
 void Connection::abort() {

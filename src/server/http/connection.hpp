@@ -160,8 +160,10 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   void failed(const std::exception& error) noexcept;
   void move_to(At at, std::optional<std::chrono::milliseconds> timeout);
   bool client_gone();
+  bool has_unread();  // bytes that the system holds
   void check();
   void give_place();
+  void leave_if_silent();
   void late();
 
   void await_request();

@@ -35,7 +35,6 @@ constexpr int kBacklog = 1024;                // connections that wait to be acc
 constexpr std::size_t kReserve = 8;           // places beyond the limit, for those who ask how the server is
 constexpr std::size_t kReservePerClient = 2;  // of them, so that one address cannot take all
 constexpr std::size_t kMaxLeaving = 1024;     // connections too many that are told so; others are closed without a word
-constexpr int kThreads = 4;                   // each sends what one connection may get
 constexpr milliseconds kBetweenLooks{100};
 constexpr milliseconds kBetweenReturns{1000};  // of memory to the system, which stops who allocates for a moment
 constexpr milliseconds kRest{20};              // when the system has no descriptor or memory for another connection
@@ -190,7 +189,7 @@ class ListenerState {
     connection->start();
   }
 
-  Worker& next_worker() { return workers_[++turn_ % kThreads]; }
+  Worker& next_worker() { return workers_[++turn_ % HttpListener::kThreads]; }
 
  private:
   // Accepts connections, and looks at each a few times a second: a timer each would be no better and no less. Waits for
@@ -269,7 +268,7 @@ class ListenerState {
   }
 
   // Where all of them are in use, the one that came first and has not sent its header yet goes: who has a key sends it
-  // at once.
+  // at once. One whose header is there and was not read yet stays, so there may be twice as many.
   bool has_room_beyond_address() {
     std::size_t in_use = 0;
     Connection* slowest = nullptr;
@@ -279,7 +278,7 @@ class ListenerState {
       if (slowest == nullptr && connection->at() < Connection::At::kBody) slowest = connection.get();
     }
     if (in_use < limits_.beyond_addresses()) return true;
-    if (slowest == nullptr) return false;
+    if (slowest == nullptr || in_use >= 2 * limits_.beyond_addresses()) return false;
     slowest->make_room();
     ++counts_.evicted;
     return true;
@@ -344,7 +343,7 @@ class ListenerState {
   KeyPlaces key_places_;
   net::io_context acceptor_io_;
   tcp::acceptor acceptor_;
-  std::array<Worker, kThreads> workers_;
+  std::array<Worker, HttpListener::kThreads> workers_;
   TurnQueue readers_, large_readers_, waiters_;
   std::vector<std::thread> reading_;
   std::atomic<std::size_t> turn_ = 0;

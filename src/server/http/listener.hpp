@@ -38,6 +38,8 @@ class HttpListener {
   HttpListener(const HttpListener&) = delete;
   HttpListener& operator=(const HttpListener&) = delete;
 
+  static constexpr int kThreads = 4;  // each reads requests, and sends what one connection may get
+
   const SocketAddress& address() const;
 
   struct Counts {
