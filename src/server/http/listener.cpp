@@ -48,7 +48,7 @@ void allow_descriptors(const ConnectionLimits& limits) {
   require(limit.rlim_max == RLIM_INFINITY || limit.rlim_max >= least,
           "{} connections need {} open files, and the hard limit (ulimit -Hn) is {}", limits.connections, least,
           limit.rlim_max);
-  const rlim_t wanted = std::min<rlim_t>(least + kMaxLeaving, limit.rlim_max);
+  const rlim_t wanted = std::min<rlim_t>(least + 2 * limits.connections + kMaxLeaving, limit.rlim_max);
   if (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= wanted) return;
   limit.rlim_cur = wanted;
   require(setrlimit(RLIMIT_NOFILE, &limit) == 0, "the limit of open files cannot be raised to {}", wanted);
@@ -267,18 +267,19 @@ class ListenerState {
     return turned_away_ < kMaxLeaving ? std::optional(Place::kTurnedAway) : std::nullopt;
   }
 
-  // Where all of them are in use, the one that came first and has not sent its header yet goes: who has a key sends it
-  // at once. One whose header is there and was not read yet stays, so there may be twice as many.
+  // Where as many as there may be wait for their header, the one that came first goes: who has a key sends it at once.
+  // One whose header is there and was not read yet stays, so there may be twice as many.
   bool has_room_beyond_address() {
-    std::size_t in_use = 0;
+    std::size_t waiting = 0, served = 0;
     Connection* slowest = nullptr;
     for (const auto& [id, connection] : connections_) {
       if (connection->origin().place != Place::kBeyondAddress || connection->gives_place()) continue;
-      ++in_use;
-      if (slowest == nullptr && connection->at() < Connection::At::kBody) slowest = connection.get();
+      const bool waits = connection->at() < Connection::At::kBody;
+      ++(waits ? waiting : served);
+      if (waits && slowest == nullptr) slowest = connection.get();
     }
-    if (in_use < limits_.beyond_addresses()) return true;
-    if (slowest == nullptr || in_use >= 2 * limits_.beyond_addresses()) return false;
+    if (served >= limits_.beyond_addresses() || waiting >= 2 * limits_.connections) return false;
+    if (waiting < limits_.connections) return true;
     slowest->make_room();
     ++counts_.evicted;
     return true;
