@@ -6,7 +6,6 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <memory>
 #include <string>
 #include <thread>
@@ -41,6 +40,7 @@ constexpr std::chrono::seconds kForExit{10};
 struct ServeArguments {
   std::optional<std::string> model;  // none: the one that comes with ReproFuse
   std::optional<double> kv_gibibytes;
+  std::optional<std::int64_t> max_rows;
   std::optional<std::string> date;
   std::string receipt_folder;  // empty: none
   std::string special_tokens{engine::to_string(engine::SpecialTokens::kAsTokens)};
@@ -56,24 +56,6 @@ struct ServeArguments {
 
   std::string folder() const { return model ? *model : engine::bundled_model_folder(); }
 };
-
-std::string utc_now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts = {};
-  gmtime_r(&now, &parts);
-  char text[32] = {};
-  return {text, std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts)};
-}
-
-std::string line_of(const server::RequestRecord& record) {
-  std::string line =
-      fmt::format("{} {} {} {} {} ms", utc_now(), record.status, record.method.empty() ? "-" : record.method,
-                  record.path.empty() ? "-" : record.path, record.time.count());
-  if (record.prompt_tokens > 0) line += fmt::format(", {} + {} tokens", record.prompt_tokens, record.answer_tokens);
-  if (!record.id.empty()) line += ", " + record.id;
-  if (!record.note.empty()) line += ", " + record.note;
-  return line;
-}
 
 void log_issuer(const receipt::Issuer& issuer, ServeLog& log) {
   const receipt::Log* kept = issuer.log();
@@ -205,6 +187,16 @@ void open_receipt_log(ServeArguments& arguments) {
   });
 }
 
+// A GPU needs many rows to be busy, and has the memory for their logits.
+void set_pass_size(ServeArguments& arguments) {
+  engine::EngineOptions& engine = arguments.served.engine;
+  if (!computes_on_threads(arguments.device.device)) {
+    engine.max_rows = 2048;
+    engine.max_prompt_logit_rows = 512;
+  }
+  engine.max_rows = arguments.max_rows.value_or(std::max(engine.max_rows, engine.max_batch));
+}
+
 void complete(ServeArguments& arguments) {
   if (const char* key = std::getenv("REPROFUSE_API_KEY"); key != nullptr && *key != '\0') {
     reading_option("REPROFUSE_API_KEY", [&] { server::ApiKeys({key}); });
@@ -218,6 +210,7 @@ void complete(ServeArguments& arguments) {
   arguments.server.version = kVersion;
   arguments.served.version = kVersion;
   arguments.served.folder = arguments.folder();
+  set_pass_size(arguments);
   arguments.served.engine.prefix_cache = !arguments.no_prefix_cache;
   if (arguments.kv_gibibytes)
     arguments.served.kv_bytes = static_cast<std::int64_t>(*arguments.kv_gibibytes * static_cast<double>(1 << 30));
@@ -342,7 +335,9 @@ void add_engine_options(CLI::App& command, ServeArguments& arguments) {
       ->check(whole_number<std::int64_t>(1, std::int64_t{1} << 40))
       ->type_name("N");
   add_number<std::int64_t>(command, "--max-batch", served.engine.max_batch, 1, 4096, "Answers in one pass");
-  add_number<std::int64_t>(command, "--max-rows", served.engine.max_rows, 1, 65536, "Tokens in one pass");
+  command.add_option("--max-rows", arguments.max_rows, "Tokens in one pass (default: 512, on a GPU 2048)")
+      ->check(whole_number<std::int64_t>(1, 65536))
+      ->type_name("N");
   command.add_option("--context", served.max_positions, "The longest text (default: as the model declares)")
       ->check(whole_number<std::int64_t>(1, kMaxCount))
       ->type_name("N");

@@ -1,9 +1,11 @@
 #include "cli/serve_log.hpp"
 
 #include <chrono>
+#include <ctime>
 #include <exception>
 #include <utility>
 
+#include "base/check.hpp"
 #include "cli/terminal.hpp"
 
 namespace reprofuse::cli {
@@ -13,7 +15,25 @@ constexpr std::size_t kMaxBytes = std::size_t{1} << 20;  // that wait to be writ
 constexpr std::chrono::milliseconds kPatience{1'000};    // for a reader to take something
 constexpr std::chrono::milliseconds kLastPatience{200};
 
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts = {};
+  gmtime_r(&now, &parts);
+  char text[32] = {};
+  return {text, std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts)};
+}
+
 }  // namespace
+
+std::string line_of(const server::RequestRecord& record) {
+  std::string line =
+      fmt::format("{} {} {} {} {} ms", utc_now(), record.status, record.method.empty() ? "-" : record.method,
+                  record.path.empty() ? "-" : record.path, record.time.count());
+  if (record.prompt_tokens > 0) line += fmt::format(", {} + {} tokens", record.prompt_tokens, record.answer_tokens);
+  if (!record.id.empty()) line += ", " + record.id;
+  if (!record.note.empty()) line += ", " + record.note;
+  return line;
+}
 
 ServeLog::ServeLog(int descriptor) : descriptor_(descriptor), thread_([this] { run(); }) {}
 

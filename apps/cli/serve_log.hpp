@@ -10,7 +10,11 @@
 #include <string>
 #include <thread>
 
+#include "server/http/message.hpp"
+
 namespace reprofuse::cli {
+
+std::string line_of(const server::RequestRecord& record);  // of an answered request, with the time now
 
 class ServeLog {
  public:

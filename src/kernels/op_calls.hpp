@@ -61,9 +61,13 @@ REPROFUSE_HOST_DEVICE inline bool is_seen(const std::uint32_t* seen, std::int64_
   return seen != nullptr && (seen[id / 32] >> (id % 32) & 1U) != 0;
 }
 
-REPROFUSE_HOST_DEVICE inline float penalized_logit(const SampleRow& row, std::int64_t id) {
-  const float logit = row.logits[id];
+// `logit` is that of the id.
+REPROFUSE_HOST_DEVICE inline float penalized_logit(const SampleRow& row, std::int64_t id, float logit) {
   return is_seen(row.seen, id) ? sampling::penalized(logit, row.params.repetition_penalty) : logit;
+}
+
+REPROFUSE_HOST_DEVICE inline float penalized_logit(const SampleRow& row, std::int64_t id) {
+  return penalized_logit(row, id, row.logits[id]);
 }
 
 }  // namespace reprofuse::kernels

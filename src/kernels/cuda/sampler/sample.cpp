@@ -25,6 +25,20 @@ DeviceArray<T> make_array(int ordinal, std::int64_t count) {
   return DeviceArray<T>(static_cast<T*>(allocate(ordinal, static_cast<std::size_t>(count) * sizeof(T))));
 }
 
+struct ReleaseStaging {
+  void operator()(void* pointer) const { cudaFreeHost(pointer); }
+};
+template <class T>
+using StagingArray = std::unique_ptr<T[], ReleaseStaging>;
+
+template <class T>
+StagingArray<T> make_staging(int ordinal, std::int64_t count) {
+  const DeviceScope device(ordinal);
+  void* memory = nullptr;
+  check(cudaMallocHost(&memory, static_cast<std::size_t>(count) * sizeof(T)), "cudaMallocHost");
+  return StagingArray<T>(static_cast<T*>(memory));
+}
+
 // Roots of rows, on a stream beside the sampler's: it leaves many multiprocessors idle.
 class RootHash {
  public:
@@ -87,6 +101,7 @@ class Batch : public kernels::SampleBatch {
         rows_(make_array<SampleRow>(ordinal, max_rows)),
         results_(make_array<SampleResult>(ordinal, max_rows)),
         seen_(make_array<std::uint32_t>(ordinal, max_rows * words_)),
+        staged_seen_(make_staging<std::uint32_t>(ordinal, max_rows * words_)),
         hash_(ordinal, vocabulary, max_rows) {}
 
   void run(std::span<const SampleRow> rows, std::span<SampleResult> results, void* stream) override {
@@ -96,14 +111,17 @@ class Batch : public kernels::SampleBatch {
     const DeviceScope device(ordinal_);
     const auto on = static_cast<cudaStream_t>(stream);
     std::vector<SampleRow> device_rows(rows.begin(), rows.end());
-    for (std::size_t i = 0; i < device_rows.size(); ++i) {
-      if (rows[i].seen == nullptr) continue;
-      std::uint32_t* words = seen_.get() + static_cast<std::int64_t>(i) * words_;
-      check(cudaMemcpyAsync(words, rows[i].seen, static_cast<std::size_t>(words_) * sizeof(std::uint32_t),
+    std::int64_t seen = 0;  // words, in one copy: each takes a driver's time
+    for (SampleRow& row : device_rows) {
+      if (row.seen == nullptr) continue;
+      std::copy_n(row.seen, words_, staged_seen_.get() + seen);
+      row.seen = seen_.get() + seen;
+      seen += words_;
+    }
+    if (seen > 0)
+      check(cudaMemcpyAsync(seen_.get(), staged_seen_.get(), static_cast<std::size_t>(seen) * sizeof(std::uint32_t),
                             cudaMemcpyHostToDevice, on),
             "cudaMemcpyAsync");
-      device_rows[i].seen = words;
-    }
     check(cudaMemcpyAsync(rows_.get(), device_rows.data(), device_rows.size() * sizeof(SampleRow),
                           cudaMemcpyHostToDevice, on),
           "cudaMemcpyAsync");
@@ -124,7 +142,8 @@ class Batch : public kernels::SampleBatch {
   std::int64_t max_rows_;
   DeviceArray<SampleRow> rows_;
   DeviceArray<SampleResult> results_;
-  DeviceArray<std::uint32_t> seen_;  // [max_rows, words]
+  DeviceArray<std::uint32_t> seen_;          // [max_rows, words]
+  StagingArray<std::uint32_t> staged_seen_;  // likewise, of the host
   RootHash hash_;
 };
 

@@ -1,104 +1,7 @@
-#include <cstdint>
-
 #include "kernels/cuda/sampler/sample.hpp"
+#include "kernels/cuda/sampler/select.cuh"
 
 namespace reprofuse::cuda::fma1 {
-
-// Reductions and selections of one thread block over a row of tokens with integer weights. Integer sums know no order,
-// so neither the block size nor the order of the atomics can move a bit.
-using Word = unsigned long long;  // what 64-bit atomics take
-
-inline constexpr int kSampleThreads = 1024;
-inline constexpr int kWarps = kSampleThreads / 32;
-inline constexpr int kDigitBits = 11;
-inline constexpr int kDigits = 1 << kDigitBits;
-static_assert(kDigits == 2 * kSampleThreads && kWarps == 32, "a thread owns two digits, a lane one warp");
-
-struct SampleShared {
-  Word histogram[kDigits];  // by descending digit
-  Word warps[kWarps];
-  Word settled;
-  Word needed;
-};
-
-struct Sum {
-  static __device__ Word apply(Word a, Word b) { return a + b; }
-};
-struct Max {
-  static __device__ Word apply(Word a, Word b) { return a > b ? a : b; }
-};
-
-// Of every thread's value; every thread gets it.
-template <class Op>
-__device__ Word reduce_block(Word value, SampleShared& shared) {
-  for (int step = 16; step > 0; step /= 2) value = Op::apply(value, __shfl_xor_sync(~0u, value, step));
-  __syncthreads();  // the last reduction's values have been read
-  if (threadIdx.x % 32 == 0) shared.warps[threadIdx.x / 32] = value;
-  __syncthreads();
-  value = shared.warps[threadIdx.x % 32];
-  for (int step = 16; step > 0; step /= 2) value = Op::apply(value, __shfl_xor_sync(~0u, value, step));
-  return value;
-}
-
-// The sum of the values of all threads before this one.
-__device__ inline Word sum_before(Word value, SampleShared& shared) {
-  const int lane = threadIdx.x % 32;
-  Word up_to = value;
-  for (int step = 1; step < 32; step *= 2) {
-    const Word other = __shfl_up_sync(~0u, up_to, step);
-    if (lane >= step) up_to += other;
-  }
-  __syncthreads();
-  if (lane == 31) shared.warps[threadIdx.x / 32] = up_to;
-  __syncthreads();
-  Word warps = lane < threadIdx.x / 32 ? shared.warps[lane] : 0;
-  for (int step = 16; step > 0; step /= 2) warps += __shfl_xor_sync(~0u, warps, step);
-  return warps + up_to - value;
-}
-
-template <class Weight>
-__device__ Word total_weight(int vocabulary, const Weight& weight, SampleShared& shared) {
-  Word sum = 0;
-  for (int id = threadIdx.x; id < vocabulary; id += kSampleThreads) sum += weight(id);
-  return reduce_block<Sum>(sum, shared);
-}
-
-// Takes ids by descending key until their weights reach `needed`, and returns the key of the last one taken. Keys
-// are distinct and have `bits` bits; 1 <= needed <= the sum of all weights. One pass settles eleven bits.
-template <class Key, class Weight>
-__device__ Word last_key_taken(int vocabulary, int bits, const Key& key, const Weight& weight, Word needed,
-                               SampleShared& shared) {
-  Word settled = 0;
-  for (int open = bits; open > 0;) {
-    const int digit_bits = open < kDigitBits ? open : kDigitBits;
-    const int shift = open - digit_bits;
-    const Word mask = (Word{1} << digit_bits) - 1;
-    __syncthreads();  // the last pass has read shared.settled
-    for (int i = threadIdx.x; i < kDigits; i += kSampleThreads) shared.histogram[i] = 0;
-    __syncthreads();
-    for (int id = threadIdx.x; id < vocabulary; id += kSampleThreads) {
-      const Word k = key(id);
-      if (k >> open != settled) continue;
-      const Word w = weight(id);
-      if (w != 0) atomicAdd(&shared.histogram[mask - (k >> shift & mask)], w);
-    }
-    __syncthreads();
-    const int first = 2 * threadIdx.x;
-    const Word one = shared.histogram[first];
-    const Word both = one + shared.histogram[first + 1];
-    const Word before = sum_before(both, shared);
-    if (before < needed && needed <= before + both) {
-      const bool in_first = needed <= before + one;
-      shared.settled = settled << digit_bits | (mask - first - (in_first ? 0 : 1));
-      shared.needed = needed - before - (in_first ? 0 : one);
-    }
-    __syncthreads();
-    settled = shared.settled;
-    needed = shared.needed;
-    open = shift;
-  }
-  return settled;
-}
 
 namespace {
 
@@ -112,83 +15,171 @@ __device__ float logit_of(Word key) {
 
 struct Summary {
   Word highest;    // key
+  Word own;        // the highest that this thread has seen
   int not_finite;  // the first id, or -1
 };
 
 template <class Logit>
-__device__ Summary summarize(int vocabulary, const Logit& logit, SampleShared& shared) {
-  Word highest = 0;
+__device__ Summary summarize(const Ids& ids, int vocabulary, const Logit& logit_of_id, SampleShared& shared) {
+  Word own = 0;
   Word first = 0;  // vocabulary - id, so that the first id is the greatest
-  for (int id = threadIdx.x; id < vocabulary; id += kSampleThreads) {
-    const float value = logit(id);
-    highest = Max::apply(highest, sampling::order_key(value, id));
+  ids.each([&](int id, float logit) {
+    const float value = logit_of_id(id, logit);
+    own = Max::apply(own, sampling::order_key(value, id));
     if ((float_bits(value) & 0x7f800000u) == 0x7f800000u) first = Max::apply(first, vocabulary - id);
-  }
+  });
   first = reduce_block<Max>(first, shared);
-  return {reduce_block<Max>(highest, shared), first == 0 ? -1 : vocabulary - static_cast<int>(first)};
+  return {reduce_block<Max>(own, shared), own, first == 0 ? -1 : vocabulary - static_cast<int>(first)};
 }
 
+// The key of the last of the `count` likeliest. `own` is a key of each thread: the last of the `count` highest of these
+// is not above it, and few ids lie between.
 template <class Key>
-__device__ Word last_key_of_top(int count, int vocabulary, const Key& key, SampleShared& shared) {
-  return last_key_taken(
-      vocabulary, sampling::kKeyBits, key, [](int) { return Word{1}; }, count, shared);
+__device__ Word last_key_of_top(Ids& ids, int count, int vocabulary, Word own, const Key& key, SampleShared& shared) {
+  const auto one = [](int, float) { return Word{1}; };
+  if (count <= kSampleThreads / 2 && vocabulary >= kSampleThreads) {  // each thread has a key, and no two the same
+    const auto own_key = [&](int, float) { return own; };
+    const Word least = last_key_taken(OneEach{}, sampling::kKeyBits, own_key, one, count, shared);
+    ids.keep(least, ~Word{0}, key, shared);
+  }
+  return narrow(ids, key, one, count, shared);
 }
 
-__device__ int draw(const SampleRow& row, int vocabulary, float greatest, SampleShared& shared) {
-  const SamplingParams& params = row.params;
-  Word last = 0;  // keys below it are out
-  const auto key = [&](int id) -> Word { return sampling::order_key(penalized_logit(row, id), id); };
-  const auto probability = [&](int id) {
-    return sampling::unnormalised_probability(penalized_logit(row, id), greatest, params.temperature);
-  };
-  const auto weight = [&](int id) -> Word { return key(id) >= last ? sampling::weight_of(probability(id)) : 0; };
-  if (params.top_k > 0 && params.top_k < vocabulary) last = last_key_of_top(params.top_k, vocabulary, key, shared);
-  if (params.top_p < 1.0F) {
-    const Word needed = sampling::nucleus_weight(params.top_p, total_weight(vocabulary, weight, shared));
-    last = last_key_taken(vocabulary, sampling::kKeyBits, key, weight, needed, shared);
+// The id with which the weights, by ascending ids, come to more than a number that `target` draws below their sum.
+// The histogram has the sums of as many segments of ids.
+template <class Weight, class Target>
+__device__ int id_at_weight(const float* logits, int vocabulary, const Weight& weight, const Target& target,
+                            SampleShared& shared) {
+  constexpr int kSegmentsOfWarp = kDigits / kWarps;
+  constexpr int kAtOnce = 8;  // loads under way
+  static_assert(kSegmentsOfWarp % kAtOnce == 0);
+  const int pieces = (vocabulary + 32 * kDigits - 1) / (32 * kDigits);  // of 32 ids, in a segment
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const auto logit_at = [&](int id) { return id < vocabulary ? __ldg(logits + id) : 0.0F; };
+  const auto weight_at = [&](int id, float logit) { return id < vocabulary ? weight(id, logit) : Word{0}; };
+  __syncthreads();
+  Word sum = 0;
+  for (int first = 0; first < kSegmentsOfWarp * pieces; first += kAtOnce) {
+    const int begin = (warp * kSegmentsOfWarp * pieces + first) * 32 + lane;
+    float values[kAtOnce];
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) values[i] = logit_at(begin + i * 32);
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      sum += weight_at(begin + i * 32, values[i]);
+      if ((first + i + 1) % pieces != 0) continue;
+      for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(~0u, sum, step);
+      if (lane == 0) shared.histogram.set(warp * kSegmentsOfWarp + (first + i) / pieces, sum);
+      sum = 0;
+    }
   }
-  const auto kept_weight = [&](int id) -> Word {
-    if (key(id) < last) return 0;
-    const float e = probability(id);
+  __syncthreads();
+  const int first = 2 * threadIdx.x;
+  const Word one = shared.histogram.get(first);
+  const Word both = one + shared.histogram.get(first + 1);
+  const Word before = sum_before(both, shared);
+  const Word sought = target(reduce_block<Sum>(both, shared));
+  if (before <= sought && sought < before + both) {
+    const bool in_first = sought < before + one;
+    shared.settled = first + (in_first ? 0 : 1);
+    shared.needed = sought - before - (in_first ? 0 : one);
+  }
+  __syncthreads();
+  if (warp == 0) {
+    Word left = shared.needed;
+    const int begin = static_cast<int>(shared.settled) * pieces * 32 + lane;
+    for (int piece = 0; piece < pieces; ++piece) {
+      const int id = begin + piece * 32;
+      const Word own = weight_at(id, logit_at(id));
+      Word up_to = own;
+      for (int step = 1; step < 32; step *= 2) {
+        const Word other = __shfl_up_sync(~0u, up_to, step);
+        if (lane >= step) up_to += other;
+      }
+      if (up_to - own <= left && left < up_to) shared.listed = id;
+      const Word all = __shfl_sync(~0u, up_to, 31);
+      if (left < all) break;
+      left -= all;
+    }
+  }
+  __syncthreads();
+  return shared.listed;
+}
+
+__device__ int draw(const SampleRow& row, int vocabulary, const Summary& summary, SampleShared& shared) {
+  const SamplingParams& params = row.params;
+  const float greatest = logit_of(summary.highest);
+  Ids ids(row.logits, vocabulary);
+  Word last = 0;  // keys below it are out
+  const auto key = [&](int id, float logit) -> Word {
+    return sampling::order_key(penalized_logit(row, id, logit), id);
+  };
+  const auto probability = [&](int id, float logit) {
+    return sampling::unnormalised_probability(penalized_logit(row, id, logit), greatest, params.temperature);
+  };
+  const auto weight = [&](int id, float logit) -> Word {
+    return key(id, logit) >= last ? sampling::weight_of(probability(id, logit)) : 0;
+  };
+  if (params.top_k > 0 && params.top_k < vocabulary)
+    last = last_key_of_top(ids, params.top_k, vocabulary, summary.own, key, shared);
+  if (params.top_p < 1.0F) {
+    const Word needed = sampling::nucleus_weight(params.top_p, total_weight(ids, weight, shared));
+    last = narrow(ids, key, weight, needed, shared);
+  }
+  const auto kept_weight = [&](int id, float logit) -> Word {
+    if (key(id, logit) < last) return 0;
+    const float e = probability(id, logit);
     return e < params.min_p ? 0 : sampling::weight_of(e);
   };
-  const Word target = sampling::draw_below(total_weight(vocabulary, kept_weight, shared), params.seed, row.position);
-  const auto ascending = [](int id) -> Word { return sampling::kMaxVocabulary - 1 - id; };
+  const auto target = [&](Word total) { return sampling::draw_below(total, params.seed, row.position); };
+  if (!ids.are_listed()) return id_at_weight(row.logits, vocabulary, kept_weight, target, shared);
+  const auto ascending = [](int id, float) -> Word { return sampling::kMaxVocabulary - 1 - id; };
+  const Word sought = target(total_weight(ids, kept_weight, shared));
   return static_cast<int>(
-      sampling::id_of(last_key_taken(vocabulary, sampling::kIdBits, ascending, kept_weight, target + 1, shared)));
+      sampling::id_of(last_key_taken(ids, sampling::kIdBits, ascending, kept_weight, sought + 1, shared)));
 }
 
-__device__ void fill_logprobs(const SampleRow& row, int vocabulary, int token, SampleResult& result,
-                              SampleShared& shared) {
-  const auto key = [&](int id) -> Word { return sampling::order_key(row.logits[id], id); };
-  const float greatest = logit_of(summarize(
-                                      vocabulary, [&](int id) { return row.logits[id]; }, shared)
-                                      .highest);
-  const float log_total = sampling::log_total(total_weight(
-      vocabulary, [&](int id) -> Word { return sampling::weight_of(exp_nonpositive_f32(row.logits[id] - greatest)); },
-      shared));
-  const Word own = key(token);
-  const Word above_or_own = total_weight(
-      vocabulary, [&](int id) -> Word { return key(id) >= own ? 1 : 0; }, shared);
+// `summary` is that of the logits without a penalty.
+__device__ void fill_logprobs(const SampleRow& row, int vocabulary, int token, const Summary& summary,
+                              SampleResult& result, SampleShared& shared) {
+  Ids ids(row.logits, vocabulary);
+  const auto key = [](int id, float logit) -> Word { return sampling::order_key(logit, id); };
+  const float greatest = logit_of(summary.highest);
+  const Word own = key(token, row.logits[token]);
+  Word total = 0, above_or_own = 0;
+  ids.each([&](int id, float logit) {
+    total += sampling::weight_of(exp_nonpositive_f32(logit - greatest));
+    above_or_own += key(id, logit) >= own ? 1 : 0;
+  });
+  const float log_total = sampling::log_total(reduce_block<Sum>(total, shared));
+  above_or_own = reduce_block<Sum>(above_or_own, shared);
+  const auto logprob_of = [&](int id) { return sampling::logprob(row.logits[id], greatest, log_total); };
   if (threadIdx.x == 0) {
-    result.logprob = sampling::logprob(row.logits[token], greatest, log_total);
+    result.logprob = logprob_of(token);
     result.rank = static_cast<int>(above_or_own);
   }
   if (row.logprobs == 0) return;
+  if (row.logprobs == 1) {
+    const int likeliest = static_cast<int>(sampling::id_of(summary.highest));
+    if (threadIdx.x == 0) result.top[0] = {likeliest, logprob_of(likeliest)};
+    return;
+  }
 
-  const Word last = last_key_of_top(row.logprobs, vocabulary, key, shared);
-  __syncthreads();  // from here the histogram holds the keys found, and `needed` counts them
+  const Word last = last_key_of_top(ids, row.logprobs, vocabulary, summary.own, key, shared);
+  __shared__ Word found[sampling::kMaxLogprobs];
+  __syncthreads();
   if (threadIdx.x == 0) shared.needed = 0;
   __syncthreads();
-  for (int id = threadIdx.x; id < vocabulary; id += kSampleThreads)
-    if (const Word k = key(id); k >= last) shared.histogram[atomicAdd(&shared.needed, Word{1})] = k;
+  ids.each([&](int id, float logit) {
+    if (const Word k = key(id, logit); k >= last) found[atomicAdd(&shared.needed, Word{1})] = k;
+  });
   __syncthreads();
   if (threadIdx.x >= row.logprobs) return;
-  const Word mine = shared.histogram[threadIdx.x];
+  const Word mine = found[threadIdx.x];
   int above = 0;
-  for (int i = 0; i < row.logprobs; ++i) above += shared.histogram[i] > mine ? 1 : 0;
+  for (int i = 0; i < row.logprobs; ++i) above += found[i] > mine ? 1 : 0;
   const int id = static_cast<int>(sampling::id_of(mine));
-  result.top[above] = {id, sampling::logprob(row.logits[id], greatest, log_total)};
+  result.top[above] = {id, logprob_of(id)};
 }
 
 // One CTA, one row.
@@ -197,13 +188,14 @@ __global__ void __launch_bounds__(kSampleThreads)
   __shared__ SampleShared shared;
   const SampleRow row = rows[blockIdx.x];
   SampleResult& result = results[blockIdx.x];
-  const Summary summary = summarize(
-      vocabulary, [&](int id) { return penalized_logit(row, id); }, shared);
+  const Ids ids(row.logits, vocabulary);
+  Summary summary = summarize(
+      ids, vocabulary, [&](int id, float logit) { return penalized_logit(row, id, logit); }, shared);
   int token = -1;
   if (summary.not_finite < 0 && row.given >= 0) {
     token = row.given;
   } else if (summary.not_finite < 0) {
-    token = row.params.temperature > 0.0F ? draw(row, vocabulary, logit_of(summary.highest), shared)
+    token = row.params.temperature > 0.0F ? draw(row, vocabulary, summary, shared)
                                           : static_cast<int>(sampling::id_of(summary.highest));
   }
   if (threadIdx.x < sizeof(result.logits_root)) result.logits_root[threadIdx.x] = 0;
@@ -214,7 +206,12 @@ __global__ void __launch_bounds__(kSampleThreads)
     result.logprob = 0.0F;
     result.rank = 0;
   }
-  if (token >= 0 && row.logprobs >= 0) fill_logprobs(row, vocabulary, token, result, shared);
+  if (token < 0 || row.logprobs < 0) return;
+  if (row.seen != nullptr)
+    summary = summarize(
+        ids, vocabulary, [](int, float logit) { return logit; }, shared);
+  __syncthreads();  // what is set above comes before what is told
+  fill_logprobs(row, vocabulary, token, summary, result, shared);
 }
 
 }  // namespace
