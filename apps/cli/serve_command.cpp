@@ -187,13 +187,10 @@ void open_receipt_log(ServeArguments& arguments) {
   });
 }
 
-// A GPU needs many rows to be busy, and has the memory for their logits.
+// A GPU needs many rows to be busy.
 void set_pass_size(ServeArguments& arguments) {
   engine::EngineOptions& engine = arguments.served.engine;
-  if (!computes_on_threads(arguments.device.device)) {
-    engine.max_rows = 2048;
-    engine.max_prompt_logit_rows = 512;
-  }
+  if (!computes_on_threads(arguments.device.device)) engine.max_rows = 2048;
   engine.max_rows = arguments.max_rows.value_or(std::max(engine.max_rows, engine.max_batch));
 }
 

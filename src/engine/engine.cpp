@@ -57,6 +57,14 @@ std::int64_t default_kv_bytes(const model::Model& model, const EngineOptions& op
   return enough ? std::min(*enough, limit) : limit;
 }
 
+std::int64_t default_prompt_logit_rows(const model::Model& model, const EngineOptions& options) {
+  const kernels::Backend& backend = *model.context().state().backend;
+  if (backend.capabilities().shares_host_memory) return options.max_prompt_logit_rows;
+  const std::int64_t row_bytes = model.config().vocab_size * static_cast<std::int64_t>(sizeof(float));
+  const std::int64_t least = std::min(options.max_prompt_logit_rows, options.max_rows);
+  return std::clamp(backend.free_bytes() / 64 / row_bytes, least, options.max_rows);
+}
+
 Engine::Engine(const model::Model& model, const EngineOptions& options, std::optional<Tokenizer> tokenizer)
     : model_(model),
       options_(checked(options)),

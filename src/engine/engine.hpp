@@ -39,6 +39,10 @@ std::int64_t kv_pages_within(const model::Model& model, std::int64_t bytes,
 // several ranks, each takes so much for its heads, on a CPU its part of that quarter.
 std::int64_t default_kv_bytes(const model::Model& model, const EngineOptions& options);
 
+// max_prompt_logit_rows when nobody says how many: on a GPU the logits of a whole pass, but at most a 64th of what the
+// weights leave free.
+std::int64_t default_prompt_logit_rows(const model::Model& model, const EngineOptions& options);
+
 struct RequestUpdate {
   RequestId request;
   Update update;

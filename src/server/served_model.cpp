@@ -26,6 +26,7 @@ std::string fingerprint_of(const Context& context, const std::string& model_dige
 std::unique_ptr<engine::Engine> make_engine(const model::Model& model, const ServedModelOptions& options,
                                             const engine::TextFormat& text) {
   engine::EngineOptions engine = options.engine;
+  engine.max_prompt_logit_rows = engine::default_prompt_logit_rows(model, engine);
   const std::int64_t bytes = options.kv_bytes ? *options.kv_bytes : engine::default_kv_bytes(model, engine);
   engine.kv_pages = engine::kv_pages_within(model, bytes, engine.page_size);
   require(engine.kv_pages > 0, "{} bytes of KV cache hold not one page of {} tokens, which takes {} bytes", bytes,

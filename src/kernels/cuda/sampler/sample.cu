@@ -37,10 +37,11 @@ __device__ Summary summarize(const Ids& ids, int vocabulary, const Logit& logit_
 template <class Key>
 __device__ Word last_key_of_top(Ids& ids, int count, int vocabulary, Word own, const Key& key, SampleShared& shared) {
   const auto one = [](int, float) { return Word{1}; };
-  if (count <= kSampleThreads / 2 && vocabulary >= kSampleThreads) {  // each thread has a key, and no two the same
-    const auto own_key = [&](int, float) { return own; };
-    const Word least = last_key_taken(OneEach{}, sampling::kKeyBits, own_key, one, count, shared);
-    ids.keep(least, ~Word{0}, key, shared);
+  if (count <= kSampleThreads / 2 && vocabulary >= kSampleThreads) {  // each thread has a key
+    constexpr int kLogitBits = sampling::kKeyBits - sampling::kIdBits;
+    const auto own_logit = [&](int, float) { return own >> sampling::kIdBits; };
+    const Word least = last_key_taken(OneEach{}, kLogitBits, own_logit, one, count, shared);
+    ids.keep(least << sampling::kIdBits, ~Word{0}, key, shared);
   }
   return narrow(ids, key, one, count, shared);
 }
@@ -134,9 +135,10 @@ __device__ int draw(const SampleRow& row, int vocabulary, const Summary& summary
   const auto target = [&](Word total) { return sampling::draw_below(total, params.seed, row.position); };
   if (!ids.are_listed()) return id_at_weight(row.logits, vocabulary, kept_weight, target, shared);
   const auto ascending = [](int id, float) -> Word { return sampling::kMaxVocabulary - 1 - id; };
-  const Word sought = target(total_weight(ids, kept_weight, shared));
+  const Word needed = target(total_weight(ids, kept_weight, shared)) + 1;
   return static_cast<int>(
-      sampling::id_of(last_key_taken(ids, sampling::kIdBits, ascending, kept_weight, sought + 1, shared)));
+      sampling::id_of(ids.are_few() ? last_key_of_few(ids, ascending, kept_weight, needed, shared)
+                                    : last_key_taken(ids, sampling::kIdBits, ascending, kept_weight, needed, shared)));
 }
 
 // `summary` is that of the logits without a penalty.

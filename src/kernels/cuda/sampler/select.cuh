@@ -16,6 +16,7 @@ inline constexpr int kWarps = kSampleThreads / 32;
 inline constexpr int kDigitBits = 11;
 inline constexpr int kDigits = 1 << kDigitBits;
 inline constexpr int kMaxListed = 4096;
+inline constexpr int kFew = 256;
 static_assert(kDigits == 2 * kSampleThreads && kWarps == 32, "a thread owns two digits, a lane one warp");
 
 // Sums of 64 bits in two parts: shared memory has atomic additions of 32.
@@ -36,7 +37,12 @@ struct Sums {
 };
 
 struct SampleShared {
-  Sums histogram;  // by descending digit
+  union {
+    Sums histogram;  // by descending digit
+    struct {
+      Word keys[kFew], weights[kFew];
+    } few;
+  };
   Word warps[kWarps];
   Word settled;
   Word needed;
@@ -85,6 +91,8 @@ class Ids {
   __device__ Ids(const float* logits, int vocabulary) : logits_(logits), count_(vocabulary) {}
 
   __device__ bool are_listed() const { return list_ != nullptr; }
+  __device__ bool are_few() const { return are_listed() && count_ <= kFew; }
+  __device__ int count() const { return count_; }
 
   // visit(id, logit): each thread has its part of them, in any order.
   template <class Visit>
@@ -176,7 +184,7 @@ __device__ void settle_digit(const Things& things, int& open, Word& settled, Wor
   open = shift;
 }
 
-// The key of the last one taken. Keys are distinct and have `bits` bits; 1 <= needed <= the sum of all weights.
+// The key of the last one taken. Keys have `bits` bits; 1 <= needed <= the sum of all weights.
 template <class Things, class Key, class Weight>
 __device__ Word last_key_taken(const Things& things, int bits, const Key& key, const Weight& weight, Word needed,
                                SampleShared& shared) {
@@ -185,9 +193,33 @@ __device__ Word last_key_taken(const Things& things, int bits, const Key& key, c
   return settled;
 }
 
+// The same for a short list of distinct keys: each thread adds up what comes before its own.
+template <class Key, class Weight>
+__device__ Word last_key_of_few(const Ids& ids, const Key& key, const Weight& weight, Word needed,
+                                SampleShared& shared) {
+  __syncthreads();  // the histogram is not in use
+  Word own = 0, own_weight = 0;
+  ids.each([&](int id, float logit) {
+    own = key(id, logit);
+    own_weight = weight(id, logit);
+    shared.few.keys[threadIdx.x] = own;
+    shared.few.weights[threadIdx.x] = own_weight;
+  });
+  __syncthreads();
+  if (threadIdx.x < ids.count()) {
+    Word before = 0;
+    for (int i = 0; i < ids.count(); ++i)
+      if (shared.few.keys[i] > own) before += shared.few.weights[i];
+    if (before < needed && needed <= before + own_weight) shared.settled = own;
+  }
+  __syncthreads();
+  return shared.settled;
+}
+
 // The same by order_key(), after which `ids` are a list of those that were taken, if they fit.
 template <class Key, class Weight>
 __device__ Word narrow(Ids& ids, const Key& key, const Weight& weight, Word needed, SampleShared& shared) {
+  if (ids.are_few()) return last_key_of_few(ids, key, weight, needed, shared);
   Ids open_ids = ids;  // whose keys begin with what is settled
   Word settled = 0;
   for (int open = sampling::kKeyBits; open > 0;) {
