@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/sha256.hpp"
+#include "base/hash.hpp"
 #include "checkpoint/config.hpp"
 #include "checkpoint/expected_tensors.hpp"
 #include "checkpoint/generation_config.hpp"

@@ -5,7 +5,7 @@
 
 #include "base/check.hpp"
 #include "base/fp_environment.hpp"
-#include "base/sha256.hpp"
+#include "base/hash.hpp"
 
 namespace reprofuse::checkpoint {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "base/check.hpp"
 #include "base/fp_environment.hpp"
-#include "base/sha256.hpp"
+#include "base/hash.hpp"
 #include "checkpoint/expected_tensors.hpp"
 #include "numerics/widen.hpp"
 

@@ -6,7 +6,6 @@
 
 #include "base/check.hpp"
 #include "base/json.hpp"
-#include "base/owned_json.hpp"
 
 namespace reprofuse::receipt {
 namespace {

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/hash.hpp"
 #include "base/json.hpp"
-#include "base/sha256.hpp"
 
 namespace reprofuse::receipt {
 

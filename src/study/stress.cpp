@@ -9,8 +9,8 @@
 #include <numeric>
 #include <string_view>
 
+#include "base/hash.hpp"
 #include "base/math.hpp"
-#include "base/sha256.hpp"
 #include "numerics/philox.hpp"
 #include "study/probe/probe.hpp"
 #include "study/seeded/model_cases.hpp"

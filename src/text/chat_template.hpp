@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/owned_json.hpp"
+#include "base/json.hpp"
 #include "text/chat_template_date.hpp"
 #include "text/jinja/limits.hpp"
 

@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "base/json.hpp"
-#include "base/owned_json.hpp"
 
 namespace reprofuse::server {
 

@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "base/check.hpp"
-#include "base/sha256.hpp"
+#include "base/hash.hpp"
 #include "kernels/reference/reference.hpp"
 #include "study/ablation/machine.hpp"
 #include "study/probe/bit_difference.hpp"

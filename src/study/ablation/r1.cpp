@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/check.hpp"
-#include "base/sha256.hpp"
+#include "base/hash.hpp"
 #include "study/ablation/common.hpp"
 
 namespace reprofuse::study {

@@ -6,7 +6,7 @@
 #include <span>
 
 #include "base/check.hpp"
-#include "base/sha256.hpp"
+#include "base/hash.hpp"
 #include "study/probe/bit_difference.hpp"
 #include "study/seeded/inputs.hpp"
 

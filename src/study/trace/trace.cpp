@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/check.hpp"
-#include "base/sha256.hpp"
+#include "base/hash.hpp"
 #include "checkpoint/safetensors.hpp"
 #include "model/kv_cache.hpp"
 #include "numerics/widen.hpp"
