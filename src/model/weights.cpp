@@ -7,7 +7,7 @@
 #include "base/check.hpp"
 #include "base/fp_environment.hpp"
 #include "base/hash.hpp"
-#include "checkpoint/expected_tensors.hpp"
+#include "checkpoint/architecture.hpp"
 #include "numerics/widen.hpp"
 
 namespace reprofuse::model {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "checkpoint/expected_tensors.hpp"
+#include "checkpoint/architecture.hpp"
 #include "published_configs.hpp"
 #include "study/seeded/random_weights.hpp"
 #include "support/json.hpp"

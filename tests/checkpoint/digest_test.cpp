@@ -1,11 +1,10 @@
-#include "checkpoint/digest.hpp"
-
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <set>
 #include <sstream>
 
+#include "checkpoint/checkpoint.hpp"
 #include "study/seeded/random_weights.hpp"
 #include "support/files.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "checkpoint/expected_tensors.hpp"
+#include "checkpoint/architecture.hpp"
 #include "study/seeded/random_weights.hpp"
 #include "support/messages.hpp"
 

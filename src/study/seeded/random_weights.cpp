@@ -10,7 +10,6 @@
 #include "base/math.hpp"
 #include "checkpoint/architecture.hpp"
 #include "checkpoint/checkpoint.hpp"
-#include "checkpoint/expected_tensors.hpp"
 #include "checkpoint/safetensors.hpp"
 #include "numerics/widen.hpp"
 #include "study/seeded/inputs.hpp"

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/thread_pool.hpp"
+#include "checkpoint/architecture.hpp"
 #include "checkpoint/config.hpp"
-#include "checkpoint/expected_tensors.hpp"
 #include "checkpoint/safetensors.hpp"
 #include "model/weight_source.hpp"
 
