@@ -51,4 +51,8 @@ Envelope parse_envelope(std::string_view text, const std::string& name);
 template <typename Json>
 Envelope read_envelope(const Json& json, const std::string& name);
 
+// Where a statement is not what its receipt is written as: the first place, and both values, in words. Linear in both
+// but for looking up keys; the library's own diff looks through its list of changes again for each of them.
+std::string difference_between(const nlohmann::json& said, const nlohmann::json& written);
+
 }  // namespace reprofuse::receipt

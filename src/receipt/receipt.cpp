@@ -11,7 +11,7 @@
 #include "base/hash.hpp"
 #include "base/json.hpp"
 #include "model/logits_digest.hpp"
-#include "receipt/difference.hpp"
+#include "receipt/envelope.hpp"
 #include "text/chat_template_date.hpp"
 
 namespace reprofuse::receipt {

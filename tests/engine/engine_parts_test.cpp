@@ -3,9 +3,9 @@
 
 #include <numeric>
 
-#include "engine/answer_text.hpp"
+#include "engine/engine.hpp"
 #include "engine/engine_case.hpp"
-#include "engine/engine_pass.hpp"
+#include "engine/job.hpp"
 #include "engine/prefix_cache.hpp"
 #include "study/seeded/random_weights.hpp"
 
