@@ -13,7 +13,7 @@
 #include "base/math.hpp"
 #include "numerics/philox.hpp"
 #include "study/probe/probe.hpp"
-#include "study/seeded/model_cases.hpp"
+#include "study/seeded/models.hpp"
 
 namespace reprofuse::study {
 namespace {

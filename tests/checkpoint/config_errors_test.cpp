@@ -6,7 +6,7 @@
 #include "checkpoint/architecture.hpp"
 #include "checkpoint/config.hpp"
 #include "published_configs.hpp"
-#include "study/seeded/random_weights.hpp"
+#include "study/seeded/models.hpp"
 #include "support/json.hpp"
 #include "support/messages.hpp"
 

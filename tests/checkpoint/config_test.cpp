@@ -4,7 +4,7 @@
 
 #include "checkpoint/architecture.hpp"
 #include "published_configs.hpp"
-#include "study/seeded/random_weights.hpp"
+#include "study/seeded/models.hpp"
 #include "support/json.hpp"
 
 namespace reprofuse::checkpoint {

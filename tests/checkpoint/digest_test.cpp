@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "checkpoint/checkpoint.hpp"
-#include "study/seeded/random_weights.hpp"
+#include "study/seeded/models.hpp"
 #include "support/files.hpp"
 
 namespace reprofuse::checkpoint {

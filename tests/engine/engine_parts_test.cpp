@@ -7,7 +7,7 @@
 #include "engine/engine_case.hpp"
 #include "engine/job.hpp"
 #include "engine/prefix_cache.hpp"
-#include "study/seeded/random_weights.hpp"
+#include "study/seeded/models.hpp"
 
 namespace reprofuse::engine {
 namespace {

@@ -14,8 +14,7 @@
 #include "numerics/widen.hpp"
 #include "ops/contract.hpp"
 #include "study/probe/probe.hpp"
-#include "study/seeded/model_cases.hpp"
-#include "study/seeded/random_weights.hpp"
+#include "study/seeded/models.hpp"
 
 namespace reprofuse::study {
 namespace {

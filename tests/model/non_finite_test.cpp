@@ -11,7 +11,7 @@
 #include "checkpoint/architecture.hpp"
 #include "model/runner.hpp"
 #include "reprofuse/error.hpp"
-#include "study/seeded/random_weights.hpp"
+#include "study/seeded/models.hpp"
 #include "support/altered_source.hpp"
 
 namespace reprofuse::model {

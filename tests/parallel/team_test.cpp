@@ -12,7 +12,7 @@
 #include "ops/contract.hpp"
 #include "parallel/mpi.hpp"
 #include "parallel/thread_ranks.hpp"
-#include "study/seeded/model_cases.hpp"
+#include "study/seeded/models.hpp"
 
 namespace reprofuse::parallel {
 namespace {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "checkpoint/architecture.hpp"
-#include "study/seeded/random_weights.hpp"
+#include "study/seeded/models.hpp"
 #include "support/messages.hpp"
 
 namespace reprofuse {

@@ -5,7 +5,7 @@
 
 #include "base/check.hpp"
 #include "base/hash.hpp"
-#include "study/ablation/common.hpp"
+#include "study/ablation/ablate.hpp"
 
 namespace reprofuse::study {
 namespace {
