@@ -1,6 +1,7 @@
 #include "kernels/vendor/cast.hpp"
 
 #include "kernels/cuda/runtime/check.hpp"
+#include "kernels/vendor/cast_kernels.hpp"
 
 namespace reprofuse::cuda {
 namespace {

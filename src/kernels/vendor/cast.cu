@@ -2,7 +2,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-#include "kernels/vendor/cast.hpp"
+#include "kernels/vendor/cast_kernels.hpp"
 
 namespace reprofuse::cuda::cast {
 namespace {

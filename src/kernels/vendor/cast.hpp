@@ -2,10 +2,6 @@
 // Enqueued on `stream` (a cudaStream_t); nothing is allocated and nothing waits.
 #pragma once
 
-#include <cuda_runtime.h>
-
-#include <cstdint>
-
 #include "reprofuse/types.hpp"
 
 namespace reprofuse::cuda {
@@ -21,25 +17,5 @@ void enqueue_widen_bf16_result(int ordinal, const void* from, const float* bias,
 
 // y = y + bias
 void enqueue_add_bias(int ordinal, const float* bias, Matrix y, void* stream);
-
-// The launches behind them.
-
-// Rows of elements; a row's start is `stride` elements after the one before.
-struct CastRows {
-  const void* from;
-  std::int64_t from_stride;
-  void* to;
-  std::int64_t to_stride;
-  std::int64_t rows;
-  std::int64_t cols;
-  const float* bias;  // [cols], or null; added in binary32 after widening
-};
-
-cudaError_t launch_widen_bf16(const CastRows& cast, int sm_count, cudaStream_t stream);
-cudaError_t launch_widen_f16(const CastRows& cast, int sm_count, cudaStream_t stream);
-cudaError_t launch_round_bf16(const CastRows& cast, int sm_count, cudaStream_t stream);
-// BF16 to binary32; a sum with the bias is rounded to BF16 on its way.
-cudaError_t launch_widen_bf16_result(const CastRows& cast, int sm_count, cudaStream_t stream);
-cudaError_t launch_add_bias(const CastRows& cast, int sm_count, cudaStream_t stream);
 
 }  // namespace reprofuse::cuda
