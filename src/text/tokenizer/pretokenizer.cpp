@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/check.hpp"
+#include "text/tokenizer/tokenizer_json.hpp"
 #include "text/tokenizer/unicode.hpp"
 
 namespace reprofuse::text {

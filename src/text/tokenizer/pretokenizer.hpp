@@ -11,13 +11,13 @@
 #include <string_view>
 #include <vector>
 
-#include "text/tokenizer/tokenizer_json.hpp"
-
 struct pcre2_real_code_8;
 struct pcre2_real_match_context_8;
 struct pcre2_real_match_data_8;
 
 namespace reprofuse::text {
+
+class JsonNode;  // tokenizer_json.hpp
 
 // Rewrites a pattern of Oniguruma's Ruby syntax, in which tokenizer.json is written, into one that PCRE2 understands
 // the same way: \s becomes the property White_Space (PCRE2's own \s has U+180E too), \p{Han} the script and not its

@@ -5,7 +5,6 @@
 
 #include "base/json.hpp"
 #include "text/tokenizer/bpe.hpp"
-#include "text/tokenizer/tokenizer_parts.hpp"
 #include "text/tokenizer/unicode.hpp"
 
 namespace reprofuse::text {
