@@ -1,4 +1,4 @@
-// exp_f32 on vectors, for sources that Highway compiles once per target; per lane the operations of numerics/exp_log.hpp.
+// exp_f32 on vectors, for sources that Highway compiles once per target; per lane the operations of exp_log.hpp.
 // Include it after highway.h, under the targets that have kernels. Once per target: Highway's own guard would need an
 // inclusion at every target, also at those without kernels.
 #undef REPROFUSE_EXP_SIMD_FIRST
