@@ -8,8 +8,7 @@
 
 #include "base/thread_pool.hpp"
 #include "numerics/double_math.hpp"
-#include "numerics/exp.hpp"
-#include "numerics/log.hpp"
+#include "numerics/exp_log.hpp"
 #include "numerics/mpfr_value.hpp"
 #include "numerics/philox.hpp"
 

@@ -3,9 +3,8 @@
 #include <string_view>
 
 #include "bytes_target.hpp"
+#include "checkpoint/architecture.hpp"
 #include "checkpoint/config.hpp"
-#include "checkpoint/expected_tensors.hpp"
-#include "checkpoint/generation_config.hpp"
 #include "checkpoint/safetensors.hpp"
 
 namespace reprofuse::fuzz {

@@ -8,7 +8,7 @@
 
 #include "base/check.hpp"
 #include "bytes_target.hpp"
-#include "engine/answer_text.hpp"
+#include "engine/job.hpp"
 #include "receipt/replay.hpp"
 #include "reprofuse/context.hpp"
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/sha256.hpp"
+#include "base/hash.hpp"
 #include "bytes_target.hpp"
 #include "study/runs/run_file.hpp"
 

@@ -19,7 +19,7 @@
 #include "ops/contract.hpp"
 #include "study/bench/engine.hpp"
 #include "study/bench/model.hpp"
-#include "study/seeded/random_weights.hpp"
+#include "study/seeded/models.hpp"
 
 namespace reprofuse::cli {
 namespace {

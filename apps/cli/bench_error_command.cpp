@@ -16,7 +16,6 @@
 #include "ops/context_state.hpp"
 #include "ops/contract.hpp"
 #include "reprofuse/error.hpp"
-#include "study/bench/attention_error.hpp"
 #include "study/bench/error.hpp"
 
 namespace reprofuse::cli {

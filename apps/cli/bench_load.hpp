@@ -1,7 +1,7 @@
 // Load of other programs on the machine that is measured.
 #pragma once
 
-#include "study/bench/other_load.hpp"
+#include "study/bench/machine.hpp"
 
 namespace reprofuse::cli {
 

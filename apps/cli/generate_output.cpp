@@ -7,7 +7,7 @@
 #include <span>
 
 #include "base/thread_pool.hpp"
-#include "checkpoint/digest.hpp"
+#include "checkpoint/checkpoint.hpp"
 #include "ops/context_state.hpp"
 
 namespace reprofuse::cli {

@@ -6,7 +6,6 @@
 #include "base/check.hpp"
 #include "base/thread_pool.hpp"
 #include "checkpoint/checkpoint.hpp"
-#include "checkpoint/digest.hpp"
 #include "cli/commands.hpp"
 #include "cli/terminal.hpp"
 #include "engine/model_files.hpp"

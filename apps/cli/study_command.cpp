@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/check.hpp"
-#include "checkpoint/digest.hpp"
+#include "checkpoint/checkpoint.hpp"
 #include "cli/bench_options.hpp"
 #include "cli/commands.hpp"
 #include "cli/option_values.hpp"

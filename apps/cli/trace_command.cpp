@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/check.hpp"
-#include "checkpoint/digest.hpp"
+#include "checkpoint/checkpoint.hpp"
 #include "cli/commands.hpp"
 #include "cli/device_options.hpp"
 #include "cli/input_files.hpp"

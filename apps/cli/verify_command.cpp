@@ -13,7 +13,7 @@
 
 #include "base/check.hpp"
 #include "base/thread_pool.hpp"
-#include "checkpoint/digest.hpp"
+#include "checkpoint/checkpoint.hpp"
 #include "cli/commands.hpp"
 #include "cli/device_options.hpp"
 #include "cli/input_files.hpp"

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "base/check.hpp"
-#include "base/owned_json.hpp"
 
 namespace reprofuse {
 namespace {

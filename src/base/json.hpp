@@ -1,11 +1,12 @@
-// What the readers of a checkpoint's JSON files have in common: strict parsing, and values in messages.
+// JSON of files and of strangers: strict parsing, values in messages, and values that are dropped without memory.
 #pragma once
 
 #include <cstddef>
 #include <exception>
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace reprofuse {
 
@@ -37,5 +38,40 @@ std::string shown(const nlohmann::json& value);
 std::string shown(const nlohmann::ordered_json& value);
 std::string shown(const std::string& text);
 std::string shown(std::string_view text);
+
+// From the inside out; as deep as a parser lets values be nested.
+template <typename Json>
+void take_apart(Json& value) noexcept {
+  if (auto* list = value.template get_ptr<typename Json::array_t*>()) {
+    for (Json& entry : *list) take_apart(entry);
+    list->clear();
+  } else if (auto* object = value.template get_ptr<typename Json::object_t*>()) {
+    for (auto& [key, entry] : *object) take_apart(entry);
+    object->clear();
+  }
+}
+
+// A value that is dropped without memory: the library's own destructor needs some, and ends the process if there is
+// none. What strangers send is kept in these.
+template <typename Json>
+class BasicOwnedJson {
+ public:
+  BasicOwnedJson() = default;
+  BasicOwnedJson(Json value) noexcept { value_.swap(value); }  // NOLINT: what a value is moved into
+  BasicOwnedJson(BasicOwnedJson&& other) noexcept { value_.swap(other.value_); }
+  BasicOwnedJson& operator=(BasicOwnedJson&& other) noexcept {
+    value_.swap(other.value_);
+    return *this;
+  }
+  ~BasicOwnedJson() { take_apart(value_); }
+
+  Json& operator*() { return value_; }
+  const Json& operator*() const { return value_; }
+  Json* operator->() { return &value_; }
+  const Json* operator->() const { return &value_; }
+
+ private:
+  Json value_;
+};
 
 }  // namespace reprofuse

@@ -1,5 +1,10 @@
 #include "checkpoint/architecture.hpp"
 
+#include <fmt/format.h>
+
+#include <functional>
+#include <numeric>
+
 #include "base/check.hpp"
 
 namespace reprofuse::checkpoint {
@@ -58,6 +63,67 @@ const ArchitectureTraits& traits_of(Architecture architecture) {
 
 std::string_view architecture_name(Architecture architecture) {
   return traits_of(architecture).name;
+}
+
+namespace {
+
+struct LayerPart {
+  std::string_view name;
+  std::vector<std::int64_t> shape;
+  TensorRole role;
+  bool present;
+};
+
+std::vector<LayerPart> layer_parts(const ModelConfig& c) {
+  using enum TensorRole;
+  return {
+      {"input_layernorm.weight", {c.hidden_size}, kNorm, true},
+      {"self_attn.q_proj.weight", {c.q_size(), c.hidden_size}, kMatrix, true},
+      {"self_attn.q_proj.bias", {c.q_size()}, kBias, c.qkv_bias},
+      {"self_attn.k_proj.weight", {c.kv_size(), c.hidden_size}, kMatrix, true},
+      {"self_attn.k_proj.bias", {c.kv_size()}, kBias, c.qkv_bias},
+      {"self_attn.v_proj.weight", {c.kv_size(), c.hidden_size}, kMatrix, true},
+      {"self_attn.v_proj.bias", {c.kv_size()}, kBias, c.qkv_bias},
+      {"self_attn.q_norm.weight", {c.head_dim}, kNorm, c.qk_norm},
+      {"self_attn.k_norm.weight", {c.head_dim}, kNorm, c.qk_norm},
+      {"self_attn.o_proj.weight", {c.hidden_size, c.q_size()}, kMatrix, true},
+      {"self_attn.o_proj.bias", {c.hidden_size}, kBias, c.o_bias},
+      {"post_attention_layernorm.weight", {c.hidden_size}, kNorm, true},
+      {"mlp.gate_proj.weight", {c.intermediate_size, c.hidden_size}, kMatrix, true},
+      {"mlp.gate_proj.bias", {c.intermediate_size}, kBias, c.mlp_bias},
+      {"mlp.up_proj.weight", {c.intermediate_size, c.hidden_size}, kMatrix, true},
+      {"mlp.up_proj.bias", {c.intermediate_size}, kBias, c.mlp_bias},
+      {"mlp.down_proj.weight", {c.hidden_size, c.intermediate_size}, kMatrix, true},
+      {"mlp.down_proj.bias", {c.hidden_size}, kBias, c.mlp_bias},
+  };
+}
+
+}  // namespace
+
+std::string layer_tensor(std::int64_t layer, std::string_view part) {
+  return fmt::format("model.layers.{}.{}", layer, part);
+}
+
+std::vector<ExpectedTensor> expected_tensors(const ModelConfig& config) {
+  std::vector<ExpectedTensor> tensors;
+  tensors.push_back({std::string(kEmbeddingName), {config.vocab_size, config.hidden_size}, TensorRole::kEmbedding});
+  const std::vector<LayerPart> parts = layer_parts(config);
+  for (std::int64_t layer = 0; layer < config.layers; ++layer)
+    for (const LayerPart& part : parts)
+      if (part.present) tensors.push_back({layer_tensor(layer, part.name), part.shape, part.role});
+  tensors.push_back({std::string(kFinalNormName), {config.hidden_size}, TensorRole::kNorm});
+  if (!config.tied_embeddings)
+    tensors.push_back({std::string(kHeadName), {config.vocab_size, config.hidden_size}, TensorRole::kMatrix});
+  return tensors;
+}
+
+std::int64_t parameter_count(const ModelConfig& config) {
+  std::int64_t layer = 0;
+  for (const LayerPart& part : layer_parts(config))
+    if (part.present)
+      layer += std::accumulate(part.shape.begin(), part.shape.end(), std::int64_t{1}, std::multiplies());
+  const std::int64_t matrices = config.tied_embeddings ? 1 : 2;  // the embedding, and the head
+  return config.layers * layer + matrices * config.vocab_size * config.hidden_size + config.hidden_size;
 }
 
 }  // namespace reprofuse::checkpoint

@@ -1,17 +1,19 @@
-// A model on disk in the Hugging Face layout: config.json, generation_config.json, safetensors files.
+// A model on disk in the Hugging Face layout: config.json, generation_config.json, safetensors files; and its digest.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "base/sha256.hpp"
+#include "base/hash.hpp"
+#include "base/thread_pool.hpp"
+#include "checkpoint/architecture.hpp"
 #include "checkpoint/config.hpp"
-#include "checkpoint/expected_tensors.hpp"
-#include "checkpoint/generation_config.hpp"
 #include "checkpoint/safetensors.hpp"
+#include "reprofuse/types.hpp"
 
 namespace reprofuse::checkpoint {
 
@@ -72,5 +74,25 @@ class Checkpoint {
   std::vector<Safetensors> files_;
   std::map<std::string, Place, std::less<>> places_;
 };
+
+// A name for the bits of a model: the same for the same weights and constants, however they are cut into files.
+
+// The SHA-256 of each tensor's bytes in file order, by name, in hex.
+using TensorDigests = std::map<std::string, std::string>;
+
+// Reads every tensor, each by one thread.
+TensorDigests tensor_digests(const Checkpoint& checkpoint, ThreadPool& pool, const Progress& progress = {});
+
+// The constants of config.json that enter the arithmetic, a line of a name and values for each group of them.
+std::string config_lines(const ModelConfig& config);
+
+// Everything that decides an answer's bits, as text: the constants of config.json that enter the arithmetic, then one
+// line per tensor, by ascending name, with dtype, shape and digest. Two models differ where their manifests differ. The
+// tokenizer, file names, sharding and unused keys of config.json are not in it.
+std::string model_manifest(const Checkpoint& checkpoint, const TensorDigests& digests);
+
+// The SHA-256 of the manifest, in hex.
+std::string model_digest(const Checkpoint& checkpoint, const TensorDigests& digests);
+std::string model_digest(const Checkpoint& checkpoint, ThreadPool& pool, const Progress& progress = {});
 
 }  // namespace reprofuse::checkpoint

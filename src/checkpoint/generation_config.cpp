@@ -1,7 +1,6 @@
-#include "checkpoint/generation_config.hpp"
-
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/config.hpp"
 #include "checkpoint/json_reader.hpp"
 
 namespace reprofuse::checkpoint {

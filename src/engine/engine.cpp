@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/check.hpp"
-#include "engine/engine_pass.hpp"
 #include "ops/context_state.hpp"
 
 namespace reprofuse::engine {

@@ -1,9 +1,8 @@
-#include "engine/engine_pass.hpp"
-
 #include <algorithm>
 #include <utility>
 
 #include "base/check.hpp"
+#include "engine/engine.hpp"
 #include "ops/buffer.hpp"
 
 namespace reprofuse::engine {

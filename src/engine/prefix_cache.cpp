@@ -1,6 +1,6 @@
 #include "engine/prefix_cache.hpp"
 
-#include "base/sha256.hpp"
+#include "base/hash.hpp"
 
 namespace reprofuse::engine {
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/check.hpp"
-#include "base/sha256.hpp"
+#include "base/hash.hpp"
 #include "checkpoint/json_reader.hpp"
 #include "text/tokenizer/unicode.hpp"
 

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "base/check.hpp"
-#include "checkpoint/expected_tensors.hpp"
+#include "checkpoint/architecture.hpp"
 #include "model/weights.hpp"
 
 namespace reprofuse::model {

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "parallel/stream_communicator.hpp"
+#include "parallel/communicator.hpp"
 
 namespace reprofuse::kernels {
 class Backend;

@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "base/sha256.hpp"
+#include "base/hash.hpp"
 #include "reprofuse/answer.hpp"
 
 namespace reprofuse::model {

@@ -8,8 +8,8 @@
 
 #include "base/check.hpp"
 #include "base/fp_environment.hpp"
-#include "checkpoint/digest.hpp"
-#include "checkpoint/expected_tensors.hpp"
+#include "checkpoint/architecture.hpp"
+#include "checkpoint/checkpoint.hpp"
 #include "numerics/rotary.hpp"
 #include "ops/context_state.hpp"
 

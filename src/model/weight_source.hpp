@@ -11,7 +11,6 @@
 
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/config.hpp"
-#include "checkpoint/digest.hpp"
 #include "checkpoint/safetensors.hpp"
 
 namespace reprofuse::model {

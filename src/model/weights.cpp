@@ -6,8 +6,8 @@
 
 #include "base/check.hpp"
 #include "base/fp_environment.hpp"
-#include "base/sha256.hpp"
-#include "checkpoint/expected_tensors.hpp"
+#include "base/hash.hpp"
+#include "checkpoint/architecture.hpp"
 #include "numerics/widen.hpp"
 
 namespace reprofuse::model {

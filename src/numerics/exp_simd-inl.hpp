@@ -1,4 +1,4 @@
-// exp_f32 on vectors, for sources that Highway compiles once per target; per lane the operations of numerics/exp.hpp.
+// exp_f32 on vectors, for sources that Highway compiles once per target; per lane the operations of exp_log.hpp.
 // Include it after highway.h, under the targets that have kernels. Once per target: Highway's own guard would need an
 // inclusion at every target, also at those without kernels.
 #undef REPROFUSE_EXP_SIMD_FIRST
@@ -16,7 +16,7 @@
 #ifdef REPROFUSE_EXP_SIMD_FIRST
 #include <hwy/highway.h>
 
-#include "numerics/exp.hpp"
+#include "numerics/exp_log.hpp"
 
 static_assert(HWY_NATIVE_FMA, "a multiply and an add would round twice");
 

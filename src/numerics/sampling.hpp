@@ -4,9 +4,8 @@
 
 #include <cstdint>
 
-#include "numerics/exp.hpp"
+#include "numerics/exp_log.hpp"
 #include "numerics/float_ops.hpp"
-#include "numerics/log.hpp"
 #include "numerics/philox.hpp"
 #include "reprofuse/sampling.hpp"
 

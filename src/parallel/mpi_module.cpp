@@ -19,7 +19,6 @@
 #include <thread>
 #include <vector>
 
-#include "parallel/cores.hpp"
 #include "parallel/mpi.hpp"
 
 namespace reprofuse::parallel {

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "base/merkle.hpp"
+#include "base/hash.hpp"
 #include "receipt/envelope.hpp"
 #include "text/tokenizer/unicode.hpp"
 

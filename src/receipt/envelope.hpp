@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/hash.hpp"
 #include "base/json.hpp"
-#include "base/sha256.hpp"
 
 namespace reprofuse::receipt {
 
@@ -50,5 +50,9 @@ std::string pre_authentication(std::string_view payload);  // what is signed: DS
 Envelope parse_envelope(std::string_view text, const std::string& name);
 template <typename Json>
 Envelope read_envelope(const Json& json, const std::string& name);
+
+// Where a statement is not what its receipt is written as: the first place, and both values, in words. Linear in both
+// but for looking up keys; the library's own diff looks through its list of changes again for each of them.
+std::string difference_between(const nlohmann::json& said, const nlohmann::json& written);
 
 }  // namespace reprofuse::receipt

@@ -4,7 +4,6 @@
 
 #include "base/check.hpp"
 #include "base/json.hpp"
-#include "base/owned_json.hpp"
 #include "receipt/replay.hpp"
 
 namespace reprofuse::receipt {

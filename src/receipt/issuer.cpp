@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/check.hpp"
-#include "base/merkle.hpp"
+#include "base/hash.hpp"
 #include "ops/context_state.hpp"
 #include "ops/contract.hpp"
 

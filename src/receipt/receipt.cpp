@@ -8,12 +8,11 @@
 #include <nlohmann/json.hpp>
 
 #include "base/check.hpp"
+#include "base/hash.hpp"
 #include "base/json.hpp"
-#include "base/merkle.hpp"
-#include "base/owned_json.hpp"
 #include "model/logits_digest.hpp"
-#include "receipt/difference.hpp"
-#include "text/chat_template_date.hpp"
+#include "receipt/envelope.hpp"
+#include "text/chat_template.hpp"
 
 namespace reprofuse::receipt {
 namespace {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/sha256.hpp"
+#include "base/hash.hpp"
 #include "engine/request.hpp"
 #include "receipt/artifacts.hpp"
 #include "receipt/envelope.hpp"

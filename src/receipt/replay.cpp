@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/check.hpp"
-#include "base/merkle.hpp"
+#include "base/hash.hpp"
 
 namespace reprofuse::receipt {
 

@@ -6,7 +6,7 @@
 
 #include "base/check.hpp"
 #include "base/json.hpp"
-#include "engine/answer_text.hpp"
+#include "engine/job.hpp"
 #include "ops/contract.hpp"
 #include "receipt/replay.hpp"
 

@@ -9,11 +9,11 @@
 #include <numeric>
 #include <string_view>
 
+#include "base/hash.hpp"
 #include "base/math.hpp"
-#include "base/sha256.hpp"
 #include "numerics/philox.hpp"
 #include "study/probe/probe.hpp"
-#include "study/seeded/model_cases.hpp"
+#include "study/seeded/models.hpp"
 
 namespace reprofuse::study {
 namespace {

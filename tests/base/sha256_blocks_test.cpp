@@ -3,7 +3,7 @@
 #include <random>
 #include <vector>
 
-#include "base/sha256.hpp"
+#include "base/hash.hpp"
 
 namespace reprofuse {
 namespace {

@@ -1,5 +1,3 @@
-#include "base/sha256.hpp"
-
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -9,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/merkle.hpp"
+#include "base/hash.hpp"
 
 namespace reprofuse {
 namespace {

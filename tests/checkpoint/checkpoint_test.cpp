@@ -11,7 +11,7 @@
 
 #include "checkpoint/safetensors.hpp"
 #include "published_configs.hpp"
-#include "study/seeded/random_weights.hpp"
+#include "study/seeded/models.hpp"
 #include "support/files.hpp"
 #include "support/messages.hpp"
 

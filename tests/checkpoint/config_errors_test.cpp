@@ -3,11 +3,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/architecture.hpp"
 #include "checkpoint/config.hpp"
-#include "checkpoint/expected_tensors.hpp"
-#include "checkpoint/generation_config.hpp"
 #include "published_configs.hpp"
-#include "study/seeded/random_weights.hpp"
+#include "study/seeded/models.hpp"
 #include "support/json.hpp"
 #include "support/messages.hpp"
 

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
+#include "checkpoint/architecture.hpp"
 #include "checkpoint/config.hpp"
-#include "checkpoint/expected_tensors.hpp"
 #include "published_configs.hpp"
 #include "support/json.hpp"
 

@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "checkpoint/expected_tensors.hpp"
+#include "checkpoint/architecture.hpp"
 #include "published_configs.hpp"
-#include "study/seeded/random_weights.hpp"
+#include "study/seeded/models.hpp"
 #include "support/json.hpp"
 
 namespace reprofuse::checkpoint {

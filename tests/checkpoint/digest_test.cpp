@@ -1,12 +1,11 @@
-#include "checkpoint/digest.hpp"
-
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <set>
 #include <sstream>
 
-#include "study/seeded/random_weights.hpp"
+#include "checkpoint/checkpoint.hpp"
+#include "study/seeded/models.hpp"
 #include "support/files.hpp"
 
 namespace reprofuse::checkpoint {

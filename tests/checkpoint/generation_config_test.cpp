@@ -1,7 +1,6 @@
-#include "checkpoint/generation_config.hpp"
-
 #include <gtest/gtest.h>
 
+#include "checkpoint/config.hpp"
 #include "support/messages.hpp"
 
 namespace reprofuse::checkpoint {

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "numerics/widen.hpp"
-#include "study/seeded/random_weights.hpp"
+#include "study/seeded/models.hpp"
 #include "support/files.hpp"
 #include "support/messages.hpp"
 

@@ -3,11 +3,11 @@
 
 #include <numeric>
 
-#include "engine/answer_text.hpp"
+#include "engine/engine.hpp"
 #include "engine/engine_case.hpp"
-#include "engine/engine_pass.hpp"
+#include "engine/job.hpp"
 #include "engine/prefix_cache.hpp"
-#include "study/seeded/random_weights.hpp"
+#include "study/seeded/models.hpp"
 
 namespace reprofuse::engine {
 namespace {

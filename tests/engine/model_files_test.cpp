@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/digest.hpp"
+#include "checkpoint/checkpoint.hpp"
 #include "engine/engine_case.hpp"
 #include "support/files.hpp"
 #include "support/json.hpp"

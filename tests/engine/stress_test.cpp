@@ -4,8 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/engine_case.hpp"
-#include "study/seeded/model_cases.hpp"
-#include "study/seeded/random_weights.hpp"
+#include "study/seeded/models.hpp"
 
 namespace reprofuse::study {
 namespace {

@@ -4,7 +4,7 @@
 #include <cfenv>
 #include <string>
 
-#include "study/seeded/model_cases.hpp"
+#include "study/seeded/models.hpp"
 
 namespace reprofuse::study {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "study/seeded/random_weights.hpp"
+#include "study/seeded/models.hpp"
 #include "support/messages.hpp"
 
 namespace reprofuse::model {

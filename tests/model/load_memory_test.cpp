@@ -15,7 +15,7 @@
 #include "base/check.hpp"
 #include "model/model.hpp"
 #include "model/weight_source.hpp"
-#include "study/seeded/random_weights.hpp"
+#include "study/seeded/models.hpp"
 #include "support/files.hpp"
 
 namespace reprofuse::model {

@@ -7,7 +7,7 @@
 
 #include "ops/contract.hpp"
 #include "study/probe/probe.hpp"
-#include "study/seeded/model_cases.hpp"
+#include "study/seeded/models.hpp"
 
 namespace reprofuse::study {
 namespace {

@@ -7,15 +7,14 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/expected_tensors.hpp"
+#include "checkpoint/architecture.hpp"
 #include "kernels/reference/reference.hpp"
 #include "model/logits_digest.hpp"
 #include "numerics/rotary.hpp"
 #include "numerics/widen.hpp"
 #include "ops/contract.hpp"
 #include "study/probe/probe.hpp"
-#include "study/seeded/model_cases.hpp"
-#include "study/seeded/random_weights.hpp"
+#include "study/seeded/models.hpp"
 
 namespace reprofuse::study {
 namespace {

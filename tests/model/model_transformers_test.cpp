@@ -13,8 +13,7 @@
 #include <vector>
 
 #include "model/runner.hpp"
-#include "study/seeded/model_cases.hpp"
-#include "study/seeded/random_weights.hpp"
+#include "study/seeded/models.hpp"
 #include "support/altered_source.hpp"
 #include "support/bundled_model.hpp"
 #include "support/plain_generate.hpp"

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/expected_tensors.hpp"
+#include "checkpoint/architecture.hpp"
 #include "model/runner.hpp"
 #include "reprofuse/error.hpp"
-#include "study/seeded/random_weights.hpp"
+#include "study/seeded/models.hpp"
 #include "support/altered_source.hpp"
 
 namespace reprofuse::model {

@@ -7,8 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "study/seeded/model_cases.hpp"
-#include "study/seeded/random_weights.hpp"
+#include "study/seeded/models.hpp"
 #include "support/messages.hpp"
 
 namespace reprofuse::model {

@@ -6,8 +6,7 @@
 #include <string>
 
 #include "base/thread_pool.hpp"
-#include "study/seeded/model_cases.hpp"
-#include "study/seeded/random_weights.hpp"
+#include "study/seeded/models.hpp"
 
 int main(int argc, char** argv) {
   using namespace reprofuse;

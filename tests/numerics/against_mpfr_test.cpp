@@ -3,9 +3,8 @@
 #include <cmath>
 
 #include "numerics/double_math.hpp"
-#include "numerics/exp.hpp"
+#include "numerics/exp_log.hpp"
 #include "numerics/float_sets.hpp"
-#include "numerics/log.hpp"
 #include "numerics/mpfr_value.hpp"
 #include "numerics/philox.hpp"
 #include "numerics/rotary.hpp"

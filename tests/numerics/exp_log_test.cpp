@@ -1,13 +1,13 @@
+#include "numerics/exp_log.hpp"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <vector>
 
-#include "base/sha256.hpp"
+#include "base/hash.hpp"
 #include "numerics/double_math.hpp"
-#include "numerics/exp.hpp"
 #include "numerics/float_sets.hpp"
-#include "numerics/log.hpp"
 
 namespace reprofuse {
 namespace {

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <vector>
 
-#include "base/sha256.hpp"
-#include "numerics/exp.hpp"
+#include "base/hash.hpp"
+#include "numerics/exp_log.hpp"
 #include "numerics/exp_targets.hpp"
 #include "numerics/float_sets.hpp"
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "numerics/exp.hpp"
+#include "numerics/exp_log.hpp"
 #include "numerics/float_ops.hpp"
 
 namespace reprofuse::testing {

@@ -8,7 +8,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "base/sha256.hpp"
+#include "base/hash.hpp"
 #include "numerics/rotary.hpp"
 
 namespace reprofuse {

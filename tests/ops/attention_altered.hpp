@@ -1,7 +1,7 @@
 // Attention in orders that are not the contract's, for controls: tests that compare bits must tell them apart.
 #pragma once
 
-#include "numerics/exp.hpp"
+#include "numerics/exp_log.hpp"
 #include "ops/attention_case.hpp"
 
 namespace reprofuse {

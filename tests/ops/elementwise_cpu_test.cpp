@@ -1,5 +1,5 @@
 // Embedding, SiLU gate, gathering and rounding on the CPU: every instruction set gives the reference's bits.
-#include "numerics/exp.hpp"
+#include "numerics/exp_log.hpp"
 #include "numerics/widen.hpp"
 #include "ops/model_ops_case.hpp"
 

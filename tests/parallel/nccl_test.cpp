@@ -20,7 +20,7 @@
 #include "parallel/stand_in_nccl.hpp"
 #include "parallel/thread_ranks.hpp"
 #include "study/probe/probe.hpp"
-#include "study/seeded/model_cases.hpp"
+#include "study/seeded/models.hpp"
 #include "support/messages.hpp"
 
 namespace reprofuse::parallel {

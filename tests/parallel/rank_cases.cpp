@@ -17,7 +17,7 @@
 #include "ops/contract.hpp"
 #include "parallel/mpi.hpp"
 #include "study/probe/probe.hpp"
-#include "study/seeded/model_cases.hpp"
+#include "study/seeded/models.hpp"
 #include "study/stress.hpp"
 
 namespace reprofuse {

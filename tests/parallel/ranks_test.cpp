@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/expected_tensors.hpp"
+#include "checkpoint/architecture.hpp"
 #include "model/host_backend.hpp"
 #include "model/runner.hpp"
 #include "ops/contract.hpp"
@@ -16,8 +16,7 @@
 #include "reprofuse/linear.hpp"
 #include "study/probe/probe.hpp"
 #include "study/seeded/inputs.hpp"
-#include "study/seeded/model_cases.hpp"
-#include "study/seeded/random_weights.hpp"
+#include "study/seeded/models.hpp"
 #include "support/altered_source.hpp"
 #include "support/messages.hpp"
 

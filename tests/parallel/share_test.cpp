@@ -3,8 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "study/seeded/model_cases.hpp"
-#include "study/seeded/random_weights.hpp"
+#include "study/seeded/models.hpp"
 #include "support/messages.hpp"
 
 namespace reprofuse::model {

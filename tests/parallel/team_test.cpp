@@ -10,9 +10,9 @@
 #include "model/host_backend.hpp"
 #include "model/runner.hpp"
 #include "ops/contract.hpp"
-#include "parallel/cores.hpp"
+#include "parallel/mpi.hpp"
 #include "parallel/thread_ranks.hpp"
-#include "study/seeded/model_cases.hpp"
+#include "study/seeded/models.hpp"
 
 namespace reprofuse::parallel {
 namespace {

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "receipt/difference.hpp"
+#include "receipt/envelope.hpp"
 #include "receipt/receipt_case.hpp"
 #include "support/messages.hpp"
 

@@ -5,7 +5,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "base/merkle.hpp"
+#include "base/hash.hpp"
 #include "receipt/receipt_case.hpp"
 #include "support/messages.hpp"
 

@@ -1,7 +1,7 @@
 // Saved replies of a server, with receipts and without.
 #include <nlohmann/json.hpp>
 
-#include "engine/answer_text.hpp"
+#include "engine/job.hpp"
 #include "receipt/receipt_case.hpp"
 #include "receipt/replay.hpp"
 #include "support/messages.hpp"

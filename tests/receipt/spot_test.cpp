@@ -1,7 +1,7 @@
 // Single steps of a receipt: what they cost, and what they prove.
 #include <algorithm>
 
-#include "base/merkle.hpp"
+#include "base/hash.hpp"
 #include "receipt/receipt_case.hpp"
 #include "receipt/replay.hpp"
 #include "support/messages.hpp"

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <set>
 
-#include "base/sha256.hpp"
+#include "base/hash.hpp"
 #include "kernels/reference/reference.hpp"
 #include "sampler/sample_case.hpp"
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "engine/service.hpp"
-#include "server/api/fields.hpp"
+#include "server/api/json.hpp"
 #include "server/api_support.hpp"
 
 namespace reprofuse::server {

@@ -12,7 +12,7 @@
 
 #include "engine/model_files.hpp"
 #include "server/api/error.hpp"
-#include "server/api/fields.hpp"
+#include "server/api/json.hpp"
 #include "server/api/models.hpp"
 #include "support/files.hpp"
 

@@ -1,6 +1,4 @@
 // What is written is what nlohmann's dump() would write of the same values.
-#include "server/api/json_writer.hpp"
-
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -12,6 +10,8 @@
 #include <random>
 #include <string>
 #include <vector>
+
+#include "server/api/json.hpp"
 
 namespace reprofuse::server {
 namespace {

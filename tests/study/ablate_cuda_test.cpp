@@ -8,9 +8,8 @@
 #include "kernels/cuda/runtime/memory.hpp"
 #include "reprofuse/error.hpp"
 #include "study/ablate_support.hpp"
-#include "study/ablation/common.hpp"
-#include "study/ablation/kernels/linear_cpu.hpp"
-#include "study/ablation/kernels/linear_cuda.hpp"
+#include "study/ablation/ablate.hpp"
+#include "study/ablation/kernels/linear.hpp"
 #include "study/probe/bit_difference.hpp"
 #include "support/device_buffer.hpp"
 

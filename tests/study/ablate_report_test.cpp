@@ -3,7 +3,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "study/ablation/report.hpp"
+#include "study/ablation/ablate.hpp"
 
 namespace reprofuse::study {
 namespace {

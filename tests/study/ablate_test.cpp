@@ -8,8 +8,7 @@
 #include "kernels/reference/reference.hpp"
 #include "reprofuse/error.hpp"
 #include "study/ablate_support.hpp"
-#include "study/ablation/common.hpp"
-#include "study/ablation/kernels/linear_cpu.hpp"
+#include "study/ablation/kernels/linear.hpp"
 #include "study/probe/bit_difference.hpp"
 
 namespace reprofuse::study {

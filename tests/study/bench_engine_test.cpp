@@ -2,7 +2,7 @@
 
 #include "reprofuse/error.hpp"
 #include "study/bench/engine.hpp"
-#include "study/seeded/random_weights.hpp"
+#include "study/seeded/models.hpp"
 
 namespace reprofuse::study {
 namespace {

@@ -9,8 +9,7 @@
 #include "reprofuse/error.hpp"
 #include "study/bench/error.hpp"
 #include "study/seeded/inputs.hpp"
-#include "study/seeded/model_cases.hpp"
-#include "study/seeded/random_weights.hpp"
+#include "study/seeded/models.hpp"
 #include "support/altered_linear.hpp"
 
 namespace reprofuse::study {

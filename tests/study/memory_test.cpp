@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "checkpoint/expected_tensors.hpp"
-#include "study/seeded/random_weights.hpp"
+#include "checkpoint/architecture.hpp"
+#include "study/seeded/models.hpp"
 #include "support/messages.hpp"
 
 namespace reprofuse {

@@ -1,6 +1,6 @@
-#include "study/bench/other_load.hpp"
-
 #include <gtest/gtest.h>
+
+#include "study/bench/machine.hpp"
 
 namespace reprofuse::study {
 namespace {

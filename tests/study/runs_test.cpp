@@ -12,7 +12,7 @@
 #include "study/runs/make_run.hpp"
 #include "study/runs/report.hpp"
 #include "study/runs/task.hpp"
-#include "study/seeded/model_cases.hpp"
+#include "study/seeded/models.hpp"
 #include "support/files.hpp"
 #include "support/messages.hpp"
 

@@ -11,7 +11,7 @@
 #include "kernels/reference/reference.hpp"
 #include "model/host_backend.hpp"
 #include "ops/context_state.hpp"
-#include "study/seeded/model_cases.hpp"
+#include "study/seeded/models.hpp"
 #include "support/files.hpp"
 #include "support/messages.hpp"
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "base/sha256.hpp"
+#include "base/hash.hpp"
 #include "reprofuse/error.hpp"
 
 namespace reprofuse::text {

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "kernels/reference/reference.hpp"
-#include "numerics/exp.hpp"
+#include "numerics/exp_log.hpp"
 #include "numerics/float_ops.hpp"
 #include "numerics/order.hpp"
 #include "numerics/widen.hpp"

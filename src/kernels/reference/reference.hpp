@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "base/sha256.hpp"
+#include "base/hash.hpp"
 #include "kernels/linear.hpp"
 #include "kernels/op_calls.hpp"
 #include "kernels/schemes.hpp"

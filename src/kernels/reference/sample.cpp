@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/merkle.hpp"
+#include "base/hash.hpp"
 #include "kernels/reference/reference.hpp"
 #include "numerics/widen.hpp"
 

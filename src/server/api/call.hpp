@@ -3,14 +3,16 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "engine/request.hpp"
+#include "receipt/replay.hpp"
 #include "server/api/error.hpp"
-#include "server/api/fields.hpp"
+#include "server/api/json.hpp"
 #include "server/api/models.hpp"
 
 namespace reprofuse::server {
@@ -141,5 +143,23 @@ void make_template_messages(Json& messages, std::size_t max_numbers, ReadGuard* 
 std::string tokenize(const RequestBody& body, const ServedFacts& facts);
 // {"tokens"} to {"prompt"}, special tokens included.
 std::string detokenize(const RequestBody& body, const ServedFacts& facts);
+
+// POST /v1/receipts/verify: is a receipt, or a saved reply, true of the model that is served?
+
+// A receipt, or a choice of a reply.
+struct Verified {
+  receipt::Evidence evidence;
+  std::optional<receipt::Replay> replay;  // of its claim; none: the report is complete
+  bool is_replayed = false;
+};
+
+struct VerifyCall : Call {                             // requests: those of the replays
+  std::vector<std::shared_ptr<Verified>> choices;      // shared with the reply
+  std::vector<std::shared_ptr<Verified>> of_requests;  // those to replay, in the order of the requests
+};
+
+// Throws an ApiError, and nothing else, for an invalid body. What is no receipt is a verdict, not an error.
+VerifyCall parse_verify(const RequestBody& body, const ServedFacts& facts, const engine::Engine& engine,
+                        const Caller& caller = {});
 
 }  // namespace reprofuse::server

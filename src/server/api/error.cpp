@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "engine/service.hpp"
-#include "server/api/json_writer.hpp"
+#include "server/api/json.hpp"
 
 namespace reprofuse::server {
 namespace {

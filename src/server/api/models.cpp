@@ -6,7 +6,7 @@
 
 #include "base/json.hpp"
 #include "server/api/error.hpp"
-#include "server/api/json_writer.hpp"
+#include "server/api/json.hpp"
 
 namespace reprofuse::server {
 namespace {

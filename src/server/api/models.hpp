@@ -7,7 +7,7 @@
 
 #include "engine/model_files.hpp"
 #include "receipt/issuer.hpp"
-#include "text/chat_template_date.hpp"
+#include "text/chat_template.hpp"
 
 namespace reprofuse::server {
 

@@ -10,7 +10,7 @@
 
 #include "base/json.hpp"
 #include "server/api/error.hpp"
-#include "server/api/fields.hpp"
+#include "server/api/json.hpp"
 
 namespace reprofuse::server {
 namespace {

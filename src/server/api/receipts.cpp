@@ -1,12 +1,11 @@
-#include "server/api/receipts.hpp"
-
 #include <algorithm>
 #include <utility>
 
 #include "base/check.hpp"
+#include "server/api/call.hpp"
 #include "server/api/error.hpp"
-#include "server/api/json_writer.hpp"
-#include "server/api/reply_base.hpp"
+#include "server/api/json.hpp"
+#include "server/api/reply.hpp"
 
 namespace reprofuse::server {
 namespace {

@@ -4,12 +4,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "engine/request.hpp"
 #include "server/api/call.hpp"
+#include "server/api/error.hpp"
+#include "server/api/json.hpp"
 #include "server/api/models.hpp"
+#include "server/api/tokens.hpp"
 
 namespace reprofuse::server {
 
@@ -51,5 +57,85 @@ std::unique_ptr<Reply> make_reply(const CompletionCall& call, const ServedFacts&
                                   std::int64_t created);
 std::unique_ptr<Reply> make_reply(const ChatCall& call, const ServedFacts& facts, std::string request_id,
                                   std::int64_t created);
+// One JSON text; finished at once where there is nothing to replay.
+std::unique_ptr<Reply> make_reply(const VerifyCall& call, const ServedFacts& facts);
+
+// What the replies of completions and of chats have in common: gathering, counting and the order of chunks.
+
+// What is known of one answer.
+struct Choice {
+  std::size_t index = 0;                    // among those of all prompts
+  std::size_t prompt = 0;                   // the one that it answers
+  bool is_open = false;                     // in a stream: something was sent of it
+  std::vector<engine::AnswerToken> tokens;  // not in a stream
+  std::optional<engine::End> end;
+  receipt::Answer steps = {};        // for a receipt
+  std::string receipt = "null";      // once it has ended: the envelope, as JSON
+  std::string receipt_opening = {};  // what opens its prompt, if that is hidden; the same
+};
+
+ApiError failure_of(const engine::End& end);  // with FinishReason::kError: what a client is told
+
+class ReplyBase : public Reply {
+ public:
+  ReplyBase(const Call& call, const ServedFacts& facts, std::string request_id, std::int64_t created);
+
+  void add(std::size_t prompt, engine::Update update) final;
+  std::string body() const final;
+  void add_chunks(std::size_t prompt, engine::Update update, std::string& events) final;
+  void add_last_chunks(std::string& events) const final;
+  std::size_t body_bytes() const final;
+  std::size_t take_receipt_bytes() final { return std::exchange(receipt_bytes_, 0); }
+  bool finished() const final { return failed_ || open_choices_ == 0; }
+
+ protected:
+  virtual std::string_view object_name() const = 0;  // "chat.completion"
+  virtual std::string_view chunk_name() const = 0;
+  virtual bool has_opening() const = 0;  // a chunk that opens a choice
+  // The fields of a choice: of a reply that is no stream; of the chunks that open it, bring a token, or end it.
+  virtual void write_whole(JsonWriter& json, const Choice& choice) const = 0;
+  virtual void write_opening(JsonWriter& json, const Choice& choice) const = 0;
+  virtual void write_token(JsonWriter& json, const Choice& choice, const engine::AnswerToken& token) = 0;
+  virtual void write_end(JsonWriter& json, const Choice& choice, const engine::End& end) const = 0;
+  virtual void write_prompt(JsonWriter& json) const = 0;  // what stands beside the choices
+
+  const Call& call() const { return call_; }
+  const ServedFacts& facts() const { return facts_; }
+  const TokenNames& names() const { return names_; }
+  const engine::Request& request_of(const Choice& choice) const { return call_.requests[choice.prompt]; }
+  // Its tokens with their log-probabilities, when these were asked for.
+  const std::vector<engine::PromptToken>& prompt_of(const Choice& choice) const { return prompts_[choice.prompt]; }
+
+  // finish_reason and stop_reason, and what else was asked for about an end or a token.
+  void write_end_facts(JsonWriter& json, const Choice& choice, const engine::End& end) const;
+  void write_token_facts(JsonWriter& json, const engine::AnswerToken& token) const;
+
+ private:
+  Choice& choice_at(std::size_t prompt, int choice);
+  void record(Choice& choice, const engine::Update& update);
+  void count_logprobs(const engine::Update& update);
+  void gather_prompt(std::size_t prompt, engine::Update& update);
+  bool knows_prompt(std::size_t prompt) const;
+  void stream_update(std::size_t prompt, const engine::Update& update, std::string& events);
+  template <typename Content>
+  void add_chunk(std::string& events, Content content) const;
+  void write_head(JsonWriter& json, std::string_view object) const;
+  void write_usage(JsonWriter& json) const;
+
+  Call call_;
+  const ServedFacts& facts_;
+  TokenNames names_;
+  std::string request_id_;
+  std::int64_t created_;
+  std::vector<Choice> choices_;                            // by index
+  std::vector<std::vector<engine::PromptToken>> prompts_;  // of each prompt, with the log-probabilities
+  std::vector<std::vector<engine::Update>> held_;          // of each prompt, until its log-probabilities are known
+  std::vector<std::int64_t> cached_tokens_;                // of each prompt
+  std::int64_t completion_tokens_ = 0;
+  std::int64_t logprobs_ = 0;  // of the answers passed to add()
+  std::size_t open_choices_;
+  std::size_t receipt_bytes_ = 0;  // of those that are kept, since they were last asked for
+  bool failed_ = false;
+};
 
 }  // namespace reprofuse::server

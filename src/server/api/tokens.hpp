@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "engine/request.hpp"
-#include "server/api/json_writer.hpp"
+#include "server/api/json.hpp"
 #include "server/api/models.hpp"
 #include "text/tokenizer/detokenizer.hpp"
 

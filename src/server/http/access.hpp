@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/sha256.hpp"
+#include "base/hash.hpp"
 #include "server/http/message.hpp"
 
 namespace reprofuse::server {

@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <boost/asio/buffer.hpp>
+#include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
@@ -19,13 +20,13 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
-#include "server/api/fields.hpp"
+#include "server/api/json.hpp"
 #include "server/http/framing.hpp"
 #include "server/http/limits.hpp"
 #include "server/http/message.hpp"
-#include "server/http/turn_queue.hpp"
 
 namespace reprofuse::server {
 
@@ -239,6 +240,39 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   bool has_header_ = false, is_head_ = false, is_http10_ = false, is_stream_ = false;
   bool ends_ = true;  // the connection, with this request
   bool is_logged_ = true;
+};
+
+// A thread with a loop of Asio's. Where there is no memory for what one handler wants, others go on. A strand, or a
+// pool of Asio's, would end the process there.
+class Worker {
+ public:
+  void start() {
+    thread_ = std::thread([this] { run(); });
+  }
+  void join() {
+    work_.reset();
+    if (thread_.joinable()) thread_.join();
+  }
+  void run_once_more() {
+    io_.restart();
+    run();
+  }
+  Socket new_socket() { return Socket(io_); }
+  ConnectionNews& news() { return news_; }
+
+ private:
+  void run() {
+    for (;;) try {
+        io_.run();
+        return;
+      } catch (const std::exception&) {
+      }
+  }
+
+  boost::asio::io_context io_{1};
+  ConnectionNews news_{io_};
+  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_{io_.get_executor()};
+  std::thread thread_;
 };
 
 }  // namespace reprofuse::server

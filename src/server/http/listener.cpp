@@ -22,7 +22,6 @@
 
 #include "base/check.hpp"
 #include "server/http/connection.hpp"
-#include "server/http/worker.hpp"
 
 namespace reprofuse::server {
 namespace {

@@ -6,7 +6,7 @@
 #include "kernels/vendor/libraries.hpp"
 #include "ops/context_state.hpp"
 #include "reprofuse/linear.hpp"
-#include "study/ablation/kernels/linear_cpu.hpp"
+#include "study/ablation/kernels/linear.hpp"
 #include "study/ablation/machine.hpp"
 
 namespace reprofuse::study {

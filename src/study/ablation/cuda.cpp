@@ -7,7 +7,7 @@
 #include "ops/buffer.hpp"
 #include "ops/context_state.hpp"
 #include "reprofuse/linear.hpp"
-#include "study/ablation/kernels/linear_cuda.hpp"
+#include "study/ablation/kernels/linear.hpp"
 #include "study/ablation/machine.hpp"
 #include "study/bench/linear.hpp"
 

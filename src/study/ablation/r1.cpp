@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "base/check.hpp"
-#include "base/sha256.hpp"
-#include "study/ablation/common.hpp"
+#include "base/hash.hpp"
+#include "study/ablation/ablate.hpp"
 
 namespace reprofuse::study {
 namespace {

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "base/check.hpp"
-#include "study/ablation/common.hpp"
+#include "study/ablation/ablate.hpp"
 
 namespace reprofuse::study {
 namespace {

@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "base/check.hpp"
-#include "study/ablation/common.hpp"
+#include "study/ablation/ablate.hpp"
 
 namespace reprofuse::study {
 namespace {

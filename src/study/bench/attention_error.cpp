@@ -1,5 +1,3 @@
-#include "study/bench/attention_error.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -8,6 +6,7 @@
 #include "base/check.hpp"
 #include "numerics/widen.hpp"
 #include "ops/context_state.hpp"
+#include "study/bench/error.hpp"
 #include "study/seeded/inputs.hpp"
 
 namespace reprofuse::study {

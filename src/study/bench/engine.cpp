@@ -6,7 +6,7 @@
 
 #include "base/check.hpp"
 #include "engine/engine.hpp"
-#include "study/seeded/model_cases.hpp"
+#include "study/seeded/models.hpp"
 
 namespace reprofuse::study {
 namespace {

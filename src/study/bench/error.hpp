@@ -1,4 +1,4 @@
-// How far each numerics is from exact sums.
+// How far each numerics is from exact sums, and its attention from binary64.
 #pragma once
 
 #include <array>
@@ -119,5 +119,23 @@ void bench_model_errors(std::span<const PrepareLinear> numerics, const model::We
 
 // Throws what keeps the context's numerics from computing at all, such as a vendor's library that is not there.
 void require_runs(const Context& context);
+
+// How far the attention of each numerics is from binary64.
+
+// Seeded queries, keys and values of one head of 128: what they stand for, and how many keys.
+struct AttentionOperands {
+  std::string name;
+  std::int64_t keys;
+};
+
+struct AttentionErrorRow {
+  AttentionOperands operands;
+  double bf16;                        // queries, keys, values and probabilities rounded to BF16, sums exact
+  std::vector<RelativeError> errors;  // in the order of the contexts; a row is a query
+};
+using OnAttentionErrorRow = std::function<void(const AttentionErrorRow&)>;
+
+// 16 queries each. The contexts' memory is the host's.
+void bench_attention_errors(std::span<const Context> contexts, const OnAttentionErrorRow& report);
 
 }  // namespace reprofuse::study

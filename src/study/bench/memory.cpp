@@ -9,8 +9,7 @@
 #include "base/check.hpp"
 #include "engine/engine.hpp"
 #include "ops/context_state.hpp"
-#include "study/seeded/model_cases.hpp"
-#include "study/seeded/random_weights.hpp"
+#include "study/seeded/models.hpp"
 
 namespace reprofuse::study {
 namespace {

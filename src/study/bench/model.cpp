@@ -5,12 +5,11 @@
 #include <memory>
 
 #include "base/check.hpp"
-#include "checkpoint/expected_tensors.hpp"
+#include "checkpoint/architecture.hpp"
 #include "model/runner.hpp"
 #include "ops/context_state.hpp"
-#include "study/bench/streaming_read.hpp"
-#include "study/seeded/model_cases.hpp"
-#include "study/seeded/random_weights.hpp"
+#include "study/bench/machine.hpp"
+#include "study/seeded/models.hpp"
 
 namespace reprofuse::study {
 namespace {

@@ -17,7 +17,7 @@
 #include "reprofuse/types.hpp"
 #include "study/probe/linear.hpp"
 #include "study/seeded/inputs.hpp"
-#include "study/seeded/model_cases.hpp"
+#include "study/seeded/models.hpp"
 
 namespace reprofuse::study {
 

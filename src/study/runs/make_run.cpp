@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "base/check.hpp"
-#include "base/sha256.hpp"
+#include "base/hash.hpp"
 #include "kernels/vendor/libraries.hpp"
 #include "ops/context_state.hpp"
 #include "ops/contract.hpp"

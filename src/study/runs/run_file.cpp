@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/check.hpp"
+#include "base/hash.hpp"
 #include "base/json.hpp"
-#include "base/sha256.hpp"
 
 namespace reprofuse::study {
 namespace {

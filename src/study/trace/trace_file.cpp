@@ -6,8 +6,8 @@
 #include <set>
 
 #include "base/check.hpp"
+#include "base/hash.hpp"
 #include "base/json.hpp"
-#include "base/sha256.hpp"
 #include "checkpoint/safetensors.hpp"
 #include "study/trace/trace.hpp"
 

@@ -23,7 +23,7 @@ class Evaluator {
   enum class Flow { kNext, kBreak, kContinue };
   class Scope;
 
-  // Statements: statements.cpp. Each returns how the block around it goes on.
+  // Statements. Each returns how the block around it goes on.
   Flow run(const Block& block);
   Flow run(const Statement& statement);
   Flow execute(const Text& statement);
@@ -44,7 +44,7 @@ class Evaluator {
   void bind_parameters(const Macro& macro, const Arguments& arguments);
   void write(std::string_view text);
 
-  // Expressions: evaluator.cpp.
+  // Expressions.
   Value evaluate(const Expression& expression);
   Value compute(const Literal& node);
   Value compute(const Name& node);

@@ -1,5 +1,3 @@
-#include "text/jinja/operators.hpp"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -8,6 +6,7 @@
 #include <vector>
 
 #include "base/check.hpp"
+#include "text/jinja/builtins.hpp"
 #include "text/jinja/text.hpp"
 
 namespace reprofuse::text::jinja {

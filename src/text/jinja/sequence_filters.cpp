@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "text/jinja/builtins.hpp"
-#include "text/jinja/operators.hpp"
 #include "text/jinja/text.hpp"
 #include "text/jinja/value.hpp"
 

@@ -3,7 +3,6 @@
 
 #include "text/jinja/builtins.hpp"
 #include "text/jinja/markers.hpp"
-#include "text/jinja/operators.hpp"
 
 namespace reprofuse::text::jinja {
 namespace {

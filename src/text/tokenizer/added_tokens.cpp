@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "text/tokenizer/tokenizer_json.hpp"
 #include "text/tokenizer/unicode.hpp"
 
 namespace reprofuse::text {

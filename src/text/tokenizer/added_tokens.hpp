@@ -13,9 +13,10 @@
 #include <vector>
 
 #include "reprofuse/tokenizer.hpp"
-#include "text/tokenizer/tokenizer_json.hpp"
 
 namespace reprofuse::text {
+
+class JsonNode;  // tokenizer_json.hpp
 
 struct AddedToken {
   std::int32_t id;

@@ -7,6 +7,7 @@
 #include <queue>
 
 #include "base/check.hpp"
+#include "text/tokenizer/tokenizer_json.hpp"
 #include "text/tokenizer/unicode.hpp"
 
 namespace reprofuse::text {

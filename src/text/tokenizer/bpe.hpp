@@ -11,9 +11,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "text/tokenizer/tokenizer_json.hpp"
-
 namespace reprofuse::text {
+
+class JsonNode;  // tokenizer_json.hpp
 
 // How a vocabulary spells bytes: each as one printable character. Printable ASCII and Latin-1 stand for themselves, the
 // other bytes for U+0100 and up: a space is U+0120.

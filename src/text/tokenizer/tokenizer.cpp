@@ -7,7 +7,7 @@
 
 #include "base/check.hpp"
 #include "base/source_file.hpp"
-#include "text/tokenizer/tokenizer_parts.hpp"
+#include "text/tokenizer/tokenizer_json.hpp"
 #include "text/tokenizer/unicode.hpp"
 
 namespace reprofuse::text {

@@ -3,9 +3,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/check.hpp"
 #include "base/math.hpp"
 #include "kernels/cpu/ops/ops.hpp"
 #include "kernels/cpu/work_split.hpp"
+#include "numerics/int16.hpp"
 #include "numerics/order.hpp"
 
 namespace reprofuse::cpu {
@@ -327,6 +329,21 @@ std::optional<kernels::Place> attention(const kernels::CpuTarget& target, const 
 
 std::size_t attention_workspace_bytes(const AttentionCall& call) {
   return attention_partial_bytes(call, fma1::kKeyBlock);
+}
+
+// Attention by contract int16-1: which kernels run.
+
+static_assert(int16::kKeyBlock <= kMaxKeyGroups * kKeyGroup);
+
+std::optional<kernels::Place> attention_int16(const kernels::CpuTarget& target, const kernels::AttentionCall& call) {
+  const AttentionKernels* kernels =
+      target.isa == Isa::kScalar ? &attention_int16_scalar() : attention_int16_simd(target.isa);
+  invariant(kernels != nullptr, "a context holds an instruction set that the build has no kernels for");
+  return run_attention(*kernels, *target.pool, call);
+}
+
+std::size_t attention_int16_workspace_bytes(const kernels::AttentionCall& call) {
+  return attention_partial_bytes(call, int16::kKeyBlock);
 }
 
 }  // namespace reprofuse::cpu

@@ -100,4 +100,13 @@ inline void store_panel_row(const kernels::LinearCall& call, const PanelColumns&
   non_finite.add({row, columns.concatenated + (first - y)});
 }
 
+// The largest magnitude of every row of a layer's weights, as contracts of fixed point need it.
+
+struct LargestWeights {
+  float of[kPanel];  // widened
+};
+
+// Of the columns of one panel.
+LargestWeights largest_weights(const Panels& panels, std::int64_t panel);
+
 }  // namespace reprofuse::cpu

@@ -4,7 +4,7 @@
 #include <array>
 
 #include "kernels/cpu/ops/ops.hpp"
-#include "numerics/exp.hpp"
+#include "numerics/exp_log.hpp"
 #include "numerics/widen.hpp"
 
 namespace reprofuse::cpu {

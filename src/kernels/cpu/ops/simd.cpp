@@ -10,7 +10,7 @@
 #include "base/math.hpp"
 #include "kernels/cpu/highway_targets.hpp"  // before any Highway header
 #include "kernels/cpu/ops/ops.hpp"
-#include "numerics/exp.hpp"
+#include "numerics/exp_log.hpp"
 #include "numerics/order.hpp"
 #include "numerics/widen.hpp"
 

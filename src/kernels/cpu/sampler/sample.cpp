@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/hash.hpp"
 #include "base/math.hpp"
-#include "base/merkle.hpp"
 #include "base/thread_pool.hpp"
 #include "numerics/sampling.hpp"
 #include "numerics/widen.hpp"

@@ -6,7 +6,7 @@
 #include "kernels/cuda/ptx/copy.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/cuda/sm_limits.hpp"
-#include "numerics/exp.hpp"
+#include "numerics/exp_log.hpp"
 
 namespace reprofuse::cuda::fma1::ops {
 

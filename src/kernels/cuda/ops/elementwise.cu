@@ -1,7 +1,7 @@
 #include "kernels/cuda/element_types.cuh"
 #include "kernels/cuda/ops/params.hpp"
 #include "kernels/cuda/runtime/launch.cuh"
-#include "numerics/exp.hpp"
+#include "numerics/exp_log.hpp"
 
 namespace reprofuse::cuda::fma1::ops {
 namespace {

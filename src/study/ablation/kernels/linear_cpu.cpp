@@ -1,5 +1,3 @@
-#include "study/ablation/kernels/linear_cpu.hpp"
-
 #include <algorithm>
 #include <atomic>
 #include <bit>
@@ -8,6 +6,7 @@
 
 #include "base/check.hpp"
 #include "numerics/widen.hpp"
+#include "study/ablation/kernels/linear.hpp"
 
 namespace reprofuse::ablation {
 namespace {

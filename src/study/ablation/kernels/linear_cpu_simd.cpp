@@ -4,7 +4,7 @@
 #define HWY_TARGET_INCLUDE "study/ablation/kernels/linear_cpu_simd.cpp"
 #include "kernels/cpu/highway_targets.hpp"  // before any Highway header
 #include "numerics/order.hpp"
-#include "study/ablation/kernels/linear_cpu.hpp"
+#include "study/ablation/kernels/linear.hpp"
 
 #if REPROFUSE_SIMD_TARGET
 static_assert(HWY_NATIVE_FMA, "a multiply and an add would round twice");

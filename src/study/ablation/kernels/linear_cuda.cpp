@@ -1,11 +1,10 @@
-#include "study/ablation/kernels/linear_cuda.hpp"
-
 #include <algorithm>
 #include <climits>
 
 #include "base/check.hpp"
 #include "kernels/cuda/linear/fma1/linear.hpp"
 #include "kernels/cuda/runtime/check.hpp"
+#include "study/ablation/kernels/linear.hpp"
 #include "study/ablation/kernels/linear_params.hpp"
 
 namespace reprofuse::cuda::ablation {

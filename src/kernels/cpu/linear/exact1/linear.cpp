@@ -7,7 +7,6 @@
 #include "base/math.hpp"
 #include "base/thread_pool.hpp"
 #include "kernels/cpu/linear/exact1/kernels.hpp"
-#include "kernels/cpu/linear/largest_weights.hpp"
 #include "kernels/cpu/linear/panels.hpp"
 #include "kernels/cpu/machine.hpp"
 #include "kernels/cpu/work_split.hpp"

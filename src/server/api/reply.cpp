@@ -1,4 +1,4 @@
-#include "server/api/reply_base.hpp"
+#include "server/api/reply.hpp"
 
 #include <algorithm>
 #include <iterator>

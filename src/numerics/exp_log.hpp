@@ -1,5 +1,6 @@
-// exp in binary32, for host and device: the same operations in the same order, hence the same bits everywhere.
-// At most 0.892 ulp off for every input in range (bench/elementary_error.cpp); exp_simd-inl.hpp is the vector form.
+// exp and log in binary32, for host and device: the same operations in the same order, hence the same bits everywhere.
+// exp is at most 0.892 ulp off for every input in range (bench/elementary_error.cpp); exp_simd-inl.hpp is its vector
+// form.
 #pragma once
 
 #include <cstdint>
@@ -68,13 +69,50 @@ REPROFUSE_HOST_DEVICE inline float exp_nonpositive_f32(float x) {
   return exp_f32_scaled(x, kShiftNegative, kUnraiseNegative);
 }
 
-}  // namespace reprofuse
-
-namespace reprofuse {
-
 // SiLU, x / (1 + exp(-x)). exp_f32 saturates at a finite value, so the quotient is a finite number for every finite x.
 REPROFUSE_HOST_DEVICE inline float silu(float x) {
   return div_rn(x, 1.0F + exp_f32(-x));
+}
+
+namespace log_constants {
+
+inline constexpr std::uint32_t kTwoThirds = 0x3f2aaaabU;  // the word of 2/3
+inline constexpr float kLn2 = 0x1.62e43p-1F;
+inline constexpr float kMinNormal = 0x1p-126F;
+inline constexpr int kFractionBits = 23;
+
+// log(1 + f) = f + f^2 (c2 + c3 f + ... + c10 f^8) for |f| <= 1/3, relative error 2^-26.7 (tools/sollya/log.sollya).
+inline constexpr float kC2 = -0x1p-1F;
+inline constexpr float kC3 = 0x1.55552cp-2F;
+inline constexpr float kC4 = -0x1.ffff0cp-3F;
+inline constexpr float kC5 = 0x1.99bfe6p-3F;
+inline constexpr float kC6 = -0x1.559bf6p-3F;
+inline constexpr float kC7 = 0x1.1fd5ecp-3F;
+inline constexpr float kC8 = -0x1.f306eap-4F;
+inline constexpr float kC9 = 0x1.19b5d4p-3F;
+inline constexpr float kC10 = -0x1.087f8ap-3F;
+
+}  // namespace log_constants
+
+// For finite x > 0, subnormals included.
+REPROFUSE_HOST_DEVICE inline float log_f32(float x) {
+  using namespace log_constants;
+  const bool subnormal = x < kMinNormal;
+  const std::uint32_t word = float_bits(subnormal ? x * 0x1p+23F : x);
+  // x = 2^n m with 2/3 <= m < 4/3.
+  const std::uint32_t exponent = (word - kTwoThirds) & 0xff800000U;
+  const int n = static_cast<std::int32_t>(exponent) / (1 << kFractionBits) - (subnormal ? kFractionBits : 0);
+  const float f = float_from_bits(word - exponent) - 1.0F;
+  float p = fma_rn(kC10, f, kC9);
+  p = fma_rn(p, f, kC8);
+  p = fma_rn(p, f, kC7);
+  p = fma_rn(p, f, kC6);
+  p = fma_rn(p, f, kC5);
+  p = fma_rn(p, f, kC4);
+  p = fma_rn(p, f, kC3);
+  p = fma_rn(p, f, kC2);
+  p = fma_rn(p, f * f, f);
+  return fma_rn(static_cast<float>(n), kLn2, p);
 }
 
 }  // namespace reprofuse
