@@ -173,6 +173,11 @@ std::string name_of(const cuda::AttentionSchedule& schedule) {
          (schedule.prefetch ? "+" : "");
 }
 
+std::string name_of(const cuda::Int16Schedule& schedule) {
+  constexpr const char* kNames[] = {"rows", "stream", "cluster"};
+  return std::string(kNames[static_cast<int>(schedule.decode)]) + "/" + std::to_string(schedule.splits);
+}
+
 void bench_decode(const Shape& shape, const Format& format, std::int32_t batch, std::int32_t context) {
   const Problem problem(shape, format, batch, context, 1);
   const cuda::AttentionSchedule chosen = problem.chosen();
@@ -181,7 +186,7 @@ void bench_decode(const Shape& shape, const Format& format, std::int32_t batch, 
                read = problem.read_seconds();
   std::printf("decode  %-13s kv %-4s batch %3d context %6d: %8.1f us, %5.2f TB/s; read %8.1f us; %.2f x the read; %s\n",
               shape.name, format.name, batch, context, time * 1e6, problem.kv_bytes() / time * 1e-12, read * 1e6,
-              time / read, format.int16 ? std::to_string(chosen_int16.splits).c_str() : name_of(chosen).c_str());
+              time / read, (format.int16 ? name_of(chosen_int16) : name_of(chosen)).c_str());
   std::fflush(stdout);
 }
 

@@ -10,21 +10,31 @@
 namespace reprofuse {
 
 using cuda::AttentionKernels;
+using cuda::Int16Decode;
 using cuda::Int16Schedule;
 
-inline constexpr Int16Schedule kInt16Schedules[] = {{AttentionKernels::kDecode, 1},
-                                                    {AttentionKernels::kDecode, 2},
-                                                    {AttentionKernels::kDecode, 3, true},
-                                                    {AttentionKernels::kDecode, 1000},
-                                                    {AttentionKernels::kPrefill},
-                                                    {AttentionKernels::kBoth, 2},
-                                                    {AttentionKernels::kPrefill, 1, false, true},
-                                                    {AttentionKernels::kBoth, 1, false, true}};
+inline constexpr Int16Schedule kInt16Schedules[] = {
+    {AttentionKernels::kDecode, 1},
+    {AttentionKernels::kDecode, 2},
+    {AttentionKernels::kDecode, 3, true},
+    {AttentionKernels::kDecode, 1000},
+    {AttentionKernels::kPrefill},
+    {AttentionKernels::kBoth, 2},
+    {AttentionKernels::kPrefill, 1, false, true},
+    {AttentionKernels::kBoth, 1, false, true},
+    {AttentionKernels::kDecode, 1, false, false, Int16Decode::kStream},
+    {AttentionKernels::kDecode, 2, false, false, Int16Decode::kStream},
+    {AttentionKernels::kDecode, 1000, true, false, Int16Decode::kStream},
+    {AttentionKernels::kBoth, 3, false, true, Int16Decode::kStream},
+    {AttentionKernels::kDecode, 1, false, false, Int16Decode::kCluster},
+    {AttentionKernels::kBoth, 1, false, false, Int16Decode::kCluster}};
 
 inline std::string name_of(const Int16Schedule& schedule) {
   constexpr const char* kNames[] = {"decode", "prefill", "both"};
-  return std::string(kNames[static_cast<int>(schedule.kernels)]) + " splits " + std::to_string(schedule.splits) +
-         (schedule.small_merge ? " small merge" : "") + (schedule.warpgroups ? " warpgroups" : "");
+  constexpr const char* kDecodeNames[] = {"", " stream", " cluster"};
+  return std::string(kNames[static_cast<int>(schedule.kernels)]) + kDecodeNames[static_cast<int>(schedule.decode)] +
+         " splits " + std::to_string(schedule.splits) + (schedule.small_merge ? " small merge" : "") +
+         (schedule.warpgroups ? " warpgroups" : "");
 }
 
 // The pages of an Int16Case in the order of the GPU's kernels, both ways.
@@ -130,7 +140,9 @@ class AttentionInt16Cuda : public ModelOpsCuda {
   };
 
   bool can_run(const Int16Schedule& schedule, const kernels::AttentionCall& call) const {
-    return !schedule.warpgroups || cuda::int16_has_warpgroups(launch(), call);
+    if (schedule.warpgroups && !cuda::int16_has_warpgroups(launch(), call)) return false;
+    if (schedule.decode == Int16Decode::kCluster) return cuda::int16_clusters_at_once(launch(), call) > 0;
+    return schedule.decode == Int16Decode::kRows || cuda::int16_can_stream(launch(), call);
   }
 
   // By the kernels of its own choice, and by every schedule that can run.

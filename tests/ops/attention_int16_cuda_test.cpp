@@ -139,6 +139,62 @@ TEST_F(AttentionInt16Cuda, VeryLongContextsHaveTheReferenceBits) {
   expect_reference_bits(data);
 }
 
+// Launches that follow each other at once, as they do in a model, use the same workspace.
+TEST_F(AttentionInt16Cuda, LaunchesInARowHaveTheReferenceBits) {
+  constexpr std::size_t kLaunches = 60;
+  const Int16Spec spec{.kv = {.kv_heads = 8, .head_dim = 128, .page_size = 64}, .group = 3};
+  Int16Case longer(spec, {{0, 1023, 1}}), shorter(spec, {{0, 700, 1}});
+  Int16Case* cases[] = {&longer, &shorter};
+  const OnDevice devices[] = {OnDevice(longer), OnDevice(shorter)};
+  Rows got = longer.empty_result();
+  std::vector<DeviceRows> outs;
+  outs.reserve(kLaunches);
+  for (std::size_t i = 0; i < kLaunches; ++i) outs.emplace_back(got);
+  for (std::size_t i = 0; i < kLaunches; ++i) {
+    const kernels::AttentionCall call = devices[i % 2].call(cases[i % 2]->call(got), outs[i]);
+    const Int16Schedule& schedule = kInt16Schedules[i / 2 % std::size(kInt16Schedules)];
+    if (can_run(schedule, call))
+      cuda::attention_int16_with(launch(), call, schedule);
+    else
+      cuda::attention_int16(launch(), call);
+  }
+  EXPECT_EQ(describe(failure()), "none");
+  Rows expected[] = {longer.expected(), shorter.expected()};
+  ASSERT_FALSE(same_bits(expected[0], expected[1]));
+  for (std::size_t i = 0; i < kLaunches; ++i) {
+    outs[i].fetch(got);
+    ASSERT_TRUE(same_bits(got, expected[i % 2])) << "launch " << i;
+  }
+}
+
+// One captured graph serves a context that grows up to the bound it was captured with.
+TEST_F(AttentionInt16Cuda, ACapturedGraphFollowsAGrowingContext) {
+  for (const std::int32_t max_keys : {520, 3000}) {
+    Int16Case longest({.kv = {.kv_heads = 2, .head_dim = 128}, .group = 3}, {{0, max_keys - 1, 1}, {1, 300, 1}});
+    const OnDevice device(longest);
+    Rows out = longest.empty_result();
+    const DeviceRows device_out(out);
+    const kernels::AttentionCall call = device.call(longest.call(out), device_out);
+    const cuda::Graph graph(0, [&](void* stream) {
+      cuda::Launch on = launch();
+      on.stream = stream;
+      cuda::attention_int16(on, call);
+    });
+    for (const std::int32_t position : {0, 1, 127, 128, 200, max_keys - 1}) {
+      const std::int32_t positions[] = {position, 300};
+      cuda::copy_to_device(const_cast<std::int32_t*>(call.batch.positions), positions, sizeof(positions));
+      graph.replay(launch().stream);
+      EXPECT_EQ(describe(failure()), "none");
+      device_out.fetch(out);
+      Rows expected = longest.empty_result();
+      kernels::AttentionCall host = longest.call(expected);
+      host.batch.positions = positions;
+      reference::attention_int16(host);
+      EXPECT_TRUE(same_bits(out, expected)) << "position " << position << " of " << max_keys;
+    }
+  }
+}
+
 TEST_F(AttentionInt16Cuda, ANonFiniteScoreIsRecordedWithItsRowAndHead) {
   for (const Int16Schedule& schedule : kInt16Schedules)
     for (const float bad : {INFINITY, NAN}) {

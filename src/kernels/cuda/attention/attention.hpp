@@ -62,6 +62,7 @@ inline std::size_t partial_bytes(std::int64_t slots, int heads, int head_dim, in
 void check_attention_call(const kernels::AttentionCall& call);
 AttentionParams attention_params(const Launch& launch, const kernels::AttentionCall& call, AttentionKernels kernels);
 dim3 decode_grid(const kernels::AttentionCall& call, int ctas, std::int64_t slots);
+int known_clusters_at_once(int ordinal, const AttentionKernel& kernel, int ctas);  // asks the driver but once
 
 inline int element_bytes(const kernels::KvPages& kv) {
   return static_cast<int>(dtype_bytes(kv.dtype));

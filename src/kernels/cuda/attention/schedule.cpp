@@ -138,11 +138,19 @@ int attention_stream_stages(const Launch& launch, const kernels::AttentionCall& 
   return 0;
 }
 
-int attention_clusters_at_once(const Launch& launch, const kernels::AttentionCall& call) {
+namespace fma1::ops {
+
+int known_clusters_at_once(int ordinal, const AttentionKernel& kernel, int ctas) {
   static KnownClusters known;
+  return known.at_once(ordinal, kernel, ctas);
+}
+
+}  // namespace fma1::ops
+
+int attention_clusters_at_once(const Launch& launch, const kernels::AttentionCall& call) {
   const int ctas = cluster_ctas(call);
   if (ctas > kMaxClusterCtas || !suits_tma(call.kv)) return 0;
-  return known.at_once(launch.ordinal, cluster_kernel(call, ctas), ctas);
+  return known_clusters_at_once(launch.ordinal, cluster_kernel(call, ctas), ctas);
 }
 
 AttentionSchedule choose_attention_schedule(const Launch& launch, const kernels::AttentionCall& call) {

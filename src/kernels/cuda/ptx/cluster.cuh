@@ -33,6 +33,13 @@ __device__ inline longlong2 ld_shared_cluster(const long long* shared, std::uint
   return value;
 }
 
+// A float of another CTA's shared memory.
+__device__ inline float ld_shared_cluster(const float* shared, std::uint32_t rank) {
+  float value;
+  asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(value) : "r"(map_shared_rank(shared, rank)) : "memory");
+  return value;
+}
+
 // Two floats on their way to another CTA's shared memory, counted as 8 bytes by an mbarrier there.
 __device__ inline void st_async(float* shared, std::uint32_t rank, float2 value, std::uint64_t* barrier) {
   asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];" ::"r"(

@@ -1,5 +1,7 @@
 #include "kernels/cuda/attention/int16/attention.hpp"
 
+#include <bit>
+
 #include "kernels/cuda/attention/int16/pages.hpp"
 #include "kernels/cuda/ops/ops.hpp"
 #include "kernels/cuda/ops/params.hpp"
@@ -12,7 +14,8 @@ using fma1::ops::decode_grid;
 using fma1::ops::slots_of;
 
 constexpr int kMaxDecodeChunk = 4;  // rows: a batch of chunks no longer than this is decoded row by row
-constexpr int kDecodeRounds = 2;    // of CTAs that run at once, when the keys allow it
+constexpr int kDecodeRounds = 2;    // of CTAs that run at once, when the keys allow it: decode by rows
+constexpr int kMaxStreamSplits = 264;
 constexpr std::size_t kMaxPartialBytes = std::size_t{256} << 20;
 constexpr int kPartialHead = 3;  // floats of a partial beside its weighted sums: maximum, sum and scale
 
@@ -25,9 +28,34 @@ int key_blocks_of(const kernels::AttentionCall& call) {
   return fma1::ops::key_blocks_of(call.batch.max_keys, call.window, kKeyBlock);
 }
 
+// The CTAs of a cluster that has a key block of the row each.
+int cluster_ctas(const kernels::AttentionCall& call) {
+  return static_cast<int>(std::bit_ceil(std::max(static_cast<unsigned>(key_blocks_of(call)), 2U)));
+}
+
+// What decode by the TMA takes with so many splits, in units of the time in which a multiprocessor reads a key block.
+// A CTA alone takes longer for a block than its share of the bandwidth would let it.
+double stream_time(std::int64_t shares, int key_blocks, int multiprocessors, int splits) {
+  constexpr double kBlockLatency = 1.4, kMerge = 1.7, kPartial = 0.06;
+  const std::int64_t at_once = std::int64_t{kStreamCtasPerSm} * multiprocessors;
+  const double read = static_cast<double>(shares * key_blocks) / multiprocessors;
+  const double chain = static_cast<double>(ceil_div(shares * splits, at_once) * ceil_div(key_blocks, splits));
+  const double merge = splits > 1 ? kMerge + kPartial * read + 0.015 * key_blocks : 0.0;
+  return std::max(read, chain * kBlockLatency) + merge;
+}
+
+int fastest_splits(std::int64_t shares, int key_blocks, int multiprocessors, int max_splits) {
+  int best = 1;
+  for (int splits = 2; splits <= max_splits; ++splits)
+    if (stream_time(shares, key_blocks, multiprocessors, splits) <
+        stream_time(shares, key_blocks, multiprocessors, best))
+      best = splits;
+  return best;
+}
+
 AttentionParams params_of(const Launch& launch, const kernels::AttentionCall& call, const Int16Schedule& schedule) {
   AttentionParams p = fma1::ops::attention_params(launch, call, schedule.kernels);
-  p.splits = schedule.splits;
+  p.splits = schedule.decode == Int16Decode::kCluster ? cluster_ctas(call) : schedule.splits;
   p.key_blocks = key_blocks_of(call);
   const std::int64_t partials = slots_of(call, schedule.kernels) * p.heads * p.key_blocks;
   p.weighted = reinterpret_cast<float*>(static_cast<unsigned char*>(launch.workspace) + kWorkspaceHead);
@@ -39,12 +67,25 @@ AttentionParams params_of(const Launch& launch, const kernels::AttentionCall& ca
 void launch_decode(const Launch& launch, const kernels::AttentionCall& call, const AttentionParams& p,
                    const Int16Schedule& schedule) {
   const std::int64_t slots = slots_of(call, schedule.kernels);
+  if (schedule.decode == Int16Decode::kCluster) {
+    require(int16_clusters_at_once(launch, call) > 0, "attention: clusters of {} CTAs do not fit", p.splits);
+    const AttentionKernel kernel = stream_kernel(p.kv.head_dim, true);
+    const GridShape shape{.grid = decode_grid(call, p.splits, slots),
+                          .threads = kernel.threads,
+                          .shared_bytes = kernel.shared_bytes,
+                          .cluster = p.splits};
+    check(launch_kernel(kernel.function, shape, p, launch.stream), "attention_decode_cluster");
+    return;
+  }
+  require(schedule.decode == Int16Decode::kRows || int16_can_stream(launch, call),
+          "attention: this device does not stream heads of {}", p.kv.head_dim);
   if (p.splits > 1) {
     const std::size_t bytes = kWorkspaceHead + partial_bytes(slots, p.heads, p.kv.head_dim, p.key_blocks);
     require(launch.workspace_bytes >= bytes, "attention: a workspace of {} bytes, but {} are needed",
             launch.workspace_bytes, bytes);
   }
-  const AttentionKernel decode = decode_kernel(p.kv.head_dim);
+  const AttentionKernel decode =
+      schedule.decode == Int16Decode::kStream ? stream_kernel(p.kv.head_dim, false) : decode_kernel(p.kv.head_dim);
   const GridShape shape{
       .grid = decode_grid(call, p.splits, slots), .threads = decode.threads, .shared_bytes = decode.shared_bytes};
   check(launch_kernel(decode.function, shape, p, launch.stream), "attention_decode");
@@ -78,6 +119,22 @@ bool int16_has_warpgroups(const Launch& launch, const kernels::AttentionCall& ca
          prefill_kernel(call.kv.head_dim).function != nullptr;
 }
 
+bool int16_can_stream(const Launch& launch, const kernels::AttentionCall& call) {
+  const AttentionKernel kernel = stream_kernel(call.kv.head_dim, false);
+  if (kernel.function == nullptr) return false;
+  const DeviceScope device(launch.ordinal);
+  KernelFacts facts;
+  check(look_up_kernel(kernel.function, facts), "looking up attention_decode_stream");
+  return facts.for_hopper &&
+         kernel.shared_bytes <= device_attribute(launch.ordinal, cudaDevAttrMaxSharedMemoryPerBlockOptin);
+}
+
+int int16_clusters_at_once(const Launch& launch, const kernels::AttentionCall& call) {
+  const int ctas = cluster_ctas(call);
+  if (ctas > kMaxCluster || !int16_can_stream(launch, call)) return 0;
+  return fma1::ops::known_clusters_at_once(launch.ordinal, stream_kernel(call.kv.head_dim, true), ctas);
+}
+
 Int16Schedule choose_int16_schedule(const Launch& launch, const kernels::AttentionCall& call) {
   const kernels::Batch& batch = call.batch;
   Int16Schedule schedule{.kernels = AttentionKernels::kBoth, .warpgroups = int16_has_warpgroups(launch, call)};
@@ -94,9 +151,17 @@ Int16Schedule choose_int16_schedule(const Launch& launch, const kernels::Attenti
   const bool partials_fit = partial_bytes(slots, call.heads, call.kv.head_dim, key_blocks) <= kMaxPartialBytes;
   const int multiprocessors = device_attribute(launch.ordinal, cudaDevAttrMultiProcessorCount);
   const std::int64_t shares = slots * call.kv.kv_heads * fma1::ops::set_count(call);
-  const std::int64_t round = std::int64_t{kRowsCtasPerSm} * multiprocessors;
-  schedule.splits = static_cast<int>(
-      std::clamp<std::int64_t>(ceil_div(kDecodeRounds * round, shares), 1, partials_fit ? key_blocks : 1));
+  const int max_splits = partials_fit ? key_blocks : 1;
+  if (shares <= int16_clusters_at_once(launch, call)) {
+    schedule.decode = Int16Decode::kCluster;
+  } else if (int16_can_stream(launch, call)) {
+    schedule.decode = Int16Decode::kStream;
+    schedule.splits = fastest_splits(shares, key_blocks, multiprocessors, std::min(max_splits, kMaxStreamSplits));
+  } else {
+    const std::int64_t round = std::int64_t{kRowsCtasPerSm} * multiprocessors;
+    schedule.splits =
+        static_cast<int>(std::clamp<std::int64_t>(ceil_div(kDecodeRounds * round, shares), 1, max_splits));
+  }
   return schedule;
 }
 

@@ -9,12 +9,23 @@
 
 namespace reprofuse::cuda {
 
+enum class Int16Decode {
+  kRows,     // threads read digits from the pages themselves: on any device, for any heads
+  kStream,   // the TMA brings them
+  kCluster,  // likewise, to a cluster whose CTAs have a key block each and fold the row: no splits
+};
+
 struct Int16Schedule {
   AttentionKernels kernels;  // kDecode: every row; kBoth: decode for chunks of one row, prefill for the others
   int splits = 1;            // decode: CTAs that share the keys of a row; 1: no partials, no merge
   bool small_merge = false;  // the merge for a device with little shared memory
   bool warpgroups = false;   // prefill by warpgroups; otherwise a few rows at a time
+  Int16Decode decode = Int16Decode::kRows;
 };
+
+// Whether decode by the TMA can run; and how many clusters of a row's blocks the device holds at once, 0 if none.
+bool int16_can_stream(const Launch& launch, const kernels::AttentionCall& call);
+int int16_clusters_at_once(const Launch& launch, const kernels::AttentionCall& call);
 
 // Whether prefill by warpgroups can run: the device has their instructions, and there is a kernel for the heads.
 bool int16_has_warpgroups(const Launch& launch, const kernels::AttentionCall& call);

@@ -21,6 +21,12 @@ inline constexpr int kRowsQueries = 8;              // rows times set_heads, at 
 AttentionKernel decode_kernel(int head_dim);        // grid: splits, kv_heads * sets, slots
 AttentionKernel prefill_rows_kernel(int head_dim);  // grid: tiles of the longest chunk, kv_heads * sets, chunks
 
+// The same where there is a TMA, for heads of 64 or 128 elements; a null function for others. `cluster`: the CTAs of a
+// row and set are one, with at most one key block each, and there is no merge.
+inline constexpr int kStreamCtasPerSm = 2;
+inline constexpr int kMaxCluster = 16;
+AttentionKernel stream_kernel(int head_dim, bool cluster);
+
 // Grid: heads, slots.
 AttentionKernel merge_kernel(int head_dim, int key_blocks, bool small);
 

@@ -1,10 +1,8 @@
-// Prefill by contract int16-1: its shared memory, and the warps that fill it. Pages hold digits as a matrix product
-// wants them, so that the TMA copies plain bytes.
+// Prefill by contract int16-1: its shared memory, and the warps that fill it.
 #pragma once
 
-#include "kernels/cuda/attention/int16/pages.hpp"
+#include "kernels/cuda/attention/int16/block_loads_sm90.cuh"
 #include "kernels/cuda/attention/int16/softmax_sm90a.cuh"
-#include "kernels/cuda/ptx/pipeline.cuh"
 
 namespace reprofuse::cuda::int16::ops {
 
@@ -64,53 +62,22 @@ struct PrefillTile {
   __device__ int queries() const { return rows * heads.count; }
 };
 
-// The keys and values of a block come in pieces that lie in one page each; a lane has one.
-template <typename S>
-struct BlockPieces {
-  int keys, count;  // of a piece; pieces of a block
-
-  __device__ explicit BlockPieces(const AttentionParams& p)
-      : keys(min(p.kv.page_size(), S::kKeys)), count(S::kKeys / keys) {}
-  // The lane's page of a block; -1: no row sees a key of it, and it may not exist.
-  __device__ int page(const AttentionParams& p, const PrefillTile& tile, int block) const {
-    const int lane = threadIdx.x % kWarp, first = block * S::kKeys + lane * keys;
-    return lane < count && first < tile.end && first + keys > tile.begin ? p.kv.page_of(tile.sequence, first) : -1;
-  }
-};
-
 // The TMA warp.
 template <typename S>
 __device__ inline void load_blocks(const AttentionParams& p, const PrefillTile& tile, PrefillShared<S>& shared,
                                    int first_block, int blocks) {
-  const BlockPieces<S> pieces(p);
-  const int lane = threadIdx.x % kWarp, to = lane * pieces.keys;
-  const std::int64_t plane_bytes = static_cast<std::int64_t>(S::kHeadDim) << p.kv.page_shift;
-  int page = pieces.page(p, tile, first_block);
+  const BlockPieces<S::kKeys, S::kHeadDim> pieces(p, tile.sequence, tile.heads.kv_head, tile.begin, tile.end);
+  int page = pieces.page(first_block);
   for (int i = 0; i < blocks; ++i) {
-    const int block = first_block + i, next_page = i + 1 < blocks ? pieces.page(p, tile, block + 1) : -1;
-    const int loaded = __popc(__ballot_sync(~0u, page >= 0));
-    const int slot = (block * S::kKeys + to) & (p.kv.page_size() - 1), bytes = pieces.keys * S::kHeadDim;
-    const std::int64_t head = static_cast<std::int64_t>(page) * p.kv.kv_heads + tile.heads.kv_head;
+    const int block = first_block + i, next_page = i + 1 < blocks ? pieces.page(block + 1) : -1;
     const auto at = ptx::PipelineState::of_producer(i, S::kStages);
-    const auto load = [&](const ptx::Pipeline& pipeline, const void* cache, std::uint8_t* planes, int more_bytes) {
-      if (i >= S::kStages) pipeline.wait_empty(at);
-      std::uint64_t* full = pipeline.full_barrier(at.stage);
-      if (lane == 0) ptx::mbarrier_arrive_expect_tx(full, loaded * (2 * bytes + more_bytes));
-      __syncwarp();
-      if (page < 0) return;
-      const std::uint8_t* from = static_cast<const std::uint8_t*>(cache) + 2 * head * plane_bytes +
-                                 static_cast<std::int64_t>(slot) * S::kHeadDim;
-      ptx::tma_load_bulk(planes + to * S::kHeadDim, from, bytes, full);
-      ptx::tma_load_bulk(planes + S::kPlaneBytes + to * S::kHeadDim, from + plane_bytes, bytes, full);
-    };
-    load(shared.key_pipeline(), p.kv.keys, shared.keys[at.stage], 2 * pieces.keys);
-    if (page >= 0) {
-      const std::int64_t unit = (head << p.kv.page_shift) + slot;
-      std::uint64_t* full = shared.key_pipeline().full_barrier(at.stage);
-      ptx::tma_load_bulk(shared.facts[at.stage].key_bytes + to, p.kv.key_units + unit, pieces.keys, full);
-      ptx::tma_load_bulk(shared.facts[at.stage].value_bytes + to, p.kv.value_units + unit, pieces.keys, full);
-    }
-    load(shared.value_pipeline(), p.kv.values, shared.values[at.stage], 0);
+    const ptx::Pipeline keys = shared.key_pipeline(), values = shared.value_pipeline();
+    std::uint64_t* const keys_full = keys.full_barrier(at.stage);
+    if (i >= S::kStages) keys.wait_empty(at);
+    pieces.load_digits(p.kv.keys, block, page, shared.keys[at.stage], keys_full, pieces.unit_bytes());
+    pieces.load_units(block, page, shared.facts[at.stage].key_bytes, shared.facts[at.stage].value_bytes, keys_full);
+    if (i >= S::kStages) values.wait_empty(at);
+    pieces.load_digits(p.kv.values, block, page, shared.values[at.stage], values.full_barrier(at.stage));
     page = next_page;
   }
 }

@@ -1,7 +1,6 @@
-// Attention of up to eight queries by contract int16-1, on any device. Digits come from the pages straight into
-// registers, the keys of the next block while this one's values are summed. Queries are rows of a matrix product, their
-// high digits rows 0 to 7 and their low ones 8 to 15, so that a thread has all that makes a score. For the scores a
-// warp has 32 keys of the block, for the weighted sums a quarter of the elements.
+// Attention of up to eight queries by contract int16-1: what its kernels share. Queries are rows of a matrix product,
+// their high digits rows 0 to 7 and their low ones 8 to 15, so that a thread has all that makes a score. For the scores
+// a warp has 32 keys of the block, for the weighted sums a quarter of the elements.
 #pragma once
 
 #include "kernels/cuda/attention/int16/fold.cuh"
@@ -13,7 +12,8 @@ inline constexpr int kWarps = kRowsThreads / kWarp;
 inline constexpr int kWarpKeys = kKeyBlock / kWarps, kTiles = kWarpKeys / kCoreRows;  // of keys, 8 each
 inline constexpr int kGroups = kKeyBlock / kKeyGroup;  // of keys whose values lie together
 inline constexpr int kPieceDims = 64;                  // elements of a head that a load of 16 bytes in each lane covers
-inline constexpr int kWeightPitch = kKeyBlock + 16;    // rows in different banks
+inline constexpr int kQueryPitch = kMaxHeadDim + 16;
+inline constexpr int kWeightPitch = kKeyBlock + 16;  // rows in different banks
 static_assert(kRowsQueries == 8 && kTiles == 4 && kGroups == 8);
 
 // What the queries of a CTA have in common. A query's own place is a QueryRow.
@@ -39,7 +39,7 @@ struct RowsShape {
 };
 
 struct Shared {
-  alignas(16) std::int8_t query[2][kRowsQueries][kMaxHeadDim];      // digits
+  alignas(16) std::int8_t query[2][kRowsQueries][kQueryPitch];      // digits
   alignas(16) std::uint8_t weights[2][kRowsQueries][kWeightPitch];  // digits, in the order of values
   float factor[kRowsQueries];
   float max[kWarps][kRowsQueries];
@@ -57,89 +57,9 @@ __device__ inline void mma(int (&sums)[4], std::uint32_t a0, std::uint32_t a1, s
       : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
-// Both digits of 16 bytes in each lane: two steps of a product. The bytes are terms in an order of their own, the same
-// on both sides.
-__device__ inline void multiply(int (&by_high)[4], int (&by_low)[4], const uint4& high, const uint4& low,
-                                const uint4 (&right)[2]) {
-  mma(by_high, high.x, low.x, high.y, low.y, right[0].x, right[0].y);
-  mma(by_high, high.z, low.z, high.w, low.w, right[0].z, right[0].w);
-  mma(by_low, high.x, low.x, high.y, low.y, right[1].x, right[1].y);
-  mma(by_low, high.z, low.z, high.w, low.w, right[1].z, right[1].w);
-}
-
 // high * high + what is left of high * low + low * high.
 __device__ inline int combined(const int (&by_high)[4], const int (&by_low)[4], int e) {
   return by_high[e] * 256 + by_high[2 + e] + by_low[e];
-}
-
-// A key block of one head: where its groups of 16 positions lie.
-struct Block {
-  int first;     // position
-  int own_page;  // lane l: the page of group l % 8; -1: the row sees none of it
-
-  __device__ void find(const AttentionParams& p, const QueryGroup& at, int block) {
-    first = block * kKeyBlock;
-    const int position = first + threadIdx.x % kGroups * kKeyGroup;
-    const bool seen = position < at.end && position + kKeyGroup > at.begin;
-    own_page = seen ? p.kv.page_of(at.sequence, position) : -1;
-  }
-  // Whole warps must ask together.
-  __device__ int page(int group) const { return __shfl_sync(~0u, own_page, group); }
-};
-
-struct Place {
-  std::int64_t head;  // page * kv_heads + head
-  int slot;
-
-  __device__ Place(const AttentionParams& p, const QueryGroup& at, int page, int position)
-      : head(static_cast<std::int64_t>(page) * p.kv.kv_heads + at.kv_head), slot(position & (p.kv.page_size() - 1)) {}
-  __device__ std::int64_t unit(const AttentionParams& p) const { return (head << p.kv.page_shift) + slot; }
-  // The first digit of the head's page.
-  __device__ const std::uint8_t* page(const void* cache, const AttentionParams& p, int head_dim) const {
-    return static_cast<const std::uint8_t*>(cache) + (head * head_dim * 2 << p.kv.page_shift);
-  }
-};
-
-__device__ inline uint4 load16(const std::uint8_t* from) {
-  return __ldcg(reinterpret_cast<const uint4*>(from));
-}
-
-// Digits of the warp's keys: element groups of 16 that differ by lane, 64 elements of the head in all.
-template <typename S>
-__device__ inline void load_keys(const AttentionParams& p, const QueryGroup& at, const Block& block, int piece,
-                                 uint4 (&keys)[kTiles][2]) {
-  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, head_dim = S::head_dim(p);
-  const int dims = piece * (kPieceDims / 16) + lane % 4;  // in sixteens
-#pragma unroll
-  for (int tile = 0; tile < kTiles; ++tile) {
-    const int key = warp * kWarpKeys + tile * kCoreRows, page = block.page(key / kKeyGroup);
-    keys[tile][0] = keys[tile][1] = make_uint4(0, 0, 0, 0);
-    if (page < 0 || (!S::kAhead && dims >= head_dim / 16)) continue;
-    const Place place(p, at, page, block.first + key);
-    const std::uint8_t* from = place.page(p.kv.keys, p, head_dim) +
-                               (place.slot / kCoreRows * (head_dim / 16) + dims) * kCoreBytes + lane / 4 * 16;
-    keys[tile][0] = load16(from);
-    keys[tile][1] = load16(from + (static_cast<std::int64_t>(head_dim) << p.kv.page_shift));
-  }
-}
-
-// Digits of eight elements' values, of all keys: groups of 16 that differ by lane.
-template <typename S>
-__device__ inline void load_values(const AttentionParams& p, const QueryGroup& at, const Block& block, int dim_group,
-                                   uint4 (&values)[2][2]) {
-  const int lane = threadIdx.x % kWarp, head_dim = S::head_dim(p);
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const int group = half * 4 + lane % 4, page = block.page(group);
-    values[half][0] = values[half][1] = make_uint4(0, 0, 0, 0);
-    if (page < 0 || (!S::kAhead && dim_group >= head_dim / kCoreRows)) continue;
-    const Place place(p, at, page, block.first + group * kKeyGroup);
-    const std::uint8_t* from = place.page(p.kv.values, p, head_dim) +
-                               (place.slot / kKeyGroup * (head_dim / kCoreRows) + dim_group) * kCoreBytes +
-                               lane / 4 * 16;
-    values[half][0] = load16(from);
-    values[half][1] = load16(from + (static_cast<std::int64_t>(head_dim) << p.kv.page_shift));
-  }
 }
 
 // The digits of the queries, with zeros beyond the last of them and the last element. `row_of` tells the QueryRow.
@@ -168,61 +88,32 @@ __device__ inline void snap_queries(const AttentionParams& p, const RowOf& row_o
 struct Scores {
   float score[kTiles][2];
   int unit[kTiles][2];  // of the values; 0 where the query does not see the key
-};
 
-template <typename S>
-__device__ inline void score_keys(const AttentionParams& p, const QueryGroup& at, const Block& block,
-                                  const QueryRow& row, const Shared& shared, const uint4 (&keys)[S::kPieces][kTiles][2],
-                                  Scores& own) {
-  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, query = lane / 4;
-  int by_high[kTiles][4] = {}, by_low[kTiles][4] = {};
-  const auto add = [&](int piece, const uint4(&digits)[kTiles][2]) {
-    const int d = piece * kPieceDims + lane % 4 * 16;
-    const uint4 high = *reinterpret_cast<const uint4*>(&shared.query[0][query][d]);
-    const uint4 low = *reinterpret_cast<const uint4*>(&shared.query[1][query][d]);
-#pragma unroll
-    for (int tile = 0; tile < kTiles; ++tile) multiply(by_high[tile], by_low[tile], high, low, digits[tile]);
-  };
-  if constexpr (S::kAhead) {
-#pragma unroll
-    for (int piece = 0; piece < S::kPieces; ++piece) add(piece, keys[piece]);
-  } else {
-    for (int piece = 0; piece < ceil_div(S::head_dim(p), kPieceDims); ++piece) {
-      uint4 digits[kTiles][2];
-      load_keys<S>(p, at, block, piece, digits);
-      add(piece, digits);
-    }
-  }
-  const float factor = shared.factor[query];
-#pragma unroll
-  for (int tile = 0; tile < kTiles; ++tile) {
-    const int key = warp * kWarpKeys + tile * kCoreRows + lane % 4 * 2, page = block.page(key / kKeyGroup);
-    uchar2 key_units = make_uchar2(0, 0), value_units = key_units;
-    if (page >= 0) {
-      const std::int64_t unit = Place(p, at, page, block.first + key).unit(p);
-      key_units = *reinterpret_cast<const uchar2*>(p.kv.key_units + unit);
-      value_units = *reinterpret_cast<const uchar2*>(p.kv.value_units + unit);
-    }
+  // From the sums of two neighbouring keys, the first at `position`.
+  __device__ void set(const AttentionParams& p, const QueryRow& row, float factor, int tile, int position,
+                      const int (&by_high)[4], const int (&by_low)[4], uchar2 key_units, uchar2 value_units) {
 #pragma unroll
     for (int e = 0; e < 2; ++e) {
-      const bool seen = row.exists && row.range.has(block.first + key + e);
-      const float sum = __int2float_rn(combined(by_high[tile], by_low[tile], e));
-      const float unit = reprofuse::int16::unit_value(e == 0 ? key_units.x : key_units.y);
-      const float score = __fmul_rn(__fmul_rn(sum, unit), factor);
-      if (seen) record_if_not_finite(p.record, p.op, row.row, row.head, score);
-      own.score[tile][e] = seen ? score : masked_score();
-      own.unit[tile][e] = seen ? (e == 0 ? value_units.x : value_units.y) : 0;
+      const bool seen = row.exists && row.range.has(position + e);
+      const float sum = __int2float_rn(combined(by_high, by_low, e));
+      const float key_unit = reprofuse::int16::unit_value(e == 0 ? key_units.x : key_units.y);
+      const float value = __fmul_rn(__fmul_rn(sum, key_unit), factor);
+      if (seen) record_if_not_finite(p.record, p.op, row.row, row.head, value);
+      score[tile][e] = seen ? value : masked_score();
+      unit[tile][e] = seen ? (e == 0 ? value_units.x : value_units.y) : 0;
     }
   }
-}
+};
 
 // What a block comes to beside its weighted sums, for the thread's query. One that sees no key has the maximum -inf.
-struct BlockSoftmax {
+struct QuerySoftmax {
   float max, sum, scale;
 };
 
-// Scores become the digits of weights, in shared memory. Threads of a warp, and then warps, agree on the maximum.
-__device__ inline BlockSoftmax weigh_keys(const Scores& own, Shared& shared) {
+// Scores become the digits of weights, in shared memory. Threads of a warp, and then warps, agree on the maximum;
+// `sync` is a barrier of the four warps.
+template <typename Sync>
+__device__ inline QuerySoftmax weigh_keys(const Scores& own, Shared& shared, const Sync& sync) {
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, query = lane / 4;
   float largest = masked_score();
   int largest_unit = reprofuse::int16::kMinUnit;
@@ -242,7 +133,7 @@ __device__ inline BlockSoftmax weigh_keys(const Scores& own, Shared& shared) {
     shared.max[warp][query] = largest;
     shared.unit[warp][query] = largest_unit;
   }
-  __syncthreads();
+  sync();
 #pragma unroll
   for (int w = 0; w < kWarps; ++w) {
     largest = fmaxf(largest, shared.max[w][query]);
@@ -271,7 +162,7 @@ __device__ inline BlockSoftmax weigh_keys(const Scores& own, Shared& shared) {
 #pragma unroll
   for (int step = 1; step < 4; step *= 2) sum += __shfl_xor_sync(~0u, sum, step);
   if (lane % 4 == 0) shared.sum[warp][query] = sum;
-  __syncthreads();
+  sync();
   int whole = 0;
 #pragma unroll
   for (int w = 0; w < kWarps; ++w) whole += shared.sum[w][query];
@@ -288,39 +179,52 @@ struct Totals {
     return S::kAhead ? threadIdx.x / kWarp * S::kDimGroups + i : threadIdx.x / kWarp + i * kWarps;
   }
   __device__ static int first_element(int i) { return group(i) * kCoreRows + threadIdx.x % 4 * 2; }
+
+  // What the next block's weighted sums are folded by; maximum and sum are merged already.
+  struct Factors {
+    float a, b;
+  };
+  __device__ Factors fold_head(const QuerySoftmax& next) {
+    if (next.max == masked_score()) return {1.0f, 0.0f};  // the query sees no key of the block
+    const Rescale rescale(max, next.max, next.scale);
+    sum = rescale.merged_sum(sum, next.sum);
+    max = rescale.max;
+    return {rescale.a, rescale.b};
+  }
+  __device__ void fold(const Factors& by, int i, float2 sums) {
+    weighted[i][0] = fma_rn(weighted[i][0], by.a, __fmul_rn(sums.x, by.b));
+    weighted[i][1] = fma_rn(weighted[i][1], by.a, __fmul_rn(sums.y, by.b));
+  }
 };
 
-// The block's weighted sums of the thread's elements, given to take(i, sums).
-template <typename S, typename Take>
-__device__ inline void sum_values(const AttentionParams& p, const QueryGroup& at, const Block& block,
-                                  const Shared& shared, const uint4 (&values)[S::kAhead ? S::kDimGroups : 1][2][2],
-                                  const Take& take) {
-  const int lane = threadIdx.x % kWarp, query = lane / 4;
-  uint4 high[2], low[2];
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const int place = (half * 4 + lane % 4) * kKeyGroup;
-    high[half] = *reinterpret_cast<const uint4*>(&shared.weights[0][query][place]);
-    low[half] = *reinterpret_cast<const uint4*>(&shared.weights[1][query][place]);
+// A decode row's partial of one block: its weighted sums are stored as they come.
+struct Partial {
+  std::int64_t index;
+  bool exists;
+
+  __device__ Partial(const AttentionParams& p, const DecodeWork& at, const QueryRow& row, int block)
+      : index(at.partial(p, row.head, block - at.first_block)), exists(row.exists) {}
+  template <typename S>
+  __device__ void store(const AttentionParams& p, int i, float2 sums) const {
+    if (exists) *reinterpret_cast<float2*>(p.weighted + index * S::head_dim(p) + Totals<S>::first_element(i)) = sums;
   }
-#pragma unroll
-  for (int i = 0; i < S::kDimGroups; ++i) {
-    const int group = Totals<S>::group(i);
-    if (!S::kAhead && group >= S::head_dim(p) / kCoreRows) break;
-    int by_high[4] = {}, by_low[4] = {};
-    const auto multiply_halves = [&](const uint4(&own)[2][2]) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) multiply(by_high, by_low, high[half], low[half], own[half]);
-    };
-    if constexpr (S::kAhead) {
-      multiply_halves(values[i]);
-    } else {
-      uint4 own[2][2];
-      load_values<S>(p, at, block, group, own);
-      multiply_halves(own);
-    }
-    take(i, make_float2(__int2float_rn(combined(by_high, by_low, 0)), __int2float_rn(combined(by_high, by_low, 1))));
+  __device__ void store_head(const AttentionParams& p, const QuerySoftmax& softmax) const {
+    if (!exists || threadIdx.x >= kWarp || threadIdx.x % 4 != 0) return;
+    p.max_and_sum[index] = make_float2(softmax.max, softmax.sum);
+    p.scales[index] = softmax.scale;
   }
+};
+
+// The queries of a decode row: the heads of a set.
+struct DecodeQueries {
+  const DecodeWork& at;
+  __device__ QueryRow operator()(int query) const {
+    return {at.row, at.heads.first + min(query, at.heads.count - 1), query < at.heads.count, at.range};
+  }
+};
+
+__device__ inline int own_query() {
+  return static_cast<int>(threadIdx.x % kWarp / 4);
 }
 
 template <typename S>
@@ -334,42 +238,6 @@ __device__ inline void store_result(const AttentionParams& p, const QueryRow& ro
 #pragma unroll
     for (int e = 0; e < 2; ++e)
       out[Totals<S>::first_element(i) + e] = fma1::ops::finished(total.weighted[i][e], total.sum);
-  }
-}
-
-// Main loop over blocks first, first + step, ... below `end`: scores, weights, weighted sums. Calls
-// take_block(index, softmax, block, values) for each, which has to call sum_values().
-template <typename S, typename RowOf, typename TakeBlock>
-__device__ inline void walk_blocks(const AttentionParams& p, const QueryGroup& at, const RowOf& row_of, Shared& shared,
-                                   int first, int end, int step, const TakeBlock& take_block) {
-  constexpr int kValueGroups = S::kAhead ? S::kDimGroups : 1;
-  uint4 keys[S::kPieces][kTiles][2], values[kValueGroups][2][2];
-  const auto fetch_keys = [&](const Block& block) {
-#pragma unroll
-    for (int piece = 0; S::kAhead && piece < S::kPieces; ++piece) load_keys<S>(p, at, block, piece, keys[piece]);
-  };
-  const auto fetch_values = [&](const Block& block) {
-#pragma unroll
-    for (int i = 0; S::kAhead && i < S::kDimGroups; ++i) load_values<S>(p, at, block, Totals<S>::group(i), values[i]);
-  };
-  const QueryRow row = row_of(static_cast<int>(threadIdx.x % kWarp / 4));
-  Block block;
-  block.find(p, at, first);
-  fetch_keys(block);
-  fetch_values(block);
-  snap_queries<S>(p, row_of, shared);
-  __syncthreads();
-  for (int i = first; i < end; i += step) {
-    const bool more = i + step < end;
-    Block next_block = block;
-    if (more) next_block.find(p, at, i + step);
-    Scores scores;
-    score_keys<S>(p, at, block, row, shared, keys, scores);
-    if (more) fetch_keys(next_block);
-    const BlockSoftmax softmax = weigh_keys(scores, shared);
-    take_block(i, softmax, block, values);
-    if (more) fetch_values(next_block);
-    block = next_block;
   }
 }
 

@@ -1,25 +1,204 @@
 // Attention by contract int16-1 on any device. Decode: a CTA owns one row and one set of heads, and some of the row's
-// key blocks. Prefill: a few rows times the heads of one set, and all key blocks that they see.
+// key blocks. Prefill: a few rows times the heads of one set, and all key blocks that they see. Digits come from the
+// pages straight into registers, the keys of the next block while this one's values are summed.
 #include "kernels/cuda/attention/int16/queries_sm80.cuh"
 
 namespace reprofuse::cuda::int16::ops {
 namespace {
 
+// Both digits of 16 bytes in each lane: two steps of a product. The bytes are terms in an order of their own, the same
+// on both sides.
+__device__ inline void multiply(int (&by_high)[4], int (&by_low)[4], const uint4& high, const uint4& low,
+                                const uint4 (&right)[2]) {
+  mma(by_high, high.x, low.x, high.y, low.y, right[0].x, right[0].y);
+  mma(by_high, high.z, low.z, high.w, low.w, right[0].z, right[0].w);
+  mma(by_low, high.x, low.x, high.y, low.y, right[1].x, right[1].y);
+  mma(by_low, high.z, low.z, high.w, low.w, right[1].z, right[1].w);
+}
+
+// A key block of one head: where its groups of 16 positions lie.
+struct Block {
+  int first;     // position
+  int own_page;  // lane l: the page of group l % 8; -1: the row sees none of it
+
+  __device__ void find(const AttentionParams& p, const QueryGroup& at, int block) {
+    first = block * kKeyBlock;
+    const int position = first + threadIdx.x % kGroups * kKeyGroup;
+    const bool seen = position < at.end && position + kKeyGroup > at.begin;
+    own_page = seen ? p.kv.page_of(at.sequence, position) : -1;
+  }
+  // Whole warps must ask together.
+  __device__ int page(int group) const { return __shfl_sync(~0u, own_page, group); }
+};
+
+struct Place {
+  std::int64_t head;  // page * kv_heads + head
+  int slot;
+
+  __device__ Place(const AttentionParams& p, const QueryGroup& at, int page, int position)
+      : head(static_cast<std::int64_t>(page) * p.kv.kv_heads + at.kv_head), slot(position & (p.kv.page_size() - 1)) {}
+  __device__ std::int64_t unit(const AttentionParams& p) const { return (head << p.kv.page_shift) + slot; }
+  // The first digit of the head's page.
+  __device__ const std::uint8_t* page(const void* cache, const AttentionParams& p, int head_dim) const {
+    return static_cast<const std::uint8_t*>(cache) + (head * head_dim * 2 << p.kv.page_shift);
+  }
+};
+
+__device__ inline uint4 load16(const std::uint8_t* from) {
+  return __ldcg(reinterpret_cast<const uint4*>(from));
+}
+
+// Digits of the warp's keys: element groups of 16 that differ by lane, 64 elements of the head in all.
+template <typename S>
+__device__ inline void load_keys(const AttentionParams& p, const QueryGroup& at, const Block& block, int piece,
+                                 uint4 (&keys)[kTiles][2]) {
+  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, head_dim = S::head_dim(p);
+  const int dims = piece * (kPieceDims / 16) + lane % 4;  // in sixteens
+#pragma unroll
+  for (int tile = 0; tile < kTiles; ++tile) {
+    const int key = warp * kWarpKeys + tile * kCoreRows, page = block.page(key / kKeyGroup);
+    keys[tile][0] = keys[tile][1] = make_uint4(0, 0, 0, 0);
+    if (page < 0 || (!S::kAhead && dims >= head_dim / 16)) continue;
+    const Place place(p, at, page, block.first + key);
+    const std::uint8_t* from = place.page(p.kv.keys, p, head_dim) +
+                               (place.slot / kCoreRows * (head_dim / 16) + dims) * kCoreBytes + lane / 4 * 16;
+    keys[tile][0] = load16(from);
+    keys[tile][1] = load16(from + (static_cast<std::int64_t>(head_dim) << p.kv.page_shift));
+  }
+}
+
+// Digits of eight elements' values, of all keys: groups of 16 that differ by lane.
+template <typename S>
+__device__ inline void load_values(const AttentionParams& p, const QueryGroup& at, const Block& block, int dim_group,
+                                   uint4 (&values)[2][2]) {
+  const int lane = threadIdx.x % kWarp, head_dim = S::head_dim(p);
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int group = half * 4 + lane % 4, page = block.page(group);
+    values[half][0] = values[half][1] = make_uint4(0, 0, 0, 0);
+    if (page < 0 || (!S::kAhead && dim_group >= head_dim / kCoreRows)) continue;
+    const Place place(p, at, page, block.first + group * kKeyGroup);
+    const std::uint8_t* from = place.page(p.kv.values, p, head_dim) +
+                               (place.slot / kKeyGroup * (head_dim / kCoreRows) + dim_group) * kCoreBytes +
+                               lane / 4 * 16;
+    values[half][0] = load16(from);
+    values[half][1] = load16(from + (static_cast<std::int64_t>(head_dim) << p.kv.page_shift));
+  }
+}
+
+template <typename S>
+__device__ inline void score_keys(const AttentionParams& p, const QueryGroup& at, const Block& block,
+                                  const QueryRow& row, const Shared& shared, const uint4 (&keys)[S::kPieces][kTiles][2],
+                                  Scores& own) {
+  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, query = lane / 4;
+  int by_high[kTiles][4] = {}, by_low[kTiles][4] = {};
+  const auto add = [&](int piece, const uint4(&digits)[kTiles][2]) {
+    const int d = piece * kPieceDims + lane % 4 * 16;
+    const uint4 high = *reinterpret_cast<const uint4*>(&shared.query[0][query][d]);
+    const uint4 low = *reinterpret_cast<const uint4*>(&shared.query[1][query][d]);
+#pragma unroll
+    for (int tile = 0; tile < kTiles; ++tile) multiply(by_high[tile], by_low[tile], high, low, digits[tile]);
+  };
+  if constexpr (S::kAhead) {
+#pragma unroll
+    for (int piece = 0; piece < S::kPieces; ++piece) add(piece, keys[piece]);
+  } else {
+    for (int piece = 0; piece < ceil_div(S::head_dim(p), kPieceDims); ++piece) {
+      uint4 digits[kTiles][2];
+      load_keys<S>(p, at, block, piece, digits);
+      add(piece, digits);
+    }
+  }
+  const float factor = shared.factor[query];
+#pragma unroll
+  for (int tile = 0; tile < kTiles; ++tile) {
+    const int key = warp * kWarpKeys + tile * kCoreRows + lane % 4 * 2, page = block.page(key / kKeyGroup);
+    uchar2 key_units = make_uchar2(0, 0), value_units = key_units;
+    if (page >= 0) {
+      const std::int64_t unit = Place(p, at, page, block.first + key).unit(p);
+      key_units = *reinterpret_cast<const uchar2*>(p.kv.key_units + unit);
+      value_units = *reinterpret_cast<const uchar2*>(p.kv.value_units + unit);
+    }
+    own.set(p, row, factor, tile, block.first + key, by_high[tile], by_low[tile], key_units, value_units);
+  }
+}
+
+// The block's weighted sums of the thread's elements, given to take(i, sums).
+template <typename S, typename Take>
+__device__ inline void sum_values(const AttentionParams& p, const QueryGroup& at, const Block& block,
+                                  const Shared& shared, const uint4 (&values)[S::kAhead ? S::kDimGroups : 1][2][2],
+                                  const Take& take) {
+  const int lane = threadIdx.x % kWarp, query = lane / 4;
+  uint4 high[2], low[2];
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int place = (half * 4 + lane % 4) * kKeyGroup;
+    high[half] = *reinterpret_cast<const uint4*>(&shared.weights[0][query][place]);
+    low[half] = *reinterpret_cast<const uint4*>(&shared.weights[1][query][place]);
+  }
+#pragma unroll
+  for (int i = 0; i < S::kDimGroups; ++i) {
+    const int group = Totals<S>::group(i);
+    if (!S::kAhead && group >= S::head_dim(p) / kCoreRows) break;
+    int by_high[4] = {}, by_low[4] = {};
+    const auto multiply_halves = [&](const uint4(&own)[2][2]) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) multiply(by_high, by_low, high[half], low[half], own[half]);
+    };
+    if constexpr (S::kAhead) {
+      multiply_halves(values[i]);
+    } else {
+      uint4 own[2][2];
+      load_values<S>(p, at, block, group, own);
+      multiply_halves(own);
+    }
+    take(i, make_float2(__int2float_rn(combined(by_high, by_low, 0)), __int2float_rn(combined(by_high, by_low, 1))));
+  }
+}
+
+// Main loop over blocks first, first + step, ... below `end`: scores, weights, weighted sums. Calls
+// take_block(index, softmax, block, values) for each, which has to call sum_values().
+template <typename S, typename RowOf, typename TakeBlock>
+__device__ inline void walk_blocks(const AttentionParams& p, const QueryGroup& at, const RowOf& row_of, Shared& shared,
+                                   int first, int end, int step, const TakeBlock& take_block) {
+  constexpr int kValueGroups = S::kAhead ? S::kDimGroups : 1;
+  uint4 keys[S::kPieces][kTiles][2], values[kValueGroups][2][2];
+  const auto fetch_keys = [&](const Block& block) {
+#pragma unroll
+    for (int piece = 0; S::kAhead && piece < S::kPieces; ++piece) load_keys<S>(p, at, block, piece, keys[piece]);
+  };
+  const auto fetch_values = [&](const Block& block) {
+#pragma unroll
+    for (int i = 0; S::kAhead && i < S::kDimGroups; ++i) load_values<S>(p, at, block, Totals<S>::group(i), values[i]);
+  };
+  const QueryRow row = row_of(own_query());
+  Block block;
+  block.find(p, at, first);
+  fetch_keys(block);
+  fetch_values(block);
+  snap_queries<S>(p, row_of, shared);
+  __syncthreads();
+  for (int i = first; i < end; i += step) {
+    const bool more = i + step < end;
+    Block next_block = block;
+    if (more) next_block.find(p, at, i + step);
+    Scores scores;
+    score_keys<S>(p, at, block, row, shared, keys, scores);
+    if (more) fetch_keys(next_block);
+    const QuerySoftmax softmax = weigh_keys(scores, shared, [] { __syncthreads(); });
+    take_block(i, softmax, block, values);
+    if (more) fetch_values(next_block);
+    block = next_block;
+  }
+}
+
 // Folds a block into the thread's totals.
 template <typename S, typename Values>
 __device__ inline void fold_block(const AttentionParams& p, const QueryGroup& at, const Block& block,
-                                  const BlockSoftmax& next, const Shared& shared, const Values& values,
+                                  const QuerySoftmax& next, const Shared& shared, const Values& values,
                                   Totals<S>& total) {
-  const Rescale rescale(total.max, next.max, next.scale);
-  const bool seen = next.max != masked_score();  // otherwise the query sees no key of the block
-  const float a = seen ? rescale.a : 1.0f, b = seen ? rescale.b : 0.0f;
-  sum_values<S>(p, at, block, shared, values, [&](int i, float2 sums) {
-    total.weighted[i][0] = fma_rn(total.weighted[i][0], a, __fmul_rn(sums.x, b));
-    total.weighted[i][1] = fma_rn(total.weighted[i][1], a, __fmul_rn(sums.y, b));
-  });
-  if (!seen) return;
-  total.sum = rescale.merged_sum(total.sum, next.sum);
-  total.max = rescale.max;
+  const auto factors = total.fold_head(next);
+  sum_values<S>(p, at, block, shared, values, [&](int i, float2 sums) { total.fold(factors, i, sums); });
 }
 
 // Bits: equal reference::attention_int16, once attention_merge has folded the partials.
@@ -32,28 +211,21 @@ __global__ __launch_bounds__(kRowsThreads,
   wait_for_previous_kernel();
   if (!at.has_work()) return;
   const QueryGroup group{at.sequence, at.heads.kv_head, at.range.begin, at.range.end};
-  const auto row_of = [&](int query) {
-    return QueryRow{at.row, at.heads.first + min(query, at.heads.count - 1), query < at.heads.count, at.range};
-  };
+  const DecodeQueries row_of{at};
+  const QueryRow row = row_of(own_query());
   Totals<S> total;
   walk_blocks<S>(p, group, row_of, shared, at.first_block + blockIdx.x, at.first_block + at.key_blocks, p.splits,
-                 [&](int i, const BlockSoftmax& softmax, const Block& block, const auto& values) {
+                 [&](int i, const QuerySoftmax& softmax, const Block& block, const auto& values) {
                    if (p.splits == 1) {
                      fold_block<S>(p, group, block, softmax, shared, values, total);
                      return;
                    }
-                   const QueryRow row = row_of(static_cast<int>(threadIdx.x % kWarp / 4));
-                   const std::int64_t partial = at.partial(p, row.head, i - at.first_block);
-                   sum_values<S>(p, group, block, shared, values, [&](int j, float2 sums) {
-                     if (row.exists)
-                       *reinterpret_cast<float2*>(p.weighted + partial * S::head_dim(p) + Totals<S>::first_element(j)) =
-                           sums;
-                   });
-                   if (!row.exists || threadIdx.x >= kWarp || threadIdx.x % 4 != 0) return;
-                   p.max_and_sum[partial] = make_float2(softmax.max, softmax.sum);
-                   p.scales[partial] = softmax.scale;
+                   const Partial partial(p, at, row, i);
+                   sum_values<S>(p, group, block, shared, values,
+                                 [&](int j, float2 sums) { partial.store<S>(p, j, sums); });
+                   partial.store_head(p, softmax);
                  });
-  if (p.splits == 1) store_result<S>(p, row_of(static_cast<int>(threadIdx.x % kWarp / 4)), total);
+  if (p.splits == 1) store_result<S>(p, row, total);
 }
 
 // Bits: equal reference::attention_int16.
@@ -77,10 +249,10 @@ __global__ __launch_bounds__(kRowsThreads,
   const QueryGroup group{chunk.sequence, heads.kv_head, KeyRange(p, position).begin, position + rows};
   Totals<S> total;
   walk_blocks<S>(p, group, row_of, shared, group.begin / kKeyBlock, (group.end + kKeyBlock - 1) / kKeyBlock, 1,
-                 [&](int, const BlockSoftmax& softmax, const Block& block, const auto& values) {
+                 [&](int, const QuerySoftmax& softmax, const Block& block, const auto& values) {
                    fold_block<S>(p, group, block, softmax, shared, values, total);
                  });
-  store_result<S>(p, row_of(static_cast<int>(threadIdx.x % kWarp / 4)), total);
+  store_result<S>(p, row_of(own_query()), total);
 }
 
 using Function = void (*)(AttentionParams);
