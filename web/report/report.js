@@ -8,12 +8,18 @@ const short_vendor = (vendor) => vendor.replace(/^(OpenBLAS \S+) .*, (\S+ kernel
 function platform_rows(groups) {
   const rows = new Map();
   for (const group of groups)
-    for (const run of group.runs) {
+    for (const { fingerprints, ...run } of group.runs) {
       const key = JSON.stringify(run);
       if (!rows.has(key)) rows.set(key, { ...run, groups: [] });
       rows.get(key).groups.push(group);
     }
   return [...rows.values()];
+}
+
+// Settings of a group, and the fingerprints of its methods: one each, unless versions differ.
+function settings_of(group) {
+  const prints = new Set(group.runs.flatMap((run) => Object.values(run.fingerprints ?? {})));
+  return [...Object.entries(group.settings), ...[...prints].map((print) => ["fingerprint", print])];
 }
 
 function platforms(groups) {
@@ -41,7 +47,7 @@ function platforms(groups) {
         element(
           "dl",
           { class: "facts" },
-          Object.entries(group.settings).flatMap(([name, value]) => [
+          settings_of(group).flatMap(([name, value]) => [
             element("dt", {}, name),
             element("dd", {}, element("code", {}, value || "none")),
           ]),
