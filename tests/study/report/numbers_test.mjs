@@ -132,7 +132,7 @@ test("of many models and tasks the first are shown at once, and the others when 
     }
     assert.equal(await page.locator("#platforms tbody tr").count(), 2);
     assert.match(await page.locator("#platforms tbody tr").first().textContent(), /all$/);
-    const prints = await page.locator("#platforms details").first().locator("dd").allTextContents();
+    const prints = await page.locator("#platforms details details").first().locator("dd").allTextContents();
     assert.deepEqual(
       prints.slice(-4).map((print) => print.replace(/[0-9a-f]{16}/, "MODEL")),
       ["fma-1", "exact-1", "unpinned-layercast", "unpinned-bf16"].map((name) => `${name}-MODEL-89abcdef-0.0.0`),
