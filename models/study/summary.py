@@ -17,7 +17,7 @@ def baseline_columns(group, numerics):
     for method in group["methods"]:
         if method["numerics"] == numerics:
             runs, seeds = method["between_runs"], method["between_seeds"]
-            return [percent(method["divergent_problems"], method["problems"]),
+            return [percent(method["divergent_problems"], method["problems"] if runs["pairs"] else 0),
                     "-" if runs["div_index"] is None else f"{runs['div_index']:.0f}", percent(seeds["divergent"], seeds["pairs"])]
     return ["-"] * 3
 
@@ -73,8 +73,9 @@ def memory(tables):
     return f"""
 ## Memory
 
-Weights, the peak of a forward pass beside them, and the keys and values that the rest of {budgets} holds. The paper's Table 2: the 8B
-shape has 16.92 and 0.445 GiB by LayerCast and 15.94 and 0.051 GiB by its kernels, Qwen3-14B 30.41 and 0.673, and 28.96 and 0.060.
+Weights, the peak of a forward pass beside them, and the keys and values that the rest of {budgets} holds.
+The paper's Table 2 has, for the 8B shape, 16.92 and 0.445 GiB by LayerCast and 15.94 and 0.051 GiB by its kernels, and for
+Qwen3-14B 30.41 and 0.673, and 28.96 and 0.060 GiB. Our peaks have the logits and workspaces of the engine in them.
 
 {table(["shape", "numerics", "weights, GiB", "peak, GiB", "tokens of keys and values"], rows)}
 """
@@ -82,16 +83,19 @@ shape has 16.92 and 0.445 GiB by LayerCast and 15.94 and 0.051 GiB by its kernel
 
 def ablations(files):
     """What `ablate` measured: each claim, and whether it held."""
-    rows = [[experiment["rule"].upper(), experiment["machine"], claim["text"], "yes" if claim["held"] else "no"]
-            for of in files for experiment in of["experiments"] for claim in experiment["claims"]]
-    if not rows:
+    experiments = [experiment for of in files for experiment in of["experiments"]]
+    if not experiments:
         return ""
+    rows = [[experiment["rule"].upper(), claim["text"], "yes" if claim["held"] else "no"]
+            for experiment in experiments for claim in experiment["claims"]]
+    machines = ", ".join(dict.fromkeys(experiment["machine"] for experiment in experiments))
     return f"""
 ## What each rule is worth
 
-One rule of the contract is switched off at a time; [ablations.md](../ablations.md) tells how.
+One rule of the contract is switched off at a time, on {machines}; [ablations.md](../ablations.md)
+tells how, and the page has the figures.
 
-{table(["rule", "machine", "claim", "held"], rows)}
+{table(["rule", "claim", "held"], rows)}
 """
 
 

@@ -203,7 +203,7 @@ function margin_headline(group) {
   const [{ tail_slope: slope }] = group.methods;
   const measured = group.methods.filter((method) => method.measured > 0);
   return [
-    `${group_name(group)}: ${slope === undefined ? "no margin below 0.1" : `a tail of ${number(slope, 2)} per nat`}`,
+    `${group_name(group)}: ${slope === undefined ? "no margin below 0.1" : `a tail of ${number(slope, 3)} per nat`}`,
     ...measured.map(
       (method) => `${method.numerics} ${percent(method.predicted)} predicted, ${percent(method.measured)} measured`,
     ),
