@@ -74,6 +74,14 @@ TEST(CompareRuns, EqualAnswersDivergeNowhere) {
   EXPECT_EQ(method.times[0].accuracy.right, 10);
 }
 
+TEST(CompareRuns, ContractsComeFirst) {
+  const std::vector<study::Run> runs = {plain_run("a", {{"fma-1", true, 0}, {"bf16", false, 0}}, 1),
+                                        plain_run("b", {{"bf16", false, 0}, {"exact-1", true, 0}}, 1)};
+  std::vector<std::string> names;
+  for (const study::MethodResult& method : study::compare_runs(runs)) names.push_back(method.numerics);
+  EXPECT_EQ(names, (std::vector<std::string>{"fma-1", "exact-1", "bf16"}));
+}
+
 TEST(CompareRuns, CountsProblemsPairsAndWhereTheyPart) {
   std::vector<study::Run> runs = {plain_run("a", kTwoSeeds, 4), plain_run("b", kTwoSeeds, 4),
                                   plain_run("c", kTwoSeeds, 4)};
