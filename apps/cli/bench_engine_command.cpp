@@ -50,7 +50,10 @@ std::string subject_of(const BenchEngineArguments& arguments) {
 
 std::shared_ptr<const model::WeightSource> make_source(const BenchEngineArguments& arguments) {
   if (!arguments.model.empty()) return engine::ModelFiles(arguments.model).source();
-  return std::make_shared<study::RandomSource>(study::published_shape(arguments.shape), DType::kBF16, kWeightSeed);
+  const checkpoint::ModelConfig shape = study::published_shape(arguments.shape);
+  if (computes_on_threads(arguments.device.device))
+    return std::make_shared<study::RandomSource>(shape, DType::kBF16, kWeightSeed);
+  return std::make_shared<study::RepeatedSource>(shape, DType::kBF16, kWeightSeed);
 }
 
 // A number, or a dash where there is none.

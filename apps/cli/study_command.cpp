@@ -17,6 +17,7 @@
 #include "cli/usage.hpp"
 #include "engine/model_files.hpp"
 #include "ops/contract.hpp"
+#include "receipt/artifacts.hpp"
 #include "study/runs/make_run.hpp"
 #include "study/runs/task.hpp"
 
@@ -85,7 +86,11 @@ study::RunHeader header_of(const StudyRunArguments& arguments, const engine::Mod
                           .batch = arguments.batch};
   for (const Context& context : contexts)
     if (header.vendor.empty()) header.vendor = study::vendor_of(context);
-  header.settings = {{"model digest", checkpoint::model_digest(files.checkpoint(), pool)},
+  const receipt::Artifacts artifacts = receipt::artifacts_of(
+      files, receipt::TextFiles(files.path()),
+      checkpoint::model_manifest(files.checkpoint(), checkpoint::tensor_digests(files.checkpoint(), pool)),
+      text::to_string(date), files.checkpoint().config().max_positions);
+  header.settings = {{"model digest", artifacts.model},
                      {"longest answer", std::to_string(request.max_tokens)},
                      {"temperature", bits_of(request.sampling.temperature)},
                      {"top-p", bits_of(request.sampling.top_p)},
@@ -94,7 +99,8 @@ study::RunHeader header_of(const StudyRunArguments& arguments, const engine::Mod
                      {"date", text::to_string(date)}};
   for (const std::string& numerics : arguments.numerics)
     for (int seed = 0; seed < arguments.seeds; ++seed)
-      header.cells.push_back({numerics, find_numerics(numerics).reproducible(), static_cast<std::uint64_t>(seed)});
+      header.cells.push_back({numerics, find_numerics(numerics).reproducible(), static_cast<std::uint64_t>(seed),
+                              receipt::system_fingerprint(numerics, artifacts, kVersion)});
   for (std::size_t i = 0; i < problems.size(); ++i)
     header.problems.push_back({problems[i].id, study::tokens_sha256(request.prompts[i]), problems[i].answer});
   return header;

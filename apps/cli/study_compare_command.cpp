@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -34,6 +35,18 @@ std::string equal_margins(const study::Divergence& pairs) {
   return fmt::format("{:.3f}%", 100 * static_cast<double>(pairs.equal_margins) / static_cast<double>(pairs.positions));
 }
 
+// Where there are more than two runs: which of them differ.
+void print_pairs(const std::vector<study::MethodResult>& methods) {
+  if (std::all_of(methods.begin(), methods.end(), [](const auto& method) { return method.pairs.size() < 2; })) return;
+  fmt::print("\n{:<13} {:<24} {:<24} {:>8} {:>9} {:>13}\n", "numerics", "run", "and run", "Div%", "Div_Index",
+             "other logits");
+  for (const study::MethodResult& method : methods)
+    for (const study::PairOfRuns& pair : method.pairs)
+      fmt::print("{:<13} {:<24} {:<24} {:>8} {:>9} {:>13}\n", method.numerics, pair.a, pair.b,
+                 percent(pair.divergence.fraction()), shown(pair.divergence.mean_first_index()),
+                 pair.divergence.other_digests);
+}
+
 void print(const std::vector<study::MethodResult>& methods) {
   const Terminal terminal;
   fmt::print("\n{:<13} {:^49}  {:^37}\n{:<13} {:>8} {:>9} {:>13} {:>16}  {:>8} {:>13} {:>14}\n", "", "between runs",
@@ -46,6 +59,7 @@ void print(const std::vector<study::MethodResult>& methods) {
                runs.other_digests, equal_margins(runs), seeds.pairs > 0 ? percent(seeds.fraction()) : "-",
                seeds.other_digests, equal_margins(seeds), method.moved() ? terminal.red("MOVED, and it must not") : "");
   }
+  print_pairs(methods);
   fmt::print("\n{:<13} {:>9} {:>9} {:>9} {:>10} {:>10} {:>9} {:>11} {:>9} {:>9}\n", "nats", "margin", "1 %", "slope",
              "shift", "99 %", "exposed", "at the flip", "predicted", "measured");
   for (const study::MethodResult& method : methods) {

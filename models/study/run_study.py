@@ -20,13 +20,13 @@ import time
 import summary
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-MODELS = ("qwen3-4m", "untied-5m", "arithmetic-7m", "prose-8m")
+MODELS = ("qwen3-4m", "untied-5m", "arithmetic-7m", "prose-8m", "prose-12m")
 # Options of each task's runs. Small tasks are for machines that are emulated; their prompts are ids, as builds for those need.
 TASKS = {"choice": "--chat --max-tokens 160", "algebra": "--chat --max-tokens 160", "compose": "--chat --max-tokens 160",
          "prose": "--max-tokens 160", "arithmetic": "--chat --max-tokens 160", "long": "--chat --max-tokens 400",
          "choice-small": "--max-tokens 16", "prose-small": "--max-tokens 16"}
 PROBLEMS, SMALL_PROBLEMS, SEEDS = 200, 4, 3
-METHODS = ("fma-1", "exact-1", "layercast", "bf16")
+CONTRACTS, BASELINES = ("fma-1", "exact-1", "int16-1"), ("layercast", "bf16")
 # Options of each platform's runs, and which kernels OpenBLAS is told to take there; None: there are no baselines.
 PLATFORMS = {"cuda": ("--device cuda --batch 32", ""),
              "avx512": ("--isa avx512 --threads 1 --batch 32", "SkylakeX"),
@@ -50,7 +50,9 @@ def reprofuse(options, arguments, platform="", kernels=None):
 
 
 def model_folder(model):
-    return ROOT / "models" / (model if model == "arithmetic-7m" else f"study/{model}")
+    """One of the repository, or one that models/train/train_study_models.py made."""
+    folder = ROOT / "models" / (model if model == "arithmetic-7m" else f"study/{model}")
+    return folder if folder.exists() else ROOT / "build-models/study" / model
 
 
 def task_file(options, model, task):
@@ -78,7 +80,7 @@ def make_run(options, model, task, platform):
     out.parent.mkdir(parents=True, exist_ok=True)
     part = out.with_suffix(".part")  # a run that is not whole has another name
     place, kernels = PLATFORMS[platform]
-    methods = METHODS[:2] if kernels is None or options.contracts else METHODS
+    methods = CONTRACTS if kernels is None or options.contracts else CONTRACTS + BASELINES
     start = time.time()
     reprofuse(options, ["study", "run", "--model", model_folder(model), "--task", task_file(options, model, task),
                         "--task-name", task, "--limit", options.problems, "--seeds", SEEDS, "--out", part,
@@ -94,7 +96,8 @@ def run(options):
     options.runs.mkdir(exist_ok=True)
     options.end = time.time() + 60 * options.minutes
     cells = [(model, task, platform) for task in options.tasks for model in MODELS for platform in options.platforms
-             if (model == "prose-8m") == task.startswith("prose") and (task.endswith("-small") or platform not in SLOW)]
+             if model.startswith("prose") == task.startswith("prose") and (task.endswith("-small") or platform not in SLOW)
+             and model_folder(model).exists()]
     for model, task, _ in cells:
         task_file(options, model, task)
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
@@ -103,19 +106,22 @@ def run(options):
 
 
 def report(options):
+    # The page shows the first ones at once: those with the heaviest tails of margins.
+    tasks, models = sorted(TASKS, key=lambda task: task != "prose"), sorted(MODELS, key=lambda model: model != "prose-12m")
     runs = sorted(options.runs.glob("*/*/*.run"),
-                  key=lambda path: (list(TASKS).index(path.parts[-2]), MODELS.index(path.parts[-3]), path.name))
+                  key=lambda path: (tasks.index(path.parts[-2]), models.index(path.parts[-3]), path.name))
     others = [word for option, files in (("--bench", "bench-*"), ("--memory", "memory-*"), ("--ablation", "ablate-*"))
               for path in sorted(options.runs.glob(f"{files}.json")) for word in (option, path)]
     options.out.mkdir(parents=True, exist_ok=True)
     page = options.out / "report.html"
     reprofuse(options, ["study", "report", *runs, "--out", page, *others])
     document = re.search(r'id="document">(.*?)</script>', page.read_text(), re.DOTALL).group(1)
-    benches = [json.loads(path.read_text()) for path in sorted(options.runs.glob("bench-*.json"))]
+    measured = lambda files: [json.loads(path.read_text()) for path in sorted(options.runs.glob(f"{files}.json"))]
     theirs = options.runs / "transformers.jsonl"
     rows = [json.loads(line) for line in theirs.read_text().splitlines()] if theirs.exists() else []
-    (options.out / "README.md").write_text(summary.write(json.loads(document)["groups"], options.commit,
-                                                         [bench for bench in benches if "prompt" in bench], rows))
+    benches = [bench for bench in measured("bench-*") if "prompt" in bench]
+    (options.out / "README.md").write_text(summary.write(json.loads(document)["groups"], options.commit, benches, rows,
+                                                         measured("memory-*"), measured("ablate-*")))
 
 
 def main():

@@ -2,6 +2,8 @@
 import re
 import statistics
 
+ORDER = ("fma-1", "fma-1-kv16", "exact-1", "exact-1-kv16", "int16-1", "layercast", "bf16", "sgemm")
+
 
 def table(titles, rows):
     return "\n".join("| " + " | ".join(map(str, row)) + " |" for row in (titles, ["---"] * len(titles), *rows))
@@ -15,9 +17,16 @@ def baseline_columns(group, numerics):
     for method in group["methods"]:
         if method["numerics"] == numerics:
             runs, seeds = method["between_runs"], method["between_seeds"]
-            return [percent(method["divergent_problems"], method["problems"]),
+            return [percent(method["divergent_problems"], method["problems"] if runs["pairs"] else 0),
                     "-" if runs["div_index"] is None else f"{runs['div_index']:.0f}", percent(seeds["divergent"], seeds["pairs"])]
     return ["-"] * 3
+
+
+def contracts_of(groups):
+    """`fma-1`, `exact-1` or `int16-1`, as many as there are."""
+    names = [f"`{name}`" for name in dict.fromkeys(method["numerics"] for group in groups for method in group["methods"]
+                                                   if method["pins_bits"])]
+    return " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def contract_counts(groups):
@@ -32,7 +41,7 @@ def workloads(benches, transformers):
     """What `bench engine` and bench/transformers_step.py measured: answer tokens per second, and times those of LayerCast."""
     if not benches:
         return ""
-    numerics = [row["numerics"] for row in benches[0]["rows"]]
+    numerics = sorted({row["numerics"] for bench in benches for row in bench["rows"]}, key=ORDER.index)
     theirs = {(row["shape"], row["numerics"]): row for row in transformers}
     shown = lambda row, tokens: f"{row['tokens_per_second']:,}" + (f" (+ {row['answer']})" if row["answer"] != tokens else "")
     lines = []
@@ -40,7 +49,7 @@ def workloads(benches, transformers):
         shape = bench["model"].split()[0]
         rates = {row["numerics"]: row["tokens_per_second"] for row in bench["rows"]}
         lines.append([shape, f"{bench['rows'][0]['batch']} x {bench['prompt']} + {bench['tokens']}",
-                      *(f"{rates[name]:,.0f} ({rates[name] / rates['layercast']:.2f})" for name in numerics),
+                      *(f"{rates[name]:,.0f} ({rates[name] / rates['layercast']:.2f})" if name in rates else "-" for name in numerics),
                       *(shown(theirs[shape, name], bench["tokens"]) if (shape, name) in theirs else "-"
                         for name in ("bf16", "layercast"))])
     return f"""
@@ -54,7 +63,43 @@ Transformers replays a CUDA graph for each step, with a static cache, and takes 
 """
 
 
-def write(groups, commit, benches, transformers):
+def memory(tables):
+    """What `study memory` measured."""
+    rows = [[row["shape"], f"`{row['numerics']}`", f"{row['resident_weight_bytes'] / 2**30:.2f}",
+             f"{row['transient_peak_bytes'] / 2**30:.3f}", f"{row['kv_tokens']:,}"] for of in tables for row in of["rows"]]
+    if not rows:
+        return ""
+    budgets = ", ".join(dict.fromkeys(f"{of['budget_bytes'] / 2**30:.0f} GiB of {of['device']}" for of in tables))
+    return f"""
+## Memory
+
+Weights, the peak of a forward pass beside them, and the keys and values that the rest of {budgets} holds.
+The paper's Table 2 has, for the 8B shape, 16.92 and 0.445 GiB by LayerCast and 15.94 and 0.051 GiB by its kernels, and for
+Qwen3-14B 30.41 and 0.673, and 28.96 and 0.060 GiB. Our peaks have the logits and workspaces of the engine in them.
+
+{table(["shape", "numerics", "weights, GiB", "peak, GiB", "tokens of keys and values"], rows)}
+"""
+
+
+def ablations(files):
+    """What `ablate` measured: each claim, and whether it held."""
+    experiments = [experiment for of in files for experiment in of["experiments"]]
+    if not experiments:
+        return ""
+    rows = [[experiment["rule"].upper(), claim["text"], "yes" if claim["held"] else "no"]
+            for experiment in experiments for claim in experiment["claims"]]
+    machines = ", ".join(dict.fromkeys(experiment["machine"] for experiment in experiments))
+    return f"""
+## What each rule is worth
+
+One rule of the contract is switched off at a time, on {machines}; [ablations.md](../ablations.md)
+tells how, and the page has the figures.
+
+{table(["rule", "claim", "held"], rows)}
+"""
+
+
+def write(groups, commit, benches, transformers, memories, ablated):
     pairs, other, positions, equal = contract_counts(groups)
     ratios = [method["predicted"] / method["measured"] for group in groups for method in group["methods"] if method.get("measured")]
     platforms = {}
@@ -68,8 +113,8 @@ def write(groups, commit, benches, transformers):
 `models/study/run_study.py` makes both files, with the [models and tasks](../../models/study/README.md) of this repository. The
 runs are by commit {commit}.
 
-**Contracts.** Of {pairs:,} pairs of answers by `fma-1` or `exact-1`, between platforms and between seeds, {other:,} have a token or a
-logit that differs. Margins are equal, bit for bit, at {equal:,} of {positions:,} positions.
+**Contracts.** Of {pairs:,} pairs of answers by {contracts_of(groups)}, between platforms and between seeds, {other:,} have
+a token or a logit that differs. Margins are equal, bit for bit, at {equal:,} of {positions:,} positions.
 
 **Baselines.** Div%: problems whose tokens differ between at least one pair of platforms at the same seed; d: the mean index of the first
 such token; seeds: pairs of orders of arrival, on one platform, whose tokens differ. Predicted over measured divergence has a
@@ -78,7 +123,7 @@ median of {f'{statistics.median(ratios):.2f}' if ratios else '-'} over {len(rati
 {table(["model", "task", "problems", "platforms", "contracts: pairs that differ", "`bf16` Div%", "d", "seeds", "`layercast` Div%", "d", "seeds"],
        [[group["model"], group["task"], group["problems"], len(group["runs"]), "{1} of {0:,}".format(*contract_counts([group])),
          *baseline_columns(group, "bf16"), *baseline_columns(group, "layercast")] for group in groups])}
-{workloads(benches, transformers)}
+{workloads(benches, transformers)}{memory(memories)}{ablations(ablated)}
 ## What ran where
 
 {table(["platform", "device", "library of the baselines", "answers at once", "models x tasks"],

@@ -21,6 +21,10 @@ def qwen3(**changes):
     return shared | {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "use_sliding_window": False} | changes
 
 
+def prose(**changes):
+    return LLAMA | {"vocab_size": 6144, "bos_token_id": 6139, "eos_token_id": 6140, "pad_token_id": 6140} | changes
+
+
 @dataclasses.dataclass(frozen=True)
 class Recipe:
     config: dict
@@ -39,6 +43,7 @@ class Recipe:
 
 
 STUDY = {"draw": study_corpus.training_conversation, "rows": 64, "length": 768, "max_new_tokens": 700}
+PROSE = {"eos": (6140,), "max_new_tokens": 256, "draw": None, "rows": 64, "length": 512, "peak_rate": 2e-3}
 RECIPES = {
     "arithmetic-7m": Recipe(LLAMA),
     # norms of queries and keys, wide heads, grouped two to one
@@ -49,11 +54,11 @@ RECIPES = {
     "untied-5m": Recipe(LLAMA | {"hidden_size": 192, "intermediate_size": 512, "num_attention_heads": 6,
                                  "num_hidden_layers": 10, "num_key_value_heads": 6, "max_position_embeddings": 2048,
                                  "tie_word_embeddings": False}, **STUDY),
-    "prose-8m": Recipe(LLAMA | {"hidden_size": 320, "intermediate_size": 896, "num_attention_heads": 10,
-                                "num_hidden_layers": 5, "num_key_value_heads": 5, "max_position_embeddings": 1024,
-                                "vocab_size": 6144, "bos_token_id": 6139, "eos_token_id": 6140, "pad_token_id": 6140},
-                       eos=(6140,), max_new_tokens=256, draw=None, rows=64, length=512, steps=2400, peak_rate=2e-3,
-                       dropout=0.1),
+    "prose-8m": Recipe(prose(hidden_size=320, intermediate_size=896, num_attention_heads=10, num_hidden_layers=5,
+                             num_key_value_heads=5), steps=2400, dropout=0.1, **PROSE),
+    # 24 MB: not in the repository
+    "prose-12m": Recipe(prose(hidden_size=384, intermediate_size=1024, num_attention_heads=12, num_hidden_layers=6,
+                              num_key_value_heads=6), steps=2400, dropout=0.15, **PROSE),
 }
 
 

@@ -18,7 +18,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ARITHMETIC, TASKS = HERE.parent / "arithmetic-7m", HERE.parent / "study" / "tasks"
-NAMES = ("qwen3-4m", "untied-5m", "prose-8m")
+NAMES = ("qwen3-4m", "untied-5m", "prose-8m", "prose-12m")
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
 EVALUATION_MINUTES = 2.0
 GRACE_SECONDS = 60  # a process that runs so much longer than it was told to is ended

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "base/hash.hpp"
+#include "ops/contract.hpp"
 #include "receipt/envelope.hpp"
 #include "text/tokenizer/unicode.hpp"
 
@@ -69,6 +70,13 @@ Artifacts artifacts_of(const engine::ModelFiles& files, const TextFiles& text_fi
           .context = context,
           .settings = settings_digest(text_files.digest(), text::unicode_versions(), files.stop_tokens(), date, context,
                                       special_tokens)};
+}
+
+std::string system_fingerprint(std::string_view numerics, const Artifacts& artifacts, std::string_view version) {
+  constexpr std::size_t kModelDigits = 16;
+  constexpr std::size_t kSettingsDigits = 8;
+  return fmt::format("{}{}-{}-{}-{}", find_numerics(numerics).reproducible() ? "" : "unpinned-", numerics,
+                     artifacts.model.substr(0, kModelDigits), artifacts.settings.substr(0, kSettingsDigits), version);
 }
 
 AtHand::AtHand(const engine::ModelFiles& files, const TextFiles& text_files, Artifacts here)

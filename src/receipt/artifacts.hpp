@@ -56,6 +56,10 @@ Artifacts artifacts_of(const engine::ModelFiles& files, const TextFiles& text_fi
                        const std::string& date, std::int64_t context,
                        engine::SpecialTokens special_tokens = engine::SpecialTokens::kAsTokens);
 
+// "fma-1-0123456789abcdef-89abcdef-0.1.0": the contract, the model's weights, the settings that a request may leave
+// open, the version. Equal fingerprints mean equal bits for equal requests, so that of a baseline begins otherwise.
+std::string system_fingerprint(std::string_view numerics, const Artifacts& artifacts, std::string_view version);
+
 // What a receipt's artifacts are compared with.
 struct AtHand {
   Artifacts artifacts;

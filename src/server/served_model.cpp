@@ -16,13 +16,6 @@ std::string name_of(const ServedModelOptions& options, const engine::ModelFiles&
   return options.name.empty() ? std::filesystem::canonical(files.path()).filename().string() : options.name;
 }
 
-std::string fingerprint_of(const Context& context, const std::string& model_digest, const std::string& settings,
-                           const std::string& version) {
-  // Equal fingerprints mean equal bits, so that of a baseline must not look like one of a contract.
-  const std::string promise = context.state().contract->reproducible() ? "" : "unpinned-";
-  return promise + system_fingerprint(context.numerics(), model_digest, settings, version);
-}
-
 std::unique_ptr<engine::Engine> make_engine(const model::Model& model, const ServedModelOptions& options,
                                             const engine::TextFormat& text) {
   engine::EngineOptions engine = options.engine;
@@ -72,7 +65,7 @@ ServedModel::ServedModel(const Context& context, const ServedModelOptions& optio
       receipt::artifacts_of(files_, text_files_, source_->manifest(), text::to_string(facts_.date),
                             facts_.max_positions, facts_.special_tokens);
   facts_.at_hand = receipt::AtHand(files_, text_files_, artifacts);
-  facts_.fingerprint = fingerprint_of(context, artifacts.model, artifacts.settings, options.version);
+  facts_.fingerprint = receipt::system_fingerprint(context.numerics(), artifacts, options.version);
   if (options.key && context.state().contract->reproducible())
     issuer_ = std::make_unique<receipt::Issuer>(*options.key, issuer_facts(context, artifacts, options.version),
                                                 options.receipt_log);

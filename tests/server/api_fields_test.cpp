@@ -271,8 +271,11 @@ TEST(ApiErrors, TheLibrarysErrorsHaveAStatusEach) {
 }
 
 TEST(ApiFacts, TheFingerprintIsContractModelSettingsAndVersion) {
-  EXPECT_EQ(system_fingerprint("fma-1", "0123456789abcdef0123456789abcdef", "89abcdef01234567", "0.1.0"),
-            "fma-1-0123456789abcdef-89abcdef-0.1.0");
+  receipt::Artifacts artifacts;
+  artifacts.model = "0123456789abcdef0123456789abcdef";
+  artifacts.settings = "89abcdef01234567";
+  EXPECT_EQ(receipt::system_fingerprint("fma-1", artifacts, "0.1.0"), "fma-1-0123456789abcdef-89abcdef-0.1.0");
+  EXPECT_EQ(receipt::system_fingerprint("bf16", artifacts, "0.1.0"), "unpinned-bf16-0123456789abcdef-89abcdef-0.1.0");
 }
 
 TEST(ApiFacts, TheModelIsListedAndFoundByItsName) {

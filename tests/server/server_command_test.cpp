@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -105,6 +106,26 @@ TEST(ServeCommand, PrintsWhereItIsAnswersAndEndsWithStatus0) {
     for (const char* hidden : {"secret", "command-line", "environment"})
       EXPECT_FALSE(contains(server.err(), hidden)) << server.err();
   }
+}
+
+// So that a run of a study tells which servers give its bits.
+TEST(ServeCommand, ARunOfAStudyHasItsFingerprint) {
+  const TemporaryFolder folder;
+  write_file(folder.file("task"), "What is 12 + 30?\n");
+  const auto study = [&](const std::string& name, const std::string& options) {
+    const std::string command = std::string(REPROFUSE_CLI) +
+                                " study run --seeds 1 --max-tokens 1 --numerics fma-1 --model " +
+                                REPROFUSE_BUNDLED_MODEL + " --task " + folder.file("task") + " --out " +
+                                folder.file(name) + options + " > " + folder.file("out");
+    EXPECT_EQ(std::system(command.c_str()), 0) << command;
+    return read_whole_file(folder.file(name));
+  };
+  ServeProcess server({"--port", "0"});
+  auto client = client_of(server.port());
+  const std::string fingerprint = Json::parse(client.Get("/v1/models")->body)["data"][0]["system_fingerprint"];
+  const std::string field = R"("fingerprint":")" + fingerprint + '"';
+  EXPECT_TRUE(contains(study("a.run", ""), field));
+  EXPECT_FALSE(contains(study("b.run", " --date 2025-01-01"), field)) << "another date is another setting";
 }
 
 // A line of the log for each, of some 200 bytes.

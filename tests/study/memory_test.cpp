@@ -26,6 +26,28 @@ study::MemoryOptions memory_options() {
   return options;
 }
 
+TEST(RepeatedSource, TensorsOfAShapeAreTheSameInWhateverOrderTheyAreAskedFor) {
+  checkpoint::ModelConfig config = study::small_config(checkpoint::Architecture::kLlama);
+  const auto bytes = [](const study::RepeatedSource& source, const char* name) {
+    const checkpoint::TensorView view = source.tensor(name);
+    EXPECT_EQ(view.name, name);
+    return std::vector<std::byte>(view.bytes.begin(), view.bytes.end());
+  };
+  const char* const gate = "model.layers.0.mlp.gate_proj.weight";
+  const study::RepeatedSource one(config, DType::kBF16, 1), other(config, DType::kBF16, 1);
+  EXPECT_EQ(bytes(one, gate), bytes(one, "model.layers.2.mlp.up_proj.weight"));
+  EXPECT_EQ(bytes(other, "model.layers.2.mlp.up_proj.weight"), bytes(one, gate));
+  EXPECT_EQ(bytes(one, gate),
+            bytes(study::RepeatedSource(config, DType::kBF16, 1), "model.layers.1.mlp.gate_proj.weight"));
+  EXPECT_NE(bytes(one, gate), bytes(study::RepeatedSource(config, DType::kBF16, 2), gate));
+  EXPECT_NE(bytes(one, gate), bytes(one, "model.layers.0.mlp.down_proj.weight"));
+  config.layers = 1;
+  config.layer_windows.resize(1);
+  const study::RepeatedSource fewer(config, one);
+  EXPECT_EQ(fewer.tensor(gate).bytes.data(), one.tensor(gate).bytes.data());
+  EXPECT_TRUE(contains(error_of([&] { fewer.tensor("model.layers.1.mlp.gate_proj.weight"); }), "has no tensor"));
+}
+
 class StudyMemory : public testing::Test {
  protected:
   void SetUp() override {

@@ -4,6 +4,8 @@
 Usage: run_study_test.py TOOL"""
 import json
 import pathlib
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -34,13 +36,31 @@ class Script(unittest.TestCase):
             (runs / "qwen3-4m/choice-small/third-scalar.part").write_text("a run that was interrupted is left out")
             checked(*script, "report", "--out", out, "--commit", "abc123")
             text = (out / "README.md").read_text()
-            # Of 3 models x 2 contracts: 2 problems x 3 seeds between machines, and x 3 pairs of seeds on both.
-            self.assertIn("Of 108 pairs of answers by `fma-1` or `exact-1`, between platforms and between seeds, 0 have", text)
+            # Of 3 models x 3 contracts: 2 problems x 3 seeds between machines, and x 3 pairs of seeds on both.
+            self.assertIn("Of 162 pairs of answers by `fma-1`, `exact-1` or `int16-1`, between platforms and between seeds, 0 have", text)
             self.assertIn("commit abc123", text)
-            self.assertIn("| untied-5m | choice-small | 2 | 2 | 0 of 36 |", text)
+            self.assertIn("| untied-5m | choice-small | 2 | 2 | 0 of 54 |", text)
             self.assertIn("| other-scalar | cpu scalar, 1 thread | - | 4 | 3 |", text)
             self.assertNotIn("third", text)
             self.assertIn("<title>ReproFuse study</title>", (out / "report.html").read_text())
+
+
+class OtherFormats(unittest.TestCase):
+    """The commands of docs/study.md make tasks of GSM8K's and MMLU's files."""
+
+    @unittest.skipUnless(shutil.which("jq"), "jq was not found")
+    def test_gsm8k_and_mmlu_become_tasks(self) -> None:
+        page = (ROOT / "docs/study.md").read_text()
+        (commands,) = [block for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL) if "> gsm8k.jsonl" in block]
+        with tempfile.TemporaryDirectory() as folder:
+            (pathlib.Path(folder) / "test.jsonl").write_text(json.dumps(
+                {"question": "How much does she make?", "answer": "She makes 9 * 2 = $<<9*2=18>>18.\n#### 1,018"}) + "\n")
+            (pathlib.Path(folder) / "algebra_test.csv").write_text('"Find the degree, if any.",0,4,"2, or 3",6,C\n')
+            subprocess.run(["bash", "-ec", commands], cwd=folder, check=True)
+            made = [json.loads((pathlib.Path(folder) / name).read_text()) for name in ("gsm8k.jsonl", "mmlu.jsonl")]
+        self.assertEqual(made, [{"prompt": "How much does she make?", "answer": "1,018"},
+                                {"prompt": "Find the degree, if any.\nA. 0\nB. 4\nC. 2, or 3\nD. 6\nAnswer with a letter.",
+                                 "answer": "C"}])
 
 
 class NearTie(unittest.TestCase):

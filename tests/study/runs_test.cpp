@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/sha256.hpp"
 #include "study/runs/compare_runs.hpp"
 #include "study/runs/make_run.hpp"
 #include "study/runs/report.hpp"
@@ -52,7 +53,8 @@ study::Run plain_run(const std::string& name, std::vector<study::RunCell> cells,
   return run;
 }
 
-const std::vector<study::RunCell> kTwoSeeds = {{"fma-1", true, 0}, {"fma-1", true, 1}};
+const std::vector<study::RunCell> kTwoSeeds = {{"fma-1", true, 0, "fma-1-ab-cd-1"},
+                                               {"fma-1", true, 1, "fma-1-ab-cd-1"}};
 
 TEST(CompareRuns, EqualAnswersDivergeNowhere) {
   const std::vector<study::Run> runs = {plain_run("a", kTwoSeeds, 5), plain_run("b", kTwoSeeds, 5)};
@@ -70,6 +72,14 @@ TEST(CompareRuns, EqualAnswersDivergeNowhere) {
   EXPECT_EQ(method.times[0].mean_seconds, 2.0);
   EXPECT_EQ(method.times[0].tokens_per_second, 20.0);  // 5 x 8 in 2 seconds
   EXPECT_EQ(method.times[0].accuracy.right, 10);
+}
+
+TEST(CompareRuns, ContractsComeFirst) {
+  const std::vector<study::Run> runs = {plain_run("a", {{"fma-1", true, 0}, {"bf16", false, 0}}, 1),
+                                        plain_run("b", {{"bf16", false, 0}, {"exact-1", true, 0}}, 1)};
+  std::vector<std::string> names;
+  for (const study::MethodResult& method : study::compare_runs(runs)) names.push_back(method.numerics);
+  EXPECT_EQ(names, (std::vector<std::string>{"fma-1", "exact-1", "bf16"}));
 }
 
 TEST(CompareRuns, CountsProblemsPairsAndWhereTheyPart) {
@@ -236,6 +246,34 @@ TEST_F(RunFile, HasWhatWasWritten) {
   EXPECT_EQ(run.header.batch, 7);
   EXPECT_EQ(run.header.cells[1].seed, 1U);
   EXPECT_TRUE(run.header.cells[1].pins_bits);
+  EXPECT_EQ(run.header.cells[1].fingerprint, "fma-1-ab-cd-1");
+  EXPECT_EQ(study::to_json(run).at("fingerprints"), (nlohmann::json{{"fma-1", "fma-1-ab-cd-1"}}));
+}
+
+// As runs were before cells had a fingerprint. It says nothing that answers depend on and settings do not tell.
+TEST_F(RunFile, OneWithoutFingerprintsIsReadAndComparedAndNotGoneOnWith) {
+  const std::string kept = R"(,"fingerprint":"fma-1-ab-cd-1")";
+  const std::string whole = write();
+  const std::size_t first = 16, checksum = whole.find("]}", first) + 2;  // the record of the header, and where it ends
+  std::string head = whole.substr(first, checksum - first);
+  for (std::size_t at = 0; (at = head.find(kept)) != std::string::npos;) head.erase(at, kept.size());
+  for (std::size_t i = 0; i < 4; ++i) head[1 + i] = static_cast<char>((head.size() - 5) >> 8 * i);
+  Sha256 hash;
+  hash.update(head.data(), head.size());
+  const Sha256::Digest digest = hash.finish();
+  const std::string bytes = whole.substr(0, first) + head + std::string(digest.begin(), digest.end()) +
+                            whole.substr(checksum + digest.size());
+  const study::Run run = study::parse_run(bytes, "old");
+  EXPECT_EQ(run.answers.size(), 3U);
+  EXPECT_EQ(run.header.cells[0].fingerprint, "");
+  EXPECT_EQ(study::to_json(run).at("fingerprints"), nlohmann::json::object());
+
+  study::Run old = plain_run("old", kTwoSeeds, 3);
+  for (study::RunCell& cell : old.header.cells) cell.fingerprint.clear();
+  EXPECT_FALSE(study::compare_runs(std::vector<study::Run>{old, plain_run("new", kTwoSeeds, 3)}).front().moved());
+
+  write_file(path_, bytes);
+  EXPECT_TRUE(contains(error_of([&] { study::RunWriter(path_, header(kTwoSeeds, 2)); }), "is a run of something else"));
 }
 
 TEST_F(RunFile, GoesOnWhereItStopped) {

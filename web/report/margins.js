@@ -198,6 +198,18 @@ function margin_table(group, colors) {
   );
 }
 
+// What a figure that is folded away comes to.
+function margin_headline(group) {
+  const [{ tail_slope: slope }] = group.methods;
+  const measured = group.methods.filter((method) => method.measured > 0);
+  return [
+    `${group_name(group)}: ${slope === undefined ? "no margin below 0.1" : `a tail of ${number(slope, 3)} per nat`}`,
+    ...measured.map(
+      (method) => `${method.numerics} ${percent(method.predicted)} predicted, ${percent(method.measured)} measured`,
+    ),
+  ].join("; ");
+}
+
 function margins(groups, colors) {
   return section(
     "margins",
@@ -214,7 +226,7 @@ function margins(groups, colors) {
     ),
     shown_at_once(groups).flatMap((group) => [margin_figure(group, colors), margin_table(group, colors)]),
     folded_away(groups).map((group) =>
-      details(group_name(group), margin_figure(group, colors), margin_table(group, colors)),
+      details(margin_headline(group), margin_figure(group, colors), margin_table(group, colors)),
     ),
   );
 }

@@ -5,11 +5,12 @@ const COOL = 4;
 const WARM = { bf16: "--warm-1", layercast: "--warm-2" };
 const OTHER_WARM = ["--warm-3", "--warm-4"];
 
-// A colour per numerics, the same in every figure.
+// A colour per numerics, the same in every figure; contracts before baselines.
 function colors_of(groups) {
   const colors = new Map();
   let [cool, warm] = [0, 0];
-  for (const method of groups.flatMap((group) => group.methods)) {
+  const methods = groups.flatMap((group) => group.methods);
+  for (const method of methods.toSorted((a, b) => b.pins_bits - a.pins_bits)) {
     if (colors.has(method.numerics)) continue;
     const variable = method.pins_bits
       ? `--cool-${(cool++ % COOL) + 1}`
@@ -97,6 +98,57 @@ function paper_rings(group, panel) {
   return [...rings.values()];
 }
 
+// Of many models and tasks: a line each, with the methods one above the other.
+function overview_chart({ title, points, rings }, width, groups, colors) {
+  const names = groups.map(group_name);
+  const is_narrow = width < 460;
+  const shown = (name) => (is_narrow ? name.replace(" · ", "\n") : name);
+  const label = 12 + 6.6 * Math.max(...names.flatMap((name) => shown(name).split("\n")).map((line) => line.length));
+  const [spacing, lane] = [4.5, Math.max(is_narrow ? 34 : 26, 4.5 * colors.size + 8)];
+  const marks = [...colors].flatMap(([numerics, color], at) => {
+    const dy = (at - (colors.size - 1) / 2) * spacing;
+    const of_method = ({ numerics: name }) => name === numerics;
+    const own = points.filter(of_method);
+    return [
+      Plot.link(own, {
+        x1: 0,
+        x2: "value",
+        y1: "facet",
+        y2: "facet",
+        stroke: color,
+        strokeWidth: 2.5,
+        strokeOpacity: 0.45,
+        dy,
+      }),
+      Plot.dot(rings.filter(of_method), { x: "value", y: "facet", r: 6, stroke: color, strokeWidth: 1.5, dy }),
+      Plot.dot(own, {
+        x: "value",
+        y: "facet",
+        r: 2.75,
+        fill: color,
+        dy,
+        tip: true,
+        title: (point) => `${point.facet}, ${numerics}: ${number(point.value, 2)} %`,
+      }),
+    ];
+  });
+  return Plot.plot({
+    width,
+    height: 30 + names.length * lane + 28,
+    marginTop: 30,
+    marginBottom: 28,
+    marginLeft: label,
+    marginRight: 18,
+    x: { tickSize: 0, grid: true, label: null, domain: [0, 100], ticks: 5 },
+    y: { domain: names, label: null, tickSize: 0, type: "band", padding: 0, tickFormat: shown },
+    color: { type: "identity" },
+    marks: [
+      Plot.text([title], { frameAnchor: "top-left", dx: -label, dy: -24, text: (text) => text, fontWeight: 600 }),
+      ...marks,
+    ],
+  });
+}
+
 function divergence_figure(groups, colors) {
   const panels = [
     { key: "runs", title: "Between platforms, % of problems", of: divergent_share },
@@ -115,9 +167,11 @@ function divergence_figure(groups, colors) {
   const shown = panels.filter((panel) => panel.points.length > 0);
   const has_paper = shown.some((panel) => panel.rings.length > 0);
   const color = (point) => colors.get(point.numerics);
+  const is_overview = groups.length >= MANY;
   return figure({
     title: "How often answers differ.",
     note: has_paper ? "Rings are the paper's figures for the same model and task (Table 1)." : null,
+    entries: is_overview ? [...colors].map(([text, color]) => ({ text, color, shape: "dot" })) : null,
     says: shown
       .flatMap((panel) =>
         panel.points.map((point) => `${point.facet}, ${point.numerics}, ${panel.title}: ${number(point.value, 2)}`),
@@ -125,36 +179,38 @@ function divergence_figure(groups, colors) {
       .join("; "),
     draw: (whole) =>
       side_by_side(shown, whole, (panel, width) =>
-        lane_chart({
-          width,
-          title: panel.title,
-          facets: groups.map(group_name),
-          lanes: [...colors.keys()],
-          x: { domain: [0, 100], ticks: 5 },
-          marks: [
-            Plot.link(panel.points, {
-              fy: "facet",
-              x1: 0,
-              x2: "value",
-              y1: "numerics",
-              y2: "numerics",
-              stroke: color,
-              strokeWidth: 5,
-              strokeOpacity: 0.4,
-              strokeLinecap: "butt",
+        is_overview
+          ? overview_chart(panel, width, groups, colors)
+          : lane_chart({
+              width,
+              title: panel.title,
+              facets: groups.map(group_name),
+              lanes: [...colors.keys()],
+              x: { domain: [0, 100], ticks: 5 },
+              marks: [
+                Plot.link(panel.points, {
+                  fy: "facet",
+                  x1: 0,
+                  x2: "value",
+                  y1: "numerics",
+                  y2: "numerics",
+                  stroke: color,
+                  strokeWidth: 5,
+                  strokeOpacity: 0.4,
+                  strokeLinecap: "butt",
+                }),
+                Plot.dot(panel.rings, { fy: "facet", x: "value", y: "numerics", r: 7, stroke: color, strokeWidth: 1.5 }),
+                Plot.dot(panel.points, {
+                  fy: "facet",
+                  x: "value",
+                  y: "numerics",
+                  r: 4,
+                  fill: color,
+                  tip: true,
+                  title: (point) => `${point.numerics}: ${number(point.value, 2)} %`,
+                }),
+              ],
             }),
-            Plot.dot(panel.rings, { fy: "facet", x: "value", y: "numerics", r: 7, stroke: color, strokeWidth: 1.5 }),
-            Plot.dot(panel.points, {
-              fy: "facet",
-              x: "value",
-              y: "numerics",
-              r: 4,
-              fill: color,
-              tip: true,
-              title: (point) => `${point.numerics}: ${number(point.value, 2)} %`,
-            }),
-          ],
-        }),
       ),
   });
 }

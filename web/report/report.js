@@ -8,7 +8,7 @@ const short_vendor = (vendor) => vendor.replace(/^(OpenBLAS \S+) .*, (\S+ kernel
 function platform_rows(groups) {
   const rows = new Map();
   for (const group of groups)
-    for (const run of group.runs) {
+    for (const { fingerprints, ...run } of group.runs) {
       const key = JSON.stringify(run);
       if (!rows.has(key)) rows.set(key, { ...run, groups: [] });
       rows.get(key).groups.push(group);
@@ -16,8 +16,31 @@ function platform_rows(groups) {
   return [...rows.values()];
 }
 
+// Settings of a group, and the fingerprints of its methods: one each, unless versions differ.
+function settings_of(group) {
+  const prints = new Set(group.runs.flatMap((run) => Object.values(run.fingerprints ?? {})));
+  return [...Object.entries(group.settings), ...[...prints].map((print) => ["fingerprint", print])];
+}
+
+// "qwen3-4m: choice, algebra; prose-8m: prose"
+function listed(groups) {
+  const tasks = new Map();
+  for (const { model, task } of groups) tasks.set(model, [...(tasks.get(model) ?? []), task]);
+  return [...tasks].map(([model, of]) => `${model}: ${of.join(", ")}`).join("; ");
+}
+
+const settings_list = (group) =>
+  element(
+    "dl",
+    { class: "facts" },
+    settings_of(group).flatMap(([name, value]) => [
+      element("dt", {}, name),
+      element("dd", {}, element("code", {}, value || "none")),
+    ]),
+  );
+
 function platforms(groups) {
-  const listed = (of) => (of.length === groups.length ? "all" : of.map(group_name).join(", "));
+  const settings = groups.map((group) => details(`Settings of ${group_name(group)}`, settings_list(group)));
   return section(
     "platforms",
     "What was run",
@@ -31,23 +54,14 @@ function platforms(groups) {
         { title: "answers at once", of: (run) => count(run.batch) },
         { title: "seeds", of: (run) => count(run.seeds) },
         { title: "version", of: (run) => run.version },
-        { title: "models and tasks", of: (run) => listed(run.groups) },
+        {
+          title: "models and tasks",
+          of: (run) => (run.groups.length === groups.length ? "all" : listed(run.groups)),
+        },
       ],
       platform_rows(groups),
     ),
-    groups.map((group) =>
-      details(
-        `Settings of ${group_name(group)}`,
-        element(
-          "dl",
-          { class: "facts" },
-          Object.entries(group.settings).flatMap(([name, value]) => [
-            element("dt", {}, name),
-            element("dd", {}, element("code", {}, value || "none")),
-          ]),
-        ),
-      ),
-    ),
+    groups.length < MANY ? settings : details("Settings of each model and task", settings),
   );
 }
 

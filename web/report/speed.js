@@ -191,7 +191,7 @@ function memory(tables, colors) {
     element(
       "p",
       {},
-      "Weights that stay, what one forward pass takes on top, and the tokens of keys and values that the rest of the budget holds. The paper: Table 2.",
+      "Weights that stay, what one forward pass takes on top, and the tokens of keys and values that the rest of the budget holds. The paper: Table 2, under a budget of its own.",
     ),
     figure({
       title: "GiB of weights and, lighter, of the peak of a forward pass.",

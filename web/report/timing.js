@@ -32,7 +32,7 @@ function timing(groups, colors) {
   const value = (row) => (key ? row[key] : row.seconds);
   const deviation = (row) => (row.seconds > 0 ? (value(row) * row.seconds_deviation) / row.seconds : 0);
   const against = { to_layercast: "LayerCast", to_bf16: "BF16" }[key];
-  const largest = Math.max(...shown.map((row) => value(row) + deviation(row)), 1);
+  const largest = (rows) => Math.max(...rows.map((row) => value(row) + deviation(row)), 1);
   const color = (row) => colors.get(row.numerics);
   const marks = (shown) => [
     Plot.barX(shown, {
@@ -76,7 +76,7 @@ function timing(groups, colors) {
             title: group_name(group),
             facets: [...new Set(own.map((row) => row.facet))],
             lanes: [...new Set(own.map((row) => row.numerics))],
-            x: { domain: [0, largest * 1.04], ticks: width < 640 ? 4 : 8 },
+            x: { domain: [0, largest(shown.filter((row) => groups.includes(row.group))) * 1.04], ticks: width < 640 ? 4 : 8 },
             marks: marks(own),
           });
         }),

@@ -23,14 +23,6 @@ std::string card_of(const ServedFacts& facts) {
 
 }  // namespace
 
-std::string system_fingerprint(std::string_view contract, std::string_view model_digest,
-                               std::string_view settings_digest, std::string_view version) {
-  constexpr std::size_t kModelDigits = 16;
-  constexpr std::size_t kSettingsDigits = 8;
-  return fmt::format("{}-{}-{}-{}", contract, model_digest.substr(0, kModelDigits),
-                     settings_digest.substr(0, kSettingsDigits), version);
-}
-
 void check_model_name(std::string_view name, const ServedFacts& facts) {
   if (name == facts.id) return;
   throw ApiError(404, "invalid_request_error",

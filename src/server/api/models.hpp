@@ -15,7 +15,7 @@ namespace reprofuse::server {
 struct ServedFacts {
   std::string id;                             // the name that requests give
   const engine::ModelFiles* files = nullptr;  // outlives every call
-  std::string fingerprint;                    // see system_fingerprint()
+  std::string fingerprint;                    // see receipt::system_fingerprint()
   std::int64_t max_positions = 0;             // the longest prompt and answer together
   std::int64_t created = 0;                   // when the server started, in seconds since 1970
   text::DateTime date;                        // what a chat template sees as today
@@ -24,11 +24,6 @@ struct ServedFacts {
   receipt::Issuer* issuer = nullptr;          // signs receipts, and outlives every call; null: nobody does
   engine::SpecialTokens special_tokens = engine::SpecialTokens::kAsTokens;  // in contents and prompts, unless they say
 };
-
-// "fma-1-0123456789abcdef-89abcdef-0.1.0": the contract, the model's weights, the settings that a request may leave
-// open, the version. Equal fingerprints mean equal bits for equal requests.
-std::string system_fingerprint(std::string_view contract, std::string_view model_digest,
-                               std::string_view settings_digest, std::string_view version);
 
 // Throws the 404 that a wrong model name gets.
 void check_model_name(std::string_view name, const ServedFacts& facts);

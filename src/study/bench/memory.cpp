@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <utility>
 
 #include "base/check.hpp"
 #include "engine/engine.hpp"
@@ -15,6 +16,7 @@ namespace reprofuse::study {
 namespace {
 
 constexpr std::int64_t kAnswerTokens = 3;
+constexpr std::uint64_t kSeed = 1;
 
 // Bytes in use, as the allocator counts them: the C library's where the device shares the host's memory, else what the
 // device has less of than before. What others allocate meanwhile counts, too.
@@ -75,17 +77,17 @@ std::int64_t least_pages(const MemoryOptions& options) {
   return std::max(pages_of(options.rows + kAnswerTokens), options.batch * pages_of(1 + kAnswerTokens));
 }
 
-model::Model make_model(const Context& context, const checkpoint::ModelConfig& config, const MemoryOptions& options) {
-  return {context, std::make_shared<RandomSource>(config, DType::kBF16, 1),
-          std::max(options.context, options.rows + kAnswerTokens)};
+model::Model make_model(const Context& context, std::shared_ptr<const model::WeightSource> source,
+                        const MemoryOptions& options) {
+  return {context, std::move(source), std::max(options.context, options.rows + kAnswerTokens)};
 }
 
 // A device loads its code and its libraries when they are first used: that is neither weights nor transient.
-void load_code(const Context& context, const MemoryOptions& options) {
+void load_code(const Context& context, const MemoryOptions& options, const RepeatedSource& weights) {
   checkpoint::ModelConfig config = options.config;
   config.layers = 1;
   config.layer_windows.resize(1);
-  const model::Model model = make_model(context, config, options);
+  const model::Model model = make_model(context, std::make_shared<RepeatedSource>(config, weights), options);
   engine::Engine engine(model, engine_options(options, least_pages(options)), std::nullopt);
   answer(model, engine, options, [] {});
 }
@@ -93,12 +95,19 @@ void load_code(const Context& context, const MemoryOptions& options) {
 }  // namespace
 
 MemoryRow measure_memory(const Context& context, const MemoryOptions& options) {
-  if (!context.state().backend->capabilities().shares_host_memory) load_code(context, options);
+  std::shared_ptr<const model::WeightSource> weights;
+  if (context.state().backend->capabilities().shares_host_memory) {
+    weights = std::make_shared<RandomSource>(options.config, DType::kBF16, kSeed);  // the model may keep its tensors
+  } else {
+    const auto repeated = std::make_shared<RepeatedSource>(options.config, DType::kBF16, kSeed);
+    load_code(context, options, *repeated);
+    weights = repeated;
+  }
   const AllocatedBytes allocated(context);
   MemoryRow row{.numerics = std::string(context.numerics())};
 
   const std::int64_t before = allocated.now();
-  const model::Model model = make_model(context, options.config, options);
+  const model::Model model = make_model(context, weights, options);
   const std::int64_t with_weights = allocated.now();
   row.weight_bytes = with_weights - before;
   require(row.weight_bytes > 0, "the allocator of this build or machine does not tell how much it has given out");

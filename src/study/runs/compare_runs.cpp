@@ -184,6 +184,7 @@ std::vector<MethodResult> compare_runs(std::span<const Run> runs) {
   for (const Run& run : runs)
     for (const RunCell& cell : run.header.cells)
       if (seen.insert(cell.numerics).second) methods.push_back(compare_method(runs, cell));
+  std::stable_partition(methods.begin(), methods.end(), [](const MethodResult& method) { return method.pins_bits; });
   return methods;
 }
 

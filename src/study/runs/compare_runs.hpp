@@ -71,8 +71,8 @@ struct MethodResult {
   const Divergence& compared() const { return between_runs.pairs > 0 ? between_runs : between_seeds; }
 };
 
-// The first numerics of the first run first. Throws kInvalidArgument, with the reason, for runs that cannot be
-// compared: of other models, problems or settings, or not finished.
+// Contracts before baselines, each in the order of the runs. Throws kInvalidArgument, with the reason, for runs that
+// cannot be compared: of other models, problems or settings, or not finished.
 std::vector<MethodResult> compare_runs(std::span<const Run> runs);
 
 // Throws where a contract moved.

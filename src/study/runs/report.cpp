@@ -138,12 +138,17 @@ void put_in(std::string& page, std::string_view before, std::string_view after, 
 
 Json to_json(const Run& run) {
   std::set<std::uint64_t> seeds;
-  for (const RunCell& cell : run.header.cells) seeds.insert(cell.seed);
+  Json fingerprints = Json::object();
+  for (const RunCell& cell : run.header.cells) {
+    seeds.insert(cell.seed);
+    if (!cell.fingerprint.empty()) fingerprints[cell.numerics] = cell.fingerprint;
+  }
   return {{"name", run.name},
           {"device", run.header.device},
           {"vendor", run.header.vendor},
           {"machine", run.header.machine},
           {"version", run.header.version},
+          {"fingerprints", std::move(fingerprints)},
           {"batch", run.header.batch},
           {"seeds", seeds.size()}};
 }

@@ -96,8 +96,10 @@ std::string header_json(const RunHeader& header) {
                                  {"cells", nlohmann::ordered_json::array()},
                                  {"problems", nlohmann::ordered_json::array()}};
   for (const RunCell& cell : header.cells)
-    json["cells"].push_back(
-        {{"numerics", cell.numerics}, {"pins_bits", cell.pins_bits}, {"seed", std::to_string(cell.seed)}});
+    json["cells"].push_back({{"numerics", cell.numerics},
+                             {"pins_bits", cell.pins_bits},
+                             {"seed", std::to_string(cell.seed)},
+                             {"fingerprint", cell.fingerprint}});
   for (const RunProblem& problem : header.problems)
     json["problems"].push_back(
         {{"id", problem.id}, {"prompt_sha256", problem.prompt_sha256}, {"answer", problem.answer}});
@@ -118,7 +120,7 @@ RunHeader parse_header(std::string_view text, const std::string& file) {
     header.settings = json.at("settings").get<std::map<std::string, std::string>>();
     for (const nlohmann::json& cell : json.at("cells"))
       header.cells.push_back({cell.at("numerics").get<std::string>(), cell.at("pins_bits").get<bool>(),
-                              std::stoull(cell.at("seed").get<std::string>())});
+                              std::stoull(cell.at("seed").get<std::string>()), cell.value("fingerprint", "")});
     for (const nlohmann::json& problem : json.at("problems"))
       header.problems.push_back({problem.at("id").get<std::string>(), problem.at("prompt_sha256").get<std::string>(),
                                  problem.at("answer").get<std::string>()});

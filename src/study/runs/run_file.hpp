@@ -22,8 +22,9 @@ inline constexpr int kCandidates = 5;  // likeliest tokens that are kept of each
 // What was asked under one numerics in one order.
 struct RunCell {
   std::string numerics = {};
-  bool pins_bits = false;  // a contract; false: a baseline
-  std::uint64_t seed = 0;  // of the order of arrival
+  bool pins_bits = false;        // a contract; false: a baseline
+  std::uint64_t seed = 0;        // of the order of arrival
+  std::string fingerprint = {};  // as a server with these settings has it; empty: the run is from before there was one
 };
 
 struct RunProblem {

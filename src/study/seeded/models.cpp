@@ -149,6 +149,29 @@ checkpoint::TensorView RandomSource::tensor(std::string_view name) const {
           .owner = made};
 }
 
+RepeatedSource::RepeatedSource(const checkpoint::ModelConfig& config, DType dtype, std::uint64_t seed)
+    : random_(config, dtype, seed),
+      expected_(checkpoint::expected_tensors(config)),
+      made_(std::make_shared<TensorsByShape>()) {}
+
+RepeatedSource::RepeatedSource(const checkpoint::ModelConfig& config, const RepeatedSource& other)
+    : random_(config, other.random_.dtype(), other.random_.seed()),
+      expected_(checkpoint::expected_tensors(config)),
+      made_(other.made_) {}
+
+checkpoint::TensorView RepeatedSource::tensor(std::string_view name) const {
+  const auto found = std::find_if(expected_.begin(), expected_.end(), [&](const auto& t) { return t.name == name; });
+  require(found != expected_.end(), "a model of this shape has no tensor '{}'", name);
+  if (!made_->contains(found->shape)) {  // by the first of them, whichever is asked for
+    const auto first =
+        std::find_if(expected_.begin(), expected_.end(), [&](const auto& t) { return t.shape == found->shape; });
+    made_->emplace(found->shape, random_.tensor(first->name));
+  }
+  checkpoint::TensorView view = made_->at(found->shape);
+  view.name = name;
+  return view;
+}
+
 // A copy, so that the rest of the tensor goes.
 
 namespace {

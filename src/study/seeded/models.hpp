@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -47,6 +48,8 @@ class RandomSource final : public model::WeightSource {
  public:
   RandomSource(checkpoint::ModelConfig config, DType dtype, std::uint64_t seed);
 
+  DType dtype() const { return dtype_; }
+  std::uint64_t seed() const { return seed_; }
   const checkpoint::ModelConfig& config() const override { return config_; }
   std::int64_t tensor_bytes() const override;
   checkpoint::TensorView tensor(std::string_view name) const override;
@@ -56,6 +59,26 @@ class RandomSource final : public model::WeightSource {
   DType dtype_;
   std::uint64_t seed_;
   mutable ThreadPool pool_;
+};
+
+// For devices that copy their weights: random numbers that all tensors of a shape have in common. What a model takes in
+// time and memory does not depend on them, and to draw those of every tensor takes longer than to measure it.
+class RepeatedSource final : public model::WeightSource {
+ public:
+  RepeatedSource(const checkpoint::ModelConfig& config, DType dtype, std::uint64_t seed);
+  // With the tensors of another, as far as shapes are the same.
+  RepeatedSource(const checkpoint::ModelConfig& config, const RepeatedSource& other);
+
+  const checkpoint::ModelConfig& config() const override { return random_.config(); }
+  std::int64_t tensor_bytes() const override { return random_.tensor_bytes(); }
+  checkpoint::TensorView tensor(std::string_view name) const override;
+
+ private:
+  using TensorsByShape = std::map<std::vector<std::int64_t>, checkpoint::TensorView>;
+
+  RandomSource random_;
+  std::vector<checkpoint::ExpectedTensor> expected_;
+  std::shared_ptr<TensorsByShape> made_;
 };
 
 // Whole models with seeded weights, one per architecture and peculiarity, and the digest of their logits. A digest is a

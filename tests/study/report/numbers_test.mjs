@@ -110,14 +110,16 @@ test("parts without data are left out", async () => {
 test("of many models and tasks the first are shown at once, and the others when they are asked for", async () => {
   const folder = path.join(shared.folder, "many");
   const tasks = ["a", "b", "c", "d", "e"];
-  const made = { model: "a model", problems: 4, seeds: 2, device: "cpu" };
+  const made = { problems: 4, seeds: 2, device: "cpu" };
   const runs = tasks.flatMap((task) =>
-    ["one", "two"].map((platform) => write_run(folder, { ...made, task, platform })),
+    ["one", "two"].map((platform) =>
+      write_run(folder, { ...made, model: task === "e" ? "another" : "a model", task, platform }),
+    ),
   );
   const out = path.join(folder, "report.html");
   reprofuse("study", "report", ...runs, "--out", out);
   await open_report(out, {}, async (page) => {
-    assert.match(await page.locator("#lead").textContent(), /^1 model, 5 tasks, 20 problems in all, answered by 4 methods/);
+    assert.match(await page.locator("#lead").textContent(), /^2 models, 5 tasks, 20 problems in all, answered by 4 methods/);
     for (const section of ["determinism", "margins"]) {
       assert.equal(await page.locator(`#${section} > table`).count(), 2);
       assert.equal(await page.locator(`#${section} > details`).count(), 3);
@@ -130,6 +132,11 @@ test("of many models and tasks the first are shown at once, and the others when 
     }
     assert.equal(await page.locator("#platforms tbody tr").count(), 2);
     assert.match(await page.locator("#platforms tbody tr").first().textContent(), /all$/);
+    const prints = await page.locator("#platforms details details").first().locator("dd").allTextContents();
+    assert.deepEqual(
+      prints.slice(-4).map((print) => print.replace(/[0-9a-f]{16}/, "MODEL")),
+      ["fma-1", "exact-1", "unpinned-layercast", "unpinned-bf16"].map((name) => `${name}-MODEL-89abcdef-0.0.0`),
+    );
   });
 });
 

@@ -88,6 +88,7 @@ export function write_run(
       numerics: method.numerics,
       pins_bits: method.pins_bits,
       seed: String(seed),
+      fingerprint: `${method.pins_bits ? "" : "unpinned-"}${method.numerics}-${sha256(model).toString("hex").slice(0, 16)}-89abcdef-0.0.0`,
     })),
     problems: Array.from({ length: problems }, (_, at) => ({
       id: String(at),
