@@ -57,6 +57,18 @@ TEST_F(AttentionCuda, EveryPageSizeAndLayoutHasTheReferenceBits) {
       }
 }
 
+// Many tiles of queries, which end within the heads of a row, and steps that every query sees whole.
+TEST_F(AttentionCuda, LongPromptsHaveTheReferenceBits) {
+  for (const DType dtype : kKvTypes)
+    for (const std::int32_t head_dim : {64, 128, 256})
+      for (const std::int32_t window : {0, 333}) {
+        SCOPED_TRACE("head_dim " + std::to_string(head_dim) + ", window " + std::to_string(window));
+        const KvSpec kv{.kv_heads = 2, .head_dim = head_dim, .dtype = dtype};
+        AttentionCase data({.kv = kv, .group = 3, .window = window}, {{0, 0, 190}, {1, 517, 150}});
+        expect_reference_bits(data);
+      }
+}
+
 // Decode rows and prefill chunks of many lengths in one batch.
 TEST_F(AttentionCuda, MixedBatchesHaveTheReferenceBits) {
   const std::vector<ChunkSpec> chunks = {{0, 500, 1},  {3, 0, 77}, {1, 63, 1}, {2, 64, 2},  {6, 0, 1},
@@ -117,6 +129,24 @@ TEST_F(AttentionCuda, ANonFiniteScoreIsRecordedWithItsRowAndHead) {
     EXPECT_EQ(describe(failure()), "3:2") << name_of(schedule);
     EXPECT_EQ(describe(reference::attention(data.call(out))), "3:2");
   }
+}
+
+// Also where every query sees the key, and where the weight of the score would be 0.
+TEST_F(AttentionCuda, ANonFiniteScoreOfAnEarlyKeyIsRecorded) {
+  for (const std::int32_t head_dim : {64, 128, 256})
+    for (const float value : {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity()}) {
+      AttentionCase data({.kv = {.kv_heads = 2, .head_dim = head_dim}, .group = 3}, {{0, 600, 70}});
+      data.kv().set_key(0, 20, 1, 5, value);
+      for (std::int32_t row = 0; row < 70; ++row)
+        for (std::int32_t head = 0; head < 6; ++head) data.queries().at(row, head * head_dim + 5) = 1.0F;
+      Rows out = data.empty_result();
+      const DeviceKv pages(data.kv());
+      const DeviceRows q(data.queries()), device_out(out);
+      cuda::attention_with(launch(), on_device(data.call(out), pages, q, device_out),
+                           {AttentionKernels::kPrefill, 1, false, false});
+      EXPECT_EQ(describe(failure()), "0:3") << value;
+      EXPECT_EQ(describe(reference::attention(data.call(out))), "0:3");
+    }
 }
 
 TEST_F(AttentionCuda, HeadsAndWorkspacesThatDoNotFitAreRefused) {

@@ -103,9 +103,9 @@ void launch_decode(const Launch& launch, const kernels::AttentionCall& call, con
 }
 
 void launch_prefill(const Launch& launch, const kernels::AttentionCall& call, const AttentionParams& p) {
-  const AttentionKernel kernel = prefill_kernel(call);
-  const int tiles = ceil_div(call.batch.max_chunk_rows, kPrefillQueries / p.set_heads);
-  const GridShape shape{.grid = dim3(static_cast<unsigned>(tiles), static_cast<unsigned>(p.kv.kv_heads * p.sets),
+  const PrefillKernel kernel = prefill_kernel(call);
+  const int tiles = ceil_div(call.batch.max_chunk_rows * p.set_heads, kernel.queries);
+  const GridShape shape{.grid = dim3(static_cast<unsigned>(p.kv.kv_heads * p.sets), static_cast<unsigned>(tiles),
                                      static_cast<unsigned>(call.batch.chunk_count)),
                         .threads = kernel.threads,
                         .shared_bytes = kernel.shared_bytes};

@@ -88,7 +88,7 @@ inline int cluster_ctas(const kernels::AttentionCall& call) {
 
 // Calls make<Kv>() for the format of keys and values.
 template <typename Make>
-AttentionKernel kernel_of_format(const kernels::AttentionCall& call, const Make& make) {
+auto kernel_of_format(const kernels::AttentionCall& call, const Make& make) {
   return call.kv.dtype == DType::kBF16 ? make.template operator()<Bf16Kv>() : make.template operator()<F32Kv>();
 }
 
@@ -111,7 +111,7 @@ inline AttentionKernel stream_kernel(const kernels::AttentionCall& call, int sta
       call, [&]<typename Kv>() { return stream_kernel<Kv>(call.kv.head_dim, set_heads_of(call), stages); });
 }
 
-inline AttentionKernel prefill_kernel(const kernels::AttentionCall& call) {
+inline PrefillKernel prefill_kernel(const kernels::AttentionCall& call) {
   return kernel_of_format(call, [&]<typename Kv>() { return prefill_kernel<Kv>(call.kv.head_dim); });
 }
 

@@ -9,6 +9,6 @@ namespace reprofuse::cuda::fma1::ops {
 template const void* decode_kernel<Bf16Kv>(int head_dim, int set_heads);
 template AttentionKernel stream_kernel<Bf16Kv>(int head_dim, int set_heads, int stages);
 template AttentionKernel cluster_kernel<Bf16Kv>(int head_dim, int set_heads, int ctas);
-template AttentionKernel prefill_kernel<Bf16Kv>(int head_dim);
+template PrefillKernel prefill_kernel<Bf16Kv>(int head_dim);
 
 }  // namespace reprofuse::cuda::fma1::ops

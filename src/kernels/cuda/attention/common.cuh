@@ -26,9 +26,9 @@ __device__ inline float masked_score() {
 struct HeadSet {
   int kv_head, first, count;
 
-  __device__ explicit HeadSet(const AttentionParams& p) {
-    const int set = blockIdx.y % p.sets;
-    kv_head = blockIdx.y / p.sets;
+  __device__ explicit HeadSet(const AttentionParams& p, int index = blockIdx.y) {
+    const int set = index % p.sets;
+    kv_head = index / p.sets;
     first = kv_head * p.group + set * p.set_heads;
     count = min(p.set_heads, p.group - set * p.set_heads);
   }

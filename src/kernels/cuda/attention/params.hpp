@@ -109,9 +109,11 @@ inline constexpr int kMergeRun = 32;       // partials that are fetched together
 // Grid: heads, slots. `small`: for a device with little shared memory.
 AttentionKernel merge_kernel(int head_dim, int key_blocks, bool small);
 
-inline constexpr int kPrefillQueries = 64;  // rows of a tile times set_heads, at most
-// Grid: tiles of the longest chunk, kv_heads * sets, chunks.
+struct PrefillKernel : AttentionKernel {
+  int queries;  // of a CTA, each a head of a row
+};
+// Grid: kv_heads * sets, CTAs that the longest chunk takes, chunks.
 template <typename Kv>
-AttentionKernel prefill_kernel(int head_dim);
+PrefillKernel prefill_kernel(int head_dim);
 
 }  // namespace reprofuse::cuda::fma1::ops

@@ -1,6 +1,7 @@
-// Prefill: a CTA owns a tile of 64 queries, which are the heads of one set times as many rows as fit, and walks all
-// key blocks that they see. Keys and values come through shared memory in slices, ahead of their use. Scores and
-// weighted sums are outer products in registers, so each chain ascends over d and over keys by construction.
+// Prefill: a CTA owns a tile of queries, which are the heads of one set of some rows, and walks the keys that they see
+// in steps of one to four key blocks. A warp owns some of the queries: it alone looks at their scores, so that the CTA
+// waits as one for slices of keys and values only. Scores and weighted sums are outer products in registers, by the
+// same loop; each chain ascends over d and over keys by construction.
 #pragma once
 
 #include "kernels/cuda/attention/prefill_slices_sm80.cuh"
@@ -8,219 +9,300 @@
 
 namespace reprofuse::cuda::fma1::ops {
 
-// A thread's place in the tile. Lanes that differ in bit 0 share the queries and those that differ in bit 1 the other
-// operand, as in linear/fma1/tiles_sm80.cuh.
 template <typename S>
-struct PrefillThread {
-  int m, n;  // first query and first key, or d; the others follow in steps of 4 * kLanesM and 4 * kLanesN
+using PrefillSums = float[S::kTile][S::kTile];
 
-  __device__ PrefillThread() {
-    constexpr int kWarpsM = S::kLanesM / 4;
-    const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
-    m = (warp % kWarpsM * 4 + ((lane >> 1 & 1) | (lane >> 2 & 2))) * 4;
-    n = (warp / kWarpsM * 8 + ((lane & 1) | (lane >> 1 & 2) | (lane >> 2 & 4))) * 4;
+// The thread's operands at one term.
+template <typename S>
+struct PrefillFragment {
+  float left[S::kTile], right[S::kTile];
+
+  __device__ void load(const PrefillThread<S>& at, const float* panel, const float* slice, int term) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      *reinterpret_cast<float4*>(left + 4 * i) =
+          *reinterpret_cast<const float4*>(panel + term * S::kWarpQueries + at.query(4 * i));
+      *reinterpret_cast<float4*>(right + 4 * i) =
+          *reinterpret_cast<const float4*>(slice + term * S::kDim + i * S::kDim / 2 + at.n * 4);
+    }
   }
-  __device__ int query(int i) const { return m + i / 4 * 4 * S::kLanesM + i % 4; }
-  __device__ int dim(int j) const { return n + j / 4 * 4 * S::kLanesN + j % 4; }
 };
 
-__device__ inline void unpack(const float4& v, float* to) {
-  to[0] = v.x;
-  to[1] = v.y;
-  to[2] = v.z;
-  to[3] = v.w;
-}
-
-// acc[i][j] += left[query i] * right[j] for the terms of one slice, in ascending order.
-template <typename S, int kTerms, int kCount, int kRightStride>
-__device__ inline void multiply_slice(const PrefillThread<S>& at, const float* left, const typename S::Bits* right,
-                                      float (&acc)[S::kM][kCount]) {
-#pragma unroll 8
-  for (int term = 0; term < kTerms; ++term) {
-    float l[S::kM], r[kCount];
+// sums[i][j] += left[query i] * right[column j] for the terms of one slice, in ascending order. Operands are read one
+// term ahead. In each term the chains advance along a snake, so that each step finds an operand where the last left it.
+template <typename S>
+__device__ inline void multiply_slice(const PrefillThread<S>& at, const float* panel, const float* slice,
+                                      PrefillSums<S>& sums) {
+  PrefillFragment<S> fragments[2];
+  fragments[0].load(at, panel, slice, 0);
 #pragma unroll
-    for (int i = 0; i < S::kM; i += 4)
-      unpack(*reinterpret_cast<const float4*>(left + term * kPrefillQueries + at.query(i)), l + i);
+  for (int term = 0; term < S::kTerms; ++term) {
+    if (term + 1 < S::kTerms) fragments[(term + 1) % 2].load(at, panel, slice, term + 1);
+    const PrefillFragment<S>& f = fragments[term % 2];
 #pragma unroll
-    for (int j = 0; j < kCount; j += 4) unpack(widen4<typename S::Kv>(right + term * kRightStride + at.dim(j)), r + j);
+    for (int i = 0; i < S::kTile; ++i)
 #pragma unroll
-    for (int i = 0; i < S::kM; ++i)
-#pragma unroll
-      for (int j = 0; j < kCount; ++j) acc[i][j] = fma_rn(l[i], r[j], acc[i][j]);
+      for (int step = 0; step < S::kTile; ++step) {
+        const int j = i % 2 == 0 ? step : S::kTile - 1 - step;
+        sums[i][j] = fma_rn(f.left[i], f.right[j], sums[i][j]);
+      }
   }
 }
 
-// The tile's queries, transposed, with zeros beyond the last query and the last element.
+// The warp's queries, transposed, with zeros for those beyond the last.
 template <typename S>
-__device__ inline void load_queries(const AttentionParams& p, const PrefillTile& tile, const PrefillShared<S>& shared) {
-  const int query = threadIdx.x % kPrefillQueries;
-  const bool exists = query < tile.rows * tile.heads.count;
+__device__ inline void load_queries(const AttentionParams& p, const PrefillTile& tile, const PrefillPanels<S>& panels) {
+  constexpr int kParts = kWarp / S::kWarpQueries;
+  const int lane = threadIdx.x % kWarp, in_warp = lane % S::kWarpQueries;
+  const int query = threadIdx.x / kWarp * S::kWarpQueries + in_warp;
+  const bool exists = query < tile.queries;
   const float* from = p.q;
   if (exists) from += tile.row_of(query) * p.q_stride + tile.head_of(query) * p.kv.head_dim;
-  for (int d = threadIdx.x / kPrefillQueries * 4; d < S::kDim; d += S::kParts * 4) {
+  for (int d = lane / S::kWarpQueries * 4; d < p.kv.head_dim; d += kParts * 4) {
     float4 v = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-    if (exists && d < p.kv.head_dim)
+    if (exists)
       v = p.q_aligned ? *reinterpret_cast<const float4*>(from + d)
                       : make_float4(from[d], from[d + 1], from[d + 2], from[d + 3]);
-    float* to = shared.query + d * kPrefillQueries + query;
+    float* to = panels.queries + panel_place<S>(d, in_warp);
     to[0] = v.x;
-    to[kPrefillQueries] = v.y;
-    to[2 * kPrefillQueries] = v.z;
-    to[3 * kPrefillQueries] = v.w;
+    to[S::kWarpQueries] = v.y;
+    to[2 * S::kWarpQueries] = v.z;
+    to[3 * S::kWarpQueries] = v.w;
   }
+  // Queries beyond the last see what it sees.
+  if (lane < S::kWarpQueries) panels.ends[in_warp] = tile.end_of(min(query, tile.queries - 1));
 }
 
-// Leaves the scores of one key block in shared memory, masked where a query does not see a key.
+// The softmax of a warp's queries. A lane has one of them and one key block of a step; the running maximum and sum of
+// the query are alike in all lanes that have it.
 template <typename S>
-__device__ inline void store_scores(const AttentionParams& p, const PrefillTile& tile, const PrefillThread<S>& at,
-                                    const PrefillShared<S>& shared, int block, float (&scores)[S::kM][4]) {
-#pragma unroll
-  for (int i = 0; i < S::kM; ++i) {
-    const int query = at.query(i), end = shared.ends[query];
-    const int begin = p.window > 0 ? max(0, end - p.window) : 0;
-#pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      const int key = block * kKeyBlock + at.n + j;
-      const bool seen = key >= begin && key < end;
-      const float score = __fmul_rn(scores[i][j], p.scale);
-      if (seen) record_if_not_finite(p.record, p.op, tile.row_of(query), tile.head_of(query), score);
-      scores[i][j] = seen ? score : masked_score();
-    }
-  }
-#pragma unroll
-  for (int j = 0; j < 4; ++j)
-#pragma unroll
-    for (int i = 0; i < S::kM; i += 4)
-      *reinterpret_cast<float4*>(shared.probabilities + (at.n + j) * kPrefillQueries + at.query(i)) =
-          make_float4(scores[i][j], scores[i + 1][j], scores[i + 2][j], scores[i + 3][j]);
-}
-
-// The softmax of one key block. kParts threads share a query; the first of them keeps its running maximum and sum.
-template <typename S>
-struct Softmax {
-  static constexpr int kKeys = kKeyBlock / S::kParts;  // of a thread
-  int query = threadIdx.x % kPrefillQueries, part = threadIdx.x / kPrefillQueries;
+struct PrefillSoftmax {
+  const AttentionParams& p;
+  const PrefillTile& tile;
+  const PrefillThread<S>& at;
+  const PrefillPanels<S>& panels;
   float max = masked_score(), sum = 0.0f;
 
-  // Scores become probabilities; a and b of the merge are left beside them. A query that sees no key of the block keeps
-  // its totals: a = 1, b = 0.
-  __device__ void run(const PrefillShared<S>& shared) {
-    float* own = shared.probabilities + part * kKeys * kPrefillQueries + query;
-    float block_max = masked_score();
-#pragma unroll 8
-    for (int key = 0; key < kKeys; ++key) block_max = fmaxf(block_max, own[key * kPrefillQueries]);
-    shared.part_max[part * kPrefillQueries + query] = block_max;
-    __syncthreads();
+  // Scores of the step that starts with key `first` become probabilities in shared memory, and what its blocks are
+  // merged with is left beside them.
+  __device__ void run(int first, PrefillSums<S>& scores) {
+    scale_and_mask(first, scores);
+    float block_max[S::kTile];
 #pragma unroll
-    for (int i = 0; i < S::kParts; ++i) block_max = fmaxf(block_max, shared.part_max[i * kPrefillQueries + query]);
-#pragma unroll 8
-    for (int key = 0; key < kKeys; ++key) {
-      const float score = own[key * kPrefillQueries];
-      own[key * kPrefillQueries] = score == masked_score() ? 0.0f : exp_nonpositive_f32(__fsub_rn(score, block_max));
+    for (int i = 0; i < S::kTile; ++i) {
+      float m = scores[i][0];
+#pragma unroll
+      for (int j = 1; j < S::kTile; ++j) m = fmaxf(m, scores[i][j]);
+      block_max[i] = at.max_of_block(m);
     }
-    __syncthreads();
-    if (part == 0) merge_sum(shared, block_max);
+    __syncwarp();  // all have merged the step before
+    if (at.n % (kKeyBlock / S::kTile) == 0)
+#pragma unroll
+      for (int i = 0; i < S::kTile; ++i) panels.max[at.block() * S::kWarpQueries + at.query(i)] = block_max[i];
+    store_probabilities(scores, block_max);
+    __syncwarp();
+    merge_sums();
+    __syncwarp();
   }
 
  private:
-  __device__ void merge_sum(const PrefillShared<S>& shared, float block_max) {
-    if (block_max == masked_score()) {
-      shared.a[query] = 1.0f;
-      shared.b[query] = 0.0f;
-      return;
+  __device__ bool sees(int query, int key) const {
+    const int end = panels.ends[query];
+    return key < end && (p.window == 0 || key >= end - p.window);
+  }
+
+  __device__ void scale_and_mask(int first, PrefillSums<S>& scores) const {
+    // Times zero, what is not finite is a NaN.
+    float check = 0.0f;
+    const bool whole =
+        first + S::kDim <= panels.ends[0] && (p.window == 0 || first >= panels.ends[S::kWarpQueries - 1] - p.window);
+    const int column = first + at.first_column();
+    if (whole) {
+#pragma unroll
+      for (int i = 0; i < S::kTile; ++i)
+#pragma unroll
+        for (int j = 0; j < S::kTile; ++j) {
+          scores[i][j] = __fmul_rn(scores[i][j], p.scale);
+          check = fma_rn(scores[i][j], 0.0f, check);
+        }
+    } else {
+#pragma unroll
+      for (int i = 0; i < S::kTile; ++i) {
+        const int end = panels.ends[at.query(i)], begin = p.window == 0 ? 0 : end - p.window;
+#pragma unroll
+        for (int j = 0; j < S::kTile; ++j) {
+          const bool seen = column + j < end && column + j >= begin;
+          const float score = __fmul_rn(scores[i][j], p.scale);
+          check = fma_rn(seen ? score : 0.0f, 0.0f, check);
+          scores[i][j] = seen ? score : masked_score();
+        }
+      }
     }
-    const Rescale rescale(max, block_max);
-    shared.a[query] = rescale.a;
-    shared.b[query] = rescale.b;
+    if (check == 0.0f) return;
+#pragma unroll
+    for (int i = 0; i < S::kTile; ++i)
+#pragma unroll
+      for (int j = 0; j < S::kTile; ++j) {
+        const int query = at.query(i), in_tile = threadIdx.x / kWarp * S::kWarpQueries + query;
+        if (in_tile < tile.queries && sees(query, column + j))
+          record_if_not_finite(p.record, p.op, tile.row_of(in_tile), tile.head_of(in_tile), scores[i][j]);
+      }
+  }
+
+  // A masked score gives 0, because exp of anything below -104 is 0.
+  __device__ void store_probabilities(const PrefillSums<S>& scores, const float (&block_max)[S::kTile]) const {
+    float shift[S::kTile];
+#pragma unroll
+    for (int i = 0; i < S::kTile; ++i) shift[i] = block_max[i] == masked_score() ? 0.0f : block_max[i];
+#pragma unroll
+    for (int i = 0; i < S::kTile; i += 4) {
+      float* to = panels.probabilities + panel_place<S>(at.first_column(), at.query(i));
+#pragma unroll
+      for (int j = 0; j < S::kTile; ++j) {
+        float4 v;
+        v.x = exp_nonpositive_f32(__fsub_rn(scores[i][j], shift[i]));
+        v.y = exp_nonpositive_f32(__fsub_rn(scores[i + 1][j], shift[i + 1]));
+        v.z = exp_nonpositive_f32(__fsub_rn(scores[i + 2][j], shift[i + 2]));
+        v.w = exp_nonpositive_f32(__fsub_rn(scores[i + 3][j], shift[i + 3]));
+        *reinterpret_cast<float4*>(to + j * S::kWarpQueries) = v;
+      }
+    }
+  }
+
+  // A query that sees no key of a block keeps its totals: a = 1, b = 0.
+  __device__ void merge_sums() {
+    const int lane = threadIdx.x % kWarp, query = lane % S::kWarpQueries, block = lane / S::kWarpQueries;
     float block_sum = 0.0f;  // a chain in ascending key order
-#pragma unroll 16
+#pragma unroll
     for (int key = 0; key < kKeyBlock; ++key)
-      block_sum = __fadd_rn(block_sum, shared.probabilities[key * kPrefillQueries + query]);
-    max = rescale.max;
-    sum = rescale.merged(sum, block_sum);
+      block_sum =
+          __fadd_rn(block_sum, panels.probabilities[block * S::kValueSlices * S::kGroup + panel_place<S>(key, query)]);
+    float before = max;
+#pragma unroll
+    for (int b = 0; b < S::kBlocks; ++b) {
+      const float of_block = panels.max[b * S::kWarpQueries + query];
+      if (b < block) before = fmaxf(before, of_block);
+      max = fmaxf(max, of_block);
+    }
+    const float block_max = panels.max[lane];
+    const bool seen = block_max != masked_score();
+    const Rescale rescale(before, block_max);
+    const float a = seen ? rescale.a : 1.0f, b = seen ? rescale.b : 0.0f, scaled_sum = __fmul_rn(block_sum, b);
+    panels.a[lane] = a;
+    panels.b[lane] = b;
+#pragma unroll
+    for (int i = 0; i < S::kBlocks; ++i) {
+      const int from = i * S::kWarpQueries + query;
+      sum = fma_rn(sum, __shfl_sync(~0u, a, from), __shfl_sync(~0u, scaled_sum, from));
+    }
   }
 };
 
 template <typename S>
-__device__ inline void merge_block(const PrefillThread<S>& at, const PrefillShared<S>& shared,
-                                   const float (&next)[S::kM][S::kN], float (&total)[S::kM][S::kN]) {
+__device__ inline void merge_block(const PrefillThread<S>& at, const PrefillPanels<S>& panels, int block,
+                                   const PrefillSums<S>& next, PrefillSums<S>& total) {
 #pragma unroll
-  for (int i = 0; i < S::kM; ++i) {
-    const float a = shared.a[at.query(i)], b = shared.b[at.query(i)];
+  for (int i = 0; i < S::kTile; ++i) {
+    const int from = block * S::kWarpQueries + at.query(i);
+    const float a = panels.a[from], b = panels.b[from];
 #pragma unroll
-    for (int j = 0; j < S::kN; ++j) total[i][j] = fma_rn(total[i][j], a, __fmul_rn(next[i][j], b));
+    for (int j = 0; j < S::kTile; ++j) total[i][j] = fma_rn(total[i][j], a, __fmul_rn(next[i][j], b));
   }
 }
 
 template <typename S>
 __device__ inline void store_results(const AttentionParams& p, const PrefillTile& tile, const PrefillThread<S>& at,
-                                     const float* sums, const float (&total)[S::kM][S::kN]) {
+                                     const float* sums, const PrefillSums<S>& total) {
+  if (at.first_column() >= p.kv.head_dim) return;
 #pragma unroll
-  for (int i = 0; i < S::kM; ++i) {
-    const int query = at.query(i);
-    if (query >= tile.rows * tile.heads.count) continue;
-    float* out = p.out + tile.row_of(query) * p.out_stride + tile.head_of(query) * p.kv.head_dim;
+  for (int i = 0; i < S::kTile; ++i) {
+    const int query = threadIdx.x / kWarp * S::kWarpQueries + at.query(i);
+    if (query >= tile.queries) continue;
+    float* out = p.out + tile.row_of(query) * p.out_stride + tile.head_of(query) * p.kv.head_dim + at.first_column();
 #pragma unroll
-    for (int j = 0; j < S::kN; ++j)
-      if (at.dim(j) < p.kv.head_dim) out[at.dim(j)] = finished(total[i][j], sums[query]);
+    for (int j = 0; j < S::kTile; ++j) out[j] = finished(total[i][j], sums[at.query(i)]);
   }
+}
+
+template <typename S>
+__device__ inline void clear(PrefillSums<S>& sums) {
+#pragma unroll
+  for (int i = 0; i < S::kTile; ++i)
+#pragma unroll
+    for (int j = 0; j < S::kTile; ++j) sums[i][j] = 0.0f;
 }
 
 // Bits: equal reference::attention.
 template <typename S>
-__global__ __launch_bounds__(S::kThreads) void attention_prefill(const __grid_constant__ AttentionParams p) {
+__global__ __launch_bounds__(S::kThreads,
+                             S::kCtasPerSm) void attention_prefill(const __grid_constant__ AttentionParams p) {
   // The CTA's tile
-  extern __shared__ __align__(128) unsigned char memory[];
+  extern __shared__ __align__(128) float prefill_memory[];
   let_next_kernel_start();
   wait_for_previous_kernel();
   const kernels::Chunk chunk = p.chunks[blockIdx.z];
-  const HeadSet heads(p);
-  const int tile_rows = kPrefillQueries / p.set_heads;
-  const int first = (gridDim.x - 1 - blockIdx.x) * tile_rows;  // the longest first
-  if (chunk.rows < p.prefill_from || first >= chunk.rows) return;
-  const int rows = min(tile_rows, chunk.rows - first), position = chunk.first_position + first;
-  PrefillTile tile{chunk.first_row + first, rows, chunk.sequence, KeyRange(p, position), heads};
-  tile.keys.end = position + rows;
+  const HeadSet heads(p, blockIdx.x);
+  const int first = (gridDim.y - 1 - blockIdx.y) * S::kQueries;  // the longest first
+  if (chunk.rows < p.prefill_from || first >= chunk.rows * heads.count) return;
+  const PrefillTile tile(p, chunk, heads, first, S::kQueries);
 
-  // Prologue: queries, and the first slices of keys on their way
-  const PrefillShared<S> shared(memory);
-  SliceQueue<S> queue(p, tile, shared.stages);
-  load_queries<S>(p, tile, shared);
-  if (threadIdx.x < kPrefillQueries)
-    shared.ends[threadIdx.x] = threadIdx.x < rows * heads.count ? position + threadIdx.x / heads.count + 1 : 0;
+  // Prologue: queries, and the first slice of keys
+  float* const ring = prefill_memory;  // [2][kSlice]
+  const PrefillPanels<S> panels(ring + 2 * S::kSlice);
+  SliceQueue<S> queue(p, tile);
+  queue.fetch();
+  queue.advance();
+  load_queries<S>(p, tile, panels);
+  queue.store(ring);
+  __syncthreads();
 
-  // Main loop over key blocks: scores, softmax, weighted sums
+  // Main loop over steps of key blocks: scores and their softmax, then the weighted sums of each block
   const PrefillThread<S> at;
-  Softmax<S> softmax;
-  float total[S::kM][S::kN] = {};
-  for (int block = tile.keys.first_block(); block * kKeyBlock < tile.keys.end; ++block) {
-    float scores[S::kM][4] = {};
-    for (int slice = 0; slice < queue.key_slices; ++slice)
-      multiply_slice<S, S::kSliceDims, 4, kKeyBlock>(at, shared.query + slice * S::kSliceDims * kPrefillQueries,
-                                                     queue.next(), scores);
-    store_scores<S>(p, tile, at, shared, block, scores);
-    __syncthreads();
-    softmax.run(shared);
-    float next[S::kM][S::kN] = {};
-    for (int slice = 0; slice < S::kValueSlices; ++slice)
-      multiply_slice<S, S::kSliceKeys, S::kN, S::kDim>(
-          at, shared.probabilities + slice * S::kSliceKeys * kPrefillQueries, queue.next(), next);
-    merge_block<S>(at, shared, next, total);
+  PrefillSoftmax<S> softmax{p, tile, at, panels};
+  float total[S::kTile][S::kTile], sums[S::kTile][S::kTile];
+  clear<S>(total);
+  int use = 0;  // where the next slice lies
+  const int end_block = tile.keys.first_block() + tile.keys.blocks();
+#pragma unroll 1
+  for (int block = tile.keys.first_block(); block < end_block; block += S::kBlocks) {
+    const int blocks = min(S::kBlocks, end_block - block);
+#pragma unroll 1
+    for (int phase = 0; phase <= blocks; ++phase) {
+      clear<S>(sums);
+      const float* panel =
+          phase == 0 ? panels.queries : panels.probabilities + (phase - 1) * S::kValueSlices * S::kGroup;
+      const int slices = phase == 0 ? p.kv.head_dim / S::kTerms : S::kValueSlices;
+#pragma unroll 1
+      for (int i = 0; i < slices; ++i) {
+        queue.fetch();
+        multiply_slice<S>(at, panel + i * S::kGroup, ring + use, sums);
+        use ^= S::kSlice;
+        queue.store(ring + use);
+        queue.advance();
+        __syncthreads();
+      }
+      if (phase == 0)
+        softmax.run(block * kKeyBlock, sums);
+      else
+        merge_block<S>(at, panels, phase - 1, sums, total);
+    }
   }
 
   // Epilogue
-  if (softmax.part == 0) shared.sum[softmax.query] = softmax.sum;
-  __syncthreads();
-  store_results<S>(p, tile, at, shared.sum, total);
+  const int lane = threadIdx.x % kWarp;
+  __syncwarp();
+  if (lane < S::kWarpQueries) panels.max[lane] = softmax.sum;
+  __syncwarp();
+  store_results<S>(p, tile, at, panels.max, total);
 }
 
 template <typename S>
-AttentionKernel prefill_kernel_of() {
-  return {reinterpret_cast<const void*>(&attention_prefill<S>), S::kThreads, S::kSharedBytes};
+PrefillKernel prefill_kernel_of() {
+  return {{reinterpret_cast<const void*>(&attention_prefill<S>), S::kThreads, S::kSharedBytes}, S::kQueries};
 }
 
 template <typename Kv>
-AttentionKernel prefill_kernel(int head_dim) {
+PrefillKernel prefill_kernel(int head_dim) {
   if (head_dim <= 64) return prefill_kernel_of<PrefillShape<Kv, 64>>();
   if (head_dim <= 128) return prefill_kernel_of<PrefillShape<Kv, 128>>();
   return prefill_kernel_of<PrefillShape<Kv, 256>>();
