@@ -3,6 +3,7 @@
 //   attention_cuda            what the library chooses
 //   attention_cuda --sweep    decode of Llama-3.2-3B, beside the choice, by threads and by stream with more and
 //                             fewer CTAs that share a row
+//   attention_cuda --prefill  prefill alone, of more lengths and heads
 //   attention_cuda --int16    contract int16-1 beside fma-1 with a cache of 16 bits, whose keys and values are as long;
 //                             with --int16-prefill prefill by int16-1 alone
 #include <cmath>
@@ -226,6 +227,15 @@ void bench_prefill(const Shape& shape, const Format& format, std::int32_t contex
   std::fflush(stdout);
 }
 
+void bench_more_prefill() {
+  for (const Format& format : {kF32, kBf16}) {
+    for (const std::int32_t context : {512, 2048, 8192}) bench_prefill(kShapes[0], format, context, context);
+    bench_prefill(kShapes[0], format, 4096, 512);
+    for (const std::int32_t context : {2048, 8192}) bench_prefill({"heads of 64", 32, 8, 64}, format, context, context);
+    bench_prefill({"heads of 256", 16, 8, 256}, format, 4096, 4096);
+  }
+}
+
 void bench_int16_prefill() {
   for (const std::int32_t context : {2048, 8192, 32768}) bench_prefill(kShapes[0], kInt16, context, context);
   bench_prefill(kShapes[0], kInt16, 8192, 512);
@@ -248,10 +258,16 @@ void bench_int16() {
 int main(int argc, char** argv) {
   try {
     const bool sweep = argc == 2 && std::string_view(argv[1]) == "--sweep";
+    const bool prefill = argc == 2 && std::string_view(argv[1]) == "--prefill";
     const bool int16 = argc == 2 && std::string_view(argv[1]) == "--int16";
     const bool int16_prefill = argc == 2 && std::string_view(argv[1]) == "--int16-prefill";
-    require(argc == 1 || sweep || int16 || int16_prefill, "the options are --sweep, --int16 and --int16-prefill");
+    require(argc == 1 || sweep || prefill || int16 || int16_prefill,
+            "the options are --sweep, --prefill, --int16 and --int16-prefill");
     std::printf("%s: one layer, graph replay, layers rotated past the L2\n", Context::cuda().description().c_str());
+    if (prefill) {
+      bench_more_prefill();
+      return 0;
+    }
     if (int16 || int16_prefill) {
       int16 ? bench_int16() : bench_int16_prefill();
       return 0;
