@@ -105,15 +105,6 @@ struct PrefillSoftmax {
     __syncwarp();
   }
 
-  // The final sum of each of the warp's queries.
-  __device__ const float* share_sums() const {
-    const int lane = threadIdx.x % kWarp;
-    __syncwarp();
-    if (lane < S::kWarpQueries) panels.max[lane] = sum;
-    __syncwarp();
-    return panels.max;
-  }
-
  private:
   __device__ bool sees(int query, int key) const {
     const int end = panels.ends[query];
@@ -298,7 +289,11 @@ __global__ __launch_bounds__(S::kThreads,
   }
 
   // Epilogue
-  store_results<S>(p, tile, at, softmax.share_sums(), total);
+  const int lane = threadIdx.x % kWarp;
+  __syncwarp();
+  if (lane < S::kWarpQueries) panels.max[lane] = softmax.sum;
+  __syncwarp();
+  store_results<S>(p, tile, at, panels.max, total);
 }
 
 template <typename S>
