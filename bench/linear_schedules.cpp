@@ -36,7 +36,7 @@ struct Options {
   std::vector<std::int64_t> ms;
   std::string shape, kernel, numerics{reference::kLinearFma1.name};
   int max_splits = 8;
-  bool chosen_alone = false, cublas = false;
+  bool chosen_alone = false, cublas = false, kept = false;
 };
 
 template <typename Schedule>
@@ -71,7 +71,9 @@ class Sweep {
     std::vector<Linear> layers;
     for (const cuda::DeviceBuffer& copy : copies_) {
       const WeightView view{copy.as<void>(), DType::kBF16, shape_.n, shape_.k, shape_.k};
-      layers.emplace_back(kernels::CudaTarget{.ordinal = 0, .op = 0, .name = shape_.name}, std::span(&view, 1));
+      const WeightUse use = options_.kept ? WeightUse::kTake : WeightUse::kRead;
+      layers.emplace_back(kernels::CudaTarget{.ordinal = 0, .op = 0, .name = shape_.name, .use = use},
+                          std::span(&view, 1));
     }
     for (const std::int64_t m : options_.ms)
       if (shape_.n <= 100000 || m <= 512) run_rows(layers, m);
@@ -173,6 +175,8 @@ int main(int argc, char** argv) {
         options.chosen_alone = true;
       else if (argument == "--cublas")
         options.cublas = true;
+      else if (argument == "--kept")
+        options.kept = true;
       else
         options.ms.push_back(std::atol(argv[i]));
     }

@@ -1,6 +1,7 @@
 // The linear layer y = x · up(W)ᵀ + b, and lists of them that share x (Q, K, V; gate, up) in one launch.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -16,6 +17,12 @@ struct LinearOutput {
   const float* bias = nullptr;  // [n], or none
 };
 
+// What a CUDA layer may do with the memory of its weights.
+enum class WeightUse : std::uint8_t {
+  kRead,  // read it, as others may
+  kTake,  // keep them there in another form, of the same size: nobody else may read them from then on
+};
+
 // Bits: every y[m, n] equals the contract's reference for row m of x and row n of W alone, whatever the other rows,
 // the other outputs, the device, the threads and the sizes m and n.
 // Several threads may run one layer at a time, each with a workspace of its own.
@@ -23,9 +30,11 @@ class REPROFUSE_API LinearLayer {
  public:
   // CPU: packs the weights into panels; the views may be freed afterwards.
   // CUDA: keeps the device pointers, copies nothing; the weights must be complete when the layer is built, must not
-  // change and must outlive it. exact-1 reads them then, and takes a byte for each weight row.
-  // All weights share k and dtype; exact-1 takes k up to 131072. `name` appears in error messages.
-  LinearLayer(const Context& context, std::span<const WeightView> weights, std::string name = "linear");
+  // change and must outlive it; int16-1 turns weights that it may take into digits, where their sizes allow it. exact-1
+  // reads them then, and takes a byte for each weight row. All weights share k and dtype; exact-1 takes k up to 131072.
+  // `name` appears in error messages.
+  LinearLayer(const Context& context, std::span<const WeightView> weights, std::string name = "linear",
+              WeightUse use = WeightUse::kRead);
   ~LinearLayer();
   LinearLayer(LinearLayer&&) noexcept;
   LinearLayer& operator=(LinearLayer&&) noexcept;

@@ -57,6 +57,7 @@ struct CudaTarget {
   int ordinal;
   unsigned op;            // identifies the layer in the workspace's record of non-finite results
   std::string_view name;  // of the layer, for error messages
+  WeightUse use = WeightUse::kRead;
 };
 
 }  // namespace reprofuse::kernels

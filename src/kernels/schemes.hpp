@@ -17,10 +17,11 @@ namespace reprofuse::kernels {
 
 class Backend;
 
-// A linear layer to be made: what error messages and records call it.
+// A linear layer to be made: what error messages and records call it, and what it may do with its weights.
 struct LayerName {
   std::string_view name;
   unsigned op = 0;  // its place among the ops of a context, for the record of non-finite results
+  WeightUse use = WeightUse::kRead;
 };
 
 // What multiplies, which tells a bench the peak to compare with.

@@ -66,7 +66,7 @@ class Loader {
       hosts.emplace_back(views.back());
     }
     for (std::size_t i = 0; i < tensors.size(); ++i) weights.push_back(place(views[i], hosts[i], matrices));
-    Projection projection{LinearLayer(context_, weights, name), {}, {}};
+    Projection projection{LinearLayer(context_, weights, name, WeightUse::kTake), {}, {}};
     for (const TensorView& view : views) {
       projection.tensors.push_back(view.name);
       finish(view);

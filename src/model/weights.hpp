@@ -74,7 +74,7 @@ struct LoadedWeights {
 };
 
 // Reads the rows of its share, and none else. Where memory is shared, layers pack each matrix and its bytes in the
-// source can go; a device with memory of its own holds one copy of each, as it is.
+// source can go; a device with memory of its own holds one copy of each, in the form that its layer takes.
 // Reports progress after each tensor.
 LoadedWeights load_weights(const Context& context, std::shared_ptr<const WeightSource> source, const Share& share,
                            bool with_digest, const Progress& progress);

@@ -103,15 +103,15 @@ struct LinearLayer::Impl {
   std::unique_ptr<kernels::PreparedLinear> prepared;
 };
 
-LinearLayer::LinearLayer(const Context& context, std::span<const WeightView> weights, std::string name) {
+LinearLayer::LinearLayer(const Context& context, std::span<const WeightView> weights, std::string name, WeightUse use) {
   check_weights(weights, name);
   std::vector<std::int64_t> n;
   for (const WeightView& weight : weights) n.push_back(weight.n);
   std::optional<OpEntry> op = enter_op(context, name, n);
   const ContextState& state = context.state();
   const FpEnvironment pinned;
-  auto prepared =
-      state.backend->prepare_linear(*state.contract->linear, {.name = name, .op = op ? op->index() : 0}, weights);
+  auto prepared = state.backend->prepare_linear(*state.contract->linear,
+                                                {.name = name, .op = op ? op->index() : 0, .use = use}, weights);
   impl_ = std::make_unique<Impl>(
       Impl{context, std::move(name), weights[0].k, std::move(n), std::move(op), std::move(prepared)});
 }

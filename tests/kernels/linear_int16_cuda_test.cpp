@@ -67,6 +67,37 @@ TEST(LinearInt16Schedule, ClustersThatDoNotFitTheDeviceAreLeftOut) {
   for (const Schedule schedule : cuda::integer::possible_schedules(kernels, problem)) EXPECT_NE(schedule.splits, 8);
 }
 
+// Kept digits: few rows take narrow tiles, many take wide ones, and K is split where tiles are too few for the device.
+TEST(LinearInt16Schedule, KeptDigitsTakeTilesThatFitTheRows) {
+  const cuda::Device device{.ordinal = 0,
+                            .sm_count = 132,
+                            .shared_bytes_per_cta = 0,
+                            .shared_bytes_per_sm = 0,
+                            .reserved_shared_bytes_per_cta = 0,
+                            .memory_bytes_per_clock = 0,
+                            .major = 9,
+                            .minor = 0,
+                            .architecture = "sm_90"};
+  cuda::integer::Kernel narrow = kernel_of(cuda::integer::Exchange::kCluster);
+  narrow.tile_m = 8;
+  narrow.tile_n = 128;
+  narrow.prepared = narrow.kept = true;
+  narrow.digit_cost = {.k_tile = 0.3, .start = 4, .exchange = 0.3};
+  narrow.at_once = {132, 66, 39, 32, 22, 17, 15, 0};
+  cuda::integer::Kernel wide = narrow;
+  wide.tile_m = 128;
+  wide.digit_cost = {.k_tile = 1.3, .start = 10, .exchange = 4.5};
+  const std::vector<cuda::integer::Kernel> kernels = {narrow, wide};
+  const auto chosen = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
+    return cuda::integer::choose_schedule(device, kernels, {.m = m, .k = k, .n = {n}, .vector_loads = false});
+  };
+  EXPECT_EQ(chosen(1, 16384, 3072).kernel, 0);
+  EXPECT_EQ(chosen(1, 16384, 3072).splits, 1);
+  EXPECT_GT(chosen(1, 3072, 8192).splits, 1);
+  EXPECT_EQ(chosen(2048, 16384, 3072).kernel, 1);
+  EXPECT_EQ(chosen(2048, 16384, 3072).splits, 1);
+}
+
 // Prepared weights share the memory of partials: long rows are prepared some columns at a time, in parts alike.
 TEST(LinearInt16Schedule, WeightsThatDoNotFitArePreparedInParts) {
   EXPECT_EQ(cuda::integer::prepared_at_a_time(128, 3072), 64);  // 85 fit
@@ -85,11 +116,11 @@ class LinearInt16Cuda : public ::testing::Test {
   }
 
   // Operands that stay as they are, on every schedule.
-  void expect_every_schedule_matches(Case& c) {
+  void expect_every_schedule_matches(Case& c, WeightUse use = WeightUse::kRead) {
     c.reference = reference::linear_int16;
     const std::vector<float> expected = c.expected();
     const WeightView weight = c.weight(c.device_w.as<void>());
-    const CudaLinear layer({.ordinal = 0, .op = 0, .name = "test"}, {&weight, 1});
+    const CudaLinear layer({.ordinal = 0, .op = 0, .name = "test", .use = use}, {&weight, 1});
     const Workspace workspace(*context_, layer.workspace_bytes(c.m));
     const LinearOutput output = c.gpu_output();
     const kernels::LinearCall call{c.gpu_x(), {&output, 1}, workspace.data(), nullptr};
@@ -106,9 +137,9 @@ class LinearInt16Cuda : public ::testing::Test {
     }
   }
 
-  void expect_matches_when_made(Case c) {
+  void expect_matches_when_made(Case c, WeightUse use = WeightUse::kRead) {
     c.make(pool_);
-    expect_every_schedule_matches(c);
+    expect_every_schedule_matches(c, use);
   }
 
   std::optional<Context> context_;
@@ -143,6 +174,25 @@ TEST_F(LinearInt16Cuda, StridedAndUnalignedRowsHaveTheReferenceBits) {
           {.m = m, .n = 70, .k = 640, .dtype = dtype, .x_padding = 1, .w_padding = 3, .y_padding = 5});
       expect_matches_when_made({.m = m, .n = 70, .k = 640, .dtype = dtype, .x_offset = 1, .w_offset = 1});
     }
+}
+
+// Weights that the layer keeps as digits, in place of themselves.
+TEST_F(LinearInt16Cuda, KeptDigitsHaveTheReferenceBits) {
+  for (const DType dtype : kDTypes)
+    for (const std::int64_t m : {1, 7, 8, 9, 16, 17, 32, 33, 63, 64, 65, 96, 97, 127, 128, 129, 193, 290})
+      expect_matches_when_made({.m = m, .n = 128 + m % 3 * 128, .k = 1152, .dtype = dtype, .bias = m % 2 == 0},
+                               WeightUse::kTake);
+  for (const std::int64_t k : {128, 256, 512, 640, 1536, 4224})
+    for (const std::int64_t m : {1, 32, 64, 128, 300})
+      expect_matches_when_made({.m = m, .n = 256, .k = k, .bias = true, .y_padding = 3}, WeightUse::kTake);
+  for (const std::int64_t k : {128, 1152}) expect_matches_when_made({.m = 700, .n = 2560, .k = k}, WeightUse::kTake);
+}
+
+// Weights that may be taken, but whose sizes are no whole tiles, stay as they are.
+TEST_F(LinearInt16Cuda, WeightsThatCannotBeKeptAsDigitsHaveTheReferenceBits) {
+  expect_matches_when_made({.m = 33, .n = 130, .k = 1152}, WeightUse::kTake);
+  expect_matches_when_made({.m = 33, .n = 128, .k = 1144}, WeightUse::kTake);
+  expect_matches_when_made({.m = 33, .n = 128, .k = 1152, .w_padding = 8}, WeightUse::kTake);
 }
 
 // More tiles than CTAs: each CTA takes several, with fewer k-tiles in a tile than stages, and with more.

@@ -198,7 +198,7 @@ class Backend final : public kernels::Backend {
                                                                  std::span<const WeightView> weights) const override {
     for (const auto& row : kLinear)
       if (row.scheme == scheme.name)
-        return row.make({.ordinal = ordinal_, .op = layer.op, .name = layer.name}, weights);
+        return row.make({.ordinal = ordinal_, .op = layer.op, .name = layer.name, .use = layer.use}, weights);
     fail_missing("linear layers", scheme.name);
   }
 

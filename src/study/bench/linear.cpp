@@ -34,7 +34,7 @@ std::vector<BenchShape> projections(const Model& model) {
           {"o", model.hidden, model.queries, INT64_MAX, name, model.layers},
           {"gate_up", 2 * model.mlp, model.hidden, INT64_MAX, name, model.layers},
           {"down", model.hidden, model.mlp, INT64_MAX, name, model.layers},
-          {std::string(kHead), model.vocabulary, model.hidden, kHeadRows, name, 1}};
+          {std::string(kHead), model.vocabulary, model.hidden, kHeadRows, name, 1, true}};
 }
 
 std::optional<std::int64_t> parse_size(std::string_view text) {

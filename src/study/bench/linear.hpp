@@ -25,6 +25,7 @@ struct BenchShape {
   std::int64_t max_m = INT64_MAX;  // a vocabulary is projected for the tokens that are sampled, not for a prompt
   std::string model{};             // whose projection it is; empty: of no model
   int per_forward = 0;             // how often one forward pass of the model runs it
+  bool tied = false;               // the weights may be an embedding's too, so that no layer may take them
 };
 
 inline constexpr std::uint64_t kBenchSeed = 1;  // of weights and activations

@@ -198,11 +198,31 @@ class CudaLinearTimer final : public LinearTimer {
                const std::function<void(const BenchRow&)>& report) override {
     const Weights weights = make_weights(kBenchSeed, target_.weights, shape.n, shape.k, pool_);
     const auto copies = upload_copies(context_, weights.storage.data(), weights.storage.size());
+    const Layers layers(context_, shape, weights);
+    std::vector<std::optional<Layers>> of_baselines;
+    for (const Context& baseline : baselines_) {
+      of_baselines.emplace_back();
+      if (!is_product_alone(baseline)) of_baselines.back().emplace(baseline, shape, weights);
+    }
     for (const std::int64_t m : ms)
-      if (m <= shape.max_m) report(measure_row(shape, m, copies));
+      if (m <= shape.max_m) report(measure_row(shape, m, copies, layers, of_baselines));
   }
 
  private:
+  // A contract's layers of the same weights, which are theirs as those of a model are.
+  struct Layers {
+    std::vector<Buffer> copies;
+    std::vector<LinearLayer> layers;
+
+    Layers(const Context& context, const BenchShape& shape, const Weights& weights)
+        : copies(upload_copies(context, weights.storage.data(), weights.storage.size())) {
+      for (const Buffer& copy : copies) {
+        const WeightView view{copy.as<void>(), weights.dtype, shape.n, shape.k, shape.k};
+        layers.emplace_back(context, std::span(&view, 1), "bench", shape.tied ? WeightUse::kRead : WeightUse::kTake);
+      }
+    }
+  };
+
   // Operands of one row on the device.
   struct Operands {
     ConstMatrix x;
@@ -212,7 +232,13 @@ class CudaLinearTimer final : public LinearTimer {
 
   const kernels::Backend& backend() const { return *context_.state().backend; }
 
-  BenchRow measure_row(const BenchShape& shape, std::int64_t m, const std::vector<Buffer>& copies) {
+  // A framework's BF16, whose activations are BF16 already.
+  bool is_product_alone(const Context& baseline) const {
+    return baseline.state().contract->elementwise->bf16_results && target_.weights == DType::kBF16;
+  }
+
+  BenchRow measure_row(const BenchShape& shape, std::int64_t m, const std::vector<Buffer>& copies, const Layers& layers,
+                       const std::vector<std::optional<Layers>>& of_baselines) {
     const std::vector<float> activations = make_activations(kBenchSeed + 1, m, shape.k);
     const Buffer device_x = upload(context_, activations.data(), activations.size() * sizeof(float));
     const Buffer device_y(context_, static_cast<std::size_t>(m * shape.n) * sizeof(float));
@@ -226,25 +252,17 @@ class CudaLinearTimer final : public LinearTimer {
     BenchRow row{.shape = shape,
                  .m = m,
                  .weights = target_.weights,
-                 .linear = time_layer(context_, shape, operands),
+                 .linear = time_layers(context_, layers.layers, operands),
                  .read = {time_each(copies, read), bytes},
                  .peak_gigaflops = peak_gigaflops_,
                  .baselines = {}};
-    for (const Context& baseline : baselines_) {
-      const bool product_alone =
-          baseline.state().contract->elementwise->bf16_results && target_.weights == DType::kBF16;
-      row.baselines.push_back(product_alone ? time_bf16_product(baseline, shape, operands)
-                                            : time_layer(baseline, shape, operands));
-    }
+    for (std::size_t i = 0; i < baselines_.size(); ++i)
+      row.baselines.push_back(of_baselines[i] ? time_layers(baselines_[i], of_baselines[i]->layers, operands)
+                                              : time_bf16_product(baselines_[i], shape, operands));
     return row;
   }
 
-  Measured time_layer(const Context& context, const BenchShape& shape, const Operands& operands) {
-    std::vector<LinearLayer> layers;
-    for (const Buffer& copy : operands.copies) {
-      const WeightView view{copy.as<void>(), target_.weights, shape.n, shape.k, shape.k};
-      layers.emplace_back(context, std::span(&view, 1), "bench");
-    }
+  Measured time_layers(const Context& context, const std::vector<LinearLayer>& layers, const Operands& operands) {
     const Workspace workspace(context, layers[0].workspace_bytes(operands.x.rows));
     const auto run = [&](const LinearLayer& layer, void* stream) {
       layer.run(operands.x, std::span(&operands.output, 1), workspace, stream);

@@ -35,7 +35,10 @@ REPROFUSE_HOST_DEVICE constexpr int tile_bytes(int rows) {
 // What integer::Scheme asks for.
 std::vector<Kernel> mma_kernels(DType dtype);
 std::vector<Kernel> wgmma_kernels(DType dtype);
-std::vector<Kernel> prepared_kernels();  // those of them that take prepared weights, of any format
+std::vector<Kernel> kept_kernels();
+// Those of both that take digits of weights.
+std::vector<Kernel> prepared_kernels();
+std::vector<Kernel> rounds_kernels();
 cudaError_t load_row_kernels();
 cudaError_t launch_snap_activations(const Params& params, cudaStream_t stream);
 cudaError_t launch_add_partials(const Params& params, cudaStream_t stream);

@@ -1,14 +1,14 @@
-// int16-1 for many rows on compute capability 9.0: both operands come to shared memory as digits, so that the math
-// threads do nothing but multiply. Built for sm_90a alone: the instructions exist nowhere else.
+// int16-1 on compute capability 9.0 where both operands come to shared memory as digits, so that the math threads do
+// nothing but multiply. Built for sm_90a alone: the instructions exist nowhere else.
 #include "kernels/cuda/linear/int16/wgmma_sums_sm90a.cuh"
 
 namespace reprofuse::cuda::int16 {
 namespace {
 
-// Sums the products of all k-tiles, block by block, and releases their stages.
+// Sums the products of k-tiles `begin` to `end`, block by block, and releases their stages.
 template <typename S>
 __device__ inline void multiply_prepared(const WgmmaShared<S>& shared, ptx::PipelineState& at, const MathThread<S>& own,
-                                         int k_tiles, Sums<S>& sums) {
+                                         int begin, int end, Sums<S>& sums) {
   using Descriptor = ptx::SharedMemoryDescriptor;
   const auto descriptor = [](const void* start) {
     return Descriptor{.start_address = ptx::shared_address(start),
@@ -17,11 +17,11 @@ __device__ inline void multiply_prepared(const WgmmaShared<S>& shared, ptx::Pipe
         .word();
   };
   constexpr int kPlane = Descriptor::advance(kPreparedRows * kTileK), kStage = Descriptor::advance(S::kStageBytes);
-  const std::uint64_t weights = descriptor(shared.weights(0) + own.group * (kWarpgroupRows * kTileK));
+  const std::uint64_t weights = descriptor(shared.weights(0) + same_in_warp(own.group) * (kWarpgroupRows * kTileK));
   const std::uint64_t digits = descriptor(shared.digits(0));
   const ptx::Pipeline pipeline = shared.pipeline();
-  for (int k_tile = 0; k_tile < k_tiles;) {
-    const int first = k_tile, block_end = min(k_tiles, k_tile + kBlockTiles);
+  for (int k_tile = begin; k_tile < end;) {
+    const int first = k_tile, block_end = min(end, (k_tile / kBlockTiles + 1) * kBlockTiles);
     int stage;
 #pragma unroll 1
     do {
@@ -46,7 +46,21 @@ __device__ inline void multiply_prepared(const WgmmaShared<S>& shared, ptx::Pipe
   }
 }
 
-// Bits: equal reference::linear_int16. Grid: any number of persistent CTAs.
+// Split-K: the CTA's share of one tile, shown to the cluster; then its part of the results.
+template <typename S>
+__device__ inline void multiply_share(const Params& p, const TileScheduler<S>& scheduler,
+                                      const WgmmaShared<S>& shared) {
+  const Tile tile = scheduler.at(0);
+  const MathThread<S> own;
+  ptx::PipelineState at;
+  load_epilogue_state<S>(p, tile, shared.state());
+  Sums<S> sums;
+  multiply_prepared<S>(shared, at, own, scheduler.begin, scheduler.end, sums);
+  exchange_sums<S>(p, tile, shared, own, sums, [](const Row&) { return 0; });
+}
+
+// Bits: equal reference::linear_int16. Grid: any number of persistent CTAs, or clusters of p.splits CTAs, one for each
+// tile.
 template <typename S>
 __global__ __launch_bounds__(S::kThreads, S::kCtasPerSm) void linear_prepared(const __grid_constant__ Params p) {
   // Shared memory: stages, then SharedState
@@ -54,22 +68,26 @@ __global__ __launch_bounds__(S::kThreads, S::kCtasPerSm) void linear_prepared(co
   const WgmmaShared<S> shared(memory);
   const TileScheduler<S> scheduler(p);
   run_roles<S>(p, scheduler, shared, [&] {
-    multiply_tiles<S>(p, scheduler, [&](const Tile&, auto& at, const auto& own, auto& sums) {
-      multiply_prepared<S>(shared, at, own, p.k_tiles, sums);
-    });
+    if constexpr (S::kPersistent)
+      multiply_tiles<S>(p, scheduler, [&](const Tile&, auto& at, const auto& own, auto& sums) {
+        multiply_prepared<S>(shared, at, own, 0, p.k_tiles, sums);
+      });
+    else
+      multiply_share<S>(p, scheduler, shared);
   });
 }
 
-template <int kTileM, int kStages>
-Kernel kernel(const char* name, Cost cost) {
+template <int kTileM, int kStages, bool kPersistent = false>
+Kernel kernel(const char* name, DigitCost digit_cost, Cost cost = {}) {
   using S = Wgmma<void, WgmmaShape{.tile_m = kTileM,
                                    .warpgroups = 2,
                                    .stages = kStages,
                                    .ctas_per_sm = 1,
-                                   .persistent = true,
+                                   .persistent = kPersistent,
                                    .prepared = true}>;
   Kernel found = wgmma_kernel<S>(name, cost, kMaxKTiles);
   found.function = reinterpret_cast<const void*>(&linear_prepared<S>);
+  found.digit_cost = digit_cost;
   return found;
 }
 
@@ -77,8 +95,12 @@ Kernel kernel(const char* name, Cost cost) {
 
 // Costs as an H200 showed them.
 std::vector<Kernel> prepared_kernels() {
-  return {kernel<64, 4>("prepared 64x128", {.k_tile = 0.95, .start = 18, .prepare = 2.76}),
-          kernel<96, 3>("prepared 96x128", {.k_tile = 1.37, .start = 18, .prepare = 2.76})};
+  return {kernel<8, 6>("prepared 8x128", {.k_tile = 0.31, .start = 3.6, .exchange = 0.3}),
+          kernel<16, 5>("prepared 16x128", {.k_tile = 0.38, .start = 4, .exchange = 1.6}),
+          kernel<32, 5>("prepared 32x128", {.k_tile = 0.42, .start = 5.2, .exchange = 1.1}),
+          kernel<64, 4>("prepared 64x128", {.k_tile = 0.66, .start = 6.7, .exchange = 2.2}),
+          kernel<64, 4, true>("prepared 64x128, many tiles", {.k_tile = 0.66, .start = 5, .exchange = 0},
+                              {.k_tile = 0.95, .start = 18, .prepare = 2.76})};
 }
 
 }  // namespace reprofuse::cuda::int16

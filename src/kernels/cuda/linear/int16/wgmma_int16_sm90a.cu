@@ -104,13 +104,30 @@ std::vector<Kernel> table() {
               "wgmma 96x128, many tiles", {.k_tile = 1.6, .start = 9})};
 }
 
+// All that take digits of weights.
+std::vector<Kernel> digit_kernels() {
+  std::vector<Kernel> kernels = prepared_kernels();
+  for (const Kernel& kernel : rounds_kernels()) kernels.push_back(kernel);
+  return kernels;
+}
+
 }  // namespace
 
 std::vector<Kernel> wgmma_kernels(DType dtype) {
   std::vector<Kernel> kernels = dtype == DType::kBF16  ? table<Bf16Weight>()
                                 : dtype == DType::kF16 ? table<F16Weight>()
                                                        : std::vector<Kernel>();
-  for (const Kernel& kernel : prepared_kernels()) kernels.push_back(kernel);
+  for (const Kernel& kernel : digit_kernels())
+    if (kernel.cost.prepare > 0) kernels.push_back(kernel);
+  return kernels;
+}
+
+std::vector<Kernel> kept_kernels() {
+  std::vector<Kernel> kernels;
+  for (Kernel kernel : digit_kernels()) {
+    kernel.kept = true;
+    kernels.push_back(kernel);
+  }
   return kernels;
 }
 

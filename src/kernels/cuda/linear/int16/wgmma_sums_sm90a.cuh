@@ -48,7 +48,8 @@ struct Sums<S, true> {
   int both[2 * kOne], mid[kOne];
   long long totals[kOne] = {};
 
-  __device__ void add(const std::uint32_t (&w)[kDigits][4], std::uint64_t digits, bool first) {
+  template <typename Digits>
+  __device__ void add(const Digits& w, std::uint64_t digits, bool first) {
     ptx::wgmma_m64k32_s8<2 * S::kTileM>(both, w[0], digits, !first);
     ptx::wgmma_m64k32_s8<S::kTileM>(mid, w[1], digits, !first);
   }
@@ -70,6 +71,52 @@ __device__ inline void finish_block(const unsigned char* digits, const MathThrea
   }
 }
 
+// The same results as store_tile() of a tile that has all its rows and columns, and scales that are normal numbers.
+// True where some are not finite, and none is recorded yet.
+template <typename S, typename Sums>
+__device__ inline bool store_plain_tile(const Tile& tile, const MathThread<S>& own, const Sums& sums, const int* units,
+                                        const Column& column, const Column& column8) {
+  const std::int64_t stride = tile.out.y_stride;
+  float* even = tile.out.y + (tile.m0 + own.lane % 4 * 2) * stride + column.n;
+  float* odd = even + stride;
+  float not_finite = 0.0f;
+  const auto store = [&](float* to, long long sum, int scale, float bias) {
+    // A sum of 0 gives +0, and any other more than 0 in magnitude: where there is no bias, adding 0 changes nothing.
+    const float y = __fadd_rn(__fmul_rn(to_float(sum), __int_as_float(scale)), bias);
+    not_finite = __fmaf_rn(y, 0.0f, not_finite);
+    asm volatile("st.global.f32 [%0], %1;" ::"l"(to), "f"(y));  // volatile keeps program order
+  };
+  const int scale = (column.exponent - 143) << 23, scale8 = (column8.exponent - 143) << 23;
+#pragma unroll
+  for (int i = 0; i < S::kTileM / 8; ++i) {
+    const int unit = units[i * 8] << 23, next = units[i * 8 + 1] << 23;
+    store(even, sums.of(i * 4), unit + scale, column.bias);
+    store(odd, sums.of(i * 4 + 1), next + scale, column.bias);
+    store(even + 8, sums.of(i * 4 + 2), unit + scale8, column8.bias);
+    store(odd + 8, sums.of(i * 4 + 3), next + scale8, column8.bias);
+    even += 8 * stride;
+    odd += 8 * stride;
+  }
+  return not_finite != 0.0f;
+}
+
+// Rounds and stores a tile from the threads that have its sums.
+template <typename S, typename Sums>
+__device__ inline void store_whole_tile(const Params& p, const Tile& tile, const MathThread<S>& own, const Sums& sums) {
+  bool careful = tile.m0 + S::kTileM > p.m || tile.n0 + S::kTileN > tile.out.n;
+  if (!careful) {
+    const Column column(tile.out, tile.n0 + own.row), column8(tile.out, tile.n0 + own.row + 8);
+    const int least = min(column.exponent, column8.exponent), most = max(column.exponent, column8.exponent);
+    const auto* units = reinterpret_cast<const int*>(p.rows) + tile.m0 + own.lane % 4 * 2;
+    static_assert(sizeof(Row) == sizeof(int));
+#pragma unroll
+    for (int i = 0; i < S::kTileM / 8; ++i)  // the exponent fields of the scales, from 1 to 254
+      careful |= min(units[i * 8], units[i * 8 + 1]) + least < 144 || max(units[i * 8], units[i * 8 + 1]) + most > 397;
+    if (!careful) careful = store_plain_tile<S>(tile, own, sums, units, column, column8);
+  }
+  if (careful) store_tile<S>(p, tile, own, sums, [](const Row&) { return 0; });
+}
+
 // Persistent: one tile after another, each stored by the threads that have its totals. What the epilogue needs is found
 // there: registers are few in the main loop.
 // `multiply` sums the k-tiles of a tile.
@@ -83,7 +130,7 @@ __device__ inline void multiply_tiles(const Params& p, const TileScheduler<S>& s
 
     // Epilogue
     wait_for_previous_kernel();
-    store_tile<S>(p, scheduler.at(kept(t)), own, sums, [](const Row&) { return 0; });
+    store_whole_tile<S>(p, scheduler.at(kept(t)), own, sums);
   }
 }
 

@@ -16,15 +16,36 @@ CudaLinear::CudaLinear(const Scheme& scheme, const kernels::CudaTarget& target, 
     : ScheduledLinear(target, weights), scheme_(scheme) {
   const DeviceScope scope(device_.ordinal);
   check(scheme.load_row_kernels(), "loading the kernels of a linear layer");  // now, so that no run has to
-  kernels_ = scheme.mma_kernels(weights[0].dtype);
-  if (device_.major == 9)
-    for (const Kernel& kernel : scheme.wgmma_kernels(weights[0].dtype)) kernels_.push_back(kernel);
-  find_occupancy(device_, kernels_);
+  const bool keep = target.use == WeightUse::kTake && can_keep_digits();
+  find_kernels(keep);
   require(weights[0].k <= scheme.max_terms, "linear '{}': k = {}; {} takes at most {} terms in a sum", name_,
           weights[0].k, scheme.name, scheme.max_terms);
   require_weights_on_device();
   find_exponents();
-  if (device_.major == 9 && weights[0].dtype != DType::kF32) make_tensor_maps();  // for wgmma, of 16-bit weights
+  if (keep)
+    keep_digits();
+  else if (device_.major == 9 && weights[0].dtype != DType::kF32)
+    make_tensor_maps();  // for wgmma, of 16-bit weights
+}
+
+// Digits take the place of 16-bit weights byte for byte where there are whole tiles of them.
+bool CudaLinear::can_keep_digits() const {
+  return scheme_.kept_kernels != nullptr && device_.major == 9 &&
+         std::all_of(weights_.begin(), weights_.end(), [](const WeightView& weight) {
+           return dtype_bytes(weight.dtype) == 2 && weight.n % kPreparedRows == 0 && weight.k % kTileK == 0 &&
+                  weight.stride == weight.k && is_vector_aligned(weight.data, weight.stride * 2);
+         });
+}
+
+void CudaLinear::find_kernels(bool keep) {
+  if (keep) {
+    kernels_ = scheme_.kept_kernels();
+  } else {
+    kernels_ = scheme_.mma_kernels(weights_[0].dtype);
+    if (device_.major == 9)
+      for (const Kernel& kernel : scheme_.wgmma_kernels(weights_[0].dtype)) kernels_.push_back(kernel);
+  }
+  find_occupancy(device_, kernels_);
 }
 
 // Reads the weights, so it waits for whatever may still be writing them.
@@ -49,6 +70,36 @@ void CudaLinear::find_exponents() {
       fail(ErrorCode::kNonFinite, "linear '{}' weight {} row {}: a weight is not finite", name_, i, bad[i]);
 }
 
+// Some tiles at a time become digits elsewhere, and come back.
+void CudaLinear::keep_digits() {
+  for (std::size_t i = 0; i < weights_.size(); ++i) {
+    const WeightView& weight = weights_[i];
+    Params p{};
+    p.k = static_cast<int>(weight.k);
+    p.k_tiles = p.k / kTileK;
+    p.count = 1;
+    p.outputs[0].w = weight.data;
+    p.outputs[0].exponents = exponents_.get() + first_exponent_[i];
+    p.outputs[0].w_stride = weight.stride;
+    p.outputs[0].n = static_cast<int>(weight.n);
+    const int tiles = p.outputs[0].n / kPreparedRows;
+    const int at_a_time = static_cast<int>(prepared_at_a_time(tiles, weight.k));
+    const std::size_t tile_bytes = static_cast<std::size_t>(p.k_tiles) * kPreparedBytes;
+    const std::unique_ptr<std::uint8_t, Release> digits(
+        static_cast<std::uint8_t*>(allocate(device_.ordinal, static_cast<std::size_t>(at_a_time) * tile_bytes)));
+    p.weights = digits.get();
+    auto* to = static_cast<std::uint8_t*>(const_cast<void*>(weight.data));
+    for (; p.first_column_tile < tiles; p.first_column_tile += at_a_time) {
+      p.column_tiles = std::min(at_a_time, tiles - p.first_column_tile);
+      check(scheme_.prepare_weights(p, weight.dtype, nullptr), "prepare_weights");
+      check(cudaMemcpyAsync(to + static_cast<std::size_t>(p.first_column_tile) * tile_bytes, p.weights,
+                            static_cast<std::size_t>(p.column_tiles) * tile_bytes, cudaMemcpyDeviceToDevice, nullptr),
+            "cudaMemcpyAsync");
+    }
+    check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  }
+}
+
 // The workspace: record, rows, digits, partials.
 std::size_t CudaLinear::rows_bytes(std::int64_t m) const {
   return round_up<std::size_t>(static_cast<std::size_t>(m) * scheme_.row_bytes, 256);
@@ -65,7 +116,7 @@ std::size_t CudaLinear::prepared_bytes() const {
   std::int64_t most = 0;
   for (const Kernel& kernel : kernels_)
     for (const Group& group : groups_) {
-      if (!kernel.prepared) continue;
+      if (!kernel.prepared || kernel.kept) continue;
       const Problem all = problem_of(group, 1, true);
       const std::int64_t tiles = prepared_at_a_time(column_tiles_of(kernel, all.n), all.k);
       most = std::max(most, tiles * ceil_div<std::int64_t>(all.k, kTileK) * kPreparedBytes);
@@ -110,6 +161,7 @@ Params CudaLinear::params(const kernels::LinearCall& call, const Group& group, R
   p.k = static_cast<int>(call.x.cols);
   p.k_tiles = ceil_div(p.k, kTileK);
   p.tile_m = kernel.tile_m;
+  p.weights_kept = kernel.kept;
   p.row_tiles = ceil_div(p.m, kernel.tile_m);
   p.count = static_cast<int>(group.count);
   p.record_column = static_cast<int>(group.first_column);
@@ -152,7 +204,7 @@ void CudaLinear::launch_rows(const kernels::LinearCall& call, const Group& group
   Params p = params(call, group, rows, schedule);
   const auto stream = static_cast<cudaStream_t>(call.stream);
   check(scheme_.snap_activations(p, stream), "snap_activations");
-  if (!kernel.prepared) {
+  if (!kernel.prepared || kernel.kept) {
     launch_products(kernel, p, stream);
     return;
   }

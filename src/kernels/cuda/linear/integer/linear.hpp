@@ -20,6 +20,8 @@ struct Scheme {
   // Its kernels for weights of a format: for every device, and those with wgmma, of compute capability 9.0.
   std::vector<Kernel> (*mma_kernels)(DType dtype);
   std::vector<Kernel> (*wgmma_kernels)(DType dtype);
+  // Those for weights that a layer of compute capability 9.0 keeps as digits. Null: there are none.
+  std::vector<Kernel> (*kept_kernels)();
   // Makes the others ready, so that no run has to.
   cudaError_t (*load_row_kernels)();
   // Digits and what is kept of every row of x, zero digits up to whole tiles and k-tiles.
@@ -45,7 +47,10 @@ class CudaLinear : public ScheduledLinear<Kernel, Schedule> {
     std::int64_t count;
   };
 
+  bool can_keep_digits() const;
+  void find_kernels(bool keep);
   void find_exponents();
+  void keep_digits();
   Problem problem(const kernels::LinearCall& call, const Group& group) const override;
   void launch(const kernels::LinearCall& call, const Group& group, Schedule schedule) const override;
   void run_group(const kernels::LinearCall& call, const Group& group) const override;

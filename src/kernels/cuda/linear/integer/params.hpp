@@ -20,7 +20,7 @@ inline constexpr int kPreparedRows = 128, kPreparedBytes = 2 * kPreparedRows * k
 
 struct Output {
   CUtensorMap map;                // of w, for kernels fed by the TMA
-  const void* w;                  // [n, k]
+  const void* w;                  // [n, k]; where weights are kept as digits, [n / 128][k_tiles] of kPreparedBytes
   const std::uint8_t* exponents;  // [n], as the contract writes them in a byte
   const float* bias;              // [n] or null
   float* y;                       // [m, n]
@@ -45,6 +45,7 @@ struct Params {
   int first_column_tile;  // of those that the launch takes
   int column_tiles;       // tiles of columns, of all outputs or as many as the launch takes
   std::uint8_t* weights;  // as digits, where they were prepared: [column_tiles][k_tiles] of kPreparedBytes
+  bool weights_kept;      // as digits, each output's in place of w
   int splits;             // CTAs that share K (split-K)
   long long* partials;    // [splits, m, columns], of kernels whose CTAs cannot reach each other
   int count;              // outputs

@@ -23,7 +23,7 @@ std::int64_t tiles_of(const Kernel& kernel, const Problem& problem) {
 bool can_split(const Kernel& kernel, const Problem& problem, int splits) {
   if (splits > k_tiles_of(problem) || ceil_div<std::int64_t>(k_tiles_of(problem), splits) > kernel.max_k_tiles)
     return false;
-  if (kernel.prepared && problem.m < kMinPreparedRows) return false;
+  if (kernel.prepared && !kernel.kept && (problem.m < kMinPreparedRows || splits > 1)) return false;
   if (kernel.exchange == Exchange::kNone) return splits == 1;
   if (ceil_div<std::int64_t>(problem.m, kernel.tile_m) > kMaxGridYZ) return false;
   if (kernel.exchange == Exchange::kCluster) return kernel.clusters_of(splits) > 0;
@@ -103,14 +103,35 @@ std::vector<Schedule> possible_schedules(const std::vector<Kernel>& kernels, con
 
 namespace {
 
+// In microseconds, as an H200 showed them: what one k-tile of weights takes from memory, and a byte from the L2 to any
+// multiprocessor.
+constexpr double kReadTile = 0.00745, kReadByte = 1.1e-7;
+
+// CTAs multiply while others wait for weights, so the longest counts, and little of what goes on beside it.
+double expected_time_of_digits(const Device& device, const Kernel& kernel, const Problem& problem, int splits) {
+  const auto tiles = static_cast<double>(tiles_of(kernel, problem));
+  const auto k_tiles = static_cast<double>(k_tiles_of(problem));
+  const double at_once =
+      kernel.exchange == Exchange::kCluster ? kernel.clusters_of(splits) : device.sm_count * kernel.ctas_per_sm;
+  const double rounds = std::ceil(tiles / at_once);
+  const double multiply = rounds * std::ceil(k_tiles / splits) * kernel.digit_cost.k_tile;
+  const double from_memory = static_cast<double>(column_tiles_of(kernel, problem.n)) * k_tiles * kReadTile;
+  const double from_cache = tiles * k_tiles * (kPreparedBytes + 2 * kernel.tile_m * kTileK) * kReadByte;
+  // CTAs that meet others at the end of a tile start the next no sooner.
+  const double around =
+      splits > 1 ? rounds * (kernel.digit_cost.start + kernel.digit_cost.exchange) : kernel.digit_cost.start;
+  return around + std::max({multiply, from_memory, from_cache}) + multiply / 10;
+}
+
 double expected_time(const Device& device, const Kernel& kernel, const Problem& problem, int splits) {
+  if (kernel.kept) return expected_time_of_digits(device, kernel, problem, splits);
   const auto tiles = static_cast<double>(tiles_of(kernel, problem));
   const double rounds = kernel.exchange == Exchange::kCluster
                             ? tiles / kernel.clusters_of(splits)
                             : tiles * splits / (static_cast<double>(device.sm_count) * kernel.ctas_per_sm);
   const auto k_tiles = static_cast<double>(ceil_div<std::int64_t>(k_tiles_of(problem), splits));
   const double prepare = kernel.cost.prepare * static_cast<double>(column_tiles_of(kernel, problem.n)) * k_tiles;
-  if (kernel.exchange == Exchange::kNone)
+  if (kernel.exchange == Exchange::kNone || kernel.prepared)
     return (std::ceil(rounds) * k_tiles + kernel.cost.start) * kernel.cost.k_tile + prepare / device.sm_count;
   // Few rounds: the last counts as a whole one. Many: CTAs that end early make room for others.
   return (rounds <= 2 ? std::ceil(rounds) : rounds) * (k_tiles + kernel.cost.start) * kernel.cost.k_tile;

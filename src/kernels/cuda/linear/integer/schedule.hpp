@@ -31,6 +31,13 @@ struct Cost {
   double prepare = 0;  // to prepare one k-tile of weights
 };
 
+// The same in microseconds, of kernels whose weights are digits already: it is memory that binds most of them.
+struct DigitCost {
+  double k_tile;    // for one k-tile
+  double start;     // before the first and after the last
+  double exchange;  // of sums, where CTAs share K
+};
+
 struct Kernel {
   const char* name;
   const void* function;
@@ -43,6 +50,8 @@ struct Kernel {
   Cost cost;
   int max_k_tiles;                        // that the sums of a CTA hold
   bool prepared = false;                  // takes weights that Scheme::prepare_weights has made digits of
+  bool kept = false;                      // and which the layer keeps in place of the weights
+  DigitCost digit_cost{};                 // of a kernel for such weights
   int ctas_per_sm = 0;                    // on the device
   std::array<int, kMaxSplits> at_once{};  // clusters of 1, 2, ... CTAs that the device holds
 

@@ -121,6 +121,15 @@ struct TileScheduler {
   }
 };
 
+// The digits of a tile's weight rows that were prepared, of one k-tile.
+__device__ inline const std::uint8_t* prepared_weights(const Params& p, const Tile& tile, int k_tile) {
+  const std::int64_t bytes = static_cast<std::int64_t>(p.k_tiles) * kPreparedBytes;
+  const std::uint8_t* of_tile = p.weights_kept
+                                    ? static_cast<const std::uint8_t*>(tile.out.w) + tile.n0 / kPreparedRows * bytes
+                                    : p.weights + tile.column_tile * bytes;
+  return of_tile + static_cast<std::int64_t>(k_tile) * kPreparedBytes;
+}
+
 // One k-tile of a tile's weights, as digits that were prepared, or as boxes of 64 rows and 64 terms with the TMA's
 // swizzle of 128 bytes: eight rows of one 16-byte vector lie in different banks. Rows and terms beyond the edge are
 // zero.
@@ -131,8 +140,7 @@ __device__ inline void load_weights(const Params& p, const Tile& tile, const Wgm
   ptx::mbarrier_arrive_expect_tx(full, S::kWeightBytes + S::kTileBytes);
   if constexpr (S::kPrepared) {
     static_assert(S::kTileN == kPreparedRows && S::kWeightBytes == kPreparedBytes);
-    const std::int64_t which = static_cast<std::int64_t>(tile.column_tile) * p.k_tiles + k_tile;
-    ptx::tma_load_bulk(shared.weights(stage), p.weights + which * kPreparedBytes, kPreparedBytes, full);
+    ptx::tma_load_bulk(shared.weights(stage), prepared_weights(p, tile, k_tile), kPreparedBytes, full);
   } else {
 #pragma unroll
     for (int group = 0; group < S::kWarpgroups; ++group)
@@ -155,7 +163,7 @@ template <typename S>
 __device__ inline void load_stages(const Params& p, const TileScheduler<S>& scheduler, const WgmmaShared<S>& shared) {
   // Prologue: weights are constants, so the first of them are on their way before the kernel that makes the digits has
   // finished; unless it makes theirs.
-  if constexpr (S::kPrepared) wait_for_previous_kernel();
+  if (S::kPrepared && !p.weights_kept) wait_for_previous_kernel();
   const Tile first = scheduler.at(scheduler.tile);
   const int ahead = min(S::kStages, scheduler.end - scheduler.begin);
   for (int i = 0; i < ahead; ++i) load_weights<S>(p, first, shared, i, scheduler.begin + i);

@@ -23,6 +23,11 @@ struct MathThread {
   int row = threadIdx.x / kWarp * 16 + lane / 4;
 };
 
+// A value that is the same in all threads of a warp, which the compiler then knows.
+__device__ inline int same_in_warp(int value) {
+  return __shfl_sync(~0u, value, 0);
+}
+
 // Keeps a value in a register where the compiler would rather compute it again in every turn of a loop.
 __device__ inline int kept(int value) {
   asm volatile("" : "+r"(value));
@@ -78,31 +83,37 @@ __device__ inline void store_tile(const Params& p, const Tile& tile, const MathT
   });
 }
 
-// Two neighbouring sums over the CTAs of the cluster, all on their way at once.
-__device__ inline longlong2 sum_of_cluster(const Params& p, const long long* shown) {
-  longlong2 sum = *reinterpret_cast<const longlong2*>(shown);
-  if (p.splits == 1) return sum;
-  longlong2 others[kMaxSplits - 1];
+// Two neighbouring sums of some rows over the CTAs of the cluster, all on their way at once.
+template <int kRows>
+__device__ inline void sums_of_cluster(const Params& p, const long long* const (&shown)[kRows],
+                                       longlong2 (&sums)[kRows]) {
+#pragma unroll
+  for (int row = 0; row < kRows; ++row) sums[row] = *reinterpret_cast<const longlong2*>(shown[row]);
+  if (p.splits == 1) return;
+  longlong2 others[kMaxSplits - 1][kRows];
 #pragma unroll
   for (int i = 0; i < kMaxSplits - 1; ++i) {
     const unsigned rank = blockIdx.x + 1 + i;
-    others[i] =
-        i < p.splits - 1 ? ptx::ld_shared_cluster(shown, rank < p.splits ? rank : rank - p.splits) : longlong2{0, 0};
+#pragma unroll
+    for (int row = 0; row < kRows; ++row)
+      others[i][row] = i < p.splits - 1 ? ptx::ld_shared_cluster(shown[row], rank < p.splits ? rank : rank - p.splits)
+                                        : longlong2{0, 0};
   }
 #pragma unroll
-  for (const longlong2& other : others) {
-    sum.x += other.x;
-    sum.y += other.y;
-  }
-  return sum;
+  for (const auto& of_cta : others)
+#pragma unroll
+    for (int row = 0; row < kRows; ++row) {
+      sums[row].x += of_cta[row].x;
+      sums[row].y += of_cta[row].y;
+    }
 }
 
 // Adds up the sums that the CTAs of the cluster show and stores the results: every so many rows of the tile in each
 // CTA, two neighbouring columns in each thread.
-template <typename S>
-__device__ inline void store_rows_of_cluster(const Params& p, const Tile& tile, const WgmmaShared<S>& shared) {
+template <typename S, typename Shared>
+__device__ inline void store_rows_of_cluster(const Params& p, const Tile& tile, const Shared& shared) {
   constexpr int kPairs = S::kTileN / 2, kRows = S::kMathThreads / kPairs;
-  const SharedState<S>& state = shared.state();
+  const auto& state = shared.state();
   const int n = threadIdx.x % kPairs * 2, left = tile.out.n - tile.n0 - n;  // columns
   if (left <= 0) return;
   const int rows = min(p.m - tile.m0, S::kTileM);
@@ -110,8 +121,7 @@ __device__ inline void store_rows_of_cluster(const Params& p, const Tile& tile, 
   const Column first(tile.out, tile.n0 + n, state.exponents[n]);
   const Column second(tile.out, tile.n0 + n + 1, state.exponents[n + 1]);
   const bool together = left > 1 && stores_pairs(tile.out);
-  for (int m = blockIdx.x + threadIdx.x / kPairs * p.splits; m < rows; m += kRows * p.splits) {
-    const longlong2 sum = sum_of_cluster(p, shown + m * S::kSumPitch);
+  const auto store = [&](int m, const longlong2& sum) {
     const float y = rounded(p, tile.out, tile.m0 + m, first, state.rows[m], sum.x);
     const float y1 = left > 1 ? rounded(p, tile.out, tile.m0 + m, second, state.rows[m], sum.y) : 0.0f;
     float* to = tile.out.y + (tile.m0 + m) * tile.out.y_stride + tile.n0 + n;
@@ -121,12 +131,20 @@ __device__ inline void store_rows_of_cluster(const Params& p, const Tile& tile, 
       to[0] = y;
       if (left > 1) to[1] = y1;
     }
+  };
+  const int step = kRows * p.splits;
+  for (int m = blockIdx.x + threadIdx.x / kPairs * p.splits; m < rows; m += 2 * step) {
+    const int next = m + step < rows ? m + step : m;
+    longlong2 sums[2];
+    sums_of_cluster(p, {shown + m * S::kSumPitch, shown + next * S::kSumPitch}, sums);
+    store(m, sums[0]);
+    if (next != m) store(next, sums[1]);
   }
 }
 
 // What store_rows_of_cluster() needs to know of the tile's rows and columns, read while there is time.
-template <typename S>
-__device__ inline void load_epilogue_state(const Params& p, const Tile& tile, SharedState<S>& state) {
+template <typename S, typename State>
+__device__ inline void load_epilogue_state(const Params& p, const Tile& tile, State& state) {
   const int i = threadIdx.x;
   if (i < S::kTileN) state.exponents[i] = exponent_byte(tile.out, tile.n0 + i);
   wait_for_previous_kernel();
@@ -141,9 +159,9 @@ __device__ inline void sync_math_threads() {
 
 // Shows the cluster the sums of its share, less what a row's sums have too much here, and stores its part of the
 // results. The sums take the place of the stages.
-template <typename S, typename Sums, typename Offset>
-__device__ inline void exchange_sums(const Params& p, const Tile& tile, const WgmmaShared<S>& shared,
-                                     const MathThread<S>& own, const Sums& sums, const Offset& offset) {
+template <typename S, typename Shared, typename Sums, typename Offset>
+__device__ inline void exchange_sums(const Params& p, const Tile& tile, const Shared& shared, const MathThread<S>& own,
+                                     const Sums& sums, const Offset& offset) {
   sync_math_threads<S>();
   auto* shown = reinterpret_cast<long long*>(shared.memory);
   for_each_sum<S>(own, sums, [&](int m, int column, long long sum) {
