@@ -204,10 +204,11 @@ void CudaLinear::launch_producer(const kernels::Producer& producer, const kernel
   }
 }
 
-void CudaLinear::launch_products(const Kernel& kernel, Params p, cudaStream_t stream) const {
-  if (!kernel.prepared) return launch_tiles(kernel, p, stream);
-  const int tiles = p.column_tiles;
-  const int at_a_time = static_cast<int>(prepared_at_a_time(tiles, p.k));
+void CudaLinear::launch_products(const Kernel& kernel, const Params& all, cudaStream_t stream) const {
+  if (!kernel.prepared) return launch_tiles(kernel, all, stream);
+  const int tiles = all.column_tiles;
+  const int at_a_time = static_cast<int>(prepared_at_a_time(tiles, all.k));
+  Params p = all;
   for (; p.first_column_tile < tiles; p.first_column_tile += at_a_time) {
     p.column_tiles = std::min(at_a_time, tiles - p.first_column_tile);
     check(scheme_.prepare_weights(p, weights_[0].dtype, stream), "prepare_weights");

@@ -59,7 +59,7 @@ class CudaLinear : public ScheduledLinear<Kernel, Schedule> {
   Params params(const kernels::LinearCall& call, const Group& group, Rows rows, Schedule schedule) const;
   void add_outputs(const kernels::LinearCall& call, const Group& group, Rows rows, int tile_n, Params& p) const;
   void launch_rows(const kernels::LinearCall& call, const Group& group, Rows rows, Schedule schedule) const;
-  void launch_products(const Kernel& kernel, Params p, cudaStream_t stream) const;
+  void launch_products(const Kernel& kernel, const Params& all, cudaStream_t stream) const;
   void launch_tiles(const Kernel& kernel, const Params& p, cudaStream_t stream) const;
   std::size_t prepared_bytes() const;
   std::size_t rows_bytes(std::int64_t m) const;
