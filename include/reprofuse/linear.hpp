@@ -52,6 +52,7 @@ class REPROFUSE_API LinearLayer {
   void run(ConstMatrix x, std::span<const LinearOutput> outputs, WorkspaceView workspace, void* stream = nullptr) const;
 
  private:
+  friend struct FusedLinear;  // of the library itself: ops/transformer_ops.hpp
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

@@ -6,8 +6,10 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <variant>
 
 #include "base/thread_pool.hpp"
+#include "kernels/op_calls.hpp"
 #include "reprofuse/context.hpp"
 #include "reprofuse/linear.hpp"
 #include "reprofuse/types.hpp"
@@ -19,6 +21,17 @@ struct LinearCall {
   std::span<const LinearOutput> outputs;  // one per weight, checked against the weights
   void* workspace = nullptr;
   void* stream = nullptr;  // CUDA only
+};
+
+// The op whose result is x, where it is yet to run.
+struct Producer {
+  std::variant<RmsNormCall, SiluGateCall> call;
+  unsigned op = 0;       // of a norm: identifies it in a record
+  bool keeps_x = false;  // someone watches: x is to be written as floats, too
+
+  Matrix x() const {
+    return std::visit([](const auto& one) { return one.y; }, call);
+  }
 };
 
 // Where a result is not finite.
@@ -42,6 +55,9 @@ class PreparedLinear {
   virtual std::size_t workspace_bytes(std::int64_t max_m) const = 0;
   // Returns the first non-finite result, by row and then column; CUDA records it in the workspace instead.
   virtual std::optional<Place> run(const LinearCall& call) const = 0;
+  // The op that makes call.x and then run(), where the op can leave x in the form in which the layer multiplies it.
+  // False: it cannot, and nothing has run.
+  virtual bool run_after(const Producer&, const LinearCall&) const { return false; }
   virtual std::string implementation() const = 0;  // what really ran: "avx512", "cuda sm_90"
 };
 

@@ -126,17 +126,15 @@ void Model::forward_embedded(const Pass& pass, const std::int32_t* logit_rows, s
   const std::int64_t rows = pass.batch.rows;
   ConstMatrix delta;  // of the sub-layer before: none yet
   for (std::int64_t i = 0; i < config_.layers; ++i) {
-    const LayerWeights& layer = weights_.layers[static_cast<std::size_t>(i)];
-    attempt(pass, [&] { add_and_norm(pass, layer.input_norm, delta); });
-    attend(pass, i);
+    attend(pass, i, delta);
     delta = read_only(a.delta(rows));
-    attempt(pass, [&] { add_and_norm(pass, layer.post_attention_norm, delta); });
     feed_forward(pass, i);
   }
   if (logit_row_count == 0) return;
   const Matrix logits = a.logits(logit_row_count);
   attempt(pass, [&] {
-    add_and_norm(pass, weights_.final_norm, delta);
+    rms_norm(pass.scope, weights_.final_norm.op, norm_call(pass, weights_.final_norm, delta));
+    report_norm(pass, weights_.final_norm, delta);
     gather_rows(pass.scope, {.x = read_only(a.normed(rows)), .rows = logit_rows, .y = a.logit_inputs(logit_row_count)});
     round_and_report(pass, checkpoint::kFinalNormName, "logit_rows", a.logit_inputs(logit_row_count));
     linear(pass, weights_.head, a.logit_inputs(logit_row_count), {a.part(logits, share_.vocabulary)});
@@ -162,14 +160,15 @@ void Model::look_up(const Pass& pass) const {
   gather_rows(pass.scope, {.x = read_only(all), .rows = pass.owners.places, .y = residual});
 }
 
-void Model::attend(const Pass& pass, std::int64_t index) const {
+// `delta`: what the layer before adds to the residual, if there is one.
+void Model::attend(const Pass& pass, std::int64_t index, ConstMatrix delta) const {
   const LayerWeights& layer = weights_.layers[static_cast<std::size_t>(index)];
   const Activations& a = pass.activations;
   const std::int64_t rows = pass.batch.rows;
   const Matrix attended = a.attended(rows);
   const Matrix own_heads = a.part(attended, share_.heads.times(config_.head_dim));
   attempt(pass, [&] {
-    linear(pass, layer.qkv, a.normed(rows), {a.q(rows), a.k(rows), a.v(rows)});
+    norm_and_multiply(pass, layer.input_norm, delta, layer.qkv, {a.q(rows), a.k(rows), a.v(rows)});
     const kernels::KvPages kv = pass.cache.layer(index);
     // Rotates q and k, and stores k and v in the pages.
     rotary(pass.scope, {.q = a.q(rows),
@@ -205,13 +204,20 @@ void Model::feed_forward(const Pass& pass, std::int64_t index) const {
   const std::int64_t rows = pass.batch.rows;
   const Matrix product = a.product(rows);
   const Matrix own_product = a.part(product, share_.intermediate);
+  const Matrix added = a.part(a.delta(rows), share_.hidden);
+  const kernels::SiluGateCall gating = {.gate = read_only(a.gate(rows)), .up = read_only(a.up(rows)), .y = own_product};
+  const auto gate = [&] { silu_gate(pass.scope, gating); };
+  const auto report = [&] { round_and_report(pass, checkpoint::layer_tensor(index, "mlp"), "silu", own_product); };
   attempt(pass, [&] {
-    linear(pass, layer.gate_up, a.normed(rows), {a.gate(rows), a.up(rows)});
-    silu_gate(pass.scope, {.gate = read_only(a.gate(rows)), .up = read_only(a.up(rows)), .y = own_product});
-    round_and_report(pass, checkpoint::layer_tensor(index, "mlp"), "silu", own_product);
+    norm_and_multiply(pass, layer.post_attention_norm, read_only(a.delta(rows)), layer.gate_up,
+                      {a.gate(rows), a.up(rows)});
+    if (!exchange_) return linear_after(pass, {.call = gating}, layer.down, {added}, gate, report);
+    gate();
+    report();
   });
+  if (!exchange_) return;
   gather(pass, product, {&Share::intermediate});
-  attempt(pass, [&] { linear(pass, layer.down, product, {a.part(a.delta(rows), share_.hidden)}); });
+  attempt(pass, [&] { linear(pass, layer.down, product, {added}); });
   gather(pass, a.delta(rows), {&Share::hidden});
 }
 
@@ -233,22 +239,58 @@ void Model::attempt(const Pass& pass, const Work& work) const {
 }
 
 // Adds `delta` to the residual, if there is one, and normalises it.
-void Model::add_and_norm(const Pass& pass, const Norm& norm, ConstMatrix delta) const {
-  const Matrix x = pass.activations.residual(pass.batch.rows), y = pass.activations.normed(pass.batch.rows);
-  rms_norm(pass.scope, norm.op, {.x = x, .delta = delta, .weight = norm.weight.as<float>(), .eps = eps_, .y = y});
-  if (delta.data != nullptr) round_and_report(pass, norm.op.name(), "residual", x);
-  round_and_report(pass, norm.op.name(), "", y);
+kernels::RmsNormCall Model::norm_call(const Pass& pass, const Norm& norm, ConstMatrix delta) const {
+  const Activations& a = pass.activations;
+  return {.x = a.residual(pass.batch.rows),
+          .delta = delta,
+          .weight = norm.weight.as<float>(),
+          .eps = eps_,
+          .y = a.normed(pass.batch.rows)};
+}
+
+void Model::report_norm(const Pass& pass, const Norm& norm, ConstMatrix delta) const {
+  const Activations& a = pass.activations;
+  if (delta.data != nullptr) round_and_report(pass, norm.op.name(), "residual", a.residual(pass.batch.rows));
+  round_and_report(pass, norm.op.name(), "", a.normed(pass.batch.rows));
+}
+
+void Model::norm_and_multiply(const Pass& pass, const Norm& norm, ConstMatrix delta, const Projection& projection,
+                              std::initializer_list<Matrix> outputs) const {
+  const kernels::RmsNormCall call = norm_call(pass, norm, delta);
+  linear_after(
+      pass, {.call = call, .op = norm.op.index()}, projection, outputs, [&] { rms_norm(pass.scope, norm.op, call); },
+      [&] { report_norm(pass, norm, delta); });
 }
 
 void Model::linear(const Pass& pass, const Projection& projection, Matrix x,
                    std::initializer_list<Matrix> outputs) const {
-  std::vector<LinearOutput> with_bias;
-  for (const Matrix& y : outputs) with_bias.push_back({.y = y, .bias = projection.bias(with_bias.size())});
+  const std::vector<LinearOutput> with_bias = projection.outputs(outputs);
   projection.layer.run(read_only(x), with_bias, pass.scope.workspace, pass.scope.stream);
+  report_outputs(pass, projection, x, with_bias);
+}
+
+// The op that makes x, by the layer itself where it can: then x need not be anywhere as floats.
+template <typename Run, typename Report>
+void Model::linear_after(const Pass& pass, const kernels::Producer& producer, const Projection& projection,
+                         std::initializer_list<Matrix> outputs, const Run& run, const Report& report) const {
+  const std::vector<LinearOutput> with_bias = projection.outputs(outputs);
+  kernels::Producer watched = producer;
+  watched.keeps_x = static_cast<bool>(pass.observer);
+  if (!FusedLinear::run(pass.scope, watched, projection.layer, with_bias)) {
+    run();
+    report();
+    return linear(pass, projection, producer.x(), outputs);
+  }
+  report();
+  report_outputs(pass, projection, producer.x(), with_bias);
+}
+
+void Model::report_outputs(const Pass& pass, const Projection& projection, Matrix x,
+                           std::span<const LinearOutput> outputs) const {
   if (!pass.observer) return;
-  for (std::size_t i = 0; i < with_bias.size(); ++i)
+  for (std::size_t i = 0; i < outputs.size(); ++i)
     pass.observer({.name = &projection == &weights_.head ? kHeadOp : result_name(projection.tensors[i]),
-                   .values = with_bias[i].y,
+                   .values = outputs[i].y,
                    .projection = &projection,
                    .x = read_only(x)});
 }

@@ -83,13 +83,21 @@ class Model {
  private:
   Weights load(std::shared_ptr<const WeightSource> source, const Progress& progress) const;
   void look_up(const Pass& pass) const;
-  void attend(const Pass& pass, std::int64_t layer) const;
+  void attend(const Pass& pass, std::int64_t layer, ConstMatrix delta) const;
   void feed_forward(const Pass& pass, std::int64_t layer) const;
-  void add_and_norm(const Pass& pass, const Norm& norm, ConstMatrix delta) const;
+  kernels::RmsNormCall norm_call(const Pass& pass, const Norm& norm, ConstMatrix delta) const;
+  void report_norm(const Pass& pass, const Norm& norm, ConstMatrix delta) const;
+  void norm_and_multiply(const Pass& pass, const Norm& norm, ConstMatrix delta, const Projection& projection,
+                         std::initializer_list<Matrix> outputs) const;
   void gather(const Pass& pass, Matrix whole, Columns columns) const;
   template <typename Work>
   void attempt(const Pass& pass, const Work& work) const;
   void linear(const Pass& pass, const Projection& projection, Matrix x, std::initializer_list<Matrix> outputs) const;
+  template <typename Run, typename Report>
+  void linear_after(const Pass& pass, const kernels::Producer& producer, const Projection& projection,
+                    std::initializer_list<Matrix> outputs, const Run& run, const Report& report) const;
+  void report_outputs(const Pass& pass, const Projection& projection, Matrix x,
+                      std::span<const LinearOutput> outputs) const;
   void round_and_report(const Pass& pass, std::string_view name, std::string_view suffix, Matrix result) const;
 
   Context context_;

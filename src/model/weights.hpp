@@ -31,7 +31,12 @@ struct Projection {
   std::vector<std::string> tensors;  // the weight of each output, as the source names it
   std::vector<Buffer> biases;        // empty, or one per output
 
-  const float* bias(std::size_t output) const { return biases.empty() ? nullptr : biases[output].as<float>(); }
+  std::vector<LinearOutput> outputs(std::initializer_list<Matrix> results) const {
+    std::vector<LinearOutput> with_bias;
+    for (const Matrix& y : results)
+      with_bias.push_back({.y = y, .bias = biases.empty() ? nullptr : biases[with_bias.size()].as<float>()});
+    return with_bias;
+  }
 };
 
 struct LayerWeights {

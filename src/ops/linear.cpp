@@ -11,6 +11,7 @@
 #include "base/fp_environment.hpp"
 #include "ops/context_state.hpp"
 #include "ops/regions.hpp"
+#include "ops/transformer_ops.hpp"
 #include "reprofuse/types.hpp"
 
 namespace reprofuse {
@@ -101,6 +102,15 @@ struct LinearLayer::Impl {
   std::vector<std::int64_t> n;  // of each output
   std::optional<OpEntry> op;
   std::unique_ptr<kernels::PreparedLinear> prepared;
+
+  void check(ConstMatrix x, std::span<const LinearOutput> outputs, WorkspaceView workspace) const {
+    check_call(x, outputs, k, n, name);
+    if (x.rows == 0) return;
+    const std::size_t needed = prepared->workspace_bytes(x.rows);
+    require(needed == 0 || workspace.data != nullptr, "linear '{}': the workspace pointer is null", name);
+    require(workspace.bytes >= needed, "linear '{}': a workspace of {} bytes is too small for m = {}; {} are needed",
+            name, workspace.bytes, x.rows, needed);
+  }
 };
 
 LinearLayer::LinearLayer(const Context& context, std::span<const WeightView> weights, std::string name, WeightUse use) {
@@ -131,16 +141,23 @@ std::string LinearLayer::implementation() const {
 
 void LinearLayer::run(ConstMatrix x, std::span<const LinearOutput> outputs, WorkspaceView workspace,
                       void* stream) const {
-  check_call(x, outputs, impl_->k, impl_->n, impl_->name);
+  impl_->check(x, outputs, workspace);
   if (x.rows == 0) return;
-  const std::size_t needed = impl_->prepared->workspace_bytes(x.rows);
-  require(needed == 0 || workspace.data != nullptr, "linear '{}': the workspace pointer is null", impl_->name);
-  require(workspace.bytes >= needed, "linear '{}': a workspace of {} bytes is too small for m = {}; {} are needed",
-          impl_->name, workspace.bytes, x.rows, needed);
   const FpEnvironment pinned;
   const auto non_finite =
       impl_->prepared->run({.x = x, .outputs = outputs, .workspace = workspace.data, .stream = stream});
   if (non_finite) fail_non_finite(impl_->name, impl_->n, *non_finite);
+}
+
+bool FusedLinear::run(const OpScope& scope, const kernels::Producer& producer, const LinearLayer& layer,
+                      std::span<const LinearOutput> outputs) {
+  const Matrix made = producer.x();
+  const ConstMatrix x = {.data = made.data, .rows = made.rows, .cols = made.cols, .stride = made.stride};
+  layer.impl_->check(x, outputs, scope.workspace);
+  const FpEnvironment pinned;
+  return x.rows > 0 &&
+         layer.impl_->prepared->run_after(
+             producer, {.x = x, .outputs = outputs, .workspace = scope.workspace.data, .stream = scope.stream});
 }
 
 }  // namespace reprofuse

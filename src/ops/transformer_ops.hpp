@@ -4,11 +4,13 @@
 
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "kernels/op_calls.hpp"
 #include "ops/context_state.hpp"
 #include "reprofuse/context.hpp"
+#include "reprofuse/linear.hpp"
 #include "reprofuse/ops.hpp"
 
 namespace reprofuse {
@@ -43,6 +45,13 @@ void attention(const OpScope& scope, const NamedOp& op, const kernels::Attention
 void silu_gate(const OpScope& scope, const kernels::SiluGateCall& call);
 void gather_rows(const OpScope& scope, const kernels::GatherRowsCall& call);
 void round_bf16(const OpScope& scope, const kernels::RoundBf16Call& call);
+
+// A linear layer together with the op that makes its x.
+struct FusedLinear {
+  // Bits: those of the two, one after the other. False: the layer leaves the op to others, and nothing has run.
+  static bool run(const OpScope& scope, const kernels::Producer& producer, const LinearLayer& layer,
+                  std::span<const LinearOutput> outputs);
+};
 
 // What can be wrong with the calls of public operations: kInvalidArgument with the place and the value. `readable` says
 // that the arrays are host memory, so that what they hold is checked as well.

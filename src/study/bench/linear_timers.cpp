@@ -1,5 +1,6 @@
 // How layers are timed: on CPUs, and on GPUs.
 #include <algorithm>
+#include <optional>
 #include <chrono>
 #include <fstream>
 #include <thread>

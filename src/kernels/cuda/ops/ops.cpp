@@ -36,17 +36,21 @@ void embedding(const Launch& launch, const kernels::EmbeddingCall& call) {
   launch_rows("embedding", launch, kernel, call.x.rows, call.x.cols, params);
 }
 
+fma1::ops::SiluGateParams silu_gate_params(const kernels::SiluGateCall& call) {
+  return {.gate = call.gate.data,
+          .up = call.up.data,
+          .y = call.y.data,
+          .gate_stride = call.gate.stride,
+          .up_stride = call.up.stride,
+          .y_stride = call.y.stride,
+          .cols = static_cast<int>(call.y.cols),
+          .aligned = call.y.cols % 4 == 0 && is_aligned(call.gate.data, call.gate.stride) &&
+                     is_aligned(call.up.data, call.up.stride) && is_aligned(call.y.data, call.y.stride)};
+}
+
 void silu_gate(const Launch& launch, const kernels::SiluGateCall& call) {
-  const fma1::ops::SiluGateParams params{.gate = call.gate.data,
-                                         .up = call.up.data,
-                                         .y = call.y.data,
-                                         .gate_stride = call.gate.stride,
-                                         .up_stride = call.up.stride,
-                                         .y_stride = call.y.stride,
-                                         .cols = static_cast<int>(call.y.cols)};
-  const bool aligned = call.y.cols % 4 == 0 && is_aligned(call.gate.data, call.gate.stride) &&
-                       is_aligned(call.up.data, call.up.stride) && is_aligned(call.y.data, call.y.stride);
-  launch_rows("silu_gate", launch, fma1::ops::silu_gate_kernel(aligned), call.y.rows, call.y.cols, params);
+  const fma1::ops::SiluGateParams params = silu_gate_params(call);
+  launch_rows("silu_gate", launch, fma1::ops::silu_gate_kernel(params.aligned), call.y.rows, call.y.cols, params);
 }
 
 void gather_rows(const Launch& launch, const kernels::GatherRowsCall& call) {
@@ -65,21 +69,25 @@ void round_bf16(const Launch& launch, const kernels::RoundBf16Call& call) {
   launch_rows("round_bf16", launch, fma1::ops::round_bf16_kernel(), call.x.rows, call.x.cols, params);
 }
 
+fma1::ops::RmsNormParams norm_params(const Launch& launch, const kernels::RmsNormCall& call) {
+  return {.x = call.x.data,
+          .delta = call.delta.data,
+          .weight = call.weight,
+          .y = call.y.data,
+          .x_stride = call.x.stride,
+          .delta_stride = call.delta.stride,
+          .y_stride = call.y.stride,
+          .k = static_cast<int>(call.x.cols),
+          .eps = call.eps,
+          .op = launch.op,
+          .record = record_of(launch)};
+}
+
 void rms_norm(const Launch& launch, const kernels::RmsNormCall& call) {
   if (call.x.rows == 0) return;
   require_rows("rms_norm", call.x.rows);
   const DeviceScope device(launch.ordinal);
-  const fma1::ops::RmsNormParams params{.x = call.x.data,
-                                        .delta = call.delta.data,
-                                        .weight = call.weight,
-                                        .y = call.y.data,
-                                        .x_stride = call.x.stride,
-                                        .delta_stride = call.delta.stride,
-                                        .y_stride = call.y.stride,
-                                        .k = static_cast<int>(call.x.cols),
-                                        .eps = call.eps,
-                                        .op = launch.op,
-                                        .record = record_of(launch)};
+  const fma1::ops::RmsNormParams params = norm_params(launch, call);
   const GridShape shape{.grid = dim3(static_cast<unsigned>(call.x.rows)), .threads = fma1::ops::kNormThreads};
   check(launch_kernel(fma1::ops::rms_norm_kernel(params.k), shape, params, launch.stream), "rms_norm");
 }

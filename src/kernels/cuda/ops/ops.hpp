@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "kernels/cuda/attention/params.hpp"
+#include "kernels/cuda/ops/params.hpp"
 #include "kernels/cuda/runtime/check.hpp"
 #include "kernels/cuda/runtime/launch.hpp"
 #include "kernels/cuda/runtime/memory.hpp"
@@ -27,6 +28,10 @@ void attention(const Launch& launch, const kernels::AttentionCall& call);
 void silu_gate(const Launch& launch, const kernels::SiluGateCall& call);
 void gather_rows(const Launch& launch, const kernels::GatherRowsCall& call);
 void round_bf16(const Launch& launch, const kernels::RoundBf16Call& call);
+
+// What kernels of these are given that leave more than the op's own result.
+fma1::ops::RmsNormParams norm_params(const Launch& launch, const kernels::RmsNormCall& call);
+fma1::ops::SiluGateParams silu_gate_params(const kernels::SiluGateCall& call);
 
 // The workspace that attention() needs, head included, for at most so many chunks, rows and keys.
 std::size_t attention_workspace_bytes(int heads, int head_dim, int chunk_count, int rows, int max_keys);

@@ -65,6 +65,7 @@ struct SiluGateParams {
   float* y;
   std::int64_t gate_stride, up_stride, y_stride;
   int cols;
+  bool aligned;  // every row starts on 16 bytes, and cols is a multiple of four
 };
 
 struct GatherRowsParams {
@@ -87,7 +88,7 @@ inline constexpr int kElements = 4;
 
 // Grid: rows, and cols over kElementThreads * kElements.
 const void* embedding_kernel(DType dtype);
-const void* silu_gate_kernel(bool aligned);  // aligned: every row starts on 16 bytes, and cols is a multiple of four
+const void* silu_gate_kernel(bool aligned);
 const void* gather_rows_kernel();
 const void* round_bf16_kernel();
 

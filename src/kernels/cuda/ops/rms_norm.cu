@@ -1,62 +1,16 @@
-#include "kernels/cuda/ops/halving_tree.cuh"
-#include "kernels/cuda/ops/params.hpp"
-#include "kernels/cuda/runtime/launch.cuh"
-#include "numerics/float_ops.hpp"
+#include "kernels/cuda/ops/rms_norm.cuh"
 
 namespace reprofuse::cuda::fma1::ops {
 namespace {
 
-// The sum of the row's squares, over all chains; thread j brings chain j. Every thread gets it.
-__device__ float sum_of_chains(float chain) {
-  __shared__ float chains[kNormThreads];
-  chains[threadIdx.x] = chain;
-  __syncthreads();
-  return halving_tree(chains);
-}
-
-__device__ float scale_of_row(const RmsNormParams& p, float chain) {
-  const float sum = sum_of_chains(chain);
-  if (threadIdx.x == 0) record_if_not_finite(p.record, p.op, blockIdx.x, 0, sum);
-  return inverse_rms(sum, p.k, p.eps);
-}
-
-// Bits: equal reference::rms_norm. Thread j owns elements j, j + 256, ...: at most kHeld, all in registers, so that
-// the row is read once and its loads are in flight together.
 template <int kHeld>
 __global__ __launch_bounds__(kNormThreads) void rms_norm_held(const __grid_constant__ RmsNormParams p) {
   let_next_kernel_start();
-  float weight[kHeld], x[kHeld], delta[kHeld];
-#pragma unroll
-  for (int i = 0; i < kHeld; ++i) {
-    const int at = threadIdx.x + i * kNormThreads;
-    weight[i] = at < p.k ? __ldg(p.weight + at) : 0.0f;
-  }
+  HeldNorm<kHeld> held;
+  held.load_weight(p);
   wait_for_previous_kernel();
-  float* row = p.x + blockIdx.x * p.x_stride;
-  const float* add = p.delta == nullptr ? nullptr : p.delta + blockIdx.x * p.delta_stride;
-#pragma unroll
-  for (int i = 0; i < kHeld; ++i) {
-    const int at = threadIdx.x + i * kNormThreads;
-    x[i] = at < p.k ? row[at] : 0.0f;
-    delta[i] = at < p.k && add != nullptr ? add[at] : 0.0f;
-  }
-  float chain = 0.0f;
-#pragma unroll
-  for (int i = 0; i < kHeld; ++i) {
-    const int at = threadIdx.x + i * kNormThreads;
-    if (add != nullptr) {
-      x[i] = __fadd_rn(x[i], delta[i]);
-      if (at < p.k) row[at] = x[i];
-    }
-    chain = fma_rn(x[i], x[i], chain);  // beyond the row: + 0, which changes no sum of squares
-  }
-  const float inverse = scale_of_row(p, chain);
   float* y = p.y + blockIdx.x * p.y_stride;
-#pragma unroll
-  for (int i = 0; i < kHeld; ++i) {
-    const int at = threadIdx.x + i * kNormThreads;
-    if (at < p.k) y[at] = __fmul_rn(weight[i], __fmul_rn(x[i], inverse));
-  }
+  held.run(p, [&](int column, float value) { y[column] = value; });
 }
 
 // Rows of any length: read twice.

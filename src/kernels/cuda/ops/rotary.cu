@@ -7,11 +7,11 @@ namespace {
 // Puts the rotated key and the value of one head where their position lies.
 template <typename Kv>
 struct StoreFloats {
-  __device__ void operator()(const RotaryParams& p, const Head& key, int row, int position, int kv_head,
+  __device__ void operator()(const RotaryParams& p, const Head& key, int row, int page, int position, int kv_head,
                              int lane) const {
     const int half = p.kv.head_dim / 2;
     const int slot = position & (p.kv.page_size() - 1);
-    const std::int64_t head = p.kv.head_offset(p.kv.page_of(p.sequences[row], position), kv_head);
+    const std::int64_t head = p.kv.head_offset(page, kv_head);
     auto* keys = static_cast<typename Kv::Bits*>(p.kv.keys) + head + slot;
     auto* values =
         static_cast<typename Kv::Bits*>(p.kv.values) + head + static_cast<std::int64_t>(slot) * p.kv.head_dim;

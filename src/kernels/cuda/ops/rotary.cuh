@@ -13,6 +13,20 @@ using reprofuse::fma1::kNormLanes;
 
 constexpr int kPairs = kMaxRotaryHeadDim / 2 / kWarp;  // of a lane, at most
 
+// The cosines and sines of a position, for the pairs of a lane.
+struct Turn {
+  float cos[kPairs], sin[kPairs];
+
+  __device__ void load(const float* cosines, const float* sines, int half, int lane) {
+#pragma unroll
+    for (int i = 0; i < kPairs; ++i) {
+      const int d = lane + i * kWarp;
+      cos[i] = d < half ? __ldg(cosines + d) : 0.0f;
+      sin[i] = d < half ? __ldg(sines + d) : 0.0f;
+    }
+  }
+};
+
 // A head in the registers of a warp: lane l holds elements l + 32 i of the first half, and those that turn with them.
 struct Head {
   float a[kPairs], b[kPairs];
@@ -50,12 +64,12 @@ struct Head {
     }
   }
 
-  __device__ void rotate(const float* cos, const float* sin, int half, int lane) {
+  __device__ void rotate(const Turn& turn, int half, int lane) {
 #pragma unroll
     for (int i = 0; i < kPairs; ++i) {
       const int d = lane + i * kWarp;
       if (d < half) {
-        const float c = __ldg(cos + d), s = __ldg(sin + d), first = a[i], second = b[i];
+        const float c = turn.cos[i], s = turn.sin[i], first = a[i], second = b[i];
         a[i] = fma_rn(first, c, -__fmul_rn(second, s));
         b[i] = fma_rn(second, c, __fmul_rn(first, s));
       }
@@ -68,23 +82,27 @@ template <typename Store>
 __global__ __launch_bounds__(kRotaryWarps* kWarp) void rotary_and_store(const __grid_constant__ RotaryParams p) {
   __shared__ float chains[kRotaryWarps][kNormLanes];
   let_next_kernel_start();
-  wait_for_previous_kernel();
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
   const int row = blockIdx.x, slot = blockIdx.y * kRotaryWarps + warp;
-  if (slot >= p.heads + p.kv.kv_heads) return;
   const int half = p.kv.head_dim / 2;
-  const int position = p.positions[row];
   const bool is_query = slot < p.heads;
+  // The arrays of a batch and the tables are written by copies, for which every kernel waits before it starts.
+  const int position = p.positions[row];
+  const int page = is_query ? 0 : p.kv.page_of(p.sequences[row], position);
+  const std::int64_t angle = static_cast<std::int64_t>(position) * half;
+  Turn turn;
+  turn.load(p.cos + angle, p.sin + angle, half, lane);
+  wait_for_previous_kernel();
+  if (slot >= p.heads + p.kv.kv_heads) return;
   const int head = is_query ? slot : slot - p.heads;
   float* query = p.q + row * p.q_stride + head * p.kv.head_dim;
   const float* weight = is_query ? p.q_norm : p.k_norm;
   Head turned;
   turned.load(is_query ? query : p.k + row * p.k_stride + head * p.kv.head_dim, half, lane);
   if (weight != nullptr) turned.normalise(weight, p.eps, half, lane, chains[warp]);
-  const std::int64_t angle = static_cast<std::int64_t>(position) * half;
-  turned.rotate(p.cos + angle, p.sin + angle, half, lane);
+  turned.rotate(turn, half, lane);
   if (!is_query) {
-    Store()(p, turned, row, position, head, lane);
+    Store()(p, turned, row, page, position, head, lane);
     return;
   }
 #pragma unroll

@@ -37,12 +37,17 @@ struct BlockPieces {
     if (threadIdx.x % kWarp == 0) ptx::mbarrier_arrive_expect_tx(full, loaded * (2 * bytes + more_bytes));
     __syncwarp();
     if (page < 0) return;
-    const std::int64_t plane_bytes = static_cast<std::int64_t>(kHeadDim) << p.kv.page_shift;
-    const std::uint8_t* from = static_cast<const std::uint8_t*>(cache) + 2 * head(page) * plane_bytes +
-                               static_cast<std::int64_t>(slot(block)) * kHeadDim;
+    const std::uint8_t* from = high_digits(cache, block, page);
     std::uint8_t* to = tile + first_key() * kHeadDim;
     ptx::tma_load_bulk(to, from, bytes, full);
-    ptx::tma_load_bulk(to + kKeys * kHeadDim, from + plane_bytes, bytes, full);
+    ptx::tma_load_bulk(to + kKeys * kHeadDim, from + plane_bytes(), bytes, full);
+  }
+  // To the L2 alone.
+  __device__ void prefetch_digits(const void* cache, int block, int page) const {
+    if (page < 0) return;
+    const std::uint8_t* from = high_digits(cache, block, page);
+    ptx::tma_prefetch_bulk(from, keys * kHeadDim);
+    ptx::tma_prefetch_bulk(from + plane_bytes(), keys * kHeadDim);
   }
   // The units of keys and of values: unit_bytes() of a piece.
   __device__ int unit_bytes() const { return 2 * keys; }
@@ -55,6 +60,12 @@ struct BlockPieces {
   }
 
  private:
+  __device__ std::int64_t plane_bytes() const { return static_cast<std::int64_t>(kHeadDim) << p.kv.page_shift; }
+  // Of the lane's piece.
+  __device__ const std::uint8_t* high_digits(const void* cache, int block, int page) const {
+    return static_cast<const std::uint8_t*>(cache) + 2 * head(page) * plane_bytes() +
+           static_cast<std::int64_t>(slot(block)) * kHeadDim;
+  }
   __device__ int first_key() const { return static_cast<int>(threadIdx.x % kWarp) * keys; }
   __device__ int slot(int block) const { return (block * kKeys + first_key()) & (p.kv.page_size() - 1); }
   __device__ std::int64_t head(int page) const { return static_cast<std::int64_t>(page) * p.kv.kv_heads + kv_head; }

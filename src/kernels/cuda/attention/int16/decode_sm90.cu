@@ -16,6 +16,7 @@ __global__ __launch_bounds__(S::kThreads,
   let_next_kernel_start();
   const StreamWork at(p);
   init_barriers(shared);
+  if (threadIdx.x >= kRowsThreads) prefetch_tiles<S>(p, at);
   wait_for_previous_kernel();
   if (at.count == 0) return;
   if (threadIdx.x >= kRowsThreads) {
@@ -48,6 +49,7 @@ __global__ __launch_bounds__(S::kThreads,
   let_next_kernel_start();
   const StreamWork at(p);
   init_barriers(shared);
+  if (threadIdx.x >= kRowsThreads) prefetch_tiles<S>(p, at);
   wait_for_previous_kernel();
   if (threadIdx.x >= kRowsThreads) {
     if (at.count > 0) load_tiles<S>(p, at, shared);

@@ -129,6 +129,19 @@ struct StreamWork : DecodeWork {
   __device__ int block(const AttentionParams& p, int i) const { return first_block + blockIdx.x + i * p.splits; }
 };
 
+// The TMA warp: the CTA's first blocks on their way to the L2 while the kernels ahead still run. Keys that one of them
+// is about to store are loaded after the wait, as all others are.
+template <typename S>
+__device__ inline void prefetch_tiles(const AttentionParams& p, const StreamWork& at) {
+  constexpr int kBlocks = (S::kStages + 1) / 2;
+  const BlockPieces<kKeyBlock, S::kDim> pieces(p, at.sequence, at.heads.kv_head, at.range.begin, at.range.end);
+  for (int i = 0; i < min(kBlocks, at.count); ++i) {
+    const int block = at.block(p, i), page = pieces.page(block);
+    pieces.prefetch_digits(p.kv.keys, block, page);
+    pieces.prefetch_digits(p.kv.values, block, page);
+  }
+}
+
 // The TMA warp: tile 2 i is the keys of the CTA's i-th block, tile 2 i + 1 its values.
 template <typename S>
 __device__ inline void load_tiles(const AttentionParams& p, const StreamWork& at, StreamShared<S>& shared) {

@@ -39,12 +39,17 @@ struct DigitPlanes {
 };
 
 struct StoreDigits {
-  __device__ void operator()(const RotaryParams& p, const Head& key, int row, int position, int kv_head,
+  __device__ void operator()(const RotaryParams& p, const Head& key, int row, int page, int position, int kv_head,
                              int lane) const {
     const int head_dim = p.kv.head_dim, half = head_dim / 2, slot = position & (p.kv.page_size() - 1);
-    const int page = p.kv.page_of(p.sequences[row], position);
     const std::int64_t head = p.kv.head_offset(page, kv_head);
     const HeadPage places{head_dim, p.kv.page_size()};
+    float v[2 * kPairs];  // on their way while the key is stored
+#pragma unroll
+    for (int i = 0; i < 2 * kPairs; ++i) {
+      const int d = lane + i * kWarp;
+      v[i] = d < head_dim ? p.v[row * p.v_stride + kv_head * head_dim + d] : 0.0f;
+    }
     std::uint32_t largest = 0;
 #pragma unroll
     for (int i = 0; i < kPairs; ++i)  // zeros beyond the last
@@ -57,11 +62,13 @@ struct StoreDigits {
       keys.store(places.key(slot, d), key.a[i]);
       keys.store(places.key(slot, d + half), key.b[i]);
     }
-    const float* v = p.v + row * p.v_stride + kv_head * head_dim;
     largest = 0;
-    for (int d = lane; d < head_dim; d += kWarp) largest = max(largest, magnitude(v[d]));
+#pragma unroll
+    for (const float value : v) largest = max(largest, magnitude(value));
     const DigitPlanes values(p.kv.values, head, places.plane_bytes(), unit_of_warp(largest));
-    for (int d = lane; d < head_dim; d += kWarp) values.store(places.value(slot, d), v[d]);
+#pragma unroll
+    for (int i = 0; i < 2 * kPairs; ++i)
+      if (lane + i * kWarp < head_dim) values.store(places.value(slot, lane + i * kWarp), v[i]);
     if (lane != 0) return;
     const std::int64_t unit = ((static_cast<std::int64_t>(page) * p.kv.kv_heads + kv_head) << p.kv.page_shift) + slot;
     p.kv.key_units[unit] = static_cast<std::uint8_t>(keys.unit);

@@ -1,6 +1,7 @@
 #include "kernels/cuda/linear/exact1/linear.hpp"
 
 #include "kernels/cuda/linear/exact1/params.hpp"
+#include "kernels/cuda/linear/exact1/row_ops.hpp"
 #include "kernels/reference/reference.hpp"
 
 namespace reprofuse::cuda::exact1 {
@@ -15,6 +16,8 @@ constexpr integer::Scheme kScheme{.name = reference::kLinearExact1.name,
                                   .kept_kernels = nullptr,
                                   .load_row_kernels = load_row_kernels,
                                   .snap_activations = launch_snap_activations,
+                                  .norm_rows_kernel = norm_rows_kernel,
+                                  .silu_rows_kernel = silu_rows_kernel,
                                   .add_partials = launch_add_partials,
                                   .weight_exponents = launch_weight_exponents,
                                   .prepare_weights = nullptr};

@@ -1,6 +1,7 @@
 #include "kernels/cuda/linear/int16/linear.hpp"
 
 #include "kernels/cuda/linear/int16/params.hpp"
+#include "kernels/cuda/linear/int16/row_ops.hpp"
 #include "kernels/reference/reference.hpp"
 
 namespace reprofuse::cuda::int16 {
@@ -15,6 +16,8 @@ constexpr integer::Scheme kScheme{.name = reference::kLinearInt16.name,
                                   .kept_kernels = kept_kernels,
                                   .load_row_kernels = load_row_kernels,
                                   .snap_activations = launch_snap_activations,
+                                  .norm_rows_kernel = norm_rows_kernel,
+                                  .silu_rows_kernel = silu_rows_kernel,
                                   .add_partials = launch_add_partials,
                                   .weight_exponents = launch_weight_exponents,
                                   .prepare_weights = launch_prepare_weights};

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/math.hpp"
+#include "kernels/cuda/ops/ops.hpp"
 #include "kernels/cuda/runtime/check.hpp"
 #include "kernels/cuda/runtime/launch.hpp"
 #include "kernels/cuda/runtime/memory.hpp"
@@ -20,6 +21,7 @@ CudaLinear::CudaLinear(const Scheme& scheme, const kernels::CudaTarget& target, 
   find_kernels(keep);
   require(weights[0].k <= scheme.max_terms, "linear '{}': k = {}; {} takes at most {} terms in a sum", name_,
           weights[0].k, scheme.name, scheme.max_terms);
+  find_producers();
   require_weights_on_device();
   find_exponents();
   if (keep)
@@ -46,6 +48,19 @@ void CudaLinear::find_kernels(bool keep) {
       for (const Kernel& kernel : scheme_.wgmma_kernels(weights_[0].dtype)) kernels_.push_back(kernel);
   }
   find_occupancy(device_, kernels_);
+}
+
+// Looked up now, so that no run has to.
+void CudaLinear::find_producers() {
+  const int k = static_cast<int>(weights_[0].k);
+  norm_ = scheme_.norm_rows_kernel(k);
+  silu_ = scheme_.silu_rows_kernel(k, device_.major >= 9);
+  KernelFacts facts;
+  for (const RowKernel& kernel : {norm_, silu_})
+    if (kernel.function != nullptr)
+      check(look_up_kernel(kernel.function, facts), "looking up an op that leaves digits");
+  // Code that was made for older devices has no clusters.
+  if (silu_.ctas > 1 && !facts.for_hopper) silu_ = scheme_.silu_rows_kernel(k, false);
 }
 
 // Reads the weights, so it waits for whatever may still be writing them.
@@ -200,24 +215,60 @@ void CudaLinear::add_outputs(const kernels::LinearCall& call, const Group& group
 }
 
 void CudaLinear::launch_rows(const kernels::LinearCall& call, const Group& group, Rows rows, Schedule schedule) const {
-  const Kernel& kernel = kernels_[static_cast<std::size_t>(schedule.kernel)];
-  Params p = params(call, group, rows, schedule);
+  const Params p = params(call, group, rows, schedule);
   const auto stream = static_cast<cudaStream_t>(call.stream);
   check(scheme_.snap_activations(p, stream), "snap_activations");
-  if (!kernel.prepared || kernel.kept) {
-    launch_products(kernel, p, stream);
-    return;
-  }
-  const int tiles = p.column_tiles;
-  const int at_a_time = static_cast<int>(prepared_at_a_time(tiles, p.k));
-  for (; p.first_column_tile < tiles; p.first_column_tile += at_a_time) {
-    p.column_tiles = std::min(at_a_time, tiles - p.first_column_tile);
-    check(scheme_.prepare_weights(p, weights_[0].dtype, stream), "prepare_weights");
-    launch_products(kernel, p, stream);
+  launch_products(kernels_[static_cast<std::size_t>(schedule.kernel)], p, stream);
+}
+
+// All rows in one launch: a norm that adds to its x cannot run twice.
+bool CudaLinear::run_after(const kernels::Producer& producer, const kernels::LinearCall& call) const {
+  const RowKernel& kernel = std::holds_alternative<kernels::RmsNormCall>(producer.call) ? norm_ : silu_;
+  if (kernel.function == nullptr || groups_.size() > 1) return false;
+  require_workspace_alignment(name_, call.workspace);
+  const DeviceScope device(device_.ordinal);
+  const Problem all = problem(call, groups_[0]);
+  if (rows_at_once(kernels_, all) < all.m) return false;
+  const Schedule schedule = choose_schedule(device_, kernels_, all);
+  const Params p = params(call, groups_[0], {0, all.m}, schedule);
+  launch_producer(producer, call, p);
+  launch_products(kernels_[static_cast<std::size_t>(schedule.kernel)], p, static_cast<cudaStream_t>(call.stream));
+  return true;
+}
+
+void CudaLinear::launch_producer(const kernels::Producer& producer, const kernels::LinearCall& call,
+                                 const Params& p) const {
+  const DigitRows to(p);
+  const auto shape = [&](const RowKernel& kernel) {
+    return GridShape{.grid = dim3(static_cast<unsigned>(to.padded_rows() * kernel.ctas)),
+                     .threads = kernel.threads,
+                     .cluster = kernel.ctas};
+  };
+  if (const auto* norm = std::get_if<kernels::RmsNormCall>(&producer.call)) {
+    const Launch launch{{.op = producer.op, .workspace = call.workspace, .stream = call.stream}, device_.ordinal};
+    NormRowsParams params{norm_params(launch, *norm), to};
+    if (!producer.keeps_x) params.norm.y = nullptr;
+    check(launch_kernel(norm_.function, shape(norm_), params, call.stream), "norm_rows");
+  } else {
+    SiluRowsParams params{silu_gate_params(std::get<kernels::SiluGateCall>(producer.call)), to};
+    if (!producer.keeps_x) params.silu.y = nullptr;
+    check(launch_kernel(silu_.function, shape(silu_), params, call.stream), "silu_rows");
   }
 }
 
-void CudaLinear::launch_products(const Kernel& kernel, const Params& p, cudaStream_t stream) const {
+void CudaLinear::launch_products(const Kernel& kernel, const Params& all, cudaStream_t stream) const {
+  if (!kernel.prepared || kernel.kept) return launch_tiles(kernel, all, stream);
+  const int tiles = all.column_tiles;
+  const int at_a_time = static_cast<int>(prepared_at_a_time(tiles, all.k));
+  Params p = all;
+  for (; p.first_column_tile < tiles; p.first_column_tile += at_a_time) {
+    p.column_tiles = std::min(at_a_time, tiles - p.first_column_tile);
+    check(scheme_.prepare_weights(p, weights_[0].dtype, stream), "prepare_weights");
+    launch_tiles(kernel, p, stream);
+  }
+}
+
+void CudaLinear::launch_tiles(const Kernel& kernel, const Params& p, cudaStream_t stream) const {
   GridShape shape{.grid = dim3(p.splits, p.row_tiles, p.column_tiles),
                   .threads = kernel.threads,
                   .shared_bytes = kernel.shared_bytes};

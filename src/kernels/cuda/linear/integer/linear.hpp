@@ -5,6 +5,7 @@
 #include <memory>
 #include <string_view>
 
+#include "kernels/cuda/linear/integer/digit_rows.hpp"
 #include "kernels/cuda/linear/integer/params.hpp"
 #include "kernels/cuda/linear/integer/schedule.hpp"
 #include "kernels/cuda/linear/layer.hpp"
@@ -26,6 +27,9 @@ struct Scheme {
   cudaError_t (*load_row_kernels)();
   // Digits and what is kept of every row of x, zero digits up to whole tiles and k-tiles.
   cudaError_t (*snap_activations)(const Params& params, cudaStream_t stream);
+  // Kernels of the ops before, which leave their rows so (NormRowsParams, SiluRowsParams).
+  RowKernel (*norm_rows_kernel)(int k);
+  RowKernel (*silu_rows_kernel)(int k, bool cluster);
   // Adds the partials of the splits and stores the results.
   cudaError_t (*add_partials)(const Params& params, cudaStream_t stream);
   // exponents[n] of a weight matrix. The first row that is not finite goes to *first_bad, kept as a minimum.
@@ -40,6 +44,7 @@ class CudaLinear : public ScheduledLinear<Kernel, Schedule> {
   CudaLinear(const Scheme& scheme, const kernels::CudaTarget& target, std::span<const WeightView> weights);
 
   std::size_t workspace_bytes(std::int64_t max_m) const override;
+  bool run_after(const kernels::Producer& producer, const kernels::LinearCall& call) const override;
 
  private:
   struct Rows {  // of x, that one launch takes
@@ -49,15 +54,18 @@ class CudaLinear : public ScheduledLinear<Kernel, Schedule> {
 
   bool can_keep_digits() const;
   void find_kernels(bool keep);
+  void find_producers();
   void find_exponents();
   void keep_digits();
   Problem problem(const kernels::LinearCall& call, const Group& group) const override;
   void launch(const kernels::LinearCall& call, const Group& group, Schedule schedule) const override;
   void run_group(const kernels::LinearCall& call, const Group& group) const override;
+  void launch_producer(const kernels::Producer& producer, const kernels::LinearCall& call, const Params& p) const;
   Params params(const kernels::LinearCall& call, const Group& group, Rows rows, Schedule schedule) const;
   void add_outputs(const kernels::LinearCall& call, const Group& group, Rows rows, int tile_n, Params& p) const;
   void launch_rows(const kernels::LinearCall& call, const Group& group, Rows rows, Schedule schedule) const;
-  void launch_products(const Kernel& kernel, const Params& p, cudaStream_t stream) const;
+  void launch_products(const Kernel& kernel, const Params& all, cudaStream_t stream) const;
+  void launch_tiles(const Kernel& kernel, const Params& p, cudaStream_t stream) const;
   std::size_t prepared_bytes() const;
   std::size_t rows_bytes(std::int64_t m) const;
   std::size_t digits_bytes(const Kernel& kernel, std::int64_t m) const;
@@ -66,6 +74,7 @@ class CudaLinear : public ScheduledLinear<Kernel, Schedule> {
     void operator()(void* memory) const;
   };
   const Scheme& scheme_;
+  RowKernel norm_, silu_;                             // that leave digits for this layer; or none
   std::unique_ptr<std::uint8_t, Release> exponents_;  // of every row of every weight, in their order
   std::vector<std::int64_t> first_exponent_;          // of each weight
 };

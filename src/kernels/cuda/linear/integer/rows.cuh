@@ -4,23 +4,25 @@
 #include <cuda_fp16.h>
 
 #include "base/math.hpp"
+#include "kernels/cuda/linear/integer/digit_rows.hpp"
 #include "kernels/cuda/linear/integer/terms.cuh"
+#include "kernels/cuda/ptx/cluster.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/cuda/sm_limits.hpp"
 
 namespace reprofuse::cuda::integer {
 
-inline constexpr int kRowThreads = 512;  // of a CTA that has a row
 inline constexpr std::uint32_t kMagnitude = 0x7fffffffu;
 inline constexpr std::uint32_t kInfinity = 0x7f800000u;
 
 // The largest over the CTA, known to every thread. Not to be called again before the CTA has synchronised.
+template <int kThreads = kRowThreads>
 __device__ inline std::uint32_t block_max(std::uint32_t value) {
-  __shared__ std::uint32_t warps[kRowThreads / kWarp];
+  __shared__ std::uint32_t warps[kThreads / kWarp];
   value = __reduce_max_sync(~0u, value);
   if (threadIdx.x % kWarp == 0) warps[threadIdx.x / kWarp] = value;
   __syncthreads();
-  return __reduce_max_sync(~0u, warps[threadIdx.x % (kRowThreads / kWarp)]);
+  return __reduce_max_sync(~0u, warps[threadIdx.x % (kThreads / kWarp)]);
 }
 
 // Terms k to k + 3 of a row, zero beyond its end.
@@ -31,20 +33,62 @@ __device__ inline float4 load_terms(const Params& p, int m, int k) {
                      k + 3 < p.k ? x[3] : 0.0f);
 }
 
-// The first term of a thread's i-th vector of those it holds from term `first` on.
-__device__ inline int held_term(int first, int i) {
-  return first + (i * kRowThreads + threadIdx.x) * 4;
-}
+// What a thread holds of a row at a time: kHeld vectors of four terms, those of a warp side by side.
+template <int kThreads, int kHeld>
+struct HeldTerms {
+  static constexpr int kTerms = kThreads * kHeld * 4;  // of the CTA
+  static_assert(kThreads * 4 % kTileK == 0 && kWarp * 4 == kTileK, "a warp's vectors are a k-tile");
+  float4 vectors[kHeld];
 
-// kHeld: vectors of a row that a thread holds at a time.
-template <int kHeld>
-__device__ inline void load_held(const Params& p, int m, int first, float4 (&held)[kHeld]) {
+  // The first term of vector i, of those from term `first` on.
+  __device__ static int term(int first, int i) { return first + (i * kThreads + threadIdx.x) * 4; }
+  // terms(k): the four from k on; zeros from term `end` on.
+  template <typename Terms>
+  __device__ void load(int first, int end, const Terms& terms) {
 #pragma unroll
-  for (int i = 0; i < kHeld; ++i) {
-    const int k = held_term(first, i);
-    held[i] = m < p.m && k < p.k ? load_terms(p, m, k) : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    for (int i = 0; i < kHeld; ++i) {
+      const int k = term(first, i);
+      vectors[i] = k < end ? terms(k) : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    }
   }
-}
+};
+
+// Who has a row: a CTA alone, or a cluster of them, each so many terms that lie together.
+struct WholeRow {
+  static constexpr int kCtas = 1;
+
+  __device__ static int rank() { return 0; }
+  __device__ static std::uint32_t max(std::uint32_t value) { return value; }
+  __device__ static long long sum(long long value) { return value; }
+  __device__ static void leave() {}
+};
+
+// Asked by all threads of all CTAs together, each question once.
+template <int kCtas_>
+struct ClusterRow {
+  static constexpr int kCtas = kCtas_;
+
+  __device__ static int rank() { return blockIdx.x % kCtas; }
+  // Over all CTAs, of a value that all threads of a CTA know; all get it.
+  __device__ static std::uint32_t max(std::uint32_t value) {
+    __shared__ __align__(16) long long shown[2];
+    if (threadIdx.x == 0) shown[0] = value;
+    ptx::cluster_sync();
+    return __reduce_max_sync(~0u, static_cast<std::uint32_t>(ptx::ld_shared_cluster(shown, threadIdx.x % kCtas).x));
+  }
+  // Of a value that the first thread of each CTA knows; that of the first CTA gets it.
+  __device__ static long long sum(long long value) {
+    __shared__ __align__(16) long long shown[2];
+    if (threadIdx.x == 0) shown[0] = value;
+    ptx::cluster_sync();
+    long long total = 0;
+    if (rank() == 0 && threadIdx.x == 0)
+      for (int i = 0; i < kCtas; ++i) total += ptx::ld_shared_cluster(shown, i).x;
+    return total;
+  }
+  // No CTA may go while another reads from it.
+  __device__ static void leave() { ptx::cluster_sync(); }
+};
 
 __device__ inline std::uint32_t max_magnitude(const float4& x) {
   return umax(umax(__float_as_uint(x.x) & kMagnitude, __float_as_uint(x.y) & kMagnitude),

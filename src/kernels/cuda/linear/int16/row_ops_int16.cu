@@ -1,0 +1,15 @@
+#include "kernels/cuda/linear/int16/row_ops.hpp"
+#include "kernels/cuda/linear/int16/snap_row.cuh"
+#include "kernels/cuda/linear/integer/row_ops.cuh"
+
+namespace reprofuse::cuda::int16 {
+
+RowKernel norm_rows_kernel(int k) {
+  return integer::norm_rows_kernel<Snap>(k);
+}
+
+RowKernel silu_rows_kernel(int k, bool cluster) {
+  return integer::silu_rows_kernel<Snap>(k, cluster);
+}
+
+}  // namespace reprofuse::cuda::int16

@@ -1,0 +1,14 @@
+"""What ops may be made of that leave their results as digits."""
+import dataclasses
+
+from gpu_code_rules import Contract, OPS_PTX, OPS_SASS
+
+# As the ops they are, and what snaps: a float to an integer, ties to even.
+ROWS = Contract(
+    name="digits of ops",
+    kernels=r"_ZN9reprofuse4cuda7integer",
+    ptx=dataclasses.replace(OPS_PTX, allowed_float=OPS_PTX.allowed_float + r"|cvt\.rni\.s32\.f32(?=\s)"),
+    sass=dataclasses.replace(OPS_SASS, allowed_float=OPS_SASS.allowed_float + r"|F2I(?:\.(?:S32|NTZ))*(?=\s)"),
+)
+
+CONTRACTS = (ROWS,)
