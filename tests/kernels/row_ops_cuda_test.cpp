@@ -77,6 +77,7 @@ class RowOpsCuda : public testing::TestWithParam<Numerics> {
   cuda::Launch launch_in(const Linear& linear) const {
     return {{.op = kOp, .workspace = linear.workspace.get(), .workspace_bytes = linear.bytes, .stream = nullptr}};
   }
+  static bool has_clusters() { return cuda::read_device(0).major >= 9; }
   static constexpr unsigned kOp = 3;
   ThreadPool pool_{2};
 };
@@ -143,6 +144,7 @@ TEST_P(RowOpsCuda, ANormLeavesTheDigitsOfItsResult) {
 }
 
 TEST_P(RowOpsCuda, ASiluGateLeavesTheDigitsOfItsResult) {
+  if (!has_clusters()) GTEST_SKIP() << "gates leave digits where there are clusters";
   for (const float scale : {1.0F, 1e-30F, 1e30F})
     for (const std::int64_t k : {1, 5, 127, 512, 1028, 3001, 4096, 8192, 8200, 14336, 16384})
       for (const std::int64_t m : {1, 9, 70}) {
@@ -220,6 +222,7 @@ TEST_P(RowOpsCuda, AnotherWeightWouldBeCaught) {
   altered.weight = weight.data();
   EXPECT_FALSE(norm == left({altered, kOp, false}));
 
+  if (!has_clusters()) return;
   SiluCase s(kM, kK, 0);
   const auto silu = left({s.call(), 0, false});
   EXPECT_TRUE(silu == left({s.call(), 0, false}));

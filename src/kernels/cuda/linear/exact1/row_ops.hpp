@@ -6,6 +6,6 @@
 namespace reprofuse::cuda::exact1 {
 
 integer::RowKernel norm_rows_kernel(int k);
-integer::RowKernel silu_rows_kernel(int k, bool cluster);
+integer::RowKernel silu_rows_kernel(int k);
 
 }  // namespace reprofuse::cuda::exact1

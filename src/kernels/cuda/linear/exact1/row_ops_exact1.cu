@@ -8,8 +8,8 @@ RowKernel norm_rows_kernel(int k) {
   return integer::norm_rows_kernel<Snap>(k);
 }
 
-RowKernel silu_rows_kernel(int k, bool cluster) {
-  return integer::silu_rows_kernel<Snap>(k, cluster);
+RowKernel silu_rows_kernel(int k) {
+  return integer::silu_rows_kernel<Snap>(k);
 }
 
 }  // namespace reprofuse::cuda::exact1

@@ -54,13 +54,12 @@ void CudaLinear::find_kernels(bool keep) {
 void CudaLinear::find_producers() {
   const int k = static_cast<int>(weights_[0].k);
   norm_ = scheme_.norm_rows_kernel(k);
-  silu_ = scheme_.silu_rows_kernel(k, device_.major >= 9);
+  silu_ = scheme_.silu_rows_kernel(k);
   KernelFacts facts;
   for (const RowKernel& kernel : {norm_, silu_})
     if (kernel.function != nullptr)
       check(look_up_kernel(kernel.function, facts), "looking up an op that leaves digits");
-  // Code that was made for older devices has no clusters.
-  if (silu_.ctas > 1 && !facts.for_hopper) silu_ = scheme_.silu_rows_kernel(k, false);
+  if (silu_.ctas > 1 && (device_.major < 9 || !facts.for_hopper)) silu_ = {};  // there are no clusters
 }
 
 // Reads the weights, so it waits for whatever may still be writing them.

@@ -29,7 +29,7 @@ struct Scheme {
   cudaError_t (*snap_activations)(const Params& params, cudaStream_t stream);
   // Kernels of the ops before, which leave their rows so (NormRowsParams, SiluRowsParams).
   RowKernel (*norm_rows_kernel)(int k);
-  RowKernel (*silu_rows_kernel)(int k, bool cluster);
+  RowKernel (*silu_rows_kernel)(int k);
   // Adds the partials of the splits and stores the results.
   cudaError_t (*add_partials)(const Params& params, cudaStream_t stream);
   // exponents[n] of a weight matrix. The first row that is not finite goes to *first_bad, kept as a minimum.

@@ -58,18 +58,11 @@ __device__ inline void snap_silu(const SiluRowsParams& p) {
   });
 }
 
-// A CTA for each row, padding included.
-template <typename Snap, int kHeld>
-__global__ __launch_bounds__(kRowThreads) void silu_rows(const __grid_constant__ SiluRowsParams p) {
-  let_next_kernel_start();
-  wait_for_previous_kernel();
-  snap_silu<Snap, WholeRow, kRowThreads, kHeld>(p);
-}
-
-// A cluster for each row: a multiprocessor alone would take longer for the exponentials of a long one than all else.
+// A cluster for each row, padding included: a multiprocessor alone would take longer for the exponentials of a long one
+// than all else.
 inline constexpr int kSiluCtas = 8, kSiluThreads = 256;
 template <typename Snap, int kHeld>
-__global__ __launch_bounds__(kSiluThreads) void silu_rows_cluster(const __grid_constant__ SiluRowsParams p) {
+__global__ __launch_bounds__(kSiluThreads) void silu_rows(const __grid_constant__ SiluRowsParams p) {
 #if __CUDA_ARCH__ >= 900
   let_next_kernel_start();
   wait_for_previous_kernel();
@@ -91,16 +84,13 @@ RowKernel norm_rows_kernel(int k) {
 }
 
 template <typename Snap>
-RowKernel silu_rows_kernel(int k, bool cluster) {
-  const auto kernel = [](void (*function)(SiluRowsParams), int threads, int ctas) {
-    return RowKernel{reinterpret_cast<const void*>(function), threads, ctas};
+RowKernel silu_rows_kernel(int k) {
+  const auto kernel = [](void (*function)(SiluRowsParams)) {
+    return RowKernel{reinterpret_cast<const void*>(function), kSiluThreads, kSiluCtas};
   };
-  constexpr int kHeldByRow = 4 * kRowThreads, kHeldByCluster = 4 * kSiluThreads * kSiluCtas;
-  if (cluster && k <= kHeldByCluster) return kernel(&silu_rows_cluster<Snap, 1>, kSiluThreads, kSiluCtas);
-  if (cluster && k <= 2 * kHeldByCluster) return kernel(&silu_rows_cluster<Snap, 2>, kSiluThreads, kSiluCtas);
-  if (k <= 2 * kHeldByRow) return kernel(&silu_rows<Snap, 2>, kRowThreads, 1);
-  if (k <= 4 * kHeldByRow) return kernel(&silu_rows<Snap, 4>, kRowThreads, 1);
-  if (k <= 8 * kHeldByRow) return kernel(&silu_rows<Snap, 8>, kRowThreads, 1);
+  constexpr int kVectors = 4 * kSiluThreads * kSiluCtas;
+  if (k <= kVectors) return kernel(&silu_rows<Snap, 1>);
+  if (k <= 2 * kVectors) return kernel(&silu_rows<Snap, 2>);
   return {};
 }
 
