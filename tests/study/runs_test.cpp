@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "base/sha256.hpp"
+#include "base/hash.hpp"
 #include "study/runs/compare_runs.hpp"
 #include "study/runs/make_run.hpp"
 #include "study/runs/report.hpp"

@@ -1,8 +1,8 @@
 // How layers are timed: on CPUs, and on GPUs.
 #include <algorithm>
-#include <optional>
 #include <chrono>
 #include <fstream>
+#include <optional>
 #include <thread>
 
 #include "base/check.hpp"

@@ -4,7 +4,7 @@
 
 #include "kernels/cuda/linear/integer/rows.cuh"
 #include "kernels/cuda/ops/rms_norm.cuh"
-#include "numerics/exp.hpp"
+#include "numerics/exp_log.hpp"
 
 namespace reprofuse::cuda::integer {
 
