@@ -7,6 +7,7 @@
 #include <limits>
 #include <optional>
 
+#include "base/check.hpp"
 #include "support/messages.hpp"
 #include "text/tokenizer/bpe.hpp"
 #include "tokenizer_small.hpp"
