@@ -74,7 +74,7 @@ def workload(name, options):
 
 
 def round_of(options, bodies, salt):
-    """Tokens per second, prompts' where answers have one, and the digests in the order of the requests."""
+    """Tokens per second, of prompts where these are scored, and the digests in the order of the requests."""
     stream = {"stream": True, "stream_options": {"include_usage": True}} if options.stream else {}
     bodies = [body | stream | {"cache_salt": salt} for body in bodies]
     with concurrent.futures.ThreadPoolExecutor(options.at_once) as clients:
@@ -82,7 +82,7 @@ def round_of(options, bodies, salt):
         replies = list(clients.map(lambda body: ask(options.address, body), bodies))
         seconds = time.perf_counter() - begin
     answers = [read(reply) for reply in replies]
-    field = "prompt_tokens" if bodies[0]["max_tokens"] == 1 else "completion_tokens"
+    field = "prompt_tokens" if options.workload == "scores" else "completion_tokens"
     return sum(usage[field] for usage, _ in answers) / seconds, [digests for _, digests in answers]
 
 
@@ -105,12 +105,12 @@ def main():
     rates, digests = {kind: [] for kind in kinds}, {}
     for turn in range(options.rounds + 1):
         for kind, bodies in kinds.items():
-            rate, found = round_of(options, bodies, f"{kind} {turn}")
+            rate, found = round_of(options, bodies, f"{kind} {turn} {time.time_ns()}")
             if turn > 0:  # the first warms up
                 rates[kind].append(rate)
             if digests.setdefault(kind, found) != found:
                 raise RuntimeError(f"digests of the kind {kind} differ from one round to the next")
-    print(f"{options.workload}: {options.at_once} at once, {options.tokens} tokens each")
+    print(f"{options.workload}: {options.at_once} at once, answers of {1 if options.workload == 'scores' else options.tokens}")
     first, results = next(iter(kinds)), {}
     for kind, each in rates.items():
         ratio = statistics.median(rate / beside for rate, beside in zip(each, rates[first]))

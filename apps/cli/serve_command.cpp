@@ -191,6 +191,7 @@ void open_receipt_log(ServeArguments& arguments) {
 void set_pass_size(ServeArguments& arguments) {
   engine::EngineOptions& engine = arguments.served.engine;
   if (!computes_on_threads(arguments.device.device)) engine.max_rows = 2048;
+  arguments.served.may_lower_rows = !arguments.max_rows;
   engine.max_rows = arguments.max_rows.value_or(std::max(engine.max_rows, engine.max_batch));
 }
 
@@ -332,7 +333,10 @@ void add_engine_options(CLI::App& command, ServeArguments& arguments) {
       ->check(whole_number<std::int64_t>(1, std::int64_t{1} << 40))
       ->type_name("N");
   add_number<std::int64_t>(command, "--max-batch", served.engine.max_batch, 1, 4096, "Answers in one pass");
-  command.add_option("--max-rows", arguments.max_rows, "Tokens in one pass (default: 512, on a GPU 2048)")
+  command
+      .add_option(
+          "--max-rows", arguments.max_rows,
+          "Tokens in one pass (default: 512, on a GPU with 8 GiB to spare 2048; --max-batch where that is more)")
       ->check(whole_number<std::int64_t>(1, 65536))
       ->type_name("N");
   command.add_option("--context", served.max_positions, "The longest text (default: as the model declares)")

@@ -20,7 +20,8 @@ struct LinearOutput {
 // What a CUDA layer may do with the memory of its weights.
 enum class WeightUse : std::uint8_t {
   kRead,  // read it, as others may
-  kTake,  // keep them there in another form, of the same size: nobody else may read them from then on
+  kTake,  // keep them there in another form, of the same size: nobody else may read them from then on, also where the
+          // layer cannot be made, and no two matrices may overlap
 };
 
 // Bits: every y[m, n] equals the contract's reference for row m of x and row n of W alone, whatever the other rows,

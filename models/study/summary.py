@@ -41,7 +41,7 @@ def workloads(benches, transformers):
     """What `bench engine` and bench/transformers_step.py measured: answer tokens per second, and times those of LayerCast."""
     if not benches:
         return ""
-    numerics = sorted({row["numerics"] for bench in benches for row in bench["rows"]}, key=ORDER.index)
+    numerics = sorted({row["numerics"] for bench in benches for row in bench["rows"]}, key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name))
     theirs = {(row["shape"], row["numerics"]): row for row in transformers}
     shown = lambda row, tokens: f"{row['tokens_per_second']:,}" + (f" (+ {row['answer']})" if row["answer"] != tokens else "")
     lines = []

@@ -238,7 +238,7 @@ void Model::attempt(const Pass& pass, const Work& work) const {
   }
 }
 
-// Adds `delta` to the residual, if there is one, and normalises it.
+// `delta` is added to the residual, if there is one, before that is normalised.
 kernels::RmsNormCall Model::norm_call(const Pass& pass, const Norm& norm, ConstMatrix delta) const {
   const Activations& a = pass.activations;
   return {.x = a.residual(pass.batch.rows),
@@ -276,7 +276,7 @@ void Model::linear_after(const Pass& pass, const kernels::Producer& producer, co
   const std::vector<LinearOutput> with_bias = projection.outputs(outputs);
   kernels::Producer watched = producer;
   watched.keeps_x = static_cast<bool>(pass.observer);
-  if (!FusedLinear::run(pass.scope, watched, projection.layer, with_bias)) {
+  if (bf16_results_ || !FusedLinear::run(pass.scope, watched, projection.layer, with_bias)) {
     run();
     report();
     return linear(pass, projection, producer.x(), outputs);

@@ -299,6 +299,24 @@ TEST_F(LinearInt16Cuda, FusedOutputsHaveTheBitsOfSeparateOnes) {
   }
 }
 
+// Whole tiles of small weights, whose products with what a NaN leaves as digits would be finite.
+TEST_F(LinearInt16Cuda, ANaNInWholeTilesIsAnErrorThatNamesThePlace) {
+  for (const std::int64_t m : {64, 128, 256, 2048})
+    for (const WeightUse use : {WeightUse::kRead, WeightUse::kTake}) {
+      Case c{.m = m, .n = 256, .k = 1024};
+      c.make(pool_);
+      for (std::int64_t i = 0; i < c.n * c.k; ++i) store_weight(c.w.storage.data(), c.dtype, i, 0x3a83);  // 0.001
+      c.x[static_cast<std::size_t>(5 * c.k + 700)] = std::numeric_limits<float>::quiet_NaN();
+      c.send();
+      const WeightView weight = c.weight(c.device_w.as<void>());
+      const LinearLayer layer(*context_, {&weight, 1}, "down", use);
+      const Workspace workspace(*context_, layer.workspace_bytes(c.m));
+      const LinearOutput output = c.gpu_output();
+      layer.run(c.gpu_x(), {&output, 1}, workspace);
+      EXPECT_THROW(check_workspace(*context_, workspace.data(), nullptr), Error) << m;
+    }
+}
+
 TEST_F(LinearInt16Cuda, NonFiniteOperandsAndResultsAreErrorsThatNameThePlace) {
   Case c{.m = 60, .n = 200, .k = 1024};
   c.make(pool_);

@@ -34,8 +34,8 @@ struct ConnectionLimits {
   std::size_t connections = 512;
   std::size_t connections_per_client = 0;  // of one address; 0: seven eighths of all
 
-  // Beside `connections`: for keys that have places left at an address that has none. As many as `connections` may wait
-  // for their header, which shows the key.
+  // Beside `connections`: for keys that have places left at an address that has none. None comes while so many are
+  // served; up to twice `connections` may wait for their header, which shows the key.
   std::size_t beyond_addresses() const { return std::max<std::size_t>(1, connections / 8); }
   std::size_t of_one_address() const {
     return connections_per_client > 0 ? connections_per_client

@@ -38,8 +38,8 @@ constexpr milliseconds kBetweenLooks{100};
 constexpr milliseconds kBetweenReturns{1000};  // of memory to the system, which stops who allocates for a moment
 constexpr milliseconds kRest{20};              // when the system has no descriptor or memory for another connection
 
-// Descriptors for every connection, those that leave and what a process needs besides.
-void allow_descriptors(const ConnectionLimits& limits) {
+// Descriptors for all connections and what else a process needs. Returns how many may wait beyond an address.
+std::size_t allow_descriptors(const ConnectionLimits& limits) {
   constexpr rlim_t kOthers = 128;
   const rlim_t least = limits.connections + limits.beyond_addresses() + kReserve + kOthers;
   rlimit limit = {};
@@ -48,9 +48,11 @@ void allow_descriptors(const ConnectionLimits& limits) {
           "{} connections need {} open files, and the hard limit (ulimit -Hn) is {}", limits.connections, least,
           limit.rlim_max);
   const rlim_t wanted = std::min<rlim_t>(least + 2 * limits.connections + kMaxLeaving, limit.rlim_max);
-  if (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= wanted) return;
-  limit.rlim_cur = wanted;
-  require(setrlimit(RLIMIT_NOFILE, &limit) == 0, "the limit of open files cannot be raised to {}", wanted);
+  if (limit.rlim_cur < wanted) {
+    limit.rlim_cur = wanted;
+    require(setrlimit(RLIMIT_NOFILE, &limit) == 0, "the limit of open files cannot be raised to {}", wanted);
+  }
+  return std::min<std::size_t>(limits.connections, (limit.rlim_cur - least) / 4);
 }
 
 SocketAddress address_of(const tcp::endpoint& endpoint) {
@@ -120,7 +122,7 @@ class ListenerState {
                  replies_,       key_places_, readers_,
                  large_readers_, waiters_,    [this](std::uint64_t id) { forget(id); },
                  living_} {
-    allow_descriptors(limits_);
+    max_waiting_ = std::max<std::size_t>(1, allow_descriptors(limits_));
   }
 
   ~ListenerState() {
@@ -266,21 +268,19 @@ class ListenerState {
     return turned_away_ < kMaxLeaving ? std::optional(Place::kTurnedAway) : std::nullopt;
   }
 
-  // Where as many as there may be wait for their header, the one that came first goes: who has a key sends it at once.
-  // One whose header is there and was not read yet stays, so there may be twice as many.
+  // Where as many as there may be wait for their header, the one that came first is to go. It stays where its header
+  // was not read yet, so there may be twice as many.
   bool has_room_beyond_address() {
-    std::size_t waiting = 0, served = 0;
+    std::size_t waiting = 0, leaving = 0, served = 0;
     Connection* slowest = nullptr;
     for (const auto& [id, connection] : connections_) {
-      if (connection->origin().place != Place::kBeyondAddress || connection->gives_place()) continue;
+      if (connection->origin().place != Place::kBeyondAddress) continue;
       const bool waits = connection->at() < Connection::At::kBody;
-      ++(waits ? waiting : served);
-      if (waits && slowest == nullptr) slowest = connection.get();
+      ++(!waits ? served : connection->gives_place() ? leaving : waiting);
+      if (waits && !connection->gives_place() && slowest == nullptr) slowest = connection.get();
     }
-    if (served >= limits_.beyond_addresses() || waiting >= 2 * limits_.connections) return false;
-    if (waiting < limits_.connections) return true;
-    slowest->make_room();
-    ++counts_.evicted;
+    if (served >= limits_.beyond_addresses() || waiting + leaving >= 2 * max_waiting_) return false;
+    if (waiting >= max_waiting_) slowest->make_room();
     return true;
   }
 
@@ -324,7 +324,6 @@ class ListenerState {
     }
     if (chosen == nullptr) return false;
     chosen->make_room();
-    ++counts_.evicted;
     return true;
   }
 
@@ -332,12 +331,14 @@ class ListenerState {
     const std::lock_guard lock(mutex_);
     const auto found = connections_.find(id);
     if (found == connections_.end()) return;
+    if (found->second->gives_place()) ++counts_.evicted;
     if (found->second->origin().place == Place::kTurnedAway) --turned_away_;
     connections_.erase(found);
     changed_.notify_all();
   }
 
   ConnectionLimits limits_;
+  std::size_t max_waiting_ = 1;  // for their header, beyond an address
   MemoryBudget memory_;
   std::shared_ptr<ReplyMemory> replies_;  // which answers under way may outlive
   KeyPlaces key_places_;

@@ -172,8 +172,6 @@ checkpoint::TensorView RepeatedSource::tensor(std::string_view name) const {
   return view;
 }
 
-// A copy, so that the rest of the tensor goes.
-
 namespace {
 
 constexpr std::int64_t kCasePositions = 2048;

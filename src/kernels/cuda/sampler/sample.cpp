@@ -101,7 +101,6 @@ class Batch : public kernels::SampleBatch {
         rows_(make_array<SampleRow>(ordinal, max_rows)),
         results_(make_array<SampleResult>(ordinal, max_rows)),
         seen_(make_array<std::uint32_t>(ordinal, max_rows * words_)),
-        staged_seen_(make_staging<std::uint32_t>(ordinal, max_rows * words_)),
         hash_(ordinal, vocabulary, max_rows) {}
 
   void run(std::span<const SampleRow> rows, std::span<SampleResult> results, void* stream) override {
@@ -114,6 +113,7 @@ class Batch : public kernels::SampleBatch {
     std::int64_t seen = 0;  // words, in one copy: each takes a driver's time
     for (SampleRow& row : device_rows) {
       if (row.seen == nullptr) continue;
+      if (!staged_seen_) staged_seen_ = make_staging<std::uint32_t>(ordinal_, max_rows_ * words_);
       std::copy_n(row.seen, words_, staged_seen_.get() + seen);
       row.seen = seen_.get() + seen;
       seen += words_;
@@ -143,7 +143,7 @@ class Batch : public kernels::SampleBatch {
   DeviceArray<SampleRow> rows_;
   DeviceArray<SampleResult> results_;
   DeviceArray<std::uint32_t> seen_;          // [max_rows, words]
-  StagingArray<std::uint32_t> staged_seen_;  // likewise, of the host
+  StagingArray<std::uint32_t> staged_seen_;  // likewise, of the host, once a row needs it
   RootHash hash_;
 };
 

@@ -110,8 +110,10 @@ __device__ inline void store_whole_tile(const Params& p, const Tile& tile, const
     const auto* units = reinterpret_cast<const int*>(p.rows) + tile.m0 + own.lane % 4 * 2;
     static_assert(sizeof(Row) == sizeof(int));
 #pragma unroll
-    for (int i = 0; i < S::kTileM / 8; ++i)  // the exponent fields of the scales, from 1 to 254
-      careful |= min(units[i * 8], units[i * 8 + 1]) + least < 144 || max(units[i * 8], units[i * 8 + 1]) + most > 397;
+    for (int i = 0; i < S::kTileM / 8; ++i) {  // the exponent fields of the scales, from 1 to 254
+      const int small = min(units[i * 8], units[i * 8 + 1]), large = max(units[i * 8], units[i * 8 + 1]);
+      careful |= small + least < 144 || large + most > 397 || large == kNotFinite;
+    }
     if (!careful) careful = store_plain_tile<S>(tile, own, sums, units, column, column8);
   }
   if (careful) store_tile<S>(p, tile, own, sums, [](const Row&) { return 0; });
