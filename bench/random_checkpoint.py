@@ -1,7 +1,7 @@
 """Writes a checkpoint of a published shape with random weights, in BF16: a model of real size to serve and to time.
 
-random_checkpoint.py SHAPE DIRECTORY: llama-3.2-3b, llama-8b or qwen3-4b. Needs PyTorch, transformers and a GPU. There is no tokenizer:
-prompts are token ids.
+random_checkpoint.py SHAPE DIRECTORY: llama-3.2-3b, llama-8b or qwen3-4b. Needs PyTorch, transformers and a GPU. There is
+no tokenizer: prompts are token ids.
 """
 import sys
 
