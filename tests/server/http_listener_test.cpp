@@ -276,6 +276,7 @@ TEST_F(HttpListenerTest, SilentConnectionsBeyondTheirAddressMakeRoom) {
   EXPECT_TRUE(soon([&] { return handler_.order().size() == 1; }));
   EXPECT_TRUE(silent[2]->can_read(kPatience)) << "the first beyond the address was closed";
   EXPECT_TRUE(soon([&] { return listener_->counts().connections <= 2 + 32; })) << "as many as there are places";
+  EXPECT_GE(listener_->counts().evicted, 14U);
 }
 
 TEST_F(HttpListenerTest, AConnectionBeyondItsAddressStaysWhereItsHeaderWasNotReadYet) {
@@ -300,6 +301,7 @@ TEST_F(HttpListenerTest, AConnectionBeyondItsAddressStaysWhereItsHeaderWasNotRea
   ASSERT_TRUE(soon([&] { return listener_->counts().connections >= 1 + held.size() + 8; }));
   handler_.open_gate();
   for (const auto& client : with_key) EXPECT_TRUE(contains(client->read(), "200 OK"));
+  EXPECT_EQ(listener_->counts().evicted, 0U) << "to be asked to leave is not to leave";
 }
 
 TEST_F(HttpListenerTest, AnAnswerToAKeyGivesWayOnlyToAClientWithFewerPlaces) {

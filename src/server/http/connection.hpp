@@ -128,6 +128,7 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   bool has_served() const { return requests_ > 0; }
   bool has_key() const { return has_key_; }  // a request that came here had one
   bool gives_place() const { return makes_room_ || at_ >= At::kLeaving; }
+  bool is_evicted() const { return makes_room_; }
   // Since when a whole answer waits for the client to read it. In the future: none does.
   Clock::time_point unread_since() const { return Clock::time_point(Clock::duration(unread_since_)); }
   Clock::time_point since() const { return Clock::time_point(Clock::duration(since_)); }  // when it came there

@@ -331,7 +331,7 @@ class ListenerState {
     const std::lock_guard lock(mutex_);
     const auto found = connections_.find(id);
     if (found == connections_.end()) return;
-    if (found->second->gives_place()) ++counts_.evicted;
+    if (found->second->is_evicted()) ++counts_.evicted;
     if (found->second->origin().place == Place::kTurnedAway) --turned_away_;
     connections_.erase(found);
     changed_.notify_all();
