@@ -275,9 +275,9 @@ class ListenerState {
     Connection* slowest = nullptr;
     for (const auto& [id, connection] : connections_) {
       if (connection->origin().place != Place::kBeyondAddress) continue;
-      const bool waits = connection->at() < Connection::At::kBody;
-      ++(!waits ? served : connection->gives_place() ? leaving : waiting);
-      if (waits && !connection->gives_place() && slowest == nullptr) slowest = connection.get();
+      const bool waits = connection->at() < Connection::At::kBody, goes = connection->gives_place();
+      if (waits || !goes) ++(!waits ? served : goes ? leaving : waiting);
+      if (waits && !goes && slowest == nullptr) slowest = connection.get();
     }
     if (served >= limits_.beyond_addresses() || waiting + leaving >= 2 * max_waiting_) return false;
     if (waiting >= max_waiting_) slowest->make_room();
