@@ -304,6 +304,23 @@ TEST_F(HttpListenerTest, AConnectionBeyondItsAddressStaysWhereItsHeaderWasNotRea
   EXPECT_EQ(listener_->counts().evicted, 0U) << "to be asked to leave is not to leave";
 }
 
+TEST_F(HttpListenerTest, ConnectionsBeyondAnAddressThatHaveNoPlaceOfAKeyKeepNoKeyOut) {
+  handler_.expect_keys();
+  start([](ConnectionLimits& limits) {
+    limits.connections = 16;  // and two for keys beyond an address
+    limits.connections_per_client = 1;
+    limits.grace = 10 * kPatience;
+  });
+  const RawClient of_the_address(port(), 1);
+  std::vector<std::unique_ptr<RawClient>> unserved;  // as are those that are told why they are refused
+  for (int i = 0; i < 4; ++i) unserved.push_back(unread(1, "/large", ""));
+  const RawClient with_key(port(), 1);
+  with_key.send(post_text("/", "{}", "Authorization: a\r\n"));
+  EXPECT_TRUE(soon([&] { return handler_.order().size() == 1; })) << "it is served";
+  handler_.open_gate();
+  EXPECT_TRUE(contains(with_key.read(), "as usual"));
+}
+
 TEST_F(HttpListenerTest, AnAnswerToAKeyGivesWayOnlyToAClientWithFewerPlaces) {
   start([](ConnectionLimits& limits) {
     limits.connections = 2;

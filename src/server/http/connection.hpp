@@ -127,6 +127,7 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   At at() const { return at_; }
   bool has_served() const { return requests_ > 0; }
   bool has_key() const { return has_key_; }  // a request that came here had one
+  bool has_place_of_key() const { return place_of_key_.is_held(); }
   bool gives_place() const { return makes_room_ || at_ >= At::kLeaving; }
   bool is_evicted() const { return makes_room_; }
   // Since when a whole answer waits for the client to read it. In the future: none does.

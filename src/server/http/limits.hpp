@@ -164,11 +164,15 @@ class KeyPlaces {
       const auto entry = places_.addresses_.try_emplace(address, places_.per_address_).first;
       if (entry->second.take(key, 1)) held_.emplace(entry, std::move(own_key));
       if (entry->second.in_use() == 0) places_.addresses_.erase(entry);
-      return held_.has_value();
+      is_held_ = held_.has_value();
+      return is_held_;
     }
+
+    bool is_held() const { return is_held_; }  // for any thread
 
     void clear() {
       if (!held_) return;
+      is_held_ = false;
       const std::lock_guard lock(places_.mutex_);
       SharedLimit& address = held_->first->second;
       address.give(held_->second, 1);
@@ -179,6 +183,7 @@ class KeyPlaces {
    private:
     KeyPlaces& places_;
     std::optional<std::pair<std::map<std::string, SharedLimit>::iterator, std::string>> held_;
+    std::atomic<bool> is_held_ = false;
   };
 
  private:

@@ -269,17 +269,17 @@ class ListenerState {
   }
 
   // Where as many as there may be wait for their header, the one that came first is to go. It stays where its header
-  // was not read yet, so there may be twice as many.
+  // was not read yet, so there may be twice as many; those that are being refused, or watch the server, count there.
   bool has_room_beyond_address() {
-    std::size_t waiting = 0, leaving = 0, served = 0;
+    std::size_t waiting = 0, others = 0, served = 0;
     Connection* slowest = nullptr;
     for (const auto& [id, connection] : connections_) {
-      if (connection->origin().place != Place::kBeyondAddress) continue;
-      const bool waits = connection->at() < Connection::At::kBody, goes = connection->gives_place();
-      if (waits || !goes) ++(!waits ? served : goes ? leaving : waiting);
-      if (waits && !goes && slowest == nullptr) slowest = connection.get();
+      if (connection->origin().place != Place::kBeyondAddress || connection->at() >= Connection::At::kLeaving) continue;
+      const bool waits = connection->at() < Connection::At::kBody && !connection->gives_place();
+      ++(connection->has_place_of_key() ? served : waits ? waiting : others);
+      if (waits && slowest == nullptr) slowest = connection.get();
     }
-    if (served >= limits_.beyond_addresses() || waiting + leaving >= 2 * max_waiting_) return false;
+    if (served >= limits_.beyond_addresses() || waiting + others >= 2 * max_waiting_) return false;
     if (waiting >= max_waiting_) slowest->make_room();
     return true;
   }
