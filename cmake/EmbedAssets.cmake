@@ -5,8 +5,8 @@
 set(REPROFUSE_EMBED_ASSETS ${CMAKE_CURRENT_LIST_FILE})
 
 function(reprofuse_embed_assets target header function)
-  cmake_path(REPLACE_EXTENSION header cpp OUTPUT_VARIABLE name)
-  set(output ${PROJECT_BINARY_DIR}/generated/${name})
+  string(REPLACE "::" "/" name ${function})
+  set(output ${PROJECT_BINARY_DIR}/generated/${name}.cpp)
   # A file by itself in a unity build too, so that those who read the others without building them do not miss it.
   set_source_files_properties(${output} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   add_custom_command(
@@ -14,7 +14,7 @@ function(reprofuse_embed_assets target header function)
     COMMAND ${CMAKE_COMMAND} "-DFILES=${ARGN}" -DHEADER=${header} -DFUNCTION=${function} -DOUTPUT=${output} -P
             ${REPROFUSE_EMBED_ASSETS}
     DEPENDS ${ARGN} ${REPROFUSE_EMBED_ASSETS}
-    COMMENT "Embedding what ${header} tells of"
+    COMMENT "Embedding the files of ${function}"
     VERBATIM)
   target_sources(${target} PRIVATE ${output})
 endfunction()

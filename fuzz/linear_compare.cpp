@@ -17,7 +17,7 @@
 #include "ops/context_state.hpp"
 #include "ops/contract.hpp"
 #include "reprofuse/reprofuse.hpp"
-#include "study/probe/bit_difference.hpp"
+#include "study/probe/probe.hpp"
 
 namespace reprofuse::fuzz {
 namespace {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "receipt/issuer.hpp"
+#include "receipt/log.hpp"
 
 namespace reprofuse::cli {
 

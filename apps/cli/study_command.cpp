@@ -17,8 +17,7 @@
 #include "cli/usage.hpp"
 #include "engine/model_files.hpp"
 #include "ops/contract.hpp"
-#include "receipt/artifacts.hpp"
-#include "study/runs/make_run.hpp"
+#include "receipt/receipt.hpp"
 #include "study/runs/task.hpp"
 
 namespace reprofuse::cli {

@@ -25,8 +25,6 @@ void sha256_blocks_portable(Sha256State& state, const std::uint8_t* blocks, std:
 // Null where the processor or its architecture has no such instructions.
 Sha256Blocks sha256_blocks_instructions();
 
-extern const std::uint32_t kSha256Round[64];
-
 class Sha256 {
  public:
   using Digest = std::array<std::uint8_t, 32>;

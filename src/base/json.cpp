@@ -16,7 +16,6 @@ constexpr std::size_t kMaxShown = 80;
 
 // Of what is kept, at least: a value in a list that grows, a string or container beside it, a key in an object.
 constexpr std::size_t kValueBytes = 2 * sizeof(Json), kContentBytes = 64, kKeyBytes = 128;
-constexpr std::size_t kClaimBytes = std::size_t{64} << 10;
 
 // As JSON in ASCII. No byte becomes shorter, so those that are left out would not be shown.
 void append_shown(std::string_view text, std::string& all) {
@@ -63,27 +62,11 @@ std::string shown_of(const Value& value, bool is_string) {
 }
 
 // The parser's own tree builder looks through a list again whenever one of its entries ends, if it is to be checked.
-class TreeBuilder final : public nlohmann::json_sax<Json> {
+class TreeBuilder final : public JsonBuilder<Json> {
  public:
   TreeBuilder(const std::string& file, const JsonLimits& limits) : file_(file), limits_(limits) {}
 
   Json& root() { return *root_; }
-
-  bool null() override { return put(nullptr) != nullptr; }
-  bool boolean(bool value) override { return put(value) != nullptr; }
-  bool number_integer(number_integer_t value) override { return put(value) != nullptr; }
-  bool number_unsigned(number_unsigned_t value) override { return put(value) != nullptr; }
-  bool number_float(number_float_t value, const string_t&) override { return put(value) != nullptr; }
-  bool string(string_t& value) override {
-    count(kContentBytes + value.size());
-    return put(std::move(value)) != nullptr;
-  }
-  bool binary(binary_t&) override { return false; }  // JSON has none
-
-  bool start_object(std::size_t) override { return open(Json::object()); }
-  bool start_array(std::size_t) override { return open(Json::array()); }
-  bool end_object() override { return close(); }
-  bool end_array() override { return close(); }
 
   bool key(string_t& key) override {
     Level& level = levels_.back();
@@ -107,7 +90,8 @@ class TreeBuilder final : public nlohmann::json_sax<Json> {
     Json* slot = nullptr;              // and where its value goes
   };
 
-  Json* put(Json value) {
+  Json* put(Json value) override {
+    if (const auto* text = value.get_ptr<const std::string*>()) count(kContentBytes + text->size());
     if (++values_ > limits_.values)
       fail(ErrorCode::kInvalidArgument, "{}: has more than {} values; {}", file_, limits_.values, place());
     count(kValueBytes);
@@ -119,21 +103,17 @@ class TreeBuilder final : public nlohmann::json_sax<Json> {
   }
 
   // Containers that are open do not move: only the innermost grows.
-  bool open(Json container) {
+  void open(Json container) override {
     require(levels_.size() < limits_.depth, "{}: nested deeper than {} levels", file_, limits_.depth);
     count(kContentBytes);
     levels_.push_back({put(std::move(container))});
-    return true;
   }
 
-  bool close() {
-    levels_.pop_back();
-    return true;
-  }
+  void close() override { levels_.pop_back(); }
 
   void count(std::size_t bytes) {
     unclaimed_ += bytes;
-    if (unclaimed_ < kClaimBytes || limits_.guard == nullptr) return;
+    if (unclaimed_ < ReadGuard::kStep || limits_.guard == nullptr) return;
     limits_.guard->claim_memory(std::exchange(unclaimed_, 0));
   }
 

@@ -6,7 +6,6 @@
 
 #include "base/check.hpp"
 #include "checkpoint/architecture.hpp"
-#include "checkpoint/config_rotary.hpp"
 #include "checkpoint/json_reader.hpp"
 
 namespace reprofuse::checkpoint {
@@ -30,7 +29,6 @@ constexpr SizeKey kSizeKeys[] = {
 };
 constexpr SizeKey kKvHeadsKey = {"num_key_value_heads", &ModelConfig::kv_heads, 1 << 12};
 constexpr SizeKey kHeadDimKey = {"head_dim", &ModelConfig::head_dim, 1 << 12};
-constexpr std::int64_t kMaxWindow = 1 << 30;
 
 // Training, caching, bookkeeping and library internals: nothing that an answer depends on.
 constexpr std::string_view kHarmlessModelKeys[] = {
@@ -161,12 +159,12 @@ void read_windows(JsonReader& reader, const ArchitectureTraits& traits, ModelCon
   }
   if (traits.window == WindowRule::kEveryLayer) {
     if (!reader.has("sliding_window")) reader.fail_missing("sliding_window");  // null says: none
-    const auto window = reader.optional_integer("sliding_window", 1, kMaxWindow);
+    const auto window = reader.optional_integer("sliding_window", 1, kMaxCount);
     std::fill(config.layer_windows.begin(), config.layer_windows.end(), window.value_or(0));
     return;
   }
   const bool use_window = reader.optional_boolean("use_sliding_window").value_or(false);
-  const auto window = reader.optional_integer("sliding_window", 1, kMaxWindow);
+  const auto window = reader.optional_integer("sliding_window", 1, kMaxCount);
   if (use_window && !window) reader.fail_missing("sliding_window");
   const std::vector<bool> sliding = read_sliding_layers(reader, config, use_window);
   for (std::size_t i = 0; i < sliding.size(); ++i) config.layer_windows[i] = sliding[i] ? *window : 0;
@@ -223,7 +221,7 @@ void check_windows(const ModelConfig& config, const ArchitectureTraits& traits, 
           config.layer_windows.size(), config.layers);
   std::int64_t shared = 0;
   for (const std::int64_t window : config.layer_windows) {
-    require(window >= 0 && window <= kMaxWindow, "{}: a window of {} positions", file, window);
+    require(window >= 0 && window <= kMaxCount, "{}: a window of {} positions", file, window);
     require(window == 0 || shared == 0 || window == shared, "{}: windows of {} and of {} positions in one model", file,
             shared, window);
     shared = std::max(shared, window);

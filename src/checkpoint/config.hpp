@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,6 +13,9 @@
 #include "reprofuse/types.hpp"
 
 namespace reprofuse::checkpoint {
+
+// Of positions or tokens, in keys that no size is derived from: far above any model.
+inline constexpr std::int64_t kMaxCount = std::int64_t{1} << 30;
 
 enum class Architecture : std::uint8_t { kLlama, kQwen2, kQwen3, kMistral };
 
@@ -68,6 +72,16 @@ enum class Spelling : std::uint8_t {
 
 // The config as a config.json; parse_config gives an equal config back.
 std::string config_to_json(const ModelConfig& config, Spelling spelling = Spelling::kOld);
+
+// The rotary part of config.json, in its old spelling (rope_theta, rope_scaling) and its new one (rope_parameters).
+class JsonReader;
+RotaryConfig read_rotary(JsonReader& config, std::int64_t max_positions);
+
+// Throws unless the values of a RotaryConfig fit its kind.
+void check_rotary(const RotaryConfig& rotary, const std::string& file);
+
+// The block that goes under rope_scaling or rope_parameters, without rope_theta: {"rope_type": "llama3", ...}.
+nlohmann::json rotary_to_json(const RotaryConfig& rotary);
 
 // What generation_config.json does not say stays empty: the caller decides.
 struct GenerationConfig {

@@ -32,11 +32,6 @@ struct Shown {
   std::string text() const;
 };
 
-struct FixedValue {
-  std::string_view key;
-  std::string_view json;  // the only value we implement; null says the same
-};
-
 class JsonReader {
  public:
   // `path` stands before each key in messages: "rope_scaling." The object must outlive the reader.

@@ -9,7 +9,7 @@
 
 #include "checkpoint/checkpoint.hpp"
 #include "engine/text_format.hpp"
-#include "model/weight_source.hpp"
+#include "model/weights.hpp"
 #include "reprofuse/sampler.hpp"
 
 namespace reprofuse::engine {

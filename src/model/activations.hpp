@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "checkpoint/config.hpp"
-#include "model/share.hpp"
+#include "model/team.hpp"
 #include "ops/buffer.hpp"
 #include "reprofuse/types.hpp"
 

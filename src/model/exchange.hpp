@@ -10,7 +10,6 @@
 
 #include "checkpoint/config.hpp"
 #include "model/activations.hpp"
-#include "model/share.hpp"
 #include "model/team.hpp"
 #include "ops/context_state.hpp"
 #include "ops/transformer_ops.hpp"

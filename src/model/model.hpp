@@ -14,7 +14,6 @@
 #include "model/activations.hpp"
 #include "model/exchange.hpp"
 #include "model/kv_cache.hpp"
-#include "model/share.hpp"
 #include "model/team.hpp"
 #include "model/weights.hpp"
 #include "ops/buffer.hpp"

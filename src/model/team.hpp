@@ -1,4 +1,5 @@
-// The ranks of a model: rank 0 leads, and says what the others are to do; they follow (follow.hpp).
+// The ranks of a model: which part of it each computes, and how rank 0, which leads, says what the others are to do;
+// they follow (follow() in runner.hpp).
 #pragma once
 
 #include <cstdint>
@@ -11,10 +12,42 @@
 #include <utility>
 #include <vector>
 
-#include "model/gather_way.hpp"
+#include "checkpoint/config.hpp"
 #include "parallel/communicator.hpp"
 
+namespace reprofuse::kernels {
+class Backend;
+}
+
 namespace reprofuse::model {
+
+struct Range {
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+
+  std::int64_t end() const { return first + count; }
+  Range times(std::int64_t unit) const { return {first * unit, count * unit}; }
+  bool operator==(const Range&) const = default;
+};
+
+// Part number `part` of `parts`: as even as possible, the larger ones first.
+Range part_of(std::int64_t total, int part, int parts);
+
+// The part of a model that one rank computes. A rank owns outputs and computes each over all of its inputs, so the
+// order of every sum is that of one rank alone.
+struct Share {
+  int ranks = 1;
+  Range heads;         // of queries
+  Range kv_heads;      // that these look at; of several ranks where there are more ranks than such heads
+  Range hidden;        // outputs of o_proj and down_proj
+  Range intermediate;  // outputs of gate_proj and up_proj
+  Range vocabulary;    // rows of the embedding and of the head
+};
+
+// Throws kUnsupported, saying how many ranks are possible, where some would have nothing.
+void require_ranks(const checkpoint::ModelConfig& config, int ranks);
+Share share_of(const checkpoint::ModelConfig& config, int rank, int ranks);
+std::vector<Share> shares_of(const checkpoint::ModelConfig& config, int ranks);
 
 // An error that every rank has found alike. Rank 0 tells it.
 class AgreedError : public Error {
@@ -29,6 +62,14 @@ struct RankTraffic {
   std::int64_t passes = 0;
   std::int64_t gathered_bytes = 0;      // of results, that came from the others
   std::int64_t waited_nanoseconds = 0;  // for the others, in gathers
+};
+
+// How the parts of ranks reach each other: on the stream of their devices, or through the memory of the host.
+struct GatherWay {
+  std::unique_ptr<parallel::StreamCommunicator> on_stream;  // null: through host memory
+  std::string description;                                  // "by NCCL 2.28.3, on the stream"
+  int ranks_of_device = 1;                                  // the most that share one device
+  std::string devices;                                      // of all ranks, that it was chosen for
 };
 
 class Team {
@@ -85,6 +126,10 @@ class Team {
   mutable std::mutex traffic_mutex_;
   std::vector<RankTraffic> traffic_;
 };
+
+// All ranks together. By NCCL where each of them has a device of its own and the same NCCL, and through the host where
+// several share a device, which NCCL does not allow, or one has none.
+void choose_gather_way(Team& team, const kernels::Backend& backend);
 
 // Where a model stands: in a team, or alone. `recipe` tells the others which model to make.
 struct TeamPlace {

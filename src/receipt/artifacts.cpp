@@ -1,5 +1,3 @@
-#include "receipt/artifacts.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,6 +8,7 @@
 #include "base/hash.hpp"
 #include "ops/contract.hpp"
 #include "receipt/envelope.hpp"
+#include "receipt/receipt.hpp"
 #include "text/tokenizer/unicode.hpp"
 
 namespace reprofuse::receipt {

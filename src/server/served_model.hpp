@@ -9,8 +9,8 @@
 #include "engine/model_files.hpp"
 #include "engine/service.hpp"
 #include "model/model.hpp"
-#include "receipt/issuer.hpp"
-#include "server/api/models.hpp"
+#include "receipt/log.hpp"
+#include "server/api/call.hpp"
 
 namespace reprofuse::server {
 

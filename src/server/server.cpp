@@ -14,7 +14,6 @@
 #include "server/api/json.hpp"
 #include "server/api/reply.hpp"
 #include "server/http/access.hpp"
-#include "server/web_assets.hpp"
 
 namespace reprofuse::server {
 namespace {
@@ -166,6 +165,7 @@ HttpResponse json_body(std::string body) {
 
 const std::vector<Server::Route>& Server::routes() {
   static const std::vector<Route> kRoutes = {
+      // needs_key, needs_model, in_reserve
       {"GET", "/v1/models", true, true, false, &Server::models},
       {"GET", "/v1/models/", true, true, false, &Server::model_by_name},
       {"POST", "/v1/completions", true, true, false, &Server::completions},

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/asset.hpp"
 #include "server/api/call.hpp"
 #include "server/http/access.hpp"
 #include "server/http/limits.hpp"
@@ -120,5 +121,9 @@ class Server final : private HttpHandler {
   std::shared_ptr<ServedModel> model_;
   std::unique_ptr<HttpListener> listener_;  // last: its threads use all the rest
 };
+
+// The page that `reprofuse serve` shows: the files of web/, carried in the binary (cmake/EmbedAssets.cmake).
+// `path` as a browser asks for it: "/" is index.html, "/style.css" a file beside it. None: there is no such file.
+std::optional<Asset> web_asset(std::string_view path);
 
 }  // namespace reprofuse::server

@@ -10,7 +10,7 @@
 #include "kernels/cuda/runtime/memory.hpp"
 #include "kernels/reference/reference.hpp"
 #include "reprofuse/reprofuse.hpp"
-#include "study/probe/bit_difference.hpp"
+#include "study/probe/probe.hpp"
 #include "study/seeded/inputs.hpp"
 #include "support/device_buffer.hpp"
 

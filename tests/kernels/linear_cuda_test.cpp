@@ -16,7 +16,7 @@
 #include "kernels/reference/reference.hpp"
 #include "numerics/widen.hpp"
 #include "reprofuse/reprofuse.hpp"
-#include "study/probe/bit_difference.hpp"
+#include "study/probe/probe.hpp"
 #include "study/seeded/inputs.hpp"
 #include "support/altered_linear.hpp"
 #include "support/device_buffer.hpp"

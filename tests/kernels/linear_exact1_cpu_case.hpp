@@ -15,7 +15,7 @@
 #include "numerics/exact.hpp"
 #include "numerics/widen.hpp"
 #include "reprofuse/reprofuse.hpp"
-#include "study/probe/bit_difference.hpp"
+#include "study/probe/probe.hpp"
 #include "study/seeded/inputs.hpp"
 
 namespace reprofuse::exact1_cpu {

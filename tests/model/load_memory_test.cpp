@@ -14,7 +14,7 @@
 
 #include "base/check.hpp"
 #include "model/model.hpp"
-#include "model/weight_source.hpp"
+#include "model/weights.hpp"
 #include "study/seeded/models.hpp"
 #include "support/files.hpp"
 

@@ -15,8 +15,7 @@
 #include "numerics/widen.hpp"
 #include "ops/contract.hpp"
 #include "reprofuse/reprofuse.hpp"
-#include "study/probe/bit_difference.hpp"
-#include "study/probe/linear.hpp"
+#include "study/probe/probe.hpp"
 #include "study/seeded/inputs.hpp"
 
 namespace reprofuse {

@@ -17,7 +17,7 @@
 #include "kernels/op_calls.hpp"
 #include "kernels/reference/reference.hpp"
 #include "reprofuse/reprofuse.hpp"
-#include "study/probe/bit_difference.hpp"
+#include "study/probe/probe.hpp"
 #include "study/seeded/inputs.hpp"
 
 namespace reprofuse {

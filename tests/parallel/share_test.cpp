@@ -1,8 +1,7 @@
 // How a model is cut: every output belongs to one rank, and what cannot be cut says so.
-#include "model/share.hpp"
-
 #include <gtest/gtest.h>
 
+#include "model/team.hpp"
 #include "study/seeded/models.hpp"
 #include "support/messages.hpp"
 

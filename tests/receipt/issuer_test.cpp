@@ -1,9 +1,8 @@
 // What receipts say, and the log that they form.
-#include "receipt/issuer.hpp"
-
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "receipt/log.hpp"
 #include "receipt/receipt_case.hpp"
 #include "support/messages.hpp"
 

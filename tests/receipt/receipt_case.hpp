@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "receipt/issuer.hpp"
+#include "receipt/log.hpp"
 #include "receipt/replay.hpp"
 #include "support/bundled_model.hpp"
 #include "support/files.hpp"

@@ -241,8 +241,8 @@ TEST_F(ApiFields, AKeyThatNobodyAsksForIsRefused) {
 TEST_F(ApiFields, AValueThatIsNotSupportedIsNamed) {
   const Json object = Json::parse(R"({"a":0,"b":0.0,"c":1,"d":null})");
   Fields fields(object);
-  constexpr AllowedValue kAllowed[] = {{"a", "0"}, {"b", "0"}, {"d", "0"}, {"absent", "0"}};
-  constexpr AllowedValue kOther[] = {{"c", "0"}};
+  constexpr FixedValue kAllowed[] = {{"a", "0"}, {"b", "0"}, {"d", "0"}, {"absent", "0"}};
+  constexpr FixedValue kOther[] = {{"c", "0"}};
   EXPECT_EQ(refusal_of([&] { fields.allow_only(kAllowed); }), "accepted");
   EXPECT_EQ(refusal_of([&] { fields.allow_only(kOther); }), "400 c unsupported_value: c is 1; only 0 is supported");
 }

@@ -2,7 +2,6 @@
 #include <cmath>
 
 #include "server/api/reply.hpp"
-#include "server/api/tokens.hpp"
 #include "server/api_reply_support.hpp"
 #include "support/messages.hpp"
 

@@ -10,7 +10,7 @@
 #include "study/ablate_support.hpp"
 #include "study/ablation/ablate.hpp"
 #include "study/ablation/kernels/linear.hpp"
-#include "study/probe/bit_difference.hpp"
+#include "study/probe/probe.hpp"
 #include "support/device_buffer.hpp"
 
 namespace reprofuse::study {

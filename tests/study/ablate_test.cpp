@@ -9,7 +9,7 @@
 #include "reprofuse/error.hpp"
 #include "study/ablate_support.hpp"
 #include "study/ablation/kernels/linear.hpp"
-#include "study/probe/bit_difference.hpp"
+#include "study/probe/probe.hpp"
 
 namespace reprofuse::study {
 namespace {

@@ -8,7 +8,7 @@
 #include "base/fp_environment.hpp"
 #include "kernels/reference/reference.hpp"
 #include "numerics/exact.hpp"
-#include "study/probe/linear.hpp"
+#include "study/probe/probe.hpp"
 
 namespace reprofuse::study {
 

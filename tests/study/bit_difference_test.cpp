@@ -1,11 +1,10 @@
-#include "study/probe/bit_difference.hpp"
-
 #include <gtest/gtest.h>
 
 #include <limits>
 #include <vector>
 
 #include "reprofuse/error.hpp"
+#include "study/probe/probe.hpp"
 
 namespace reprofuse::study {
 namespace {

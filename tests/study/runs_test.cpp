@@ -10,7 +10,6 @@
 
 #include "base/hash.hpp"
 #include "study/runs/compare_runs.hpp"
-#include "study/runs/make_run.hpp"
 #include "study/runs/report.hpp"
 #include "study/runs/task.hpp"
 #include "study/seeded/models.hpp"

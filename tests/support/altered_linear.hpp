@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "kernels/reference/reference.hpp"
-#include "study/probe/linear.hpp"
+#include "study/probe/probe.hpp"
 
 namespace reprofuse::study {
 

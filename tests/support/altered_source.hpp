@@ -13,7 +13,7 @@
 
 #include "base/check.hpp"
 #include "checkpoint/safetensors.hpp"
-#include "model/weight_source.hpp"
+#include "model/weights.hpp"
 #include "numerics/widen.hpp"
 
 namespace reprofuse::model {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "model/model.hpp"
-#include "model/weight_source.hpp"
+#include "model/weights.hpp"
 #include "support/json.hpp"
 
 namespace reprofuse::model {

@@ -13,7 +13,7 @@
 #include "kernels/reference/reference.hpp"
 #include "numerics/widen.hpp"
 #include "reprofuse/reprofuse.hpp"
-#include "study/probe/bit_difference.hpp"
+#include "study/probe/probe.hpp"
 #include "study/seeded/inputs.hpp"
 
 namespace reprofuse {

@@ -4,30 +4,35 @@
 
 #include <algorithm>
 #include <cfloat>
+#include <nlohmann/json.hpp>
 #include <utility>
+
+#include "base/json.hpp"
+#include "server/api/error.hpp"
+#include "server/api/json.hpp"
 
 namespace reprofuse::server {
 namespace {
 
 // They would change the answer, and there is nothing here that does what they ask.
-constexpr AllowedValue kFixed[] = {{"presence_penalty", "0"},
-                                   {"frequency_penalty", "0"},
-                                   {"logit_bias", "{}"},
-                                   {"use_beam_search", "false"},
-                                   {"length_penalty", "1"},
-                                   {"min_tokens", "0"},
-                                   {"spaces_between_special_tokens", "true"},
-                                   {"truncate_prompt_tokens", "null"},
-                                   {"allowed_token_ids", "null"},
-                                   {"bad_words", "[]"},
-                                   {"logits_processors", "null"},
-                                   {"structured_outputs", "null"},
-                                   {"guided_json", "null"},
-                                   {"guided_regex", "null"},
-                                   {"guided_choice", "null"},
-                                   {"guided_grammar", "null"},
-                                   {"kv_transfer_params", "null"},
-                                   {"response_format", R"({"type":"text"})"}};
+constexpr FixedValue kFixed[] = {{"presence_penalty", "0"},
+                                 {"frequency_penalty", "0"},
+                                 {"logit_bias", "{}"},
+                                 {"use_beam_search", "false"},
+                                 {"length_penalty", "1"},
+                                 {"min_tokens", "0"},
+                                 {"spaces_between_special_tokens", "true"},
+                                 {"truncate_prompt_tokens", "null"},
+                                 {"allowed_token_ids", "null"},
+                                 {"bad_words", "[]"},
+                                 {"logits_processors", "null"},
+                                 {"structured_outputs", "null"},
+                                 {"guided_json", "null"},
+                                 {"guided_regex", "null"},
+                                 {"guided_choice", "null"},
+                                 {"guided_grammar", "null"},
+                                 {"kv_transfer_params", "null"},
+                                 {"response_format", R"({"type":"text"})"}};
 
 // What the folder's generation_config.json asks for, but for what the client says.
 SamplingParams read_sampling(Fields& fields, const ServedFacts& facts) {
@@ -244,6 +249,39 @@ engine::Request request_for(std::vector<std::int32_t> prompt, const engine::Requ
   complete.prompt = std::move(prompt);
   complete.max_tokens = std::min(wanted, room);
   return complete;
+}
+
+namespace {
+
+std::string card_of(const ServedFacts& facts) {
+  return json_object([&](JsonWriter& json) {
+    json.field("id", facts.id).field("object", "model").field("created", facts.created);
+    json.field("owned_by", "reprofuse").field("root", facts.id).field("parent", nullptr);
+    json.field("max_model_len", facts.max_positions).field("system_fingerprint", facts.fingerprint);
+    json.field("receipts", facts.issuer != nullptr);
+    json.field("receipts_key", facts.issuer == nullptr ? std::nullopt : std::optional(facts.issuer->public_key().id()));
+  });
+}
+
+}  // namespace
+
+void check_model_name(std::string_view name, const ServedFacts& facts) {
+  if (name == facts.id) return;
+  throw ApiError(404, "invalid_request_error",
+                 fmt::format("the model {} does not exist; this server has '{}'", shown(name), facts.id), "model",
+                 "model_not_found");
+}
+
+std::string model_list(const ServedFacts& facts) {
+  return json_object([&](JsonWriter& json) {
+    json.field("object", "list");
+    json.key("data").array([&] { json.raw(card_of(facts)); });
+  });
+}
+
+std::string model_card(std::string_view name, const ServedFacts& facts) {
+  check_model_name(name, facts);
+  return card_of(facts);
 }
 
 }  // namespace reprofuse::server

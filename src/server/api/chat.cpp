@@ -14,13 +14,13 @@ namespace {
 constexpr std::string_view kRoles[] = {"system", "developer", "user", "assistant", "tool"};
 
 // What replies contain and clients send back, though it says nothing; and a type that lm-evaluation-harness adds.
-constexpr AllowedValue kSayNothing[] = {
+constexpr FixedValue kSayNothing[] = {
     {"refusal", "null"}, {"audio", "null"}, {"function_call", "null"}, {"annotations", "[]"}, {"type", R"("text")"}};
 
-constexpr AllowedValue kFixedForTemplates[] = {{"chat_template", "null"},
-                                               {"documents", "null"},
-                                               {"continue_final_message", "false"},
-                                               {"mm_processor_kwargs", "null"}};
+constexpr FixedValue kFixedForTemplates[] = {{"chat_template", "null"},
+                                             {"documents", "null"},
+                                             {"continue_final_message", "false"},
+                                             {"mm_processor_kwargs", "null"}};
 
 // The texts of the parts, each on a line of its own, as vLLM joins them.
 std::string joined_parts(const Json& parts, const std::string& name) {
@@ -140,7 +140,7 @@ OwnedJson take_template_variables(Json& root, Fields& fields, const engine::Text
   return std::move(root["chat_template_kwargs"]);
 }
 
-constexpr AllowedValue kFixedForChats[] = {
+constexpr FixedValue kFixedForChats[] = {
     {"modalities", R"(["text"])"}, {"audio", "null"},         {"prediction", "null"},
     {"reasoning_effort", "null"},  {"verbosity", "null"},     {"web_search_options", "null"},
     {"functions", "null"},         {"function_call", "null"}, {"echo", "false"}};

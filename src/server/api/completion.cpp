@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kDefaultCompletionTokens = 16;
 
-constexpr AllowedValue kFixedForCompletions[] = {{"suffix", "null"}, {"prompt_embeds", "null"}};
+constexpr FixedValue kFixedForCompletions[] = {{"suffix", "null"}, {"prompt_embeds", "null"}};
 
 // A string, a list of strings, a list of token ids or a list of such lists: as a list of strings and id lists.
 std::vector<const Json*> prompt_entries(Fields& fields) {

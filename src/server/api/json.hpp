@@ -44,11 +44,6 @@ OwnedJson parse_object(const RequestBody& body, const std::string& name = "the b
 // the copied ones, which needs memory.
 Json& add_key(Json& object, std::string key);
 
-struct AllowedValue {
-  std::string_view key;
-  std::string_view json;  // the only value that is supported; null says the same
-};
-
 class Fields {
  public:
   // `path` stands before each key in messages: "stream_options." The object must outlive the fields.
@@ -67,7 +62,7 @@ class Fields {
   std::vector<std::int32_t> ids(std::string_view key, std::int64_t vocabulary, std::size_t max_count);
 
   void accept(std::span<const std::string_view> keys);  // whatever their values
-  void allow_only(std::span<const AllowedValue> values);
+  void allow_only(std::span<const FixedValue> values);
   void refuse_the_rest() const;  // call last: a 400 for the first key that is not known
 
   std::string name(std::string_view key) const { return path_ + std::string(key); }

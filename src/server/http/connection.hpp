@@ -12,7 +12,10 @@
 #include <boost/beast/core/error.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/error.hpp>
+#include <boost/beast/http/fields.hpp>
+#include <boost/beast/http/message.hpp>
 #include <boost/beast/http/parser.hpp>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -20,15 +23,47 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "server/api/json.hpp"
-#include "server/http/framing.hpp"
 #include "server/http/limits.hpp"
 #include "server/http/message.hpp"
 
 namespace reprofuse::server {
+
+// Where a request begins and ends, and for whom it is: what RFC 9112 asks for beyond what Boost.Beast's parser checks.
+// A proxy between a client and us may read a sloppy header in another way than we do (framing.cpp).
+using RequestHeader = boost::beast::http::request_header<>;
+
+// The bytes of a header as they come, up to the empty line. Lines end with CR and LF, which are nowhere else, none
+// begins with white space, and there is no control character.
+class HeaderScan {
+ public:
+  // How many of the bytes belong to the header; none: one of them cannot be in any.
+  std::optional<std::size_t> take(std::string_view bytes);
+  bool is_complete() const { return is_complete_; }
+  bool has_line() const { return lines_ > 0; }
+
+ private:
+  char last_ = '\n';
+  std::size_t lines_ = 0, in_line_ = 0;
+  bool is_complete_ = false;
+};
+
+// The answer to a header by which the next request could begin in two places, or be meant for two servers.
+std::optional<HttpResponse> refuse_framing(const RequestHeader& header);
+
+// The answer to a header, framed well, whose body would be too large, or is in a form that is not read.
+std::optional<HttpResponse> refuse_body(const RequestHeader& header, std::size_t max_body_bytes);
+
+bool has_chunks(const RequestHeader& header);
+bool announces_body(const RequestHeader& header);  // bytes may follow that are not the next request
+bool expects_continue(const RequestHeader& header);
+
+// The path of "/path?query" or "http://host/path?query", without escapes, and the host if it is there. False: neither.
+bool read_target(std::string_view target, std::string& path, std::optional<std::string>& host);
 
 using Socket = boost::asio::ip::tcp::socket;  // its executor is the loop of the connection's thread
 

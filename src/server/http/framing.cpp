@@ -1,5 +1,4 @@
-#include "server/http/framing.hpp"
-
+// Where a request begins and ends: the checks beyond those of Boost.Beast's parser.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json.hpp"
+#include "server/http/connection.hpp"
 
 namespace reprofuse::server {
 namespace {

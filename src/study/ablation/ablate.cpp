@@ -12,7 +12,7 @@
 #include "base/hash.hpp"
 #include "kernels/reference/reference.hpp"
 #include "study/ablation/machine.hpp"
-#include "study/probe/bit_difference.hpp"
+#include "study/probe/probe.hpp"
 
 namespace reprofuse::study {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "model/model.hpp"
-#include "model/weight_source.hpp"
+#include "model/weights.hpp"
 #include "reprofuse/context.hpp"
 #include "study/bench/linear.hpp"
 

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "base/thread_pool.hpp"
-#include "model/weight_source.hpp"
+#include "model/weights.hpp"
 #include "reprofuse/context.hpp"
 #include "reprofuse/types.hpp"
-#include "study/probe/linear.hpp"
+#include "study/probe/probe.hpp"
 #include "study/seeded/inputs.hpp"
 
 namespace reprofuse::study {

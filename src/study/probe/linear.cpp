@@ -1,4 +1,4 @@
-#include "study/probe/linear.hpp"
+#include "reprofuse/linear.hpp"
 
 #include <algorithm>
 
@@ -6,7 +6,7 @@
 #include "base/fp_environment.hpp"
 #include "ops/buffer.hpp"
 #include "ops/context_state.hpp"
-#include "reprofuse/linear.hpp"
+#include "study/probe/probe.hpp"
 
 namespace reprofuse::study {
 namespace {

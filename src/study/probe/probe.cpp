@@ -13,7 +13,6 @@
 
 #include "base/check.hpp"
 #include "base/hash.hpp"
-#include "study/probe/bit_difference.hpp"
 #include "study/seeded/inputs.hpp"
 
 namespace reprofuse::study {

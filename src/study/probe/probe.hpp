@@ -2,24 +2,77 @@
 // compares it with the committed one; then that no row's bits depend on the batch that it is computed in.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/check.hpp"
 #include "base/thread_pool.hpp"
 #include "ops/contract.hpp"
 #include "reprofuse/context.hpp"
 #include "reprofuse/types.hpp"
-#include "study/probe/linear.hpp"
 #include "study/seeded/inputs.hpp"
 #include "study/seeded/models.hpp"
 
 namespace reprofuse::study {
+
+// Where two results differ, for a person to look at: how many, the first place, both words.
+struct BitDifference {
+  std::int64_t count;  // values whose bits differ
+  std::int64_t total;
+  std::int64_t row;  // of the first of them, by row and then column
+  std::int64_t column;
+  std::uint32_t got;
+  std::uint32_t expected;
+
+  // "3 of 640 values differ, the first at row 2 column 17: 0x3f800001, expected 0x3f800000"
+  std::string description() const {
+    return fmt::format("{} of {} values differ, the first at row {} column {}: {:#010x}, expected {:#010x}", count,
+                       total, row, column, got, expected);
+  }
+};
+
+// By bits: +0 and -0 differ, equal NaNs do not. The shapes must agree; nullopt when every word does.
+inline std::optional<BitDifference> first_difference(ConstMatrix got, ConstMatrix expected) {
+  require(got.rows == expected.rows && got.cols == expected.cols, "cannot compare {} x {} with {} x {}", got.rows,
+          got.cols, expected.rows, expected.cols);
+  std::optional<BitDifference> first;
+  for (std::int64_t row = 0; row < got.rows; ++row) {
+    for (std::int64_t column = 0; column < got.cols; ++column) {
+      const auto a = std::bit_cast<std::uint32_t>(got.data[row * got.stride + column]);
+      const auto b = std::bit_cast<std::uint32_t>(expected.data[row * expected.stride + column]);
+      if (a == b) continue;
+      if (!first) first = BitDifference{0, got.rows * got.cols, row, column, a, b};
+      ++first->count;
+    }
+  }
+  return first;
+}
+
+// A linear layer over host operands, wherever it is computed, so that a study can be run on kernels, on the reference
+// and, to prove that it can fail, on a deliberately wrong order.
+class HostLinear {
+ public:
+  virtual ~HostLinear() = default;
+  virtual void run(ConstMatrix x, const float* bias, Matrix y) = 0;  // bias may be null
+  virtual std::string implementation() const = 0;                    // what really ran: "avx512", "cuda sm_90"
+};
+
+// Makes a layer ready for batches of up to max_m rows. The weights must outlive the layer.
+using PrepareLinear = std::function<std::unique_ptr<HostLinear>(const WeightView& weight, std::int64_t max_m)>;
+
+// The context's kernels; on CUDA the operands are copied to the device and the results back.
+PrepareLinear kernels_of(const Context& context);
+
+// The loops that define the contract's bits, the rows of x shared out over `pool`. The pool must outlive the layers.
+PrepareLinear reference_of(const Contract& contract, ThreadPool& pool);
 
 // What the probe computes: fixed shapes with fixed seeds, and the digests committed for them in golden/. A case once
 // released never changes.

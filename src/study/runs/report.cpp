@@ -10,7 +10,6 @@
 
 #include "base/check.hpp"
 #include "base/json.hpp"
-#include "study/runs/report_assets.hpp"
 
 namespace reprofuse::study {
 namespace {

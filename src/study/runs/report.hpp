@@ -3,10 +3,13 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "base/asset.hpp"
 #include "study/runs/compare_runs.hpp"
 
 namespace reprofuse::study {
@@ -29,5 +32,9 @@ struct ReportFiles {
 
 // Throws kInvalidArgument, with the reason, for a file that holds something else than it should.
 std::string report_page(std::span<const ReportGroup> groups, const ReportFiles& files, const std::string& version);
+
+// The page without its data: the files of web/report/ and the library that draws, carried in the binary
+// (cmake/EmbedAssets.cmake). "/index.html", and the files that it names. None: there is no such file.
+std::optional<Asset> report_asset(std::string_view path);
 
 }  // namespace reprofuse::study

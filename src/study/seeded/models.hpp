@@ -14,7 +14,7 @@
 #include "checkpoint/config.hpp"
 #include "checkpoint/safetensors.hpp"
 #include "model/model.hpp"
-#include "model/weight_source.hpp"
+#include "model/weights.hpp"
 #include "reprofuse/types.hpp"
 
 namespace reprofuse::study {

@@ -1,5 +1,3 @@
-#include "text/jinja/expression_parser.hpp"
-
 #include <algorithm>
 #include <array>
 #include <string>
@@ -7,8 +5,10 @@
 #include <utility>
 
 #include "text/jinja/builtins.hpp"
+#include "text/jinja/parser.hpp"
 
 namespace reprofuse::text::jinja {
+
 ExpressionPtr ExpressionParser::parse() {
   const Level level(*this);
   const int line = tokens_.line();

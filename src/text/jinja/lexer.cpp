@@ -1,5 +1,3 @@
-#include "text/jinja/lexer.hpp"
-
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -8,6 +6,7 @@
 #include <utility>
 
 #include "text/jinja/limits.hpp"
+#include "text/jinja/parser.hpp"
 #include "text/jinja/text.hpp"
 #include "text/tokenizer/unicode.hpp"
 

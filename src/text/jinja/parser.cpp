@@ -1,3 +1,5 @@
+#include "text/jinja/parser.hpp"
+
 #include <algorithm>
 #include <iterator>
 #include <memory>
@@ -6,8 +8,6 @@
 #include <vector>
 
 #include "text/jinja/ast.hpp"
-#include "text/jinja/expression_parser.hpp"
-#include "text/jinja/lexer.hpp"
 
 namespace reprofuse::text::jinja {
 namespace {

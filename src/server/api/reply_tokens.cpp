@@ -1,5 +1,4 @@
-#include "server/api/tokens.hpp"
-
+// Tokens and their log-probabilities as replies show them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 
 #include "server/api/call.hpp"
 #include "server/api/json.hpp"
+#include "server/api/reply.hpp"
 
 namespace reprofuse::server {
 namespace {
