@@ -3,6 +3,9 @@
 #include <cmath>
 
 #include "ops/attention_int16_case.hpp"
+#include "ops/context_state.hpp"
+#include "ops/contract.hpp"
+#include "reprofuse/error.hpp"
 
 namespace reprofuse {
 namespace {
@@ -197,6 +200,14 @@ TEST_P(AttentionInt16Cpu, TheLargestSumsFit) {
       EXPECT_NEAR(out.at(0, 3), value, std::abs(value) * (digits == 2 ? 1e-2 : 1e-6)) << head_dim;
     }
   }
+}
+
+TEST_P(AttentionInt16Cpu, LongerHeadsAreRefused) {
+  const Context context = Context::cpu(GetParam() == 2 ? "int16-1" : "exact-2", std::nullopt, 1);
+  const ContextState& state = context.state();
+  const auto attention = state.backend->make_attention(*state.contract->attention, *state.contract->cache);
+  EXPECT_NO_THROW(attention->require_shape(1, 1, 512));
+  EXPECT_THROW(attention->require_shape(1, 1, 514), Error);
 }
 
 // A key of much probability whose values are tiny: weights of three digits count in what fits the others.

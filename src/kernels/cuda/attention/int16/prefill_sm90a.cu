@@ -72,9 +72,9 @@ __device__ inline void multiply_two_digits(const Left& left, std::uint64_t right
 }
 
 // The leading sums are 256 (x0 w0) + x0 w1 + x1 w0, as above; the trailing ones 256 (x0 w2 + x1 w1 + x2 w0) + x1 w2 +
-// x2 w1. One kind is shifted while the other is multiplied. A part has both at once, and the next one is on its way
-// while it is taken.
-template <int kN, int kParts, int kSteps, RightStrides kRight, typename Left, typename Take>
+// x2 w1. One kind is shifted while the other is multiplied. While a part is taken the next one is on its way, as far as
+// there are registers: its leading sums, or both.
+template <bool kBothAhead, int kN, int kParts, int kSteps, RightStrides kRight, typename Left, typename Take>
 __device__ inline void multiply_three_digits(const Left& left, std::uint64_t right,
                                              int (&leading)[kParts][kN / kParts / 2], const Take& take) {
   int trailing[kParts][kN / kParts / 2];
@@ -87,10 +87,13 @@ __device__ inline void multiply_three_digits(const Left& left, std::uint64_t rig
                                             of_right * Descriptor::advance(kRight.plane),
                                         !first || step > 0);
   };
-  const auto begin = [&](int part) {
+  const auto begin_leading = [&](int part) {
     ptx::wgmma_fence();
     add(leading[part], part, 0, 0, true);
     ptx::wgmma_commit_group();
+  };
+  const auto begin_trailing = [&](int part) {
+    ptx::wgmma_fence();
     add(trailing[part], part, 0, 2, true);
     add(trailing[part], part, 1, 1, false);
     add(trailing[part], part, 2, 0, false);
@@ -103,9 +106,11 @@ __device__ inline void multiply_three_digits(const Left& left, std::uint64_t rig
     ptx::wgmma_settled(sums);
     ptx::wgmma_fence();
   };
-  begin(0);
+  begin_leading(0);
+  if (kBothAhead) begin_trailing(0);
 #pragma unroll
   for (int part = 0; part < kParts; ++part) {
+    if (!kBothAhead) begin_trailing(part);
     ptx::wgmma_wait_group<1>();
     shift(leading[part]);
     add(leading[part], part, 0, 1, false);
@@ -117,8 +122,9 @@ __device__ inline void multiply_three_digits(const Left& left, std::uint64_t rig
     add(trailing[part], part, 2, 1, false);
     ptx::wgmma_commit_group();
     if (part + 1 < kParts) {
-      begin(part + 1);
-      ptx::wgmma_wait_group<2>();
+      begin_leading(part + 1);
+      if (kBothAhead) begin_trailing(part + 1);
+      ptx::wgmma_wait_group<kBothAhead ? 2 : 1>();
     } else {
       ptx::wgmma_wait_group<0>();
     }
@@ -130,13 +136,14 @@ __device__ inline void multiply_three_digits(const Left& left, std::uint64_t rig
   }
 }
 
-template <typename N, int kN, int kParts, int kSteps, RightStrides kRight, typename Left, typename Take>
+template <typename N, bool kBothAhead, int kN, int kParts, int kSteps, RightStrides kRight, typename Left,
+          typename Take>
 __device__ inline void multiply_digits(const Left& left, std::uint64_t right, int (&sums)[kParts][kN / kParts / 2],
                                        const Take& take) {
   if constexpr (N::kDigits == 2)
     multiply_two_digits<kN, kParts, kSteps, kRight>(left, right, sums, take);
   else
-    multiply_three_digits<kN, kParts, kSteps, kRight>(left, right, sums, take);
+    multiply_three_digits<kBothAhead, kN, kParts, kSteps, kRight>(left, right, sums, take);
 }
 
 template <typename S>
@@ -213,7 +220,7 @@ __device__ inline void weigh_keys(const Queries<S>& queries, const RowsAtBlock<S
   Softmax softmax;
   int sums[S::kParts][Softmax::kSums];
   const auto multiply = [&](const auto& left) {
-    multiply_digits<N, S::kKeys, S::kParts, S::kHeadDim / 32, kStrides>(
+    multiply_digits<N, S::kHeadDim <= 64, S::kKeys, S::kParts, S::kHeadDim / 32, kStrides>(
         left, key_descriptor(shared, stage), sums, [&](int part, const auto& value) {
           if (whole)
             softmax.template score<true>(facts, rows, part, value, sums[part]);
@@ -245,7 +252,7 @@ __device__ inline void sum_values(const PrefillShared<S>& shared, int stage,
 #pragma unroll
   for (int slice = 0; slice < S::kHeadDim / S::kSlice; ++slice) {
     int sums[S::kValueParts][kPartDims / 2];
-    multiply_digits<N, S::kSlice, S::kValueParts, S::kKeys / 32, kStrides>(
+    multiply_digits<N, true, S::kSlice, S::kValueParts, S::kKeys / 32, kStrides>(
         DigitRegisters<N, S::kKeys / 32>{weights},
         values + slice * Descriptor::advance(S::kSlice / kCoreRows * kCoreBytes), sums,
         [&](int part, const auto& value) {
