@@ -174,6 +174,19 @@ TEST_P(AttentionInt16Cpu, KeysHaveNoOrderInsideABlock) {
   EXPECT_FALSE(same_bits(across, plain));
 }
 
+// A control: one value of many shows.
+TEST_P(AttentionInt16Cpu, AnotherValueHasOtherBits) {
+  const auto halved = [](std::int32_t by) {
+    const KvSpec kv{.kv_heads = 1, .head_dim = 64, .page_size = 256};
+    Int16Case data({.kv = kv, .group = 1, .digits = GetParam()}, {{0, 255, 1}});
+    const auto place = data.place_of(0, 200);
+    data.set_value(place, 3, data.value(place, 3) / by);
+    return data.expected();
+  };
+  Rows plain = halved(1), other = halved(2);
+  EXPECT_FALSE(same_bits(other, plain));
+}
+
 // The longest head that is taken, every digit at its end: of one sign, where leading sums are largest, and of the
 // other, where trailing ones are. No sum overflows, on any path.
 TEST_P(AttentionInt16Cpu, TheLargestSumsFit) {

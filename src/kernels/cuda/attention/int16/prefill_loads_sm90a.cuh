@@ -24,7 +24,8 @@ struct Prefill {
   static constexpr int kHeadDim = kShape.head_dim, kKeys = kShape.keys, kStages = kShape.stages;
   static constexpr int kSlice = kShape.slice, kParts = kShape.parts;
   static constexpr int kValueStages = kShape.value_stages, kValueParts = kShape.value_parts;
-  static constexpr bool kQueriesInShared = kHeadDim > 128 || N::kDigits > 2;                  // otherwise in registers
+  static constexpr bool kQueriesInShared = kHeadDim > 128 ||
+                                           (N::kDigits > 2 && kHeadDim > 96);                 // otherwise in registers
   static constexpr int kQueryPlaneBytes = kQueriesInShared ? kWarpgroupRows * kHeadDim : 64;  // of a warpgroup
   static constexpr int kWarpgroups = kPrefillQueries / kWarpgroupRows;
   static constexpr int kMathThreads = kWarpgroups * kWarpgroup, kThreads = kMathThreads + kWarpgroup;

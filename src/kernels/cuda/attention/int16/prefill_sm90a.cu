@@ -374,7 +374,7 @@ AttentionKernel prefill_kernel<ThreeDigits>(int head_dim) {
                                                .keys = kKeys,
                                                .stages = 2,
                                                .slice = 128,
-                                               .parts = 2,
+                                               .parts = 1,
                                                .value_stages = 1,
                                                .value_parts = 4}>();
     default: return {};
