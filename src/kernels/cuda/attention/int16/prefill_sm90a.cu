@@ -365,18 +365,18 @@ AttentionKernel prefill_kernel<ThreeDigits>(int head_dim) {
       return prefill_kernel_of<N, PrefillShape{.head_dim = 96,
                                                .keys = kKeys,
                                                .stages = 2,
-                                               .slice = 96,
+                                               .slice = 48,
                                                .parts = 2,
                                                .value_stages = 2,
-                                               .value_parts = 3}>();
+                                               .value_parts = 1}>();
     case 128:
       return prefill_kernel_of<N, PrefillShape{.head_dim = 128,
                                                .keys = kKeys,
                                                .stages = 2,
-                                               .slice = 128,
+                                               .slice = 64,
                                                .parts = 1,
                                                .value_stages = 1,
-                                               .value_parts = 4}>();
+                                               .value_parts = 1}>();
     default: return {};
   }
 }
