@@ -14,7 +14,7 @@ INT16_ATTENTION = Contract(
             Rule(rf"(?!{PTX_INTEGER_PRODUCT}|{PTX_PRODUCT_ORDER}){PTX_TENSOR_CORES}", TENSOR_CORES_ROUND),
             *PTX_ROUNDS_ANOTHER_WAY,
         ),
-        allowed_float=OPS_PTX.allowed_float + r"|cvt\.rn\.f32\.s64(?=\s)",
+        allowed_float=OPS_PTX.allowed_float + r"|(?:cvt\.rn\.f32\.s64|min\.f32)(?=\s)",
         fma=OPS_PTX.fma,
     ),
     sass=InstructionSet(
