@@ -6,6 +6,7 @@
 //   attention_cuda --prefill  prefill alone, of more lengths and heads
 //   attention_cuda --int16    contract int16-1 beside fma-1 with a cache of 16 bits, whose keys and values are as long;
 //                             with --int16-prefill prefill by int16-1 alone
+//   attention_cuda --exact2   contract exact-2 beside fma-1 with a cache of 32 bits
 #include <cmath>
 #include <cstdio>
 #include <numeric>
@@ -46,9 +47,14 @@ constexpr int kRepeats = 21;
 struct Format {
   const char* name;
   DType dtype;
-  bool int16 = false;
+  int digits = 0;  // of integers
+
+  std::size_t element_bytes() const {
+    return digits == 0 ? static_cast<std::size_t>(dtype_bytes(dtype)) : static_cast<std::size_t>(digits);
+  }
 };
-constexpr Format kF32{"f32", DType::kF32}, kBf16{"bf16", DType::kBF16}, kInt16{"i16", DType::kBF16, true};
+constexpr Format kF32{"f32", DType::kF32}, kBf16{"bf16", DType::kBF16}, kInt16{"i16", DType::kBF16, 2},
+    kInt24{"i24", DType::kBF16, 3};
 
 template <typename T>
 DeviceBuffer upload(const std::vector<T>& values) {
@@ -63,7 +69,6 @@ class Problem {
  public:
   Problem(const Shape& shape, const Format& format, std::int32_t sequences, std::int32_t context, std::int32_t rows)
       : shape_(shape), format_(format), sequences_(sequences), context_(context), rows_(rows) {
-    const DType dtype = format.dtype;
     const std::int32_t pages = ceil_div(context, kPageSize), m = sequences * rows;
     std::vector<std::int32_t> table(static_cast<std::size_t>(sequences) * static_cast<std::size_t>(pages));
     std::iota(table.rbegin(), table.rend(), 0);
@@ -80,21 +85,23 @@ class Problem {
     chunks_ = upload(chunks);
     positions_ = upload(positions);
     owners_ = upload(owners);
-    bytes_ = table.size() * static_cast<std::size_t>(shape.kv_heads * shape.head_dim * kPageSize) * dtype_bytes(dtype);
+    bytes_ =
+        table.size() * static_cast<std::size_t>(shape.kv_heads * shape.head_dim * kPageSize) * format.element_bytes();
     ThreadPool pool(available_cores());
-    const auto elements = static_cast<std::int64_t>(bytes_ / dtype_bytes(dtype));
-    const std::vector<std::byte> noise = study::make_weights(1, dtype, 1, elements, pool).storage;
+    const auto elements = static_cast<std::int64_t>(bytes_ / dtype_bytes(format.dtype));
+    const std::vector<std::byte> noise = study::make_weights(1, format.dtype, 1, elements, pool).storage;
     for (std::size_t total = 0; total == 0 || total < kPastL2; total += 2 * bytes_) {
       keys_.push_back(upload(noise));
       values_.push_back(upload(noise));
     }
     // Units of numbers near 1, some larger than others.
-    std::vector<std::uint8_t> units(bytes_ / dtype_bytes(dtype) / static_cast<std::size_t>(shape.head_dim));
-    for (std::size_t i = 0; i < units.size(); ++i) units[i] = static_cast<std::uint8_t>(112 + i * 7 % 3);
+    std::vector<std::uint8_t> units(bytes_ / format.element_bytes() / static_cast<std::size_t>(shape.head_dim));
+    for (std::size_t i = 0; i < units.size(); ++i)
+      units[i] = static_cast<std::uint8_t>((format.digits == 3 ? 104U : 112U) + i * 7 % 3);
     units_ = upload(units);
     q_ = upload(study::make_activations(2, m, shape.heads * shape.head_dim));
     out_ = DeviceBuffer(0, static_cast<std::size_t>(m) * static_cast<std::size_t>(shape.heads * shape.head_dim) * 4);
-    workspace_bytes_ = (format.int16 ? cuda::attention_int16_workspace_bytes : cuda::attention_workspace_bytes)(
+    workspace_bytes_ = (format.digits > 0 ? cuda::attention_int16_workspace_bytes : cuda::attention_workspace_bytes)(
         shape.heads, shape.head_dim, sequences, m, context);
     workspace_ = DeviceBuffer(0, workspace_bytes_);
   }
@@ -113,10 +120,14 @@ class Problem {
 
   double int16_seconds(const cuda::Int16Schedule& schedule, int repeats = kRepeats) const {
     return seconds(
-        [&](std::size_t layer, void* stream) { cuda::attention_int16_with(launch(stream), call(layer), schedule); },
+        [&](std::size_t layer, void* stream) {
+          cuda::attention_int16_with(launch(stream), call(layer), schedule, format_.digits);
+        },
         repeats);
   }
-  cuda::Int16Schedule chosen_int16() const { return cuda::choose_int16_schedule(launch(nullptr), call(0)); }
+  cuda::Int16Schedule chosen_int16() const {
+    return cuda::choose_int16_schedule(launch(nullptr), call(0), format_.digits);
+  }
 
   cuda::AttentionSchedule chosen() const { return cuda::choose_attention_schedule(launch(nullptr), call(0)); }
   bool can_stream() const { return cuda::attention_stream_stages(launch(nullptr), call(0)) > 0; }
@@ -183,11 +194,11 @@ void bench_decode(const Shape& shape, const Format& format, std::int32_t batch, 
   const Problem problem(shape, format, batch, context, 1);
   const cuda::AttentionSchedule chosen = problem.chosen();
   const cuda::Int16Schedule chosen_int16 = problem.chosen_int16();
-  const double time = format.int16 ? problem.int16_seconds(chosen_int16) : problem.attention_seconds(chosen),
+  const double time = format.digits > 0 ? problem.int16_seconds(chosen_int16) : problem.attention_seconds(chosen),
                read = problem.read_seconds();
   std::printf("decode  %-13s kv %-4s batch %3d context %6d: %8.1f us, %5.2f TB/s; read %8.1f us; %.2f x the read; %s\n",
               shape.name, format.name, batch, context, time * 1e6, problem.kv_bytes() / time * 1e-12, read * 1e6,
-              time / read, (format.int16 ? name_of(chosen_int16) : name_of(chosen)).c_str());
+              time / read, (format.digits > 0 ? name_of(chosen_int16) : name_of(chosen)).c_str());
   std::fflush(stdout);
 }
 
@@ -219,8 +230,8 @@ void sweep_decode(const Shape& shape, const Format& format, std::int32_t batch, 
 
 void bench_prefill(const Shape& shape, const Format& format, std::int32_t context, std::int32_t rows) {
   const Problem problem(shape, format, 1, context, rows);
-  const double time = format.int16 ? problem.int16_seconds(problem.chosen_int16(), context > 16384 ? 5 : kRepeats)
-                                   : problem.attention_seconds(problem.chosen()),
+  const double time = format.digits > 0 ? problem.int16_seconds(problem.chosen_int16(), context > 16384 ? 5 : kRepeats)
+                                        : problem.attention_seconds(problem.chosen()),
                gigaflops = problem.flops() / time * 1e-9;
   std::printf("prefill %-13s kv %-4s rows %5d context %6d: %8.1f us, %6.1f TFLOP/s, %.2f of the peak\n", shape.name,
               format.name, rows, context, time * 1e6, gigaflops * 1e-3, gigaflops / backend().peak_fma_gigaflops());
@@ -253,6 +264,19 @@ void bench_int16() {
       for (const std::int32_t context : {1024, 8192}) bench_decode(kShapes[0], format, batch, context);
 }
 
+void bench_exact2() {
+  for (const std::int32_t context : {2048, 8192, 32768}) bench_prefill(kShapes[0], kInt24, context, context);
+  bench_prefill(kShapes[0], kInt24, 8192, 512);
+  bench_prefill({"heads of 64", 32, 8, 64}, kInt24, 8192, 8192);
+  bench_prefill({"heads of 96", 32, 32, 96}, kInt24, 4096, 4096);
+  bench_prefill({"heads of 256", 16, 8, 256}, kInt24, 2048, 2048);
+  bench_prefill(kShapes[0], kF32, 8192, 8192);
+  for (const Format& format : {kInt24, kF32})
+    for (const std::int32_t batch : {1, 32, 64})
+      for (const std::int32_t context : {1024, 8192})
+        if (batch < 64 || context < 8192) bench_decode(kShapes[0], format, batch, context);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -261,11 +285,16 @@ int main(int argc, char** argv) {
     const bool prefill = argc == 2 && std::string_view(argv[1]) == "--prefill";
     const bool int16 = argc == 2 && std::string_view(argv[1]) == "--int16";
     const bool int16_prefill = argc == 2 && std::string_view(argv[1]) == "--int16-prefill";
-    require(argc == 1 || sweep || prefill || int16 || int16_prefill,
-            "the options are --sweep, --prefill, --int16 and --int16-prefill");
+    const bool exact2 = argc == 2 && std::string_view(argv[1]) == "--exact2";
+    require(argc == 1 || sweep || prefill || int16 || int16_prefill || exact2,
+            "the options are --sweep, --prefill, --int16, --int16-prefill and --exact2");
     std::printf("%s: one layer, graph replay, layers rotated past the L2\n", Context::cuda().description().c_str());
     if (prefill) {
       bench_more_prefill();
+      return 0;
+    }
+    if (exact2) {
+      bench_exact2();
       return 0;
     }
     if (int16 || int16_prefill) {

@@ -164,7 +164,8 @@ void GenerateOutput::print_end(const engine::Request& request, const Answer& ans
   std::fflush(stdout);
   if (answer.tokens().empty() && files.text().has_chat_template())
     fmt::print(stderr, "the model ended its answer at once; a chat model wants --chat\n");
-  fmt::print(stderr, "{} on {}\nprompt: {} in {:.3f} s; answer: {}", context.numerics(), context.description(),
+  fmt::print(stderr, "{}{} on {}\nprompt: {} in {:.3f} s; answer: {}", context.numerics(),
+             context.state().contract->draft ? " (a draft)" : "", context.description(),
              counted(request.prompt.size(), "token"), answer.prefill_seconds(),
              counted(answer.tokens().size(), "token"));
   // The first token comes with the prefill; a rate takes at least one more.

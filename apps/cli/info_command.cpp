@@ -26,7 +26,9 @@ std::string describe_cuda() {
 
 void print_machine() {
   fmt::print("ReproFuse {}\n\nContracts, which pin every bit\n", kVersion);
-  for (const Contract& contract : contracts()) fmt::print("  {:<12} {}\n", contract.name, contract.summary);
+  for (const Contract& contract : contracts())
+    fmt::print("  {:<12} {}{}\n", contract.name, contract.summary,
+               contract.draft ? " (draft: its bits may change with the next version)" : "");
   fmt::print("\nBaselines, which pin none\n");
   for (const Contract& baseline : baselines()) fmt::print("  {:<12} {}\n", baseline.name, baseline.summary);
   fmt::print("\nCPU kernels this machine runs\n");

@@ -34,6 +34,13 @@ constexpr Contract kContracts[] = {
      .attention = &kAttentionFma1,
      .cache = &kCacheBf16,
      .elementwise = &kElementwiseFma1},
+    {.name = "exact-2",
+     .summary = "exact-1 with attention and cache in integers of 24 bits that share powers of two, exact sums",
+     .linear = &kLinearExact1,
+     .attention = &kAttentionExact2,
+     .cache = &kCacheInt24,
+     .elementwise = &kElementwiseFma1,
+     .draft = true},
     {.name = "int16-1",
      .summary = "16-bit operands that share powers of two, exact integer sums; attention and cache likewise",
      .linear = &kLinearInt16,
@@ -75,6 +82,13 @@ const Contract& find_contract(std::string_view name) {
   const Contract& found = find_numerics(name);
   if (!found.reproducible())
     fail(ErrorCode::kUnsupported, "numerics '{}' pins no bits; this needs a contract: {}", name, contract_names());
+  return found;
+}
+
+const Contract& find_pinned(std::string_view name) {
+  const Contract& found = find_contract(name);
+  if (found.draft)
+    fail(ErrorCode::kUnsupported, "contract '{}' is a draft: its bits may change with the next version", name);
   return found;
 }
 

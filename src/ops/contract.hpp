@@ -19,8 +19,10 @@ struct Contract {
   const kernels::AttentionScheme* attention;
   const kernels::CacheFormat* cache;
   const kernels::ElementwiseScheme* elementwise;
+  bool draft = false;  // its bits hold within this version alone: there are no golden digests, and no receipts
 
   bool reproducible() const { return linear->reference != nullptr; }  // false: a baseline
+  bool pinned() const { return reproducible() && !draft; }            // its bits never change
   // Another contract may have the same linear layers; the one that bears their name is the first.
   bool names_its_linear() const { return linear->name == name; }
 };
@@ -40,5 +42,8 @@ const Contract& find_numerics(std::string_view name);
 
 // The same for work that is about pinned bits: a baseline is refused too.
 const Contract& find_contract(std::string_view name);
+
+// The same for what outlives this version, such as receipts: a draft is refused too.
+const Contract& find_pinned(std::string_view name);
 
 }  // namespace reprofuse

@@ -74,7 +74,7 @@ Artifacts artifacts_of(const engine::ModelFiles& files, const TextFiles& text_fi
 std::string system_fingerprint(std::string_view numerics, const Artifacts& artifacts, std::string_view version) {
   constexpr std::size_t kModelDigits = 16;
   constexpr std::size_t kSettingsDigits = 8;
-  return fmt::format("{}{}-{}-{}-{}", find_numerics(numerics).reproducible() ? "" : "unpinned-", numerics,
+  return fmt::format("{}{}-{}-{}-{}", find_numerics(numerics).pinned() ? "" : "unpinned-", numerics,
                      artifacts.model.substr(0, kModelDigits), artifacts.settings.substr(0, kSettingsDigits), version);
 }
 

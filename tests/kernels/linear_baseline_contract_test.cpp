@@ -21,7 +21,7 @@ std::string error_of(const Contract& (*find)(std::string_view), std::string_view
 
 TEST(Contracts, AreListedBeforeTheBaselines) {
   EXPECT_EQ(numerics_names(), (std::vector<std::string_view>{"fma-1", "fma-1-kv16", "exact-1", "exact-1-kv16",
-                                                             "int16-1", "layercast", "bf16", "sgemm"}));
+                                                             "exact-2", "int16-1", "layercast", "bf16", "sgemm"}));
   EXPECT_EQ(contracts().size() + baselines().size(), all_numerics().size());
   for (const Contract& contract : contracts()) EXPECT_TRUE(contract.reproducible()) << contract.name;
   for (const Contract& baseline : baselines()) EXPECT_FALSE(baseline.reproducible()) << baseline.name;
@@ -65,13 +65,17 @@ TEST(Contracts, SayWhatMultiplies) {
 
 TEST(Contracts, ErrorsListWhatThereIs) {
   EXPECT_EQ(error_of(find_numerics, "fma-0"),
-            "numerics 'fma-0' does not exist; there are fma-1, fma-1-kv16, exact-1, exact-1-kv16, int16-1, "
+            "numerics 'fma-0' does not exist; there are fma-1, fma-1-kv16, exact-1, exact-1-kv16, exact-2, int16-1, "
             "layercast, bf16, sgemm");
   EXPECT_EQ(error_of(find_contract, "fma-0"), error_of(find_numerics, "fma-0"));
   EXPECT_EQ(error_of(find_contract, "bf16"),
-            "numerics 'bf16' pins no bits; this needs a contract: fma-1, fma-1-kv16, exact-1, exact-1-kv16, int16-1");
+            "numerics 'bf16' pins no bits; this needs a contract: fma-1, fma-1-kv16, exact-1, exact-1-kv16, exact-2, "
+            "int16-1");
   EXPECT_EQ(error_of(find_numerics, "bf16"), "");
   EXPECT_EQ(error_of(find_contract, "int16-1"), "");
+  EXPECT_EQ(error_of(find_pinned, "exact-2"),
+            "contract 'exact-2' is a draft: its bits may change with the next version");
+  EXPECT_EQ(error_of(find_pinned, "exact-1"), "");
 }
 
 TEST(Contracts, AndBaselinesAreAllNamesOfContexts) {

@@ -9,6 +9,7 @@
 #include "reprofuse/error.hpp"
 #include "study/probe/probe.hpp"
 #include "study/seeded/models.hpp"
+#include "support/expected_digest.hpp"
 
 namespace reprofuse::study {
 namespace {
@@ -52,7 +53,7 @@ TEST_P(ModelCuda, ALongTextCrossesTheBoundsOfItsGraphs) {
 TEST_P(ModelCuda, EveryContractGivesItsCommittedDigest) {
   const ModelCase& spec = GetParam();
   for (const Contract& contract : contracts()) {
-    const std::string expected = parse_model_golden({}, contract.name).at(spec.name);
+    const std::string expected = expected_digest(contract, spec);
     const auto model = make_model(Context::cuda(contract.name), spec);
     for (const std::int64_t chunk : {512, 1, 65})
       EXPECT_EQ(logits_digest(*model, spec, {.chunk = chunk}), expected) << contract.name << ", chunks of " << chunk;

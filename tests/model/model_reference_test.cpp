@@ -15,6 +15,7 @@
 #include "ops/contract.hpp"
 #include "study/probe/probe.hpp"
 #include "study/seeded/models.hpp"
+#include "support/expected_digest.hpp"
 
 namespace reprofuse::study {
 namespace {
@@ -173,15 +174,16 @@ class ModelReference : public testing::TestWithParam<std::string> {};
 
 TEST_P(ModelReference, CommittedDigestsAreThoseOfTheReferenceLoops) {
   const Contract& contract = find_contract(GetParam());
-  const ModelGolden golden = parse_model_golden({}, GetParam());
-  EXPECT_EQ(golden.size(), model_cases().size());
+  if (!contract.draft) {
+    EXPECT_EQ(parse_model_golden({}, GetParam()).size(), model_cases().size());
+  }
   for (const ModelCase& spec : model_cases()) {
     const Dense logits = ReferenceModel(contract, spec).logits();
     model::LogitsDigest digest(DigestKind::kChain1);
     for (std::int64_t row = 0; row < logits.rows; ++row)
       digest.add_row(std::span(logits.values)
                          .subspan(static_cast<std::size_t>(row * logits.cols), static_cast<std::size_t>(logits.cols)));
-    EXPECT_EQ(digest.text(), golden.at(spec.name)) << spec.name;
+    EXPECT_EQ(digest.text(), expected_digest(contract, spec)) << spec.name;
   }
 }
 

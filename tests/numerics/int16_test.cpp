@@ -1,10 +1,12 @@
-// The functions of contract int16-1.
+// The functions of contract int16-1, and those that attention of exact-2 has in their place.
 #include "numerics/int16.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <initializer_list>
+
+#include "numerics/digit_attention.hpp"
 
 namespace reprofuse::int16 {
 namespace {
@@ -79,6 +81,69 @@ TEST(Int16, WeightsAndTermsOfTheSumAreRoundedOnce) {
   EXPECT_EQ(weight_of(1.0F, weight_factor(1, 241)), 0);
   EXPECT_EQ(weight_of(1.0F, weight_factor(225, 241)), 0);
   EXPECT_EQ(weight_of(1.0F, weight_factor(226, 241)), 1);
+}
+
+constexpr std::int32_t kLargestOfThree = 127 * 65793;
+
+TEST(ThreeDigits, TheUnitIsTheLeastWithWhichTheLargestFits) {
+  for (std::uint32_t exponent = 0; exponent <= 254; ++exponent)
+    for (const std::uint32_t fraction : {0U, 1U, 0x400000U, 0x7efefdU, 0x7efefeU, 0x7efeffU, 0x7eff00U, 0x7fffffU}) {
+      const float value = float_from_bits(exponent << 23 | fraction);
+      const int byte = ThreeDigits::unit_byte(float_bits(value));
+      ASSERT_GE(byte, kMinUnit);
+      ASSERT_LE(byte, 233);
+      ASSERT_LE(integer_of(value, byte), kLargestOfThree) << value;
+      if (byte > kMinUnit) {
+        ASSERT_GT(integer_of(value, byte - 1), kLargestOfThree) << value;
+      }
+      ASSERT_EQ(ThreeDigits::snap(value, inverse_unit(byte)), integer_of(value, byte)) << value;
+      ASSERT_EQ(ThreeDigits::snap(-value, inverse_unit(byte)), -integer_of(value, byte)) << value;
+    }
+  EXPECT_EQ(ThreeDigits::unit_byte(0x7f800000U), kNotFinite);
+}
+
+TEST(ThreeDigits, SumsAreTheProductsWithoutThoseOfTheLowestDigits) {
+  for (std::int32_t x = -kLargestOfThree; x <= kLargestOfThree; x += 30'011)
+    for (std::int32_t w = -kLargestOfThree; w <= kLargestOfThree; w += 27'011) {
+      ThreeDigits::Sum sum;
+      sum.add(x, w);
+      ASSERT_EQ(256 * (65536 * std::int64_t{sum.leading} + sum.trailing),
+                std::int64_t{x} * w - lowest_digit(x) * lowest_digit(w));
+      ASSERT_LE(std::abs(std::int64_t{sum.leading}), kMaxTerm);
+      ASSERT_LE(std::abs(sum.trailing), kMaxTrailingTerm);
+    }
+}
+
+TEST(ThreeDigits, Exp2IsWithinItsErrorAndNeverAboveOne) {
+  double worst = 0;
+  for (std::int64_t i = 0; i <= 126 * 4096; ++i) {
+    const auto x = static_cast<float>(-static_cast<double>(i) / 4096 * 0x1.fffffep-1);
+    const float p = ThreeDigits::exp2(x);
+    ASSERT_LE(p, 1.0F);
+    ASSERT_GE(p, 0x1p-126F);
+    worst = std::max(worst, std::fabs(p / std::exp2(static_cast<double>(x)) - 1));
+  }
+  EXPECT_LT(worst, 2.0e-7);
+  EXPECT_EQ(ThreeDigits::exp2(0.0F), 1.0F);
+  EXPECT_EQ(ThreeDigits::exp2(-1.0F), 0.5F);
+  EXPECT_EQ(ThreeDigits::exp2(-INFINITY), 0x1p-126F);
+}
+
+// The unit of weights: rounded up, no more than 64 places down, and such that the largest product has three digits.
+TEST(ThreeDigits, WeightsFitTheirUnit) {
+  for (const float fit : {0.0F, -0x1p-20F, -0.5F, -0x1.fffffep-1F, -1.0F, -1.5F, -63.25F, -64.0F, -100.0F}) {
+    const int expected = 200 + std::max(-64, static_cast<int>(std::ceil(fit)));
+    EXPECT_EQ(ThreeDigits::weight_unit(200, fit), expected) << fit;
+    EXPECT_EQ(ThreeDigits::weight_unit(3, fit), std::max(1, expected - 197)) << fit;
+    if (fit < -64.0F) continue;
+    const float p = ThreeDigits::exp2(fit);
+    const std::int32_t weight = ThreeDigits::weight_of(p, ThreeDigits::weight_factor(200, expected));
+    EXPECT_EQ(weight, std::nearbyint(std::ldexp(static_cast<double>(p) * 8323072, 200 - expected))) << fit;
+    EXPECT_LE(weight, kLargestOfThree);
+  }
+  EXPECT_EQ(ThreeDigits::weight_unit(kNotFinite, -3.0F), kNotFinite);
+  EXPECT_EQ(ThreeDigits::weight_unit(200, std::nanf("")), 136);
+  EXPECT_EQ(ThreeDigits::weight_of(1.0F, ThreeDigits::weight_factor(1, 200)), 0);
 }
 
 }  // namespace

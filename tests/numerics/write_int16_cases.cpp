@@ -1,5 +1,5 @@
-// Seeded operands and what the reference loops of int16-1 make of them, as JSON: for int16_spec_test.py, which knows
-// NUMERICS.md alone. Numbers are the words of binary32.
+// Seeded operands and what the reference loops of int16-1 and exact-2 make of them, as JSON: for int16_spec_test.py,
+// which knows NUMERICS.md alone. Numbers are the words of binary32.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -35,7 +35,8 @@ void write_linear(std::int64_t k, int apart, std::uint64_t seed) {
 }
 
 // Two query heads of the last row, over one KV head.
-void write_attention(std::int32_t head_dim, std::int32_t keys, std::int32_t window, float query_scale, float spread) {
+void write_attention(const kernels::AttentionScheme& scheme, std::int32_t head_dim, std::int32_t keys,
+                     std::int32_t window, float query_scale, float spread) {
   const auto seed = static_cast<std::uint64_t>(head_dim * 1000 + keys);
   std::vector<float> q = study::make_activations(seed, keys, std::int64_t{2} * head_dim);
   for (float& value : q) value *= query_scale;
@@ -43,8 +44,8 @@ void write_attention(std::int32_t head_dim, std::int32_t keys, std::int32_t wind
   std::vector<float> v = study::make_activations(seed + 2, keys, head_dim);
   for (std::size_t i = 0; i < v.size(); ++i)
     if (i / static_cast<std::size_t>(head_dim) % 3 == 0) v[i] *= spread;
-  const auto elements = static_cast<std::size_t>(head_dim * 1024);
-  std::vector<std::int16_t> key_pages(elements), value_pages(elements);
+  const auto bytes = static_cast<std::size_t>(head_dim * 1024 * scheme.caches[0]->element_bytes);
+  std::vector<std::byte> key_pages(bytes), value_pages(bytes);
   std::vector<std::uint8_t> key_units(1024), value_units(1024);
   std::vector<std::int32_t> positions(static_cast<std::size_t>(keys)), sequences(positions.size(), 0), table = {0};
   std::iota(positions.begin(), positions.end(), 0);
@@ -64,29 +65,30 @@ void write_attention(std::int32_t head_dim, std::int32_t keys, std::int32_t wind
                                .key_exponents = key_units.data(),
                                .value_exponents = value_units.data()};
   const std::int64_t q_cols = std::int64_t{2} * head_dim;
-  reference::rotary_int16({.q = {q.data(), keys, q_cols, q_cols},
-                           .k = {k.data(), keys, head_dim, head_dim},
-                           .v = {v.data(), keys, head_dim, head_dim},
-                           .cos = ones.data(),
-                           .sin = zeros.data(),
-                           .batch = batch,
-                           .kv = pages});
+  scheme.rotary({.q = {q.data(), keys, q_cols, q_cols},
+                 .k = {k.data(), keys, head_dim, head_dim},
+                 .v = {v.data(), keys, head_dim, head_dim},
+                 .cos = ones.data(),
+                 .sin = zeros.data(),
+                 .batch = batch,
+                 .kv = pages});
   const float scale = 1.0F / std::sqrt(static_cast<float>(head_dim));
   std::vector<float> out(q.size());
-  reference::attention_int16({.q = {q.data(), keys, q_cols, q_cols},
-                              .kv = pages,
-                              .batch = batch,
-                              .heads = 2,
-                              .scale = scale,
-                              .window = window,
-                              .out = {out.data(), keys, q_cols, q_cols}});
+  scheme.attention({.q = {q.data(), keys, q_cols, q_cols},
+                    .kv = pages,
+                    .batch = batch,
+                    .heads = 2,
+                    .scale = scale,
+                    .window = window,
+                    .out = {out.data(), keys, q_cols, q_cols}});
   const auto last = [&](const std::vector<float>& rows) {
     return words({rows.end() - static_cast<std::ptrdiff_t>(q_cols), rows.end()});
   };
   fmt::print(
-      "{{\"op\": \"attention\", \"head_dim\": {}, \"window\": {}, \"scale\": {}, \"q\": {}, \"k\": {}, \"v\": {}, "
+      "{{\"op\": \"attention\", \"contract\": \"{}\", \"head_dim\": {}, \"window\": {}, \"scale\": {}, \"q\": {}, "
+      "\"k\": {}, \"v\": {}, "
       "\"out\": {}}}\n",
-      head_dim, window, float_bits(scale), last(q), words(k), words(v), last(out));
+      scheme.name, head_dim, window, float_bits(scale), last(q), words(k), words(v), last(out));
 }
 
 }  // namespace
@@ -98,11 +100,14 @@ int main() {
   for (const std::int64_t k : {1, 5, 511, 512, 513, 1100})
     for (const int apart : {0, 7, 30}) write_linear(k, apart, seed += 3);
   write_linear(600, 140, 99);
-  write_attention(6, 1, 0, 1.0F, 1.0F);
-  write_attention(6, 127, 0, 4.0F, 1.0F);
-  write_attention(16, 128, 0, 1.0F, 100.0F);
-  write_attention(16, 129, 0, 30.0F, 1e-3F);
-  write_attention(16, 300, 0, 1e-39F, 1e6F);
-  write_attention(16, 300, 140, 10.0F, 1.0F);
-  write_attention(10, 400, 128, 100.0F, 3.0F);
+  for (const kernels::AttentionScheme* scheme : {&reference::kAttentionInt16, &reference::kAttentionExact2}) {
+    write_attention(*scheme, 6, 1, 0, 1.0F, 1.0F);
+    write_attention(*scheme, 6, 127, 0, 4.0F, 1.0F);
+    write_attention(*scheme, 16, 128, 0, 1.0F, 100.0F);
+    write_attention(*scheme, 16, 129, 0, 30.0F, 1e-3F);
+    write_attention(*scheme, 16, 300, 0, 1e-39F, 1e6F);
+    write_attention(*scheme, 16, 300, 140, 10.0F, 1.0F);
+    write_attention(*scheme, 10, 400, 128, 100.0F, 3.0F);
+    write_attention(*scheme, 10, 140, 0, 100.0F, 1e-20F);
+  }
 }

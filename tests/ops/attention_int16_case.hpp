@@ -1,7 +1,8 @@
-// One call of attention by contract int16-1 for tests: its queries, its pages, and what the reference makes of them.
+// One call of attention by contracts int16-1 and exact-2 for tests: its queries, its pages, and what the reference
+// makes of them.
 #pragma once
 
-#include "numerics/int16.hpp"
+#include "numerics/digit_attention.hpp"
 #include "ops/attention_case.hpp"
 
 namespace reprofuse {
@@ -12,6 +13,7 @@ struct Int16Spec {
   std::int32_t window = 0;
   float query_scale = 1.0F;
   float value_spread = 1.0F;  // values of odd positions are so many times larger
+  int digits = 2;             // two by int16-1, three by exact-2
 };
 
 // A batch whose keys and values are stored by a rotation that turns nothing, as the reference stores them.
@@ -25,13 +27,13 @@ class Int16Case {
     for (std::int32_t i = 0; i < batch.page_table_stride * sequences(chunks); ++i)
       last = std::max(last, batch.page_table[i]);
     const auto positions = static_cast<std::size_t>((last + 1) * pages.kv_heads * pages.page_size);
-    keys_.assign(positions * static_cast<std::size_t>(pages.head_dim), std::int16_t{-1});
+    keys_.assign(positions * static_cast<std::size_t>(pages.head_dim * spec.digits), 255);
     values_ = keys_;
     key_units_.assign(positions, 255);
     value_units_ = key_units_;
     for (const kernels::Chunk& chunk : floats_.kv().chunks()) {
       const std::int32_t end = chunk.first_position + chunk.rows;
-      store(chunk.sequence, end, [](const kernels::RotaryCall& call) { reference::rotary_int16(call); });
+      store(chunk.sequence, end, scheme().rotary);
     }
   }
 
@@ -43,14 +45,18 @@ class Int16Case {
     pages.value_exponents = value_units_.data();
     return pages;
   }
+  int digits() const { return spec_.digits; }
+  const kernels::AttentionScheme& scheme() const {
+    return spec_.digits == 2 ? reference::kAttentionInt16 : reference::kAttentionExact2;
+  }
   auto stored() const { return std::tie(keys_, values_, key_units_, value_units_); }
   Rows empty_result() const { return floats_.empty_result(); }
   Rows& queries() { return floats_.queries(); }
   KvCase& kv() { return floats_.kv(); }
   std::size_t positions() const { return key_units_.size(); }  // of all pages, for each head
   void forget() {
-    std::fill(keys_.begin(), keys_.end(), std::int16_t{-1});
-    std::fill(values_.begin(), values_.end(), std::int16_t{-1});
+    std::fill(keys_.begin(), keys_.end(), 255);
+    std::fill(values_.begin(), values_.end(), 255);
     std::fill(key_units_.begin(), key_units_.end(), 255);
     std::fill(value_units_.begin(), value_units_.end(), 255);
   }
@@ -63,7 +69,7 @@ class Int16Case {
   }
   Rows expected() {
     Rows out = empty_result();
-    EXPECT_FALSE(reference::attention_int16(call(out)));
+    EXPECT_FALSE(scheme().attention(call(out)));
     return out;
   }
   ConstMatrix row_of(Rows& out, std::int32_t sequence, std::int32_t position) const {
@@ -100,6 +106,43 @@ class Int16Case {
   }
   const std::vector<kernels::Chunk>& chunks() { return floats_.kv().chunks(); }
 
+  // Where a position's key and value of the first head lie, and the integers there.
+  reference::KvPlace place_of(std::int32_t sequence, std::int32_t position) {
+    Rows out = empty_result();
+    return reference::find_place(pages(), call(out).batch, sequence, position, 0);
+  }
+  std::int32_t key(const reference::KvPlace& place, std::int64_t d) {
+    return reference::load_integer(keys_.data(), spec_.digits, place, place.paired_key(d));
+  }
+  std::int32_t value(const reference::KvPlace& place, std::int64_t d) {
+    return reference::load_integer(values_.data(), spec_.digits, place, place.paired_value(d));
+  }
+  void set_key(const reference::KvPlace& place, std::int64_t d, std::int32_t x) {
+    reference::store_integer(keys_.data(), spec_.digits, place, place.paired_key(d), x);
+  }
+  void set_value(const reference::KvPlace& place, std::int64_t d, std::int32_t x) {
+    reference::store_integer(values_.data(), spec_.digits, place, place.paired_value(d), x);
+  }
+  std::uint8_t& key_unit(const reference::KvPlace& place) {
+    return key_units_[static_cast<std::size_t>(place.head / spec_.kv.head_dim + place.slot)];
+  }
+  std::uint8_t& value_unit(const reference::KvPlace& place) {
+    return value_units_[static_cast<std::size_t>(place.head / spec_.kv.head_dim + place.slot)];
+  }
+  // The keys and values of two positions change places.
+  void swap_positions(std::int32_t sequence, std::int32_t first, std::int32_t second) {
+    const reference::KvPlace a = place_of(sequence, first), b = place_of(sequence, second);
+    for (std::int32_t d = 0; d < spec_.kv.head_dim; ++d) {
+      const std::int32_t key_a = key(a, d), value_a = value(a, d);
+      set_key(a, d, key(b, d));
+      set_key(b, d, key_a);
+      set_value(a, d, value(b, d));
+      set_value(b, d, value_a);
+    }
+    std::swap(key_unit(a), key_unit(b));
+    std::swap(value_unit(a), value_unit(b));
+  }
+
  private:
   static std::int32_t sequences(const std::vector<ChunkSpec>& chunks) {
     std::int32_t count = 0;
@@ -109,8 +152,7 @@ class Int16Case {
 
   Int16Spec spec_;
   AttentionCase floats_;
-  std::vector<std::int16_t> keys_, values_;
-  std::vector<std::uint8_t> key_units_, value_units_;
+  std::vector<std::uint8_t> keys_, values_, key_units_, value_units_;
 };
 
 }  // namespace reprofuse

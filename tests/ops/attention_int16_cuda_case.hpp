@@ -1,5 +1,5 @@
-// Attention by contract int16-1 on the GPU for tests: pages in the order of its kernels, and the ways in which it can
-// be cut, each against the reference.
+// Attention by contracts int16-1 and exact-2 on the GPU for tests: pages in the order of its kernels, and the ways in
+// which it can be cut, each against the reference.
 #pragma once
 
 #include "kernels/cuda/attention/int16/attention.hpp"
@@ -40,14 +40,19 @@ inline std::string name_of(const Int16Schedule& schedule) {
 // The pages of an Int16Case in the order of the GPU's kernels, both ways.
 class Int16DevicePages {
  public:
-  explicit Int16DevicePages(Int16Case& data) : host_(data.pages()), positions_(data.positions()) {
-    const std::size_t bytes = 2 * elements();
+  explicit Int16DevicePages(Int16Case& data)
+      : host_(data.pages()), positions_(data.positions()), digits_(static_cast<std::size_t>(data.digits())) {
+    const std::size_t bytes = digits_ * elements();
     std::vector<std::int8_t> keys(bytes), values(bytes);
-    for_each_element([&](std::int64_t from, std::size_t to, std::size_t low, bool key) {
-      const std::int16_t x = static_cast<const std::int16_t*>(key ? host_.keys : host_.values)[from];
-      (key ? keys : values)[to] = static_cast<std::int8_t>(int16::high_digit(x));
-      (key ? keys : values)[low] = static_cast<std::int8_t>(int16::low_digit(x));
-    });
+    for_each_element(
+        [&](const reference::KvPlace& place, std::int64_t from, std::size_t to, std::size_t plane, bool key) {
+          std::int32_t x = reference::load_integer(key ? host_.keys : host_.values, data.digits(), place, from);
+          for (std::size_t digit = digits_ - 1; digit > 0; --digit) {
+            (key ? keys : values)[to + digit * plane] = static_cast<std::int8_t>(lowest_digit(x));
+            x = upper_digits(x);
+          }
+          (key ? keys : values)[to] = static_cast<std::int8_t>(x);
+        });
     keys_ = upload(keys.data(), bytes);
     values_ = upload(values.data(), bytes);
     key_units_ = upload(host_.key_exponents, positions_);
@@ -63,15 +68,17 @@ class Int16DevicePages {
     return pages;
   }
   void fetch() const {
-    const std::size_t bytes = 2 * elements();
+    const std::size_t bytes = digits_ * elements();
     std::vector<std::int8_t> keys(bytes), values(bytes);
     cuda::copy_to_host(keys.data(), keys_.as<void>(), bytes);
     cuda::copy_to_host(values.data(), values_.as<void>(), bytes);
-    for_each_element([&](std::int64_t to, std::size_t high, std::size_t low, bool key) {
-      const std::vector<std::int8_t>& digits = key ? keys : values;
-      static_cast<std::int16_t*>(key ? host_.keys : host_.values)[to] =
-          static_cast<std::int16_t>(256 * digits[high] + digits[low]);
-    });
+    for_each_element(
+        [&](const reference::KvPlace& place, std::int64_t to, std::size_t from, std::size_t plane, bool key) {
+          std::int32_t x = 0;
+          for (std::size_t digit = 0; digit < digits_; ++digit)
+            x = 256 * x + (key ? keys : values)[from + digit * plane];
+          reference::store_integer(key ? host_.keys : host_.values, static_cast<int>(digits_), place, to, x);
+        });
     cuda::copy_to_host(host_.key_exponents, key_units_.as<void>(), positions_);
     cuda::copy_to_host(host_.value_exponents, value_units_.as<void>(), positions_);
   }
@@ -79,7 +86,8 @@ class Int16DevicePages {
  private:
   std::size_t elements() const { return positions_ * static_cast<std::size_t>(host_.head_dim); }
 
-  // Calls visit(place on the host, those of the digits, whether it is a key).
+  // Calls visit(place, that of the integer on the host, of its first digit, bytes to the next one, whether it is a
+  // key).
   template <class Visit>
   void for_each_element(const Visit& visit) const {
     const std::int32_t dims = host_.head_dim, size = host_.page_size;
@@ -90,8 +98,8 @@ class Int16DevicePages {
         for (std::int32_t d = 0; d < dims; ++d) {
           const reference::KvPlace place{static_cast<std::int64_t>(first), slot, size, dims};
           const auto visit_at = [&](std::int64_t host, int device, bool key) {
-            const std::size_t high = 2 * first + static_cast<std::size_t>(device);
-            visit(host, high, high + static_cast<std::size_t>(order.plane_bytes()), key);
+            visit(place, host, digits_ * first + static_cast<std::size_t>(device),
+                  static_cast<std::size_t>(order.plane_bytes()), key);
           };
           visit_at(place.paired_key(d), order.key(slot, d), true);
           visit_at(place.paired_value(d), order.value(slot, d), false);
@@ -101,6 +109,7 @@ class Int16DevicePages {
 
   kernels::KvPages host_;
   std::size_t positions_;
+  std::size_t digits_;
   cuda::DeviceBuffer keys_, values_, key_units_, value_units_;
 };
 
@@ -120,8 +129,10 @@ inline std::string wrong_elements(Rows& got, Rows& expected) {
   return std::to_string(count) + " of " + std::to_string(a.rows * a.cols) + " differ:" + list;
 }
 
-class AttentionInt16Cuda : public ModelOpsCuda {
+class AttentionInt16Cuda : public ModelOpsCuda, public ::testing::WithParamInterface<int> {
  protected:
+  static int digits() { return GetParam(); }
+
   // A case on the device.
   struct OnDevice {
     DeviceKv kv;
@@ -140,9 +151,9 @@ class AttentionInt16Cuda : public ModelOpsCuda {
   };
 
   bool can_run(const Int16Schedule& schedule, const kernels::AttentionCall& call) const {
-    if (schedule.warpgroups && !cuda::int16_has_warpgroups(launch(), call)) return false;
-    if (schedule.decode == Int16Decode::kCluster) return cuda::int16_clusters_at_once(launch(), call) > 0;
-    return schedule.decode == Int16Decode::kRows || cuda::int16_can_stream(launch(), call);
+    if (schedule.warpgroups && !cuda::int16_has_warpgroups(launch(), call, digits())) return false;
+    if (schedule.decode == Int16Decode::kCluster) return cuda::int16_clusters_at_once(launch(), call, digits()) > 0;
+    return schedule.decode == Int16Decode::kRows || cuda::int16_can_stream(launch(), call, digits());
   }
 
   // By the kernels of its own choice, and by every schedule that can run.
@@ -160,9 +171,10 @@ class AttentionInt16Cuda : public ModelOpsCuda {
     };
     for (const Int16Schedule& schedule : kInt16Schedules)
       if (can_run(schedule, data.call(out)))
-        compare([&](const kernels::AttentionCall& call) { cuda::attention_int16_with(launch(), call, schedule); },
-                name_of(schedule));
-    compare([&](const kernels::AttentionCall& call) { cuda::attention_int16(launch(), call); }, "chosen");
+        compare(
+            [&](const kernels::AttentionCall& call) { cuda::attention_int16_with(launch(), call, schedule, digits()); },
+            name_of(schedule));
+    compare([&](const kernels::AttentionCall& call) { cuda::attention_int16(launch(), call, digits()); }, "chosen");
   }
 
   int runs_ = 0;

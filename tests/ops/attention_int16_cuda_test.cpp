@@ -1,11 +1,13 @@
-// Attention by contract int16-1 on the GPU: every kernel and every cut of the work gives the reference's bits, in pages
-// and in results.
+// Attention by contracts int16-1 and exact-2 on the GPU: every kernel and every cut of the work gives the reference's
+// bits, in pages and in results.
 #include <cmath>
 
 #include "ops/attention_int16_cuda_case.hpp"
 
 namespace reprofuse {
 namespace {
+
+INSTANTIATE_TEST_SUITE_P(Digits, AttentionInt16Cuda, ::testing::Values(2, 3));
 
 // Stores by the GPU what the reference stored.
 template <class Wait>
@@ -34,17 +36,19 @@ void store_again(const cuda::Launch& launch, Int16Case& data, const Wait& wait) 
       call.batch.positions = positions.as<std::int32_t>();
       call.batch.sequences = sequences.as<std::int32_t>();
       call.kv = pages.pages();
-      cuda::rotary_int16(launch, call);
+      cuda::rotary_int16(launch, call, data.digits());
       wait();
       pages.fetch();
     });
 }
 
-TEST_F(AttentionInt16Cuda, KeysAndValuesAreStoredAsTheReferenceStoresThem) {
+TEST_P(AttentionInt16Cuda, KeysAndValuesAreStoredAsTheReferenceStoresThem) {
   for (const std::int32_t head_dim : {16, 48, 64, 96, 128, 256})
     for (const std::int32_t page_size : {16, 64}) {
       SCOPED_TRACE("head_dim " + std::to_string(head_dim));
-      const Int16Spec spec{.kv = {.kv_heads = 2, .head_dim = head_dim, .page_size = page_size}, .value_spread = 300.0F};
+      const Int16Spec spec{.kv = {.kv_heads = 2, .head_dim = head_dim, .page_size = page_size},
+                           .value_spread = 300.0F,
+                           .digits = digits()};
       Int16Case expected(spec, {{0, 30, 9}, {1, 5, 1}}), data(spec, {{0, 30, 9}, {1, 5, 1}});
       data.forget();
       EXPECT_NE(data.stored(), expected.stored());
@@ -53,96 +57,109 @@ TEST_F(AttentionInt16Cuda, KeysAndValuesAreStoredAsTheReferenceStoresThem) {
     }
 }
 
-TEST_F(AttentionInt16Cuda, EveryHeadSizeHasTheReferenceBits) {
+TEST_P(AttentionInt16Cuda, EveryHeadSizeHasTheReferenceBits) {
   for (const std::int32_t head_dim : {16, 32, 48, 64, 80, 96, 112, 128, 160, 256}) {
     SCOPED_TRACE("head_dim " + std::to_string(head_dim));
-    Int16Case data({.kv = {.kv_heads = 2, .head_dim = head_dim, .page_size = 32}, .group = 3, .value_spread = 40.0F},
+    Int16Case data({.kv = {.kv_heads = 2, .head_dim = head_dim, .page_size = 32},
+                    .group = 3,
+                    .value_spread = 40.0F,
+                    .digits = digits()},
                    {{0, 60, 30}, {1, 300, 1}});
     expect_reference_bits(data);
   }
 }
 
-TEST_F(AttentionInt16Cuda, EveryGroupOfHeadsHasTheReferenceBits) {
+TEST_P(AttentionInt16Cuda, EveryGroupOfHeadsHasTheReferenceBits) {
   for (const std::int32_t head_dim : {64, 128})
     for (const std::int32_t group : {1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 32}) {
       SCOPED_TRACE("group " + std::to_string(group));
-      Int16Case data(
-          {.kv = {.kv_heads = 2, .head_dim = head_dim, .page_size = 16}, .group = group, .query_scale = 5.0F},
-          {{0, 0, 3}, {2, 200, 1}, {1, 57, 12}});
+      Int16Case data({.kv = {.kv_heads = 2, .head_dim = head_dim, .page_size = 16},
+                      .group = group,
+                      .query_scale = 5.0F,
+                      .digits = digits()},
+                     {{0, 0, 3}, {2, 200, 1}, {1, 57, 12}});
       expect_reference_bits(data);
     }
 }
 
-TEST_F(AttentionInt16Cuda, TheEdgesOfBlocksHaveTheReferenceBits) {
+TEST_P(AttentionInt16Cuda, TheEdgesOfBlocksHaveTheReferenceBits) {
   for (const std::int32_t first : {0, 1, 15, 63, 64, 65, 126, 127, 128, 129, 200, 255, 256, 257})
     for (const std::int32_t rows : {1, 2, 5, 63, 64, 65, 130, 200}) {
       SCOPED_TRACE("first position " + std::to_string(first) + ", rows " + std::to_string(rows));
-      Int16Case data({.kv = {.kv_heads = 1, .head_dim = 64}, .group = 2, .value_spread = 0.001F}, {{0, first, rows}});
+      Int16Case data({.kv = {.kv_heads = 1, .head_dim = 64}, .group = 2, .value_spread = 0.001F, .digits = digits()},
+                     {{0, first, rows}});
       expect_reference_bits(data);
     }
 }
 
-TEST_F(AttentionInt16Cuda, AWindowHasTheReferenceBits) {
+TEST_P(AttentionInt16Cuda, AWindowHasTheReferenceBits) {
   for (const std::int32_t window : {1, 2, 16, 63, 127, 128, 129, 200, 1000})
     for (const std::int32_t first : {0, 63, 127, 128, 390}) {
       SCOPED_TRACE("window " + std::to_string(window) + ", first position " + std::to_string(first));
       const KvSpec kv{.kv_heads = 1, .head_dim = 64, .page_size = 16};
-      Int16Case data({.kv = kv, .group = 2, .window = window, .value_spread = 7.0F}, {{0, first, 150}, {1, first, 1}});
+      Int16Case data({.kv = kv, .group = 2, .window = window, .value_spread = 7.0F, .digits = digits()},
+                     {{0, first, 150}, {1, first, 1}});
       expect_reference_bits(data);
     }
 }
 
-TEST_F(AttentionInt16Cuda, EveryPageSizeAndLayoutHasTheReferenceBits) {
+TEST_P(AttentionInt16Cuda, EveryPageSizeAndLayoutHasTheReferenceBits) {
   for (const std::int32_t page_size : {16, 32, 64, 128, 256})
     for (const std::uint64_t page_seed : {2, 3}) {
       SCOPED_TRACE("page size " + std::to_string(page_size));
       const KvSpec kv{.kv_heads = 3, .head_dim = 128, .page_size = page_size, .page_seed = page_seed};
-      Int16Case data({.kv = kv}, {{0, 250, 20}, {1, 300, 1}, {2, 0, 290}});
+      Int16Case data({.kv = kv, .digits = digits()}, {{0, 250, 20}, {1, 300, 1}, {2, 0, 290}});
       expect_reference_bits(data);
     }
 }
 
 // Decode rows and prefill chunks of many lengths in one batch.
-TEST_F(AttentionInt16Cuda, MixedBatchesHaveTheReferenceBits) {
+TEST_P(AttentionInt16Cuda, MixedBatchesHaveTheReferenceBits) {
   const std::vector<ChunkSpec> chunks = {{0, 500, 1},  {3, 0, 77}, {1, 63, 1}, {2, 64, 2},  {6, 0, 1},
                                          {5, 128, 33}, {4, 7, 4},  {8, 0, 64}, {7, 300, 1}, {9, 65, 165}};
   for (const std::int32_t head_dim : {64, 80, 96, 128, 256}) {
     SCOPED_TRACE("head_dim " + std::to_string(head_dim));
-    Int16Case data({.kv = {.kv_heads = 2, .head_dim = head_dim}, .group = 3, .query_scale = 3.0F}, chunks);
+    Int16Case data({.kv = {.kv_heads = 2, .head_dim = head_dim}, .group = 3, .query_scale = 3.0F, .digits = digits()},
+                   chunks);
     expect_reference_bits(data);
   }
 }
 
 // Scores far apart, so that weights underflow and the maximum moves from block to block; values of many sizes.
-TEST_F(AttentionInt16Cuda, SteepScoresHaveTheReferenceBits) {
+TEST_P(AttentionInt16Cuda, SteepScoresHaveTheReferenceBits) {
   for (const float scale : {1e-20F, 30.0F, 1000.0F})
     for (const float spread : {1.0F, 1e5F}) {
-      Int16Case data({.kv = {.kv_heads = 2, .head_dim = 128}, .group = 4, .query_scale = scale, .value_spread = spread},
+      Int16Case data({.kv = {.kv_heads = 2, .head_dim = 128},
+                      .group = 4,
+                      .query_scale = scale,
+                      .value_spread = spread,
+                      .digits = digits()},
                      {{0, 400, 1}, {1, 200, 190}});
       expect_reference_bits(data);
     }
 }
 
-TEST_F(AttentionInt16Cuda, LongContextsHaveTheReferenceBits) {
-  Int16Case data({.kv = {.kv_heads = 1, .head_dim = 128}, .group = 3, .query_scale = 4.0F},
+TEST_P(AttentionInt16Cuda, LongContextsHaveTheReferenceBits) {
+  Int16Case data({.kv = {.kv_heads = 1, .head_dim = 128}, .group = 3, .query_scale = 4.0F, .digits = digits()},
                  {{0, 5000, 1}, {1, 2100, 7}});
   expect_reference_bits(data);
-  Int16Case rows({.kv = {.kv_heads = 1, .head_dim = 128}, .group = 2, .query_scale = 4.0F}, {{0, 0, 900}});
+  Int16Case rows({.kv = {.kv_heads = 1, .head_dim = 128}, .group = 2, .query_scale = 4.0F, .digits = digits()},
+                 {{0, 0, 900}});
   expect_reference_bits(rows);
   EXPECT_GE(runs_, 10);
 }
 
 // So many partials that the merge refills its rings and works out its factors in several chunks.
-TEST_F(AttentionInt16Cuda, VeryLongContextsHaveTheReferenceBits) {
-  Int16Case data({.kv = {.kv_heads = 1, .head_dim = 16, .page_size = 256}, .group = 1},
+TEST_P(AttentionInt16Cuda, VeryLongContextsHaveTheReferenceBits) {
+  Int16Case data({.kv = {.kv_heads = 1, .head_dim = 16, .page_size = 256}, .group = 1, .digits = digits()},
                  {{0, 67'000, 1}, {1, 13'000, 1}});
   expect_reference_bits(data);
 }
 
 // Launches that follow each other at once, as they do in a model, use the same workspace.
-TEST_F(AttentionInt16Cuda, LaunchesInARowHaveTheReferenceBits) {
+TEST_P(AttentionInt16Cuda, LaunchesInARowHaveTheReferenceBits) {
   constexpr std::size_t kLaunches = 60;
-  const Int16Spec spec{.kv = {.kv_heads = 8, .head_dim = 128, .page_size = 64}, .group = 3};
+  const Int16Spec spec{.kv = {.kv_heads = 8, .head_dim = 128, .page_size = 64}, .group = 3, .digits = digits()};
   Int16Case longer(spec, {{0, 1023, 1}}), shorter(spec, {{0, 700, 1}});
   Int16Case* cases[] = {&longer, &shorter};
   const OnDevice devices[] = {OnDevice(longer), OnDevice(shorter)};
@@ -154,9 +171,9 @@ TEST_F(AttentionInt16Cuda, LaunchesInARowHaveTheReferenceBits) {
     const kernels::AttentionCall call = devices[i % 2].call(cases[i % 2]->call(got), outs[i]);
     const Int16Schedule& schedule = kInt16Schedules[i / 2 % std::size(kInt16Schedules)];
     if (can_run(schedule, call))
-      cuda::attention_int16_with(launch(), call, schedule);
+      cuda::attention_int16_with(launch(), call, schedule, digits());
     else
-      cuda::attention_int16(launch(), call);
+      cuda::attention_int16(launch(), call, digits());
   }
   EXPECT_EQ(describe(failure()), "none");
   Rows expected[] = {longer.expected(), shorter.expected()};
@@ -168,9 +185,10 @@ TEST_F(AttentionInt16Cuda, LaunchesInARowHaveTheReferenceBits) {
 }
 
 // One captured graph serves a context that grows up to the bound it was captured with.
-TEST_F(AttentionInt16Cuda, ACapturedGraphFollowsAGrowingContext) {
+TEST_P(AttentionInt16Cuda, ACapturedGraphFollowsAGrowingContext) {
   for (const std::int32_t max_keys : {520, 3000}) {
-    Int16Case longest({.kv = {.kv_heads = 2, .head_dim = 128}, .group = 3}, {{0, max_keys - 1, 1}, {1, 300, 1}});
+    Int16Case longest({.kv = {.kv_heads = 2, .head_dim = 128}, .group = 3, .digits = digits()},
+                      {{0, max_keys - 1, 1}, {1, 300, 1}});
     const OnDevice device(longest);
     Rows out = longest.empty_result();
     const DeviceRows device_out(out);
@@ -178,7 +196,7 @@ TEST_F(AttentionInt16Cuda, ACapturedGraphFollowsAGrowingContext) {
     const cuda::Graph graph(0, [&](void* stream) {
       cuda::Launch on = launch();
       on.stream = stream;
-      cuda::attention_int16(on, call);
+      cuda::attention_int16(on, call, digits());
     });
     for (const std::int32_t position : {0, 1, 127, 128, 200, max_keys - 1}) {
       const std::int32_t positions[] = {position, 300};
@@ -189,13 +207,13 @@ TEST_F(AttentionInt16Cuda, ACapturedGraphFollowsAGrowingContext) {
       Rows expected = longest.empty_result();
       kernels::AttentionCall host = longest.call(expected);
       host.batch.positions = positions;
-      reference::attention_int16(host);
+      longest.scheme().attention(host);
       EXPECT_TRUE(same_bits(out, expected)) << "position " << position << " of " << max_keys;
     }
   }
 }
 
-TEST_F(AttentionInt16Cuda, ANonFiniteScoreIsRecordedWithItsRowAndHead) {
+TEST_P(AttentionInt16Cuda, ANonFiniteScoreIsRecordedWithItsRowAndHead) {
   for (const Int16Schedule& schedule : kInt16Schedules)
     for (const float bad : {INFINITY, NAN}) {
       const auto is_place = [](const std::string& got, const std::string& place) {
@@ -207,13 +225,13 @@ TEST_F(AttentionInt16Cuda, ANonFiniteScoreIsRecordedWithItsRowAndHead) {
         const OnDevice device(data);
         const DeviceRows device_out(out);
         if (!can_run(schedule, data.call(out))) return std::string("none here");
-        cuda::attention_int16_with(launch(), device.call(data.call(out), device_out), schedule);
+        cuda::attention_int16_with(launch(), device.call(data.call(out), device_out), schedule, digits());
         return describe(failure());
       };
-      Int16Case data({.kv = {.kv_heads = 2, .head_dim = 64}}, {{0, 150, 5}});
+      Int16Case data({.kv = {.kv_heads = 2, .head_dim = 64}, .digits = digits()}, {{0, 150, 5}});
       data.queries().at(3, 2 * 64 + 5) = bad;
       EXPECT_TRUE(is_place(failure_of(data), "3:2")) << name_of(schedule);
-      Int16Case keys({.kv = {.kv_heads = 2, .head_dim = 64}}, {{0, 150, 5}});
+      Int16Case keys({.kv = {.kv_heads = 2, .head_dim = 64}, .digits = digits()}, {{0, 150, 5}});
       const auto place = reference::find_place(keys.pages(), keys.call(data.queries()).batch, 0, 152, 1);
       static_cast<std::uint8_t*>(keys.pages().key_exponents)[place.head / 64 + place.slot] = int16::kNotFinite;
       EXPECT_TRUE(is_place(failure_of(keys), "2:2")) << name_of(schedule);
@@ -221,39 +239,66 @@ TEST_F(AttentionInt16Cuda, ANonFiniteScoreIsRecordedWithItsRowAndHead) {
 }
 
 // Control: the comparison used above must see another block of keys, and a weight that is off by one.
-TEST_F(AttentionInt16Cuda, OtherNumbersWouldBeCaught) {
-  Int16Case data({.kv = {.kv_heads = 2, .head_dim = 64, .page_size = 256}, .group = 2}, {{0, 300, 1}, {1, 100, 150}});
+TEST_P(AttentionInt16Cuda, OtherNumbersWouldBeCaught) {
+  Int16Case data({.kv = {.kv_heads = 2, .head_dim = 64, .page_size = 256}, .group = 2, .digits = digits()},
+                 {{0, 300, 1}, {1, 100, 150}});
   Rows expected = data.expected(), got = data.empty_result();
-  // One digit of one value, the least there is, and one key moved to the next block.
+  // One element of the values, and one key moved to the next block.
   const auto differs = [&](const auto& change) {
-    Int16Case other({.kv = {.kv_heads = 2, .head_dim = 64, .page_size = 256}, .group = 2},
+    Int16Case other({.kv = {.kv_heads = 2, .head_dim = 64, .page_size = 256}, .group = 2, .digits = digits()},
                     {{0, 300, 1}, {1, 100, 150}});
     change(other);
     const OnDevice device(other);
     const DeviceRows out(got);
-    cuda::attention_int16(launch(), device.call(other.call(got), out));
+    cuda::attention_int16(launch(), device.call(other.call(got), out), digits());
     EXPECT_EQ(describe(failure()), "none");
     out.fetch(got);
     return !static_cast<bool>(same_bits(got, expected));
   };
-  const auto place_of = [&](Int16Case& of, std::int32_t position) {
-    return reference::find_place(of.pages(), of.call(got).batch, 0, position, 0);
-  };
   EXPECT_FALSE(differs([](Int16Case&) {}));
-  EXPECT_TRUE(differs(
-      [&](Int16Case& of) { static_cast<std::int16_t*>(of.pages().values)[place_of(of, 290).paired_value(3)] += 256; }));
   EXPECT_TRUE(differs([&](Int16Case& of) {
-    const auto a = place_of(of, 3), b = place_of(of, 200);
-    for (std::int32_t d = 0; d < 64; ++d) {
-      std::swap(static_cast<std::int16_t*>(of.pages().keys)[a.paired_key(d)],
-                static_cast<std::int16_t*>(of.pages().keys)[b.paired_key(d)]);
-      std::swap(static_cast<std::int16_t*>(of.pages().values)[a.paired_value(d)],
-                static_cast<std::int16_t*>(of.pages().values)[b.paired_value(d)]);
-    }
-    for (void* units : {of.pages().key_exponents, of.pages().value_exponents})
-      std::swap(static_cast<std::uint8_t*>(units)[a.head / 64 + a.slot],
-                static_cast<std::uint8_t*>(units)[b.head / 64 + b.slot]);
+    for (std::int32_t t = 0; t < 300; ++t) of.set_value(of.place_of(0, t), 3, 100 * (digits() == 2 ? 256 : 65536));
   }));
+  EXPECT_TRUE(differs([](Int16Case& of) { of.swap_positions(0, 3, 200); }));
+}
+
+// Every digit at its end, in the longest heads: no sum overflows.
+TEST_P(AttentionInt16Cuda, TheLargestSumsHaveTheReferenceBits) {
+  const std::int32_t most = digits() == 2 ? 127 * 257 : 127 * 65793;
+  const std::int32_t least = digits() == 2 ? -126 * 256 - 128 : -126 * 65536 - 128 * 257;
+  for (const std::int32_t head_dim : {128, 256})
+    for (const std::int32_t integer : {most, least}) {
+      Int16Case data({.kv = {.kv_heads = 1, .head_dim = head_dim, .page_size = 128}, .group = 2, .digits = digits()},
+                     {{0, 100, 28}, {1, 127, 1}});
+      for (std::int32_t row = 0; row < 29; ++row)
+        for (std::int32_t d = 0; d < 2 * head_dim; ++d)
+          data.queries().at(row, d) = std::ldexp(static_cast<float>(integer), digits() == 2 ? -15 : -23);
+      for (const std::int32_t sequence : {0, 1})
+        for (std::int32_t t = 0; t < 128; ++t) {
+          const auto place = data.place_of(sequence, t);
+          data.key_unit(place) = data.value_unit(place) = static_cast<std::uint8_t>(digits() == 2 ? 112 : 104);
+          for (std::int32_t d = 0; d < head_dim; ++d) {
+            data.set_key(place, d, t % 2 == 0 ? integer : -integer);
+            data.set_value(place, d, integer);
+          }
+        }
+      expect_reference_bits(data);
+    }
+}
+
+// A key of much probability whose values are tiny, in blocks that rows see whole and in others.
+TEST_P(AttentionInt16Cuda, AKeyOfTinyValuesHasTheReferenceBits) {
+  for (const int shift : {0, 12, 60, 90}) {
+    Int16Case data({.kv = {.kv_heads = 1, .head_dim = 128}, .group = 2, .query_scale = 8.0F, .digits = digits()},
+                   {{0, 200, 100}, {1, 150, 1}});
+    for (const std::int32_t sequence : {0, 1}) {
+      const auto place = data.place_of(sequence, 17);
+      for (std::int32_t d = 0; d < 128; ++d) data.set_key(place, d, 100 * data.key(place, d) / 128);
+      data.key_unit(place) = static_cast<std::uint8_t>(data.key_unit(place) + 4);
+      data.value_unit(place) = static_cast<std::uint8_t>(data.value_unit(place) - shift);
+    }
+    expect_reference_bits(data);
+  }
 }
 
 }  // namespace

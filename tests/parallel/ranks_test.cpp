@@ -18,6 +18,7 @@
 #include "study/seeded/inputs.hpp"
 #include "study/seeded/models.hpp"
 #include "support/altered_source.hpp"
+#include "support/expected_digest.hpp"
 #include "support/messages.hpp"
 
 namespace reprofuse::parallel {
@@ -53,7 +54,7 @@ class Ranks : public testing::TestWithParam<ModelCase> {};
 
 TEST_P(Ranks, EveryContractGivesItsCommittedDigestOnOneToFourRanks) {
   for (const Contract& contract : contracts()) {
-    const std::string expected = study::parse_model_golden({}, contract.name).at(GetParam().name);
+    const std::string expected = study::expected_digest(contract, GetParam());
     for (int ranks = 1; ranks <= 4; ++ranks)
       EXPECT_EQ(digests_of(cpu(contract.name), GetParam(), ranks, {{}}), std::vector{expected})
           << contract.name << " on " << ranks << " ranks";

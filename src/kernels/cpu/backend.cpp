@@ -92,23 +92,25 @@ class AttentionFma1 final : public kernels::Attention {
   kernels::CpuTarget target_;
 };
 
-class AttentionInt16 final : public kernels::Attention {
+// Attention in integers: by int16-1 with two digits, by exact-2 with three.
+template <auto kRotary, auto kAttend>
+class AttentionInDigits final : public kernels::Attention {
  public:
-  explicit AttentionInt16(const kernels::CpuTarget& target) : target_(target) {}
+  explicit AttentionInDigits(const kernels::CpuTarget& target) : target_(target) {}
 
   void require_shape(std::int64_t, std::int64_t, std::int64_t head_dim) const override {
     if (head_dim > int16::kMaxHeadDim)
-      fail(ErrorCode::kUnsupported, "heads of {} elements; attention by int16-1 takes at most {}", head_dim,
+      fail(ErrorCode::kUnsupported, "heads of {} elements; attention in integers takes at most {}", head_dim,
            int16::kMaxHeadDim);
   }
   std::size_t workspace_bytes(const kernels::AttentionBounds& sizes) const override {
     return attention_int16_workspace_bytes(largest_call(sizes));
   }
-  void rotary(const OpSite&, const kernels::RotaryCall& call) const override { cpu::rotary_int16(target_, call); }
+  void rotary(const OpSite&, const kernels::RotaryCall& call) const override { kRotary(target_, call); }
   std::optional<Place> attention(const OpSite& site, const kernels::AttentionCall& call) const override {
     kernels::AttentionCall with_workspace = call;
     with_workspace.workspace = site.workspace;
-    return cpu::attention_int16(target_, with_workspace);
+    return kAttend(target_, with_workspace);
   }
 
  private:
@@ -159,7 +161,11 @@ constexpr Row<MakeAttention> kAttention[] = {
      }},
     {reference::kAttentionInt16.name,
      [](const kernels::CpuTarget& target) -> std::unique_ptr<kernels::Attention> {
-       return std::make_unique<AttentionInt16>(target);
+       return std::make_unique<AttentionInDigits<rotary_int16, attention_int16>>(target);
+     }},
+    {reference::kAttentionExact2.name,
+     [](const kernels::CpuTarget& target) -> std::unique_ptr<kernels::Attention> {
+       return std::make_unique<AttentionInDigits<rotary_exact2, attention_exact2>>(target);
      }},
 };
 

@@ -65,9 +65,10 @@ class AttentionFma1 final : public kernels::Attention {
   int ordinal_;
 };
 
-class AttentionInt16 final : public kernels::Attention {
+// Attention in integers: by int16-1 with two digits, by exact-2 with three.
+class AttentionInDigits final : public kernels::Attention {
  public:
-  explicit AttentionInt16(int ordinal) : ordinal_(ordinal) {}
+  AttentionInDigits(int ordinal, int digits) : ordinal_(ordinal), digits_(digits) {}
 
   void require_shape(std::int64_t heads, std::int64_t kv_heads, std::int64_t head_dim) const override {
     require_attention_shape(heads, kv_heads, head_dim);
@@ -76,15 +77,16 @@ class AttentionInt16 final : public kernels::Attention {
     return attention_int16_workspace_bytes(sizes.heads, sizes.head_dim, sizes.chunks, sizes.rows, sizes.max_keys);
   }
   void rotary(const OpSite& site, const kernels::RotaryCall& call) const override {
-    rotary_int16({site, ordinal_}, call);
+    rotary_int16({site, ordinal_}, call, digits_);
   }
   std::optional<Place> attention(const OpSite& site, const kernels::AttentionCall& call) const override {
-    attention_int16({site, ordinal_}, call);
+    attention_int16({site, ordinal_}, call, digits_);
     return std::nullopt;
   }
 
  private:
   int ordinal_;
+  int digits_;
 };
 
 // The kernels there are for each scheme.
@@ -111,7 +113,13 @@ constexpr Row<MakeAttention> kAttention[] = {
     {reference::kAttentionFma1.name,
      [](int ordinal) -> std::unique_ptr<kernels::Attention> { return std::make_unique<AttentionFma1>(ordinal); }},
     {reference::kAttentionInt16.name,
-     [](int ordinal) -> std::unique_ptr<kernels::Attention> { return std::make_unique<AttentionInt16>(ordinal); }},
+     [](int ordinal) -> std::unique_ptr<kernels::Attention> {
+       return std::make_unique<AttentionInDigits>(ordinal, 2);
+     }},
+    {reference::kAttentionExact2.name,
+     [](int ordinal) -> std::unique_ptr<kernels::Attention> {
+       return std::make_unique<AttentionInDigits>(ordinal, 3);
+     }},
 };
 
 class Backend final : public kernels::Backend {

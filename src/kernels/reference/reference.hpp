@@ -90,6 +90,15 @@ inline constexpr const kernels::CacheFormat* kCachesInt16[] = {&kCacheInt16};
 inline constexpr kernels::AttentionScheme kAttentionInt16{
     .name = "int16-1", .rotary = rotary_int16, .attention = attention_int16, .caches = kCachesInt16};
 
+// The same with three digits, by contract exact-2.
+void rotary_exact2(const kernels::RotaryCall& call);
+std::optional<kernels::Place> attention_exact2(const kernels::AttentionCall& call);  // column: the head
+
+inline constexpr kernels::CacheFormat kCacheInt24{.name = "int24", .element_bytes = 3, .exponent_bytes = 1};
+inline constexpr const kernels::CacheFormat* kCachesExact2[] = {&kCacheInt24};
+inline constexpr kernels::AttentionScheme kAttentionExact2{
+    .name = "exact-2", .rotary = rotary_exact2, .attention = attention_exact2, .caches = kCachesExact2};
+
 inline constexpr kernels::ElementwiseScheme kElementwiseFma1{
     .name = "fma-1", .embedding = embedding, .rms_norm = rms_norm, .silu_gate = silu_gate};
 
@@ -114,6 +123,11 @@ struct KvPlace {
   std::int64_t paired_key(std::int64_t d) const { return head + (d / 2 * page_size + slot) * 2 + d % 2; }
   std::int64_t paired_value(std::int64_t d) const { return head + (slot / 2 * head_dim + d) * 2 + slot % 2; }
 };
+
+// An integer of two or three digits, at a paired place. With three, the upper two of all elements of a page and head
+// come first, as 16-bit integers; the lowest ones follow in the same order.
+std::int32_t load_integer(const void* pages, int digits, const KvPlace& place, std::int64_t index);
+void store_integer(void* pages, int digits, const KvPlace& place, std::int64_t index, std::int32_t x);
 
 inline KvPlace find_place(const kernels::KvPages& kv, const kernels::Batch& batch, std::int64_t sequence,
                           std::int64_t position, std::int64_t kv_head) {

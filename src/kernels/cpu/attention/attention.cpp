@@ -247,6 +247,8 @@ KeyBlock Attention::find_block(const Task& task, std::int64_t block, KeyRange ke
                  .values = {},
                  .key_units = {},
                  .value_units = {},
+                 .key_lows = {},
+                 .value_lows = {},
                  .page_size = call_.kv.page_size,
                  .head_dim = call_.kv.head_dim};
   const int groups = static_cast<int>(key_block_) / kKeyGroup;
@@ -259,6 +261,8 @@ KeyBlock Attention::find_block(const Task& task, std::int64_t block, KeyRange ke
     found.values[g] = slot.value;
     found.key_units[g] = slot.key_unit;
     found.value_units[g] = slot.value_unit;
+    found.key_lows[g] = slot.key_low;
+    found.value_lows[g] = slot.value_low;
   }
   return found;
 }
@@ -331,15 +335,27 @@ std::size_t attention_workspace_bytes(const AttentionCall& call) {
   return attention_partial_bytes(call, fma1::kKeyBlock);
 }
 
-// Attention by contract int16-1: which kernels run.
+// Attention by contracts int16-1 and exact-2: which kernels run.
 
 static_assert(int16::kKeyBlock <= kMaxKeyGroups * kKeyGroup);
 
-std::optional<kernels::Place> attention_int16(const kernels::CpuTarget& target, const kernels::AttentionCall& call) {
-  const AttentionKernels* kernels =
-      target.isa == Isa::kScalar ? &attention_int16_scalar() : attention_int16_simd(target.isa);
+namespace {
+
+std::optional<kernels::Place> attention_in_digits(const kernels::CpuTarget& target, const AttentionCall& call,
+                                                  const AttentionKernels& scalar, const AttentionKernels* simd) {
+  const AttentionKernels* kernels = target.isa == Isa::kScalar ? &scalar : simd;
   invariant(kernels != nullptr, "a context holds an instruction set that the build has no kernels for");
   return run_attention(*kernels, *target.pool, call);
+}
+
+}  // namespace
+
+std::optional<kernels::Place> attention_int16(const kernels::CpuTarget& target, const AttentionCall& call) {
+  return attention_in_digits(target, call, attention_int16_scalar(), attention_int16_simd(target.isa));
+}
+
+std::optional<kernels::Place> attention_exact2(const kernels::CpuTarget& target, const AttentionCall& call) {
+  return attention_in_digits(target, call, attention_exact2_scalar(), attention_exact2_simd(target.isa));
 }
 
 std::size_t attention_int16_workspace_bytes(const kernels::AttentionCall& call) {

@@ -8,7 +8,7 @@
 
 #include "base/check.hpp"
 #include "kernels/cpu/work_split.hpp"
-#include "numerics/int16.hpp"
+#include "numerics/digit_attention.hpp"
 #include "numerics/widen.hpp"
 
 namespace reprofuse::cpu {
@@ -111,27 +111,32 @@ void store_floats(const RotaryCall& call, std::int64_t m, std::int64_t kv_head, 
   store_elements(value, kv.head_dim, kv.dtype, slot.value, 1);
 }
 
-// The unit of some numbers, and the numbers in it: kStep elements side by side, `stride` apart from the next ones.
-template <std::int64_t kStep>
-int store_integers(const float* values, std::int64_t count, std::byte* to, std::int64_t stride) {
+// The unit of some numbers, and the numbers in it: kStep elements side by side, `stride` apart from the next ones. Of
+// three digits the lowest goes to `low`.
+template <typename N, std::int64_t kStep>
+int store_integers(const float* values, std::int64_t count, std::byte* to, std::int8_t* low, std::int64_t stride) {
   std::uint32_t largest = 0;
   for (std::int64_t i = 0; i < count; ++i) largest = std::max(largest, float_bits(values[i]) & 0x7fffffffU);
-  const int unit = int16::unit_byte(largest);
+  const int unit = N::unit_byte(largest);
   const float inverse = int16::inverse_unit(unit);
   auto* integers = reinterpret_cast<std::int16_t*>(to);
   for (std::int64_t i = 0; i < count; ++i) {
-    const std::int32_t integer = unit == int16::kNotFinite ? 0 : int16::snap(values[i], inverse);
-    integers[i / kStep * stride + i % kStep] = static_cast<std::int16_t>(integer);
+    const std::int32_t integer = unit == int16::kNotFinite ? 0 : N::snap(values[i], inverse);
+    const std::int64_t place = i / kStep * stride + i % kStep;
+    integers[place] = static_cast<std::int16_t>(N::kDigits == 2 ? integer : upper_digits(integer));
+    if constexpr (N::kDigits == 3) low[place] = static_cast<std::int8_t>(lowest_digit(integer));
   }
   return unit;
 }
 
-void store_int16(const RotaryCall& call, std::int64_t m, std::int64_t kv_head, const float* key, const float* value) {
+template <typename N>
+void store_digits(const RotaryCall& call, std::int64_t m, std::int64_t kv_head, const float* key, const float* value) {
   const kernels::KvPages& kv = call.kv;
-  const KvSlot slot = find_int16_slot(kv, call.batch, call.batch.sequences[m], call.batch.positions[m], kv_head);
-  *slot.key_unit =
-      static_cast<std::uint8_t>(store_integers<2>(key, kv.head_dim, slot.key, std::int64_t{2} * kv.page_size));
-  *slot.value_unit = static_cast<std::uint8_t>(store_integers<1>(value, kv.head_dim, slot.value, 2));
+  const KvSlot slot =
+      find_digits_slot<N::kDigits>(kv, call.batch, call.batch.sequences[m], call.batch.positions[m], kv_head);
+  *slot.key_unit = static_cast<std::uint8_t>(
+      store_integers<N, 2>(key, kv.head_dim, slot.key, slot.key_low, std::int64_t{2} * kv.page_size));
+  *slot.value_unit = static_cast<std::uint8_t>(store_integers<N, 1>(value, kv.head_dim, slot.value, slot.value_low, 2));
 }
 
 // One row: rotates its queries in place, its keys by way of `key`, which holds a head, and stores its values.
@@ -175,7 +180,11 @@ void rotary(const kernels::CpuTarget& target, const RotaryCall& call) {
 }
 
 void rotary_int16(const kernels::CpuTarget& target, const RotaryCall& call) {
-  rotate_rows(target, call, store_int16);
+  rotate_rows(target, call, store_digits<TwoDigits>);
+}
+
+void rotary_exact2(const kernels::CpuTarget& target, const RotaryCall& call) {
+  rotate_rows(target, call, store_digits<ThreeDigits>);
 }
 
 }  // namespace reprofuse::cpu

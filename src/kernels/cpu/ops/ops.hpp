@@ -28,10 +28,12 @@ void round_bf16(const kernels::CpuTarget& target, const kernels::RoundBf16Call& 
 // call.batch.rows and max_keys, so that the largest call's serves all. Without a workspace they share heads alone.
 std::size_t attention_workspace_bytes(const kernels::AttentionCall& call);
 
-// The same by contract int16-1, whose pages hold 16-bit integers and units.
+// The same by contracts int16-1 and exact-2, whose pages hold integers of two or three digits, and units.
 void rotary_int16(const kernels::CpuTarget& target, const kernels::RotaryCall& call);
 std::optional<kernels::Place> attention_int16(const kernels::CpuTarget& target, const kernels::AttentionCall& call);
-std::size_t attention_int16_workspace_bytes(const kernels::AttentionCall& call);
+std::size_t attention_int16_workspace_bytes(const kernels::AttentionCall& call);  // also for exact-2
+void rotary_exact2(const kernels::CpuTarget& target, const kernels::RotaryCall& call);
+std::optional<kernels::Place> attention_exact2(const kernels::CpuTarget& target, const kernels::AttentionCall& call);
 
 // The kernels of the transformer operations for one instruction set, as a table. Which one runs is decided by the
 // caller alone. A kernel works on one row, one head or one tile; src/kernels/cpu/<op>.cpp shares them among threads.
@@ -69,6 +71,9 @@ struct KvSlot {
   // beside those of the neighbouring position.
   std::uint8_t* key_unit = nullptr;
   std::uint8_t* value_unit = nullptr;
+  // Of integers of three digits, the lowest ones; the upper two are the 16-bit integers.
+  std::int8_t* key_low = nullptr;
+  std::int8_t* value_low = nullptr;
 };
 
 inline KvSlot find_slot(const kernels::KvPages& kv, const kernels::Batch& batch, std::int64_t sequence,
@@ -81,16 +86,26 @@ inline KvSlot find_slot(const kernels::KvPages& kv, const kernels::Batch& batch,
           .value = static_cast<std::byte*>(kv.values) + (head + slot * kv.head_dim) * bytes};
 }
 
-inline KvSlot find_int16_slot(const kernels::KvPages& kv, const kernels::Batch& batch, std::int64_t sequence,
-                              std::int64_t position, std::int64_t kv_head) {
+template <int kDigits>
+inline KvSlot find_digits_slot(const kernels::KvPages& kv, const kernels::Batch& batch, std::int64_t sequence,
+                               std::int64_t position, std::int64_t kv_head) {
   const std::int64_t page = batch.page_table[sequence * batch.page_table_stride + position / kv.page_size];
   const std::int64_t head = (page * kv.kv_heads + kv_head) * kv.page_size;
   const std::int64_t slot = position % kv.page_size;
   constexpr std::int64_t kBytes = sizeof(std::int16_t);
-  return {.key = static_cast<std::byte*>(kv.keys) + (head * kv.head_dim + slot * 2) * kBytes,
-          .value = static_cast<std::byte*>(kv.values) + ((head + slot / 2 * 2) * kv.head_dim + slot % 2) * kBytes,
-          .key_unit = static_cast<std::uint8_t*>(kv.key_exponents) + head + slot,
-          .value_unit = static_cast<std::uint8_t*>(kv.value_exponents) + head + slot};
+  std::byte* const keys = static_cast<std::byte*>(kv.keys) + head * kv.head_dim * kDigits;
+  std::byte* const values = static_cast<std::byte*>(kv.values) + head * kv.head_dim * kDigits;
+  const std::int64_t key = slot * 2, value = slot / 2 * 2 * kv.head_dim + slot % 2;
+  KvSlot found{.key = keys + key * kBytes,
+               .value = values + value * kBytes,
+               .key_unit = static_cast<std::uint8_t*>(kv.key_exponents) + head + slot,
+               .value_unit = static_cast<std::uint8_t*>(kv.value_exponents) + head + slot};
+  if constexpr (kDigits == 3) {
+    const std::int64_t upper_bytes = kBytes * kv.page_size * kv.head_dim;
+    found.key_low = reinterpret_cast<std::int8_t*>(keys + upper_bytes) + key;
+    found.value_low = reinterpret_cast<std::int8_t*>(values + upper_bytes) + value;
+  }
+  return found;
 }
 
 // Keys in a group: the smallest page, so that a group never leaves its page.
@@ -103,6 +118,8 @@ struct KeyBlock {
   const void* values[kMaxKeyGroups];             // [kKeyGroup][head_dim]
   const std::uint8_t* key_units[kMaxKeyGroups];  // [kKeyGroup], in pages that have them
   const std::uint8_t* value_units[kMaxKeyGroups];
+  const std::int8_t* key_lows[kMaxKeyGroups];  // likewise, as KvSlot has them
+  const std::int8_t* value_lows[kMaxKeyGroups];
   std::int64_t page_size;
   std::int64_t head_dim;
 };
@@ -150,7 +167,9 @@ std::optional<kernels::Place> run_attention(const AttentionKernels& kernels, Thr
 std::size_t attention_partial_bytes(const kernels::AttentionCall& call, int key_block);
 
 const AttentionKernels& attention_int16_scalar();
+const AttentionKernels& attention_exact2_scalar();
 const AttentionKernels* attention_int16_simd(Isa isa);  // null: not in this build
+const AttentionKernels* attention_exact2_simd(Isa isa);
 
 struct OpsKernels {
   bool (*norm_row)(const NormRow&);  // whether the mean of squares is finite

@@ -1,5 +1,6 @@
-// Attention by contract int16-1 for every instruction set with a fused multiply-add, from one source: Highway compiles
-// this file once per target. With digits X = 256 x0 + x1 and W = 256 w0 + w1 a term is x0 W + x1 w0; products of pairs
+// Attention by contracts int16-1 and exact-2 for every instruction set with a fused multiply-add, from one source:
+// Highway compiles this file once per target. Of two digits, X = 256 x0 + x1 and W = 256 w0 + w1, a term is x0 W + x1
+// w0. Of three, with upper digits U of W, it is x0 U + x1 w0, and 256 (x0 w2 + x1 w1) + x2 U + x1 w2. Products of pairs
 // of 16-bit integers take two terms each. Lanes are keys for the scores, and elements of the head for the sums.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/attention/int16/simd.cpp"
@@ -10,86 +11,42 @@
 
 #include "kernels/cpu/highway_targets.hpp"  // before any Highway header
 #include "kernels/cpu/ops/ops.hpp"
-#include "numerics/int16.hpp"
+#include "numerics/digit_attention.hpp"
 
 #if REPROFUSE_SIMD_TARGET
 static_assert(HWY_NATIVE_FMA, "a multiply and an add would round twice");
 
+#include "kernels/cpu/attention/int16/digits-inl.hpp"
+
 HWY_BEFORE_NAMESPACE();
 namespace reprofuse::cpu::HWY_NAMESPACE::int16_attention {
-namespace hn = hwy::HWY_NAMESPACE;
-
-using int16::kKeyBlock;
-using Floats = hn::ScalableTag<float>;
-using Words = hn::ScalableTag<std::uint32_t>;
-using Integers = hn::ScalableTag<std::int32_t>;
-using Halves = hn::ScalableTag<std::int16_t>;
-using Vector = hn::Vec<Floats>;
-using IntegerVector = hn::Vec<Integers>;
-using HalfVector = hn::Vec<Halves>;
-constexpr int kLanes = HWY_LANES(float);
-static_assert(kKeyGroup % kLanes == 0);
 
 constexpr int kTileLines = 4;
-constexpr int kStrip = 2;  // vectors of a pass over keys or elements
+template <typename N>
+constexpr int kStrip = N::kDigits == 2 ? 2 : 1;  // vectors of a pass over keys or elements: three digits have more sums
 static_assert(kTileLines <= kMaxTileLines);
 
-// Sums of products of 16-bit integers, two to a lane.
-HWY_INLINE void add_pairs(HalfVector pairs, std::int32_t pair, IntegerVector (&sums)[2]) {
-  const auto both = hn::BitCast(Halves(), hn::Set(Integers(), pair));
-  sums[0] = hn::ReorderWidenMulAccumulate(Integers(), pairs, both, sums[0], sums[1]);
-}
-
-HWY_INLINE Vector to_floats(const IntegerVector (&sums)[2]) {
-  return hn::ConvertTo(Floats(), hn::RearrangeToOddPlusEven(sums[0], sums[1]));
-}
-
-HWY_INLINE HalfVector high_digits(HalfVector x) {
-  return hn::ShiftRight<8>(hn::Add(x, hn::Set(Halves(), 128)));
-}
-
-// Digits of 16-bit integers, in pairs that a register repeats.
-template <int kCount>
-struct DigitPairs {
-  HWY_ALIGN std::int16_t high[kCount];
-  HWY_ALIGN std::int16_t low[kCount];
-
-  static std::int32_t pair(const std::int16_t* digits, std::int64_t i) {
-    std::int32_t both;
-    std::memcpy(&both, digits + i, sizeof(both));
-    return both;
-  }
-  void set(std::int64_t i, std::int32_t x) {
-    high[i] = static_cast<std::int16_t>(int16::high_digit(x));
-    low[i] = static_cast<std::int16_t>(int16::low_digit(x));
-  }
-};
-
+template <typename N>
 struct Line {
-  DigitPairs<int16::kMaxHeadDim> query;
-  DigitPairs<kKeyBlock> weights;
+  DigitPairs<N, int16::kMaxHeadDim> query;
+  DigitPairs<N, kKeyBlock> weights;
   HWY_ALIGN float scores[kKeyBlock];
   float factor;
-  float max, sum;
+  float max, sum, scale;
   float total_scale, next_scale;  // what merging multiplies by
 };
 
-// What is known of the values of a tile.
-struct Values {
-  HWY_ALIGN float factors[kKeyBlock];  // int16::weight_factor
-  float scale;                         // int16::value_scale
-};
-
-HWY_INLINE void snap_query(const AttentionTile& tile, int l, Line& line) {
+template <typename N>
+HWY_INLINE void snap_query(const AttentionTile& tile, int l, Line<N>& line) {
   const float* query = tile.lines[l].query;
   const std::int64_t head_dim = tile.block->head_dim;
   std::uint32_t largest = 0;
   for (std::int64_t d = 0; d < head_dim; ++d) largest = std::max(largest, float_bits(query[d]) & 0x7fffffffU);
-  const int unit = int16::unit_byte(largest);
+  const int unit = N::unit_byte(largest);
   const float inverse = int16::inverse_unit(unit);
   for (std::int64_t d = 0; d < head_dim; ++d)
-    line.query.set(d, unit == int16::kNotFinite ? 0 : int16::snap(query[d], inverse));
-  line.factor = int16::score_factor(tile.scale, unit);
+    line.query.set(d, unit == int16::kNotFinite ? 0 : N::snap(query[d], inverse));
+  line.factor = N::score_factor(tile.scale, unit);
 }
 
 HWY_INLINE IntegerVector units_at(const std::uint8_t* const* units, int key) {
@@ -98,37 +55,36 @@ HWY_INLINE IntegerVector units_at(const std::uint8_t* const* units, int key) {
 }
 
 // The scores of kLines lines and kStrip vectors of keys, from `key` on.
-template <int kLines>
-HWY_NOINLINE void score_keys(const AttentionTile& tile, int key, Line* lines) {
+template <typename N, int kLines>
+HWY_NOINLINE void score_keys(const AttentionTile& tile, int key, Line<N>* lines) {
   const KeyBlock& block = *tile.block;
-  const std::int16_t* keys[kStrip];
-  IntegerVector sums[kLines][kStrip][2];
+  const std::int16_t* keys[kStrip<N>];
+  const std::int8_t* lows[kStrip<N>];
+  Sums<N> sums[kLines][kStrip<N>];
   HWY_UNROLL(2)
-  for (int v = 0; v < kStrip; ++v) {
-    const int at = key + v * kLanes;
-    keys[v] = static_cast<const std::int16_t*>(block.keys[at / kKeyGroup]) + at % kKeyGroup * 2;
+  for (int v = 0; v < kStrip<N>; ++v) {
+    const int at = key + v * kLanes, group = at / kKeyGroup;
+    keys[v] = static_cast<const std::int16_t*>(block.keys[group]) + at % kKeyGroup * 2;
+    if constexpr (N::kDigits == 3) lows[v] = block.key_lows[group] + at % kKeyGroup * 2;
     HWY_UNROLL(4)
-    for (int l = 0; l < kLines; ++l) sums[l][v][0] = sums[l][v][1] = hn::Zero(Integers());
+    for (int l = 0; l < kLines; ++l) sums[l][v].clear();
   }
   for (std::int64_t d = 0, row = 0; d < block.head_dim; d += 2, row += block.page_size * 2) {
     HWY_UNROLL(2)
-    for (int v = 0; v < kStrip; ++v) {
-      const HalfVector elements = hn::LoadU(Halves(), keys[v] + row);
-      const HalfVector high = high_digits(elements);
+    for (int v = 0; v < kStrip<N>; ++v) {
+      const Elements<N> elements(keys[v] + row, N::kDigits == 3 ? lows[v] + row : nullptr);
       HWY_UNROLL(4)
-      for (int l = 0; l < kLines; ++l) {
-        add_pairs(elements, lines[l].query.pair(lines[l].query.high, d), sums[l][v]);
-        add_pairs(high, lines[l].query.pair(lines[l].query.low, d), sums[l][v]);
-      }
+      for (int l = 0; l < kLines; ++l) sums[l][v].add(elements, lines[l].query, d);
     }
   }
   HWY_UNROLL(2)
-  for (int v = 0; v < kStrip; ++v) {
+  for (int v = 0; v < kStrip<N>; ++v) {
     const int at = key + v * kLanes;
     const Vector units = hn::BitCast(Floats(), hn::ShiftLeft<23>(units_at(block.key_units, at)));
     HWY_UNROLL(4)
     for (int l = 0; l < kLines; ++l) {
-      const Vector sum = to_floats(sums[l][v]);
+      const Vector sum = N::kDigits == 3 && block.head_dim > kNarrowDims ? sums[l][v].template value<true>()
+                                                                         : sums[l][v].template value<false>();
       hn::Store(hn::Mul(hn::Mul(sum, units), hn::Set(Floats(), lines[l].factor)), Floats(), lines[l].scores + at);
     }
   }
@@ -143,32 +99,34 @@ HWY_INLINE int first_vector(const AttentionTile& tile) {
   return tile.first / kLanes * kLanes;
 }
 
-HWY_INLINE void find_values(const AttentionTile& tile, Values& values) {
+// The largest unit of the tile's values.
+HWY_INLINE int largest_value_unit(const AttentionTile& tile) {
   IntegerVector largest = hn::Set(Integers(), int16::kMinUnit);
   for (int key = first_vector(tile); key < tile.last; key += kLanes)
     largest = hn::Max(largest, hn::IfThenElseZero(visible(tile, key), units_at(tile.block->value_units, key)));
-  const int largest_unit = hn::GetLane(hn::MaxOfLanes(Integers(), largest));
-  for (int key = first_vector(tile); key < tile.last; key += kLanes) {
-    const IntegerVector apart =
-        hn::Max(hn::Sub(units_at(tile.block->value_units, key), hn::Set(Integers(), largest_unit)),
-                hn::Set(Integers(), int16::kLeastWeight));
-    const Vector power = hn::BitCast(Floats(), hn::ShiftLeft<23>(hn::Add(apart, hn::Set(Integers(), 127))));
-    hn::Store(hn::Mul(hn::Set(Floats(), int16::kLargestWeight), power), Floats(), values.factors + key);
-  }
-  values.scale = int16::value_scale(largest_unit);
+  return hn::GetLane(hn::MaxOfLanes(Integers(), largest));
 }
 
-// int16::exp2_nonpositive in every lane.
+// N::weight_factor in every lane.
+template <typename N>
+HWY_INLINE Vector weight_factors(const AttentionTile& tile, int key, int weight_unit) {
+  const IntegerVector apart = hn::Max(hn::Sub(units_at(tile.block->value_units, key), hn::Set(Integers(), weight_unit)),
+                                      hn::Set(Integers(), N::kLeastWeight));
+  const Vector power = hn::BitCast(Floats(), hn::ShiftLeft<23>(hn::Add(apart, hn::Set(Integers(), 127))));
+  return hn::Mul(hn::Set(Floats(), N::kLargestWeight), power);
+}
+
+// N::exp2 in every lane.
+template <typename N>
 HWY_INLINE Vector exp2_nonpositive(Vector x) {
   const Floats d;
   x = hn::Max(x, hn::Set(d, int16::kExp2Min));
   const Vector shift = hn::Set(d, int16::kExp2Shift);
   const Vector shifted = hn::Add(x, shift);
   const Vector r = hn::Sub(x, hn::Sub(shifted, shift));
-  Vector p = hn::MulAdd(hn::Set(d, int16::kExp2C4), r, hn::Set(d, int16::kExp2C3));
-  p = hn::MulAdd(p, r, hn::Set(d, int16::kExp2C2));
-  p = hn::MulAdd(p, r, hn::Set(d, int16::kExp2C1));
-  p = hn::MulAdd(p, r, hn::Set(d, 1.0F));
+  Vector p = hn::Set(d, N::exp2_coefficient(N::kExp2Degree));
+  HWY_UNROLL(8)
+  for (int i = N::kExp2Degree - 1; i >= 0; --i) p = hn::MulAdd(p, r, hn::Set(d, N::exp2_coefficient(i)));
   return hn::Mul(p, hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(Words(), shifted))));
 }
 
@@ -178,8 +136,28 @@ HWY_INLINE IntegerVector rounded_product(Vector a, Vector b, float offset) {
   return hn::Sub(hn::BitCast(Integers(), sum), hn::Set(Integers(), static_cast<std::int32_t>(float_bits(offset))));
 }
 
+// The unit that the weights of a line count in.
+template <typename N>
+HWY_INLINE int weight_unit_of(const AttentionTile& tile, const Line<N>& line, Vector largest, int largest_unit) {
+  if constexpr (!N::kFitsWeights)
+    return largest_unit;
+  else {
+    const Vector least = hn::Set(Floats(), -N::kMaxFit);
+    Vector fit = least;
+    for (int key = first_vector(tile); key < tile.last; key += kLanes) {
+      const Vector log2 =
+          hn::Max(hn::Sub(hn::Load(Floats(), line.scores + key), largest), hn::Set(Floats(), int16::kExp2Min));
+      const IntegerVector apart = hn::Sub(units_at(tile.block->value_units, key), hn::Set(Integers(), largest_unit));
+      const auto seen = hn::RebindMask(Floats(), visible(tile, key));
+      fit = hn::Max(fit, hn::IfThenElse(seen, hn::Add(log2, hn::ConvertTo(Floats(), apart)), least));
+    }
+    return N::weight_unit(largest_unit, hn::GetLane(hn::MaxOfLanes(Floats(), fit)));
+  }
+}
+
 // The scores of a line become digits of the weights of values, and their sum. False: a score is not finite.
-HWY_INLINE bool soften(const AttentionTile& tile, const Values& values, Line& line) {
+template <typename N>
+HWY_INLINE bool soften(const AttentionTile& tile, int largest_unit, Line<N>& line) {
   const Vector infinity = hn::Set(Floats(), std::numeric_limits<float>::infinity());
   const Vector least = hn::Set(Floats(), -FLT_MAX);
   Vector largest = least;
@@ -191,120 +169,131 @@ HWY_INLINE bool soften(const AttentionTile& tile, const Values& values, Line& li
     largest = hn::Max(largest, score);
   }
   largest = hn::MaxOfLanes(Floats(), largest);
+  const int weight_unit = weight_unit_of<N>(tile, line, largest, largest_unit);
   const hn::Rebind<std::int16_t, Integers> narrow;
   IntegerVector sum = hn::Zero(Integers());
   for (int key = first_vector(tile); key < tile.last; key += kLanes) {
     const auto seen = visible(tile, key);
-    const Vector p = exp2_nonpositive(hn::Sub(hn::Load(Floats(), line.scores + key), largest));
+    const Vector p = exp2_nonpositive<N>(hn::Sub(hn::Load(Floats(), line.scores + key), largest));
     sum = hn::Add(sum, hn::IfThenElseZero(seen, rounded_product(p, hn::Set(Floats(), 0x1p+23F), 0x1p+23F)));
-    const IntegerVector weight =
-        hn::IfThenElseZero(seen, rounded_product(p, hn::Load(Floats(), values.factors + key), int16::kRoundToInteger));
-    const IntegerVector high = hn::ShiftRight<8>(hn::Add(weight, hn::Set(Integers(), 128)));
-    hn::StoreU(hn::DemoteTo(narrow, high), narrow, line.weights.high + key);
-    hn::StoreU(hn::DemoteTo(narrow, hn::Sub(weight, hn::ShiftLeft<8>(high))), narrow, line.weights.low + key);
+    IntegerVector weight =
+        hn::IfThenElseZero(seen, rounded_product(p, weight_factors<N>(tile, key, weight_unit), N::kWeightOffset));
+    HWY_UNROLL(2)
+    for (int digit = N::kDigits - 1; digit > 0; --digit) {
+      const IntegerVector upper = hn::ShiftRight<8>(hn::Add(weight, hn::Set(Integers(), 128)));
+      hn::StoreU(hn::DemoteTo(narrow, hn::Sub(weight, hn::ShiftLeft<8>(upper))), narrow,
+                 line.weights.digits[digit] + key);
+      weight = upper;
+    }
+    hn::StoreU(hn::DemoteTo(narrow, weight), narrow, line.weights.digits[0] + key);
   }
   line.max = hn::GetLane(largest);
   line.sum = int16::sum_value(hn::GetLane(hn::SumOfLanes(Integers(), sum)));
+  line.scale = N::value_scale(weight_unit);
   return finite;
 }
 
+template <typename N>
 HWY_INLINE void merge_sums(QueryLine& total, float max, float sum, float scale, float& total_scale, float& next_scale) {
   const float larger = std::max(total.max, max);
-  total_scale = int16::exp2_nonpositive(total.max - larger);
-  const float c = int16::exp2_nonpositive(max - larger);
+  total_scale = N::exp2(total.max - larger);
+  const float c = N::exp2(max - larger);
   next_scale = scale * c;
   total.sum = fma_rn(total.sum, total_scale, sum * c);
   total.max = larger;
 }
 
 // What becomes of a weighted sum, given as binary32.
-template <class D, class V = hn::Vec<D>>
-HWY_INLINE void add_to_total(D tag, const AttentionTile& tile, const Line& line, float scale, V sum, float* total) {
+template <typename N, class D, class V = hn::Vec<D>>
+HWY_INLINE void add_to_total(D tag, const AttentionTile& tile, const Line<N>& line, V sum, float* total) {
   const V merged =
       hn::MulAdd(hn::LoadU(tag, total), hn::Set(tag, line.total_scale), hn::Mul(sum, hn::Set(tag, line.next_scale)));
-  hn::StoreU(tile.apart ? sum : tile.start ? hn::Mul(sum, hn::Set(tag, scale)) : merged, tag, total);
+  hn::StoreU(tile.apart ? sum : tile.start ? hn::Mul(sum, hn::Set(tag, line.scale)) : merged, tag, total);
 }
 
 // The weighted sums of kLines lines and kVectors vectors of the head, from element `from` on.
-template <int kLines, int kVectors>
-HWY_NOINLINE void sum_values(const AttentionTile& tile, std::int64_t from, const Values& known, const Line* lines) {
+template <typename N, int kLines, int kVectors>
+HWY_NOINLINE void sum_values(const AttentionTile& tile, std::int64_t from, const Line<N>* lines) {
   const std::int64_t head_dim = tile.block->head_dim;
-  IntegerVector sums[kLines][kVectors][2];
+  Sums<N> sums[kLines][kVectors];
   HWY_UNROLL(4)
   for (int l = 0; l < kLines; ++l) {
     HWY_UNROLL(2)
-    for (int v = 0; v < kVectors; ++v) sums[l][v][0] = sums[l][v][1] = hn::Zero(Integers());
+    for (int v = 0; v < kVectors; ++v) sums[l][v].clear();
   }
   for (int key = tile.first / 2 * 2; key < tile.last;) {
-    const auto* values = static_cast<const std::int16_t*>(tile.block->values[key / kKeyGroup]);
-    values += (key % kKeyGroup / 2 * head_dim + from) * 2;
-    const int end = std::min(tile.last, (key / kKeyGroup + 1) * kKeyGroup);
+    const int group = key / kKeyGroup;
+    const std::int64_t place = (key % kKeyGroup / 2 * head_dim + from) * 2;
+    const auto* values = static_cast<const std::int16_t*>(tile.block->values[group]) + place;
+    const std::int8_t* lows = N::kDigits == 3 ? tile.block->value_lows[group] + place : nullptr;
+    const int end = std::min(tile.last, (group + 1) * kKeyGroup);
     for (; key < end; key += 2, values += head_dim * 2) {
       HWY_UNROLL(2)
       for (int v = 0; v < kVectors; ++v) {
-        const HalfVector elements = hn::LoadU(Halves(), values + v * kLanes * 2);
-        const HalfVector high = high_digits(elements);
+        const Elements<N> elements(values + v * kLanes * 2, N::kDigits == 3 ? lows + v * kLanes * 2 : nullptr);
         HWY_UNROLL(4)
-        for (int l = 0; l < kLines; ++l) {
-          add_pairs(elements, lines[l].weights.pair(lines[l].weights.high, key), sums[l][v]);
-          add_pairs(high, lines[l].weights.pair(lines[l].weights.low, key), sums[l][v]);
-        }
+        for (int l = 0; l < kLines; ++l) sums[l][v].add(elements, lines[l].weights, key);
       }
+      if constexpr (N::kDigits == 3) lows += head_dim * 2;
     }
   }
   HWY_UNROLL(4)
   for (int l = 0; l < kLines; ++l) {
     HWY_UNROLL(2)
     for (int v = 0; v < kVectors; ++v)
-      add_to_total(Floats(), tile, lines[l], known.scale, to_floats(sums[l][v]),
-                   tile.lines[l].weighted + from + v * kLanes);
+      add_to_total<N>(Floats(), tile, lines[l], sums[l][v].template value<false>(),
+                      tile.lines[l].weighted + from + v * kLanes);
   }
 }
 
 // One element, where a head is no multiple of a vector.
-HWY_INLINE void sum_value(const AttentionTile& tile, std::int64_t d, const Values& known, int l, const Line& line) {
-  std::int32_t sum = 0;
+template <typename N>
+HWY_INLINE void sum_value(const AttentionTile& tile, std::int64_t d, int l, const Line<N>& line) {
+  typename N::Sum sum;
   for (int key = tile.first; key < tile.last; ++key) {
-    const auto* values = static_cast<const std::int16_t*>(tile.block->values[key / kKeyGroup]);
-    const std::int32_t element = values[(key % kKeyGroup / 2 * tile.block->head_dim + d) * 2 + key % 2];
-    sum += line.weights.high[key] * element + line.weights.low[key] * int16::high_digit(element);
+    const int group = key / kKeyGroup;
+    const std::int64_t place = (key % kKeyGroup / 2 * tile.block->head_dim + d) * 2 + key % 2;
+    const std::int32_t upper = static_cast<const std::int16_t*>(tile.block->values[group])[place];
+    if constexpr (N::kDigits == 2)
+      sum.add(line.weights.integer(key), upper);
+    else
+      sum.add(line.weights.integer(key), 256 * upper + tile.block->value_lows[group][place]);
   }
   const hn::FixedTag<float, 1> one;
-  add_to_total(one, tile, line, known.scale, hn::Set(one, int16::to_float(sum)), tile.lines[l].weighted + d);
+  add_to_total<N>(one, tile, line, hn::Set(one, sum.value()), tile.lines[l].weighted + d);
 }
 
-template <int kLines>
+template <typename N, int kLines>
 unsigned attention_lines(const AttentionTile& tile) {
   if constexpr (kLines == 0) {
     return 0;
   } else {
-    if (tile.count != kLines) return attention_lines<kLines - 1>(tile);
-    Line lines[kLines];
-    Values values;
+    if (tile.count != kLines) return attention_lines<N, kLines - 1>(tile);
+    Line<N> lines[kLines];
     for (int l = 0; l < kLines; ++l) snap_query(tile, l, lines[l]);
-    constexpr int kKeys = kStrip * kLanes;
-    for (int key = tile.first / kKeys * kKeys; key < tile.last; key += kKeys) score_keys<kLines>(tile, key, lines);
-    find_values(tile, values);
+    constexpr int kKeys = kStrip<N> * kLanes;
+    for (int key = tile.first / kKeys * kKeys; key < tile.last; key += kKeys) score_keys<N, kLines>(tile, key, lines);
+    const int largest_unit = largest_value_unit(tile);
     unsigned non_finite = 0;
     for (int l = 0; l < kLines; ++l) {
-      Line& line = lines[l];
-      if (!soften(tile, values, line)) non_finite |= 1U << l;
+      Line<N>& line = lines[l];
+      if (!soften(tile, largest_unit, line)) non_finite |= 1U << l;
       QueryLine& total = tile.lines[l];
       line.total_scale = line.next_scale = 0.0F;
       if (tile.start) {
         total.max = line.max;
         total.sum = line.sum;
-        total.scale = values.scale;
+        total.scale = line.scale;
       } else {
-        merge_sums(total, line.max, line.sum, values.scale, line.total_scale, line.next_scale);
+        merge_sums<N>(total, line.max, line.sum, line.scale, line.total_scale, line.next_scale);
       }
     }
     const std::int64_t head_dim = tile.block->head_dim;
     std::int64_t d = 0;
-    for (; d + kStrip * kLanes <= head_dim; d += kStrip * kLanes) sum_values<kLines, kStrip>(tile, d, values, lines);
-    for (; d + kLanes <= head_dim; d += kLanes) sum_values<kLines, 1>(tile, d, values, lines);
+    for (; d + kKeys <= head_dim; d += kKeys) sum_values<N, kLines, kStrip<N>>(tile, d, lines);
+    for (; d + kLanes <= head_dim; d += kLanes) sum_values<N, kLines, 1>(tile, d, lines);
     for (; d < head_dim; ++d)
-      for (int l = 0; l < kLines; ++l) sum_value(tile, d, values, l, lines[l]);
+      for (int l = 0; l < kLines; ++l) sum_value(tile, d, l, lines[l]);
     return non_finite;
   }
 }
@@ -323,9 +312,10 @@ inline void start(QueryLine& first, std::int64_t head_dim) {
   });
 }
 
-inline void merge(QueryLine& total, const QueryLine& next, std::int64_t head_dim) {
+template <typename N>
+void merge(QueryLine& total, const QueryLine& next, std::int64_t head_dim) {
   float total_scale = 0.0F, next_scale = 0.0F;
-  merge_sums(total, next.max, next.sum, next.scale, total_scale, next_scale);
+  merge_sums<N>(total, next.max, next.sum, next.scale, total_scale, next_scale);
   for_each_vector(head_dim, [&](auto d, std::int64_t i) HWY_ATTR {
     const auto scaled = hn::Mul(hn::LoadU(d, next.weighted + i), hn::Set(d, next_scale));
     hn::StoreU(hn::MulAdd(hn::LoadU(d, total.weighted + i), hn::Set(d, total_scale), scaled), d, total.weighted + i);
@@ -340,13 +330,15 @@ inline void divide(const QueryLine& line, std::int64_t head_dim) {
   });
 }
 
-constexpr AttentionKernels kAttentionInt16 = {.key_block = kKeyBlock,
-                                              .tile_lines = kTileLines,
-                                              .tile = attention_lines<kTileLines>,
-                                              .start = start,
-                                              .merge = merge,
-                                              .divide = divide,
-                                              .find_slot = find_int16_slot};
+template <typename N>
+constexpr AttentionKernels kKernels = {.key_block = kKeyBlock,
+                                       .tile_lines = kTileLines,
+                                       .tile = attention_lines<N, kTileLines>,
+                                       .start = start,
+                                       .merge = merge<N>,
+                                       .divide = divide,
+                                       .find_slot = find_digits_slot<N::kDigits>};
+constexpr AttentionKernels kAttentionInt16 = kKernels<TwoDigits>, kAttentionExact2 = kKernels<ThreeDigits>;
 
 }  // namespace reprofuse::cpu::HWY_NAMESPACE::int16_attention
 HWY_AFTER_NAMESPACE();
@@ -357,6 +349,10 @@ namespace reprofuse::cpu {
 
 const AttentionKernels* attention_int16_simd(Isa isa) {
   REPROFUSE_RETURN_TABLE(isa, int16_attention::kAttentionInt16);
+}
+
+const AttentionKernels* attention_exact2_simd(Isa isa) {
+  REPROFUSE_RETURN_TABLE(isa, int16_attention::kAttentionExact2);
 }
 
 }  // namespace reprofuse::cpu

@@ -19,6 +19,30 @@ constexpr int kMaxStreamSplits = 264;
 constexpr std::size_t kMaxPartialBytes = std::size_t{256} << 20;
 constexpr int kPartialHead = 3;  // floats of a partial beside its weighted sums: maximum, sum and scale
 
+// The kernels of one contract.
+struct Kernels {
+  const void* (*rotary)();
+  AttentionKernel (*decode)(int head_dim);
+  AttentionKernel (*prefill_rows)(int head_dim);
+  AttentionKernel (*stream)(int head_dim, bool cluster);
+  AttentionKernel (*merge)(int head_dim, int key_blocks, bool small);
+  AttentionKernel (*prefill)(int head_dim);
+  int stream_ctas_per_sm;
+};
+
+template <typename N>
+constexpr Kernels kKernels{.rotary = rotary_kernel<N>,
+                           .decode = decode_kernel<N>,
+                           .prefill_rows = prefill_rows_kernel<N>,
+                           .stream = stream_kernel<N>,
+                           .merge = merge_kernel<N>,
+                           .prefill = prefill_kernel<N>,
+                           .stream_ctas_per_sm = kStreamCtasPerSm<N>};
+
+const Kernels& kernels_of(int digits) {
+  return digits == 3 ? kKernels<ThreeDigits> : kKernels<TwoDigits>;
+}
+
 std::size_t partial_bytes(std::int64_t slots, int heads, int head_dim, int key_blocks) {
   const auto bytes = checked_product(slots, heads, key_blocks, head_dim + kPartialHead, sizeof(float));
   return bytes ? static_cast<std::size_t>(*bytes) : SIZE_MAX;
@@ -35,21 +59,20 @@ int cluster_ctas(const kernels::AttentionCall& call) {
 
 // What decode by the TMA takes with so many splits, in units of the time in which a multiprocessor reads a key block.
 // A CTA alone takes longer for a block than its share of the bandwidth would let it.
-double stream_time(std::int64_t shares, int key_blocks, int multiprocessors, int splits) {
+double stream_time(std::int64_t shares, int key_blocks, int multiprocessors, int ctas_per_sm, int splits) {
   constexpr double kBlockLatency = 1.4, kMerge = 1.7, kPartial = 0.06;
-  const std::int64_t at_once = std::int64_t{kStreamCtasPerSm} * multiprocessors;
+  const std::int64_t at_once = std::int64_t{ctas_per_sm} * multiprocessors;
   const double read = static_cast<double>(shares * key_blocks) / multiprocessors;
   const double chain = static_cast<double>(ceil_div(shares * splits, at_once) * ceil_div(key_blocks, splits));
   const double merge = splits > 1 ? kMerge + kPartial * read + 0.015 * key_blocks : 0.0;
   return std::max(read, chain * kBlockLatency) + merge;
 }
 
-int fastest_splits(std::int64_t shares, int key_blocks, int multiprocessors, int max_splits) {
+int fastest_splits(std::int64_t shares, int key_blocks, int multiprocessors, int ctas_per_sm, int max_splits) {
+  const auto time = [&](int splits) { return stream_time(shares, key_blocks, multiprocessors, ctas_per_sm, splits); };
   int best = 1;
   for (int splits = 2; splits <= max_splits; ++splits)
-    if (stream_time(shares, key_blocks, multiprocessors, splits) <
-        stream_time(shares, key_blocks, multiprocessors, best))
-      best = splits;
+    if (time(splits) < time(best)) best = splits;
   return best;
 }
 
@@ -65,11 +88,12 @@ AttentionParams params_of(const Launch& launch, const kernels::AttentionCall& ca
 }
 
 void launch_decode(const Launch& launch, const kernels::AttentionCall& call, const AttentionParams& p,
-                   const Int16Schedule& schedule) {
+                   const Int16Schedule& schedule, int digits) {
+  const Kernels& kernels = kernels_of(digits);
   const std::int64_t slots = slots_of(call, schedule.kernels);
   if (schedule.decode == Int16Decode::kCluster) {
-    require(int16_clusters_at_once(launch, call) > 0, "attention: clusters of {} CTAs do not fit", p.splits);
-    const AttentionKernel kernel = stream_kernel(p.kv.head_dim, true);
+    require(int16_clusters_at_once(launch, call, digits) > 0, "attention: clusters of {} CTAs do not fit", p.splits);
+    const AttentionKernel kernel = kernels.stream(p.kv.head_dim, true);
     const GridShape shape{.grid = decode_grid(call, p.splits, slots),
                           .threads = kernel.threads,
                           .shared_bytes = kernel.shared_bytes,
@@ -77,7 +101,7 @@ void launch_decode(const Launch& launch, const kernels::AttentionCall& call, con
     check(launch_kernel(kernel.function, shape, p, launch.stream), "attention_decode_cluster");
     return;
   }
-  require(schedule.decode == Int16Decode::kRows || int16_can_stream(launch, call),
+  require(schedule.decode == Int16Decode::kRows || int16_can_stream(launch, call, digits),
           "attention: this device does not stream heads of {}", p.kv.head_dim);
   if (p.splits > 1) {
     const std::size_t bytes = kWorkspaceHead + partial_bytes(slots, p.heads, p.kv.head_dim, p.key_blocks);
@@ -85,23 +109,24 @@ void launch_decode(const Launch& launch, const kernels::AttentionCall& call, con
             launch.workspace_bytes, bytes);
   }
   const AttentionKernel decode =
-      schedule.decode == Int16Decode::kStream ? stream_kernel(p.kv.head_dim, false) : decode_kernel(p.kv.head_dim);
+      schedule.decode == Int16Decode::kStream ? kernels.stream(p.kv.head_dim, false) : kernels.decode(p.kv.head_dim);
   const GridShape shape{
       .grid = decode_grid(call, p.splits, slots), .threads = decode.threads, .shared_bytes = decode.shared_bytes};
   check(launch_kernel(decode.function, shape, p, launch.stream), "attention_decode");
   if (p.splits == 1) return;
-  const AttentionKernel merge = merge_kernel(p.kv.head_dim, p.key_blocks, schedule.small_merge);
+  const AttentionKernel merge = kernels.merge(p.kv.head_dim, p.key_blocks, schedule.small_merge);
   const GridShape merge_shape{.grid = dim3(static_cast<unsigned>(p.heads), static_cast<unsigned>(slots)),
                               .threads = merge.threads,
                               .shared_bytes = merge.shared_bytes};
   check(launch_kernel(merge.function, merge_shape, p, launch.stream), "attention_merge");
 }
 
-void launch_prefill(const Launch& launch, const kernels::AttentionCall& call, const AttentionParams& p,
-                    bool warpgroups) {
-  require(!warpgroups || int16_has_warpgroups(launch, call), "attention: no warpgroups for heads of {} on this device",
-          p.kv.head_dim);
-  const AttentionKernel kernel = warpgroups ? prefill_kernel(p.kv.head_dim) : prefill_rows_kernel(p.kv.head_dim);
+void launch_prefill(const Launch& launch, const kernels::AttentionCall& call, const AttentionParams& p, bool warpgroups,
+                    int digits) {
+  const Kernels& kernels = kernels_of(digits);
+  require(!warpgroups || int16_has_warpgroups(launch, call, digits),
+          "attention: no warpgroups for heads of {} on this device", p.kv.head_dim);
+  const AttentionKernel kernel = warpgroups ? kernels.prefill(p.kv.head_dim) : kernels.prefill_rows(p.kv.head_dim);
   const int queries = warpgroups ? kPrefillQueries : kRowsQueries;
   const int tiles = ceil_div(call.batch.max_chunk_rows, queries / p.set_heads);
   const GridShape shape{.grid = dim3(static_cast<unsigned>(tiles), static_cast<unsigned>(p.kv.kv_heads * p.sets),
@@ -113,14 +138,14 @@ void launch_prefill(const Launch& launch, const kernels::AttentionCall& call, co
 
 }  // namespace
 
-bool int16_has_warpgroups(const Launch& launch, const kernels::AttentionCall& call) {
+bool int16_has_warpgroups(const Launch& launch, const kernels::AttentionCall& call, int digits) {
   const DeviceScope device(launch.ordinal);
   return device_attribute(launch.ordinal, cudaDevAttrComputeCapabilityMajor) == 9 &&
-         prefill_kernel(call.kv.head_dim).function != nullptr;
+         kernels_of(digits).prefill(call.kv.head_dim).function != nullptr;
 }
 
-bool int16_can_stream(const Launch& launch, const kernels::AttentionCall& call) {
-  const AttentionKernel kernel = stream_kernel(call.kv.head_dim, false);
+bool int16_can_stream(const Launch& launch, const kernels::AttentionCall& call, int digits) {
+  const AttentionKernel kernel = kernels_of(digits).stream(call.kv.head_dim, false);
   if (kernel.function == nullptr) return false;
   const DeviceScope device(launch.ordinal);
   KernelFacts facts;
@@ -129,15 +154,16 @@ bool int16_can_stream(const Launch& launch, const kernels::AttentionCall& call) 
          kernel.shared_bytes <= device_attribute(launch.ordinal, cudaDevAttrMaxSharedMemoryPerBlockOptin);
 }
 
-int int16_clusters_at_once(const Launch& launch, const kernels::AttentionCall& call) {
+int int16_clusters_at_once(const Launch& launch, const kernels::AttentionCall& call, int digits) {
   const int ctas = cluster_ctas(call);
-  if (ctas > kMaxCluster || !int16_can_stream(launch, call)) return 0;
-  return fma1::ops::known_clusters_at_once(launch.ordinal, stream_kernel(call.kv.head_dim, true), ctas);
+  if (ctas > kMaxCluster || !int16_can_stream(launch, call, digits)) return 0;
+  return fma1::ops::known_clusters_at_once(launch.ordinal, kernels_of(digits).stream(call.kv.head_dim, true), ctas);
 }
 
-Int16Schedule choose_int16_schedule(const Launch& launch, const kernels::AttentionCall& call) {
+Int16Schedule choose_int16_schedule(const Launch& launch, const kernels::AttentionCall& call, int digits) {
+  const Kernels& kernels = kernels_of(digits);
   const kernels::Batch& batch = call.batch;
-  Int16Schedule schedule{.kernels = AttentionKernels::kBoth, .warpgroups = int16_has_warpgroups(launch, call)};
+  Int16Schedule schedule{.kernels = AttentionKernels::kBoth, .warpgroups = int16_has_warpgroups(launch, call, digits)};
   if (batch.max_chunk_rows <= kMaxDecodeChunk) {
     schedule.kernels = AttentionKernels::kDecode;
   } else if (batch.rows == batch.max_chunk_rows * batch.chunk_count) {  // no chunk has a single row
@@ -146,17 +172,18 @@ Int16Schedule choose_int16_schedule(const Launch& launch, const kernels::Attenti
   }
   const int key_blocks = key_blocks_of(call);
   const int max_shared = device_attribute(launch.ordinal, cudaDevAttrMaxSharedMemoryPerBlockOptin);
-  schedule.small_merge = merge_kernel(call.kv.head_dim, key_blocks, false).shared_bytes > max_shared;
+  schedule.small_merge = kernels.merge(call.kv.head_dim, key_blocks, false).shared_bytes > max_shared;
   const std::int64_t slots = slots_of(call, schedule.kernels);
   const bool partials_fit = partial_bytes(slots, call.heads, call.kv.head_dim, key_blocks) <= kMaxPartialBytes;
   const int multiprocessors = device_attribute(launch.ordinal, cudaDevAttrMultiProcessorCount);
   const std::int64_t shares = slots * call.kv.kv_heads * fma1::ops::set_count(call);
   const int max_splits = partials_fit ? key_blocks : 1;
-  if (shares <= int16_clusters_at_once(launch, call)) {
+  if (shares <= int16_clusters_at_once(launch, call, digits)) {
     schedule.decode = Int16Decode::kCluster;
-  } else if (int16_can_stream(launch, call)) {
+  } else if (int16_can_stream(launch, call, digits)) {
     schedule.decode = Int16Decode::kStream;
-    schedule.splits = fastest_splits(shares, key_blocks, multiprocessors, std::min(max_splits, kMaxStreamSplits));
+    schedule.splits = fastest_splits(shares, key_blocks, multiprocessors, kernels.stream_ctas_per_sm,
+                                     std::min(max_splits, kMaxStreamSplits));
   } else {
     const std::int64_t round = std::int64_t{kRowsCtasPerSm} * multiprocessors;
     schedule.splits =
@@ -172,25 +199,26 @@ std::size_t attention_int16_workspace_bytes(int heads, int head_dim, int chunk_c
   return kWorkspaceHead + std::min(bytes, kMaxPartialBytes);
 }
 
-void attention_int16_with(const Launch& launch, const kernels::AttentionCall& call, const Int16Schedule& schedule) {
+void attention_int16_with(const Launch& launch, const kernels::AttentionCall& call, const Int16Schedule& schedule,
+                          int digits) {
   if (call.q.rows == 0) return;
   fma1::ops::check_attention_call(call);
   const DeviceScope device(launch.ordinal);
   const AttentionParams params = params_of(launch, call, schedule);
-  if (schedule.kernels != AttentionKernels::kPrefill) launch_decode(launch, call, params, schedule);
-  if (schedule.kernels != AttentionKernels::kDecode) launch_prefill(launch, call, params, schedule.warpgroups);
+  if (schedule.kernels != AttentionKernels::kPrefill) launch_decode(launch, call, params, schedule, digits);
+  if (schedule.kernels != AttentionKernels::kDecode) launch_prefill(launch, call, params, schedule.warpgroups, digits);
 }
 
-void rotary_int16(const Launch& launch, const kernels::RotaryCall& call) {
+void rotary_int16(const Launch& launch, const kernels::RotaryCall& call, int digits) {
   const int head_dim = call.kv.head_dim;
-  require(head_dim % kKeyGroup == 0, "rotary: head_dim {}; int16-1 on the CUDA backend takes multiples of {}", head_dim,
-          kKeyGroup);
-  rotary_with(launch, call, rotary_kernel());
+  require(head_dim % kKeyGroup == 0,
+          "rotary: head_dim {}; attention in integers on the CUDA backend takes multiples of {}", head_dim, kKeyGroup);
+  rotary_with(launch, call, kernels_of(digits).rotary());
 }
 
-void attention_int16(const Launch& launch, const kernels::AttentionCall& call) {
+void attention_int16(const Launch& launch, const kernels::AttentionCall& call, int digits) {
   if (call.q.rows == 0) return;
-  attention_int16_with(launch, call, choose_int16_schedule(launch, call));
+  attention_int16_with(launch, call, choose_int16_schedule(launch, call, digits), digits);
 }
 
 }  // namespace reprofuse::cuda

@@ -1,5 +1,6 @@
-// Attention by contract int16-1 on CUDA: its kernels, how they split their work, and an entry point for tests and
-// ablations that runs a given schedule. No schedule changes a bit.
+// Attention by contracts int16-1 and exact-2 on CUDA: the kernels, how they split their work, and an entry point for
+// tests and ablations that runs a given schedule. No schedule changes a bit. `digits`: two by int16-1, three by
+// exact-2.
 #pragma once
 
 #include <cstddef>
@@ -24,17 +25,18 @@ struct Int16Schedule {
 };
 
 // Whether decode by the TMA can run; and how many clusters of a row's blocks the device holds at once, 0 if none.
-bool int16_can_stream(const Launch& launch, const kernels::AttentionCall& call);
-int int16_clusters_at_once(const Launch& launch, const kernels::AttentionCall& call);
+bool int16_can_stream(const Launch& launch, const kernels::AttentionCall& call, int digits = 2);
+int int16_clusters_at_once(const Launch& launch, const kernels::AttentionCall& call, int digits = 2);
 
 // Whether prefill by warpgroups can run: the device has their instructions, and there is a kernel for the heads.
-bool int16_has_warpgroups(const Launch& launch, const kernels::AttentionCall& call);
+bool int16_has_warpgroups(const Launch& launch, const kernels::AttentionCall& call, int digits = 2);
 
-Int16Schedule choose_int16_schedule(const Launch& launch, const kernels::AttentionCall& call);
-void attention_int16_with(const Launch& launch, const kernels::AttentionCall& call, const Int16Schedule& schedule);
+Int16Schedule choose_int16_schedule(const Launch& launch, const kernels::AttentionCall& call, int digits = 2);
+void attention_int16_with(const Launch& launch, const kernels::AttentionCall& call, const Int16Schedule& schedule,
+                          int digits = 2);
 
-void rotary_int16(const Launch& launch, const kernels::RotaryCall& call);
-void attention_int16(const Launch& launch, const kernels::AttentionCall& call);
+void rotary_int16(const Launch& launch, const kernels::RotaryCall& call, int digits = 2);
+void attention_int16(const Launch& launch, const kernels::AttentionCall& call, int digits = 2);
 std::size_t attention_int16_workspace_bytes(int heads, int head_dim, int chunk_count, int rows, int max_keys);
 
 }  // namespace reprofuse::cuda

@@ -1,4 +1,4 @@
-"""What attention by contract int16-1 may be made of."""
+"""What attention by contracts int16-1 and exact-2 may be made of."""
 from gpu_code_rules import (
     CLAMPS_SUMS, Contract, InstructionSet, OPS_PTX, OPS_SASS, PTX_INTEGER_PRODUCT, PTX_PRODUCT_ORDER,
     PTX_ROUNDS_ANOTHER_WAY, PTX_TENSOR_CORES, Rule, SASS_CLAMPS, SASS_FLOAT_ATOMICS, SASS_INTEGER_PRODUCT,
@@ -6,7 +6,7 @@ from gpu_code_rules import (
 
 # Integers do the summing inside a block of keys. Softmax and folds are made as those of the other contracts are.
 INT16_ATTENTION = Contract(
-    name="int16-1 attention",
+    name="int16-1 and exact-2 attention",
     kernels=r"_ZN9reprofuse4cuda5int163ops",
     ptx=InstructionSet(
         forbidden=(
@@ -14,7 +14,7 @@ INT16_ATTENTION = Contract(
             Rule(rf"(?!{PTX_INTEGER_PRODUCT}|{PTX_PRODUCT_ORDER}){PTX_TENSOR_CORES}", TENSOR_CORES_ROUND),
             *PTX_ROUNDS_ANOTHER_WAY,
         ),
-        allowed_float=OPS_PTX.allowed_float,
+        allowed_float=OPS_PTX.allowed_float + r"|(?:cvt\.rn\.f32\.s64|min\.f32)(?=\s)",
         fma=OPS_PTX.fma,
     ),
     sass=InstructionSet(

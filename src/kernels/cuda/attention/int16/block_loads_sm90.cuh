@@ -8,9 +8,9 @@
 
 namespace reprofuse::cuda::int16::ops {
 
-// A block comes in pieces that lie in one page each; a lane of a warp has one. The block's high digits come first in
-// shared memory, then the low ones.
-template <int kKeys, int kHeadDim>
+// A block comes in pieces that lie in one page each; a lane of a warp has one. The block's highest digits come first in
+// shared memory, then the next.
+template <int kKeys, int kHeadDim, int kDigits>
 struct BlockPieces {
   const AttentionParams& p;
   int sequence, kv_head;
@@ -34,23 +34,26 @@ struct BlockPieces {
   __device__ void load_digits(const void* cache, int block, int page, std::uint8_t* tile, std::uint64_t* full,
                               int more_bytes = 0) const {
     const int bytes = keys * kHeadDim, loaded = __popc(__ballot_sync(~0u, page >= 0));
-    if (threadIdx.x % kWarp == 0) ptx::mbarrier_arrive_expect_tx(full, loaded * (2 * bytes + more_bytes));
+    if (threadIdx.x % kWarp == 0) ptx::mbarrier_arrive_expect_tx(full, loaded * (kDigits * bytes + more_bytes));
     __syncwarp();
     if (page < 0) return;
     const std::uint8_t* from = high_digits(cache, block, page);
     std::uint8_t* to = tile + first_key() * kHeadDim;
-    ptx::tma_load_bulk(to, from, bytes, full);
-    ptx::tma_load_bulk(to + kKeys * kHeadDim, from + plane_bytes(), bytes, full);
+#pragma unroll
+    for (int digit = 0; digit < kDigits; ++digit)
+      ptx::tma_load_bulk(to + digit * (kKeys * kHeadDim), from + digit * plane_bytes(), bytes, full);
   }
   // To the L2 alone.
   __device__ void prefetch_digits(const void* cache, int block, int page) const {
     if (page < 0) return;
     const std::uint8_t* from = high_digits(cache, block, page);
-    ptx::tma_prefetch_bulk(from, keys * kHeadDim);
-    ptx::tma_prefetch_bulk(from + plane_bytes(), keys * kHeadDim);
+#pragma unroll
+    for (int digit = 0; digit < kDigits; ++digit) ptx::tma_prefetch_bulk(from + digit * plane_bytes(), keys * kHeadDim);
   }
   // The units of keys and of values: unit_bytes() of a piece.
-  __device__ int unit_bytes() const { return 2 * keys; }
+  __device__ int unit_bytes() const {
+    return 2 * keys;
+  }
   __device__ void load_units(int block, int page, std::uint8_t* key_bytes, std::uint8_t* value_bytes,
                              std::uint64_t* full) const {
     if (page < 0) return;
@@ -60,15 +63,23 @@ struct BlockPieces {
   }
 
  private:
-  __device__ std::int64_t plane_bytes() const { return static_cast<std::int64_t>(kHeadDim) << p.kv.page_shift; }
+  __device__ std::int64_t plane_bytes() const {
+    return static_cast<std::int64_t>(kHeadDim) << p.kv.page_shift;
+  }
   // Of the lane's piece.
   __device__ const std::uint8_t* high_digits(const void* cache, int block, int page) const {
-    return static_cast<const std::uint8_t*>(cache) + 2 * head(page) * plane_bytes() +
+    return static_cast<const std::uint8_t*>(cache) + kDigits * head(page) * plane_bytes() +
            static_cast<std::int64_t>(slot(block)) * kHeadDim;
   }
-  __device__ int first_key() const { return static_cast<int>(threadIdx.x % kWarp) * keys; }
-  __device__ int slot(int block) const { return (block * kKeys + first_key()) & (p.kv.page_size() - 1); }
-  __device__ std::int64_t head(int page) const { return static_cast<std::int64_t>(page) * p.kv.kv_heads + kv_head; }
+  __device__ int first_key() const {
+    return static_cast<int>(threadIdx.x % kWarp) * keys;
+  }
+  __device__ int slot(int block) const {
+    return (block * kKeys + first_key()) & (p.kv.page_size() - 1);
+  }
+  __device__ std::int64_t head(int page) const {
+    return static_cast<std::int64_t>(page) * p.kv.kv_heads + kv_head;
+  }
 };
 
 }  // namespace reprofuse::cuda::int16::ops

@@ -1,12 +1,13 @@
-// Decode by contract int16-1 where there is a TMA: a CTA owns one row and one set of heads, and some of the row's key
-// blocks. One warp keeps loads of digits in flight, tiles of keys and of values in turn; four work on them in step.
-// CTAs that have one block each may form a cluster and fold the row's heads from each other's shared memory: no merge.
+// Decode by contracts int16-1 and exact-2 where there is a TMA: a CTA owns one row and one set of heads, and some of
+// the row's key blocks. One warp keeps loads of digits in flight, tiles of keys and of values in turn; four work on
+// them in step. CTAs that have one block each may form a cluster and fold the row's heads from each other's shared
+// memory: no merge.
 #include "kernels/cuda/attention/int16/decode_tiles_sm90.cuh"
 
 namespace reprofuse::cuda::int16::ops {
 namespace {
 
-// Bits: equal reference::attention_int16, once attention_merge has folded the partials.
+// Bits: equal reference::attention_int16, or attention_exact2, once attention_merge has folded the partials.
 template <typename S>
 __global__ __launch_bounds__(S::kThreads,
                              S::kCtasPerSm) void attention_decode_stream(const __grid_constant__ AttentionParams p) {
@@ -39,7 +40,8 @@ __global__ __launch_bounds__(S::kThreads,
 #endif
 }
 
-// Bits: equal reference::attention_int16. The CTAs of a row and set are a cluster, with at most one block each.
+// Bits: equal reference::attention_int16, or attention_exact2. The CTAs of a row and set are a cluster, with at most
+// one block each.
 template <typename S>
 __global__ __launch_bounds__(S::kThreads,
                              S::kCtasPerSm) void attention_decode_cluster(const __grid_constant__ AttentionParams p) {
@@ -70,9 +72,9 @@ __global__ __launch_bounds__(S::kThreads,
 #endif
 }
 
-template <StreamShape kShape>
+template <typename N, StreamShape kShape>
 AttentionKernel kernel_of_shape(bool cluster) {
-  using S = Stream<kShape>;
+  using S = Stream<N, kShape>;
   static_assert(fits_shared(sizeof(StreamShared<S>), S::kCtasPerSm, kSmSharedBytesSm90));
   return {.function = cluster ? reinterpret_cast<const void*>(&attention_decode_cluster<S>)
                               : reinterpret_cast<const void*>(&attention_decode_stream<S>),
@@ -82,9 +84,19 @@ AttentionKernel kernel_of_shape(bool cluster) {
 
 }  // namespace
 
-AttentionKernel stream_kernel(int head_dim, bool cluster) {
-  if (head_dim == 64) return kernel_of_shape<StreamShape{.head_dim = 64, .stages = 5, .ctas_per_sm = 2}>(cluster);
-  if (head_dim == 128) return kernel_of_shape<StreamShape{.head_dim = 128, .stages = 3, .ctas_per_sm = 2}>(cluster);
+template <>
+AttentionKernel stream_kernel<TwoDigits>(int head_dim, bool cluster) {
+  using N = TwoDigits;
+  if (head_dim == 64) return kernel_of_shape<N, StreamShape{.head_dim = 64, .stages = 5, .ctas_per_sm = 2}>(cluster);
+  if (head_dim == 128) return kernel_of_shape<N, StreamShape{.head_dim = 128, .stages = 3, .ctas_per_sm = 2}>(cluster);
+  return {};
+}
+
+template <>
+AttentionKernel stream_kernel<ThreeDigits>(int head_dim, bool cluster) {
+  using N = ThreeDigits;
+  if (head_dim == 64) return kernel_of_shape<N, StreamShape{.head_dim = 64, .stages = 3, .ctas_per_sm = 2}>(cluster);
+  if (head_dim == 128) return kernel_of_shape<N, StreamShape{.head_dim = 128, .stages = 4, .ctas_per_sm = 1}>(cluster);
   return {};
 }
 

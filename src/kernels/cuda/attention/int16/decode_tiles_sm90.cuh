@@ -1,4 +1,5 @@
-// Decode by contract int16-1 where there is a TMA: tiles of digits, what brings them and what works on them.
+// Decode by contracts int16-1 and exact-2 where there is a TMA: tiles of digits, what brings them and what works on
+// them.
 #pragma once
 
 #include "kernels/cuda/attention/int16/block_loads_sm90.cuh"
@@ -13,8 +14,8 @@ struct StreamShape {
   int ctas_per_sm;  // that they leave room for
 };
 
-template <StreamShape kShape>
-struct Stream : RowsShape<kShape.head_dim> {
+template <typename Numbers, StreamShape kShape>
+struct Stream : RowsShape<Numbers, kShape.head_dim> {
   static constexpr int kDim = kShape.head_dim, kStages = kShape.stages, kCtasPerSm = kShape.ctas_per_sm;
   static constexpr int kPlaneBytes = kKeyBlock * kDim;
   static constexpr int kThreads = kRowsThreads + kWarp;
@@ -22,14 +23,14 @@ struct Stream : RowsShape<kShape.head_dim> {
 
 template <typename S>
 struct Tile {
-  std::uint8_t digits[2 * S::kPlaneBytes];
+  std::uint8_t digits[S::N::kDigits * S::kPlaneBytes];
   std::uint8_t key_units[kKeyBlock], value_units[kKeyBlock];  // of tiles of keys
 };
 
 template <typename S>
 struct StreamShared {
   alignas(128) Tile<S> tiles[S::kStages];
-  Shared queries;
+  Shared<typename S::N> queries;
   std::uint64_t barriers[2 * S::kStages];
   // What the CTA shows its cluster.
   float weighted[kRowsQueries][S::kDim];
@@ -51,72 +52,73 @@ __device__ inline void load_matrices(std::uint32_t (&words)[4], const std::uint8
                : "memory");
 }
 
-// The left operand of 32 terms: rows of high digits and of low ones.
+// The left operand of 32 terms: the digits of a row.
+template <typename N>
 struct LeftDigits {
-  std::uint32_t high[2], low[2];
+  std::uint32_t digits[N::kDigits][2];
 
   template <typename Planes>
   __device__ void load(const Planes& planes, int first) {
     const int row = own_query(), place = first + threadIdx.x % 4 * 4;
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      high[half] = *reinterpret_cast<const std::uint32_t*>(&planes[0][row][place + half * 16]);
-      low[half] = *reinterpret_cast<const std::uint32_t*>(&planes[1][row][place + half * 16]);
-    }
-  }
-  __device__ void multiply(int (&sums)[4], std::uint32_t right0, std::uint32_t right1) const {
-    mma(sums, high[0], low[0], high[1], low[1], right0, right1);
+    for (int half = 0; half < 2; ++half)
+#pragma unroll
+      for (int digit = 0; digit < N::kDigits; ++digit)
+        digits[digit][half] = *reinterpret_cast<const std::uint32_t*>(&planes[digit][row][place + half * 16]);
   }
 };
 
-// 64 terms by both digits of the right operand. `row` is the lane's row of the high ones.
-template <int kPlaneBytes>
-__device__ inline void multiply_64(int (&by_high)[4], int (&by_low)[4], const LeftDigits (&left)[2],
-                                   const std::uint8_t* row) {
-  std::uint32_t high[4], low[4];
-  load_matrices(high, row);
-  load_matrices(low, row + kPlaneBytes);
+// 64 terms by all digits of the right operand. `row` is the lane's row of the highest ones.
+template <int kPlaneBytes, typename N>
+__device__ inline void multiply_64(DigitSums<N>& sums, const LeftDigits<N> (&left)[2], const std::uint8_t* row) {
+  std::uint32_t right[N::kDigits][4];
+#pragma unroll
+  for (int digit = 0; digit < N::kDigits; ++digit) load_matrices(right[digit], row + digit * kPlaneBytes);
 #pragma unroll
   for (int step = 0; step < 2; ++step) {
-    left[step].multiply(by_high, high[2 * step], high[2 * step + 1]);
-    left[step].multiply(by_low, low[2 * step], low[2 * step + 1]);
+    std::uint32_t words[N::kDigits][2];
+#pragma unroll
+    for (int digit = 0; digit < N::kDigits; ++digit) {
+      words[digit][0] = right[digit][2 * step];
+      words[digit][1] = right[digit][2 * step + 1];
+    }
+    sums.multiply(left[step].digits, words);
   }
 }
 
 template <typename S>
 __device__ inline void score_tile(const AttentionParams& p, const QueryRow& row, float factor, int first_key,
-                                  const LeftDigits (&query)[S::kDim / 64][2], const Tile<S>& keys, Scores& own) {
+                                  const LeftDigits<typename S::N> (&query)[S::kDim / 64][2], const Tile<S>& keys,
+                                  Scores& own) {
   const int lane = threadIdx.x % kWarp, first_tile = threadIdx.x / kWarp * kTiles;
 #pragma unroll
   for (int tile = 0; tile < kTiles; ++tile) {
-    int by_high[4] = {}, by_low[4] = {};
+    DigitSums<typename S::N> sums;
     const std::uint8_t* from = keys.digits + (first_tile + tile) * (S::kDim * kCoreRows) + lane * kCoreRowBytes;
 #pragma unroll
-    for (int i = 0; i < S::kDim / 64; ++i)
-      multiply_64<S::kPlaneBytes>(by_high, by_low, query[i], from + i * 4 * kCoreBytes);
+    for (int i = 0; i < S::kDim / 64; ++i) multiply_64<S::kPlaneBytes>(sums, query[i], from + i * 4 * kCoreBytes);
     const int key = (first_tile + tile) * kCoreRows + lane % 4 * 2;
-    own.set(p, row, factor, tile, first_key + key, by_high, by_low,
-            *reinterpret_cast<const uchar2*>(keys.key_units + key),
+    own.set(p, row, factor, tile, first_key + key, sums, *reinterpret_cast<const uchar2*>(keys.key_units + key),
             *reinterpret_cast<const uchar2*>(keys.value_units + key));
   }
 }
 
 // Calls take(i, sums) with the block's weighted sums of the thread's elements.
 template <typename S, typename Take>
-__device__ inline void sum_tile(const Shared& shared, const Tile<S>& values, const Take& take) {
+__device__ inline void sum_tile(const Shared<typename S::N>& shared, const Tile<S>& values, const Take& take) {
   const int lane = threadIdx.x % kWarp;
-  LeftDigits weights[kKeyBlock / 64][2];
+  LeftDigits<typename S::N> weights[kKeyBlock / 64][2];
 #pragma unroll
   for (int i = 0; i < kKeyBlock / 32; ++i) weights[i / 2][i % 2].load(shared.weights, i * 32);
 #pragma unroll
   for (int i = 0; i < S::kDimGroups; ++i) {
-    int by_high[4] = {}, by_low[4] = {};
+    DigitSums<typename S::N> sums;
     const std::uint8_t* from =
         values.digits + lane / 8 * (S::kDim * kKeyGroup) + Totals<S>::group(i) * kCoreBytes + lane % 8 * kCoreRowBytes;
 #pragma unroll
     for (int j = 0; j < kKeyBlock / 64; ++j)
-      multiply_64<S::kPlaneBytes>(by_high, by_low, weights[j], from + j * 4 * (S::kDim * kKeyGroup));
-    take(i, make_float2(__int2float_rn(combined(by_high, by_low, 0)), __int2float_rn(combined(by_high, by_low, 1))));
+      multiply_64<S::kPlaneBytes>(sums, weights[j], from + j * 4 * (S::kDim * kKeyGroup));
+    take(i, make_float2(sums.value(0), sums.value(1)));
   }
 }
 
@@ -134,7 +136,8 @@ struct StreamWork : DecodeWork {
 template <typename S>
 __device__ inline void prefetch_tiles(const AttentionParams& p, const StreamWork& at) {
   constexpr int kBlocks = (S::kStages + 1) / 2;
-  const BlockPieces<kKeyBlock, S::kDim> pieces(p, at.sequence, at.heads.kv_head, at.range.begin, at.range.end);
+  const BlockPieces<kKeyBlock, S::kDim, S::N::kDigits> pieces(p, at.sequence, at.heads.kv_head, at.range.begin,
+                                                              at.range.end);
   for (int i = 0; i < min(kBlocks, at.count); ++i) {
     const int block = at.block(p, i), page = pieces.page(block);
     pieces.prefetch_digits(p.kv.keys, block, page);
@@ -145,7 +148,8 @@ __device__ inline void prefetch_tiles(const AttentionParams& p, const StreamWork
 // The TMA warp: tile 2 i is the keys of the CTA's i-th block, tile 2 i + 1 its values.
 template <typename S>
 __device__ inline void load_tiles(const AttentionParams& p, const StreamWork& at, StreamShared<S>& shared) {
-  const BlockPieces<kKeyBlock, S::kDim> pieces(p, at.sequence, at.heads.kv_head, at.range.begin, at.range.end);
+  const BlockPieces<kKeyBlock, S::kDim, S::N::kDigits> pieces(p, at.sequence, at.heads.kv_head, at.range.begin,
+                                                              at.range.end);
   const ptx::Pipeline pipeline = shared.pipeline();
   int page = pieces.page(at.block(p, 0));
   for (int i = 0; i < at.count; ++i) {
@@ -177,7 +181,7 @@ __device__ inline void work_on_tiles(const AttentionParams& p, const StreamWork&
   const ptx::Pipeline pipeline = shared.pipeline();
   snap_queries<S>(p, row_of, shared.queries);
   sync_workers();
-  LeftDigits query[S::kDim / 64][2];
+  LeftDigits<typename S::N> query[S::kDim / 64][2];
 #pragma unroll
   for (int i = 0; i < S::kDim / 32; ++i) query[i / 2][i % 2].load(shared.queries.query, i * 32);
   const float factor = shared.queries.factor[own_query()];
@@ -220,7 +224,7 @@ __device__ inline void fold_cluster(const AttentionParams& p, const StreamWork& 
     for (int i = 0; i < kMaxCluster; ++i)
       next[i] = i < at.key_blocks ? ptx::ld_shared_cluster(&shared.weighted[head][d], i) : 0.0f;
     float max = masked_score(), sum = 0.0f, total = 0.0f;
-    const fma1::ops::FoldSteps<FoldInt16> steps(own, &max);
+    const fma1::ops::FoldSteps<FoldDigits<typename S::N>> steps(own, &max);
 #pragma unroll
     for (int i = 0; i < kMaxCluster; ++i) {
       const float a = __shfl_sync(~0u, steps.a, i), b = __shfl_sync(~0u, steps.b, i);

@@ -1,4 +1,5 @@
-// Numbers of contract int16-1 as its attention kernels compute them, and how blocks of keys are folded.
+// Numbers of contracts int16-1 and exact-2 as their attention kernels compute them, and how blocks of keys are folded.
+// N is TwoDigits or ThreeDigits.
 #pragma once
 
 #include "kernels/cuda/attention/common.cuh"
@@ -11,10 +12,11 @@ using fma1::ops::masked_score;
 using KeyRange = fma1::ops::KeyRangeOf<kKeyBlock>;
 using DecodeWork = fma1::ops::DecodeWorkOf<kKeyBlock>;
 
-struct FoldInt16 {
+template <typename N>
+struct FoldDigits {
   static constexpr int kBlock = kKeyBlock;
   static constexpr bool kScaled = true;
-  __device__ static float exp(float x) { return reprofuse::int16::exp2_nonpositive(x); }
+  __device__ static float exp(float x) { return N::exp2(x); }
 };
 
 // int16::sum_value() of sums that fit 32 bits.
@@ -24,13 +26,14 @@ __device__ inline float sum_value(int sum) {
 
 // What merging a block multiplies by: total * a + next * b, and c for its sum of probabilities. A total of nothing has
 // the maximum -inf and the value 0, and leaves next as it is.
+template <typename N>
 struct Rescale {
   float max, a, b, c;
 
   __device__ Rescale(float total_max, float next_max, float next_scale) {
     max = fmaxf(total_max, next_max);
-    a = FoldInt16::exp(__fsub_rn(total_max, max));
-    c = FoldInt16::exp(__fsub_rn(next_max, max));
+    a = N::exp2(__fsub_rn(total_max, max));
+    c = N::exp2(__fsub_rn(next_max, max));
     b = __fmul_rn(next_scale, c);
   }
   __device__ float merged_sum(float total, float next) const { return fma_rn(total, a, __fmul_rn(next, c)); }

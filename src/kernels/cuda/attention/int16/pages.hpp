@@ -1,6 +1,6 @@
-// Where the digits of keys and values lie in a page, by contract int16-1. A page has, for each head, the high digits of
-// all its positions and then the low ones, as 8-bit numbers in core matrices of 8 rows by 16 bytes, which is how a
-// matrix product finds an operand in shared memory: a copy of bytes is all it takes to bring it there.
+// Where the digits of keys and values lie in a page, by contracts int16-1 and exact-2. A page has, for each head, the
+// highest digits of all its positions, then the next, as 8-bit numbers in core matrices of 8 rows by 16 bytes, which is
+// how a matrix product finds an operand in shared memory: a copy of bytes is all it takes to bring it there.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
-// The attention kernels of contract int16-1, and how they are launched.
+// The attention kernels of contracts int16-1 and exact-2, and how they are launched. N is TwoDigits or ThreeDigits.
 #pragma once
 
 #include "kernels/cuda/attention/params.hpp"
-#include "numerics/int16.hpp"
+#include "numerics/digit_attention.hpp"
 
 namespace reprofuse::cuda::int16::ops {
 
@@ -12,27 +12,34 @@ using fma1::ops::kMaxHeadDim;
 using fma1::ops::kMaxSetHeads;
 using reprofuse::int16::kKeyBlock;
 
+template <typename N>
 const void* rotary_kernel();  // launched as fma1::ops::rotary_kernel is
 
 // On any device, for any heads: a CTA has a few queries.
 inline constexpr int kRowsThreads = 128;
-inline constexpr int kRowsCtasPerSm = 2;            // with heads of 128 elements
-inline constexpr int kRowsQueries = 8;              // rows times set_heads, at most
-AttentionKernel decode_kernel(int head_dim);        // grid: splits, kv_heads * sets, slots
+inline constexpr int kRowsCtasPerSm = 2;  // with heads of 128 elements
+inline constexpr int kRowsQueries = 8;    // rows times set_heads, at most
+template <typename N>
+AttentionKernel decode_kernel(int head_dim);  // grid: splits, kv_heads * sets, slots
+template <typename N>
 AttentionKernel prefill_rows_kernel(int head_dim);  // grid: tiles of the longest chunk, kv_heads * sets, chunks
 
 // The same where there is a TMA, for heads of 64 or 128 elements; a null function for others. `cluster`: the CTAs of a
 // row and set are one, with at most one key block each, and there is no merge.
-inline constexpr int kStreamCtasPerSm = 2;
+template <typename N>
+inline constexpr int kStreamCtasPerSm = N::kDigits == 2 ? 2 : 1;
 inline constexpr int kMaxCluster = 16;
+template <typename N>
 AttentionKernel stream_kernel(int head_dim, bool cluster);
 
 // Grid: heads, slots.
+template <typename N>
 AttentionKernel merge_kernel(int head_dim, int key_blocks, bool small);
 
 // By warpgroups, on compute capability 9.0 alone; a null function for heads that it does not take. Grid: tiles of the
 // longest chunk, kv_heads * sets, chunks.
 inline constexpr int kPrefillQueries = 128;  // rows of a tile times set_heads, at most
+template <typename N>
 AttentionKernel prefill_kernel(int head_dim);
 
 }  // namespace reprofuse::cuda::int16::ops

@@ -1,4 +1,4 @@
-// Prefill by contract int16-1: the queries of a warpgroup's threads.
+// Prefill by contracts int16-1 and exact-2: the queries of a warpgroup's threads.
 #pragma once
 
 #include "kernels/cuda/attention/int16/prefill_loads_sm90a.cuh"
@@ -17,8 +17,9 @@ __device__ inline void sync_warpgroup(int warpgroup) {
 // of long heads lie in shared memory.
 template <typename S>
 struct Queries {
+  using N = typename S::N;
   static constexpr int kSteps = S::kHeadDim / 32, kOwnSteps = S::kQueriesInShared ? 1 : kSteps;
-  std::uint32_t high[kOwnSteps][4], low[kOwnSteps][4];
+  LeftWords<N, kOwnSteps> digits;
   std::uint64_t descriptor;  // in shared memory
   float factor[2];           // of scores
   int end[2];                // of the keys that a row sees; 0: there is no such query
@@ -67,25 +68,28 @@ struct Queries {
 #pragma unroll
       for (const float element : elements) largest = max(largest, __float_as_uint(element) & 0x7fffffffu);
     }
-    const int unit = reprofuse::int16::unit_byte(static_cast<std::uint32_t>(max_of_quad(static_cast<int>(largest))));
+    const int unit = N::unit_byte(static_cast<std::uint32_t>(max_of_quad(static_cast<int>(largest))));
     const float inverse = reprofuse::int16::inverse_unit(unit);
-    factor[r] = reprofuse::int16::score_factor(p.scale, unit);
+    factor[r] = N::score_factor(p.scale, unit);
 #pragma unroll
     for (int i = 0; i < 2 * kSteps; ++i) {
       const float elements[4] = {q[i].x, q[i].y, q[i].z, q[i].w};
-      std::uint32_t digits[4];
+      std::uint32_t integers[4];
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
-        const int x = unit == reprofuse::int16::kNotFinite ? 0 : reprofuse::int16::snap(elements[e], inverse);
-        digits[e] = static_cast<std::uint32_t>(x + 128);
+        const int x = unit == reprofuse::int16::kNotFinite ? 0 : N::snap(elements[e], inverse);
+        integers[e] = static_cast<std::uint32_t>(x) + N::kUnsigned;
       }
+      const PackedDigits<N> packed(integers);
       if constexpr (S::kQueriesInShared) {
         const int row = threadIdx.x % kWarpgroup / kWarp * 16 + threadIdx.x % kWarp / 4 + r * 8;
         auto* to = reinterpret_cast<std::uint32_t*>(shared + (row / 8 * (S::kHeadDim / 16) + i) * kCoreBytes +
                                                     row % 8 * 16 + threadIdx.x % 4 * 4);
-        pack_digits(digits, to[0], to[S::kQueryPlaneBytes / 4]);
+#pragma unroll
+        for (int digit = 0; digit < N::kDigits; ++digit) to[digit * (S::kQueryPlaneBytes / 4)] = packed.digits[digit];
       } else {
-        pack_digits(digits, high[i / 2][i % 2 * 2 + r], low[i / 2][i % 2 * 2 + r]);
+#pragma unroll
+        for (int digit = 0; digit < N::kDigits; ++digit) digits[digit][i / 2][i % 2 * 2 + r] = packed.digits[digit];
       }
     }
   }
@@ -110,12 +114,13 @@ struct RowsAtBlock {
     cuda::record_if_not_finite(p.record, p.op, Queries<S>::row(tile, r), Queries<S>::head(tile, r), score);
   }
   // Warp-uniform: whether all rows see the whole block, and no score can be other than finite.
-  __device__ bool whole(const BlockFacts<S::kKeys>& facts) const {
+  __device__ bool whole(const BlockFacts<typename S::N, S::kKeys>& facts) const {
     bool all = true;
+    if constexpr (S::N::kFitsWeights) all = facts.largest_value_unit != reprofuse::int16::kNotFinite;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const Visible keys = visible(r);
-      const float bound = __fmul_rn(__fmul_rn(0x1p+31f, facts.largest_key_unit), fabsf(factor[r]));
+      const float bound = __fmul_rn(__fmul_rn(S::N::kSumBound, facts.largest_key_unit), fabsf(factor[r]));
       all = all && (!queries.exists(r) || (keys.begin <= 0 && keys.end >= S::kKeys)) &&
             __float_as_uint(bound) < 0x7f800000u;
     }

@@ -1,38 +1,38 @@
-// Prefill by contract int16-1 on compute capability 9.0: a CTA owns 128 queries, which are the heads of one set times
-// as many rows as fit, and walks all key blocks that they see. One warp keeps TMA loads of digits in flight, one makes
-// numbers of units, and two warpgroups have 64 queries each: while one multiplies, the other softens its scores.
-// Built for sm_90a alone: the instructions exist nowhere else.
+// Prefill by contracts int16-1 and exact-2 on compute capability 9.0: a CTA owns 128 queries, which are the heads of
+// one set times as many rows as fit, and walks all key blocks that they see. One warp keeps TMA loads of digits in
+// flight, one makes numbers of units, and two warpgroups have 64 queries each: while one multiplies, the other softens
+// its scores. Built for sm_90a alone: the instructions exist nowhere else.
 #include "kernels/cuda/attention/int16/prefill_queries_sm90a.cuh"
 
 namespace reprofuse::cuda::int16::ops {
 namespace {
 
 // Digits of a left operand, in registers or in shared memory: that of 32 terms.
-template <int kSteps>
+template <typename N, int kSteps>
 struct DigitRegisters {
-  const std::uint32_t (&high_)[kSteps][4], (&low_)[kSteps][4];
-  __device__ const std::uint32_t* high(int step) const { return high_[step]; }
-  __device__ const std::uint32_t* low(int step) const { return low_[step]; }
+  const LeftWords<N, kSteps>& digits;
+  __device__ const std::uint32_t* digit(int i, int step) const { return digits[i][step]; }
 };
 
 template <int kPlane>
 struct DigitMemory {
   std::uint64_t descriptor;
-  __device__ std::uint64_t high(int step) const { return descriptor + step * Descriptor::advance(2 * kCoreBytes); }
-  __device__ std::uint64_t low(int step) const { return high(step) + Descriptor::advance(kPlane); }
+  __device__ std::uint64_t digit(int i, int step) const {
+    return descriptor + step * Descriptor::advance(2 * kCoreBytes) + i * Descriptor::advance(kPlane);
+  }
 };
 
-// What leads from a right operand's high digits to the low ones, to the next 32 terms, and to the next part of the
+// What leads from a right operand's digits to the next ones, to the next 32 terms, and to the next part of the
 // columns; in bytes.
 struct RightStrides {
   int plane, step, part;
 };
 
 // sums = 256 * (high * high) + high * low + low * high, high products first, so that one set of registers is enough.
-// `take(part, sums)` has the sums of a part of the columns, while the next part is multiplied.
+// `take(part, value)` has the sums of a part of the columns, value(i) as binary32, while the next part is multiplied.
 template <int kN, int kParts, int kSteps, RightStrides kRight, typename Left, typename Take>
-__device__ inline void multiply_digits(const Left& left, std::uint64_t right, int (&sums)[kParts][kN / kParts / 2],
-                                       const Take& take) {
+__device__ inline void multiply_two_digits(const Left& left, std::uint64_t right, int (&sums)[kParts][kN / kParts / 2],
+                                           const Take& take) {
   const auto column = [&](int part, int step, int plane) {
     return right + part * Descriptor::advance(kRight.part) + step * Descriptor::advance(kRight.step) +
            plane * Descriptor::advance(kRight.plane);
@@ -42,7 +42,7 @@ __device__ inline void multiply_digits(const Left& left, std::uint64_t right, in
   for (int part = 0; part < kParts; ++part) {
 #pragma unroll
     for (int step = 0; step < kSteps; ++step)
-      ptx::wgmma_m64k32_s8<kN / kParts>(sums[part], left.high(step), column(part, step, 0), step > 0);
+      ptx::wgmma_m64k32_s8<kN / kParts>(sums[part], left.digit(0, step), column(part, step, 0), step > 0);
     ptx::wgmma_commit_group();
   }
 #pragma unroll
@@ -55,8 +55,8 @@ __device__ inline void multiply_digits(const Left& left, std::uint64_t right, in
     ptx::wgmma_fence();
 #pragma unroll
     for (int step = 0; step < kSteps; ++step) {
-      ptx::wgmma_m64k32_s8<kN / kParts>(sums[part], left.low(step), column(part, step, 0), 1);
-      ptx::wgmma_m64k32_s8<kN / kParts>(sums[part], left.high(step), column(part, step, 1), 1);
+      ptx::wgmma_m64k32_s8<kN / kParts>(sums[part], left.digit(1, step), column(part, step, 0), 1);
+      ptx::wgmma_m64k32_s8<kN / kParts>(sums[part], left.digit(0, step), column(part, step, 1), 1);
     }
     ptx::wgmma_commit_group();
   }
@@ -67,8 +67,83 @@ __device__ inline void multiply_digits(const Left& left, std::uint64_t right, in
     else
       ptx::wgmma_wait_group<0>();
     ptx::wgmma_settled(sums[part]);
-    take(part, sums[part]);
+    take(part, [&](int i) { return __int2float_rn(sums[part][i]); });
   }
+}
+
+// The leading sums are 256 (x0 w0) + x0 w1 + x1 w0, as above; the trailing ones 256 (x0 w2 + x1 w1 + x2 w0) + x1 w2 +
+// x2 w1. One kind is shifted while the other is multiplied. While a part is taken the next one is on its way, as far as
+// there are registers: its leading sums, or both.
+template <bool kBothAhead, int kN, int kParts, int kSteps, RightStrides kRight, typename Left, typename Take>
+__device__ inline void multiply_three_digits(const Left& left, std::uint64_t right,
+                                             int (&leading)[kParts][kN / kParts / 2], const Take& take) {
+  int trailing[kParts][kN / kParts / 2];
+  const auto add = [&](int(&sums)[kN / kParts / 2], int part, int of_left, int of_right, bool first) {
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step)
+      ptx::wgmma_m64k32_s8<kN / kParts>(sums, left.digit(of_left, step),
+                                        right + part * Descriptor::advance(kRight.part) +
+                                            step * Descriptor::advance(kRight.step) +
+                                            of_right * Descriptor::advance(kRight.plane),
+                                        !first || step > 0);
+  };
+  const auto begin_leading = [&](int part) {
+    ptx::wgmma_fence();
+    add(leading[part], part, 0, 0, true);
+    ptx::wgmma_commit_group();
+  };
+  const auto begin_trailing = [&](int part) {
+    ptx::wgmma_fence();
+    add(trailing[part], part, 0, 2, true);
+    add(trailing[part], part, 1, 1, false);
+    add(trailing[part], part, 2, 0, false);
+    ptx::wgmma_commit_group();
+  };
+  const auto shift = [&](int(&sums)[kN / kParts / 2]) {
+    ptx::wgmma_settled(sums);
+#pragma unroll
+    for (int& sum : sums) sum <<= 8;
+    ptx::wgmma_settled(sums);
+    ptx::wgmma_fence();
+  };
+  begin_leading(0);
+  if (kBothAhead) begin_trailing(0);
+#pragma unroll
+  for (int part = 0; part < kParts; ++part) {
+    if (!kBothAhead) begin_trailing(part);
+    ptx::wgmma_wait_group<1>();
+    shift(leading[part]);
+    add(leading[part], part, 0, 1, false);
+    add(leading[part], part, 1, 0, false);
+    ptx::wgmma_commit_group();
+    ptx::wgmma_wait_group<1>();
+    shift(trailing[part]);
+    add(trailing[part], part, 1, 2, false);
+    add(trailing[part], part, 2, 1, false);
+    ptx::wgmma_commit_group();
+    if (part + 1 < kParts) {
+      begin_leading(part + 1);
+      if (kBothAhead) begin_trailing(part + 1);
+      ptx::wgmma_wait_group<kBothAhead ? 2 : 1>();
+    } else {
+      ptx::wgmma_wait_group<0>();
+    }
+    ptx::wgmma_settled(leading[part]);
+    ptx::wgmma_settled(trailing[part]);
+    take(part, [&](int i) {
+      return ThreeDigits::value_of(__int2float_rn(leading[part][i]), __int2float_rn(trailing[part][i]));
+    });
+  }
+}
+
+template <typename N, bool kBothAhead, int kN, int kParts, int kSteps, RightStrides kRight, typename Left,
+          typename Take>
+__device__ inline void multiply_digits(const Left& left, std::uint64_t right, int (&sums)[kParts][kN / kParts / 2],
+                                       const Take& take) {
+  if constexpr (N::kDigits == 2)
+    multiply_two_digits<kN, kParts, kSteps, kRight>(left, right, sums, take);
+  else
+    multiply_three_digits<kBothAhead, kN, kParts, kSteps, kRight>(left, right, sums, take);
 }
 
 template <typename S>
@@ -101,7 +176,7 @@ struct Totals {
     Factors factors;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const Rescale rescale(max[r], next[r].max, next[r].scale);
+      const Rescale<typename S::N> rescale(max[r], next[r].max, next[r].scale);
       const bool seen = next[r].max != masked_score();  // otherwise the row sees no key of the block
       factors.a[r] = seen ? rescale.a : 1.0f;
       factors.b[r] = seen ? rescale.b : 0.0f;
@@ -110,12 +185,11 @@ struct Totals {
     }
     return factors;
   }
-  template <int kCount>
-  __device__ void fold(const Factors& by, int first, const int (&sums)[kCount]) {
+  template <int kCount, typename Value>
+  __device__ void fold(const Factors& by, int first, const Value& value) {
 #pragma unroll
     for (int i = 0; i < kCount; ++i)
-      weighted[first + i] =
-          fma_rn(weighted[first + i], by.a[i / 2 % 2], __fmul_rn(__int2float_rn(sums[i]), by.b[i / 2 % 2]));
+      weighted[first + i] = fma_rn(weighted[first + i], by.a[i / 2 % 2], __fmul_rn(value(i), by.b[i / 2 % 2]));
   }
 
   __device__ void store(const AttentionParams& p, const PrefillTile& tile, const Queries<S>& queries) const {
@@ -135,53 +209,54 @@ struct Totals {
 // The digits of weights, of a warpgroup's queries and the keys of a stage.
 template <typename S>
 __device__ inline void weigh_keys(const Queries<S>& queries, const RowsAtBlock<S>& rows, const PrefillShared<S>& shared,
-                                  int stage, std::uint32_t (&high)[S::kKeys / 32][4],
-                                  std::uint32_t (&low)[S::kKeys / 32][4], RowSoftmax (&result)[2]) {
+                                  int stage, LeftWords<typename S::N, S::kKeys / 32>& weights,
+                                  RowSoftmax (&result)[2]) {
+  using N = typename S::N;
   constexpr RightStrides kStrides{
       .plane = S::kPlaneBytes, .step = 2 * kCoreBytes, .part = S::kKeys / S::kParts * S::kHeadDim};
-  using Softmax = BlockSoftmax<S::kKeys, S::kParts>;
-  const BlockFacts<S::kKeys>& facts = shared.facts[stage];
+  using Softmax = BlockSoftmax<N, S::kKeys, S::kParts>;
+  const BlockFacts<N, S::kKeys>& facts = shared.facts[stage];
   const bool whole = rows.whole(facts);
   Softmax softmax;
   int sums[S::kParts][Softmax::kSums];
   const auto multiply = [&](const auto& left) {
-    multiply_digits<S::kKeys, S::kParts, S::kHeadDim / 32, kStrides>(
-        left, key_descriptor(shared, stage), sums, [&](int part, int(&own)[Softmax::kSums]) {
+    multiply_digits<N, S::kHeadDim <= 64, S::kKeys, S::kParts, S::kHeadDim / 32, kStrides>(
+        left, key_descriptor(shared, stage), sums, [&](int part, const auto& value) {
           if (whole)
-            softmax.template score<true>(facts, rows, part, own);
+            softmax.template score<true>(facts, rows, part, value, sums[part]);
           else
-            softmax.template score<false>(facts, rows, part, own);
+            softmax.template score<false>(facts, rows, part, value, sums[part]);
         });
   };
   if constexpr (S::kQueriesInShared)
     multiply(DigitMemory<S::kQueryPlaneBytes>{queries.descriptor});
   else
-    multiply(DigitRegisters<S::kHeadDim / 32>{queries.high, queries.low});
+    multiply(DigitRegisters<N, S::kHeadDim / 32>{queries.digits});
   if (whole)
-    softmax.template weigh<true>(facts, rows, sums, high, low, result);
+    softmax.template weigh<true>(facts, rows, sums, weights, result);
   else
-    softmax.template weigh<false>(facts, rows, sums, high, low, result);
+    softmax.template weigh<false>(facts, rows, sums, weights, result);
 }
 
 // The weighted sums of a stage's values, folded.
 template <typename S>
 __device__ inline void sum_values(const PrefillShared<S>& shared, int stage,
-                                  const std::uint32_t (&high)[S::kKeys / 32][4],
-                                  const std::uint32_t (&low)[S::kKeys / 32][4], const RowSoftmax (&softmax)[2],
-                                  Totals<S>& total) {
-  constexpr int kPartDims = S::kSlice / S::kParts;
+                                  const LeftWords<typename S::N, S::kKeys / 32>& weights,
+                                  const RowSoftmax (&softmax)[2], Totals<S>& total) {
+  using N = typename S::N;
+  constexpr int kPartDims = S::kSlice / S::kValueParts;
   constexpr RightStrides kStrides{
       .plane = S::kPlaneBytes, .step = 2 * S::kHeadDim * kKeyGroup, .part = kPartDims / kCoreRows * kCoreBytes};
   const auto factors = total.fold_heads(softmax);
   const std::uint64_t values = value_descriptor(shared, stage);
 #pragma unroll
   for (int slice = 0; slice < S::kHeadDim / S::kSlice; ++slice) {
-    int sums[S::kParts][kPartDims / 2];
-    multiply_digits<S::kSlice, S::kParts, S::kKeys / 32, kStrides>(
-        DigitRegisters<S::kKeys / 32>{high, low},
+    int sums[S::kValueParts][kPartDims / 2];
+    multiply_digits<N, true, S::kSlice, S::kValueParts, S::kKeys / 32, kStrides>(
+        DigitRegisters<N, S::kKeys / 32>{weights},
         values + slice * Descriptor::advance(S::kSlice / kCoreRows * kCoreBytes), sums,
-        [&](int part, const int(&own)[kPartDims / 2]) {
-          total.fold(factors, (slice * S::kParts + part) * (kPartDims / 2), own);
+        [&](int part, const auto& value) {
+          total.template fold<kPartDims / 2>(factors, (slice * S::kValueParts + part) * (kPartDims / 2), value);
         });
   }
 }
@@ -203,20 +278,21 @@ __device__ inline void attend(const AttentionParams& p, const PrefillTile& tile,
     const auto at = ptx::PipelineState::of_consumer(i, S::kStages);
     const int first_key = (first_block + i) * S::kKeys;
     const bool sees = first_key < end && first_key + S::kKeys > begin;
-    std::uint32_t high[S::kKeys / 32][4], low[S::kKeys / 32][4];
+    LeftWords<typename S::N, S::kKeys / 32> weights;
     RowSoftmax softmax[2];
     shared.key_pipeline().wait_full(at);
     ptx::mbarrier_wait(&shared.facts_ready[at.stage], at.phase);
-    if (sees) weigh_keys<S>(queries, RowsAtBlock<S>(p, tile, queries, first_key), shared, at.stage, high, low, softmax);
+    if (sees) weigh_keys<S>(queries, RowsAtBlock<S>(p, tile, queries, first_key), shared, at.stage, weights, softmax);
     shared.key_pipeline().release(at.stage);
-    shared.value_pipeline().wait_full(at);
-    if (sees) sum_values<S>(shared, at.stage, high, low, softmax, total);
-    shared.value_pipeline().release(at.stage);
+    const auto values_at = ptx::PipelineState::of_consumer(i, S::kValueStages);
+    shared.value_pipeline().wait_full(values_at);
+    if (sees) sum_values<S>(shared, values_at.stage, weights, softmax, total);
+    shared.value_pipeline().release(values_at.stage);
   }
   total.store(p, tile, queries);
 }
 
-// Bits: equal reference::attention_int16.
+// Bits: equal reference::attention_int16, or attention_exact2.
 template <typename S>
 __global__ __launch_bounds__(S::kThreads, 1) void attention_prefill(const __grid_constant__ AttentionParams p) {
   extern __shared__ __align__(128) unsigned char memory[];
@@ -248,9 +324,9 @@ __global__ __launch_bounds__(S::kThreads, 1) void attention_prefill(const __grid
   }
 }
 
-template <PrefillShape kShape>
+template <typename N, PrefillShape kShape>
 AttentionKernel prefill_kernel_of() {
-  using S = Prefill<kShape>;
+  using S = Prefill<N, kShape>;
   static_assert(fits_shared(sizeof(PrefillShared<S>), 1, kSmSharedBytesSm90));
   return {.function = reinterpret_cast<const void*>(&attention_prefill<S>),
           .threads = S::kThreads,
@@ -259,18 +335,48 @@ AttentionKernel prefill_kernel_of() {
 
 }  // namespace
 
-AttentionKernel prefill_kernel(int head_dim) {
+template <>
+AttentionKernel prefill_kernel<TwoDigits>(int head_dim) {
+  using N = TwoDigits;
+  constexpr int kKeys = kKeyBlock;
   switch (head_dim) {
     case 64:
-      return prefill_kernel_of<PrefillShape{.head_dim = 64, .keys = kKeyBlock, .stages = 3, .slice = 64, .parts = 2}>();
+      return prefill_kernel_of<N, PrefillShape{.head_dim = 64, .keys = kKeys, .stages = 3, .slice = 64, .parts = 2}>();
     case 96:
-      return prefill_kernel_of<PrefillShape{.head_dim = 96, .keys = kKeyBlock, .stages = 2, .slice = 96, .parts = 2}>();
+      return prefill_kernel_of<N, PrefillShape{.head_dim = 96, .keys = kKeys, .stages = 2, .slice = 96, .parts = 2}>();
     case 128:
-      return prefill_kernel_of<PrefillShape{
-          .head_dim = 128, .keys = kKeyBlock, .stages = 2, .slice = 128, .parts = 2}>();
+      return prefill_kernel_of<N,
+                               PrefillShape{.head_dim = 128, .keys = kKeys, .stages = 2, .slice = 128, .parts = 2}>();
     case 256:
-      return prefill_kernel_of<PrefillShape{
-          .head_dim = 256, .keys = kKeyBlock, .stages = 1, .slice = 64, .parts = 2}>();
+      return prefill_kernel_of<N, PrefillShape{.head_dim = 256, .keys = kKeys, .stages = 1, .slice = 64, .parts = 2}>();
+    default: return {};
+  }
+}
+
+// A part of 32 elements of values: more sums would not fit the registers.
+template <>
+AttentionKernel prefill_kernel<ThreeDigits>(int head_dim) {
+  using N = ThreeDigits;
+  constexpr int kKeys = kKeyBlock;
+  switch (head_dim) {
+    case 64:
+      return prefill_kernel_of<N, PrefillShape{.head_dim = 64, .keys = kKeys, .stages = 2, .slice = 64, .parts = 2}>();
+    case 96:
+      return prefill_kernel_of<N, PrefillShape{.head_dim = 96,
+                                               .keys = kKeys,
+                                               .stages = 2,
+                                               .slice = 48,
+                                               .parts = 2,
+                                               .value_stages = 2,
+                                               .value_parts = 1}>();
+    case 128:
+      return prefill_kernel_of<N, PrefillShape{.head_dim = 128,
+                                               .keys = kKeys,
+                                               .stages = 2,
+                                               .slice = 64,
+                                               .parts = 1,
+                                               .value_stages = 1,
+                                               .value_parts = 1}>();
     default: return {};
   }
 }

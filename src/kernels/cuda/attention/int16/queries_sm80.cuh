@@ -1,6 +1,6 @@
-// Attention of up to eight queries by contract int16-1: what its kernels share. Queries are rows of a matrix product,
-// their high digits rows 0 to 7 and their low ones 8 to 15, so that a thread has all that makes a score. For the scores
-// a warp has 32 keys of the block, for the weighted sums a quarter of the elements.
+// Attention of up to eight queries by contracts int16-1 and exact-2: what their kernels share. Queries are rows of a
+// matrix product, their first digits rows 0 to 7 and their second ones 8 to 15, so that a thread has all that makes a
+// score. For the scores a warp has 32 keys of the block, for the weighted sums a quarter of the elements.
 #pragma once
 
 #include "kernels/cuda/attention/int16/fold.cuh"
@@ -29,8 +29,9 @@ struct QueryRow {
 };
 
 // kHeadDim = 0: any, without loads ahead of their use.
-template <int kHeadDim_>
+template <typename Numbers, int kHeadDim_>
 struct RowsShape {
+  using N = Numbers;
   static constexpr int kHeadDim = kHeadDim_;
   static constexpr int kPieces = kHeadDim == 0 ? 1 : kHeadDim / kPieceDims;
   static constexpr int kDimGroups = (kHeadDim == 0 ? kMaxHeadDim : kHeadDim) / kCoreRows / kWarps;  // of a warp
@@ -38,9 +39,18 @@ struct RowsShape {
   __device__ static int head_dim(const AttentionParams& p) { return kHeadDim == 0 ? p.kv.head_dim : kHeadDim; }
 };
 
-struct Shared {
-  alignas(16) std::int8_t query[2][kRowsQueries][kQueryPitch];      // digits
-  alignas(16) std::uint8_t weights[2][kRowsQueries][kWeightPitch];  // digits, in the order of values
+// Of contracts that fit the unit of weights to a query.
+template <typename N>
+struct SharedFit {};
+template <>
+struct SharedFit<ThreeDigits> {
+  float fit[kWarps][kRowsQueries];
+};
+
+template <typename N>
+struct Shared : SharedFit<N> {
+  alignas(16) std::int8_t query[N::kDigits][kRowsQueries][kQueryPitch];      // digits
+  alignas(16) std::uint8_t weights[N::kDigits][kRowsQueries][kWeightPitch];  // digits, in the order of values
   float factor[kRowsQueries];
   float max[kWarps][kRowsQueries];
   int sum[kWarps][kRowsQueries];
@@ -57,14 +67,36 @@ __device__ inline void mma(int (&sums)[4], std::uint32_t a0, std::uint32_t a1, s
       : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
-// high * high + what is left of high * low + low * high.
-__device__ inline int combined(const int (&by_high)[4], const int (&by_low)[4], int e) {
-  return by_high[e] * 256 + by_high[2 + e] + by_low[e];
-}
+// Sums of products: by[i] those of the right operand's digit i with the left one's first digit, and, two places
+// further, with its second. A fourth of three digits has the left one's third, by the right one's first and second.
+template <typename N>
+struct DigitSums {
+  int by[N::kDigits == 2 ? 2 : 4][4] = {};
+
+  // Word `step` of a row has four terms; the next ones are 16 terms further.
+  __device__ void multiply(const std::uint32_t (&left)[N::kDigits][2], const std::uint32_t (&right)[N::kDigits][2]) {
+#pragma unroll
+    for (int i = 0; i < N::kDigits; ++i)
+      mma(by[i], left[0][0], left[1][0], left[0][1], left[1][1], right[i][0], right[i][1]);
+    if constexpr (N::kDigits == 3) {
+      mma(by[3], left[2][0], 0, left[2][1], 0, right[0][0], right[0][1]);
+      mma(by[3], 0, left[2][0], 0, left[2][1], right[1][0], right[1][1]);
+    }
+  }
+  __device__ float value(int e) const {
+    const int leading = by[0][e] * 256 + by[0][2 + e] + by[1][e];
+    if constexpr (N::kDigits == 2)
+      return __int2float_rn(leading);
+    else
+      return N::value_of(__int2float_rn(leading),
+                         __ll2float_rn(256LL * (by[1][2 + e] + by[2][e] + by[3][e]) + by[2][2 + e] + by[3][2 + e]));
+  }
+};
 
 // The digits of the queries, with zeros beyond the last of them and the last element. `row_of` tells the QueryRow.
 template <typename S, typename RowOf>
-__device__ inline void snap_queries(const AttentionParams& p, const RowOf& row_of, Shared& shared) {
+__device__ inline void snap_queries(const AttentionParams& p, const RowOf& row_of, Shared<typename S::N>& shared) {
+  using N = typename S::N;
   const int lane = threadIdx.x % kWarp, head_dim = S::head_dim(p);
   for (int query = threadIdx.x / kWarp; query < kRowsQueries; query += kWarps) {
     const QueryRow own = row_of(query);
@@ -72,15 +104,19 @@ __device__ inline void snap_queries(const AttentionParams& p, const RowOf& row_o
     std::uint32_t largest = 0;
     for (int d = lane; own.exists && d < head_dim; d += kWarp)
       largest = max(largest, __float_as_uint(from[d]) & 0x7fffffffu);
-    const int unit = reprofuse::int16::unit_byte(__reduce_max_sync(~0u, largest));
+    const int unit = N::unit_byte(__reduce_max_sync(~0u, largest));
     const float inverse = reprofuse::int16::inverse_unit(unit);
     for (int d = lane; d < kMaxHeadDim; d += kWarp) {
       const bool finite = own.exists && d < head_dim && unit != reprofuse::int16::kNotFinite;
-      const int x = finite ? reprofuse::int16::snap(from[d], inverse) : 0;
-      shared.query[0][query][d] = static_cast<std::int8_t>(reprofuse::int16::high_digit(x));
-      shared.query[1][query][d] = static_cast<std::int8_t>(reprofuse::int16::low_digit(x));
+      int x = finite ? N::snap(from[d], inverse) : 0;
+#pragma unroll
+      for (int digit = N::kDigits - 1; digit > 0; --digit) {
+        shared.query[digit][query][d] = static_cast<std::int8_t>(lowest_digit(x));
+        x = upper_digits(x);
+      }
+      shared.query[0][query][d] = static_cast<std::int8_t>(x);
     }
-    if (lane == 0) shared.factor[query] = own.exists ? reprofuse::int16::score_factor(p.scale, unit) : 0.0f;
+    if (lane == 0) shared.factor[query] = own.exists ? N::score_factor(p.scale, unit) : 0.0f;
   }
 }
 
@@ -90,12 +126,13 @@ struct Scores {
   int unit[kTiles][2];  // of the values; 0 where the query does not see the key
 
   // From the sums of two neighbouring keys, the first at `position`.
+  template <typename N>
   __device__ void set(const AttentionParams& p, const QueryRow& row, float factor, int tile, int position,
-                      const int (&by_high)[4], const int (&by_low)[4], uchar2 key_units, uchar2 value_units) {
+                      const DigitSums<N>& sums, uchar2 key_units, uchar2 value_units) {
 #pragma unroll
     for (int e = 0; e < 2; ++e) {
       const bool seen = row.exists && row.range.has(position + e);
-      const float sum = __int2float_rn(combined(by_high, by_low, e));
+      const float sum = sums.value(e);
       const float key_unit = reprofuse::int16::unit_value(e == 0 ? key_units.x : key_units.y);
       const float value = __fmul_rn(__fmul_rn(sum, key_unit), factor);
       if (seen) record_if_not_finite(p.record, p.op, row.row, row.head, value);
@@ -110,10 +147,36 @@ struct QuerySoftmax {
   float max, sum, scale;
 };
 
+// The unit that a query's weights count in. Threads and warps agree on it as on the maximum.
+template <typename N, typename Sync>
+__device__ inline int weight_unit_of(const Scores& own, float largest, int largest_unit, Shared<N>& shared,
+                                     const Sync& sync) {
+  if constexpr (!N::kFitsWeights) {
+    return largest_unit;
+  } else {
+    const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, query = lane / 4;
+    float fit = -N::kMaxFit;
+#pragma unroll
+    for (int tile = 0; tile < kTiles; ++tile)
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        const float log2 = fmaxf(__fsub_rn(own.score[tile][e], largest), reprofuse::int16::kExp2Min);
+        if (own.unit[tile][e] != 0) fit = fmaxf(fit, N::fit_of(log2, own.unit[tile][e], largest_unit));
+      }
+#pragma unroll
+    for (int step = 1; step < 4; step *= 2) fit = fmaxf(fit, __shfl_xor_sync(~0u, fit, step));
+    if (lane % 4 == 0) shared.fit[warp][query] = fit;
+    sync();
+#pragma unroll
+    for (int w = 0; w < kWarps; ++w) fit = fmaxf(fit, shared.fit[w][query]);
+    return N::weight_unit(largest_unit, fit);
+  }
+}
+
 // Scores become the digits of weights, in shared memory. Threads of a warp, and then warps, agree on the maximum;
 // `sync` is a barrier of the four warps.
-template <typename Sync>
-__device__ inline QuerySoftmax weigh_keys(const Scores& own, Shared& shared, const Sync& sync) {
+template <typename N, typename Sync>
+__device__ inline QuerySoftmax weigh_keys(const Scores& own, Shared<N>& shared, const Sync& sync) {
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, query = lane / 4;
   float largest = masked_score();
   int largest_unit = reprofuse::int16::kMinUnit;
@@ -139,25 +202,30 @@ __device__ inline QuerySoftmax weigh_keys(const Scores& own, Shared& shared, con
     largest = fmaxf(largest, shared.max[w][query]);
     largest_unit = max(largest_unit, shared.unit[w][query]);
   }
+  const int weight_unit = weight_unit_of(own, largest, largest_unit, shared, sync);
   int sum = 0;
 #pragma unroll
   for (int pair = 0; pair < kTiles / 2; ++pair) {
-    std::uint32_t high = 0, low = 0;
+    std::uint32_t digits[N::kDigits] = {};
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int tile = pair * 2 + i / 2, e = i % 2;
       const float score = own.score[tile][e];
-      const float p = reprofuse::int16::exp2_nonpositive(__fsub_rn(score, largest));
-      const float factor = reprofuse::int16::weight_factor(own.unit[tile][e], largest_unit);
+      const float p = N::exp2(__fsub_rn(score, largest));
+      const float factor = N::weight_factor(own.unit[tile][e], weight_unit);
       const bool seen = own.unit[tile][e] != 0;
-      const int weight = seen ? reprofuse::int16::weight_of(p, factor) : 0;
+      int weight = seen ? N::weight_of(p, factor) : 0;
       sum += seen ? reprofuse::int16::sum_term(p) : 0;
-      high |= (static_cast<std::uint32_t>(reprofuse::int16::high_digit(weight)) & 255u) << 8 * i;
-      low |= (static_cast<std::uint32_t>(weight) & 255u) << 8 * i;
+#pragma unroll
+      for (int digit = N::kDigits - 1; digit >= 0; --digit) {
+        digits[digit] |= (static_cast<std::uint32_t>(weight) & 255u) << 8 * i;
+        weight = upper_digits(weight);
+      }
     }
     const int place = (warp * 2 + pair) * kKeyGroup + lane % 4 * 4;  // place_in_group() of the four
-    *reinterpret_cast<std::uint32_t*>(&shared.weights[0][query][place]) = high;
-    *reinterpret_cast<std::uint32_t*>(&shared.weights[1][query][place]) = low;
+#pragma unroll
+    for (int digit = 0; digit < N::kDigits; ++digit)
+      *reinterpret_cast<std::uint32_t*>(&shared.weights[digit][query][place]) = digits[digit];
   }
 #pragma unroll
   for (int step = 1; step < 4; step *= 2) sum += __shfl_xor_sync(~0u, sum, step);
@@ -166,7 +234,7 @@ __device__ inline QuerySoftmax weigh_keys(const Scores& own, Shared& shared, con
   int whole = 0;
 #pragma unroll
   for (int w = 0; w < kWarps; ++w) whole += shared.sum[w][query];
-  return {largest, sum_value(whole), reprofuse::int16::value_scale(largest_unit)};
+  return {largest, sum_value(whole), N::value_scale(weight_unit)};
 }
 
 // A thread's totals: one query, two neighbouring elements of each of its warp's groups of eight.
@@ -186,7 +254,7 @@ struct Totals {
   };
   __device__ Factors fold_head(const QuerySoftmax& next) {
     if (next.max == masked_score()) return {1.0f, 0.0f};  // the query sees no key of the block
-    const Rescale rescale(max, next.max, next.scale);
+    const Rescale<typename S::N> rescale(max, next.max, next.scale);
     sum = rescale.merged_sum(sum, next.sum);
     max = rescale.max;
     return {rescale.a, rescale.b};

@@ -1,19 +1,26 @@
-// Attention by contract int16-1 on any device. Decode: a CTA owns one row and one set of heads, and some of the row's
-// key blocks. Prefill: a few rows times the heads of one set, and all key blocks that they see. Digits come from the
-// pages straight into registers, the keys of the next block while this one's values are summed.
+// Attention by contracts int16-1 and exact-2 on any device. Decode: a CTA owns one row and one set of heads, and some
+// of the row's key blocks. Prefill: a few rows times the heads of one set, and all key blocks that they see. Digits
+// come from the pages straight into registers, the keys of the next block while this one's values are summed.
 #include "kernels/cuda/attention/int16/queries_sm80.cuh"
 
 namespace reprofuse::cuda::int16::ops {
 namespace {
 
-// Both digits of 16 bytes in each lane: two steps of a product. The bytes are terms in an order of their own, the same
+// All digits of 16 bytes in each lane: two steps of a product. The bytes are terms in an order of their own, the same
 // on both sides.
-__device__ inline void multiply(int (&by_high)[4], int (&by_low)[4], const uint4& high, const uint4& low,
-                                const uint4 (&right)[2]) {
-  mma(by_high, high.x, low.x, high.y, low.y, right[0].x, right[0].y);
-  mma(by_high, high.z, low.z, high.w, low.w, right[0].z, right[0].w);
-  mma(by_low, high.x, low.x, high.y, low.y, right[1].x, right[1].y);
-  mma(by_low, high.z, low.z, high.w, low.w, right[1].z, right[1].w);
+template <typename N>
+__device__ inline void multiply(DigitSums<N>& sums, const uint4 (&left)[N::kDigits], const uint4 (&right)[N::kDigits]) {
+#pragma unroll
+  for (int i = 0; i < N::kDigits; ++i) {
+    mma(sums.by[i], left[0].x, left[1].x, left[0].y, left[1].y, right[i].x, right[i].y);
+    mma(sums.by[i], left[0].z, left[1].z, left[0].w, left[1].w, right[i].z, right[i].w);
+  }
+  if constexpr (N::kDigits == 3) {
+    mma(sums.by[3], left[2].x, 0, left[2].y, 0, right[0].x, right[0].y);
+    mma(sums.by[3], left[2].z, 0, left[2].w, 0, right[0].z, right[0].w);
+    mma(sums.by[3], 0, left[2].x, 0, left[2].y, right[1].x, right[1].y);
+    mma(sums.by[3], 0, left[2].z, 0, left[2].w, right[1].z, right[1].w);
+  }
 }
 
 // A key block of one head: where its groups of 16 positions lie.
@@ -39,8 +46,9 @@ struct Place {
       : head(static_cast<std::int64_t>(page) * p.kv.kv_heads + at.kv_head), slot(position & (p.kv.page_size() - 1)) {}
   __device__ std::int64_t unit(const AttentionParams& p) const { return (head << p.kv.page_shift) + slot; }
   // The first digit of the head's page.
+  template <int kDigits>
   __device__ const std::uint8_t* page(const void* cache, const AttentionParams& p, int head_dim) const {
-    return static_cast<const std::uint8_t*>(cache) + (head * head_dim * 2 << p.kv.page_shift);
+    return static_cast<const std::uint8_t*>(cache) + (head * head_dim * kDigits << p.kv.page_shift);
   }
 };
 
@@ -51,60 +59,64 @@ __device__ inline uint4 load16(const std::uint8_t* from) {
 // Digits of the warp's keys: element groups of 16 that differ by lane, 64 elements of the head in all.
 template <typename S>
 __device__ inline void load_keys(const AttentionParams& p, const QueryGroup& at, const Block& block, int piece,
-                                 uint4 (&keys)[kTiles][2]) {
+                                 uint4 (&keys)[kTiles][S::N::kDigits]) {
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, head_dim = S::head_dim(p);
   const int dims = piece * (kPieceDims / 16) + lane % 4;  // in sixteens
 #pragma unroll
   for (int tile = 0; tile < kTiles; ++tile) {
     const int key = warp * kWarpKeys + tile * kCoreRows, page = block.page(key / kKeyGroup);
-    keys[tile][0] = keys[tile][1] = make_uint4(0, 0, 0, 0);
+    for (uint4& digit : keys[tile]) digit = make_uint4(0, 0, 0, 0);
     if (page < 0 || (!S::kAhead && dims >= head_dim / 16)) continue;
     const Place place(p, at, page, block.first + key);
-    const std::uint8_t* from = place.page(p.kv.keys, p, head_dim) +
+    const std::uint8_t* from = place.template page<S::N::kDigits>(p.kv.keys, p, head_dim) +
                                (place.slot / kCoreRows * (head_dim / 16) + dims) * kCoreBytes + lane / 4 * 16;
-    keys[tile][0] = load16(from);
-    keys[tile][1] = load16(from + (static_cast<std::int64_t>(head_dim) << p.kv.page_shift));
+#pragma unroll
+    for (int digit = 0; digit < S::N::kDigits; ++digit)
+      keys[tile][digit] = load16(from + (static_cast<std::int64_t>(digit * head_dim) << p.kv.page_shift));
   }
 }
 
 // Digits of eight elements' values, of all keys: groups of 16 that differ by lane.
 template <typename S>
 __device__ inline void load_values(const AttentionParams& p, const QueryGroup& at, const Block& block, int dim_group,
-                                   uint4 (&values)[2][2]) {
+                                   uint4 (&values)[2][S::N::kDigits]) {
   const int lane = threadIdx.x % kWarp, head_dim = S::head_dim(p);
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int group = half * 4 + lane % 4, page = block.page(group);
-    values[half][0] = values[half][1] = make_uint4(0, 0, 0, 0);
+    for (uint4& digit : values[half]) digit = make_uint4(0, 0, 0, 0);
     if (page < 0 || (!S::kAhead && dim_group >= head_dim / kCoreRows)) continue;
     const Place place(p, at, page, block.first + group * kKeyGroup);
-    const std::uint8_t* from = place.page(p.kv.values, p, head_dim) +
+    const std::uint8_t* from = place.template page<S::N::kDigits>(p.kv.values, p, head_dim) +
                                (place.slot / kKeyGroup * (head_dim / kCoreRows) + dim_group) * kCoreBytes +
                                lane / 4 * 16;
-    values[half][0] = load16(from);
-    values[half][1] = load16(from + (static_cast<std::int64_t>(head_dim) << p.kv.page_shift));
+#pragma unroll
+    for (int digit = 0; digit < S::N::kDigits; ++digit)
+      values[half][digit] = load16(from + (static_cast<std::int64_t>(digit * head_dim) << p.kv.page_shift));
   }
 }
 
 template <typename S>
 __device__ inline void score_keys(const AttentionParams& p, const QueryGroup& at, const Block& block,
-                                  const QueryRow& row, const Shared& shared, const uint4 (&keys)[S::kPieces][kTiles][2],
-                                  Scores& own) {
+                                  const QueryRow& row, const Shared<typename S::N>& shared,
+                                  const uint4 (&keys)[S::kPieces][kTiles][S::N::kDigits], Scores& own) {
+  using N = typename S::N;
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, query = lane / 4;
-  int by_high[kTiles][4] = {}, by_low[kTiles][4] = {};
-  const auto add = [&](int piece, const uint4(&digits)[kTiles][2]) {
+  DigitSums<N> sums[kTiles];
+  const auto add = [&](int piece, const uint4(&digits)[kTiles][N::kDigits]) {
     const int d = piece * kPieceDims + lane % 4 * 16;
-    const uint4 high = *reinterpret_cast<const uint4*>(&shared.query[0][query][d]);
-    const uint4 low = *reinterpret_cast<const uint4*>(&shared.query[1][query][d]);
+    uint4 left[N::kDigits];
 #pragma unroll
-    for (int tile = 0; tile < kTiles; ++tile) multiply(by_high[tile], by_low[tile], high, low, digits[tile]);
+    for (int i = 0; i < N::kDigits; ++i) left[i] = *reinterpret_cast<const uint4*>(&shared.query[i][query][d]);
+#pragma unroll
+    for (int tile = 0; tile < kTiles; ++tile) multiply(sums[tile], left, digits[tile]);
   };
   if constexpr (S::kAhead) {
 #pragma unroll
     for (int piece = 0; piece < S::kPieces; ++piece) add(piece, keys[piece]);
   } else {
     for (int piece = 0; piece < ceil_div(S::head_dim(p), kPieceDims); ++piece) {
-      uint4 digits[kTiles][2];
+      uint4 digits[kTiles][N::kDigits];
       load_keys<S>(p, at, block, piece, digits);
       add(piece, digits);
     }
@@ -119,50 +131,54 @@ __device__ inline void score_keys(const AttentionParams& p, const QueryGroup& at
       key_units = *reinterpret_cast<const uchar2*>(p.kv.key_units + unit);
       value_units = *reinterpret_cast<const uchar2*>(p.kv.value_units + unit);
     }
-    own.set(p, row, factor, tile, block.first + key, by_high[tile], by_low[tile], key_units, value_units);
+    own.set(p, row, factor, tile, block.first + key, sums[tile], key_units, value_units);
   }
 }
 
 // The block's weighted sums of the thread's elements, given to take(i, sums).
 template <typename S, typename Take>
 __device__ inline void sum_values(const AttentionParams& p, const QueryGroup& at, const Block& block,
-                                  const Shared& shared, const uint4 (&values)[S::kAhead ? S::kDimGroups : 1][2][2],
+                                  const Shared<typename S::N>& shared,
+                                  const uint4 (&values)[S::kAhead ? S::kDimGroups : 1][2][S::N::kDigits],
                                   const Take& take) {
+  using N = typename S::N;
   const int lane = threadIdx.x % kWarp, query = lane / 4;
-  uint4 high[2], low[2];
+  uint4 weights[2][N::kDigits];
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int place = (half * 4 + lane % 4) * kKeyGroup;
-    high[half] = *reinterpret_cast<const uint4*>(&shared.weights[0][query][place]);
-    low[half] = *reinterpret_cast<const uint4*>(&shared.weights[1][query][place]);
+#pragma unroll
+    for (int digit = 0; digit < N::kDigits; ++digit)
+      weights[half][digit] = *reinterpret_cast<const uint4*>(&shared.weights[digit][query][place]);
   }
 #pragma unroll
   for (int i = 0; i < S::kDimGroups; ++i) {
     const int group = Totals<S>::group(i);
     if (!S::kAhead && group >= S::head_dim(p) / kCoreRows) break;
-    int by_high[4] = {}, by_low[4] = {};
-    const auto multiply_halves = [&](const uint4(&own)[2][2]) {
+    DigitSums<N> sums;
+    const auto multiply_halves = [&](const uint4(&own)[2][N::kDigits]) {
 #pragma unroll
-      for (int half = 0; half < 2; ++half) multiply(by_high, by_low, high[half], low[half], own[half]);
+      for (int half = 0; half < 2; ++half) multiply(sums, weights[half], own[half]);
     };
     if constexpr (S::kAhead) {
       multiply_halves(values[i]);
     } else {
-      uint4 own[2][2];
+      uint4 own[2][N::kDigits];
       load_values<S>(p, at, block, group, own);
       multiply_halves(own);
     }
-    take(i, make_float2(__int2float_rn(combined(by_high, by_low, 0)), __int2float_rn(combined(by_high, by_low, 1))));
+    take(i, make_float2(sums.value(0), sums.value(1)));
   }
 }
 
 // Main loop over blocks first, first + step, ... below `end`: scores, weights, weighted sums. Calls
 // take_block(index, softmax, block, values) for each, which has to call sum_values().
 template <typename S, typename RowOf, typename TakeBlock>
-__device__ inline void walk_blocks(const AttentionParams& p, const QueryGroup& at, const RowOf& row_of, Shared& shared,
-                                   int first, int end, int step, const TakeBlock& take_block) {
+__device__ inline void walk_blocks(const AttentionParams& p, const QueryGroup& at, const RowOf& row_of,
+                                   Shared<typename S::N>& shared, int first, int end, int step,
+                                   const TakeBlock& take_block) {
   constexpr int kValueGroups = S::kAhead ? S::kDimGroups : 1;
-  uint4 keys[S::kPieces][kTiles][2], values[kValueGroups][2][2];
+  uint4 keys[S::kPieces][kTiles][S::N::kDigits], values[kValueGroups][2][S::N::kDigits];
   const auto fetch_keys = [&](const Block& block) {
 #pragma unroll
     for (int piece = 0; S::kAhead && piece < S::kPieces; ++piece) load_keys<S>(p, at, block, piece, keys[piece]);
@@ -195,17 +211,17 @@ __device__ inline void walk_blocks(const AttentionParams& p, const QueryGroup& a
 // Folds a block into the thread's totals.
 template <typename S, typename Values>
 __device__ inline void fold_block(const AttentionParams& p, const QueryGroup& at, const Block& block,
-                                  const QuerySoftmax& next, const Shared& shared, const Values& values,
+                                  const QuerySoftmax& next, const Shared<typename S::N>& shared, const Values& values,
                                   Totals<S>& total) {
   const auto factors = total.fold_head(next);
   sum_values<S>(p, at, block, shared, values, [&](int i, float2 sums) { total.fold(factors, i, sums); });
 }
 
-// Bits: equal reference::attention_int16, once attention_merge has folded the partials.
+// Bits: equal reference::attention_int16, or attention_exact2, once attention_merge has folded the partials.
 template <typename S>
 __global__ __launch_bounds__(kRowsThreads,
                              kRowsCtasPerSm) void attention_decode(const __grid_constant__ AttentionParams p) {
-  __shared__ Shared shared;
+  __shared__ Shared<typename S::N> shared;
   let_next_kernel_start();
   const DecodeWork at(p);
   wait_for_previous_kernel();
@@ -228,11 +244,11 @@ __global__ __launch_bounds__(kRowsThreads,
   if (p.splits == 1) store_result<S>(p, row, total);
 }
 
-// Bits: equal reference::attention_int16.
+// Bits: equal reference::attention_int16, or attention_exact2.
 template <typename S>
 __global__ __launch_bounds__(kRowsThreads,
                              kRowsCtasPerSm) void attention_prefill_rows(const __grid_constant__ AttentionParams p) {
-  __shared__ Shared shared;
+  __shared__ Shared<typename S::N> shared;
   let_next_kernel_start();
   wait_for_previous_kernel();
   const kernels::Chunk chunk = p.chunks[blockIdx.z];
@@ -267,14 +283,29 @@ AttentionKernel kernel_of(Function of_128, Function of_64, Function of_any, int 
 
 }  // namespace
 
-AttentionKernel decode_kernel(int head_dim) {
-  return kernel_of(attention_decode<RowsShape<128>>, attention_decode<RowsShape<64>>, attention_decode<RowsShape<0>>,
-                   head_dim);
+template <>
+AttentionKernel decode_kernel<TwoDigits>(int head_dim) {
+  return kernel_of(attention_decode<RowsShape<TwoDigits, 128>>, attention_decode<RowsShape<TwoDigits, 64>>,
+                   attention_decode<RowsShape<TwoDigits, 0>>, head_dim);
 }
 
-AttentionKernel prefill_rows_kernel(int head_dim) {
-  return kernel_of(attention_prefill_rows<RowsShape<128>>, attention_prefill_rows<RowsShape<64>>,
-                   attention_prefill_rows<RowsShape<0>>, head_dim);
+template <>
+AttentionKernel prefill_rows_kernel<TwoDigits>(int head_dim) {
+  return kernel_of(attention_prefill_rows<RowsShape<TwoDigits, 128>>, attention_prefill_rows<RowsShape<TwoDigits, 64>>,
+                   attention_prefill_rows<RowsShape<TwoDigits, 0>>, head_dim);
+}
+
+// Three digits leave no registers for loads ahead.
+template <>
+AttentionKernel decode_kernel<ThreeDigits>(int head_dim) {
+  constexpr Function kAny = attention_decode<RowsShape<ThreeDigits, 0>>;
+  return kernel_of(kAny, kAny, kAny, head_dim);
+}
+
+template <>
+AttentionKernel prefill_rows_kernel<ThreeDigits>(int head_dim) {
+  constexpr Function kAny = attention_prefill_rows<RowsShape<ThreeDigits, 0>>;
+  return kernel_of(kAny, kAny, kAny, head_dim);
 }
 
 }  // namespace reprofuse::cuda::int16::ops

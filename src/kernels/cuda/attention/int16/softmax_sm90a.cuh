@@ -1,34 +1,40 @@
-// The softmax of one block of keys by contract int16-1, in the registers of a warpgroup: what a product of queries and
-// keys leaves in a thread becomes the left operand of the product with values, and no thread talks to others but for
-// the maxima of a row.
+// The softmax of one block of keys by contracts int16-1 and exact-2, in the registers of a warpgroup: what a product of
+// queries and keys leaves in a thread becomes the left operand of the product with values, and no thread talks to
+// others but for the maxima of a row.
 #pragma once
 
 #include "kernels/cuda/attention/int16/fold.cuh"
 
 namespace reprofuse::cuda::int16::ops {
 
-// 2^x for x <= 0: int16::exp2_nonpositive with one instruction less. The polynomial is that of half of 2^x, each of its
+// 2^x for x <= 0: N::exp2 with one instruction less. The polynomial is that of half of 2^x, each of its
 // steps scaled by a power of two; an exponent is added in place of a product. The sum that rounds x is odd as there, so
 // that ties go the same way.
+template <typename N>
 __device__ inline float exp2_by_exponent(float x) {
-  using namespace reprofuse::int16;  // NOLINT(google-build-using-namespace): the polynomial
-  constexpr float kShift = kRoundToInteger + 1;
-  x = fmaxf(x, kExp2Min);
+  constexpr float kShift = reprofuse::int16::kRoundToInteger + 1;
+  if constexpr (!N::kFitsWeights) x = fmaxf(x, reprofuse::int16::kExp2Min);  // fit_weights() did
   const float shifted = __fadd_rn(x, kShift);
   const float r = __fsub_rn(x, __fsub_rn(shifted, kShift));
-  float p = fma_rn(kExp2C4 / 2, r, kExp2C3 / 2);
-  p = fma_rn(p, r, kExp2C2 / 2);
-  p = fma_rn(p, r, kExp2C1 / 2);
-  p = fma_rn(p, r, 0.5f);
+  const float p = exp2_polynomial<N, true>(r);
   return __uint_as_float(__float_as_uint(p) + (__float_as_uint(shifted) << 23));
 }
 
-// What is known of a block of keys, in shared memory.
+// Of contracts that fit the unit of weights to a row.
+template <typename N, int kKeys>
+struct FitFacts {};
 template <int kKeys>
-struct alignas(16) BlockFacts {                       // the TMA writes bytes to it
+struct alignas(16) FitFacts<ThreeDigits, kKeys> {
+  float value_steps[kKeys];  // from the largest unit of values to those of a key, as powers of two
+  int largest_value_unit;
+};
+
+// What is known of a block of keys, in shared memory.
+template <typename N, int kKeys>
+struct alignas(16) BlockFacts : FitFacts<N, kKeys> {  // the TMA writes bytes to it
   std::uint8_t key_bytes[kKeys], value_bytes[kKeys];  // units as they are stored
   float key_units[kKeys];
-  float weight_factors[kKeys];  // for rows that see the whole block
+  float weight_factors[kKeys];  // for rows that see the whole block; where units are fitted, a row's own comes to them
   float largest_key_unit;
   float value_scale;  // for rows that see the whole block
 };
@@ -58,20 +64,32 @@ __device__ inline int sum_of_quad(int x) {
   return x + __shfl_xor_sync(~0u, x, 2);
 }
 
-// Digits of four weights, each in the low bits of a sum with kWeightShift: byte 1 is the high digit, byte 0 the low one
-// and 128.
-inline constexpr float kWeightShift = reprofuse::int16::kRoundToInteger + 128;
-__device__ inline void pack_digits(const std::uint32_t (&w)[4], std::uint32_t& high, std::uint32_t& low) {
-  const std::uint32_t front = __byte_perm(w[0], w[1], 0x5140), back = __byte_perm(w[2], w[3], 0x5140);
-  high = __byte_perm(front, back, 0x7632);
-  low = __byte_perm(front, back, 0x5410) ^ 0x80808080u;
-}
+// Digits of four integers, each in the low bits of a sum with N::kUnsigned: the first digit, then the others and 128
+// each.
+template <typename N>
+struct PackedDigits {
+  std::uint32_t digits[N::kDigits];
+
+  __device__ explicit PackedDigits(const std::uint32_t (&w)[4]) {
+    const std::uint32_t front = __byte_perm(w[0], w[1], 0x5140), back = __byte_perm(w[2], w[3], 0x5140);
+    if constexpr (N::kDigits == 3)
+      digits[0] = __byte_perm(__byte_perm(w[0], w[1], 0x0062), __byte_perm(w[2], w[3], 0x0062), 0x5410);
+    const std::uint32_t second = __byte_perm(front, back, 0x7632);
+    digits[N::kDigits - 2] = N::kDigits == 2 ? second : second ^ 0x80808080u;
+    digits[N::kDigits - 1] = __byte_perm(front, back, 0x5410) ^ 0x80808080u;
+  }
+};
+
+// A left operand: digits, steps of 32 terms, words.
+template <typename N, int kSteps>
+using LeftWords = std::uint32_t[N::kDigits][kSteps][4];
 
 // The softmax of a thread's two rows over one block, in two steps. kWhole: all rows of the warp see all keys, and no
 // score can be other than finite. Sums come in kParts of the block's keys. `Rows` tells a row's factor of scores, the
 // keys that it sees, and where it lies, for the record of what is not finite.
-template <int kKeys, int kParts>
+template <typename N, int kKeys, int kParts>
 struct BlockSoftmax {
+  using Facts = BlockFacts<N, kKeys>;
   static constexpr int kTiles = kKeys / 8 / kParts;  // of a part, 8 keys each
   static constexpr int kSums = kTiles * 4;
   float largest[2] = {masked_score(), masked_score()};
@@ -80,9 +98,9 @@ struct BlockSoftmax {
   // The thread's first key of each eight.
   __device__ static int first_key() { return threadIdx.x % 4 * 2; }
 
-  // Sums of digits' products become scores.
-  template <bool kWhole, typename Rows>
-  __device__ void score(const BlockFacts<kKeys>& facts, const Rows& rows, int part, int (&sums)[kSums]) {
+  // Sums of digits' products, as value(i) tells them, become scores.
+  template <bool kWhole, typename Rows, typename Value>
+  __device__ void score(const Facts& facts, const Rows& rows, int part, const Value& value, int (&scores)[kSums]) {
     const Visible visible[2] = {rows.visible(0), rows.visible(1)};
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile) {
@@ -90,7 +108,7 @@ struct BlockSoftmax {
       const float2 units = *reinterpret_cast<const float2*>(facts.key_units + first);
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        float score = __int2float_rn(sums[tile * 4 + i]);
+        float score = value(tile * 4 + i);
         score = __fmul_rn(__fmul_rn(score, i % 2 == 0 ? units.x : units.y), rows.factor[i / 2]);
         if constexpr (!kWhole) {
           const int key = first + i % 2;
@@ -102,22 +120,55 @@ struct BlockSoftmax {
           }
         }
         largest[i / 2] = fmaxf(largest[i / 2], score);
-        sums[tile * 4 + i] = __float_as_int(score);
+        scores[tile * 4 + i] = __float_as_int(score);
       }
+    }
+  }
+
+  // The unit that a row's weights count in. Its scores, kept apart by a maximum that is known, become differences to
+  // it.
+  template <bool kWhole>
+  __device__ void fit_weights(const Facts& facts, const Visible (&visible)[2], int (&scores)[kParts][kSums],
+                              float (&row_factor)[2]) {
+    float fit[2] = {-N::kMaxFit, -N::kMaxFit};
+#pragma unroll
+    for (int tile = 0; tile < kKeys / 8; ++tile) {
+      const int first = tile * 8 + first_key();
+      const float2 steps = *reinterpret_cast<const float2*>(facts.value_steps + first);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        int& score = scores[tile / kTiles][tile % kTiles * 4 + i];
+        const float log2 = fmaxf(__fsub_rn(__int_as_float(score), largest[i / 2]), reprofuse::int16::kExp2Min);
+        score = __float_as_int(log2);
+        if constexpr (kWhole) {
+          fit[i / 2] = fmaxf(fit[i / 2], __fadd_rn(log2, i % 2 == 0 ? steps.x : steps.y));
+        } else {
+          const int key = first + i % 2;
+          if (visible[i / 2].has(key))
+            fit[i / 2] = fmaxf(fit[i / 2], N::fit_of(log2, facts.value_bytes[key], unit[i / 2]));
+        }
+      }
+    }
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const int largest_unit = kWhole ? facts.largest_value_unit : unit[r];
+      unit[r] = N::weight_unit(largest_unit, max_of_quad(fit[r]));
+      row_factor[r] = N::weight_factor(largest_unit, unit[r]);
     }
   }
 
   // Scores become the digits of weights.
   template <bool kWhole, typename Rows>
-  __device__ void weigh(const BlockFacts<kKeys>& facts, const Rows& rows, const int (&scores)[kParts][kSums],
-                        std::uint32_t (&high)[kKeys / 32][4], std::uint32_t (&low)[kKeys / 32][4],
-                        RowSoftmax (&result)[2]) {
+  __device__ void weigh(const Facts& facts, const Rows& rows, int (&scores)[kParts][kSums],
+                        LeftWords<N, kKeys / 32>& digits, RowSoftmax (&result)[2]) {
     const Visible visible[2] = {rows.visible(0), rows.visible(1)};
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       largest[r] = max_of_quad(largest[r]);
       if constexpr (!kWhole) unit[r] = max_of_quad(unit[r]);
     }
+    float row_factor[2];
+    if constexpr (N::kFitsWeights) fit_weights<kWhole>(facts, visible, scores, row_factor);
     std::uint32_t sum[2] = {};
 #pragma unroll
     for (int pair = 0; pair < kKeys / 16; ++pair) {
@@ -134,20 +185,25 @@ struct BlockSoftmax {
         for (int i = 0; i < 4; ++i) {
           const int tile = pair * 2 + i / 2;
           const float score = __int_as_float(scores[tile / kTiles][tile % kTiles * 4 + r * 2 + i % 2]);
-          float probability = exp2_by_exponent(__fsub_rn(score, largest[r]));
+          float probability = exp2_by_exponent<N>(N::kFitsWeights ? score : __fsub_rn(score, largest[r]));
           float factor;
           if constexpr (kWhole) {
             factor = i % 2 == 0 ? factors[i / 2].x : factors[i / 2].y;
+            if constexpr (N::kFitsWeights) factor = __fmul_rn(factor, row_factor[r]);
           } else {
             const int key = first + i / 2 * 8 + i % 2;
             const bool seen = visible[r].has(key);
             probability = seen ? probability : 0.0f;
-            factor = reprofuse::int16::weight_factor(seen ? facts.value_bytes[key] : 0, unit[r]);
+            factor = N::weight_factor(seen ? facts.value_bytes[key] : 0, unit[r]);
           }
           sum[r] += __float_as_uint(fma_rn(probability, 0x1p+23f, 0x1p+23f));
-          weights[i] = __float_as_uint(fma_rn(probability, factor, kWeightShift));
+          weights[i] =
+              __float_as_uint(fma_rn(probability, factor, N::kWeightOffset + static_cast<float>(N::kUnsigned)));
         }
-        pack_digits(weights, high[pair / 2][pair % 2 * 2 + r], low[pair / 2][pair % 2 * 2 + r]);
+        const PackedDigits<N> packed(weights);
+#pragma unroll
+        for (int digit = 0; digit < N::kDigits; ++digit)
+          digits[digit][pair / 2][pair % 2 * 2 + r] = packed.digits[digit];
       }
     }
 #pragma unroll
@@ -155,7 +211,7 @@ struct BlockSoftmax {
       constexpr std::uint32_t kShifted = 0x4b000000u * (kKeys / 4);  // bits of 2^23 in each of the thread's terms
       result[r].max = largest[r];
       result[r].sum = sum_value(sum_of_quad(static_cast<int>(sum[r] - kShifted)));
-      result[r].scale = kWhole ? facts.value_scale : reprofuse::int16::value_scale(unit[r]);
+      result[r].scale = kWhole && !N::kFitsWeights ? facts.value_scale : N::value_scale(unit[r]);
     }
   }
 };

@@ -78,7 +78,8 @@ struct StoreDigits {
 
 }  // namespace
 
-const void* rotary_kernel() {
+template <>
+const void* rotary_kernel<TwoDigits>() {
   return reinterpret_cast<const void*>(&fma1::ops::rotary_and_store<StoreDigits>);
 }
 
