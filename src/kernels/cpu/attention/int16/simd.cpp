@@ -80,16 +80,39 @@ struct Values {
   float scale;                         // int16::value_scale
 };
 
+HWY_INLINE IntegerVector high_digits(IntegerVector x) {
+  return hn::ShiftRight<8>(hn::Add(x, hn::Set(Integers(), 128)));
+}
+
+// The digits of kLanes integers.
+template <int kCount>
+HWY_INLINE void store_digits(IntegerVector x, DigitPairs<kCount>& to, std::int64_t i) {
+  const hn::Rebind<std::int16_t, Integers> narrow;
+  const IntegerVector high = high_digits(x);
+  hn::StoreU(hn::DemoteTo(narrow, high), narrow, to.high + i);
+  hn::StoreU(hn::DemoteTo(narrow, hn::Sub(x, hn::ShiftLeft<8>(high))), narrow, to.low + i);
+}
+
 HWY_INLINE void snap_query(const AttentionTile& tile, int l, Line& line) {
   const float* query = tile.lines[l].query;
   const std::int64_t head_dim = tile.block->head_dim;
-  std::uint32_t largest = 0;
-  for (std::int64_t d = 0; d < head_dim; ++d) largest = std::max(largest, float_bits(query[d]) & 0x7fffffffU);
+  const std::int64_t whole = head_dim / kLanes * kLanes;
+  auto largest_lanes = hn::Zero(Words());
+  for (std::int64_t d = 0; d < whole; d += kLanes)
+    largest_lanes = hn::Max(largest_lanes, hn::BitCast(Words(), hn::Abs(hn::LoadU(Floats(), query + d))));
+  std::uint32_t largest = hn::GetLane(hn::MaxOfLanes(Words(), largest_lanes));
+  for (std::int64_t d = whole; d < head_dim; ++d) largest = std::max(largest, float_bits(query[d]) & 0x7fffffffU);
   const int unit = int16::unit_byte(largest);
-  const float inverse = int16::inverse_unit(unit);
-  for (std::int64_t d = 0; d < head_dim; ++d)
-    line.query.set(d, unit == int16::kNotFinite ? 0 : int16::snap(query[d], inverse));
   line.factor = int16::score_factor(tile.scale, unit);
+  if (unit == int16::kNotFinite) {
+    std::fill_n(line.query.high, head_dim, std::int16_t{0});
+    std::fill_n(line.query.low, head_dim, std::int16_t{0});
+    return;
+  }
+  const float inverse = int16::inverse_unit(unit);
+  for (std::int64_t d = 0; d < whole; d += kLanes)
+    store_digits(hn::NearestInt(hn::Mul(hn::LoadU(Floats(), query + d), hn::Set(Floats(), inverse))), line.query, d);
+  for (std::int64_t d = whole; d < head_dim; ++d) line.query.set(d, int16::snap(query[d], inverse));
 }
 
 HWY_INLINE IntegerVector units_at(const std::uint8_t* const* units, int key) {
@@ -191,7 +214,6 @@ HWY_INLINE bool soften(const AttentionTile& tile, const Values& values, Line& li
     largest = hn::Max(largest, score);
   }
   largest = hn::MaxOfLanes(Floats(), largest);
-  const hn::Rebind<std::int16_t, Integers> narrow;
   IntegerVector sum = hn::Zero(Integers());
   for (int key = first_vector(tile); key < tile.last; key += kLanes) {
     const auto seen = visible(tile, key);
@@ -199,9 +221,7 @@ HWY_INLINE bool soften(const AttentionTile& tile, const Values& values, Line& li
     sum = hn::Add(sum, hn::IfThenElseZero(seen, rounded_product(p, hn::Set(Floats(), 0x1p+23F), 0x1p+23F)));
     const IntegerVector weight =
         hn::IfThenElseZero(seen, rounded_product(p, hn::Load(Floats(), values.factors + key), int16::kRoundToInteger));
-    const IntegerVector high = hn::ShiftRight<8>(hn::Add(weight, hn::Set(Integers(), 128)));
-    hn::StoreU(hn::DemoteTo(narrow, high), narrow, line.weights.high + key);
-    hn::StoreU(hn::DemoteTo(narrow, hn::Sub(weight, hn::ShiftLeft<8>(high))), narrow, line.weights.low + key);
+    store_digits(weight, line.weights, key);
   }
   line.max = hn::GetLane(largest);
   line.sum = int16::sum_value(hn::GetLane(hn::SumOfLanes(Integers(), sum)));

@@ -1,6 +1,5 @@
-// exact-1 for AVX-512 with VNNI, whose sums of byte products take the contract's digits as they are: vpdpbusd adds four
-// products of unsigned and signed bytes to each 32-bit lane, so four terms of a column share a lane, and the eight
-// products of digits fall into four classes by their power of 2^8.
+// exact-1 for AVX-512 with VNNI, whose sums of byte products take the contract's digits as they are: the eight products
+// of digits fall into four classes by their power of 2^8.
 
 // One target: AVX-512 as Highway knows it. Its own target with VNNI asks for AVX-VNNI as well, which a machine with
 // VNNI in AVX-512 may lack, so the kernels ask for that one instruction themselves.
@@ -18,14 +17,9 @@
 #include "kernels/cpu/linear/exact1/snap-inl.hpp"
 
 HWY_PUSH_ATTRIBUTES(HWY_TARGET_STR ",avx512vnni")
+#include "kernels/cpu/linear/vnni-inl.hpp"
 namespace reprofuse::cpu::HWY_NAMESPACE::vnni {
 
-using Bytes = hn::ScalableTag<std::uint8_t>;
-using Totals = hn::ScalableTag<std::int64_t>;
-using HalfIntegers = hn::Half<Integers>;
-static_assert(kLanes == kPanel);
-
-constexpr int kQuad = 4;           // terms in a lane
 constexpr int kStripTerms = 1024;  // 48 KiB of digits of one panel
 constexpr int kTileRows = 6;       // 24 classes, 3 planes of weights and 3 digits of activations in 32 registers
 static_assert(kTileRows <= kMaxExactRows && kStripTerms % kQuad == 0);
@@ -134,41 +128,30 @@ struct Classes {
   IntegerVector of[4];
 };
 
-HWY_INLINE IntegerVector add_byte_products(IntegerVector sum, WordVector weights, IntegerVector x) {
-  return IntegerVector{_mm512_dpbusd_epi32(sum.raw, weights.raw, x.raw)};
-}
-
 // All products of digits but that of the lowest two.
 HWY_INLINE void multiply_add(const Planes& weights, const std::uint8_t* x, Classes& classes) {
-  const auto digits = [x](int digit) HWY_ATTR {
-    std::int32_t four_terms;
-    std::memcpy(&four_terms, x + digit * kQuad, sizeof(four_terms));
-    return hn::Set(Integers(), four_terms);
-  };
-  const IntegerVector low = digits(0);
-  classes.of[0] = add_byte_products(classes.of[0], weights.middle, low);
-  classes.of[1] = add_byte_products(classes.of[1], weights.high, low);
-  const IntegerVector middle = digits(1);
-  classes.of[0] = add_byte_products(classes.of[0], weights.low, middle);
-  classes.of[1] = add_byte_products(classes.of[1], weights.middle, middle);
-  classes.of[2] = add_byte_products(classes.of[2], weights.high, middle);
-  const IntegerVector high = digits(2);
-  classes.of[1] = add_byte_products(classes.of[1], weights.low, high);
-  classes.of[2] = add_byte_products(classes.of[2], weights.middle, high);
-  classes.of[3] = add_byte_products(classes.of[3], weights.high, high);
+  const IntegerVector low = repeat_quad(x);
+  add_byte_products(classes.of[0], weights.middle, low);
+  add_byte_products(classes.of[1], weights.high, low);
+  const IntegerVector middle = repeat_quad(x + kQuad);
+  add_byte_products(classes.of[0], weights.low, middle);
+  add_byte_products(classes.of[1], weights.middle, middle);
+  add_byte_products(classes.of[2], weights.high, middle);
+  const IntegerVector high = repeat_quad(x + 2 * kQuad);
+  add_byte_products(classes.of[1], weights.low, high);
+  add_byte_products(classes.of[2], weights.middle, high);
+  add_byte_products(classes.of[3], weights.high, high);
 }
 
-HWY_INLINE void add_to_totals(const Classes& classes, std::int64_t* totals) {
-  const Totals wide;
-  const auto add_half = [&](auto half, std::int64_t* to) HWY_ATTR {
-    auto sum = hn::ShiftLeft<8>(hn::PromoteTo(wide, half(classes.of[3])));
-    sum = hn::ShiftLeft<8>(hn::Add(sum, hn::PromoteTo(wide, half(classes.of[2]))));
-    sum = hn::ShiftLeft<8>(hn::Add(sum, hn::PromoteTo(wide, half(classes.of[1]))));
-    sum = hn::ShiftLeft<8>(hn::Add(sum, hn::PromoteTo(wide, half(classes.of[0]))));
-    hn::Store(hn::Add(hn::Load(wide, to), sum), wide, to);
-  };
-  add_half([](IntegerVector v) HWY_ATTR { return hn::LowerHalf(HalfIntegers(), v); }, totals);
-  add_half([](IntegerVector v) HWY_ATTR { return hn::UpperHalf(HalfIntegers(), v); }, totals + kPanel / 2);
+HWY_INLINE void add_classes(const Classes& classes, std::int64_t* totals) {
+  add_to_totals(
+      [&](auto half) HWY_ATTR {
+        TotalVector sum = half(classes.of[3]);
+        HWY_UNROLL(3)
+        for (int i = 2; i >= 0; --i) sum = hn::Add(hn::ShiftLeft<8>(sum), half(classes.of[i]));
+        return hn::ShiftLeft<8>(sum);
+      },
+      totals);
 }
 
 HWY_INLINE Classes zero_classes() {
@@ -191,7 +174,7 @@ HWY_NOINLINE void multiply_tile(const ExactTile& tile) {
     for (int r = 0; r < kRows; ++r) multiply_add(planes, x + r * kQuadBytes, classes[r]);
   }
   HWY_UNROLL(8)
-  for (int r = 0; r < kRows; ++r) add_to_totals(classes[r], tile.totals + r * kPanel);
+  for (int r = 0; r < kRows; ++r) add_classes(classes[r], tile.totals + r * kPanel);
 }
 
 template <int kRows>
@@ -224,7 +207,7 @@ HWY_NOINLINE void multiply_few_tile(const FewRows& few) {
     for (int r = 0; r < kRows; ++r) multiply_add(planes, x + r * kQuadBytes, classes[r]);
   }
   HWY_UNROLL(8)
-  for (int r = 0; r < kRows; ++r) add_to_totals(classes[r], few.totals + r * kPanel);
+  for (int r = 0; r < kRows; ++r) add_classes(classes[r], few.totals + r * kPanel);
 }
 
 template <class Weight, int kRows>
