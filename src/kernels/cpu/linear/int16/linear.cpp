@@ -23,7 +23,7 @@ constexpr std::int64_t kGroupRows = 128;  // a panel's strip stays near for so m
 
 // What a task keeps on its thread's stack.
 struct Scratch {
-  alignas(kCacheLine) std::int64_t totals[kGroupPanels][kGroupRows * kPanel];
+  alignas(kCacheLine) std::int64_t totals[kGroupRows * kPanel];
   alignas(kCacheLine) std::int32_t units[kPanel];
 };
 
@@ -121,10 +121,8 @@ class LinearInt16 final : public kernels::PreparedLinear {
 
   void snap_block(Call& call, std::int64_t block) const;
   void run_task(Call& call, std::int64_t task) const;
-  void multiply_strip(const Call& call, std::int64_t task, std::int64_t panel, std::int64_t k,
-                      std::int64_t* totals) const;
-  void store_row(Call& call, const std::int64_t* totals, const std::int32_t* weight_units, std::int64_t row,
-                 std::int64_t panel) const;
+  void multiply_panel(const Call& call, std::int64_t task, std::int64_t panel, std::int64_t* totals) const;
+  void store_row(Call& call, const Scratch& scratch, std::int64_t index, std::int64_t row, std::int64_t panel) const;
 
   const LinearInt16Kernels& kernels_;
   ThreadPool& pool_;
@@ -207,48 +205,41 @@ void LinearInt16::snap_block(Call& call, std::int64_t block) const {
   }
 }
 
-// Where rows are many, all panels of the task meet a strip of them before the next strip: rows come from afar once for
-// all. Otherwise weights are what comes from memory, in the order in which they lie there.
 void LinearInt16::run_task(Call& call, std::int64_t task) const {
   Scratch scratch;
-  const LinearSchedule& schedule = call.schedule;
-  const std::int64_t first_row = schedule.row(schedule.block_begin(task));
-  const std::int64_t end_row = schedule.row(schedule.block_end(task));
-  const std::int64_t end = schedule.panel_end(task);
-  const int together = schedule.block_end(task) - schedule.block_begin(task) > 1 ? kGroupPanels : 1;
-  for (std::int64_t begin = schedule.panel_begin(task); begin < end; begin += together) {
-    const auto panels = static_cast<int>(std::min<std::int64_t>(together, end - begin));
-    for (int p = 0; p < panels; ++p) std::fill_n(scratch.totals[p], (end_row - first_row) * kPanel, 0);
-    for (std::int64_t k = 0; k < panels_.k(); k += kTermBlock)
-      for (int p = 0; p < panels; ++p) multiply_strip(call, task, begin + p, k, scratch.totals[p]);
-    for (int p = 0; p < panels; ++p) {
-      std::copy_n(units_.data() + (begin + p) * kPanel, kPanel, scratch.units);
-      for (std::int64_t row = first_row; row < end_row; ++row)
-        store_row(call, scratch.totals[p] + (row - first_row) * kPanel, scratch.units, row, begin + p);
-    }
-  }
-}
-
-void LinearInt16::multiply_strip(const Call& call, std::int64_t task, std::int64_t panel, std::int64_t k,
-                                 std::int64_t* totals) const {
   const std::int64_t first_row = call.schedule.row(call.schedule.block_begin(task));
-  for (std::int64_t block = call.schedule.block_begin(task); block < call.schedule.block_end(task); ++block) {
-    const std::int64_t row = call.schedule.row(block);
-    call.kernels.multiply({.x = strip_at(call, block, k),
-                           .weights = panels_.at(panel, k),
-                           .rows = call.schedule.rows(block),
-                           .terms = round_up(strip_terms(k), kInt16Alignment),
-                           .strips = call.strip(k, row),
-                           .totals = totals + (row - first_row) * kPanel});
+  const std::int64_t end_row = call.schedule.row(call.schedule.block_end(task));
+  for (std::int64_t panel = call.schedule.panel_begin(task); panel < call.schedule.panel_end(task); ++panel) {
+    std::fill_n(scratch.totals, (end_row - first_row) * kPanel, 0);
+    std::copy_n(units_.data() + panel * kPanel, kPanel, scratch.units);
+    multiply_panel(call, task, panel, scratch.totals);
+    for (std::int64_t row = first_row; row < end_row; ++row) store_row(call, scratch, row - first_row, row, panel);
   }
 }
 
-void LinearInt16::store_row(Call& call, const std::int64_t* totals, const std::int32_t* weight_units, std::int64_t row,
+// Strips outermost: those of the panel's weights come from memory once for every block of rows.
+void LinearInt16::multiply_panel(const Call& call, std::int64_t task, std::int64_t panel, std::int64_t* totals) const {
+  const std::int64_t first_row = call.schedule.row(call.schedule.block_begin(task));
+  for (std::int64_t k = 0; k < panels_.k(); k += kTermBlock)
+    for (std::int64_t block = call.schedule.block_begin(task); block < call.schedule.block_end(task); ++block) {
+      const std::int64_t row = call.schedule.row(block);
+      call.kernels.multiply({.x = strip_at(call, block, k),
+                             .weights = panels_.at(panel, k),
+                             .rows = call.schedule.rows(block),
+                             .terms = round_up(strip_terms(k), kInt16Alignment),
+                             .strips = call.strip(k, row),
+                             .totals = totals + (row - first_row) * kPanel});
+    }
+}
+
+void LinearInt16::store_row(Call& call, const Scratch& scratch, std::int64_t index, std::int64_t row,
                             std::int64_t panel) const {
   alignas(kCacheLine) float results[kPanel];
   if (call.row_units[row] != int16::kNotFinite)
-    call.kernels.round(
-        {.totals = totals, .weight_units = weight_units, .row_unit = call.row_units[row], .results = results});
+    call.kernels.round({.totals = scratch.totals + index * kPanel,
+                        .weight_units = scratch.units,
+                        .row_unit = call.row_units[row],
+                        .results = results});
   else
     std::fill_n(results, kPanel, std::numeric_limits<float>::quiet_NaN());
   store_panel_row(call.call, panels_.columns()[static_cast<std::size_t>(panel)], results, row, call.non_finite);
