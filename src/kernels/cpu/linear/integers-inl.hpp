@@ -78,10 +78,10 @@ inline void round_totals(const std::int64_t* totals, int row, const std::int32_t
 }
 
 // One line of weights, a while before few rows meet it: what is done with them fills the scheduler before enough loads
-// are under way.
+// are under way. Where little is done, the first cache is the place.
+template <int kBytes = 8192, int kLocality = 2>
 HWY_INLINE void prefetch_ahead(const std::uint32_t* words) {
-  constexpr int kAheadBytes = 8192;
-  __builtin_prefetch(reinterpret_cast<const char*>(words) + kAheadBytes, 0, 2);
+  __builtin_prefetch(reinterpret_cast<const char*>(words) + kBytes, 0, kLocality);
 }
 
 }  // namespace reprofuse::cpu::HWY_NAMESPACE

@@ -68,7 +68,7 @@ HWY_NOINLINE void multiply_tile(const Int16Tile& tile, int column) {
   HWY_UNROLL(12)
   for (int r = 0; r < kRows; ++r) sums[r][0] = sums[r][1] = hn::Zero(Integers());
   for (int k = 0; k < tile.terms; k += 2, x += 2 * kRows, weights += kPanel) {
-    if constexpr (kRows <= kPrefetchRows) prefetch_ahead(weights);
+    if constexpr (kRows <= kPrefetchRows) prefetch_ahead<4096, 3>(weights);
     const auto whole = hn::BitCast(Halves(), hn::Load(Words(), weights));
     const auto high = hn::ShiftRight<8>(whole);
     HWY_UNROLL(12)

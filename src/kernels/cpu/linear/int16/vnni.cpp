@@ -68,8 +68,8 @@ HWY_NOINLINE void multiply_tile(const Int16Tile& tile) {
   for (int r = 0; r < kRows; ++r) high[r] = mixed[r] = hn::Zero(Integers());
   for (int k = 0; k < tile.terms; k += kQuad, x += kRows * kQuadBytes, weights += 2 * kPanel) {
     if constexpr (kRows <= kPrefetchRows) {
-      prefetch_ahead(weights);
-      prefetch_ahead(weights + kPanel);
+      prefetch_ahead<4096, 3>(weights);
+      prefetch_ahead<4096, 3>(weights + kPanel);
     }
     const Planes planes = load_planes(weights);
     HWY_UNROLL(12)
