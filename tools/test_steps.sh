@@ -291,6 +291,9 @@ step_aarch64() {
   await_build aarch64
   compare_elsewhere aarch64 neon --models
   compare_elsewhere aarch64 scalar
+  # qemu has every extension unless it is told otherwise.
+  check "aarch64 neon int16-1 without SDOT" qemu-aarch64 -cpu cortex-a72 build-aarch64/bin/reprofuse probe --quick --check \
+    --isa neon --numerics int16-1 --cases 'decode-*,ragged-*'
   check "aarch64 instructions" python3 tests/kernels/cpu_instructions_test.py aarch64-linux-gnu-objdump \
     build-aarch64/src/libreprofuse_core.a
 }

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "kernels/cpu/linear/int16/kernels.hpp"
+#include "kernels/cpu/machine.hpp"
 #include "kernels/linear_exact1_cpu_case.hpp"
 #include "numerics/int16.hpp"
 
@@ -19,11 +20,8 @@ using exact1_cpu::Operands;
 
 std::vector<const LinearInt16Kernels*> tables() {
   std::vector<const LinearInt16Kernels*> all;
-  for (const Isa isa : supported_isas()) {
-    const LinearInt16Kernels* plain = isa == Isa::kScalar ? &cpu::linear_int16_scalar() : cpu::linear_int16_simd(isa);
-    all.push_back(plain);
-    if (&cpu::best_linear_int16(isa) != plain) all.push_back(&cpu::best_linear_int16(isa));
-  }
+  for (const Isa isa : supported_isas())
+    for (const LinearInt16Kernels* table : cpu::linear_int16_tables(isa)) all.push_back(table);
   return all;
 }
 
@@ -93,9 +91,10 @@ TEST(LinearInt16Cpu, EveryTableGivesTheReferenceBitsAtRaggedShapes) {
         expect_int16_bits(Operands(13, n, k, dtype, n == 17), rows);
 }
 
-// Tiles are at most 12 rows and groups of tiles at most 128 rows.
+// Tiles are at most 12 rows, of AMX 16 and two at a time, and groups of tiles at most 128 rows.
 TEST(LinearInt16Cpu, RowBitsDoNotDependOnBatchSizeOrThreads) {
-  const std::int64_t rows[] = {1, 12, 24, 25, 119, 120, 121, 127, 128, 129, 133, 257};
+  const std::int64_t rows[] = {1,  12, 15, 16,  17,  24,  25,  31,  32,  33,  47,
+                               48, 49, 63, 119, 120, 121, 127, 128, 129, 133, 257};
   for (const int threads : {1, 2, 3}) expect_int16_bits(Operands(257, 70, 531, DType::kBF16, true), rows, threads);
 }
 
@@ -276,6 +275,17 @@ TEST(LinearInt16Cpu, EveryInstructionSetHasATableOfItsOwnAndSaysWhichRan) {
     names.insert(std::string(table->target));
   }
   EXPECT_EQ(names.size(), tables().size());
+}
+
+TEST(LinearInt16Cpu, AmxGivesTheReferenceBitsAtRaggedShapes) {
+  if (!cpu::machine_has_amx_int8()) GTEST_SKIP() << "this machine has no AMX for bytes, or the system refuses it";
+  const std::vector<const LinearInt16Kernels*> avx512 = cpu::linear_int16_tables(Isa::kAvx512);
+  ASSERT_EQ(avx512.back()->target, "avx512 amx");
+  const std::int64_t rows[] = {16, 17, 20, 31, 32, 33, 40};
+  for (const DType dtype : kDTypes)
+    for (const std::int64_t n : {1, 17, 50})
+      for (const std::int64_t k : {1, 5, 63, 64, 65, 127, 129, 511, 512, 513, 515, 576, 577, 1023, 1026})
+        expect_int16_bits(Operands(40, n, k, dtype, n == 17), rows);
 }
 
 }  // namespace

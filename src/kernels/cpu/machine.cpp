@@ -2,6 +2,14 @@
 
 #include <optional>
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
+#endif
+
 #include "base/check.hpp"
 #include "kernels/cpu/linear/fma1/kernels.hpp"
 
@@ -73,8 +81,36 @@ bool machine_has(Isa isa) {
 bool machine_has_avx512_vnni() {
   return __builtin_cpu_supports("avx512vnni");
 }
+
+bool machine_has_amx_int8() {
+  static const bool has = [] {
+    constexpr unsigned kTileAndInt8 = 3U << 24, kSavedTiles = 3U << 17, kSavesExtended = 1U << 27;
+    constexpr long kRequestPermission = 0x1023, kTileData = 18;  // of arch_prctl
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c & kSavesExtended) == 0) return false;
+    if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || (d & kTileAndInt8) != kTileAndInt8) return false;
+    unsigned saved = 0, upper = 0;
+    asm volatile("xgetbv" : "=a"(saved), "=d"(upper) : "c"(0));
+    return (saved & kSavedTiles) == kSavedTiles && syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+  }();
+  return has;
+}
 #else
 bool machine_has_avx512_vnni() {
+  return false;
+}
+
+bool machine_has_amx_int8() {
+  return false;
+}
+#endif
+
+#if defined(__aarch64__)
+bool machine_has_neon_dot() {
+  return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
+}
+#else
+bool machine_has_neon_dot() {
   return false;
 }
 #endif

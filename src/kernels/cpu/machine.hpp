@@ -11,4 +11,10 @@ bool is_supported(Isa isa);
 // Whether this machine sums products of bytes in AVX-512.
 bool machine_has_avx512_vnni();
 
+// Whether this machine multiplies tiles of bytes, and the system lets this process: it is asked once.
+bool machine_has_amx_int8();
+
+// Whether this machine sums products of bytes in NEON.
+bool machine_has_neon_dot();
+
 }  // namespace reprofuse::cpu

@@ -64,50 +64,17 @@ void Panels::Free::operator()(void* memory) const {
   std::free(memory);
 }
 
-Panels::Panels(std::span<const WeightView> weights, std::string_view layer, ThreadPool& pool)
-    : dtype_(weights[0].dtype), k_(weights[0].k) {
-  const std::int64_t words = dtype_ == DType::kF32 ? k_ : ceil_div<std::int64_t>(k_, 2);
-  panel_bytes_ = panels_bytes(1, words, layer);
-  std::int64_t panels = 0;
-  std::size_t bytes = 0;
-  for (const WeightView& weight : weights) {
-    panels += ceil_div<std::int64_t>(weight.n, kPanel);
-    bytes = panels_bytes(panels, words, layer);
-  }
-  std::int64_t concatenated = 0;
-  for (std::size_t i = 0; i < weights.size(); ++i) {
-    for (std::int64_t n = 0; n < weights[i].n; n += kPanel)
-      columns_.push_back({i, n, std::min<std::int64_t>(kPanel, weights[i].n - n), concatenated + n});
-    concatenated += weights[i].n;
-  }
-  words_.reset(static_cast<std::uint32_t*>(allocate(bytes)));
-  pack_all(weights, layer, pool);
-}
+namespace {
 
-void Panels::pack_all(std::span<const WeightView> weights, std::string_view layer, ThreadPool& pool) {
-  const auto panels = static_cast<std::int64_t>(columns_.size());
-  std::mutex mutex;
-  std::int64_t first_bad = panels;  // in the order of the weights, not of the threads
-  pool.parallel_for(panels, [&](std::int64_t panel, int) {
-    if (pack(weights[columns_[static_cast<std::size_t>(panel)].output], panel)) return;
-    std::lock_guard lock(mutex);
-    first_bad = std::min(first_bad, panel);
-  });
-  if (first_bad == panels) return;
-  const PanelColumns& columns = columns_[static_cast<std::size_t>(first_bad)];
-  fail_non_finite(weights[columns.output], columns, layer);
-}
-
-bool Panels::pack(const WeightView& weight, std::int64_t panel) {
-  const PanelColumns& columns = columns_[static_cast<std::size_t>(panel)];
-  const std::uint32_t mask = exponent_mask(dtype_);
-  const int terms = dtype_ == DType::kF32 ? 1 : 2;
-  const std::size_t begin = static_cast<std::size_t>(panel) * panel_bytes_ / sizeof(std::uint32_t);
+// The bits as they are stored, and zeros outside the matrix.
+bool pack_stored(const WeightView& weight, const PanelColumns& columns, std::uint32_t* words) {
+  const std::uint32_t mask = exponent_mask(weight.dtype);
+  const int terms = weight.dtype == DType::kF32 ? 1 : 2;
   bool finite = true;
   for (std::int64_t c = 0; c < kPanel; ++c) {
     const std::int64_t row = columns.column + c;
-    std::uint32_t* word = words_.get() + begin + c;
-    for (std::int64_t k = 0; k < k_; k += terms, word += kPanel) {
+    std::uint32_t* word = words + c;
+    for (std::int64_t k = 0; k < weight.k; k += terms, word += kPanel) {
       const std::uint32_t low = weight_bits(weight, row, k);
       const std::uint32_t high = terms == 2 ? weight_bits(weight, row, k + 1) : 0;
       finite = finite && (low & mask) != mask && (high & mask) != mask;
@@ -117,8 +84,62 @@ bool Panels::pack(const WeightView& weight, std::int64_t panel) {
   return finite;
 }
 
-const void* Panels::at(std::int64_t panel, std::int64_t k) const {
-  const std::size_t word = static_cast<std::size_t>(dtype_ == DType::kF32 ? k : k / 2) * kPanel;
+PanelForm stored() {
+  return {.terms_alignment = 2,
+          .pack = [](const WeightView& weight, std::int64_t, const PanelColumns& columns, std::uint32_t* words) {
+            return pack_stored(weight, columns, words);
+          }};
+}
+
+}  // namespace
+
+Panels::Panels(std::span<const WeightView> weights, std::string_view layer, ThreadPool& pool)
+    : Panels(weights, stored(), weights[0].dtype == DType::kF32 ? 1 : 2, layer, pool) {}
+
+Panels::Panels(std::span<const WeightView> weights, const PanelForm& form, std::string_view layer, ThreadPool& pool)
+    : Panels(weights, form, 2, layer, pool) {}
+
+Panels::Panels(std::span<const WeightView> weights, const PanelForm& form, int word_terms, std::string_view layer,
+               ThreadPool& pool)
+    : dtype_(weights[0].dtype), k_(weights[0].k), word_terms_(word_terms) {
+  const std::int64_t words = word_terms_ == 1 ? k_ : round_up(k_, form.terms_alignment) / word_terms_;
+  panel_bytes_ = panels_bytes(1, words, layer);
+  const std::size_t bytes = panels_bytes(count(weights), words, layer);
+  std::int64_t concatenated = 0;
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    for (std::int64_t n = 0; n < weights[i].n; n += kPanel)
+      columns_.push_back({i, n, std::min<std::int64_t>(kPanel, weights[i].n - n), concatenated + n});
+    concatenated += weights[i].n;
+  }
+  words_.reset(static_cast<std::uint32_t*>(allocate(bytes)));
+  pack_all(weights, form, layer, pool);
+}
+
+std::int64_t Panels::count(std::span<const WeightView> weights) {
+  std::int64_t panels = 0;
+  for (const WeightView& weight : weights) panels += ceil_div<std::int64_t>(weight.n, kPanel);
+  return panels;
+}
+
+void Panels::pack_all(std::span<const WeightView> weights, const PanelForm& form, std::string_view layer,
+                      ThreadPool& pool) {
+  const auto panels = static_cast<std::int64_t>(columns_.size());
+  std::mutex mutex;
+  std::int64_t first_bad = panels;  // in the order of the weights, not of the threads
+  pool.parallel_for(panels, [&](std::int64_t panel, int) {
+    const PanelColumns& columns = columns_[static_cast<std::size_t>(panel)];
+    std::uint32_t* words = words_.get() + static_cast<std::size_t>(panel) * panel_bytes_ / sizeof(std::uint32_t);
+    if (form.pack(weights[columns.output], panel, columns, words)) return;
+    std::lock_guard lock(mutex);
+    first_bad = std::min(first_bad, panel);
+  });
+  if (first_bad == panels) return;
+  const PanelColumns& columns = columns_[static_cast<std::size_t>(first_bad)];
+  fail_non_finite(weights[columns.output], columns, layer);
+}
+
+const std::uint32_t* Panels::at(std::int64_t panel, std::int64_t k) const {
+  const std::size_t word = static_cast<std::size_t>(k / word_terms_) * kPanel;
   return words_.get() + static_cast<std::size_t>(panel) * panel_bytes_ / sizeof(std::uint32_t) + word;
 }
 
@@ -151,7 +172,7 @@ LargestBits largest_words(const std::uint32_t* words, std::int64_t terms) {
 }  // namespace
 
 LargestWeights largest_weights(const Panels& panels, std::int64_t panel) {
-  const auto* words = static_cast<const std::uint32_t*>(panels.at(panel, 0));
+  const std::uint32_t* words = panels.at(panel, 0);
   const LargestBits bits = panels.dtype() == DType::kF32 ? largest_words(words, panels.k())
                                                          : largest_halves(words, ceil_div<std::int64_t>(panels.k(), 2));
   LargestWeights largest{};

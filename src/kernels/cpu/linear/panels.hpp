@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -36,11 +37,22 @@ struct PanelColumns {
   std::int64_t concatenated;  // first column over all outputs
 };
 
+// What a contract makes of weights, in panels' words of two terms.
+struct PanelForm {
+  std::int64_t terms_alignment;  // an even number; what lies past the last term is for `pack` to say
+  // Writes the words of one panel. False: a weight is not finite.
+  std::function<bool(const WeightView& weight, std::int64_t panel, const PanelColumns& columns, std::uint32_t* words)>
+      pack;
+};
+
 class Panels {
  public:
   // All weights share k and dtype; each starts a new panel. Throws kNonFinite for a NaN or an infinity, naming the
   // layer and the first one's weight, row and column.
   Panels(std::span<const WeightView> weights, std::string_view layer, ThreadPool& pool);
+  Panels(std::span<const WeightView> weights, const PanelForm& form, std::string_view layer, ThreadPool& pool);
+
+  static std::int64_t count(std::span<const WeightView> weights);
 
   DType dtype() const { return dtype_; }
   std::int64_t k() const { return k_; }
@@ -48,14 +60,16 @@ class Panels {
   std::span<const PanelColumns> columns() const { return columns_; }
 
   // Term k of the panel; k is even.
-  const void* at(std::int64_t panel, std::int64_t k) const;
+  const std::uint32_t* at(std::int64_t panel, std::int64_t k) const;
 
  private:
-  void pack_all(std::span<const WeightView> weights, std::string_view layer, ThreadPool& pool);
-  bool pack(const WeightView& weight, std::int64_t panel);  // false: a weight is not finite
+  Panels(std::span<const WeightView> weights, const PanelForm& form, int word_terms, std::string_view layer,
+         ThreadPool& pool);
+  void pack_all(std::span<const WeightView> weights, const PanelForm& form, std::string_view layer, ThreadPool& pool);
 
   DType dtype_;
   std::int64_t k_;
+  int word_terms_;
   std::size_t panel_bytes_;
   std::vector<PanelColumns> columns_;
   struct Free {

@@ -50,6 +50,19 @@ struct DigitPairs {
   }
 };
 
+// The digits of kLanes integers.
+template <typename N, int kCount>
+HWY_INLINE void store_digits(IntegerVector x, DigitPairs<N, kCount>& to, std::int64_t i) {
+  const hn::Rebind<std::int16_t, Integers> narrow;
+  HWY_UNROLL(2)
+  for (int digit = N::kDigits - 1; digit > 0; --digit) {
+    const IntegerVector upper = hn::ShiftRight<8>(hn::Add(x, hn::Set(Integers(), 128)));
+    hn::StoreU(hn::DemoteTo(narrow, hn::Sub(x, hn::ShiftLeft<8>(upper))), narrow, to.digits[digit] + i);
+    x = upper;
+  }
+  hn::StoreU(hn::DemoteTo(narrow, x), narrow, to.digits[0] + i);
+}
+
 // Keys or values as 16-bit integers: of three digits the upper two, and the lowest one beside them.
 template <typename N>
 struct Elements {

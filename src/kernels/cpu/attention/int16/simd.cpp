@@ -40,13 +40,22 @@ template <typename N>
 HWY_INLINE void snap_query(const AttentionTile& tile, int l, Line<N>& line) {
   const float* query = tile.lines[l].query;
   const std::int64_t head_dim = tile.block->head_dim;
-  std::uint32_t largest = 0;
-  for (std::int64_t d = 0; d < head_dim; ++d) largest = std::max(largest, float_bits(query[d]) & 0x7fffffffU);
+  const std::int64_t whole = head_dim / kLanes * kLanes;
+  auto largest_lanes = hn::Zero(Words());
+  for (std::int64_t d = 0; d < whole; d += kLanes)
+    largest_lanes = hn::Max(largest_lanes, hn::BitCast(Words(), hn::Abs(hn::LoadU(Floats(), query + d))));
+  std::uint32_t largest = hn::GetLane(hn::MaxOfLanes(Words(), largest_lanes));
+  for (std::int64_t d = whole; d < head_dim; ++d) largest = std::max(largest, float_bits(query[d]) & 0x7fffffffU);
   const int unit = N::unit_byte(largest);
-  const float inverse = int16::inverse_unit(unit);
-  for (std::int64_t d = 0; d < head_dim; ++d)
-    line.query.set(d, unit == int16::kNotFinite ? 0 : N::snap(query[d], inverse));
   line.factor = N::score_factor(tile.scale, unit);
+  if (unit == int16::kNotFinite) {
+    for (auto& digits : line.query.digits) std::fill_n(digits, head_dim, std::int16_t{0});
+    return;
+  }
+  const float inverse = int16::inverse_unit(unit);
+  for (std::int64_t d = 0; d < whole; d += kLanes)
+    store_digits(hn::NearestInt(hn::Mul(hn::LoadU(Floats(), query + d), hn::Set(Floats(), inverse))), line.query, d);
+  for (std::int64_t d = whole; d < head_dim; ++d) line.query.set(d, N::snap(query[d], inverse));
 }
 
 HWY_INLINE IntegerVector units_at(const std::uint8_t* const* units, int key) {
@@ -170,22 +179,14 @@ HWY_INLINE bool soften(const AttentionTile& tile, int largest_unit, Line<N>& lin
   }
   largest = hn::MaxOfLanes(Floats(), largest);
   const int weight_unit = weight_unit_of<N>(tile, line, largest, largest_unit);
-  const hn::Rebind<std::int16_t, Integers> narrow;
   IntegerVector sum = hn::Zero(Integers());
   for (int key = first_vector(tile); key < tile.last; key += kLanes) {
     const auto seen = visible(tile, key);
     const Vector p = exp2_nonpositive<N>(hn::Sub(hn::Load(Floats(), line.scores + key), largest));
     sum = hn::Add(sum, hn::IfThenElseZero(seen, rounded_product(p, hn::Set(Floats(), 0x1p+23F), 0x1p+23F)));
-    IntegerVector weight =
-        hn::IfThenElseZero(seen, rounded_product(p, weight_factors<N>(tile, key, weight_unit), N::kWeightOffset));
-    HWY_UNROLL(2)
-    for (int digit = N::kDigits - 1; digit > 0; --digit) {
-      const IntegerVector upper = hn::ShiftRight<8>(hn::Add(weight, hn::Set(Integers(), 128)));
-      hn::StoreU(hn::DemoteTo(narrow, hn::Sub(weight, hn::ShiftLeft<8>(upper))), narrow,
-                 line.weights.digits[digit] + key);
-      weight = upper;
-    }
-    hn::StoreU(hn::DemoteTo(narrow, weight), narrow, line.weights.digits[0] + key);
+    store_digits(
+        hn::IfThenElseZero(seen, rounded_product(p, weight_factors<N>(tile, key, weight_unit), N::kWeightOffset)),
+        line.weights, key);
   }
   line.max = hn::GetLane(largest);
   line.sum = int16::sum_value(hn::GetLane(hn::SumOfLanes(Integers(), sum)));

@@ -179,9 +179,7 @@ void LinearExact1::multiply_panel(const LinearSchedule& schedule, const Snapped&
     scratch.scales[c] = exact1::weight_scale(scratch.exponents[c]);
   }
   for (std::int64_t k = 0; k < panels_.k(); k += kernels_.terms) {
-    const WeightStrip strip{.words = static_cast<const std::uint32_t*>(panels_.at(panel, k)),
-                            .scales = scratch.scales,
-                            .terms = strip_terms(k)};
+    const WeightStrip strip{.words = panels_.at(panel, k), .scales = scratch.scales, .terms = strip_terms(k)};
     if (schedule.m <= kernels_.few_rows) {
       weights.multiply_few({.weights = strip,
                             .x = x.blocks + strip_offset(schedule, 0, k),

@@ -10,8 +10,6 @@ namespace reprofuse::cpu::HWY_NAMESPACE {
 
 using Halves = hn::ScalableTag<std::int16_t>;
 using HalfVector = hn::Vec<Halves>;
-using HalfIntegers = hn::Half<Integers>;
-using Totals = hn::ScalableTag<std::int64_t>;
 
 // Terms whose products 32-bit sums hold. A weight's lowest digit is a byte, the activation's is signed.
 constexpr int kRunTerms = 128;
@@ -20,11 +18,6 @@ static_assert(kRunTerms * ((kLargestActivation >> 8) * 255 + 128 * std::int64_t{
 
 HWY_INLINE IntegerVector low_digit(IntegerVector x) {
   return hn::ShiftRight<24>(hn::ShiftLeft<24>(x));
-}
-
-// Lanes of two 16-bit integers.
-HWY_INLINE IntegerVector pair_up(IntegerVector even, IntegerVector odd) {
-  return hn::Or(hn::And(even, hn::Set(Integers(), 0xffff)), hn::ShiftLeft<16>(odd));
 }
 
 // A packed strip of a single row, its terms rounded up to an even number. [terms] low and upper part of the even ones,
@@ -93,18 +86,6 @@ HWY_INLINE HalfProducts no_products() {
   return {{hn::Zero(Integers()), hn::Zero(Integers())}};
 }
 
-HWY_INLINE void add_run_to_totals(IntegerVector mixed, IntegerVector middle, IntegerVector high, std::int64_t* totals) {
-  const Totals wide;
-  const auto add_half = [&](auto half, std::int64_t* to) HWY_ATTR {
-    auto sum = hn::ShiftLeft<8>(hn::PromoteTo(wide, half(high)));
-    sum = hn::ShiftLeft<8>(hn::Add(sum, hn::PromoteTo(wide, half(middle))));
-    sum = hn::ShiftLeft<8>(hn::Add(sum, hn::PromoteTo(wide, half(mixed))));
-    hn::Store(hn::Add(hn::Load(wide, to), sum), wide, to);
-  };
-  add_half([](IntegerVector v) HWY_ATTR { return hn::LowerHalf(HalfIntegers(), v); }, totals);
-  add_half([](IntegerVector v) HWY_ATTR { return hn::UpperHalf(HalfIntegers(), v); }, totals + kLanes / 2);
-}
-
 template <class Weight>
 HWY_NOINLINE void multiply_row(const FewRows& few, int column) {
   alignas(16) static constexpr std::uint8_t kUpperLow[16] = {1, 2,  0, 0x80, 5,  6,  4,  0x80,
@@ -137,7 +118,13 @@ HWY_NOINLINE void multiply_row(const FewRows& few, int column) {
       middle.add(upper, x_digits[k]);
       high.add(upper, x_digits[k + 1]);
     }
-    add_run_to_totals(mixed.in_order(), middle.in_order(), high.in_order(), totals);
+    const IntegerVector sums[] = {mixed.in_order(), middle.in_order(), high.in_order()};
+    add_to_totals(
+        [&](auto half) HWY_ATTR {
+          const TotalVector upper = hn::Add(hn::ShiftLeft<8>(half(sums[2])), half(sums[1]));
+          return hn::ShiftLeft<8>(hn::Add(hn::ShiftLeft<8>(upper), half(sums[0])));
+        },
+        totals);
   }
   if constexpr (kRowBias<Weight> != 0) {
     const std::int64_t sum = *reinterpret_cast<const std::int64_t*>(x_digits + packed_terms(terms));

@@ -1,6 +1,5 @@
-// exact-1 for AVX-512 with VNNI, whose sums of byte products take the contract's digits as they are: vpdpbusd adds four
-// products of unsigned and signed bytes to each 32-bit lane, so four terms of a column share a lane, and the eight
-// products of digits fall into four classes by their power of 2^8.
+// exact-1 for AVX-512 with VNNI, whose sums of byte products take the contract's digits as they are: the eight products
+// of digits fall into four classes by their power of 2^8.
 
 // One target: AVX-512 as Highway knows it. Its own target with VNNI asks for AVX-VNNI as well, which a machine with
 // VNNI in AVX-512 may lack, so the kernels ask for that one instruction themselves.
@@ -18,14 +17,9 @@
 #include "kernels/cpu/linear/exact1/snap-inl.hpp"
 
 HWY_PUSH_ATTRIBUTES(HWY_TARGET_STR ",avx512vnni")
+#include "kernels/cpu/linear/vnni-inl.hpp"
 namespace reprofuse::cpu::HWY_NAMESPACE::vnni {
 
-using Bytes = hn::ScalableTag<std::uint8_t>;
-using Totals = hn::ScalableTag<std::int64_t>;
-using HalfIntegers = hn::Half<Integers>;
-static_assert(kLanes == kPanel);
-
-constexpr int kQuad = 4;           // terms in a lane
 constexpr int kStripTerms = 1024;  // 48 KiB of digits of one panel
 constexpr int kTileRows = 6;       // 24 classes, 3 planes of weights and 3 digits of activations in 32 registers
 static_assert(kTileRows <= kMaxExactRows && kStripTerms % kQuad == 0);
@@ -64,31 +58,22 @@ struct Planes {
   WordVector low, middle, high;
 };
 
-// `into`, but bytes of `mask` from `from`, moved within their words as the index says. One instruction, where Highway
-// has a shuffle and a blend.
-HWY_INLINE WordVector merge_bytes(WordVector into, std::uint64_t mask, WordVector from, WordVector index) {
-  return WordVector{_mm512_mask_shuffle_epi8(into.raw, mask, from.raw, index.raw)};
-}
-
-// Each index moves bytes within words of four, which are numbered from the start of their 128 bits.
-HWY_INLINE WordVector byte_index(std::uint32_t first_word) {
-  const auto words = hn::And(hn::Iota(Words(), 0), hn::Set(Words(), 3));
-  return hn::Add(hn::Set(Words(), first_word), hn::Mul(words, hn::Set(Words(), 0x04040404U)));
+// `into`, but bytes of `mask` from `from`. Shifts and blends, where byte shuffles would do both at once: those share a
+// port with the products.
+HWY_INLINE WordVector merge_bytes(WordVector into, std::uint64_t mask, WordVector from) {
+  return WordVector{_mm512_mask_mov_epi8(into.raw, mask, from.raw)};
 }
 
 // Four snapped terms, as words of bytes 0 to 2 and one of no meaning, become three words of one byte of each.
 HWY_INLINE Planes transpose_bytes(WordVector a, WordVector b, WordVector c, WordVector d) {
   constexpr std::uint64_t kOdd = 0xaaaaaaaaaaaaaaaaU, kHigh = 0xccccccccccccccccU;
-  const WordVector up = byte_index(0x02010003U);
-  const WordVector down = byte_index(0x00030201U);
-  const WordVector halves = byte_index(0x01000302U);
-  const WordVector ab02 = merge_bytes(a, kOdd, b, up);
-  const WordVector cd02 = merge_bytes(c, kOdd, d, up);
-  const WordVector ab1 = merge_bytes(b, ~kOdd, a, down);
-  const WordVector cd1 = merge_bytes(d, ~kOdd, c, down);
-  return {.low = merge_bytes(ab02, kHigh, cd02, halves),
-          .middle = merge_bytes(ab1, kHigh, cd1, halves),
-          .high = merge_bytes(cd02, ~kHigh, ab02, halves)};
+  const WordVector ab02 = merge_bytes(a, kOdd, hn::ShiftLeft<8>(b));
+  const WordVector cd02 = merge_bytes(c, kOdd, hn::ShiftLeft<8>(d));
+  const WordVector ab1 = merge_bytes(b, ~kOdd, hn::ShiftRight<8>(a));
+  const WordVector cd1 = merge_bytes(d, ~kOdd, hn::ShiftRight<8>(c));
+  return {.low = merge_bytes(ab02, kHigh, hn::ShiftLeft<16>(cd02)),
+          .middle = merge_bytes(ab1, kHigh, hn::ShiftLeft<16>(cd1)),
+          .high = merge_bytes(cd02, ~kHigh, hn::ShiftRight<16>(ab02))};
 }
 
 // Four terms from `words` on, of which the panel holds `terms`; those past the end meet activations of zero.
@@ -134,41 +119,30 @@ struct Classes {
   IntegerVector of[4];
 };
 
-HWY_INLINE IntegerVector add_byte_products(IntegerVector sum, WordVector weights, IntegerVector x) {
-  return IntegerVector{_mm512_dpbusd_epi32(sum.raw, weights.raw, x.raw)};
-}
-
 // All products of digits but that of the lowest two.
 HWY_INLINE void multiply_add(const Planes& weights, const std::uint8_t* x, Classes& classes) {
-  const auto digits = [x](int digit) HWY_ATTR {
-    std::int32_t four_terms;
-    std::memcpy(&four_terms, x + digit * kQuad, sizeof(four_terms));
-    return hn::Set(Integers(), four_terms);
-  };
-  const IntegerVector low = digits(0);
-  classes.of[0] = add_byte_products(classes.of[0], weights.middle, low);
-  classes.of[1] = add_byte_products(classes.of[1], weights.high, low);
-  const IntegerVector middle = digits(1);
-  classes.of[0] = add_byte_products(classes.of[0], weights.low, middle);
-  classes.of[1] = add_byte_products(classes.of[1], weights.middle, middle);
-  classes.of[2] = add_byte_products(classes.of[2], weights.high, middle);
-  const IntegerVector high = digits(2);
-  classes.of[1] = add_byte_products(classes.of[1], weights.low, high);
-  classes.of[2] = add_byte_products(classes.of[2], weights.middle, high);
-  classes.of[3] = add_byte_products(classes.of[3], weights.high, high);
+  const IntegerVector low = repeat_quad(x);
+  add_byte_products(classes.of[0], weights.middle, low);
+  add_byte_products(classes.of[1], weights.high, low);
+  const IntegerVector middle = repeat_quad(x + kQuad);
+  add_byte_products(classes.of[0], weights.low, middle);
+  add_byte_products(classes.of[1], weights.middle, middle);
+  add_byte_products(classes.of[2], weights.high, middle);
+  const IntegerVector high = repeat_quad(x + 2 * kQuad);
+  add_byte_products(classes.of[1], weights.low, high);
+  add_byte_products(classes.of[2], weights.middle, high);
+  add_byte_products(classes.of[3], weights.high, high);
 }
 
-HWY_INLINE void add_to_totals(const Classes& classes, std::int64_t* totals) {
-  const Totals wide;
-  const auto add_half = [&](auto half, std::int64_t* to) HWY_ATTR {
-    auto sum = hn::ShiftLeft<8>(hn::PromoteTo(wide, half(classes.of[3])));
-    sum = hn::ShiftLeft<8>(hn::Add(sum, hn::PromoteTo(wide, half(classes.of[2]))));
-    sum = hn::ShiftLeft<8>(hn::Add(sum, hn::PromoteTo(wide, half(classes.of[1]))));
-    sum = hn::ShiftLeft<8>(hn::Add(sum, hn::PromoteTo(wide, half(classes.of[0]))));
-    hn::Store(hn::Add(hn::Load(wide, to), sum), wide, to);
-  };
-  add_half([](IntegerVector v) HWY_ATTR { return hn::LowerHalf(HalfIntegers(), v); }, totals);
-  add_half([](IntegerVector v) HWY_ATTR { return hn::UpperHalf(HalfIntegers(), v); }, totals + kPanel / 2);
+HWY_INLINE void add_classes(const Classes& classes, std::int64_t* totals) {
+  add_to_totals(
+      [&](auto half) HWY_ATTR {
+        TotalVector sum = half(classes.of[3]);
+        HWY_UNROLL(3)
+        for (int i = 2; i >= 0; --i) sum = hn::Add(hn::ShiftLeft<8>(sum), half(classes.of[i]));
+        return hn::ShiftLeft<8>(sum);
+      },
+      totals);
 }
 
 HWY_INLINE Classes zero_classes() {
@@ -191,7 +165,7 @@ HWY_NOINLINE void multiply_tile(const ExactTile& tile) {
     for (int r = 0; r < kRows; ++r) multiply_add(planes, x + r * kQuadBytes, classes[r]);
   }
   HWY_UNROLL(8)
-  for (int r = 0; r < kRows; ++r) add_to_totals(classes[r], tile.totals + r * kPanel);
+  for (int r = 0; r < kRows; ++r) add_classes(classes[r], tile.totals + r * kPanel);
 }
 
 template <int kRows>
@@ -202,29 +176,39 @@ void multiply_rows(const ExactTile& tile) {
   }
 }
 
+// One row has two sets of classes, for quads in turn: three products to one class would wait for each other.
 template <class Weight, int kRows>
 HWY_NOINLINE void multiply_few_tile(const FewRows& few) {
+  constexpr int kSets = kRows == 1 ? 2 : 1;
   const Vector scales = hn::Load(Floats(), few.weights.scales);
   const std::uint32_t* words = few.weights.words;
   const auto* x = static_cast<const std::uint8_t*>(few.x);
-  Classes classes[kRows];
-  HWY_UNROLL(8)
-  for (int r = 0; r < kRows; ++r) classes[r] = zero_classes();
+  Classes classes[kSets][kRows];
+  HWY_UNROLL(2)
+  for (int set = 0; set < kSets; ++set) {
+    HWY_UNROLL(8)
+    for (int r = 0; r < kRows; ++r) classes[set][r] = zero_classes();
+  }
+  const auto add_quad = [&](int terms, Classes(&sums)[kRows]) HWY_ATTR {
+    const Planes planes = snap_quad<Weight>(words, terms, scales);
+    HWY_UNROLL(8)
+    for (int r = 0; r < kRows; ++r) multiply_add(planes, x + r * kQuadBytes, sums[r]);
+    words += kQuadWords<Weight>;
+    x += kRows * kQuadBytes;
+  };
   int left = few.weights.terms;
-  for (; left >= kQuad; left -= kQuad, words += kQuadWords<Weight>, x += kRows * kQuadBytes) {
-    HWY_UNROLL(4)
-    for (int line = 0; line < kQuadWords<Weight>; line += kPanel) prefetch_ahead(words + line);
-    const Planes planes = snap_quad<Weight>(words, kQuad, scales);
+  for (; left >= kSets * kQuad; left -= kSets * kQuad) {
     HWY_UNROLL(8)
-    for (int r = 0; r < kRows; ++r) multiply_add(planes, x + r * kQuadBytes, classes[r]);
+    for (int line = 0; line < kSets * kQuadWords<Weight>; line += kPanel) prefetch_ahead(words + line);
+    HWY_UNROLL(2)
+    for (int set = 0; set < kSets; ++set) add_quad(kQuad, classes[set]);
   }
-  if (left > 0) {
-    const Planes planes = snap_quad<Weight>(words, left, scales);
+  for (; left > 0; left -= kQuad) add_quad(HWY_MIN(left, kQuad), classes[0]);
+  HWY_UNROLL(2)
+  for (int set = 0; set < kSets; ++set) {
     HWY_UNROLL(8)
-    for (int r = 0; r < kRows; ++r) multiply_add(planes, x + r * kQuadBytes, classes[r]);
+    for (int r = 0; r < kRows; ++r) add_classes(classes[set][r], few.totals + r * kPanel);
   }
-  HWY_UNROLL(8)
-  for (int r = 0; r < kRows; ++r) add_to_totals(classes[r], few.totals + r * kPanel);
 }
 
 template <class Weight, int kRows>

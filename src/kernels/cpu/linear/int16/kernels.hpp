@@ -1,9 +1,11 @@
 // The kernels of the linear layer of contract int16-1 for one instruction set, as a table. Which one runs is decided by
 // the caller alone.
 //
-// A strip of K is a block of terms, which share a unit. Its operands are snapped into whatever form the instruction set
-// multiplies exactly, and its sums fit 32 bits; strips are added in 64. Sums of integers have no order, so every table
-// gives the bits of reference::linear_int16.
+// Weights become integers once, when a layer is built, in the 16 bits that they had: words of Panels, each of two
+// terms, of W + 128. The upper byte of such a half is the high digit of W, the lower one its low digit + 128, so that
+// every instruction set finds there what it multiplies. A strip of K is a block of terms, which share a unit. Its sums
+// fit 32 bits; strips are added in 64. Sums of integers have no order, so every table gives the bits of
+// reference::linear_int16.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +13,7 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "kernels/linear.hpp"
 #include "numerics/int16.hpp"
@@ -19,9 +22,8 @@
 
 namespace reprofuse::cpu {
 
-// Limits on what a table may say of itself.
-inline constexpr int kMaxInt16Rows = 12;
-inline constexpr std::size_t kMaxInt16TermBytes = 64;  // a packed term of one panel
+inline constexpr int kInt16Alignment = 4;  // terms of a panel: those past the last are W = 0, and so are those of x
+inline constexpr int kInt16WeightOffset = 128;
 
 // A strip of one row, to be snapped into a block of rows.
 struct Int16Activations {
@@ -33,13 +35,6 @@ struct Int16Activations {
   int row;        // this one, in the block
 };
 
-// A strip of one panel: Panels' words.
-struct Int16Weights {
-  const std::uint32_t* words;
-  const float* inverses;  // of the unit of each column; aligned to 64 bytes
-  int terms;
-};
-
 // What a tile knows of a strip of one of its rows.
 struct Int16Strip {
   std::int32_t start;  // what its sums start from: what snap_activations returned
@@ -48,22 +43,12 @@ struct Int16Strip {
 
 // A block of rows times a strip of one panel.
 struct Int16Tile {
-  const void* x;             // packed
-  const void* weights;       // packed
-  int rows;                  // 1 to LinearInt16Kernels::rows
-  int terms;                 // 1 to int16::kTermBlock
-  const Int16Strip* strips;  // [rows]
-  std::int64_t* totals;      // [rows][kPanel], added to; aligned to 64 bytes
-};
-
-// The only block of rows, times a strip of one panel that is snapped in registers: storing it would cost more than it
-// saves.
-struct Int16FewRows {
-  Int16Weights weights;
-  const void* x;             // packed
-  int rows;                  // 1 to LinearInt16Kernels::few_rows
-  const Int16Strip* strips;  // as above
-  std::int64_t* totals;
+  const void* x;                 // packed
+  const std::uint32_t* weights;  // Panels' words; aligned to 64 bytes
+  int rows;                      // 1 to LinearInt16Kernels::rows
+  int terms;                     // a multiple of kInt16Alignment, at most int16::kTermBlock
+  const Int16Strip* strips;      // [rows]
+  std::int64_t* totals;          // [rows][kPanel], added to; aligned to 64 bytes
 };
 
 // The sums of one row and one panel, to be rounded.
@@ -77,30 +62,26 @@ struct Int16Sums {
 struct LinearInt16Kernels {
   std::string_view target;       // compiled in: what really runs
   int rows;                      // the most in a tile
-  int few_rows;                  // so many take weights in registers; at most as many as in a tile
-  std::size_t activation_bytes;  // a packed term of one row, where the terms are rounded up to a multiple of 4
-  std::size_t weight_bytes;      // a packed term of one panel, likewise
+  std::int64_t terms_alignment;  // to which the terms of a strip of x are rounded up, at least kInt16Alignment
+  std::size_t activation_bytes;  // a packed term of one row
 
   std::uint32_t (*largest_bits)(const float* x, std::int64_t k);    // of the magnitudes
   std::int32_t (*snap_activations)(const Int16Activations& strip);  // returns what the strip's sums start from
   void (*multiply)(const Int16Tile& tile);
   void (*round)(const Int16Sums& sums);  // int16::result of each
 
-  // For each type of weight: snap and pack a strip, or snap it in registers and multiply it with few rows.
-  struct Weights {
-    void (*snap)(const Int16Weights& strip, void* packed);
-    void (*multiply_few)(const Int16FewRows& few);
-  };
-  Weights bf16, f16, f32;
-  const Weights& weights(DType dtype) const { return dtype == DType::kBF16 ? bf16 : dtype == DType::kF16 ? f16 : f32; }
+  int least_rows = 1;                             // of a call; fewer are for
+  const LinearInt16Kernels* for_fewer = nullptr;  // this table, whose least_rows is 1
 };
+
+// All that the machine can run of an instruction set, the quickest last; the machine must support the instruction set.
+std::vector<const LinearInt16Kernels*> linear_int16_tables(Isa isa);
 
 const LinearInt16Kernels& linear_int16_scalar();
 const LinearInt16Kernels* linear_int16_simd(Isa isa);  // 16-bit products; null: not in this build
 const LinearInt16Kernels* linear_int16_vnni();         // AVX-512 with byte products; null: not in this build
-
-// The quickest that the machine can run; the machine must support the instruction set.
-const LinearInt16Kernels& best_linear_int16(Isa isa);
+const LinearInt16Kernels* linear_int16_amx();          // AVX-512 with tiles of byte products; null: not in this build
+const LinearInt16Kernels* linear_int16_dot();          // NEON with byte products; null: not in this build
 
 std::unique_ptr<kernels::PreparedLinear> prepare_linear_int16(const LinearInt16Kernels& kernels,
                                                               const kernels::CpuTarget& target,

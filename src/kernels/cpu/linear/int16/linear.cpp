@@ -10,6 +10,7 @@
 #include "kernels/cpu/linear/panels.hpp"
 #include "kernels/cpu/machine.hpp"
 #include "kernels/cpu/work_split.hpp"
+#include "numerics/widen.hpp"
 
 namespace reprofuse::cpu {
 namespace {
@@ -18,77 +19,130 @@ using int16::kTermBlock;
 using kernels::LinearCall;
 using kernels::Place;
 
-constexpr std::int64_t kTermsAlignment = 4;  // of packed rows
-constexpr std::int64_t kGroupRows = 128;     // a panel's strip is snapped once for so many; 16 KiB of totals
+constexpr std::int64_t kGroupRows = 128;  // a panel's strip stays near for so many; 16 KiB of totals
 
 // What a task keeps on its thread's stack.
 struct Scratch {
-  alignas(kCacheLine) std::byte weights[kTermBlock * kMaxInt16TermBytes];  // a strip of one panel
   alignas(kCacheLine) std::int64_t totals[kGroupRows * kPanel];
-  alignas(kCacheLine) float inverses[kPanel];
   alignas(kCacheLine) std::int32_t units[kPanel];
 };
+
+// Some terms of a row of weights.
+void widen_terms(const WeightView& weight, std::int64_t row, std::int64_t k, std::int64_t count, float* to) {
+  const auto widen_all = [&](auto widen_one) {
+    for (std::int64_t i = 0; i < count; ++i)
+      to[i] = widen_one(load_weight(weight.data, weight.dtype, row * weight.stride + k + i));
+  };
+  if (weight.dtype == DType::kBF16)
+    widen_all(widen_bf16);
+  else if (weight.dtype == DType::kF16)
+    widen_all(widen_f16);
+  else
+    widen_all([](std::uint32_t bits) { return float_from_bits(bits); });
+}
+
+int unit_of_row(const WeightView& weight, std::int64_t row) {
+  float values[kTermBlock];
+  std::int32_t largest = 0;  // magnitudes are ordered as their bits are
+  for (std::int64_t k = 0; k < weight.k; k += kTermBlock) {
+    const std::int64_t count = std::min<std::int64_t>(kTermBlock, weight.k - k);
+    widen_terms(weight, row, k, count, values);
+    for (std::int64_t i = 0; i < count; ++i)
+      largest = std::max(largest, static_cast<std::int32_t>(float_bits(values[i]) & 0x7fffffffU));
+  }
+  return int16::unit_byte(static_cast<std::uint32_t>(largest));
+}
+
+// Column c of a panel's words.
+void pack_row(const WeightView& weight, std::int64_t row, float inverse, std::uint32_t* words) {
+  float values[kTermBlock];
+  std::uint16_t halves[kTermBlock];
+  for (std::int64_t k = 0; k < weight.k; k += kTermBlock) {
+    const std::int64_t count = std::min<std::int64_t>(kTermBlock, weight.k - k);
+    const std::int64_t padded = round_up<std::int64_t>(count, kInt16Alignment);
+    widen_terms(weight, row, k, count, values);
+    std::fill(values + count, values + padded, 0.0F);
+    for (std::int64_t i = 0; i < padded; ++i)
+      halves[i] = static_cast<std::uint16_t>(int16::snap(values[i], inverse) + kInt16WeightOffset);
+    for (std::int64_t i = 0; i < padded; i += 2, words += kPanel)
+      *words = halves[i] | static_cast<std::uint32_t>(halves[i + 1]) << 16;
+  }
+}
+
+// Columns past the end of the matrix are W = 0.
+bool pack_panel(const WeightView& weight, const PanelColumns& columns, std::uint32_t* words, std::uint8_t* units) {
+  constexpr std::uint32_t kZeros = kInt16WeightOffset * 0x10001U;
+  std::fill_n(units, kPanel, static_cast<std::uint8_t>(int16::kMinUnit));
+  if (columns.columns < kPanel)
+    std::fill_n(words, round_up<std::int64_t>(weight.k, kInt16Alignment) / 2 * kPanel, kZeros);
+  for (std::int64_t c = 0; c < columns.columns; ++c) {
+    const int unit = unit_of_row(weight, columns.column + c);
+    if (unit == int16::kNotFinite) return false;
+    units[c] = static_cast<std::uint8_t>(unit);
+    pack_row(weight, columns.column + c, int16::inverse_unit(unit), words + c);
+  }
+  return true;
+}
 
 class LinearInt16 final : public kernels::PreparedLinear {
  public:
   LinearInt16(const LinearInt16Kernels& kernels, const kernels::CpuTarget& target, std::span<const WeightView> weights)
-      : kernels_(kernels), pool_(*target.pool), panels_(weights, target.name, pool_), units_(weight_units()) {}
+      : kernels_(kernels),
+        pool_(*target.pool),
+        units_(static_cast<std::size_t>(Panels::count(weights) * kPanel)),
+        panels_(weights, form(), target.name, pool_) {}
 
   std::size_t workspace_bytes(std::int64_t max_m) const override;
   std::optional<Place> run(const LinearCall& call) const override;
   std::string implementation() const override { return std::string(kernels_.target); }
 
  private:
-  // The workspace: every block of rows as strips, the strips of a block together; what is known of each strip of each
-  // row, strips outermost; the unit of every row.
-  struct Snapped {
+  // A call: its kernels, how it is cut, and the workspace: every block of rows as strips, the strips of a block
+  // together; what is known of each strip of each row, strips outermost; the unit of every row.
+  struct Call {
+    const LinearInt16Kernels& kernels;
+    const LinearCall& call;
+    LinearSchedule schedule;
     std::byte* blocks;
     Int16Strip* strips;
     std::int32_t* row_units;
-    std::int64_t m;
-    Int16Strip* strip(std::int64_t k, std::int64_t row) const { return strips + k / kTermBlock * m + row; }
+    FirstPlace non_finite;
+    Int16Strip* strip(std::int64_t k, std::int64_t row) const { return strips + k / kTermBlock * call.x.rows + row; }
   };
-  std::vector<std::uint8_t> weight_units() const;
+  PanelForm form();
   std::int64_t strip_count() const { return ceil_div<std::int64_t>(panels_.k(), kTermBlock); }
-  std::int64_t packed_row_bytes() const;
-  Snapped carve(void* workspace, std::int64_t m) const;
-  std::size_t strip_offset(const LinearSchedule& schedule, std::int64_t block, std::int64_t k) const;
+  std::int64_t packed_row_bytes(const LinearInt16Kernels& kernels) const {
+    return round_up(panels_.k(), kernels.terms_alignment) * static_cast<std::int64_t>(kernels.activation_bytes);
+  }
+  std::byte* strip_at(const Call& call, std::int64_t block, std::int64_t k) const;
   int strip_terms(std::int64_t k) const {
     return static_cast<int>(std::min<std::int64_t>(kTermBlock, panels_.k() - k));
   }
 
-  void snap_block(const ConstMatrix& x, const LinearSchedule& schedule, std::int64_t block, const Snapped& to) const;
-  void run_task(const LinearCall& call, const LinearSchedule& schedule, const Snapped& x, std::int64_t task,
-                FirstPlace& non_finite) const;
-  void multiply_panel(const LinearSchedule& schedule, const Snapped& x, std::int64_t task, std::int64_t panel,
-                      Scratch& scratch) const;
-  void store_row(const LinearCall& call, int row_unit, const std::int64_t* totals, const std::int32_t* weight_units,
-                 std::int64_t row, std::int64_t panel, FirstPlace& non_finite) const;
+  void snap_block(Call& call, std::int64_t block) const;
+  void run_task(Call& call, std::int64_t task) const;
+  void multiply_panel(const Call& call, std::int64_t task, std::int64_t panel, std::int64_t* totals) const;
+  void store_row(Call& call, const Scratch& scratch, std::int64_t index, std::int64_t row, std::int64_t panel) const;
 
   const LinearInt16Kernels& kernels_;
   ThreadPool& pool_;
-  Panels panels_;
   std::vector<std::uint8_t> units_;  // of each column of each panel
+  Panels panels_;
 };
 
-std::vector<std::uint8_t> LinearInt16::weight_units() const {
-  std::vector<std::uint8_t> units(panels_.columns().size() * kPanel);
-  pool_.parallel_for(static_cast<std::int64_t>(panels_.columns().size()), [&](std::int64_t panel, int) {
-    const LargestWeights largest = largest_weights(panels_, panel);
-    for (int c = 0; c < kPanel; ++c)
-      units[static_cast<std::size_t>(panel * kPanel + c)] =
-          static_cast<std::uint8_t>(int16::unit_byte(float_bits(largest.of[c])));
-  });
-  return units;
-}
-
-std::int64_t LinearInt16::packed_row_bytes() const {
-  return round_up(panels_.k(), kTermsAlignment) * static_cast<std::int64_t>(kernels_.activation_bytes);
+PanelForm LinearInt16::form() {
+  return {
+      .terms_alignment = kInt16Alignment,
+      .pack = [this](const WeightView& weight, std::int64_t panel, const PanelColumns& columns, std::uint32_t* words) {
+        return pack_panel(weight, columns, words, units_.data() + panel * kPanel);
+      }};
 }
 
 std::size_t LinearInt16::workspace_bytes(std::int64_t max_m) const {
   if (max_m == 0) return 0;
-  const auto row_bytes = packed_row_bytes() + strip_count() * static_cast<std::int64_t>(sizeof(Int16Strip)) +
+  const LinearInt16Kernels* fewer = kernels_.for_fewer == nullptr ? &kernels_ : kernels_.for_fewer;
+  const auto row_bytes = std::max(packed_row_bytes(kernels_), packed_row_bytes(*fewer)) +
+                         strip_count() * static_cast<std::int64_t>(sizeof(Int16Strip)) +
                          static_cast<std::int64_t>(sizeof(std::int32_t));
   const auto bytes = checked_product(max_m, row_bytes);
   constexpr auto kSlack = static_cast<std::int64_t>(2 * kCacheLine);  // to align the parts
@@ -97,127 +151,113 @@ std::size_t LinearInt16::workspace_bytes(std::int64_t max_m) const {
   return static_cast<std::size_t>(*bytes + kSlack);
 }
 
-LinearInt16::Snapped LinearInt16::carve(void* workspace, std::int64_t m) const {
+std::byte* LinearInt16::strip_at(const Call& call, std::int64_t block, std::int64_t k) const {
+  return call.blocks + call.schedule.row(block) * packed_row_bytes(call.kernels) +
+         k * call.schedule.rows(block) * static_cast<std::int64_t>(call.kernels.activation_bytes);
+}
+
+std::optional<Place> LinearInt16::run(const LinearCall& linear) const {
+  const std::int64_t m = linear.x.rows;
+  const LinearInt16Kernels& kernels = m < kernels_.least_rows ? *kernels_.for_fewer : kernels_;
   const auto aligned = [](std::byte* at) {
     return at + (kCacheLine - reinterpret_cast<std::uintptr_t>(at) % kCacheLine) % kCacheLine;
   };
-  std::byte* blocks = aligned(static_cast<std::byte*>(workspace));
-  auto* strips = reinterpret_cast<Int16Strip*>(aligned(blocks + m * packed_row_bytes()));
-  return {.blocks = blocks,
-          .strips = strips,
-          .row_units = reinterpret_cast<std::int32_t*>(strips + strip_count() * m),
-          .m = m};
+  std::byte* blocks = aligned(static_cast<std::byte*>(linear.workspace));
+  auto* strips = reinterpret_cast<Int16Strip*>(aligned(blocks + m * packed_row_bytes(kernels)));
+  Call call{.kernels = kernels,
+            .call = linear,
+            .schedule = make_linear_schedule(m, kernels.rows, kGroupRows,
+                                             static_cast<std::int64_t>(panels_.columns().size()), pool_.threads()),
+            .blocks = blocks,
+            .strips = strips,
+            .row_units = reinterpret_cast<std::int32_t*>(strips + strip_count() * m),
+            .non_finite = {}};
+  pool_.parallel_for(call.schedule.blocks, [&](std::int64_t block, int) { snap_block(call, block); });
+  pool_.parallel_for(call.schedule.tasks(), [&](std::int64_t task, int) { run_task(call, task); });
+  return call.non_finite.get();
 }
 
-std::size_t LinearInt16::strip_offset(const LinearSchedule& schedule, std::int64_t block, std::int64_t k) const {
-  const std::int64_t before = schedule.row(block) * round_up(panels_.k(), kTermsAlignment) + k * schedule.rows(block);
-  return static_cast<std::size_t>(before) * kernels_.activation_bytes;
-}
-
-std::optional<Place> LinearInt16::run(const LinearCall& call) const {
-  const auto panels = static_cast<std::int64_t>(panels_.columns().size());
-  const LinearSchedule schedule = make_linear_schedule(call.x.rows, kernels_.rows, kGroupRows, panels, pool_.threads());
-  const Snapped x = carve(call.workspace, call.x.rows);
-  pool_.parallel_for(schedule.blocks, [&](std::int64_t block, int) { snap_block(call.x, schedule, block, x); });
-  FirstPlace non_finite;
-  pool_.parallel_for(schedule.tasks(), [&](std::int64_t task, int) { run_task(call, schedule, x, task, non_finite); });
-  return non_finite.get();
-}
-
-void LinearInt16::snap_block(const ConstMatrix& x, const LinearSchedule& schedule, std::int64_t block,
-                             const Snapped& to) const {
+void LinearInt16::snap_block(Call& call, std::int64_t block) const {
   static constexpr float kZeros[kTermBlock] = {};
-  const int rows = schedule.rows(block);
+  const int rows = call.schedule.rows(block);
   for (int r = 0; r < rows; ++r) {
-    const std::int64_t row = schedule.row(block) + r;
-    const float* from = x.data + row * x.stride;
+    const std::int64_t row = call.schedule.row(block) + r;
+    const float* from = call.call.x.data + row * call.call.x.stride;
     int row_unit = int16::kMinUnit;
     for (std::int64_t k = 0; k < panels_.k(); k += kTermBlock) {
-      const int unit = int16::unit_byte(kernels_.largest_bits(from + k, strip_terms(k)));
-      to.strip(k, row)->shift = unit;  // until the row's largest is known
+      const int unit = int16::unit_byte(call.kernels.largest_bits(from + k, strip_terms(k)));
+      call.strip(k, row)->shift = unit;  // until the row's largest is known
       row_unit = std::max(row_unit, unit);
     }
     const bool finite = row_unit != int16::kNotFinite;
     for (std::int64_t k = 0; k < panels_.k(); k += kTermBlock) {
-      Int16Strip& strip = *to.strip(k, row);
+      Int16Strip& strip = *call.strip(k, row);
       const int unit = finite ? int16::block_unit(strip.shift, row_unit) : row_unit;
-      strip.start = kernels_.snap_activations({.x = finite ? from + k : kZeros,
-                                               .terms = strip_terms(k),
-                                               .inverse = int16::inverse_unit(unit),
-                                               .packed = to.blocks + strip_offset(schedule, block, k),
-                                               .rows = rows,
-                                               .row = r});
+      strip.start = call.kernels.snap_activations({.x = finite ? from + k : kZeros,
+                                                   .terms = strip_terms(k),
+                                                   .inverse = int16::inverse_unit(unit),
+                                                   .packed = strip_at(call, block, k),
+                                                   .rows = rows,
+                                                   .row = r});
       strip.shift = unit - row_unit + int16::kUnitRange;
     }
-    to.row_units[row] = row_unit;
+    call.row_units[row] = row_unit;
   }
 }
 
-void LinearInt16::run_task(const LinearCall& call, const LinearSchedule& schedule, const Snapped& x, std::int64_t task,
-                           FirstPlace& non_finite) const {
+void LinearInt16::run_task(Call& call, std::int64_t task) const {
   Scratch scratch;
-  const std::int64_t first_row = schedule.row(schedule.block_begin(task));
-  const std::int64_t end_row = schedule.row(schedule.block_end(task));
-  for (std::int64_t panel = schedule.panel_begin(task); panel < schedule.panel_end(task); ++panel) {
+  const std::int64_t first_row = call.schedule.row(call.schedule.block_begin(task));
+  const std::int64_t end_row = call.schedule.row(call.schedule.block_end(task));
+  for (std::int64_t panel = call.schedule.panel_begin(task); panel < call.schedule.panel_end(task); ++panel) {
     std::fill_n(scratch.totals, (end_row - first_row) * kPanel, 0);
-    multiply_panel(schedule, x, task, panel, scratch);
-    for (std::int64_t row = first_row; row < end_row; ++row)
-      store_row(call, x.row_units[row], scratch.totals + (row - first_row) * kPanel, scratch.units, row, panel,
-                non_finite);
+    std::copy_n(units_.data() + panel * kPanel, kPanel, scratch.units);
+    multiply_panel(call, task, panel, scratch.totals);
+    for (std::int64_t row = first_row; row < end_row; ++row) store_row(call, scratch, row - first_row, row, panel);
   }
 }
 
-// Strips outermost: the panel's weights are snapped once for every block of rows. Few rows take them in registers.
-void LinearInt16::multiply_panel(const LinearSchedule& schedule, const Snapped& x, std::int64_t task,
-                                 std::int64_t panel, Scratch& scratch) const {
-  const LinearInt16Kernels::Weights& weights = kernels_.weights(panels_.dtype());
-  const std::int64_t begin = schedule.block_begin(task);
-  for (int c = 0; c < kPanel; ++c) {
-    scratch.units[c] = units_[static_cast<std::size_t>(panel * kPanel + c)];
-    scratch.inverses[c] = int16::inverse_unit(scratch.units[c]);
-  }
-  for (std::int64_t k = 0; k < panels_.k(); k += kTermBlock) {
-    const Int16Weights strip{.words = static_cast<const std::uint32_t*>(panels_.at(panel, k)),
-                             .inverses = scratch.inverses,
-                             .terms = strip_terms(k)};
-    if (schedule.m <= kernels_.few_rows) {
-      weights.multiply_few({.weights = strip,
-                            .x = x.blocks + strip_offset(schedule, 0, k),
-                            .rows = static_cast<int>(schedule.m),
-                            .strips = x.strip(k, 0),
-                            .totals = scratch.totals});
-      continue;
+// Strips outermost: those of the panel's weights come from memory once for every block of rows.
+void LinearInt16::multiply_panel(const Call& call, std::int64_t task, std::int64_t panel, std::int64_t* totals) const {
+  const std::int64_t first_row = call.schedule.row(call.schedule.block_begin(task));
+  for (std::int64_t k = 0; k < panels_.k(); k += kTermBlock)
+    for (std::int64_t block = call.schedule.block_begin(task); block < call.schedule.block_end(task); ++block) {
+      const std::int64_t row = call.schedule.row(block);
+      call.kernels.multiply({.x = strip_at(call, block, k),
+                             .weights = panels_.at(panel, k),
+                             .rows = call.schedule.rows(block),
+                             .terms = round_up(strip_terms(k), kInt16Alignment),
+                             .strips = call.strip(k, row),
+                             .totals = totals + (row - first_row) * kPanel});
     }
-    weights.snap(strip, scratch.weights);
-    for (std::int64_t block = begin; block < schedule.block_end(task); ++block)
-      kernels_.multiply({.x = x.blocks + strip_offset(schedule, block, k),
-                         .weights = scratch.weights,
-                         .rows = schedule.rows(block),
-                         .terms = strip.terms,
-                         .strips = x.strip(k, schedule.row(block)),
-                         .totals = scratch.totals + (schedule.row(block) - schedule.row(begin)) * kPanel});
-  }
 }
 
-void LinearInt16::store_row(const LinearCall& call, int row_unit, const std::int64_t* totals,
-                            const std::int32_t* weight_units, std::int64_t row, std::int64_t panel,
-                            FirstPlace& non_finite) const {
+void LinearInt16::store_row(Call& call, const Scratch& scratch, std::int64_t index, std::int64_t row,
+                            std::int64_t panel) const {
   alignas(kCacheLine) float results[kPanel];
-  if (row_unit != int16::kNotFinite)
-    kernels_.round({.totals = totals, .weight_units = weight_units, .row_unit = row_unit, .results = results});
+  if (call.row_units[row] != int16::kNotFinite)
+    call.kernels.round({.totals = scratch.totals + index * kPanel,
+                        .weight_units = scratch.units,
+                        .row_unit = call.row_units[row],
+                        .results = results});
   else
     std::fill_n(results, kPanel, std::numeric_limits<float>::quiet_NaN());
-  store_panel_row(call, panels_.columns()[static_cast<std::size_t>(panel)], results, row, non_finite);
+  store_panel_row(call.call, panels_.columns()[static_cast<std::size_t>(panel)], results, row, call.non_finite);
 }
 
 }  // namespace
 
-const LinearInt16Kernels& best_linear_int16(Isa isa) {
-  if (isa == Isa::kScalar) return linear_int16_scalar();
-  if (isa == Isa::kAvx512 && machine_has_avx512_vnni() && linear_int16_vnni() != nullptr) return *linear_int16_vnni();
-  const LinearInt16Kernels* kernels = linear_int16_simd(isa);
-  invariant(kernels != nullptr, "a context holds an instruction set that the build has no kernels for");
-  return *kernels;
+std::vector<const LinearInt16Kernels*> linear_int16_tables(Isa isa) {
+  if (isa == Isa::kScalar) return {&linear_int16_scalar()};
+  std::vector<const LinearInt16Kernels*> tables = {linear_int16_simd(isa)};
+  invariant(tables[0] != nullptr, "a context holds an instruction set that the build has no kernels for");
+  const auto add = [&](Isa of, bool machine_has_it, const LinearInt16Kernels* table) {
+    if (isa == of && machine_has_it && table != nullptr) tables.push_back(table);
+  };
+  add(Isa::kNeon, machine_has_neon_dot(), linear_int16_dot());
+  add(Isa::kAvx512, machine_has_avx512_vnni(), linear_int16_vnni());
+  add(Isa::kAvx512, machine_has_avx512_vnni() && machine_has_amx_int8(), linear_int16_amx());
+  return tables;
 }
 
 std::unique_ptr<kernels::PreparedLinear> prepare_linear_int16(const LinearInt16Kernels& kernels,
@@ -231,7 +271,7 @@ std::unique_ptr<kernels::PreparedLinear> prepare_linear_int16(const LinearInt16K
 
 std::unique_ptr<kernels::PreparedLinear> prepare_linear_int16(const kernels::CpuTarget& target,
                                                               std::span<const WeightView> weights) {
-  return prepare_linear_int16(best_linear_int16(target.isa), target, weights);
+  return prepare_linear_int16(*linear_int16_tables(target.isa).back(), target, weights);
 }
 
 }  // namespace reprofuse::cpu

@@ -1,6 +1,7 @@
 // The linear layer of int16-1 for every instruction set with a fused multiply-add, from one source: Highway compiles
-// this file once per target. With digits X = 256 x0 + x1 and W = 256 w0 + w1 a term is x0 W + x1 w0: one product of
-// pairs of 16-bit integers, whose sums over a block of terms fit 32 bits.
+// this file once per target. With digits X = 256 x0 + x1 and W = 256 w0 + w1 a term is x0 W + x1 w0: two products of
+// pairs of 16-bit integers for each pair of terms, whose sums over a block of terms fit 32 bits. A word holds W + 128:
+// sums start below zero by what that adds to them.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/linear/int16/simd.cpp"
 #include <cstring>
@@ -10,7 +11,7 @@
 #include "kernels/cpu/linear/panels.hpp"
 
 #if REPROFUSE_SIMD_TARGET
-#include "kernels/cpu/linear/int16/snap-inl.hpp"
+#include "kernels/cpu/linear/int16/sums-inl.hpp"
 
 static_assert(HWY_NATIVE_FMA, "a multiply and an add would round twice");
 
@@ -23,60 +24,34 @@ using HalfVector = hn::Vec<Halves>;
 // Tiles of kLanes columns: one register of sums for each row, two where the halves of a product are added apart.
 #if HWY_TARGET == HWY_AVX3
 constexpr std::string_view kTarget = "avx512";
-constexpr int kTileRows = 12, kFewRows = 4;
+constexpr int kTileRows = 12;
 #elif HWY_TARGET == HWY_AVX2
 constexpr std::string_view kTarget = "avx2";
-constexpr int kTileRows = 8, kFewRows = 4;
+constexpr int kTileRows = 8;
 #else
 constexpr std::string_view kTarget = "neon";
-constexpr int kTileRows = 8, kFewRows = 4;
+constexpr int kTileRows = 8;
 #endif
+constexpr int kPrefetchRows = 4;  // from more rows on arithmetic takes longer than memory
 
-// Lanes of two 16-bit integers, `low` in the lower half.
-HWY_INLINE IntegerVector pair_up(IntegerVector low, IntegerVector high) {
-  return hn::Or(hn::And(low, hn::Set(Integers(), 0xffff)), hn::ShiftLeft<16>(high));
-}
-
-// Packed rows are [terms][rows] of pairs (x0, x1), packed weights [terms][kPanel] of pairs (W, w0).
+// Packed rows are [pairs of terms][rows] of two words: both x0, then both x1.
 inline std::int32_t snap_activations(const Int16Activations& strip) {
-  auto* packed = static_cast<std::int32_t*>(strip.packed) + strip.row;
+  auto* packed = static_cast<std::int32_t*>(strip.packed) + 2 * strip.row;
   const Vector inverse = hn::Set(Floats(), strip.inverse);
-  HWY_ALIGN std::int32_t pairs[kLanes];
-  for (int k = 0; k < strip.terms; k += kLanes) {
-    const IntegerVector x = snap_lanes(strip.x + k, strip.terms - k, inverse);
+  const int terms = round_up(strip.terms, kInt16Alignment);
+  IntegerVector sum = hn::Zero(Integers());
+  HWY_ALIGN std::int32_t words[kLanes];
+  for (int k = 0; k < terms; k += kLanes) {
+    const IntegerVector x = snap_activation_lanes(strip.x + k, strip.terms - k, inverse);
     const IntegerVector high = hn::ShiftRight<8>(hn::Add(x, hn::Set(Integers(), 128)));
-    hn::Store(pair_up(high, hn::Sub(x, hn::ShiftLeft<8>(high))), Integers(), pairs);
-    const int count = HWY_MIN(kLanes, strip.terms - k);
-    for (int i = 0; i < count; ++i) packed[(k + i) * strip.rows] = pairs[i];
+    const IntegerVector low = hn::Sub(x, hn::ShiftLeft<8>(high));
+    sum = hn::Add(sum, high);
+    const auto of_pair = [](IntegerVector digits) HWY_ATTR { return pair_up(hn::DupEven(digits), hn::DupOdd(digits)); };
+    hn::Store(hn::OddEven(of_pair(low), of_pair(high)), Integers(), words);
+    const int count = HWY_MIN(kLanes, terms - k);
+    for (int i = 0; i < count; i += 2) std::memcpy(packed + (k + i) * strip.rows, words + i, 2 * sizeof(words[0]));
   }
-  return 0;
-}
-
-// The offset is a multiple of 2^16, so that the lower half of a word is W.
-HWY_INLINE IntegerVector weight_pairs(Vector weights, Vector inverses) {
-  constexpr float kOffset = 0x1.8p+23F;
-  const WordVector words = snap_weight_lanes(weights, inverses, kOffset);
-  const IntegerVector whole = hn::BitCast(Integers(), words);
-  const IntegerVector without = hn::Set(Integers(), 128 - static_cast<std::int32_t>(float_bits(kOffset)));
-  const IntegerVector high = hn::ShiftLeft<8>(hn::Add(whole, without));
-  return hn::Or(hn::And(whole, hn::Set(Integers(), 0xffff)), hn::And(high, hn::Set(Integers(), -65536)));
-}
-
-template <class Weight>
-void snap_weights(const Int16Weights& strip, void* packed) {
-  auto* to = static_cast<std::int32_t*>(packed);
-  for (int c = 0; c < kPanel; c += kLanes) {
-    const Vector inverses = hn::Load(Floats(), strip.inverses + c);
-    const std::uint32_t* words = strip.words + c;
-    for (int k = 0; k < strip.terms; k += Weight::kTerms, words += kPanel) {
-      const WordVector loaded = hn::Load(Words(), words);
-      hn::Store(weight_pairs(Weight::term(loaded, hwy::SizeTag<0>()), inverses), Integers(), to + k * kPanel + c);
-      if constexpr (Weight::kTerms == 2)
-        if (k + 1 < strip.terms)
-          hn::Store(weight_pairs(Weight::term(loaded, hwy::SizeTag<1>()), inverses), Integers(),
-                    to + (k + 1) * kPanel + c);
-    }
-  }
+  return -kInt16WeightOffset * hn::GetLane(hn::SumOfLanes(Integers(), sum));
 }
 
 // The sums of one row and kLanes columns.
@@ -86,30 +61,28 @@ HWY_INLINE void add_pairs(HalfVector weights, std::int32_t x, IntegerVector (&su
 }
 
 template <int kRows>
-HWY_INLINE void zero_sums(IntegerVector (&sums)[kRows][2]) {
-  HWY_UNROLL(12)
-  for (int r = 0; r < kRows; ++r) sums[r][0] = sums[r][1] = hn::Zero(Integers());
-}
-
-template <int kRows>
-HWY_INLINE void add_all(const IntegerVector (&sums)[kRows][2], const Int16Strip* strips, std::int64_t* totals) {
-  HWY_UNROLL(12)
-  for (int r = 0; r < kRows; ++r)
-    add_to_totals(hn::RearrangeToOddPlusEven(sums[r][0], sums[r][1]), strips[r].shift, totals + r * kPanel);
-}
-
-template <int kRows>
 HWY_NOINLINE void multiply_tile(const Int16Tile& tile, int column) {
   const auto* x = static_cast<const std::int32_t*>(tile.x);
-  const auto* weights = static_cast<const std::int32_t*>(tile.weights) + column;
+  const std::uint32_t* weights = tile.weights + column;
   IntegerVector sums[kRows][2];
-  zero_sums(sums);
-  for (int k = 0; k < tile.terms; ++k, x += kRows, weights += kPanel) {
-    const auto pairs = hn::BitCast(Halves(), hn::Load(Integers(), weights));
+  HWY_UNROLL(12)
+  for (int r = 0; r < kRows; ++r) sums[r][0] = sums[r][1] = hn::Zero(Integers());
+  for (int k = 0; k < tile.terms; k += 2, x += 2 * kRows, weights += kPanel) {
+    if constexpr (kRows <= kPrefetchRows) prefetch_ahead<4096, 3>(weights);
+    const auto whole = hn::BitCast(Halves(), hn::Load(Words(), weights));
+    const auto high = hn::ShiftRight<8>(whole);
     HWY_UNROLL(12)
-    for (int r = 0; r < kRows; ++r) add_pairs(pairs, x[r], sums[r]);
+    for (int r = 0; r < kRows; ++r) {
+      add_pairs(whole, x[2 * r], sums[r]);
+      add_pairs(high, x[2 * r + 1], sums[r]);
+    }
   }
-  add_all(sums, tile.strips, tile.totals + column);
+  HWY_UNROLL(12)
+  for (int r = 0; r < kRows; ++r) {
+    const IntegerVector start = hn::Set(Integers(), tile.strips[r].start);
+    add_shifted(hn::Add(start, hn::RearrangeToOddPlusEven(sums[r][0], sums[r][1])), tile.strips[r].shift,
+                tile.totals + r * kPanel + column);
+  }
 }
 
 template <int kRows>
@@ -120,53 +93,74 @@ void multiply_rows(const Int16Tile& tile) {
   }
 }
 
-template <class Weight, int kRows>
-HWY_NOINLINE void multiply_few_tile(const Int16FewRows& few, int column) {
-  const Int16Weights& strip = few.weights;
-  const std::uint32_t* words = strip.words + column;
-  const Vector inverses = hn::Load(Floats(), strip.inverses + column);
-  const auto* x = static_cast<const std::int32_t*>(few.x);
-  IntegerVector sums[kRows][2];
-  zero_sums(sums);
-  const auto add_term = [&](auto half) HWY_ATTR {
-    const auto pairs = hn::BitCast(Halves(), weight_pairs(Weight::term(hn::Load(Words(), words), half), inverses));
-    HWY_UNROLL(4)
-    for (int r = 0; r < kRows; ++r) add_pairs(pairs, x[r], sums[r]);
-    x += kRows;
-  };
-  for (int i = strip.terms / Weight::kTerms; i > 0; --i, words += kPanel) {
-    prefetch_ahead(words);
-    add_term(hwy::SizeTag<0>());
-    if constexpr (Weight::kTerms == 2) add_term(hwy::SizeTag<1>());
-  }
-  if (strip.terms % Weight::kTerms != 0) add_term(hwy::SizeTag<0>());
-  add_all(sums, few.strips, few.totals + column);
-}
-
-template <class Weight, int kRows>
-void multiply_few(const Int16FewRows& few) {
-  if constexpr (kRows > 0) {
-    if (few.rows != kRows) return multiply_few<Weight, kRows - 1>(few);
-    for (int column = 0; column < kPanel; column += kLanes) multiply_few_tile<Weight, kRows>(few, column);
-  }
-}
-
-template <class Weight>
-constexpr LinearInt16Kernels::Weights kWeights = {snap_weights<Weight>, multiply_few<Weight, kFewRows>};
-
 constexpr LinearInt16Kernels kLinearInt16 = {.target = kTarget,
                                              .rows = kTileRows,
-                                             .few_rows = kFewRows,
+                                             .terms_alignment = kInt16Alignment,
                                              .activation_bytes = sizeof(std::int32_t),
-                                             .weight_bytes = kPanel * sizeof(std::int32_t),
                                              .largest_bits = largest_bits,
                                              .snap_activations = snap_activations,
                                              .multiply = multiply_rows<kTileRows>,
-                                             .round = round_panel,
-                                             .bf16 = kWeights<Bf16Pair>,
-                                             .f16 = kWeights<F16Pair>,
-                                             .f32 = kWeights<F32Word>};
-static_assert(kLinearInt16.rows <= kMaxInt16Rows && kLinearInt16.weight_bytes <= kMaxInt16TermBytes);
+                                             .round = round_panel};
+
+#if HWY_TARGET == HWY_NEON
+// Products of bytes: SDOT adds four of them to each 32-bit lane, both factors signed.
+namespace dot {
+
+#define REPROFUSE_DOT [[gnu::target("arch=armv8.2-a+crypto+dotprod")]]  // the rest of the file runs on machines without
+
+// Packed rows are [quads][rows].
+inline std::int32_t snap_activations(const Int16Activations& strip) {
+  auto* to = static_cast<std::uint8_t*>(strip.packed) + strip.row * kQuadBytes;
+  snap_quads(strip, kInt16Alignment, [&](int quad, const std::uint8_t* bytes) {
+    std::memcpy(to + quad * strip.rows * kQuadBytes, bytes, kQuadBytes);
+  });
+  return 0;
+}
+
+template <int kRows>
+REPROFUSE_DOT HWY_NOINLINE void multiply_tile(const Int16Tile& tile, int column) {
+  const auto* x = static_cast<const std::int8_t*>(tile.x);
+  const std::uint32_t* weights = tile.weights + column;
+  IntegerVector high[kRows], mixed[kRows];
+  HWY_UNROLL(8)
+  for (int r = 0; r < kRows; ++r) high[r] = mixed[r] = hn::Zero(Integers());
+  for (int k = 0; k < tile.terms; k += kQuad, x += kRows * kQuadBytes, weights += 2 * kPanel) {
+    const uint8x16_t first = hn::BitCast(Bytes(), hn::Load(Words(), weights)).raw;
+    const uint8x16_t second = hn::BitCast(Bytes(), hn::Load(Words(), weights + kPanel)).raw;
+    const int8x16_t w_low = vreinterpretq_s8_u8(veorq_u8(vtrn1q_u8(first, second), vdupq_n_u8(kInt16WeightOffset)));
+    const int8x16_t w_high = vreinterpretq_s8_u8(vtrn2q_u8(first, second));
+    HWY_UNROLL(8)
+    for (int r = 0; r < kRows; ++r) {
+      const int8x8_t digits = vld1_s8(x + r * kQuadBytes);
+      high[r].raw = vdotq_lane_s32(high[r].raw, w_high, digits, 1);
+      mixed[r].raw = vdotq_lane_s32(mixed[r].raw, w_low, digits, 1);
+      mixed[r].raw = vdotq_lane_s32(mixed[r].raw, w_high, digits, 0);
+    }
+  }
+  HWY_UNROLL(8)
+  for (int r = 0; r < kRows; ++r)
+    add_shifted(hn::Add(hn::ShiftLeft<8>(high[r]), mixed[r]), tile.strips[r].shift, tile.totals + r * kPanel + column);
+}
+
+template <int kRows>
+void multiply_rows(const Int16Tile& tile) {
+  if constexpr (kRows > 0) {
+    if (tile.rows != kRows) return multiply_rows<kRows - 1>(tile);
+    for (int column = 0; column < kPanel; column += kLanes) multiply_tile<kRows>(tile, column);
+  }
+}
+
+constexpr LinearInt16Kernels kLinearInt16 = {.target = "neon dot",
+                                             .rows = kTileRows,
+                                             .terms_alignment = kInt16Alignment,
+                                             .activation_bytes = kQuadBytes / kQuad,
+                                             .largest_bits = largest_bits,
+                                             .snap_activations = snap_activations,
+                                             .multiply = multiply_rows<kTileRows>,
+                                             .round = round_panel};
+
+}  // namespace dot
+#endif
 
 }  // namespace reprofuse::cpu::HWY_NAMESPACE::int16_linear
 HWY_AFTER_NAMESPACE();
@@ -177,6 +171,11 @@ namespace reprofuse::cpu {
 
 const LinearInt16Kernels* linear_int16_simd(Isa isa) {
   REPROFUSE_RETURN_TABLE(isa, int16_linear::kLinearInt16);
+}
+
+const LinearInt16Kernels* linear_int16_dot() {
+  REPROFUSE_IF_NEON(return &N_NEON::int16_linear::dot::kLinearInt16;)
+  return nullptr;
 }
 
 }  // namespace reprofuse::cpu

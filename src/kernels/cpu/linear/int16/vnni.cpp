@@ -1,12 +1,13 @@
-// The linear layer of int16-1 for AVX-512 with VNNI: vpdpbusd adds four products of unsigned and signed bytes to each
-// 32-bit lane, so four terms of a column share a lane. A weight's digits are made unsigned by adding 128 to each; what
-// that adds to a sum is known of the row of activations, and its sums start below zero by as much.
+// The linear layer of int16-1 for AVX-512 with products of bytes: VNNI, and AMX, which multiplies tiles of them. A
+// weight's digits are made unsigned by adding 128 to each; what that adds to a sum is known of the row of activations,
+// and its sums start below zero by as much.
 
 // One target: AVX-512 as Highway knows it. Its own target with VNNI asks for AVX-VNNI as well, which a machine with
 // VNNI in AVX-512 may lack, so the kernels ask for that one instruction themselves.
 #define REPROFUSE_NO_AVX2
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/linear/int16/vnni.cpp"
+#include <algorithm>
 #include <cstring>
 
 #include "kernels/cpu/highway_targets.hpp"  // before any Highway header
@@ -14,147 +15,74 @@
 #include "kernels/cpu/linear/panels.hpp"
 
 #if HWY_TARGET == HWY_AVX3
-#include "kernels/cpu/linear/int16/snap-inl.hpp"
+#include "kernels/cpu/linear/int16/sums-inl.hpp"
 
 HWY_PUSH_ATTRIBUTES(HWY_TARGET_STR ",avx512vnni")
-namespace reprofuse::cpu::HWY_NAMESPACE::int16_linear::vnni {
+#include "kernels/cpu/linear/vnni-inl.hpp"
+namespace reprofuse::cpu::HWY_NAMESPACE::int16_linear {
 
-using Bytes = hn::ScalableTag<std::uint8_t>;
-static_assert(kLanes == kPanel);
-
-constexpr int kQuad = 4;       // terms in a lane
-constexpr int kTileRows = 12;  // 24 registers of sums, 2 of weights and 2 of activations, of 32
-constexpr int kFewRows = 6;
-
-// Packed rows are [quads][rows] of 8 bytes: four low digits, then four high ones.
-constexpr int kQuadBytes = 8;
-
-// The digits of X are the bytes of X + 0x8080, less 128 each. Returns -128 * (257 * sum of x0 + sum of x1).
-inline std::int32_t snap_activations(const Int16Activations& strip) {
-  alignas(16) static constexpr std::uint8_t kTranspose[16] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
-  const auto transpose = hn::LoadDup128(Bytes(), kTranspose);
-  const Vector inverse = hn::Set(Floats(), strip.inverse);
-  const IntegerVector digits = hn::Set(Integers(), 0x8080);
-  IntegerVector sum = hn::Zero(Integers()), high_sum = sum;
-  HWY_ALIGN std::uint8_t quads[kLanes / kQuad][16];
-  auto* to = static_cast<std::uint8_t*>(strip.packed) + strip.row * kQuadBytes;
-  for (int k = 0; k < strip.terms; k += kLanes) {
-    const IntegerVector x = snap_lanes(strip.x + k, strip.terms - k, inverse);
-    sum = hn::Add(sum, x);
-    high_sum = hn::Add(high_sum, hn::ShiftRight<8>(hn::Add(x, hn::Set(Integers(), 128))));
-    const auto bytes = hn::BitCast(Bytes(), hn::Xor(hn::Add(x, digits), digits));
-    hn::Store(hn::TableLookupBytes(bytes, transpose), Bytes(), quads[0]);
-    for (int quad = 0; quad < kLanes / kQuad && k + quad * kQuad < strip.terms; ++quad, to += strip.rows * kQuadBytes)
-      std::memcpy(to, quads[quad], kQuadBytes);
-  }
-  const std::int32_t high = hn::GetLane(hn::SumOfLanes(Integers(), high_sum));
-  const std::int32_t low = hn::GetLane(hn::SumOfLanes(Integers(), sum)) - 256 * high;
-  return -128 * (257 * high + low);
-}
+constexpr int kTileRows = 12;     // 24 registers of sums, 2 of weights, 2 to make them and one of activations, of 32
+constexpr int kPrefetchRows = 6;  // from more rows on arithmetic takes longer than memory
 
 // The digits of four terms, plus 128, for every column of the panel.
 struct Planes {
   WordVector low, high;
 };
 
-// Four snapped terms, whose lower halves are W + 0x8080, become two words of one byte of each.
-HWY_INLINE Planes transpose_bytes(WordVector a, WordVector b, WordVector c, WordVector d) {
-  alignas(16) static constexpr std::uint8_t kSwapMiddle[16] = {0, 2, 1, 3, 4, 6, 5, 7, 8, 10, 9, 11, 12, 14, 13, 15};
-  const auto swap = hn::LoadDup128(Bytes(), kSwapMiddle);
-  const auto low_half = hn::Set(Words(), 0xffffU);
-  const auto join = [&](WordVector first, WordVector second) HWY_ATTR {
-    const WordVector halves = hn::OrAnd(hn::ShiftLeft<16>(second), first, low_half);
-    return hn::BitCast(Words(), hn::TableLookupBytes(hn::BitCast(Bytes(), halves), swap));
+// Bytes of the words of terms 0 and 1 and of those of terms 2 and 3 alternate: hence the order of terms in a quad.
+HWY_INLINE Planes load_planes(const std::uint32_t* words) {
+  const hn::ScalableTag<std::uint16_t> halves;
+  const WordVector first = hn::Load(Words(), words);
+  const WordVector second = hn::Load(Words(), words + kPanel);
+  const WordVector low_bytes = hn::Set(Words(), 0x00ff00ffU);
+  const auto moved = [&](auto shifted) HWY_ATTR { return hn::BitCast(Words(), shifted); };
+  const WordVector up = moved(hn::ShiftLeft<8>(hn::BitCast(halves, second)));
+  const WordVector down = moved(hn::ShiftRight<8>(hn::BitCast(halves, first)));
+  const auto join = [&](WordVector even, WordVector odd) HWY_ATTR {  // one instruction
+    return WordVector{_mm512_ternarylogic_epi32(low_bytes.raw, even.raw, odd.raw, 0xca)};
   };
-  const WordVector ab = join(a, b);
-  const WordVector cd = join(c, d);
-  return {.low = hn::OrAnd(hn::ShiftLeft<16>(cd), ab, low_half),
-          .high = hn::Or(hn::ShiftRight<16>(ab), hn::AndNot(low_half, cd))};
-}
-
-// Four terms from `words` on, of which the panel holds `terms`; those past the end meet activations of zero.
-template <class Weight>
-HWY_INLINE Planes snap_quad(const std::uint32_t* words, int terms, Vector inverses) {
-  constexpr float kOffset = 0x1.8p+23F + 0x8080;
-  constexpr int kStep = Weight::kTerms == 2 ? kPanel : 2 * kPanel;
-  WordVector snapped[kQuad];
-  HWY_UNROLL(2)
-  for (int pair = 0; pair < 2; ++pair, words += kStep) {
-    const WordVector zero = hn::Zero(Words());
-    const WordVector first = 2 * pair < terms ? hn::Load(Words(), words) : zero;
-    WordVector second = first;
-    if constexpr (Weight::kTerms == 1) second = 2 * pair + 1 < terms ? hn::Load(Words(), words + kPanel) : zero;
-    snapped[2 * pair] = snap_weight_lanes(Weight::term(first, hwy::SizeTag<0>()), inverses, kOffset);
-    snapped[2 * pair + 1] =
-        snap_weight_lanes(Weight::term(second, hwy::SizeTag<Weight::kTerms - 1>()), inverses, kOffset);
-  }
-  return transpose_bytes(snapped[0], snapped[1], snapped[2], snapped[3]);
-}
-
-template <class Weight>
-constexpr int kQuadWords = kQuad / Weight::kTerms* kPanel;
-
-// Packed weights are [quads][low, high][kPanel].
-template <class Weight>
-void snap_weights(const Int16Weights& strip, void* packed) {
-  const Vector inverses = hn::Load(Floats(), strip.inverses);
-  const std::uint32_t* words = strip.words;
-  auto* to = static_cast<std::uint32_t*>(packed);
-  for (int left = strip.terms; left > 0; left -= kQuad, words += kQuadWords<Weight>, to += 2 * kPanel) {
-    const Planes planes =
-        left >= kQuad ? snap_quad<Weight>(words, kQuad, inverses) : snap_quad<Weight>(words, left, inverses);
-    hn::Store(planes.low, Words(), to);
-    hn::Store(planes.high, Words(), to + kPanel);
-  }
-}
-
-HWY_INLINE IntegerVector add_byte_products(IntegerVector sum, WordVector weights, IntegerVector x) {
-  return IntegerVector{_mm512_dpbusd_epi32(sum.raw, weights.raw, x.raw)};
-}
-
-// Sums of products of two high digits, and of a high and a low one, for one row and every column of a panel.
-struct DigitSums {
-  IntegerVector high, mixed;
-
-  HWY_INLINE void add(const Planes& weights, const std::uint8_t* x) {
-    const auto digits = [x](int digit) HWY_ATTR {
-      std::int32_t four_terms;
-      std::memcpy(&four_terms, x + digit * kQuad, sizeof(four_terms));
-      return hn::Set(Integers(), four_terms);
-    };
-    const IntegerVector x_high = digits(1);
-    high = add_byte_products(high, weights.high, x_high);
-    mixed = add_byte_products(mixed, weights.low, x_high);
-    mixed = add_byte_products(mixed, weights.high, digits(0));
-  }
-};
-
-template <int kRows>
-HWY_INLINE void start_sums(DigitSums (&sums)[kRows], const Int16Strip* strips) {
-  HWY_UNROLL(12)
-  for (int r = 0; r < kRows; ++r) sums[r] = {hn::Zero(Integers()), hn::Set(Integers(), strips[r].start)};
+  return {.low = join(first, up), .high = hn::Xor(join(down, second), hn::Set(Words(), 0x80808080U))};
 }
 
 // The whole sum fits 32 bits, its parts with their offsets need not: they are added modulo 2^32.
-template <int kRows>
-HWY_INLINE void add_all(const DigitSums (&sums)[kRows], const Int16Strip* strips, std::int64_t* totals) {
-  HWY_UNROLL(12)
-  for (int r = 0; r < kRows; ++r)
-    add_to_totals(hn::Add(hn::ShiftLeft<8>(sums[r].high), sums[r].mixed), strips[r].shift, totals + r * kPanel);
+HWY_INLINE void add_strip(IntegerVector high, IntegerVector mixed, const Int16Strip& strip, std::int64_t* totals) {
+  add_shifted(hn::Add(hn::ShiftLeft<8>(high), hn::Add(mixed, hn::Set(Integers(), strip.start))), strip.shift, totals);
+}
+
+namespace vnni {
+
+// Packed rows are [quads][rows].
+inline std::int32_t snap_activations(const Int16Activations& strip) {
+  auto* to = static_cast<std::uint8_t*>(strip.packed) + strip.row * kQuadBytes;
+  return snap_quads(strip, kInt16Alignment, [&](int quad, const std::uint8_t* bytes) HWY_ATTR {
+    std::memcpy(to + quad * strip.rows * kQuadBytes, bytes, kQuadBytes);
+  });
 }
 
 template <int kRows>
 HWY_NOINLINE void multiply_tile(const Int16Tile& tile) {
   const auto* x = static_cast<const std::uint8_t*>(tile.x);
-  const auto* weights = static_cast<const std::uint32_t*>(tile.weights);
-  DigitSums sums[kRows];
-  start_sums(sums, tile.strips);
+  const std::uint32_t* weights = tile.weights;
+  IntegerVector high[kRows], mixed[kRows];
+  HWY_UNROLL(12)
+  for (int r = 0; r < kRows; ++r) high[r] = mixed[r] = hn::Zero(Integers());
   for (int k = 0; k < tile.terms; k += kQuad, x += kRows * kQuadBytes, weights += 2 * kPanel) {
-    const Planes planes = {.low = hn::Load(Words(), weights), .high = hn::Load(Words(), weights + kPanel)};
+    if constexpr (kRows <= kPrefetchRows) {
+      prefetch_ahead<4096, 3>(weights);
+      prefetch_ahead<4096, 3>(weights + kPanel);
+    }
+    const Planes planes = load_planes(weights);
     HWY_UNROLL(12)
-    for (int r = 0; r < kRows; ++r) sums[r].add(planes, x + r * kQuadBytes);
+    for (int r = 0; r < kRows; ++r) {
+      const std::uint8_t* digits = x + r * kQuadBytes;
+      const IntegerVector x_high = repeat_quad(digits + kQuad);
+      add_byte_products(high[r], planes.high, x_high);
+      add_byte_products(mixed[r], planes.low, x_high);
+      add_byte_products(mixed[r], planes.high, digits);
+    }
   }
-  add_all(sums, tile.strips, tile.totals);
+  HWY_UNROLL(12)
+  for (int r = 0; r < kRows; ++r) add_strip(high[r], mixed[r], tile.strips[r], tile.totals + r * kPanel);
 }
 
 template <int kRows>
@@ -165,68 +93,192 @@ void multiply_rows(const Int16Tile& tile) {
   }
 }
 
-template <class Weight, int kRows>
-HWY_NOINLINE void multiply_few_tile(const Int16FewRows& few) {
-  const Vector inverses = hn::Load(Floats(), few.weights.inverses);
-  const std::uint32_t* words = few.weights.words;
-  const auto* x = static_cast<const std::uint8_t*>(few.x);
-  DigitSums sums[kRows];
-  start_sums(sums, few.strips);
-  int left = few.weights.terms;
-  for (; left >= kQuad; left -= kQuad, words += kQuadWords<Weight>, x += kRows * kQuadBytes) {
-    HWY_UNROLL(4)
-    for (int line = 0; line < kQuadWords<Weight>; line += kPanel) prefetch_ahead(words + line);
-    const Planes planes = snap_quad<Weight>(words, kQuad, inverses);
-    HWY_UNROLL(12)
-    for (int r = 0; r < kRows; ++r) sums[r].add(planes, x + r * kQuadBytes);
-  }
-  if (left > 0) {
-    const Planes planes = snap_quad<Weight>(words, left, inverses);
-    HWY_UNROLL(12)
-    for (int r = 0; r < kRows; ++r) sums[r].add(planes, x + r * kQuadBytes);
-  }
-  add_all(sums, few.strips, few.totals);
-}
-
-template <class Weight, int kRows>
-void multiply_few(const Int16FewRows& few) {
-  if constexpr (kRows > 0) {
-    if (few.rows != kRows) return multiply_few<Weight, kRows - 1>(few);
-    multiply_few_tile<Weight, kRows>(few);
-  }
-}
-
-template <class Weight>
-constexpr LinearInt16Kernels::Weights kWeights = {snap_weights<Weight>, multiply_few<Weight, kFewRows>};
-
 constexpr LinearInt16Kernels kLinearInt16 = {.target = "avx512 vnni",
                                              .rows = kTileRows,
-                                             .few_rows = kFewRows,
+                                             .terms_alignment = kInt16Alignment,
                                              .activation_bytes = kQuadBytes / kQuad,
-                                             .weight_bytes = 2 * kPanel,
                                              .largest_bits = largest_bits,
                                              .snap_activations = snap_activations,
                                              .multiply = multiply_rows<kTileRows>,
-                                             .round = round_panel,
-                                             .bf16 = kWeights<Bf16Pair>,
-                                             .f16 = kWeights<F16Pair>,
-                                             .f32 = kWeights<F32Word>};
-static_assert(kLinearInt16.rows <= kMaxInt16Rows && kLinearInt16.weight_bytes <= kMaxInt16TermBytes);
+                                             .round = round_panel};
 
-}  // namespace reprofuse::cpu::HWY_NAMESPACE::int16_linear::vnni
+}  // namespace vnni
+
+// Tiles of 16 rows of 64 bytes: of x signed digits of 64 terms, of weights unsigned ones of 16 quads by 16 columns.
+namespace amx {
+
+constexpr int kTiles = 8;
+constexpr int kTileBytes = 64;
+constexpr int kTileQuads = kTileBytes / kQuad;
+constexpr int kSideRows = 16;    // of a tile
+constexpr int kBlockRows = 128;  // so many share weights that were unpacked
+constexpr int kLeastRows = 16;   // fewer leave tiles empty
+constexpr int kDigits = 2;
+
+// What each tile register holds. Two sides of 16 rows share the weights of a step of 64 terms.
+enum Tile { kHigh0, kHigh1, kMixed0, kMixed1, kX0, kX1, kWeightLow, kWeightHigh };
+
+struct alignas(64) TileConfig {
+  std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
+  std::uint16_t row_bytes[16] = {};
+  std::uint8_t rows[16] = {};
+
+  TileConfig(int rows0, int rows1) {
+    const auto of = [](int count) { return static_cast<std::uint8_t>(count); };
+    const std::uint8_t counts[kTiles] = {of(rows0), of(rows1), of(rows0),  of(rows1),
+                                         of(rows0), of(rows1), kTileQuads, kTileQuads};
+    for (int t = 0; t < kTiles; ++t) {
+      rows[t] = counts[t];
+      row_bytes[t] = kTileBytes;
+    }
+  }
+};
+static_assert(sizeof(TileConfig) == 64);
+
+// As assembly, with what it reads and writes of memory: the compiler's intrinsics do not say so.
+HWY_INLINE void configure(const TileConfig& config) {
+  asm volatile("ldtilecfg %0" : : "m"(config) : "memory");
+}
+
+template <Tile kTile>
+HWY_INLINE void zero() {
+  asm volatile("tilezero %%tmm%c0" : : "i"(kTile));
+}
+
+template <Tile kTile>
+HWY_INLINE void load(const std::uint8_t* from, std::int64_t stride) {
+  asm volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(from), "r"(stride), "i"(kTile) : "memory");
+}
+
+template <Tile kTile>
+HWY_INLINE void store(std::int32_t* to) {
+  asm volatile("tilestored %%tmm%c2, (%0,%1,1)"
+               :
+               : "r"(to), "r"(std::int64_t{kPanel * sizeof(std::int32_t)}), "i"(kTile)
+               : "memory");
+}
+
+template <Tile kSum, Tile kX, Tile kWeights>  // signed by unsigned bytes
+HWY_INLINE void add_products() {
+  asm volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSum), "i"(kX), "i"(kWeights));
+}
+
+// Packed rows are [steps of 64 terms][low, high][rows] of 64 bytes.
+inline std::int32_t snap_activations(const Int16Activations& strip) {
+  auto* to = static_cast<std::uint8_t*>(strip.packed) + strip.row * kTileBytes;
+  const int digit_bytes = strip.rows * kTileBytes;
+  return snap_quads(strip, kTileBytes, [&](int quad, const std::uint8_t* bytes) HWY_ATTR {
+    std::uint8_t* low = to + quad / kTileQuads * kDigits * digit_bytes + quad % kTileQuads * kQuad;
+    std::memcpy(low, bytes, kQuad);
+    std::memcpy(low + digit_bytes, bytes + kQuad, kQuad);
+  });
+}
+
+// Weights of a strip, unpacked: [quads][low, high][kPanel] quads.
+struct alignas(64) Unpacked {
+  std::uint32_t words[int16::kTermBlock / kQuad][kDigits][kPanel];
+  const std::uint8_t* at(int step, int digit) const {
+    return reinterpret_cast<const std::uint8_t*>(words[step * kTileQuads][digit]);
+  }
+};
+
+template <Tile kHigh, Tile kMixed, Tile kX>
+HWY_INLINE void add_side(const std::uint8_t* low, std::int64_t digit_bytes) {
+  load<kX>(low + digit_bytes, kTileBytes);
+  add_products<kHigh, kX, kWeightHigh>();
+  add_products<kMixed, kX, kWeightLow>();
+  load<kX>(low, kTileBytes);
+  add_products<kMixed, kX, kWeightHigh>();
+}
+
+template <Tile kHigh, Tile kMixed>
+HWY_INLINE void add_side_to_totals(const Int16Tile& tile, int first, int rows) {
+  alignas(64) std::int32_t high[kSideRows * kPanel], mixed[kSideRows * kPanel];
+  store<kHigh>(high);
+  store<kMixed>(mixed);
+  for (int r = 0; r < rows; ++r)
+    add_strip(hn::Load(Integers(), high + r * kPanel), hn::Load(Integers(), mixed + r * kPanel), tile.strips[first + r],
+              tile.totals + (first + r) * kPanel);
+}
+
+// Up to two sides of rows, from row `first` on.
+HWY_NOINLINE void multiply_sides(const Int16Tile& tile, const Unpacked& weights, int first, int rows) {
+  const int steps = round_up(tile.terms, kTileBytes) / kTileBytes;
+  const std::int64_t digit_bytes = std::int64_t{tile.rows} * kTileBytes;
+  const auto* x = static_cast<const std::uint8_t*>(tile.x) + first * kTileBytes;
+  const bool both = rows > kSideRows;
+  zero<kHigh0>();
+  zero<kMixed0>();
+  zero<kHigh1>();
+  zero<kMixed1>();
+  for (int step = 0; step < steps; ++step, x += kDigits * digit_bytes) {
+    constexpr std::int64_t kStride = kDigits * kTileBytes;
+    load<kWeightHigh>(weights.at(step, 1), kStride);
+    load<kWeightLow>(weights.at(step, 0), kStride);
+    add_side<kHigh0, kMixed0, kX0>(x, digit_bytes);
+    if (both) add_side<kHigh1, kMixed1, kX1>(x + kSideRows * kTileBytes, digit_bytes);
+  }
+  add_side_to_totals<kHigh0, kMixed0>(tile, first, std::min(rows, kSideRows));
+  if (both) add_side_to_totals<kHigh1, kMixed1>(tile, first + kSideRows, rows - kSideRows);
+}
+
+// Quads past the last of a step meet activations of zero.
+HWY_NOINLINE void multiply(const Int16Tile& tile) {
+  Unpacked weights;
+  for (int quad = 0; quad < tile.terms / kQuad; ++quad) {
+    const Planes planes = load_planes(tile.weights + quad * 2 * kPanel);
+    hn::Store(planes.low, Words(), weights.words[quad][0]);
+    hn::Store(planes.high, Words(), weights.words[quad][1]);
+  }
+  for (int quad = tile.terms / kQuad; quad % kTileQuads != 0; ++quad)
+    std::memset(weights.words[quad], 0, sizeof(weights.words[quad]));
+  constexpr int kBoth = 2 * kSideRows;
+  for (int first = 0, before = 0; first < tile.rows; first += kBoth) {
+    const int rows = std::min(kBoth, tile.rows - first);
+    if (rows != before) configure({std::min(rows, kSideRows), std::max(1, rows - kSideRows)});
+    before = rows;
+    multiply_sides(tile, weights, first, rows);
+  }
+  asm volatile("tilerelease");
+}
+
+constexpr LinearInt16Kernels kLinearInt16 = {.target = "avx512 amx",
+                                             .rows = kBlockRows,
+                                             .terms_alignment = kTileBytes,
+                                             .activation_bytes = kDigits,
+                                             .largest_bits = largest_bits,
+                                             .snap_activations = snap_activations,
+                                             .multiply = multiply,
+                                             .round = round_panel,
+                                             .least_rows = kLeastRows,
+                                             .for_fewer = &vnni::kLinearInt16};
+
+}  // namespace amx
+
+}  // namespace reprofuse::cpu::HWY_NAMESPACE::int16_linear
 HWY_POP_ATTRIBUTES
 #endif
 
 #if HWY_ONCE
 namespace reprofuse::cpu {
 
-const LinearInt16Kernels* linear_int16_vnni() {
 #if HWY_TARGETS & HWY_AVX3
+const LinearInt16Kernels* linear_int16_vnni() {
   return &N_AVX3::int16_linear::vnni::kLinearInt16;
-#else
-  return nullptr;
-#endif
 }
+
+const LinearInt16Kernels* linear_int16_amx() {
+  return &N_AVX3::int16_linear::amx::kLinearInt16;
+}
+#else
+const LinearInt16Kernels* linear_int16_vnni() {
+  return nullptr;
+}
+
+const LinearInt16Kernels* linear_int16_amx() {
+  return nullptr;
+}
+#endif
 
 }  // namespace reprofuse::cpu
 #endif
