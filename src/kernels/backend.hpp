@@ -84,12 +84,22 @@ class Attention {
   virtual std::optional<Place> attention(const OpSite& site, const AttentionCall& call) const = 0;
 };
 
-// Memory for up to a number of rows at a time. One thread at a time.
+// The ids that a row's penalty is for. A SampleBatch keeps sets of ids from run to run, and has numbers for them.
+struct SeenIds {
+  std::int32_t from = -1;                    // the set that it starts with; -1: the empty one
+  std::int32_t to = -1;                      // the set that it becomes, which the row sees; -1: the row has no penalty
+  std::span<const std::int32_t> added = {};  // ids of the vocabulary
+};
+
+// Memory for up to a number of rows at a time, and for twice as many sets of ids, which stay. One thread at a time.
 class SampleBatch {
  public:
   virtual ~SampleBatch() = default;
-  // The rows' logits are device memory, their `seen` words host memory. Waits for the stream.
-  virtual void run(std::span<const SampleRow> rows, std::span<SampleResult> results, void* stream) = 0;
+  // The rows' logits are device memory. `seen` says for each row what the batch has to make its `seen` of; it is empty
+  // where no row has a penalty. Rows come in no order: no two have one `to`, and a row that starts with a set to which
+  // another row adds ids adds them, too. Waits for the stream. After an error the sets of `to` are not known.
+  virtual void run(std::span<const SampleRow> rows, std::span<const SeenIds> seen, std::span<SampleResult> results,
+                   void* stream) = 0;
 };
 
 class Backend {
