@@ -184,8 +184,10 @@ struct BackendOptions {
 struct BackendRow {
   std::string_view name;
   std::string_view description;
-  bool counted;    // there may be several: "cuda:1"
-  bool threads;    // takes BackendOptions::isa and threads
+  bool counted;  // there may be several: "cuda:1"
+  bool threads;  // takes BackendOptions::isa and threads
+  // The contract that measurements favour there: what the tool computes by when nobody names one.
+  std::string_view default_numerics;
   int (*count)();  // devices of this machine, also such as open() refuses; 0 where the build has no code for them
   // Throws kUnsupported, with the reason, where the build or the machine has no such device.
   std::shared_ptr<const Backend> (*open)(const BackendOptions& options);
