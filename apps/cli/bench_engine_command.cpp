@@ -35,7 +35,7 @@ struct BenchEngineArguments {
   std::string shape = "llama-3.2-1b";
   std::string model;  // empty: random weights of that shape
   study::EngineBenchOptions options{.batches = {1, 8, 32, 64}};
-  std::vector<std::string> numerics = {std::string(kDefaultNumerics)};
+  std::vector<std::string> numerics;  // empty: the default of the device
   DeviceArguments device;
   RankArguments ranks;
   std::string json;
@@ -63,7 +63,7 @@ std::string shown(std::optional<double> value, int digits) {
 
 void print_header(const BenchEngineArguments& arguments, const std::string& subject, const std::string& device) {
   const study::EngineBenchOptions& options = arguments.options;
-  fmt::print("{} on {}\n", subject, device);
+  fmt::print("{} on {}{}\n", subject, device, default_note(arguments.numerics, arguments.device.device));
   fmt::print(
       "A batch of requests at once: each a prompt of {} tokens and an answer of {}, up to {} tokens in a pass{}\n",
       options.prompt, options.tokens, options.max_rows,

@@ -26,7 +26,7 @@ struct BenchArguments {
   std::string as;  // empty: the device itself
   std::string shapes = "llama-3.2-3b";
   std::vector<std::int64_t> m = {1, 8, 32, 64, 512};
-  std::vector<std::string> numerics;  // empty: the default contract and the baselines that the device has
+  std::vector<std::string> numerics;  // empty: the default and the baselines that the device has
   std::string weights = "bf16";
   std::string isa;  // empty: the best there is
   int threads = 0;
@@ -52,7 +52,7 @@ bool is_default_baseline(const Contract& baseline, const BenchArguments& argumen
 }
 
 Selection default_selection(const BenchArguments& arguments) {
-  Selection chosen{.subjects = {std::string(kDefaultNumerics)}, .baselines = {}};
+  Selection chosen{.subjects = {std::string(default_numerics(arguments.device))}, .baselines = {}};
   for (const Contract& baseline : baselines())
     if (is_default_baseline(baseline, arguments)) chosen.baselines.emplace_back(baseline.name);
   return chosen;
@@ -99,8 +99,8 @@ bool sums_by_fma(const std::string& numerics, const BenchArguments& arguments) {
 void print_header(const study::LinearTimer& timer, const std::string& numerics, const BenchArguments& arguments,
                   bool baselines_wanted) {
   const std::vector<std::string> baselines = timer.baselines();
-  fmt::print("{} {} on {}\n", find_numerics(numerics).reproducible() ? "Contract" : "Numerics", numerics,
-             timer.description());
+  fmt::print("{} {} on {}{}\n", find_numerics(numerics).reproducible() ? "Contract" : "Numerics", numerics,
+             timer.description(), arguments.numerics.empty() ? DeviceArguments::kDefaultNote : "");
   if (baselines_wanted)
     fmt::print("{}: {}\n", baselines.empty() ? "No baselines" : "Baselines", timer.vendor_description());
   if (sums_by_fma(numerics, arguments))
@@ -270,7 +270,7 @@ void add_bench_linear_command(CLI::App& bench) {
       ->capture_default_str();
   add_number_list(*command, "--m", arguments->m, std::int64_t{1} << 20, "Batch sizes");
   add_numerics_list(*command, arguments->numerics, "Contracts, and baselines to compare them with",
-                    "the default contract and every baseline");
+                    fmt::format("{}, and every baseline", default_numerics_names()));
   command->add_option("--weights", arguments->weights, "Type of the weights")
       ->check(one_of({"bf16", "f16", "f32"}))
       ->capture_default_str();

@@ -24,7 +24,7 @@ struct BenchModelArguments {
   std::int64_t context = 1024;
   std::int64_t prefill_rows = 1024;
   int steps = 20;
-  std::vector<std::string> numerics = {std::string(kDefaultNumerics)};
+  std::vector<std::string> numerics;  // empty: the default of the device
   DeviceArguments device;
   std::string as;  // empty: the device itself
   RankArguments ranks;
@@ -79,9 +79,9 @@ void run_bench_model(const BenchModelArguments& arguments) {
   const Terminal terminal;
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   nlohmann::ordered_json prompts = nlohmann::ordered_json::array();
-  fmt::print("{} with random weights on {}{}; a streaming read {}takes {:.0f} GB/s\n\n", arguments.shape,
+  fmt::print("{} with random weights on {}{}{}\nA streaming read {}takes {:.0f} GB/s\n\n", arguments.shape,
              team ? fmt::format("{} ranks, each ", team->size()) : "", contexts.front().description(),
-             team ? "by all of them " : "", bandwidth / 1e9);
+             default_note(arguments.numerics, arguments.device.device), team ? "by all of them " : "", bandwidth / 1e9);
   fmt::print("{:<12} {:>5} {:>8} {:>9} {:>9} {:>9} {:>7} {:>9}\n", "numerics", "batch", "context", "step ms", "p90",
              "tokens/s", "of read", "prefill/s");
   const OtherLoadWarning other_load(computes_on_threads(arguments.device.device));

@@ -55,7 +55,13 @@ void add_numerics_list(CLI::App& command, std::vector<std::string>& numerics, co
       .add_option_function<std::string>("--numerics", read,
                                         fmt::format("{}: {}", about, fmt::join(numerics_names(), ", ")))
       ->type_name("NAME,...")
-      ->default_str(numerics.empty() ? otherwise : fmt::format("{}", fmt::join(numerics, ",")));
+      ->default_str(!numerics.empty()   ? fmt::format("{}", fmt::join(numerics, ","))
+                    : otherwise.empty() ? default_numerics_names()
+                                        : otherwise);
+}
+
+std::string default_note(const std::vector<std::string>& numerics, const std::string& device) {
+  return numerics.empty() ? fmt::format(": {}{}", default_numerics(device), DeviceArguments::kDefaultNote) : "";
 }
 
 void add_output_file(CLI::App& command, const std::string& option, std::string& path, const std::string& about) {
@@ -66,7 +72,8 @@ void add_output_file(CLI::App& command, const std::string& option, std::string& 
 std::vector<Context> make_contexts(const DeviceArguments& device, const std::vector<std::string>& numerics,
                                    const std::shared_ptr<model::Team>& team) {
   std::vector<Context> contexts;
-  for (const std::string& name : numerics) {
+  const std::vector<std::string> by_default = {std::string(default_numerics(device.device))};
+  for (const std::string& name : numerics.empty() ? by_default : numerics) {
     DeviceArguments one = device;
     one.numerics = name;
     study::require_runs(contexts.emplace_back(make_context(one, team)));

@@ -20,6 +20,13 @@ CLI::Validator is_device() {
   return CLI::Validator(check, "");
 }
 
+std::string default_numerics_names() {
+  std::string names;
+  for (const kernels::BackendRow& row : kernels::backends())
+    names += fmt::format("{}{} on {}", names.empty() ? "" : ", ", row.default_numerics, row.name);
+  return names;
+}
+
 bool computes_on_threads(const std::string& device) {
   return parse_device(device).backend->threads;
 }
@@ -30,7 +37,7 @@ void add_device_options(CLI::App& command, DeviceArguments& arguments) {
                   fmt::format("How to compute: {}", fmt::join(numerics_names(), ", ")))
       ->check(one_of(numerics_names()))
       ->type_name("NAME")
-      ->capture_default_str();
+      ->default_str(default_numerics_names());
   add_place_options(command, arguments);
 }
 
@@ -63,7 +70,7 @@ Context make_context(const DeviceArguments& arguments, const std::shared_ptr<mod
   check_usage(computes_on_threads(arguments.device) || (arguments.isa.empty() && arguments.threads == 0),
               fmt::format("--isa and --threads go with --device cpu, not {}", arguments.device));
   const bool takes_its_part = team && arguments.threads == 0 && computes_on_threads(arguments.device);
-  return Context::open(arguments.device, arguments.numerics, parse_isa(arguments.isa),
+  return Context::open(arguments.device, arguments.chosen_numerics(), parse_isa(arguments.isa),
                        takes_its_part ? team->communicator().cores() : arguments.threads);
 }
 

@@ -11,13 +11,19 @@
 namespace reprofuse::cli {
 
 struct DeviceArguments {
-  std::string numerics{kDefaultNumerics};
+  std::string numerics;  // empty: the default of the device
   std::string device = "cpu";
   std::string isa;  // empty: the best there is
   int threads = 0;
+
+  std::string chosen_numerics() const { return numerics.empty() ? std::string(default_numerics(device)) : numerics; }
+  // For the first line of what a command prints, after numerics and device; empty where the numerics were named.
+  std::string default_note() const { return numerics.empty() ? kDefaultNote : ""; }
+  static constexpr const char* kDefaultNote = ", the default there; --numerics chooses another";
 };
 
 CLI::Validator is_device();
+std::string default_numerics_names();                 // "fma-1 on cpu, int16-1 on cuda"
 bool computes_on_threads(const std::string& device);  // and takes --isa and --threads
 
 void add_device_options(CLI::App& command, DeviceArguments& arguments);

@@ -106,7 +106,7 @@ void generate(engine::Engine& engine, const engine::Request& request, bool to_st
 }
 
 void answer_one(const GenerateArguments& arguments, const text::DateTime& date, const model::TeamPlace& place) {
-  ReceiptWriter receipt(arguments.receipt, arguments.device.numerics);
+  ReceiptWriter receipt(arguments.receipt, arguments.device.chosen_numerics());
   const std::string folder = arguments.folder();
   const receipt::TextFiles text_files(folder);
   const engine::ModelFiles files(folder);
@@ -126,6 +126,7 @@ void answer_one(const GenerateArguments& arguments, const text::DateTime& date, 
 
   const GenerateOutput output{
       .context = context,
+      .default_note = arguments.device.default_note(),
       .files = files,
       .date = arguments.answer.chat && text.template_uses_date() ? std::optional(date) : std::nullopt,
       .model_digest = arguments.json && request.digest != DigestKind::kNone ? model_digest_of(files) : ""};
@@ -153,6 +154,7 @@ void answer_many(const GenerateArguments& arguments, const text::DateTime& date,
   const model::Model model = load(context, files.source(), arguments.context, folder, place);
   const bool has_digest = digest_kind_of(arguments.answer.digest) != DigestKind::kNone;
   const GenerateOutput output{.context = context,
+                              .default_note = arguments.device.default_note(),
                               .files = files,
                               .date = files.text().template_uses_date() ? std::optional(date) : std::nullopt,
                               .model_digest = has_digest ? model_digest_of(files) : ""};

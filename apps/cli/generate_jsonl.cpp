@@ -127,6 +127,7 @@ class Jsonl {
         engine_(job.model, engine_options(), text_.has_tokenizer() ? std::optional(text_.tokenizer()) : std::nullopt) {}
 
   void run() {
+    job_.output.print_numerics();
     const Terminal terminal;
     while (true) {
       take_lines();
@@ -135,9 +136,8 @@ class Jsonl {
       terminal.progress(fmt::format("{} lines answered, {:.1f} tokens/s", answers_, tokens_per_second()));
     }
     terminal.clear_progress();
-    fmt::print(stderr, "{} on {}\n{} of {} lines answered, {} tokens at {:.1f} per second\n",
-               job_.output.context.numerics(), job_.output.context.description(), answers_, answers_ + errors_, tokens_,
-               tokens_per_second());
+    fmt::print(stderr, "{} of {} lines answered, {} tokens at {:.1f} per second\n", answers_, answers_ + errors_,
+               tokens_, tokens_per_second());
     require(errors_ == 0, "{} of {} lines could not be answered", errors_, answers_ + errors_);
   }
 

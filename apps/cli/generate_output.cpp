@@ -148,7 +148,12 @@ void AnswerWriter::finish() const {
   std::fflush(stdout);
 }
 
+void GenerateOutput::print_numerics() const {
+  fmt::print(stderr, "{} on {}{}\n", context.numerics(), context.description(), default_note);
+}
+
 void GenerateOutput::print_notes(const engine::Request& request) const {
+  print_numerics();
   if (date) fmt::print(stderr, "the chat template sees the date {}\n", text::to_string(*date));
   if (request.stop_tokens.empty() && request.stop_strings.empty())
     fmt::print(stderr, "no token ends the answer, only its length\n");
@@ -164,10 +169,8 @@ void GenerateOutput::print_end(const engine::Request& request, const Answer& ans
   std::fflush(stdout);
   if (answer.tokens().empty() && files.text().has_chat_template())
     fmt::print(stderr, "the model ended its answer at once; a chat model wants --chat\n");
-  fmt::print(stderr, "{}{} on {}\nprompt: {} in {:.3f} s; answer: {}", context.numerics(),
-             context.state().contract->draft ? " (a draft)" : "", context.description(),
-             counted(request.prompt.size(), "token"), answer.prefill_seconds(),
-             counted(answer.tokens().size(), "token"));
+  fmt::print(stderr, "prompt: {} in {:.3f} s; answer: {}", counted(request.prompt.size(), "token"),
+             answer.prefill_seconds(), counted(answer.tokens().size(), "token"));
   // The first token comes with the prefill; a rate takes at least one more.
   if (answer.steps() > 1)
     fmt::print(stderr, " at {:.1f} per second", static_cast<double>(answer.steps() - 1) / answer.decode_seconds());

@@ -58,11 +58,13 @@ class AnswerWriter {
 
 struct GenerateOutput {
   const Context& context;
+  std::string default_note;  // of its numerics
   const engine::ModelFiles& files;
   std::optional<text::DateTime> date;  // where the template can ask for it
   std::string model_digest = {};       // where a digest is told, too
 
-  void print_notes(const engine::Request& request) const;  // stderr, before the answer
+  void print_numerics() const;                             // stderr, the first line
+  void print_notes(const engine::Request& request) const;  // that line, and more of them before the answer
   // Log-probabilities and the digest, if there are any, and the speed on stderr.
   void print_end(const engine::Request& request, const Answer& answer) const;
   void print_json(const engine::Request& request, const Answer& answer) const;

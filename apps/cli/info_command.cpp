@@ -9,6 +9,7 @@
 #include "cli/commands.hpp"
 #include "cli/terminal.hpp"
 #include "engine/model_files.hpp"
+#include "kernels/backend.hpp"
 #include "ops/contract.hpp"
 #include "reprofuse/context.hpp"
 #include "text/tokenizer/unicode.hpp"
@@ -31,6 +32,9 @@ void print_machine() {
                contract.draft ? " (draft: its bits may change with the next version)" : "");
   fmt::print("\nBaselines, which pin none\n");
   for (const Contract& baseline : baselines()) fmt::print("  {:<12} {}\n", baseline.name, baseline.summary);
+  fmt::print("\nWhat is computed by unless --numerics says otherwise\n");
+  for (const kernels::BackendRow& device : kernels::backends())
+    fmt::print("  {:<12} {}\n", device.name, device.default_numerics);
   fmt::print("\nCPU kernels this machine runs\n");
   const Isa best = Context::cpu().isa();
   for (const Isa isa : supported_isas()) fmt::print("  {}{}\n", isa_name(isa), isa == best ? " (default)" : "");

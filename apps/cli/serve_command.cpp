@@ -93,6 +93,8 @@ void log_model(const server::ServedModel& model, const std::string& folder, Serv
 
 // False: a signal came first.
 bool load(server::Server& server, const ServeArguments& arguments, const StopSignals& signals, ServeLog& log) {
+  log.add(fmt::format("numerics     {} on {}{}", arguments.device.chosen_numerics(), arguments.device.device,
+                      arguments.device.default_note()));
   Loading loading(arguments.device, arguments.served);
   for (bool told = false; !loading.is_done(milliseconds(0)); told = true) {
     if (signals.wait(kBetweenLooks) != 0) {
@@ -182,7 +184,7 @@ void open_receipt_log(ServeArguments& arguments) {
   server::ServedModelOptions& served = arguments.served;
   check_usage(served.key.has_value(), "--receipt-dir needs a key to sign with, in the file that REPROFUSE_KEY names");
   reading_option("--receipt-dir", [&] {
-    find_pinned(arguments.device.numerics);
+    find_pinned(arguments.device.chosen_numerics());
     served.receipt_log = std::make_shared<receipt::Log>(arguments.receipt_folder, served.key->public_key());
   });
 }

@@ -145,8 +145,8 @@ void run_stress_command(const StressArguments& arguments) {
       study::stress_requests(arguments.seed, arguments.requests, files.checkpoint().config().vocab_size,
                              tokenizer.has_value(), digest_kind_of(arguments.digest));
   const Terminal terminal;
-  fmt::print("{} requests on {}{}, {}\n", requests.size(), team ? fmt::format("{} ranks, each ", team->size()) : "",
-             context.description(), context.numerics());
+  fmt::print("{} requests on {}{}, {}{}\n", requests.size(), team ? fmt::format("{} ranks, each ", team->size()) : "",
+             context.description(), context.numerics(), arguments.device.default_note());
   print_header();
 
   std::optional<study::StressOutcome> alone;

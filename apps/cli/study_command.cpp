@@ -27,7 +27,7 @@ struct StudyRunArguments {
   std::string task, out;
   std::optional<std::string> model;  // none: the one that comes with ReproFuse
   std::optional<std::string> model_name, task_name;
-  std::vector<std::string> numerics = {std::string(kDefaultNumerics)};
+  std::vector<std::string> numerics;  // empty: the default of the device
   int seeds = 3;
   std::int64_t batch = 32;
   std::int64_t max_tokens = 256;
@@ -96,10 +96,12 @@ study::RunHeader header_of(const StudyRunArguments& arguments, const engine::Mod
                      {"sampling seed", std::to_string(request.sampling.seed)},
                      {"stop tokens", fmt::format("{}", fmt::join(request.stop_tokens, ","))},
                      {"date", text::to_string(date)}};
-  for (const std::string& numerics : arguments.numerics)
+  for (const Context& context : contexts) {
+    const std::string numerics(context.numerics());
     for (int seed = 0; seed < arguments.seeds; ++seed)
       header.cells.push_back({numerics, find_numerics(numerics).reproducible(), static_cast<std::uint64_t>(seed),
                               receipt::system_fingerprint(numerics, artifacts, kVersion)});
+  }
   for (std::size_t i = 0; i < problems.size(); ++i)
     header.problems.push_back({problems[i].id, study::tokens_sha256(request.prompts[i]), problems[i].answer});
   return header;
@@ -132,8 +134,8 @@ void run_study_run(const StudyRunArguments& arguments) {
   study::RunWriter writer(arguments.out, header_of(arguments, files, contexts, problems, request, date));
   const study::RunHeader& header = writer.done().header;
   const std::size_t known = writer.done().answers.size(), all = header.cells.size() * problems.size();
-  fmt::print("{}: {} problems, {} numerics, {} seeds on {}\n", arguments.out, problems.size(),
-             arguments.numerics.size(), arguments.seeds, header.device);
+  fmt::print("{}: {} problems, {} numerics, {} seeds on {}{}\n", arguments.out, problems.size(), contexts.size(),
+             arguments.seeds, header.device, default_note(arguments.numerics, arguments.device.device));
   if (known > 0) fmt::print("{} of {} answers are there already\n", known, all);
   const Terminal terminal;
   for (const Context& context : contexts) {

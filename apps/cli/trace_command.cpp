@@ -129,13 +129,14 @@ void run_trace_command(const TraceArguments& arguments) {
     fmt::print("{}\n", study::trace_to_json(trace));
     return;
   }
-  fmt::print("{}, {}, model {:.16}\n", trace.device, trace.numerics, trace.model_digest);
+  fmt::print("{}, {}{}\nmodel {:.16}\n", trace.device, trace.numerics, arguments.device.default_note(),
+             trace.model_digest);
   for (const study::TracedStep& step : trace.steps)
     fmt::print("position {:>5}  {} results, logits {:.16}, next {}{}\n", step.position, step.results.size(),
                step.results.back().sha256, step.likeliest[0].token, text_of(step.likeliest[0].token, files.text()));
 }
 
-// A file that is there, or else DEVICE or DEVICE/NUMERICS.
+// A file that is there, or else DEVICE/NUMERICS, or DEVICE alone, by the numerics of the other side.
 struct Side {
   std::optional<study::Trace> saved;
   DeviceArguments device;
@@ -146,12 +147,20 @@ Side side_of(const std::string& text) {
   Side side;
   const std::size_t slash = text.find('/');
   side.device.device = text.substr(0, slash);
-  if (slash != std::string::npos) side.device.numerics = text.substr(slash + 1);
+  const bool names_numerics = slash != std::string::npos;
+  if (names_numerics) side.device.numerics = text.substr(slash + 1);
   const std::vector<std::string_view> known = numerics_names();
   const bool is_known = is_device()(side.device.device).empty() &&
-                        std::find(known.begin(), known.end(), side.device.numerics) != known.end();
+                        (!names_numerics || std::find(known.begin(), known.end(), side.device.numerics) != known.end());
   check_usage(is_known, fmt::format("'{}' is neither a file nor DEVICE/NUMERICS, such as cpu/{}", text, known.front()));
   return side;
+}
+
+// Where neither side names any, both compute by the default of the first.
+void complete_numerics(Side& a, Side& b) {
+  const auto named = [](const Side& side) { return side.saved ? side.saved->numerics : side.device.numerics; };
+  if (named(a).empty()) a.device.numerics = named(b).empty() ? a.device.chosen_numerics() : named(b);
+  if (named(b).empty()) b.device.numerics = named(a);
 }
 
 std::string shown(const std::array<study::Candidate, 2>& likeliest, const engine::TextFormat* text) {
@@ -217,6 +226,7 @@ nlohmann::ordered_json to_json(const study::Comparison& comparison) {
 
 void run_diff_command(const DiffArguments& arguments) {
   Side a = side_of(arguments.a), b = side_of(arguments.b);
+  complete_numerics(a, b);
   const bool has_live = !a.saved || !b.saved;
   check_usage(has_live || (!arguments.text.model && !arguments.text.has_prompt()),
               "two saved traces need neither a model nor a prompt");

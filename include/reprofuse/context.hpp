@@ -22,7 +22,11 @@ REPROFUSE_API std::vector<Isa> supported_isas();               // on this machin
 // The tool has baselines beside them, which pin none and look for no NaN: "layercast", "bf16", "sgemm".
 REPROFUSE_API std::vector<std::string_view> numerics_names();
 
+// What the library computes by on any device, unless told otherwise: the bits of a program do not depend on the device.
 inline constexpr std::string_view kDefaultNumerics = "fma-1";
+// What measurements favour on this device ("cpu", "cuda:1"), and the tool takes when nobody names a contract: "int16-1"
+// on a GPU, "fma-1" on a CPU. Throws kUnsupported for a name that is no device's.
+REPROFUSE_API std::string_view default_numerics(std::string_view device);
 
 struct Device {
   std::string name;         // as Context::open() takes it: "cpu", "cuda:0", "cuda:1"

@@ -74,6 +74,7 @@ Engine::Engine(const model::Model& model, const EngineOptions& options, std::opt
       sampler_(model.context(), model.config().vocab_size, runner_.limits().logit_rows),
       max_positions_(std::min(model.max_positions(), options.kv_pages * options.page_size)) {
   running_.reserve(static_cast<std::size_t>(options_.max_batch));
+  for (std::int32_t slot = 0; slot < options_.max_batch; ++slot) free_sampler_slots_.push_back(slot);
 }
 
 void Engine::check(const Request& request) const {
@@ -238,6 +239,10 @@ bool Engine::preempting_helps(Job& job) {
 void Engine::start(Job& job) {
   job.cached.clear();  // of what an attempt has left for which there was no memory
   job.kept_pages = prefix_cache_.start(job.cached, reusable_keys(job));
+  if (has_penalty(job)) {
+    job.sampler_slot = free_sampler_slots_.back();
+    free_sampler_slots_.pop_back();
+  }
   if (job.was_started) return;
   job.was_started = true;
   job.cached_prompt_tokens = job.cached.length();
@@ -265,6 +270,7 @@ void Engine::release(Job& job) noexcept {
   prefix_cache_.touch(job.page_keys(job.kept_pages));
   job.kept_pages = 0;
   job.cached.clear();
+  if (const std::int32_t slot = std::exchange(job.sampler_slot, -1); slot >= 0) free_sampler_slots_.push_back(slot);
 }
 
 std::vector<RequestUpdate> Engine::collect_updates() {

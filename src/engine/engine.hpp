@@ -114,6 +114,7 @@ class Engine {
   JobList waiting_;
   JobList running_;
   std::map<std::string, std::weak_ptr<Client>> clients_;  // of the jobs
+  std::vector<std::int32_t> free_sampler_slots_;          // of max_batch
   std::uint64_t arrivals_ = 0;
   std::uint64_t starts_ = 0;
   EngineStats counts_;

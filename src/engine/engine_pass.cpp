@@ -16,7 +16,8 @@ SampleInput sample_input(const Job& job, std::int64_t position, std::span<const 
     input.given = job.tokens()[static_cast<std::size_t>(position)];
     if (job.needs_prompt_logprob(position)) input.logprobs = job.request().prompt_logprobs;
   } else {
-    if (!text_with_guesses.empty()) input.history = text_with_guesses.first(static_cast<std::size_t>(position));
+    if (has_penalty(job)) input.history = text_with_guesses.first(static_cast<std::size_t>(position));
+    input.slot = job.sampler_slot;
     input.logprobs = job.request().logprobs;
     input.logits_root = job.request().digest == DigestKind::kTree1;
     const auto known = job.known_answer(position - job.prompt_size());
@@ -177,17 +178,19 @@ void Engine::compute_alone(JobChunk& chunk) {
 void Engine::run_and_sample(std::span<JobChunk> pass) {
   std::vector<model::TokenChunk> chunks;
   std::vector<SampleInput> inputs;
-  std::vector<std::vector<std::int32_t>> texts(pass.size());  // with guesses; for a penalty only
+  std::vector<std::vector<std::int32_t>> guessed(pass.size());  // texts with their guesses, for a penalty only
   for (std::size_t i = 0; i < pass.size(); ++i) {
     JobChunk& chunk = pass[i];
     if (chunk.rows() == 0) continue;
     chunks.push_back({&chunk.job->cached, chunk.tokens, chunk.logits});
-    if (chunk.job->sampling().repetition_penalty != 1.0F) {
-      texts[i].assign(chunk.job->tokens().begin(), chunk.job->tokens().begin() + chunk.begin);
-      texts[i].insert(texts[i].end(), chunk.tokens.begin(), chunk.tokens.end());
+    std::span<const std::int32_t> text = chunk.job->tokens();
+    if (chunk.guesses > 0 && has_penalty(*chunk.job)) {
+      guessed[i].assign(text.begin(), text.begin() + chunk.begin);
+      guessed[i].insert(guessed[i].end(), chunk.tokens.begin(), chunk.tokens.end());
+      text = guessed[i];
     }
     for (std::int64_t row = 0; row < chunk.logit_rows(); ++row)
-      inputs.push_back(sample_input(*chunk.job, chunk.predicted_position(row), texts[i]));
+      inputs.push_back(sample_input(*chunk.job, chunk.predicted_position(row), text));
   }
   if (chunks.empty()) return;
   ++counts_.passes;
@@ -222,8 +225,7 @@ void Engine::accept(JobChunk& chunk) {
     const std::int64_t position = chunk.predicted_position(row);
     if (result.not_finite >= 0) {
       job.end_by_error(fmt::format("at token {} of the text: the logit of id {} is not finite{}", position - 1,
-                                   result.not_finite,
-                                   job.sampling().repetition_penalty == 1.0F ? "" : " after the repetition penalty"));
+                                   result.not_finite, has_penalty(job) ? " after the repetition penalty" : ""));
       break;
     }
     if (position < known) {

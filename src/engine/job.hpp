@@ -110,12 +110,13 @@ class Job {
 
   const std::shared_ptr<Client> client;
   model::Sequence cached;
-  std::int64_t kept_pages = 0;   // the first of its pages, which the prefix cache knows
-  std::int64_t suspect = -1;     // the token with which a pass failed: it is run alone. -1: none
-  bool was_started = false;      // at least once; it may have been preempted since
-  std::int64_t waited = 0;       // passes without it
-  std::int64_t turn = 0;         // how many jobs of its client go before it
-  bool is_beyond_share = false;  // so many that others could not have as many places
+  std::int64_t kept_pages = 0;     // the first of its pages, which the prefix cache knows
+  std::int64_t suspect = -1;       // the token with which a pass failed: it is run alone. -1: none
+  std::int32_t sampler_slot = -1;  // of a job that runs and has a penalty: the sampler keeps there which ids it has
+  bool was_started = false;        // at least once; it may have been preempted since
+  std::int64_t waited = 0;         // passes without it
+  std::int64_t turn = 0;           // how many jobs of its client go before it
+  bool is_beyond_share = false;    // so many that others could not have as many places
   // The request's priority, or the least of all once it has waited long enough. The least goes first, as there.
   int effective_priority;
   std::int64_t cached_prompt_tokens = 0;       // found in the prefix cache when it was first started
@@ -136,6 +137,11 @@ class Job {
   std::int64_t reported_prompt_tokens_ = 0;
   Update update_;
 };
+
+// Whether the sampler looks at its tokens so far.
+inline bool has_penalty(const Job& job) {
+  return job.sampling().repetition_penalty != 1.0F;
+}
 
 // From a result of the sampler, with the `count` most likely tokens.
 Likelihood likelihood_of(const SampleResult& result, int count);

@@ -84,12 +84,22 @@ class Attention {
   virtual std::optional<Place> attention(const OpSite& site, const AttentionCall& call) const = 0;
 };
 
-// Memory for up to a number of rows at a time. One thread at a time.
+// The ids that a row's penalty is for. A SampleBatch keeps sets of ids from run to run, and has numbers for them.
+struct SeenIds {
+  std::int32_t from = -1;                    // the set that it starts with; -1: the empty one
+  std::int32_t to = -1;                      // the set that it becomes, which the row sees; -1: the row has no penalty
+  std::span<const std::int32_t> added = {};  // ids of the vocabulary
+};
+
+// Memory for up to a number of rows at a time, and for twice as many sets of ids, which stay. One thread at a time.
 class SampleBatch {
  public:
   virtual ~SampleBatch() = default;
-  // The rows' logits are device memory, their `seen` words host memory. Waits for the stream.
-  virtual void run(std::span<const SampleRow> rows, std::span<SampleResult> results, void* stream) = 0;
+  // The rows' logits are device memory. `seen` says for each row what the batch has to make its `seen` of; it is empty
+  // where no row has a penalty. Rows come in no order: no two have one `to`, and a row that starts with a set to which
+  // another row adds ids adds them, too. Waits for the stream. After an error the sets of `to` are not known.
+  virtual void run(std::span<const SampleRow> rows, std::span<const SeenIds> seen, std::span<SampleResult> results,
+                   void* stream) = 0;
 };
 
 class Backend {
@@ -174,8 +184,10 @@ struct BackendOptions {
 struct BackendRow {
   std::string_view name;
   std::string_view description;
-  bool counted;    // there may be several: "cuda:1"
-  bool threads;    // takes BackendOptions::isa and threads
+  bool counted;  // there may be several: "cuda:1"
+  bool threads;  // takes BackendOptions::isa and threads
+  // The contract that measurements favour there: what the tool computes by when nobody names one.
+  std::string_view default_numerics;
   int (*count)();  // devices of this machine, also such as open() refuses; 0 where the build has no code for them
   // Throws kUnsupported, with the reason, where the build or the machine has no such device.
   std::shared_ptr<const Backend> (*open)(const BackendOptions& options);

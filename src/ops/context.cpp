@@ -25,6 +25,10 @@ DeviceName parse_device(std::string_view text) {
   fail(ErrorCode::kUnsupported, "device '{}' does not exist; there are {}", text, device_names());
 }
 
+std::string_view default_numerics(std::string_view device) {
+  return parse_device(device).backend->default_numerics;
+}
+
 std::string device_names() {
   std::string names;
   for (const kernels::BackendRow& row : kernels::backends()) {

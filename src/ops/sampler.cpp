@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cfloat>
+#include <map>
 #include <mutex>
+#include <utility>
 
 #include "base/check.hpp"
 #include "base/fp_environment.hpp"
@@ -14,16 +16,79 @@ namespace {
 
 constexpr std::int64_t kMaxRows = std::int64_t{1} << 24;
 
-using SeenWords = std::vector<std::uint32_t>;  // bit v of the words: id v is in the sequence
+using Tokens = std::span<const std::int32_t>;
 
-SeenWords seen_words(std::span<const std::int32_t> history, std::int64_t vocabulary) {
-  SeenWords words(static_cast<std::size_t>(ceil_div<std::int64_t>(vocabulary, 32)));
-  for (const std::int32_t id : history) {
-    require(id >= 0 && id < vocabulary, "sampler: token id {} of the history is outside 0 to {}", id, vocabulary - 1);
-    words[static_cast<std::size_t>(id / 32)] |= 1U << (id % 32);
-  }
-  return words;
+bool starts_with(Tokens text, Tokens beginning) {
+  return text.size() >= beginning.size() && std::ranges::equal(text.first(beginning.size()), beginning);
 }
+
+}  // namespace
+
+// Which ids the batch's sets have, so that of a text that grows only new ones are sent. The sets below max_rows are
+// those of slots; each keeps the shortest history of its rows, so that guesses at what follows stay in none. The other
+// sets serve one row of one run.
+class SeenSlots {
+ public:
+  SeenSlots(std::int64_t vocabulary, std::int64_t max_rows) : vocabulary_(vocabulary), max_rows_(max_rows) {}
+
+  // Calls run with what each row needs, or with nothing where no row has a penalty.
+  template <class Run>
+  void update(std::span<const SampleInput> inputs, const Run& run) {
+    const std::vector<kernels::SeenIds> seen = plan(inputs);
+    std::vector<std::vector<std::int32_t>> kept;  // of slots that are not known until the run has ended well
+    for (const kernels::SeenIds& row : seen)
+      if (is_slot(row.to)) kept.push_back(std::exchange(kept_[row.to], {}));
+    run(seen);
+    auto ids = kept.begin();
+    for (const kernels::SeenIds& row : seen) {
+      if (!is_slot(row.to)) continue;
+      if (row.from < 0) ids->clear();
+      ids->insert(ids->end(), row.added.begin(), row.added.end());
+      kept_[row.to] = std::move(*ids++);
+    }
+  }
+
+ private:
+  bool is_slot(std::int32_t set) const { return set >= 0 && set < max_rows_; }
+
+  std::vector<kernels::SeenIds> plan(std::span<const SampleInput> inputs) const {
+    const auto has_penalty = [](const SampleInput& input) { return input.params.repetition_penalty != 1.0F; };
+    if (std::ranges::none_of(inputs, has_penalty)) return {};
+    std::map<std::int32_t, const SampleInput*> keepers;  // of slots, the row whose history each keeps
+    for (const SampleInput& input : inputs) {
+      if (!has_penalty(input) || input.slot < 0) continue;
+      const SampleInput*& keeper = keepers[input.slot];
+      if (keeper == nullptr || input.history.size() < keeper->history.size()) keeper = &input;
+    }
+    std::vector<kernels::SeenIds> seen(inputs.size());
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (!has_penalty(inputs[i])) continue;
+      const SampleInput* keeper = inputs[i].slot < 0 ? nullptr : keepers.at(inputs[i].slot);
+      seen[i] = plan_row(inputs[i], keeper);
+      if (keeper != &inputs[i]) seen[i].to = static_cast<std::int32_t>(max_rows_ + static_cast<std::int64_t>(i));
+    }
+    return seen;
+  }
+
+  kernels::SeenIds plan_row(const SampleInput& input, const SampleInput* keeper) const {
+    kernels::SeenIds seen{.from = -1, .to = input.slot, .added = input.history};
+    if (const auto kept = kept_.find(input.slot); kept != kept_.end() && !kept->second.empty()) {
+      const bool goes_on = keeper == &input || starts_with(input.history, keeper->history);
+      if (goes_on && starts_with(keeper->history, kept->second))
+        seen = {.from = input.slot, .to = input.slot, .added = input.history.subspan(kept->second.size())};
+    }
+    for (const std::int32_t id : seen.added)
+      require(id >= 0 && id < vocabulary_, "sampler: token id {} of the history is outside 0 to {}", id,
+              vocabulary_ - 1);
+    return seen;
+  }
+
+  std::int64_t vocabulary_;
+  std::int64_t max_rows_;
+  std::map<std::int32_t, std::vector<std::int32_t>> kept_;  // of slots, the history whose ids the set has; or empty
+};
+
+namespace {
 
 void check_sample_call(ConstMatrix logits, std::span<const SampleInput> inputs, std::int64_t vocabulary,
                        std::int64_t max_rows) {
@@ -42,6 +107,8 @@ void check_sample_call(ConstMatrix logits, std::span<const SampleInput> inputs, 
             input.logprobs, max_logprobs);
     require(input.given >= -1 && input.given < vocabulary, "sampler: the given token {} is outside 0 to {}",
             input.given, vocabulary - 1);
+    require(input.slot >= -1 && input.slot < max_rows, "sampler: the slot {} is outside 0 to {}", input.slot,
+            max_rows - 1);
   }
 }
 
@@ -59,13 +126,18 @@ void check_sampling_params(const SamplingParams& params) {
 
 struct Sampler::Impl {
   Impl(const Context& of, std::int64_t ids, std::int64_t rows)
-      : context(of), vocabulary(ids), max_rows(rows), batch(of.state().backend->make_sample_batch(ids, rows)) {}
+      : context(of),
+        vocabulary(ids),
+        max_rows(rows),
+        batch(of.state().backend->make_sample_batch(ids, rows)),
+        slots(ids, rows) {}
 
   Context context;
   std::int64_t vocabulary;
   std::int64_t max_rows;
   std::unique_ptr<kernels::SampleBatch> batch;
-  std::mutex mutex;  // of the batch
+  SeenSlots slots;   // what the batch's sets have
+  std::mutex mutex;  // of both
 };
 
 Sampler::Sampler(const Context& context, std::int64_t vocabulary, std::int64_t max_rows) {
@@ -92,12 +164,10 @@ std::vector<SampleResult> Sampler::run_each(ConstMatrix logits, std::span<const 
                                             void* stream) const {
   check_sample_call(logits, inputs, impl_->vocabulary, impl_->max_rows);
   std::vector<kernels::SampleRow> rows;
-  std::vector<SeenWords> seen(inputs.size());
+  rows.reserve(inputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const SampleInput& input = inputs[i];
-    if (input.params.repetition_penalty != 1.0F) seen[i] = seen_words(input.history, impl_->vocabulary);
     rows.push_back({.logits = logits.data + static_cast<std::int64_t>(i) * logits.stride,
-                    .seen = seen[i].empty() ? nullptr : seen[i].data(),
                     .params = input.params,
                     .position = input.position,
                     .given = input.given,
@@ -108,7 +178,8 @@ std::vector<SampleResult> Sampler::run_each(ConstMatrix logits, std::span<const 
   {
     const FpEnvironment pinned;
     const std::lock_guard lock(impl_->mutex);
-    impl_->batch->run(rows, results, stream);
+    impl_->slots.update(
+        inputs, [&](std::span<const kernels::SeenIds> seen) { impl_->batch->run(rows, seen, results, stream); });
   }
   return results;
 }

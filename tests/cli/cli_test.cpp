@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/run_cli.hpp"
+#include "kernels/backend.hpp"
 #include "ops/contract.hpp"
 #include "reprofuse/context.hpp"
 #include "reprofuse/error.hpp"
@@ -30,6 +31,55 @@ std::string altered_golden(const TemporaryFolder& folder, Change change) {
   std::string path = folder.file("golden.json");
   write_file(path, golden.dump());
   return path;
+}
+
+std::string first_line(const std::string& text) {
+  return text.substr(0, text.find('\n'));
+}
+
+const std::string kDefaultNote = ", the default there; --numerics chooses another";
+
+// A device needs no opening to have one, and each pins every bit.
+TEST(DefaultNumerics, AreThoseThatMeasurementsFavourOnADevice) {
+  EXPECT_EQ(default_numerics("cpu"), "fma-1");
+  EXPECT_EQ(default_numerics("cuda"), "int16-1");
+  EXPECT_EQ(default_numerics("cuda:3"), "int16-1");
+  for (const kernels::BackendRow& row : kernels::backends())
+    EXPECT_EQ(find_contract(row.default_numerics).name, default_numerics(row.name));
+  EXPECT_THROW(default_numerics("tpu"), Error);
+  EXPECT_EQ(Context::open("cpu").numerics(), kDefaultNumerics) << "the library has one for every device";
+}
+
+TEST(DefaultNumerics, AreToldInTheFirstLine) {
+  const TemporaryFolder folder;
+  write_file(folder.file("task.jsonl"), "{\"id\": \"a\", \"prompt\": \"1+1=\", \"answer\": \"2\"}\n");
+  const std::string task = "study run --seeds 1 --max-tokens 2 --task '" + folder.file("task.jsonl") + "' --out ";
+  const std::vector<std::pair<std::string, std::string>> commands = {
+      {"stress --requests 2 --schedules 0 --threads 1", ", fma-1"},
+      {"trace --prompt-tokens 1,2 --out '" + folder.file("trace") + "' --threads 1", ", fma-1"},
+      {"bench linear --shapes 64x128 --m 1 --threads 1", "Contract fma-1 on "},
+      {"bench engine --model '" REPROFUSE_BUNDLED_MODEL "' --batch 1 --prompt 4 --tokens 2 --threads 1", ": fma-1"},
+      {task + "'" + folder.file("a.run") + "'", ": fma-1"}};
+  for (const auto& [command, numerics] : commands) {
+    const std::string line = first_line(reprofuse(command).out);
+    EXPECT_TRUE(contains(line, numerics) && line.ends_with(kDefaultNote)) << command << "\n" << line;
+  }
+  for (const std::string command : {"stress --requests 2 --schedules 0 --threads 1 --numerics fma-1",
+                                    "bench linear --shapes 64x128 --m 1 --threads 1 --numerics fma-1"}) {
+    const Finished run = reprofuse(command);
+    EXPECT_TRUE(contains(first_line(run.out), "fma-1") && !contains(run.out, kDefaultNote)) << run.out;
+  }
+  EXPECT_TRUE(contains(reprofuse("info").out, "  cpu          fma-1\n  cuda         int16-1\n"));
+}
+
+TEST(DefaultNumerics, OfOneSideOfADiffAreThoseOfTheOther) {
+  for (const std::string sides : {"cpu cpu/exact-1", "cpu/exact-1 cpu"}) {
+    const Finished run = reprofuse("diff " + sides + " --prompt-tokens 1,2,3 --max-tokens 1");
+    EXPECT_EQ(run.status, 0) << run.out << run.err;
+    EXPECT_FALSE(contains(run.out, "fma-1")) << run.out;
+  }
+  EXPECT_EQ(reprofuse("diff cpu/fma-1 cpu/exact-1 --prompt-tokens 1,2,3 --max-tokens 1").status, 1) << "the control";
+  EXPECT_TRUE(contains(reprofuse("diff cpu cpu --prompt-tokens 1,2,3 --max-tokens 1").out, ", fma-1\n"));
 }
 
 TEST(ProbeCommand, QuickCheckPasses) {

@@ -60,6 +60,41 @@ TEST_F(EngineOracle, EveryScheduleGivesTheAnswersOfThePlainLoop) {
   }
 }
 
+// What the sampler keeps of texts with a penalty: through guesses, choices, preemption, and places that others take
+// over.
+TEST_F(EngineOracle, APenaltyIsForTheTokensOfItsOwnText) {
+  std::vector<Request> requests;
+  for (std::uint64_t seed = 0; seed < 6; ++seed) {
+    requests.push_back(repetitive_request(seed));
+    requests.back().sampling.repetition_penalty = seed == 3 ? 1.0F : 1.2F;
+    requests.back().sampling.seed *= 100;
+    requests.back().max_tokens = 20 + 4 * static_cast<std::int64_t>(seed);
+    requests.back().choices = seed == 4 ? 3 : 1;
+    if (seed == 5) requests.back().prompt_logprobs = 0;
+  }
+  const EngineOptions schedules[] = {
+      {.kv_pages = 64, .page_size = kPage, .max_batch = 3, .max_rows = 40, .speculation = 4},
+      {.kv_pages = 28, .page_size = kPage, .max_batch = 8, .max_rows = 64, .speculation = 2}};
+  std::int64_t preemptions = 0, accepted = 0, rejected = 0;
+  for (const EngineOptions& schedule : schedules) {
+    Engine engine(*model_, schedule, bundled_tokenizer());
+    for (std::size_t k = 0; k < requests.size(); ++k) engine.add(k, requests[k]);
+    Answered answered = run_until_idle(engine);
+    for (std::size_t k = 0; k < requests.size(); ++k)
+      for (int choice = 0; choice < requests[k].choices; ++choice) {
+        Request alone = requests[k];
+        alone.sampling.seed += static_cast<std::uint64_t>(choice);
+        expect_plain(answered[{k, choice}], alone, fmt::format("request {}, choice {}", k, choice));
+      }
+    preemptions += engine.stats().preemptions;
+    accepted += engine.stats().accepted_tokens;
+    rejected += engine.stats().guessed_tokens - engine.stats().accepted_tokens;
+  }
+  EXPECT_GT(preemptions, 0);
+  EXPECT_GT(accepted, 0);
+  EXPECT_GT(rejected, 0);
+}
+
 // The negative control: the comparison sees a step more, another seed and another token of the prompt.
 TEST_F(EngineOracle, AnotherRequestHasAnotherPlainAnswer) {
   const Request request = sampled_request(32, 30, 2);

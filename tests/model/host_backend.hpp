@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -71,9 +72,10 @@ class HostBackend final : public kernels::Backend {
  public:
   static constexpr std::string_view kName = "host";
 
-  mutable int replays = 0;  // of graphs
-  std::string device;       // its id; empty: none
-  bool is_stuck = false;    // what is enqueued never ends, as its events tell
+  mutable int replays = 0;            // of graphs
+  mutable std::int64_t seen_ids = 0;  // that samplers were given
+  std::string device;                 // its id; empty: none
+  bool is_stuck = false;              // what is enqueued never ends, as its events tell
   std::function<void(const kernels::GatherRowsCall&)> gather_rows = reference::gather_rows;
 
   std::string_view name() const override { return kName; }
@@ -252,13 +254,30 @@ class HostLinear final : public kernels::PreparedLinear {
 
 class HostSampleBatch final : public kernels::SampleBatch {
  public:
-  explicit HostSampleBatch(std::int64_t vocabulary) : vocabulary_(vocabulary) {}
-  void run(std::span<const kernels::SampleRow> rows, std::span<kernels::SampleResult> results, void*) override {
-    for (std::size_t i = 0; i < rows.size(); ++i) results[i] = reference::sample(rows[i], vocabulary_);
+  HostSampleBatch(std::int64_t vocabulary, std::int64_t& seen_ids) : vocabulary_(vocabulary), seen_ids_(seen_ids) {}
+  void run(std::span<const kernels::SampleRow> rows, std::span<const kernels::SeenIds> seen,
+           std::span<kernels::SampleResult> results, void*) override {
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      kernels::SampleRow row = rows[i];
+      std::vector<std::uint32_t> words;
+      if (!seen.empty() && seen[i].to >= 0) {
+        std::set<std::int32_t> ids;
+        if (seen[i].from >= 0) ids = sets_.at(seen[i].from);
+        ids.insert(seen[i].added.begin(), seen[i].added.end());
+        seen_ids_ += static_cast<std::int64_t>(seen[i].added.size());
+        sets_[seen[i].to] = ids;
+        words.resize(static_cast<std::size_t>((vocabulary_ + 31) / 32));
+        for (const std::int32_t id : ids) words[static_cast<std::size_t>(id / 32)] |= 1U << (id % 32);
+        row.seen = words.data();
+      }
+      results[i] = reference::sample(row, vocabulary_);
+    }
   }
 
  private:
   std::int64_t vocabulary_;
+  std::int64_t& seen_ids_;
+  std::map<std::int32_t, std::set<std::int32_t>> sets_;
 };
 
 inline std::unique_ptr<kernels::Elementwise> HostBackend::make_elementwise(
@@ -271,7 +290,7 @@ inline std::unique_ptr<kernels::Attention> HostBackend::make_attention(const ker
 }
 inline std::unique_ptr<kernels::SampleBatch> HostBackend::make_sample_batch(std::int64_t vocabulary,
                                                                             std::int64_t) const {
-  return std::make_unique<HostSampleBatch>(vocabulary);
+  return std::make_unique<HostSampleBatch>(vocabulary, seen_ids);
 }
 inline std::unique_ptr<kernels::PreparedLinear> HostBackend::prepare_listed_linear(
     const kernels::LinearScheme& scheme, const kernels::LayerName& layer, std::span<const WeightView> weights) const {

@@ -7,6 +7,7 @@
 #include "kernels/reference/reference.hpp"
 #include "model/host_backend.hpp"
 #include "ops/context_state.hpp"
+#include "reprofuse/sampler.hpp"
 #include "study/probe/probe.hpp"
 #include "support/expected_digest.hpp"
 #include "support/messages.hpp"
@@ -107,6 +108,31 @@ TEST(OwnBackend, ReplaysDecodeStepsWithTheBitsOfOnePass) {
   EXPECT_EQ(digest(context, spec, 1), in_one_pass);
   EXPECT_EQ(backend->replays, spec.tokens);
   EXPECT_EQ(digest(cpu_context(contracts().front()), spec, 1), in_one_pass);
+}
+
+// Of a text that grows the sampler is sent what is new. A slot that another text takes over starts anew.
+TEST(OwnBackend, IsGivenEachTokenOfATextOnce) {
+  const auto backend = std::make_shared<HostBackend>();
+  constexpr std::int64_t kVocabulary = 50;
+  const Sampler sampler(make_context(backend, contracts().front()), kVocabulary, 4);
+  const std::vector<float> logits(4 * kVocabulary);
+  const auto ids_given = [&](std::vector<SampleInput> inputs) {
+    const std::int64_t before = backend->seen_ids;
+    for (SampleInput& input : inputs) input.params.repetition_penalty = 2.0F;
+    sampler.run({logits.data(), static_cast<std::int64_t>(inputs.size()), kVocabulary, kVocabulary}, inputs);
+    return backend->seen_ids - before;
+  };
+  const std::vector<std::int32_t> text = {1, 2, 3, 4, 5, 6, 7, 8, 9}, other = {1, 2, 9, 9, 9, 9, 9};
+  const auto row = [](std::span<const std::int32_t> history, std::int32_t slot) {
+    return SampleInput{.params = {}, .history = history, .slot = slot};
+  };
+  const auto begin = [&](std::size_t size) { return std::span(text).first(size); };
+  EXPECT_EQ(ids_given({row(begin(5), 3)}), 5);
+  EXPECT_EQ(ids_given({row(begin(6), 3), row(begin(4), 0)}), 1 + 4);
+  EXPECT_EQ(ids_given({row(begin(7), 3), row(begin(8), 3), row(begin(9), 3)}), 1 + 2 + 3) << "two guesses";
+  EXPECT_EQ(ids_given({row(begin(8), 3)}), 1) << "the first one was right";
+  EXPECT_EQ(ids_given({row(other, 3), row(begin(8), 0)}), 7 + 4);
+  EXPECT_EQ(ids_given({row(begin(8), -1)}), 8);
 }
 
 TEST(OwnBackend, AnswersLikeTheCpu) {

@@ -1,6 +1,8 @@
 // Rows of logits and requests for tests of the sampler.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <set>
@@ -8,7 +10,10 @@
 #include <vector>
 
 #include "kernels/op_calls.hpp"
+#include "kernels/reference/reference.hpp"
 #include "numerics/philox.hpp"
+#include "ops/buffer.hpp"
+#include "reprofuse/sampler.hpp"
 
 namespace reprofuse::testing {
 
@@ -36,6 +41,14 @@ inline std::vector<std::uint32_t> seeded_seen(std::uint64_t seed, std::int64_t v
   for (std::int64_t i = 0; i < (vocabulary + 31) / 32; ++i)
     words.push_back(static_cast<std::uint32_t>(philox(seed, static_cast<std::uint64_t>(i), 3)));
   return words;
+}
+
+// The same ids, one by one.
+inline std::vector<std::int32_t> ids_of(const std::vector<std::uint32_t>& words, std::int64_t vocabulary) {
+  std::vector<std::int32_t> ids;
+  for (std::int32_t id = 0; id < vocabulary; ++id)
+    if (kernels::is_seen(words.data(), id)) ids.push_back(id);
+  return ids;
 }
 
 // Every filter alone, all together, and the ends of their ranges.
@@ -78,6 +91,67 @@ inline bool equal(const kernels::SampleResult& a, const kernels::SampleResult& b
   for (int i = 0; i < sampling::kMaxLogprobs; ++i)
     same = same && a.top[i].id == b.top[i].id && float_bits(a.top[i].logprob) == float_bits(b.top[i].logprob);
   return same && std::ranges::equal(a.logits_root, b.logits_root);
+}
+
+// Texts that grow, guess, go on otherwise, and take over or share slots: each row is as the reference has it with the
+// whole of its history.
+inline void expect_that_slots_move_no_token(const Context& context, std::int64_t vocabulary, int runs) {
+  constexpr std::int32_t kSlots = 4, kGuesses = 3;
+  const Sampler sampler(context, vocabulary, kSlots * (1 + kGuesses));
+  std::uint64_t draws = 0;
+  const auto draw = [&](std::int64_t below) {
+    return static_cast<std::int32_t>(philox(17, draws++, 4) % static_cast<std::uint64_t>(below));
+  };
+  std::vector<std::vector<std::int32_t>> texts(kSlots);
+  std::int64_t moved = 0;
+  for (int run = 0; run < runs; ++run) {
+    std::vector<std::vector<std::int32_t>> histories;
+    std::vector<std::int32_t> slots;
+    for (std::int32_t slot = 0; slot < kSlots; ++slot) {
+      std::vector<std::int32_t>& text = texts[static_cast<std::size_t>(slot)];
+      const std::int32_t fate = draw(8);
+      if (fate == 0) continue;  // it has no row in this run
+      if (fate == 1) text.clear();
+      if (fate == 2) text.resize(text.size() / 2);
+      for (std::int32_t i = fate <= 2 ? 20 : draw(2); i >= 0; --i) text.push_back(draw(vocabulary));
+      std::vector<std::int32_t> with_guesses = text;
+      for (std::int32_t guesses = draw(1 + kGuesses); guesses >= 0; --guesses) {
+        histories.push_back(with_guesses);
+        slots.push_back(draw(10) == 0 ? draw(kSlots + 1) - 1 : slot);
+        with_guesses.push_back(draw(vocabulary));
+      }
+    }
+    if (run % 2 == 1) std::ranges::reverse(histories), std::ranges::reverse(slots);
+    std::vector<float> logits;
+    std::vector<SampleInput> inputs;
+    for (std::size_t i = 0; i < histories.size(); ++i) {
+      std::vector<float> row = rough_logits(draws + i, vocabulary);
+      for (int k = 0; k < 3; ++k)
+        row[static_cast<std::size_t>(draw(2) == 0 ? draw(vocabulary) : histories[i].back())] += 9;
+      logits.insert(logits.end(), row.begin(), row.end());
+      inputs.push_back({.params = {.temperature = i % 2 == 0 ? 0.0F : 0.7F, .repetition_penalty = 3.0F},
+                        .history = histories[i],
+                        .position = histories[i].size(),
+                        .slot = slots[i]});
+    }
+    const Buffer device(context, logits.size() * sizeof(float));
+    copy_to_device(context, device.as<void>(), logits.data(), device.bytes());
+    const auto rows = static_cast<std::int64_t>(inputs.size());
+    const auto results = sampler.run_each({device.as<float>(), rows, vocabulary, vocabulary}, inputs);
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      std::vector<std::uint32_t> words(static_cast<std::size_t>((vocabulary + 31) / 32));
+      for (const std::int32_t id : histories[i]) words[static_cast<std::size_t>(id / 32)] |= 1U << (id % 32);
+      kernels::SampleRow row{.logits = logits.data() + static_cast<std::int64_t>(i) * vocabulary,
+                             .seen = words.data(),
+                             .params = inputs[i].params,
+                             .position = inputs[i].position};
+      const SampleResult expected = reference::sample(row, vocabulary);
+      EXPECT_TRUE(equal(results[i], expected)) << vocabulary << " run " << run << " row " << i;
+      words[static_cast<std::size_t>(histories[i].back() / 32)] ^= 1U << (histories[i].back() % 32);
+      moved += reference::sample(row, vocabulary).token != expected.token ? 1 : 0;
+    }
+  }
+  EXPECT_GT(moved, 0) << "one id less is not seen";
 }
 
 }  // namespace reprofuse::testing

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <optional>
 
+#include "kernels/backend.hpp"
 #include "kernels/cuda/runtime/memory.hpp"
 #include "kernels/cuda/sampler/sample.hpp"
 #include "kernels/reference/reference.hpp"
@@ -40,7 +41,8 @@ class SampleCuda : public ::testing::Test {
 
 // Rows [requests, vocabulary], one for every kind of request.
 struct Batch {
-  explicit Batch(std::int64_t size) : vocabulary(size), seen(testing::seeded_seen(3, size)) {
+  explicit Batch(std::int64_t size)
+      : vocabulary(size), words(testing::seeded_seen(3, size)), ids(testing::ids_of(words, size)) {
     for (const SamplingParams& request : testing::all_params())
       for (const int logprobs : {-1, 0, static_cast<int>(std::min<std::int64_t>(size, 20))}) {
         const std::uint64_t seed = params.size();
@@ -54,7 +56,7 @@ struct Batch {
     std::vector<SampleRow> all;
     for (std::size_t i = 0; i < params.size(); ++i)
       all.push_back({.logits = data + static_cast<std::int64_t>(i) * vocabulary,
-                     .seen = params[i].repetition_penalty != 1 ? seen.data() : nullptr,
+                     .seen = params[i].repetition_penalty != 1 ? words.data() : nullptr,
                      .params = params[i],
                      .position = i,
                      .given = i % 5 == 4 ? static_cast<std::int32_t>(static_cast<std::int64_t>(i) % vocabulary) : -1,
@@ -62,8 +64,15 @@ struct Batch {
                      .logits_root = i % 3 != 1});
     return all;
   }
+  std::vector<kernels::SeenIds> seen() const {
+    std::vector<kernels::SeenIds> all(params.size());
+    for (std::size_t i = 0; i < params.size(); ++i)
+      if (params[i].repetition_penalty != 1) all[i] = {.to = static_cast<std::int32_t>(i), .added = ids};
+    return all;
+  }
   std::int64_t vocabulary;
-  std::vector<std::uint32_t> seen;
+  std::vector<std::uint32_t> words;
+  std::vector<std::int32_t> ids;
   std::vector<float> logits;
   std::vector<SamplingParams> params;
   std::vector<int> counts;
@@ -75,7 +84,7 @@ TEST_F(SampleCuda, EveryRequestGivesTheReference) {
     const DeviceBuffer logits = upload(batch.logits);
     std::vector<SampleResult> results(batch.params.size());
     const auto count = static_cast<std::int64_t>(results.size());
-    cuda::make_sample_batch(0, vocabulary, count)->run(batch.rows(logits.as<float>()), results, nullptr);
+    cuda::make_sample_batch(0, vocabulary, count)->run(batch.rows(logits.as<float>()), batch.seen(), results, nullptr);
     const std::vector<SampleRow> host = batch.rows(batch.logits.data());
     for (std::size_t i = 0; i < host.size(); ++i)
       ASSERT_TRUE(testing::equal(results[i], reference::sample(host[i], vocabulary))) << vocabulary << " case " << i;
@@ -88,14 +97,20 @@ TEST_F(SampleCuda, ARowIsTheSameAloneAndInABatch) {
   const std::vector<SampleRow> rows = batch.rows(logits.as<float>());
   std::vector<SampleResult> together(rows.size()), again(rows.size());
   const auto sampler = cuda::make_sample_batch(0, batch.vocabulary, static_cast<std::int64_t>(rows.size()));
-  sampler->run(rows, together, nullptr);
-  sampler->run(rows, again, nullptr);
+  const std::vector<kernels::SeenIds> seen = batch.seen();
+  sampler->run(rows, seen, together, nullptr);
+  sampler->run(rows, seen, again, nullptr);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     SampleResult alone;
-    sampler->run({&rows[i], 1}, {&alone, 1}, nullptr);
+    sampler->run({&rows[i], 1}, {&seen[i], 1}, {&alone, 1}, nullptr);
     EXPECT_TRUE(testing::equal(alone, together[i])) << i;
     EXPECT_TRUE(testing::equal(again[i], together[i])) << i;
   }
+}
+
+TEST_F(SampleCuda, SlotsMoveNoToken) {
+  for (const std::int64_t vocabulary : {33, 5000}) testing::expect_that_slots_move_no_token(*context_, vocabulary, 200);
+  testing::expect_that_slots_move_no_token(*context_, 128'256, 6);
 }
 
 TEST_F(SampleCuda, ALogitThatIsNotFiniteIsAnErrorWithItsPlace) {
@@ -126,7 +141,7 @@ TEST_F(SampleCuda, RootsOfRowsAreTheReferencesAndSeeEveryBit) {
       rows.push_back({.logits = uploaded.back().as<float>(), .params = {}, .logits_root = true});
     }
     std::vector<SampleResult> results(rows.size());
-    cuda::make_sample_batch(0, vocabulary, static_cast<std::int64_t>(rows.size()))->run(rows, results, nullptr);
+    cuda::make_sample_batch(0, vocabulary, static_cast<std::int64_t>(rows.size()))->run(rows, {}, results, nullptr);
     std::set<std::string> roots;
     for (std::size_t i = 0; i < results.size(); ++i) {
       EXPECT_TRUE(std::ranges::equal(results[i].logits_root, reference::logits_root(logits[i])))

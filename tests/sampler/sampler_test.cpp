@@ -37,6 +37,11 @@ TEST(Sampler, HistoryIsASetOfIds) {
   EXPECT_EQ(sample(context, logits, {}, once, 0), 1);
 }
 
+TEST(Sampler, SlotsMoveNoToken) {
+  for (const std::int64_t vocabulary : {33, 1000})
+    testing::expect_that_slots_move_no_token(Context::cpu(), vocabulary, 200);
+}
+
 TEST(Sampler, ATokenDoesNotDependOnItsPlaceInTheBatch) {
   constexpr std::int64_t kRows = 33, kStride = kVocabulary + 3;
   std::vector<float> logits(static_cast<std::size_t>(kRows * kStride), NAN);
@@ -144,6 +149,9 @@ TEST(Sampler, CallsThatDoNotFitAreRefused) {
   EXPECT_NE(run({logits.data(), 1, 999, 999}).find("[1, 999] where [1, 1000]"), std::string::npos);
   EXPECT_NE(run({nullptr, 1, kVocabulary, kVocabulary}).find("null"), std::string::npos);
   EXPECT_NE(run({logits.data(), 1, kVocabulary, 10}).find("stride of 10"), std::string::npos);
+  inputs[0].slot = 1;
+  EXPECT_NE(run({logits.data(), 1, kVocabulary, kVocabulary}).find("slot 1 is outside 0 to 0"), std::string::npos);
+  inputs[0] = {};
   inputs[0].logprobs = 21;
   EXPECT_NE(run({logits.data(), 1, kVocabulary, kVocabulary}).find("logprobs = 21"), std::string::npos);
   inputs.resize(2);

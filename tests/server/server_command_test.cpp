@@ -95,6 +95,7 @@ TEST(ServeCommand, PrintsWhereItIsAnswersAndEndsWithStatus0) {
     for (const char* line :
          {"fingerprint  fma-1-", "KV cache     ", " pages of 64 tokens: ", "date         2024-07-26"})
       EXPECT_TRUE(soon([&] { return contains(server.err(), line); })) << line << server.err();
+    EXPECT_EQ(server.err().find("numerics     fma-1 on cpu, the default there; --numerics chooses another\n"), 0U);
     for (const char* key : {"on-the-command-line", "another-on-the-command-line", "in-the-environment"}) {
       client.set_bearer_token_auth(key);
       const auto result = post(client, "/v1/completions", {{"prompt", "a secret"}, {"max_tokens", 2}});

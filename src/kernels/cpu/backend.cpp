@@ -3,7 +3,9 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <new>
+#include <vector>
 
 #include "base/check.hpp"
 #include "base/math.hpp"
@@ -121,13 +123,30 @@ class SampleBatch final : public kernels::SampleBatch {
  public:
   SampleBatch(const kernels::CpuTarget& target, std::int64_t vocabulary) : target_(target), vocabulary_(vocabulary) {}
 
-  void run(std::span<const kernels::SampleRow> rows, std::span<kernels::SampleResult> results, void*) override {
-    sample(rows, vocabulary_, target_.isa, *target_.pool, results);
+  void run(std::span<const kernels::SampleRow> rows, std::span<const kernels::SeenIds> seen,
+           std::span<kernels::SampleResult> results, void*) override {
+    std::vector<kernels::SampleRow> with_sets(rows.begin(), rows.end());
+    for (std::size_t i = 0; i < seen.size(); ++i)
+      if (seen[i].to >= 0) with_sets[i].seen = updated_set(seen[i]).data();
+    sample(with_sets, vocabulary_, target_.isa, *target_.pool, results);
   }
 
  private:
+  using Words = std::vector<std::uint32_t>;  // bit v of the words: id v is in the set
+
+  const Words& updated_set(const kernels::SeenIds& seen) {
+    Words& words = sets_[seen.to];
+    if (seen.from < 0)
+      words.assign(static_cast<std::size_t>(ceil_div<std::int64_t>(vocabulary_, 32)), 0);
+    else if (seen.from != seen.to)
+      words = sets_.at(seen.from);
+    for (const std::int32_t id : seen.added) words[static_cast<std::size_t>(id / 32)] |= 1U << (id % 32);
+    return words;
+  }
+
   kernels::CpuTarget target_;
   std::int64_t vocabulary_;
+  std::map<std::int32_t, Words> sets_;  // those that were used
 };
 
 // The kernels there are for each scheme.

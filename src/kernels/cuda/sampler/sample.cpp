@@ -1,6 +1,8 @@
 #include "kernels/cuda/sampler/sample.hpp"
 
 #include <algorithm>
+#include <cstring>
+#include <map>
 #include <vector>
 
 #include "base/math.hpp"
@@ -23,20 +25,6 @@ using DeviceArray = std::unique_ptr<T[], Release>;
 template <class T>
 DeviceArray<T> make_array(int ordinal, std::int64_t count) {
   return DeviceArray<T>(static_cast<T*>(allocate(ordinal, static_cast<std::size_t>(count) * sizeof(T))));
-}
-
-struct ReleaseStaging {
-  void operator()(void* pointer) const { cudaFreeHost(pointer); }
-};
-template <class T>
-using StagingArray = std::unique_ptr<T[], ReleaseStaging>;
-
-template <class T>
-StagingArray<T> make_staging(int ordinal, std::int64_t count) {
-  const DeviceScope device(ordinal);
-  void* memory = nullptr;
-  check(cudaMallocHost(&memory, static_cast<std::size_t>(count) * sizeof(T)), "cudaMallocHost");
-  return StagingArray<T>(static_cast<T*>(memory));
 }
 
 // Roots of rows, on a stream beside the sampler's: it leaves many multiprocessors idle.
@@ -91,44 +79,93 @@ class RootHash {
   std::unique_ptr<Memory> memory_;
 };
 
+// Rows, their updates of sets and the ids for these, back to back: one copy, since each takes a driver's time.
+class Inputs {
+ public:
+  Inputs(int ordinal, std::int64_t max_rows) : ordinal_(ordinal) { reserve(at_ids(max_rows) + max_rows * kIdBytes); }
+
+  // Ids are those of `seen`. What the rows' updates point to follows `updates`.
+  void upload(std::span<const SampleRow> rows, std::span<SeenUpdate> updates, std::span<const kernels::SeenIds> seen,
+              cudaStream_t stream) {
+    const auto count = static_cast<std::int64_t>(rows.size());
+    std::int64_t bytes = at_ids(count);
+    for (const kernels::SeenIds& each : seen) bytes += static_cast<std::int64_t>(each.added.size()) * kIdBytes;
+    reserve(bytes);
+    host_.resize(static_cast<std::size_t>(bytes));
+    rows_ = count;
+    std::int64_t at = at_ids(count);
+    for (std::size_t i = 0; i < seen.size(); ++i) {
+      updates[i].added = reinterpret_cast<const std::int32_t*>(device_.get() + at);
+      updates[i].count = static_cast<std::int32_t>(seen[i].added.size());
+      at += put(at, seen[i].added);
+    }
+    put(0, rows);
+    put(at_updates(count), updates);
+    check(cudaMemcpyAsync(device_.get(), host_.data(), host_.size(), cudaMemcpyHostToDevice, stream),
+          "cudaMemcpyAsync");
+  }
+
+  const SampleRow* rows() const { return reinterpret_cast<const SampleRow*>(device_.get()); }
+  const SeenUpdate* updates() const { return reinterpret_cast<const SeenUpdate*>(device_.get() + at_updates(rows_)); }
+
+ private:
+  static constexpr std::int64_t kIdBytes = sizeof(std::int32_t);
+  static_assert(sizeof(SampleRow) % alignof(SeenUpdate) == 0 && sizeof(SeenUpdate) % kIdBytes == 0);
+  static std::int64_t at_updates(std::int64_t rows) { return rows * static_cast<std::int64_t>(sizeof(SampleRow)); }
+  static std::int64_t at_ids(std::int64_t rows) {
+    return at_updates(rows) + rows * static_cast<std::int64_t>(sizeof(SeenUpdate));
+  }
+
+  // No run is under way: each waits for its results.
+  void reserve(std::int64_t bytes) {
+    if (bytes <= capacity_) return;
+    const std::int64_t enough = std::max(bytes, 2 * capacity_);
+    device_ = make_array<std::byte>(ordinal_, enough);
+    capacity_ = enough;
+  }
+
+  template <class T>
+  std::int64_t put(std::int64_t at, std::span<T> values) {
+    if (!values.empty()) std::memcpy(host_.data() + at, values.data(), values.size_bytes());
+    return static_cast<std::int64_t>(values.size_bytes());
+  }
+
+  int ordinal_;
+  std::int64_t rows_ = 0;
+  std::int64_t capacity_ = 0;
+  DeviceArray<std::byte> device_;
+  std::vector<std::byte> host_;
+};
+
 class Batch : public kernels::SampleBatch {
  public:
   Batch(int ordinal, std::int64_t vocabulary, std::int64_t max_rows)
       : ordinal_(ordinal),
         vocabulary_(vocabulary),
-        words_(ceil_div<std::int64_t>(vocabulary, 32)),
         max_rows_(max_rows),
-        rows_(make_array<SampleRow>(ordinal, max_rows)),
+        inputs_(ordinal, max_rows),
         results_(make_array<SampleResult>(ordinal, max_rows)),
-        seen_(make_array<std::uint32_t>(ordinal, max_rows * words_)),
         hash_(ordinal, vocabulary, max_rows) {}
 
-  void run(std::span<const SampleRow> rows, std::span<SampleResult> results, void* stream) override {
+  void run(std::span<const SampleRow> rows, std::span<const kernels::SeenIds> seen, std::span<SampleResult> results,
+           void* stream) override {
     const auto count = static_cast<std::int64_t>(rows.size());
     invariant(count <= max_rows_ && results.size() == rows.size(), "a sampler batch of a wrong size");
     if (count == 0) return;
     const DeviceScope device(ordinal_);
     const auto on = static_cast<cudaStream_t>(stream);
     std::vector<SampleRow> device_rows(rows.begin(), rows.end());
-    std::int64_t seen = 0;  // words, in one copy: each takes a driver's time
-    for (SampleRow& row : device_rows) {
-      if (row.seen == nullptr) continue;
-      if (!staged_seen_) staged_seen_ = make_staging<std::uint32_t>(ordinal_, max_rows_ * words_);
-      std::copy_n(row.seen, words_, staged_seen_.get() + seen);
-      row.seen = seen_.get() + seen;
-      seen += words_;
+    std::vector<SeenUpdate> updates(rows.size());
+    for (std::size_t i = 0; i < seen.size(); ++i) {
+      if (seen[i].to < 0) continue;
+      device_rows[i].seen = updates[i].to = set(seen[i].to);
+      if (seen[i].from >= 0) updates[i].from = set(seen[i].from);
     }
-    if (seen > 0)
-      check(cudaMemcpyAsync(seen_.get(), staged_seen_.get(), static_cast<std::size_t>(seen) * sizeof(std::uint32_t),
-                            cudaMemcpyHostToDevice, on),
-            "cudaMemcpyAsync");
-    check(cudaMemcpyAsync(rows_.get(), device_rows.data(), device_rows.size() * sizeof(SampleRow),
-                          cudaMemcpyHostToDevice, on),
-          "cudaMemcpyAsync");
+    inputs_.upload(device_rows, updates, seen, on);
     const bool hashes = std::ranges::any_of(rows, &SampleRow::logits_root);
     if (hashes) hash_.start_after(on);
-    launch_sample(ordinal_, rows_.get(), count, vocabulary_, results_.get(), stream);
-    if (hashes) hash_.launch(rows_.get(), count);
+    launch_sample(ordinal_, inputs_.rows(), inputs_.updates(), count, vocabulary_, results_.get(), stream);
+    if (hashes) hash_.launch(inputs_.rows(), count);
     check(cudaMemcpyAsync(results.data(), results_.get(), results.size_bytes(), cudaMemcpyDeviceToHost, on),
           "cudaMemcpyAsync");
     check(cudaStreamSynchronize(on), "cudaStreamSynchronize");
@@ -136,23 +173,27 @@ class Batch : public kernels::SampleBatch {
   }
 
  private:
+  std::uint32_t* set(std::int32_t number) {
+    DeviceArray<std::uint32_t>& words = sets_[number];
+    if (!words) words = make_array<std::uint32_t>(ordinal_, ceil_div<std::int64_t>(vocabulary_, 32));
+    return words.get();
+  }
+
   int ordinal_;
   std::int64_t vocabulary_;
-  std::int64_t words_;  // of `seen`, per row
   std::int64_t max_rows_;
-  DeviceArray<SampleRow> rows_;
+  Inputs inputs_;
   DeviceArray<SampleResult> results_;
-  DeviceArray<std::uint32_t> seen_;          // [max_rows, words]
-  StagingArray<std::uint32_t> staged_seen_;  // likewise, of the host, once a row needs it
+  std::map<std::int32_t, DeviceArray<std::uint32_t>> sets_;  // those that were used
   RootHash hash_;
 };
 
 }  // namespace
 
-void launch_sample(int ordinal, const SampleRow* rows, std::int64_t count, std::int64_t vocabulary,
-                   SampleResult* results, void* stream) {
+void launch_sample(int ordinal, const SampleRow* rows, const SeenUpdate* updates, std::int64_t count,
+                   std::int64_t vocabulary, SampleResult* results, void* stream) {
   const DeviceScope device(ordinal);
-  check(fma1::launch_sample_rows(rows, static_cast<int>(count), static_cast<int>(vocabulary), results,
+  check(fma1::launch_sample_rows(rows, updates, static_cast<int>(count), static_cast<int>(vocabulary), results,
                                  static_cast<cudaStream_t>(stream)),
         "sample_rows");
 }

@@ -184,11 +184,24 @@ __device__ void fill_logprobs(const SampleRow& row, int vocabulary, int token, c
   result.top[above] = {id, logprob_of(id)};
 }
 
+// Another CTA may be adding to `from`: ids that are among this one's, too, so that it does not matter which it finds.
+__device__ void update_seen(const SeenUpdate& update, int vocabulary) {
+  if (update.to == nullptr) return;
+  if (update.from != update.to)
+    for (int i = threadIdx.x; i < (vocabulary + 31) / 32; i += kSampleThreads)
+      update.to[i] = update.from != nullptr ? __ldcg(update.from + i) : 0;
+  __syncthreads();
+  for (int i = threadIdx.x; i < update.count; i += kSampleThreads)
+    atomicOr(update.to + update.added[i] / 32, 1u << update.added[i] % 32);
+  __syncthreads();
+}
+
 // One CTA, one row.
 __global__ void __launch_bounds__(kSampleThreads)
-    sample_rows(const SampleRow* rows, int vocabulary, SampleResult* results) {
+    sample_rows(const SampleRow* rows, const SeenUpdate* updates, int vocabulary, SampleResult* results) {
   __shared__ SampleShared shared;
   const SampleRow row = rows[blockIdx.x];
+  update_seen(updates[blockIdx.x], vocabulary);
   SampleResult& result = results[blockIdx.x];
   const Ids ids(row.logits, vocabulary);
   Summary summary = summarize(
@@ -218,9 +231,9 @@ __global__ void __launch_bounds__(kSampleThreads)
 
 }  // namespace
 
-cudaError_t launch_sample_rows(const SampleRow* rows, int count, int vocabulary, SampleResult* results,
-                               cudaStream_t stream) {
-  void* arguments[] = {&rows, &vocabulary, &results};
+cudaError_t launch_sample_rows(const SampleRow* rows, const SeenUpdate* updates, int count, int vocabulary,
+                               SampleResult* results, cudaStream_t stream) {
+  void* arguments[] = {&rows, &updates, &vocabulary, &results};
   return cudaLaunchKernel(reinterpret_cast<const void*>(sample_rows), dim3(count), dim3(kSampleThreads), arguments, 0,
                           stream);
 }

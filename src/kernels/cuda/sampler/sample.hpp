@@ -12,10 +12,18 @@
 
 namespace reprofuse::cuda {
 
-// One launch, which a graph may capture. `rows`, what they point to, and `results` are device memory; `count` rows.
-// Bits: every result equals that of reference::sample.
-void launch_sample(int ordinal, const kernels::SampleRow* rows, std::int64_t count, std::int64_t vocabulary,
-                   kernels::SampleResult* results, void* stream);
+// What becomes of a set of ids before its row is looked at, by the row's own CTA. `to` = null: nothing.
+struct SeenUpdate {
+  std::uint32_t* to = nullptr;          // the row's `seen`
+  const std::uint32_t* from = nullptr;  // null: the empty set
+  const std::int32_t* added = nullptr;
+  std::int32_t count = 0;
+};
+
+// One launch, which a graph may capture. `rows`, `updates`, what they point to, and `results` are device memory;
+// `count` rows. Bits: every result equals that of reference::sample.
+void launch_sample(int ordinal, const kernels::SampleRow* rows, const SeenUpdate* updates, std::int64_t count,
+                   std::int64_t vocabulary, kernels::SampleResult* results, void* stream);
 
 // Device memory for up to `max_rows` rows at a time.
 std::unique_ptr<kernels::SampleBatch> make_sample_batch(int ordinal, std::int64_t vocabulary, std::int64_t max_rows);
@@ -25,7 +33,7 @@ std::unique_ptr<kernels::SampleBatch> make_sample_batch(int ordinal, std::int64_
 // Between the host code of the sampler and its kernels.
 namespace reprofuse::cuda::fma1 {
 
-cudaError_t launch_sample_rows(const kernels::SampleRow* rows, int count, int vocabulary,
+cudaError_t launch_sample_rows(const kernels::SampleRow* rows, const SeenUpdate* updates, int count, int vocabulary,
                                kernels::SampleResult* results, cudaStream_t stream);
 
 }  // namespace reprofuse::cuda::fma1
