@@ -85,7 +85,7 @@ TEST_F(LinearExact1Cuda, TheLongestRowsOfExtremeDigitsDoNotOverflow) {
 // The same for kernels of 16-bit weights, and for digits that were prepared: a largest weight of 1 makes -2^-22 the
 // integer -1, whose two lower digits are 255 once the offset is added.
 TEST_F(LinearExact1Cuda, TheLongestRowsOfExtremeDigitsDoNotOverflowWithShortWeights) {
-  for (const auto [m, k] : {std::pair<std::int64_t, std::int64_t>{2, 24576}, {2, exact1::kMaxTerms}, {66, 24576}}) {
+  for (const auto& [m, k] : {std::pair<std::int64_t, std::int64_t>{2, 24576}, {2, exact1::kMaxTerms}, {66, 24576}}) {
     Case c{.m = m, .n = 2, .k = k};
     c.make(pool_);
     for (std::int64_t i = 0; i < k; ++i) {
