@@ -79,13 +79,14 @@ Kernel kernel(const char* name, DigitCost cost) {
 template <typename W>
 std::vector<Kernel> table() {
   using Vectors = FormatWeights<W, true>;
-  std::vector<Kernel> kernels = {kernel<Vectors, kFewRows[1]>("mma 16x64", {.k_tile = 0.25, .start = 4, .exchange = 3}),
-                                 kernel<Vectors, kFewRows[3]>("mma 64x128", {.k_tile = 1.2, .start = 4, .exchange = 3}),
-                                 kernel<FormatWeights<W, false>, kFewRows[2]>(
-                                     "mma 32x128, any alignment", {.k_tile = 1.2, .start = 4, .exchange = 3})};
+  std::vector<Kernel> kernels = {
+      kernel<Vectors, kFewRows[1]>("mma 16x64", {.k_tile = 0.5, .start = 6, .exchange = 1}),
+      kernel<Vectors, kFewRows[3]>("mma 64x128", {.k_tile = 1.9, .start = 6, .exchange = 1.3}),
+      kernel<FormatWeights<W, false>, kFewRows[2]>("mma 32x128, any alignment",
+                                                   {.k_tile = 3, .start = 6, .exchange = 0.9})};
   if constexpr (sizeof(typename W::Bits) == 2) {
-    kernels.push_back(kernel<Vectors, kFewRows[0]>("mma 8x32", {.k_tile = 0.13, .start = 4, .exchange = 3}));
-    kernels.push_back(kernel<Vectors, kFewRows[2]>("mma 32x128", {.k_tile = 0.6, .start = 4, .exchange = 3}));
+    kernels.push_back(kernel<Vectors, kFewRows[0]>("mma 8x32", {.k_tile = 0.25, .start = 6, .exchange = 1.5}));
+    kernels.push_back(kernel<Vectors, kFewRows[2]>("mma 32x128", {.k_tile = 1.2, .start = 6, .exchange = 0.9}));
   }
   return kernels;
 }
@@ -96,22 +97,14 @@ constexpr MmaShape kWide{.tile_m = 64,
                          .warps_m = 2,
                          .warps_n = 4,
                          .warps_k = 1,
-                         .stage_steps = 2,
-                         .stages = 4,
+                         .stage_steps = 4,
+                         .stages = 2,
                          .ctas_per_sm = 1};
-constexpr MmaShape kNarrow{.tile_m = 64,
-                           .tile_n = 64,
-                           .warps_m = 2,
-                           .warps_n = 2,
-                           .warps_k = 1,
-                           .stage_steps = 2,
-                           .stages = 3,
-                           .ctas_per_sm = 2};
 
 std::vector<Kernel> kept_table() {
-  return {kernel<DigitWeights, kFewRows[0]>("mma digits 8x32", {.k_tile = 0.12, .start = 4, .exchange = 3}),
-          kernel<DigitWeights, kFewRows[1]>("mma digits 16x64", {.k_tile = 0.23, .start = 4, .exchange = 3}),
-          kernel<DigitWeights, kFewRows[2]>("mma digits 32x128", {.k_tile = 0.5, .start = 4, .exchange = 3})};
+  return {kernel<DigitWeights<128>, kFewRows[0]>("mma digits 8x32", {.k_tile = 0.25, .start = 6, .exchange = 1.5}),
+          kernel<DigitWeights<128>, kFewRows[1]>("mma digits 16x64", {.k_tile = 0.42, .start = 6, .exchange = 1}),
+          kernel<DigitWeights<128>, kFewRows[2]>("mma digits 32x128", {.k_tile = 0.95, .start = 6, .exchange = 0.9})};
 }
 
 }  // namespace
@@ -121,10 +114,8 @@ std::vector<Kernel> mma_kernels(DType dtype, bool kept) {
                                 : dtype == DType::kBF16 ? table<Bf16Weight>()
                                 : dtype == DType::kF16  ? table<F16Weight>()
                                                         : table<F32Weight>();
-  kernels.push_back(
-      kernel<DigitWeights, kWide>("mma digits 64x128", {.k_tile = 1, .start = 6, .exchange = 3, .prepare = 0.02}));
-  kernels.push_back(
-      kernel<DigitWeights, kNarrow>("mma digits 64x64", {.k_tile = 0.55, .start = 6, .exchange = 3, .prepare = 0.01}));
+  kernels.push_back(kernel<DigitWeights<128>, kWide>("mma digits 64x128",
+                                                     {.k_tile = 1.6, .start = 6, .exchange = 1.3, .prepare = 0.03}));
   for (Kernel& kernel : kernels) kernel.kept = kept;
   return kernels;
 }

@@ -96,19 +96,23 @@ __device__ inline void multiply_stages(const Params& p, const MmaTile<S>& tile, 
   // Prologue
   let_next_kernel_start();
   wait_for_previous_kernel();
-#pragma unroll
+#pragma unroll 1
   for (int i = 0; i < S::kStages - 1; ++i) {
     fetch_stage<S>(p, tile, shared + i * S::kStageBytes, steps.begin + i * S::kSteps, steps.end);
     ptx::cp_async_commit_group();
   }
 
-  // Main loop
+  // Main loop. Where products bind, they come first after the barrier.
+  constexpr bool kRefillLate = S::kWarpsM > 1 && S::kStages > 2;
   int at = 0, refilled = S::kStages - 1;  // stages
   for (int step = steps.begin; step < steps.end; step += S::kSteps) {
     ptx::cp_async_wait_group<S::kStages - 2>();
     __syncthreads();
-    fetch_stage<S>(p, tile, shared + refilled * S::kStageBytes, step + (S::kStages - 1) * S::kSteps, steps.end);
-    ptx::cp_async_commit_group();
+    const auto refill = [&] {
+      fetch_stage<S>(p, tile, shared + refilled * S::kStageBytes, step + (S::kStages - 1) * S::kSteps, steps.end);
+      ptx::cp_async_commit_group();
+    };
+    if (!kRefillLate) refill();
     const unsigned char* stage = shared + at * S::kStageBytes;
     const int own = step + warp.share * S::kWarpSteps;
     if (S::kPieces == 1 || own < steps.end) {
@@ -118,6 +122,7 @@ __device__ inline void multiply_stages(const Params& p, const MmaTile<S>& tile, 
       sums.finish_stage(own, next < steps.end ? next : -1,
                         stage + S::kWBytes + (piece + 1) * S::kXPieceBytes - S::kXRestBytes, warp.m);
     }
+    if (kRefillLate) refill();
     refilled = at;
     at = at + 1 == S::kStages ? 0 : at + 1;
   }

@@ -31,8 +31,10 @@ struct FormatWeights {
   static constexpr int kElementBytes = sizeof(typename W::Bits);
 };
 
-// Weights that are digits already: kept by the layer, or prepared by another kernel.
+// Weights that are digits already, in tiles of so many rows: kept by the layer, or prepared by another kernel.
+template <int kRows_>
 struct DigitWeights {
+  static constexpr int kRows = kRows_;
   static constexpr bool kDigits = true, kVectorLoads = true;
   static constexpr int kElementBytes = 0;  // in no format
 };
@@ -101,17 +103,23 @@ struct StepRange {
         end(p.k_tiles * (blockIdx.y + 1) / p.splits * kTileSteps) {}
 };
 
-// Digits of kRows rows and the steps of a piece: [digit][rows / 8][steps], from planes that are whole k-tiles.
-template <typename S, int kRows>
-__device__ inline void fetch_digits(unsigned char* to, const std::uint8_t* from, int plane_bytes) {
-  constexpr int kGroupVectors = S::kPieceSteps * kGroupStepBytes / 16;
-  constexpr int kVectors = S::kDigits * (kRows / 8) * kGroupVectors;
+// Digits of kRows rows and the steps of a piece: [digit][rows / 8][steps], from planes of kPlaneRows rows that are
+// whole k-tiles. The CTA takes some groups of eight rows at a time; which ones and where, but for a thread's first, are
+// constants: what comes between a barrier and the products has to be short.
+template <typename S, int kRows, int kPlaneRows>
+__device__ inline void fetch_digits(unsigned char* to, const std::uint8_t* from) {
+  constexpr int kGroupVectors = S::kPieceSteps * kGroupStepBytes / 16, kGroups = kRows / 8;
+  constexpr int kVectors = S::kDigits * kGroups * kGroupVectors;
+  constexpr int kAtOnce = S::kThreads / kGroupVectors, kPlane = kPlaneRows * kTileK;
+  static_assert(kAtOnce % kGroups == 0 || kGroups % kAtOnce == 0);
+  const int own = static_cast<int>(threadIdx.x), group = own / kGroupVectors;
+  from += group / kGroups * kPlane + group % kGroups * kGroupTileBytes + own % kGroupVectors * 16;
+  to += own * 16;
 #pragma unroll
   for (int i = 0; i < (kVectors + S::kThreads - 1) / S::kThreads; ++i) {
-    const int vector = i * S::kThreads + threadIdx.x, group = vector / kGroupVectors;
-    if (kVectors % S::kThreads != 0 && vector >= kVectors) break;
-    ptx::cp_async(to + vector * 16, from + group / (kRows / 8) * plane_bytes + group % (kRows / 8) * kGroupTileBytes +
-                                        vector % kGroupVectors * 16);
+    if (kVectors % S::kThreads != 0 && i * S::kThreads + own >= kVectors) break;
+    const int first = i * kAtOnce;  // group, of all digits
+    ptx::cp_async(to + i * (S::kThreads * 16), from + first / kGroups * kPlane + first % kGroups * kGroupTileBytes);
   }
 }
 
@@ -125,7 +133,7 @@ __device__ inline void fetch_x(const Params& p, const MmaTile<S>& tile, unsigned
     const std::uint8_t* from =
         p.digits + (std::int64_t{tile.row_tile} * p.k_tiles + first / kTileSteps) * S::kXTileBytes;
     unsigned char* to = stage + piece * S::kXPieceBytes;
-    fetch_digits<S, S::kTileM>(to, from + first % kTileSteps * kGroupStepBytes, S::kTileM * kTileK);
+    fetch_digits<S, S::kTileM, S::kTileM>(to, from + first % kTileSteps * kGroupStepBytes);
     const int at = static_cast<int>(threadIdx.x) * 16;
     if (at < S::kXRestBytes) ptx::cp_async(to + (S::kXPieceBytes - S::kXRestBytes) + at, from + S::kXPlanesBytes + at);
   }
@@ -135,17 +143,18 @@ __device__ inline void fetch_x(const Params& p, const MmaTile<S>& tile, unsigned
 template <typename S>
 __device__ inline void fetch_digit_weights(const Params& p, const MmaTile<S>& tile, unsigned char* stage, int step,
                                            int end) {
-  const int rows = p.weights_kept ? kPreparedRows : S::kTileN;
+  constexpr int kRows = S::Weights::kRows;
+  static_assert(kRows == kPreparedRows || kRows == S::kTileN);
   const std::uint8_t* weights = p.weights_kept ? static_cast<const std::uint8_t*>(tile.out.w) : p.weights;
-  const int of_tile = p.weights_kept ? tile.n0 / kPreparedRows : tile.column_tile;
+  const int of_tile = p.weights_kept ? tile.n0 / kRows : tile.column_tile;
 #pragma unroll
   for (int piece = 0; piece < S::kPieces; ++piece) {
     const int first = step + piece * kTileSteps;
     if (S::kPieces > 1 && first >= end) break;
-    const std::uint8_t* from = weights +
-                               (std::int64_t{of_tile} * p.k_tiles + first / kTileSteps) * (S::kDigits * rows * kTileK) +
-                               tile.n0 % rows / 8 * kGroupTileBytes + first % kTileSteps * kGroupStepBytes;
-    fetch_digits<S, S::kTileN>(stage + piece * S::kWPieceBytes, from, rows * kTileK);
+    const std::uint8_t* from =
+        weights + (std::int64_t{of_tile} * p.k_tiles + first / kTileSteps) * (S::kDigits * kRows * kTileK) +
+        tile.n0 % kRows / 8 * kGroupTileBytes + first % kTileSteps * kGroupStepBytes;
+    fetch_digits<S, S::kTileN, kRows>(stage + piece * S::kWPieceBytes, from);
   }
 }
 

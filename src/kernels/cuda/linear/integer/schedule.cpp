@@ -108,11 +108,17 @@ namespace {
 // multiprocessor.
 constexpr double kReadTile = 0.00745, kReadByte = 1.1e-7;
 
-// The tiles that the device has in hand at once. Of the CTAs that share a multiprocessor, those by mma.sync take as
-// long side by side as one after another.
+// The tiles that the device has in hand at once.
 double tiles_at_once(const Device& device, const Kernel& kernel, int splits) {
-  if (kernel.exchange == Exchange::kCluster) return kernel.clusters_of(splits);
-  return kernel.is_mma() ? static_cast<double>(device.sm_count) / splits : device.sm_count * kernel.ctas_per_sm;
+  return kernel.exchange == Exchange::kCluster ? kernel.clusters_of(splits) : device.sm_count * kernel.ctas_per_sm;
+}
+
+// How many tiles a multiprocessor multiplies one after another. CTAs by mma.sync that share one take about as long side
+// by side, and those that have ended make room for others.
+double rounds_of(const Device& device, const Kernel& kernel, double tiles, int splits) {
+  if (!kernel.is_mma()) return std::ceil(tiles / tiles_at_once(device, kernel, splits));
+  const double rounds = tiles * splits / device.sm_count;
+  return kernel.ctas_per_sm > 1 ? std::max(1.0, (rounds + std::ceil(rounds)) / 2) : std::ceil(rounds);
 }
 
 // CTAs multiply while others wait for weights, so the longest counts, and little of what goes on beside it.
@@ -121,13 +127,14 @@ double expected_time_of_digits(const Device& device, const Kernel& kernel, const
   const auto column_tiles = static_cast<double>(column_tiles_of(kernel, problem.n));
   const auto k_tiles = static_cast<double>(k_tiles_of(problem));
   const DigitCost& cost = kernel.digit_cost;
-  const double rounds = std::ceil(tiles / tiles_at_once(device, kernel, splits));
+  const double rounds = rounds_of(device, kernel, tiles, splits);
   const double multiply = rounds * std::ceil(k_tiles / splits) * cost.k_tile;
   const double from_memory = column_tiles * k_tiles * kReadTile * kernel.tile_n / kPreparedRows;
   const double from_cache = tiles * k_tiles * 2 * (kernel.tile_n + kernel.tile_m) * kTileK * kReadByte;
-  // CTAs that meet others at the end of a tile start the next no sooner.
-  const double met = kernel.exchange == Exchange::kCluster ? rounds : 1;
-  const double around = splits > 1 ? met * (cost.start + cost.exchange) : cost.start;
+  // CTAs that meet others at the end of a tile start the next no sooner; partials are added when all are there.
+  const double around = kernel.is_mma() ? cost.start + (splits - 1) * cost.exchange
+                        : splits > 1    ? rounds * (cost.start + cost.exchange)
+                                        : cost.start;
   const double prepare = kernel.prepared && !kernel.kept ? column_tiles * k_tiles * cost.prepare : 0;
   return around + std::max({multiply, from_memory, from_cache}) + multiply / 10 + prepare;
 }
