@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/backend.hpp"
 #include "kernels/cuda/linear/exact1/linear.hpp"
 #include "kernels/cuda/linear/fma1/linear.hpp"
 #include "kernels/cuda/linear/int16/linear.hpp"
@@ -169,6 +170,8 @@ int main(int argc, char** argv) {
         options.kernel = argv[++i];
       else if (argument == "--numerics" && has_value)
         options.numerics = argv[++i];
+      else if (argument == "--as" && has_value)
+        kernels::act_as(argv[++i]);
       else if (argument == "--max-splits" && has_value)
         options.max_splits = std::atoi(argv[++i]);
       else if (argument == "--chosen")

@@ -2,43 +2,22 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <limits>
-#include <optional>
-#include <string>
 #include <vector>
 
 #include "kernels/cuda/linear/exact1/linear.hpp"
-#include "kernels/linear_cuda_case.hpp"
-#include "kernels/reference/reference.hpp"
+#include "kernels/linear_integer_cuda_case.hpp"
 #include "numerics/exact.hpp"
-#include "numerics/widen.hpp"
 
 namespace reprofuse {
 namespace {
 
-using cuda::exact1::CudaLinear;
-using cuda::integer::Schedule;
 using test::Case;
-using test::kDTypes;
 
-cuda::integer::Kernel kernel_of(cuda::integer::Exchange exchange) {
-  return {.name = "test",
-          .function = nullptr,
-          .tile_m = 64,
-          .tile_n = 64,
-          .threads = 128,
-          .shared_bytes = 0,
-          .vector_loads = false,
-          .exchange = exchange,
-          .cost = {.k_tile = 1, .start = 3},
-          .max_k_tiles = 192,
-          .prepared = false,
-          .ctas_per_sm = 1};
-}
+constexpr int kMaxKTiles = 192;  // of a CTA's sums
 
 // Where K must be split and the partials of all rows would be too many, rows go in parts. No GPU is needed to know.
 TEST(LinearExact1Schedule, LongRowsAreTakenInParts) {
-  const std::vector<cuda::integer::Kernel> kernels = {kernel_of(cuda::integer::Exchange::kPartials)};
+  const std::vector<cuda::integer::Kernel> kernels = {test::kernel_of(cuda::integer::Exchange::kPartials, kMaxKTiles)};
   cuda::integer::Problem problem{.m = 4000, .k = 28672, .n = {8192}, .vector_loads = false};
   const std::int64_t rows = cuda::integer::rows_at_once(kernels, problem);
   EXPECT_EQ(rows, 500);
@@ -48,95 +27,25 @@ TEST(LinearExact1Schedule, LongRowsAreTakenInParts) {
   EXPECT_EQ(cuda::integer::rows_at_once(kernels, problem), 4000);  // one CTA holds that many terms
 }
 
-// Forty tiles in clusters of three have fewer k-tiles each than in clusters of two; but where the device holds only 39
-// such clusters, the last tile would wait for all others.
 TEST(LinearExact1Schedule, ClustersThatDoNotFitTheDeviceAreLeftOut) {
-  const cuda::Device device{.ordinal = 0,
-                            .sm_count = 132,
-                            .shared_bytes_per_cta = 0,
-                            .shared_bytes_per_sm = 0,
-                            .reserved_shared_bytes_per_cta = 0,
-                            .memory_bytes_per_clock = 0,
-                            .major = 9,
-                            .minor = 0,
-                            .architecture = "sm_90"};
-  std::vector<cuda::integer::Kernel> kernels = {kernel_of(cuda::integer::Exchange::kCluster)};
-  const cuda::integer::Problem problem{.m = 1, .k = 3072, .n = {40 * 64}, .vector_loads = false};
-  kernels[0].at_once = {132, 66, 40, 30, 22, 17, 15, 0};
-  EXPECT_EQ(cuda::integer::choose_schedule(device, kernels, problem).splits, 3);
-  kernels[0].at_once[2] = 39;
-  EXPECT_EQ(cuda::integer::choose_schedule(device, kernels, problem).splits, 2);
-  for (const Schedule schedule : cuda::integer::possible_schedules(kernels, problem)) EXPECT_NE(schedule.splits, 8);
+  test::expect_only_clusters_that_fit(kMaxKTiles);
 }
 
-class LinearExact1Cuda : public ::testing::Test {
+class LinearExact1Cuda : public test::IntegerLinearCuda<cuda::exact1::CudaLinear> {
  protected:
-  void SetUp() override {
-    try {
-      context_ = Context::cuda("exact-1");
-    } catch (const Error& error) {
-      GTEST_SKIP() << error.what();
-    }
-  }
-
-  // Operands that stay as they are, on every schedule.
-  void expect_every_schedule_matches(Case& c) {
-    c.reference = reference::linear_exact1;
-    const std::vector<float> expected = c.expected();
-    const WeightView weight = c.weight(c.device_w.as<void>());
-    const CudaLinear layer({.ordinal = 0, .op = 0, .name = "test"}, {&weight, 1});
-    const Workspace workspace(*context_, layer.workspace_bytes(c.m));
-    const LinearOutput output = c.gpu_output();
-    const kernels::LinearCall call{c.gpu_x(), {&output, 1}, workspace.data(), nullptr};
-    for (const Schedule schedule : layer.schedules(call)) {
-      c.poison();
-      layer.run_with(call, schedule);
-      EXPECT_FALSE(cuda::take_record(0, workspace.data(), nullptr)) << c.describe();
-      const std::string name = layer.kernel_table()[static_cast<std::size_t>(schedule.kernel)].name;
-      const auto difference = test::difference_to(c, expected);
-      EXPECT_FALSE(difference) << c.describe() << " " << name << " splits " << schedule.splits << ": "
-                               << difference->description();
-      kernels_seen_ += name.starts_with("wgmma") ? 1 : 0;
-      ++schedules_run_;
-    }
-  }
-
-  void expect_matches_when_made(Case c) {
-    c.make(pool_);
-    expect_every_schedule_matches(c);
-  }
-
-  std::optional<Context> context_;
-  ThreadPool pool_{4};
-  int schedules_run_ = 0;
-  int kernels_seen_ = 0;  // runs with the products of a warp group
+  LinearExact1Cuda() : IntegerLinearCuda(reference::linear_exact1, [] { return Context::cuda("exact-1"); }) {}
 };
 
 TEST_F(LinearExact1Cuda, EveryScheduleHasTheReferenceBitsAtTileEdges) {
-  for (const DType dtype : kDTypes)
-    for (const std::int64_t m : {1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 200})
-      expect_matches_when_made({.m = m, .n = 130, .k = 1088, .dtype = dtype, .bias = m % 2 == 0});
-  EXPECT_GT(schedules_run_, 500);
-  const bool has_warp_groups = context_->description().find("sm_90") != std::string::npos;
-  EXPECT_EQ(kernels_seen_ > 300, has_warp_groups);
+  expect_tile_edges_match({1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 200});
 }
 
 TEST_F(LinearExact1Cuda, EveryScheduleHasTheReferenceBitsAtRaggedShapes) {
-  for (const DType dtype : kDTypes)
-    for (const std::int64_t n : {1, 63, 64, 65, 129, 193, 300, 385})
-      for (const std::int64_t k : {1, 7, 8, 31, 32, 33, 127, 128, 136, 1032})
-        expect_matches_when_made({.m = n % 11 + 1, .n = n, .k = k, .dtype = dtype, .bias = true});
+  expect_ragged_shapes_match({1, 7, 8, 31, 32, 33, 127, 128, 136, 1032});
 }
 
 TEST_F(LinearExact1Cuda, StridedAndUnalignedRowsHaveTheReferenceBits) {
-  for (const DType dtype : kDTypes)
-    for (const std::int64_t m : {1, 33, 130}) {
-      expect_matches_when_made(
-          {.m = m, .n = 70, .k = 640, .dtype = dtype, .x_padding = 4, .w_padding = 8, .y_padding = 3});
-      expect_matches_when_made(
-          {.m = m, .n = 70, .k = 640, .dtype = dtype, .x_padding = 1, .w_padding = 3, .y_padding = 5});
-      expect_matches_when_made({.m = m, .n = 70, .k = 640, .dtype = dtype, .x_offset = 1, .w_offset = 1});
-    }
+  expect_strided_and_unaligned_rows_match();
 }
 
 // More tiles than CTAs: each CTA takes several, with fewer k-tiles in a tile than stages, and with more.
@@ -144,25 +53,12 @@ TEST_F(LinearExact1Cuda, BlocksThatTakeSeveralTilesHaveTheReferenceBits) {
   for (const std::int64_t k : {136, 1088}) expect_matches_when_made({.m = 300, .n = 2200, .k = k});
 }
 
-// Rows of zeros, of subnormals, near the largest number, with one element that dwarfs the others.
+TEST_F(LinearExact1Cuda, WeightsPreparedInPartsHaveTheReferenceBits) {
+  expect_matches_when_made({.m = 65, .n = 900, .k = 24576, .bias = true});  // 7 of 8 tiles fit
+}
+
 TEST_F(LinearExact1Cuda, ExtremeRowsHaveTheReferenceBits) {
-  Case c{.m = 6, .n = 66, .k = 264};
-  c.make(pool_);
-  const auto scale_row = [&](std::int64_t row, float factor) {
-    for (std::int64_t k = 0; k < c.k; ++k) c.x[static_cast<std::size_t>(row * c.k + k)] *= factor;
-  };
-  scale_row(0, 0.0F);
-  scale_row(1, 0x1p-130F);
-  scale_row(2, 0x1p-105F);
-  scale_row(3, 0x1p+90F);
-  c.x[static_cast<std::size_t>(4 * c.k + 100)] = 0x1p+60F;
-  for (std::int64_t k = 0; k < c.k; ++k) {
-    store_weight(c.w.storage.data(), c.dtype, k, 0);                                   // row 0: zeros
-    store_weight(c.w.storage.data(), c.dtype, c.k + k, 0x0001);                        // row 1: the smallest subnormal
-    store_weight(c.w.storage.data(), c.dtype, 2 * c.k + k, k == 9 ? 0x4f00 : 0x3f80);  // row 2: one giant
-  }
-  c.send();
-  expect_every_schedule_matches(c);
+  expect_extreme_rows_match();
 }
 
 // Every digit at its extreme, over as many terms as the contract allows: the sums come closest to the end of 64 bits,
@@ -183,20 +79,18 @@ TEST_F(LinearExact1Cuda, TheLongestRowsOfExtremeDigitsDoNotOverflow) {
     c.send();
     expect_every_schedule_matches(c);
   }
-  const test::DeviceBuffer memory(0, static_cast<std::size_t>(exact1::kMaxTerms + 1) * 2);
-  const WeightView beyond{memory.as<void>(), DType::kBF16, 1, exact1::kMaxTerms + 1, exact1::kMaxTerms + 1};
-  EXPECT_THROW(LinearLayer(*context_, {&beyond, 1}), Error);
+  expect_too_many_terms_are_refused(exact1::kMaxTerms);
 }
 
-// The same for the products of a warp group, which take 16-bit weights: a largest weight of 1 makes -2^-22 the integer
-// -1, whose two lower digits are 255 once the offset is added.
+// The same for kernels of 16-bit weights, and for digits that were prepared: a largest weight of 1 makes -2^-22 the
+// integer -1, whose two lower digits are 255 once the offset is added.
 TEST_F(LinearExact1Cuda, TheLongestRowsOfExtremeDigitsDoNotOverflowWithShortWeights) {
-  for (const std::int64_t k : {std::int64_t{24576}, exact1::kMaxTerms}) {
-    Case c{.m = 2, .n = 2, .k = k};
+  for (const auto& [m, k] : {std::pair<std::int64_t, std::int64_t>{2, 24576}, {2, exact1::kMaxTerms}, {66, 24576}}) {
+    Case c{.m = m, .n = 2, .k = k};
     c.make(pool_);
     for (std::int64_t i = 0; i < k; ++i) {
       c.x[static_cast<std::size_t>(i)] = 8355711.0F;
-      c.x[static_cast<std::size_t>(k + i)] = -8355711.0F;
+      c.x[static_cast<std::size_t>((m - 1) * k + i)] = -8355711.0F;
       store_weight(c.w.storage.data(), c.dtype, i, i == 0 ? 0x3f80 : 0xb480);      // 1, then -2^-22
       store_weight(c.w.storage.data(), c.dtype, k + i, i == 0 ? 0xbf80 : 0xbf7f);  // -1, then what is next to it
     }
@@ -205,73 +99,16 @@ TEST_F(LinearExact1Cuda, TheLongestRowsOfExtremeDigitsDoNotOverflowWithShortWeig
   }
 }
 
-// Ten outputs are two launches; each output has its own size, bias and place.
 TEST_F(LinearExact1Cuda, FusedOutputsHaveTheBitsOfSeparateOnes) {
-  for (const std::int64_t m : {1, 6, 40, 150}) {
-    std::vector<Case> cases;
-    std::vector<WeightView> weights;
-    std::vector<LinearOutput> outputs;
-    const std::int64_t sizes[] = {256, 128, 3, 300, 129, 64, 1, 16, 77, 130};
-    for (std::size_t i = 0; i < std::size(sizes); ++i) {
-      cases.push_back({.m = m, .n = sizes[i], .k = 1040, .bias = i % 2 == 0, .y_padding = static_cast<int>(i)});
-      cases.back().reference = reference::linear_exact1;
-      cases.back().make(pool_);
-    }
-    for (Case& c : cases) {
-      c.poison();
-      weights.push_back(c.weight(c.device_w.as<void>()));
-      outputs.push_back(c.gpu_output());
-    }
-    const LinearLayer layer(*context_, weights, "fused");
-    const Workspace workspace(*context_, layer.workspace_bytes(m));
-    layer.run(cases[0].gpu_x(), outputs, workspace);
-    check_workspace(*context_, workspace.data(), nullptr);
-    for (const Case& c : cases) {
-      const auto difference = test::difference_to(c, c.expected());
-      EXPECT_FALSE(difference) << c.describe() << ": " << difference->description();
-    }
-  }
+  for (const std::int64_t m : {1, 6, 40, 150}) expect_fused_outputs_match(m);
 }
 
 TEST_F(LinearExact1Cuda, NonFiniteOperandsAndResultsAreErrorsThatNameThePlace) {
-  Case c{.m = 60, .n = 200, .k = 1024};
-  c.make(pool_);
-  c.x[static_cast<std::size_t>(5 * c.k + 700)] = std::numeric_limits<float>::quiet_NaN();
-  c.send();
-  const WeightView weight = c.weight(c.device_w.as<void>());
-  const LinearLayer layer(*context_, {&weight, 1}, "qkv");
-  const Workspace workspace(*context_, layer.workspace_bytes(c.m));
-  const LinearOutput output = c.gpu_output();
-  layer.run(c.gpu_x(), {&output, 1}, workspace);
-  try {
-    check_workspace(*context_, workspace.data(), nullptr);
-    FAIL() << "a NaN passed silently";
-  } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "linear 'qkv' row 5 column 0: the result is not finite");
-  }
-  store_weight(c.w.storage.data(), c.dtype, 17 * c.k + 3, 0x7f80);
-  c.send();
-  try {
-    const WeightView infinite = c.weight(c.device_w.as<void>());
-    const LinearLayer refused(*context_, {&infinite, 1}, "head");
-    FAIL() << "an infinite weight was taken";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kNonFinite);
-    EXPECT_STREQ(error.what(), "linear 'head' weight 0 row 17: a weight is not finite");
-  }
+  expect_non_finite_operands_to_be_named();
 }
 
-// The control: the bits of the other contract must show in the comparison used above.
 TEST_F(LinearExact1Cuda, OtherBitsWouldBeCaught) {
-  Case c{.m = 4, .n = 64, .k = 1300};
-  c.make(pool_);
-  const WeightView weight = c.weight(c.device_w.as<void>());
-  const LinearLayer layer(*context_, {&weight, 1});
-  const Workspace workspace(*context_, layer.workspace_bytes(c.m));
-  const LinearOutput output = c.gpu_output();
-  c.poison();
-  layer.run(c.gpu_x(), {&output, 1}, workspace);
-  EXPECT_TRUE(test::difference_to(c, c.expected()));  // of fma-1
+  expect_other_bits_to_be_caught();
 }
 
 }  // namespace

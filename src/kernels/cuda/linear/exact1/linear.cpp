@@ -10,17 +10,18 @@ namespace {
 constexpr integer::Scheme kScheme{.name = reference::kLinearExact1.name,
                                   .max_terms = kMaxTerms,
                                   .row_bytes = sizeof(Row),
+                                  .digits = kDigits,
                                   .tile_bytes = tile_bytes,
+                                  .keeps_digits = false,
                                   .mma_kernels = mma_kernels,
                                   .wgmma_kernels = wgmma_kernels,
-                                  .kept_kernels = nullptr,
                                   .load_row_kernels = load_row_kernels,
                                   .snap_activations = launch_snap_activations,
                                   .norm_rows_kernel = norm_rows_kernel,
                                   .silu_rows_kernel = silu_rows_kernel,
                                   .add_partials = launch_add_partials,
                                   .weight_exponents = launch_weight_exponents,
-                                  .prepare_weights = nullptr};
+                                  .prepare_weights = launch_prepare_weights};
 
 }  // namespace
 

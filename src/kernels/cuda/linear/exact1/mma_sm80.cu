@@ -5,86 +5,104 @@
 namespace reprofuse::cuda::exact1 {
 namespace {
 
-template <typename W, MmaShape kShape>
-struct Mma : MmaSizes<W, kShape, tile_bytes(kShape.tile_m)> {
+struct Products {
   static constexpr int kDigits = exact1::kDigits;
-  // Sums of all classes, the digits and 16 terms of two weight rows, the digits of eight rows of x.
-  static_assert(kClasses * kShape.tile_m / 2 + kDigits * 4 + 2 * kThreadTerms + kDigits * 2 + 24 <=
-                    registers_per_thread(128, 1),
-                "a thread's operands and some 24 registers of addresses must fit");
-};
+  using Row = exact1::Row;
 
-// sums[16, 8] += a[16, 32] * b[32, 8], unsigned times signed bytes.
-__device__ inline void mma_m16n8k32(int* sums, const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-      "{%0, %1, %2, %3};"
-      : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
+  static constexpr int tile_bytes(int rows) { return exact1::tile_bytes(rows); }
+  __device__ static long long offset(const Row& row) { return row.offset; }
+  __device__ static float scale(int exponent) { return scale_of_weights(exponent); }
+  __device__ static void split(const float (&terms)[kThreadTerms], const float (&terms8)[kThreadTerms], float scale,
+                               float scale8, std::uint32_t (&digits)[kDigits][4]) {
+    split_weights(terms, terms8, scale, scale8, digits);
+  }
 
-template <typename S>
-struct Sums {
-  int classes[kClasses][S::kTileM / 2] = {};
+  template <int kBlocks, int kGroups>
+  struct Sums {
+    int classes[kClasses][kBlocks][kGroups][4] = {};
 
-  // The eight products of 32 terms with each eight rows of x; that of the two lowest digits is left out.
-  __device__ void add(const std::uint32_t (&w)[kDigits][4], const unsigned char* digits) {
-#pragma unroll
-    for (int block = 0; block < S::kTileM / 8; ++block) {
-      uint2 x[kDigits];
-#pragma unroll
-      for (int d = 0; d < kDigits; ++d) x[d] = load_digits(digits + d * S::kPlaneBytes, block);
+    // The eight products of 32 terms; that of the two lowest digits is left out.
+    template <int kPair>
+    __device__ void add(const std::uint32_t (&w)[kBlocks][kDigits][4], const std::uint32_t (&x)[kDigits][kPair][2],
+                        int first_group) {
 #pragma unroll
       for (int d = 0; d < kDigits; ++d)
 #pragma unroll
         for (int e = 0; e < kDigits; ++e)
-          if (d + e < kClasses) mma_m16n8k32(&classes[d + e][block * 4], w[e], x[d].x, x[d].y);
+#pragma unroll
+          for (int block = 0; block < kBlocks; ++block)
+#pragma unroll
+            for (int pair = 0; pair < kPair; ++pair)
+              if (d + e < kClasses)
+                ptx::mma_m16n8k32_u8_s8(classes[d + e][block][first_group + pair], w[block][e], x[d][pair]);
     }
-  }
-  __device__ void finish_k_tile(int, bool, const unsigned char*) {}
-  __device__ long long of(int i) const {
-    return combined(classes[0][i], classes[1][i], classes[2][i], classes[3][i]);
-  }
+    __device__ void finish_stage(int, int, const unsigned char*, int) {}
+    __device__ long long of(int block, int group, int i) const {
+      return combined(classes[0][block][group][i], classes[1][block][group][i], classes[2][block][group][i],
+                      classes[3][block][group][i]);
+    }
+  };
 };
 
-// Bits: equal reference::linear_exact1, once add_partials has added the splits. Grid: splits, tiles of rows, of
-// columns.
+// Bits: equal reference::linear_exact1, once add_partials has added the splits.
 template <typename S>
-__global__ __launch_bounds__(S::kThreads) void linear_mma(const __grid_constant__ Params p) {
-  // Shared memory: two stages of digits of x
+__global__ __launch_bounds__(S::kThreads, S::kCtasPerSm) void linear_mma(const __grid_constant__ Params p) {
+  // Shared memory: stages
   extern __shared__ __align__(128) unsigned char shared[];
-  const MmaTile<S> tile(p);
-  const float scale = scale_of_weights(exponent_byte(tile.out, tile.n));
-  const float scale8 = scale_of_weights(exponent_byte(tile.out, tile.n + 8));
-  Sums<S> sums;
-  multiply_k_tiles<S>(p, tile, shared, sums,
-                      [&](const auto& own, const auto& own8, auto& w) { split_weights(own, own8, scale, scale8, w); });
-  store_sums<Row>(p, tile, sums, [](const Row& row) { return row.offset; });
+  multiply_tile<S>(p, shared);
 }
 
-template <typename W, MmaShape kShape>
-Kernel kernel(const char* name, Cost cost) {
-  using S = Mma<W, kShape>;
-  Kernel found = mma_kernel<S>(name, cost, kMaxKTiles);
-  found.function = reinterpret_cast<const void*>(&linear_mma<S>);
-  return found;
+template <typename Weights, MmaShape kShape>
+Kernel kernel(const char* name, DigitCost cost) {
+  using S = MmaSizes<Products, Weights, kShape>;
+  return mma_kernel<S>(name, reinterpret_cast<const void*>(&linear_mma<S>), cost, kMaxKTiles);
 }
 
+// Costs as an H200 showed them.
 template <typename W>
 std::vector<Kernel> table() {
-  return {
-      kernel<W, MmaShape{.tile_m = 16, .vector_loads = true}>("mma 16x64", {.k_tile = 4, .start = 6}),
-      kernel<W, MmaShape{.tile_m = 64, .vector_loads = true}>("mma 64x64", {.k_tile = 12, .start = 6}),
-      kernel<W, MmaShape{.tile_m = 16, .vector_loads = false}>("mma 16x64, any alignment", {.k_tile = 8, .start = 6}),
-      kernel<W, MmaShape{.tile_m = 64, .vector_loads = false}>("mma 64x64, any alignment", {.k_tile = 16, .start = 6})};
+  using Vectors = FormatWeights<W, true>;
+  std::vector<Kernel> kernels = {
+      kernel<Vectors, kFewRows[1]>("mma 16x64", {.k_tile = 0.56, .start = 7.5, .exchange = 1}),
+      kernel<Vectors, kFewRows[3]>("mma 64x128", {.k_tile = 2.8, .start = 7.5, .exchange = 1.3}),
+      kernel<FormatWeights<W, false>, kFewRows[2]>("mma 32x128, any alignment",
+                                                   {.k_tile = 4.2, .start = 7.5, .exchange = 0.9})};
+  if constexpr (sizeof(typename W::Bits) == 2) {
+    kernels.push_back(kernel<Vectors, kFewRows[0]>("mma 8x32", {.k_tile = 0.25, .start = 7.5, .exchange = 1.5}));
+    kernels.push_back(kernel<Vectors, kFewRows[2]>("mma 32x128", {.k_tile = 1.62, .start = 7.5, .exchange = 0.9}));
+  }
+  return kernels;
 }
+
+// Many rows of x: digits of weights, which another kernel has made.
+constexpr MmaShape kWide{.tile_m = 64,
+                         .tile_n = 128,
+                         .warps_m = 2,
+                         .warps_n = 4,
+                         .warps_k = 1,
+                         .stage_steps = 2,
+                         .stages = 2,
+                         .ctas_per_sm = 1};
+constexpr MmaShape kNarrow{.tile_m = 64,
+                           .tile_n = 64,
+                           .warps_m = 2,
+                           .warps_n = 2,
+                           .warps_k = 1,
+                           .stage_steps = 1,
+                           .stages = 4,
+                           .ctas_per_sm = 2};
 
 }  // namespace
 
-std::vector<Kernel> mma_kernels(DType dtype) {
-  if (dtype == DType::kBF16) return table<Bf16Weight>();
-  if (dtype == DType::kF16) return table<F16Weight>();
-  return table<F32Weight>();
+std::vector<Kernel> mma_kernels(DType dtype, bool) {
+  std::vector<Kernel> kernels = dtype == DType::kBF16  ? table<Bf16Weight>()
+                                : dtype == DType::kF16 ? table<F16Weight>()
+                                                       : table<F32Weight>();
+  kernels.push_back(
+      kernel<DigitWeights<128>, kWide>("mma digits 64x128", {.k_tile = 2.6, .start = 7.5, .prepare = 0.044}));
+  kernels.push_back(
+      kernel<DigitWeights<64>, kNarrow>("mma digits 64x64", {.k_tile = 1.2, .start = 7.5, .prepare = 0.022}));
+  return kernels;
 }
 
 }  // namespace reprofuse::cuda::exact1

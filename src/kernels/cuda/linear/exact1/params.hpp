@@ -34,12 +34,13 @@ REPROFUSE_HOST_DEVICE constexpr int tile_bytes(int rows) {
 }
 
 // What integer::Scheme asks for.
-std::vector<Kernel> mma_kernels(DType dtype);
-std::vector<Kernel> wgmma_kernels(DType dtype);
+std::vector<Kernel> mma_kernels(DType dtype, bool kept);
+std::vector<Kernel> wgmma_kernels(DType dtype, bool kept);
 cudaError_t load_row_kernels();
 cudaError_t launch_snap_activations(const Params& params, cudaStream_t stream);
 cudaError_t launch_add_partials(const Params& params, cudaStream_t stream);
 cudaError_t launch_weight_exponents(const WeightView& weight, std::uint8_t* exponents, int* first_bad,
                                     cudaStream_t stream);
+cudaError_t launch_prepare_weights(const Params& params, DType dtype, cudaStream_t stream);
 
 }  // namespace reprofuse::cuda::exact1

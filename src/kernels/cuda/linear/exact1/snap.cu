@@ -1,5 +1,7 @@
-// Everything of exact-1 that is not a product: activations to digits, exponents of weight rows, sums of partials.
+// Everything of exact-1 that is not a product: activations and weights to digits, exponents of weight rows, sums of
+// partials.
 #include "kernels/cuda/linear/exact1/snap_row.cuh"
+#include "kernels/cuda/linear/integer/prepare.cuh"
 #include "kernels/cuda/runtime/launch.hpp"
 
 namespace reprofuse::cuda::exact1 {
@@ -31,6 +33,23 @@ __global__ __launch_bounds__(kRowThreads) void weight_exponents(const WeightRows
   if (max >= kInfinity) atomicMin(rows.first_bad, static_cast<int>(blockIdx.x));
 }
 
+template <typename W>
+__global__ __launch_bounds__(kPrepareThreads) void prepare_weights(const __grid_constant__ Params p) {
+  prepare_k_tile<W, kDigits>(
+      p, [](int exponent) { return scale_of_weights(exponent); },
+      [](const float4& terms, float scale, std::uint32_t(&digits)[kDigits]) {
+        gather_digits({snap_weight(terms.x, scale), snap_weight(terms.y, scale), snap_weight(terms.z, scale),
+                       snap_weight(terms.w, scale)},
+                      digits[0], digits[1], digits[2]);
+      });
+}
+
+const void* prepare_kernel(DType dtype) {
+  if (dtype == DType::kBF16) return reinterpret_cast<const void*>(&prepare_weights<Bf16Weight>);
+  if (dtype == DType::kF16) return reinterpret_cast<const void*>(&prepare_weights<F16Weight>);
+  return reinterpret_cast<const void*>(&prepare_weights<F32Weight>);
+}
+
 }  // namespace
 
 // The shortest code that holds a row, which is on the way of every layer.
@@ -52,12 +71,18 @@ cudaError_t launch_weight_exponents(const WeightView& weight, std::uint8_t* expo
   return cudaGetLastError();
 }
 
+cudaError_t launch_prepare_weights(const Params& params, DType dtype, cudaStream_t stream) {
+  return launch_prepare(prepare_kernel(dtype), params, stream);
+}
+
 cudaError_t load_row_kernels() {
   cudaFuncAttributes attributes;
   cudaError_t status = cudaSuccess;
   for (const void* kernel : kSnapKernels)
     if (status == cudaSuccess) status = cudaFuncGetAttributes(&attributes, kernel);
   if (status == cudaSuccess) status = cudaFuncGetAttributes(&attributes, add_partials);
+  for (const DType dtype : {DType::kBF16, DType::kF16, DType::kF32})
+    if (status == cudaSuccess) status = cudaFuncGetAttributes(&attributes, prepare_kernel(dtype));
   return status;
 }
 

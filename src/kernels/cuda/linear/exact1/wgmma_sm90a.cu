@@ -168,7 +168,7 @@ std::vector<Kernel> table() {
 
 }  // namespace
 
-std::vector<Kernel> wgmma_kernels(DType dtype) {
+std::vector<Kernel> wgmma_kernels(DType dtype, bool) {
   if (dtype == DType::kBF16) return table<Bf16Weight>();
   if (dtype == DType::kF16) return table<F16Weight>();
   return {};

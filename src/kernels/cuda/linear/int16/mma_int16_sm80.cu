@@ -5,93 +5,119 @@
 namespace reprofuse::cuda::int16 {
 namespace {
 
-template <typename W, MmaShape kShape>
-struct Mma : MmaSizes<W, kShape, tile_bytes(kShape.tile_m)> {
+struct Products {
   static constexpr int kDigits = int16::kDigits;
-  // Sums of a block, totals of 64 bits, the digits and 16 terms of two weight rows, the digits of eight rows of x.
-  static_assert(2 * kShape.tile_m + kDigits * 4 + 2 * kThreadTerms + kDigits * 2 + 24 <= registers_per_thread(128, 1),
-                "a thread's operands and some 24 registers of addresses must fit");
+  using Row = int16::Row;
+
+  static constexpr int tile_bytes(int rows) { return int16::tile_bytes(rows); }
+  __device__ static long long offset(const Row&) { return 0; }
+  __device__ static float scale(int unit) { return inverse_unit(unit); }
+  __device__ static void split(const float (&terms)[kThreadTerms], const float (&terms8)[kThreadTerms], float inverse,
+                               float inverse8, std::uint32_t (&digits)[kDigits][4]) {
+    split_weights(terms, terms8, inverse, inverse8, digits);
+  }
+
+  // Of one block of terms, and totals of those before.
+  template <int kBlocks, int kGroups>
+  struct Sums {
+    int high[kBlocks][kGroups][4] = {}, mid[kBlocks][kGroups][4] = {};
+    long long totals[kBlocks][kGroups][4] = {};
+
+    // The three products of 32 terms; that of the two low digits is left out.
+    template <int kPair>
+    __device__ void add(const std::uint32_t (&w)[kBlocks][kDigits][4], const std::uint32_t (&x)[kDigits][kPair][2],
+                        int first_group) {
+#pragma unroll
+      for (int product = 0; product < 3; ++product)
+#pragma unroll
+        for (int block = 0; block < kBlocks; ++block)
+#pragma unroll
+          for (int pair = 0; pair < kPair; ++pair)
+            ptx::mma_m16n8k32_s8((product == 1 ? high : mid)[block][first_group + pair], w[block][product / 2],
+                                 x[product == 0 ? 1 : 0][pair]);
+    }
+    // The sums of a block go to the totals; its factors came with its digits.
+    __device__ void finish_stage(int step, int next, const unsigned char* rest, int first_row) {
+      constexpr int kBlockSteps = kTermBlock / kStepTerms;
+      if (next >= 0 && next / kBlockSteps == step / kBlockSteps) return;
+      const int* factors = reinterpret_cast<const int*>(rest) + first_row + threadIdx.x % 4 * 2;
+#pragma unroll
+      for (int group = 0; group < kGroups; ++group) {
+        const int2 factor = *reinterpret_cast<const int2*>(factors + group * 8);
+#pragma unroll
+        for (int block = 0; block < kBlocks; ++block)
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+            int &own_high = high[block][group][i], &own_mid = mid[block][group][i];
+            totals[block][group][i] =
+                add_block(totals[block][group][i], own_high, own_mid, i % 2 == 0 ? factor.x : factor.y);
+            own_high = own_mid = 0;
+          }
+      }
+    }
+    __device__ long long of(int block, int group, int i) const {
+      return totals[block][group][i];
+    }
+  };
 };
 
-// sums[16, 8] += a[16, 32] * b[32, 8], signed bytes both.
-__device__ inline void mma_m16n8k32(int* sums, const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-      "{%0, %1, %2, %3};"
-      : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
-// Of one block of terms, and totals of those before.
+// Bits: equal reference::linear_int16, once add_partials has added the splits.
 template <typename S>
-struct Sums {
-  int high[S::kTileM / 2] = {}, mid[S::kTileM / 2] = {};
-  long long totals[S::kTileM / 2] = {};
-
-  // The three products of 32 terms with each eight rows of x; that of the two low digits is left out.
-  __device__ void add(const std::uint32_t (&w)[kDigits][4], const unsigned char* digits) {
-#pragma unroll
-    for (int block = 0; block < S::kTileM / 8; ++block) {
-      const uint2 x0 = load_digits(digits, block), x1 = load_digits(digits + S::kPlaneBytes, block);
-      mma_m16n8k32(&high[block * 4], w[0], x0.x, x0.y);
-      mma_m16n8k32(&mid[block * 4], w[0], x1.x, x1.y);
-      mma_m16n8k32(&mid[block * 4], w[1], x0.x, x0.y);
-    }
-  }
-  // The sums of a block go to the totals; its factors came with its digits.
-  __device__ void finish_k_tile(int k_tile, bool last, const unsigned char* stage) {
-    if (k_tile % kBlockTiles != kBlockTiles - 1 && !last) return;
-    const auto* factors = reinterpret_cast<const int*>(stage + digit_bytes(S::kTileM));
-#pragma unroll
-    for (int i = 0; i < S::kTileM / 2; ++i) {
-      totals[i] = add_block(totals[i], high[i], mid[i], factors[i / 4 * 8 + threadIdx.x % 4 * 2 + i % 2]);
-      high[i] = mid[i] = 0;
-    }
-  }
-  __device__ long long of(int i) const {
-    return totals[i];
-  }
-};
-
-// Bits: equal reference::linear_int16, once add_partials has added the splits. Grid: splits, tiles of rows, of
-// columns.
-template <typename S>
-__global__ __launch_bounds__(S::kThreads) void linear_mma(const __grid_constant__ Params p) {
-  // Shared memory: two stages of digits of x
+__global__ __launch_bounds__(S::kThreads, S::kCtasPerSm) void linear_mma(const __grid_constant__ Params p) {
+  // Shared memory: stages
   extern __shared__ __align__(128) unsigned char shared[];
-  const MmaTile<S> tile(p);
-  const float inverse = inverse_unit(exponent_byte(tile.out, tile.n));
-  const float inverse8 = inverse_unit(exponent_byte(tile.out, tile.n + 8));
-  Sums<S> sums;
-  multiply_k_tiles<S>(p, tile, shared, sums, [&](const auto& own, const auto& own8, auto& w) {
-    split_weights(own, own8, inverse, inverse8, w);
-  });
-  store_sums<Row>(p, tile, sums, [](const Row&) { return 0; });
+  multiply_tile<S>(p, shared);
 }
 
-template <typename W, MmaShape kShape>
-Kernel kernel(const char* name, Cost cost) {
-  using S = Mma<W, kShape>;
-  Kernel found = mma_kernel<S>(name, cost, kMaxKTiles);
-  found.function = reinterpret_cast<const void*>(&linear_mma<S>);
-  return found;
+template <typename Weights, MmaShape kShape>
+Kernel kernel(const char* name, DigitCost cost) {
+  using S = MmaSizes<Products, Weights, kShape>;
+  return mma_kernel<S>(name, reinterpret_cast<const void*>(&linear_mma<S>), cost, kMaxKTiles);
 }
 
+// Costs as an H200 showed them.
 template <typename W>
 std::vector<Kernel> table() {
-  return {
-      kernel<W, MmaShape{.tile_m = 16, .vector_loads = true}>("mma 16x64", {.k_tile = 4, .start = 6}),
-      kernel<W, MmaShape{.tile_m = 64, .vector_loads = true}>("mma 64x64", {.k_tile = 12, .start = 6}),
-      kernel<W, MmaShape{.tile_m = 16, .vector_loads = false}>("mma 16x64, any alignment", {.k_tile = 8, .start = 6}),
-      kernel<W, MmaShape{.tile_m = 64, .vector_loads = false}>("mma 64x64, any alignment", {.k_tile = 16, .start = 6})};
+  using Vectors = FormatWeights<W, true>;
+  std::vector<Kernel> kernels = {
+      kernel<Vectors, kFewRows[1]>("mma 16x64", {.k_tile = 0.5, .start = 6, .exchange = 1}),
+      kernel<Vectors, kFewRows[3]>("mma 64x128", {.k_tile = 1.9, .start = 6, .exchange = 1.3}),
+      kernel<FormatWeights<W, false>, kFewRows[2]>("mma 32x128, any alignment",
+                                                   {.k_tile = 3, .start = 6, .exchange = 0.9})};
+  if constexpr (sizeof(typename W::Bits) == 2) {
+    kernels.push_back(kernel<Vectors, kFewRows[0]>("mma 8x32", {.k_tile = 0.25, .start = 6, .exchange = 1.5}));
+    kernels.push_back(kernel<Vectors, kFewRows[2]>("mma 32x128", {.k_tile = 1.2, .start = 6, .exchange = 0.9}));
+  }
+  return kernels;
+}
+
+// Many rows of x: digits of weights.
+constexpr MmaShape kWide{.tile_m = 64,
+                         .tile_n = 128,
+                         .warps_m = 2,
+                         .warps_n = 4,
+                         .warps_k = 1,
+                         .stage_steps = 4,
+                         .stages = 2,
+                         .ctas_per_sm = 1};
+
+std::vector<Kernel> kept_table() {
+  return {kernel<DigitWeights<128>, kFewRows[0]>("mma digits 8x32", {.k_tile = 0.25, .start = 6, .exchange = 1.5}),
+          kernel<DigitWeights<128>, kFewRows[1]>("mma digits 16x64", {.k_tile = 0.42, .start = 6, .exchange = 1}),
+          kernel<DigitWeights<128>, kFewRows[2]>("mma digits 32x128", {.k_tile = 0.95, .start = 6, .exchange = 0.9})};
 }
 
 }  // namespace
 
-std::vector<Kernel> mma_kernels(DType dtype) {
-  if (dtype == DType::kBF16) return table<Bf16Weight>();
-  if (dtype == DType::kF16) return table<F16Weight>();
-  return table<F32Weight>();
+std::vector<Kernel> mma_kernels(DType dtype, bool kept) {
+  std::vector<Kernel> kernels = kept                    ? kept_table()
+                                : dtype == DType::kBF16 ? table<Bf16Weight>()
+                                : dtype == DType::kF16  ? table<F16Weight>()
+                                                        : table<F32Weight>();
+  kernels.push_back(kernel<DigitWeights<128>, kWide>("mma digits 64x128",
+                                                     {.k_tile = 1.6, .start = 6, .exchange = 1.3, .prepare = 0.03}));
+  for (Kernel& kernel : kernels) kernel.kept = kept;
+  return kernels;
 }
 
 }  // namespace reprofuse::cuda::int16

@@ -33,9 +33,8 @@ REPROFUSE_HOST_DEVICE constexpr int tile_bytes(int rows) {
 }
 
 // What integer::Scheme asks for.
-std::vector<Kernel> mma_kernels(DType dtype);
-std::vector<Kernel> wgmma_kernels(DType dtype);
-std::vector<Kernel> kept_kernels();
+std::vector<Kernel> mma_kernels(DType dtype, bool kept);
+std::vector<Kernel> wgmma_kernels(DType dtype, bool kept);
 // Those of both that take digits of weights.
 std::vector<Kernel> prepared_kernels();
 std::vector<Kernel> rounds_kernels();

@@ -113,21 +113,17 @@ std::vector<Kernel> digit_kernels() {
 
 }  // namespace
 
-std::vector<Kernel> wgmma_kernels(DType dtype) {
+std::vector<Kernel> wgmma_kernels(DType dtype, bool kept) {
+  if (kept) {
+    std::vector<Kernel> kernels = digit_kernels();
+    for (Kernel& kernel : kernels) kernel.kept = true;
+    return kernels;
+  }
   std::vector<Kernel> kernels = dtype == DType::kBF16  ? table<Bf16Weight>()
                                 : dtype == DType::kF16 ? table<F16Weight>()
                                                        : std::vector<Kernel>();
   for (const Kernel& kernel : digit_kernels())
     if (kernel.cost.prepare > 0) kernels.push_back(kernel);
-  return kernels;
-}
-
-std::vector<Kernel> kept_kernels() {
-  std::vector<Kernel> kernels;
-  for (Kernel kernel : digit_kernels()) {
-    kernel.kept = true;
-    kernels.push_back(kernel);
-  }
   return kernels;
 }
 

@@ -32,21 +32,16 @@ CudaLinear::CudaLinear(const Scheme& scheme, const kernels::CudaTarget& target, 
 
 // Digits take the place of 16-bit weights byte for byte where there are whole tiles of them.
 bool CudaLinear::can_keep_digits() const {
-  return scheme_.kept_kernels != nullptr && device_.major == 9 &&
-         std::all_of(weights_.begin(), weights_.end(), [](const WeightView& weight) {
+  return scheme_.keeps_digits && std::all_of(weights_.begin(), weights_.end(), [](const WeightView& weight) {
            return dtype_bytes(weight.dtype) == 2 && weight.n % kPreparedRows == 0 && weight.k % kTileK == 0 &&
                   weight.stride == weight.k && is_vector_aligned(weight.data, weight.stride * 2);
          });
 }
 
 void CudaLinear::find_kernels(bool keep) {
-  if (keep) {
-    kernels_ = scheme_.kept_kernels();
-  } else {
-    kernels_ = scheme_.mma_kernels(weights_[0].dtype);
-    if (device_.major == 9)
-      for (const Kernel& kernel : scheme_.wgmma_kernels(weights_[0].dtype)) kernels_.push_back(kernel);
-  }
+  kernels_ = scheme_.mma_kernels(weights_[0].dtype, keep);
+  if (device_.major == 9)
+    for (const Kernel& kernel : scheme_.wgmma_kernels(weights_[0].dtype, keep)) kernels_.push_back(kernel);
   find_occupancy(device_, kernels_);
 }
 
@@ -91,6 +86,7 @@ void CudaLinear::keep_digits() {
     Params p{};
     p.k = static_cast<int>(weight.k);
     p.k_tiles = p.k / kTileK;
+    p.tile_n = kPreparedRows;
     p.count = 1;
     p.outputs[0].w = weight.data;
     p.outputs[0].exponents = exponents_.get() + first_exponent_[i];
@@ -125,15 +121,20 @@ std::size_t CudaLinear::digits_bytes(const Kernel& kernel, std::int64_t m) const
   return static_cast<std::size_t>(round_up<std::int64_t>(bytes, 256));
 }
 
+std::int64_t CudaLinear::prepared_tile_bytes(const Kernel& kernel) const {
+  return prepared_bytes(scheme_.digits, kernel.tile_n);
+}
+
 // The most that a launch prepares at a time.
-std::size_t CudaLinear::prepared_bytes() const {
+std::size_t CudaLinear::most_prepared_bytes() const {
   std::int64_t most = 0;
   for (const Kernel& kernel : kernels_)
     for (const Group& group : groups_) {
       if (!kernel.prepared || kernel.kept) continue;
       const Problem all = problem_of(group, 1, true);
-      const std::int64_t tiles = prepared_at_a_time(column_tiles_of(kernel, all.n), all.k);
-      most = std::max(most, tiles * ceil_div<std::int64_t>(all.k, kTileK) * kPreparedBytes);
+      const std::int64_t bytes = prepared_tile_bytes(kernel);
+      const std::int64_t tiles = prepared_at_a_time(column_tiles_of(kernel, all.n), all.k, bytes);
+      most = std::max(most, tiles * ceil_div<std::int64_t>(all.k, kTileK) * bytes);
     }
   return static_cast<std::size_t>(most);
 }
@@ -141,7 +142,7 @@ std::size_t CudaLinear::prepared_bytes() const {
 std::size_t CudaLinear::workspace_bytes(std::int64_t max_m) const {
   require_rows(name_, max_m);
   std::size_t partials = max_partial_bytes(max_m, [](const Problem& p) { return partial_bytes(p, kMaxSplits); });
-  if (max_m >= kMinPreparedRows) partials = std::max(partials, prepared_bytes());
+  if (max_m >= kMinPreparedRows) partials = std::max(partials, most_prepared_bytes());
   std::size_t digits = 0;
   for (const Kernel& kernel : kernels_) digits = std::max(digits, digits_bytes(kernel, max_m));
   return kWorkspaceHead + rows_bytes(max_m) + digits + partials;
@@ -175,6 +176,7 @@ Params CudaLinear::params(const kernels::LinearCall& call, const Group& group, R
   p.k = static_cast<int>(call.x.cols);
   p.k_tiles = ceil_div(p.k, kTileK);
   p.tile_m = kernel.tile_m;
+  p.tile_n = kernel.tile_n;
   p.weights_kept = kernel.kept;
   p.row_tiles = ceil_div(p.m, kernel.tile_m);
   p.count = static_cast<int>(group.count);
@@ -258,7 +260,7 @@ void CudaLinear::launch_producer(const kernels::Producer& producer, const kernel
 void CudaLinear::launch_products(const Kernel& kernel, const Params& all, cudaStream_t stream) const {
   if (!kernel.prepared || kernel.kept) return launch_tiles(kernel, all, stream);
   const int tiles = all.column_tiles;
-  const int at_a_time = static_cast<int>(prepared_at_a_time(tiles, all.k));
+  const int at_a_time = static_cast<int>(prepared_at_a_time(tiles, all.k, prepared_tile_bytes(kernel)));
   Params p = all;
   for (; p.first_column_tile < tiles; p.first_column_tile += at_a_time) {
     p.column_tiles = std::min(at_a_time, tiles - p.first_column_tile);
@@ -272,10 +274,11 @@ void CudaLinear::launch_tiles(const Kernel& kernel, const Params& p, cudaStream_
                   .threads = kernel.threads,
                   .shared_bytes = kernel.shared_bytes};
   if (kernel.exchange == Exchange::kCluster) shape.cluster = p.splits;
+  if (kernel.is_mma()) shape.grid = dim3(p.row_tiles * p.column_tiles, p.splits);
   if (kernel.exchange == Exchange::kNone)
     shape.grid = dim3(std::min(p.row_tiles * p.column_tiles, device_.sm_count * kernel.ctas_per_sm));
   check(launch_kernel(kernel.function, shape, p, stream), kernel.name);
-  if (kernel.exchange == Exchange::kPartials && p.splits > 1) check(scheme_.add_partials(p, stream), "add_partials");
+  if (kernel.is_mma() && p.splits > 1) check(scheme_.add_partials(p, stream), "add_partials");
 }
 
 }  // namespace reprofuse::cuda::integer

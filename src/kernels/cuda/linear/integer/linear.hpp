@@ -17,12 +17,13 @@ struct Scheme {
   std::string_view name;
   std::int64_t max_terms;       // in a sum
   std::size_t row_bytes;        // of what it keeps of a row besides digits
+  int digits;                   // of a weight
   int (*tile_bytes)(int rows);  // of so many rows of x and kTileK terms
-  // Its kernels for weights of a format: for every device, and those with wgmma, of compute capability 9.0.
-  std::vector<Kernel> (*mma_kernels)(DType dtype);
-  std::vector<Kernel> (*wgmma_kernels)(DType dtype);
-  // Those for weights that a layer of compute capability 9.0 keeps as digits. Null: there are none.
-  std::vector<Kernel> (*kept_kernels)();
+  bool keeps_digits;            // of weights in their place, where it may
+  // Its kernels for weights of a format, or kept as digits: for every device, and those with wgmma, of compute
+  // capability 9.0.
+  std::vector<Kernel> (*mma_kernels)(DType dtype, bool kept);
+  std::vector<Kernel> (*wgmma_kernels)(DType dtype, bool kept);
   // Makes the others ready, so that no run has to.
   cudaError_t (*load_row_kernels)();
   // Digits and what is kept of every row of x, zero digits up to whole tiles and k-tiles.
@@ -35,7 +36,7 @@ struct Scheme {
   // exponents[n] of a weight matrix. The first row that is not finite goes to *first_bad, kept as a minimum.
   cudaError_t (*weight_exponents)(const WeightView& weight, std::uint8_t* exponents, int* first_bad,
                                   cudaStream_t stream);
-  // Digits of the launch's column tiles of weights, for kernels that take prepared ones. Null: there are none.
+  // Digits of the launch's column tiles of weights, for kernels that take prepared ones.
   cudaError_t (*prepare_weights)(const Params& params, DType dtype, cudaStream_t stream);
 };
 
@@ -66,7 +67,8 @@ class CudaLinear : public ScheduledLinear<Kernel, Schedule> {
   void launch_rows(const kernels::LinearCall& call, const Group& group, Rows rows, Schedule schedule) const;
   void launch_products(const Kernel& kernel, const Params& all, cudaStream_t stream) const;
   void launch_tiles(const Kernel& kernel, const Params& p, cudaStream_t stream) const;
-  std::size_t prepared_bytes() const;
+  std::int64_t prepared_tile_bytes(const Kernel& kernel) const;
+  std::size_t most_prepared_bytes() const;
   std::size_t rows_bytes(std::int64_t m) const;
   std::size_t digits_bytes(const Kernel& kernel, std::int64_t m) const;
 

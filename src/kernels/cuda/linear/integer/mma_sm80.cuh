@@ -1,148 +1,242 @@
-// The frame of kernels with the integer matrix product that every GPU from compute capability 8.0 on has. A warp owns
-// 16 weight rows and takes them from memory to digits in registers; the digits of x come through shared memory. Any
-// alignment, any weight format. A contract's Sums has add(), finish_k_tile() and of(i): a whole sum of 64 bits.
+// The frame of kernels with the integer matrix product that every GPU from compute capability 8.0 on has. Weights are
+// the left operand: digits in shared memory, or made in registers of weights in their format; digits of x are the right
+// one. A contract brings
+//   kDigits, tile_bytes(rows), Row, offset(row): what a row's sums have too much,
+//   scale(exponent_byte) and split(terms, terms8, scale, scale8, digits): weights in their format as digits,
+//   Sums<kBlocks, kGroups>: add(w, x, first_group), finish_stage(...), of(block, group, i): a whole sum of 64 bits.
 #pragma once
 
+#include "kernels/cuda/linear/integer/mma_stages_sm80.cuh"
 #include "kernels/cuda/linear/integer/schedule.hpp"
-#include "kernels/cuda/linear/integer/terms.cuh"
-#include "kernels/cuda/ptx/copy.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
-#include "kernels/cuda/sm_limits.hpp"
 
 namespace reprofuse::cuda::integer {
 
-struct MmaShape {
-  int tile_m;         // rows of x
-  bool vector_loads;  // 16-byte aligned weight rows, k a multiple of 8
-};
-
-// What follows from a shape and the bytes that a contract makes of a k-tile of its rows of x.
-template <typename W_, MmaShape kShape, int kTileBytes_>
-struct MmaSizes {
-  using W = W_;
-  static constexpr int kTileM = kShape.tile_m;
-  static constexpr bool kVectorLoads = kShape.vector_loads;
-  static constexpr int kThreads = 128;
-  static constexpr int kTileN = kThreads / kWarp * 16;
-  static constexpr int kPlaneBytes = kTileM * kTileK;
-  static constexpr int kStageBytes = kTileBytes_;
-  static constexpr int kSharedBytes = 2 * kStageBytes;
-  static_assert(kStageBytes % 16 == 0, "threads bring vectors of digits");
-  static_assert(fits_shared(kSharedBytes, 1, kMinSmSharedBytes),
-                "every supported device must have room for two stages");
-};
-
-// Terms k to k + 7 of a weight row, zero beyond K.
+// Where a warp stands in the tile, and in the steps of a stage.
 template <typename S>
-__device__ inline void load_terms(const void* row, int k, int end, float (&terms)[kThreadTerms]) {
-  using W = typename S::W;
-  const auto* bits = static_cast<const typename W::Bits*>(row) + k;
-  if constexpr (S::kVectorLoads) {
-#pragma unroll
-    for (int v = 0; v < kThreadTerms / W::kPerVector; ++v) {
-      const uint4 vector = k < end ? __ldg(reinterpret_cast<const uint4*>(bits) + v) : make_uint4(0, 0, 0, 0);
-#pragma unroll
-      for (int i = 0; i < W::kPerVector; ++i) terms[v * W::kPerVector + i] = W::element(vector, i);
-    }
-  } else {
-#pragma unroll
-    for (int i = 0; i < kThreadTerms; ++i) terms[i] = W::element(make_uint4(k + i < end ? bits[i] : 0u, 0, 0, 0), 0);
-  }
-}
-
-template <typename S>
-__device__ inline void fetch_digits(const Params& p, unsigned char* stage, int k_tile) {
-  const std::uint8_t* from = p.digits + (static_cast<std::int64_t>(blockIdx.y) * p.k_tiles + k_tile) * S::kStageBytes;
-#pragma unroll
-  for (int at = threadIdx.x * 16; at < S::kStageBytes; at += S::kThreads * 16)
-    ptx::cp_async_no_prefetch(stage + at, from + at);
-}
-
-// The tile of a CTA, and what a thread has of it.
-template <typename S>
-struct MmaTile {
-  const Output& out;
-  int n0, m0;
+struct MmaWarp {
   int lane = threadIdx.x % kWarp;
-  int n = n0 + threadIdx.x / kWarp * 16 + lane / 4;  // the thread's weight rows: this, and eight on
+  int m, n;   // its first rows of x and of weights in the tile
+  int share;  // of the steps
 
-  __device__ explicit MmaTile(const Params& p)
-      : out(output_of_tile(p, blockIdx.z)), n0((blockIdx.z - out.first_tile) * S::kTileN), m0(blockIdx.y * S::kTileM) {}
-  __device__ const typename S::W::Bits* weights(int row) const {
-    return static_cast<const typename S::W::Bits*>(out.w) + min(row, out.n - 1) * out.w_stride;
+  __device__ MmaWarp() {
+    const int warp = threadIdx.x / kWarp;
+    m = warp % S::kWarpsM * (S::kGroups * 8);
+    n = warp / S::kWarpsM % S::kWarpsN * (S::kBlocks * 16);
+    share = warp / (S::kWarpsM * S::kWarpsN);
   }
 };
 
-// Sums the products of the CTA's share of the k-tiles. `split` makes digits of a thread's terms of its two rows.
-template <typename S, typename Sums, typename Split>
-__device__ inline void multiply_k_tiles(const Params& p, const MmaTile<S>& tile, unsigned char* shared, Sums& sums,
-                                        const Split& split) {
-  const int begin = p.k_tiles * blockIdx.x / p.splits, end = p.k_tiles * (blockIdx.x + 1) / p.splits;
-  const auto *row = tile.weights(tile.n), *row8 = tile.weights(tile.n + 8);
+// Makes the left operands of a step, whatever the weights are.
+template <typename S>
+class LeftOperands {
+ public:
+  __device__ LeftOperands(const MmaTile<S>& tile, const MmaWarp<S>& warp)
+      : warp_(warp),
+        scale_(S::Contract::scale(exponent_byte(tile.out, tile.n0 + warp.n + warp.lane / 4))),
+        scale8_(S::Contract::scale(exponent_byte(tile.out, tile.n0 + warp.n + warp.lane / 4 + 8))) {}
+
+  __device__ void load(const unsigned char* stage, int step, std::uint32_t (&w)[S::kBlocks][S::kDigits][4]) const {
+    if constexpr (S::Weights::kDigits) {
+      const unsigned char* piece = stage + step / S::kPieceSteps * S::kWPieceBytes;
+#pragma unroll
+      for (int d = 0; d < S::kDigits; ++d)
+#pragma unroll
+        for (int block = 0; block < S::kBlocks; ++block)
+          load_weight_digits<S>(piece + d * (S::kWPieceBytes / S::kDigits), warp_.n / 16 + block, step % S::kPieceSteps,
+                                w[block][d]);
+    } else {
+      float terms[kThreadTerms], terms8[kThreadTerms];
+      load_terms<S>(stage, warp_.n + warp_.lane / 4, step, terms);
+      load_terms<S>(stage, warp_.n + warp_.lane / 4 + 8, step, terms8);
+      S::Contract::split(terms, terms8, scale_, scale8_, w[0]);
+    }
+  }
+
+ private:
+  const MmaWarp<S>& warp_;
+  float scale_, scale8_;  // of the thread's two rows, where weights come in their format
+};
+
+template <typename S>
+using MmaSums = typename S::Contract::template Sums<S::kBlocks, S::kGroups>;
+
+// The products of a warp's steps of one stage.
+template <typename S>
+__device__ inline void multiply_stage(const unsigned char* stage, const MmaWarp<S>& warp,
+                                      const LeftOperands<S>& operands, MmaSums<S>& sums) {
+  constexpr int kPair = S::kGroups == 1 ? 1 : 2;
+  const int first = warp.share * S::kWarpSteps;  // of the stage
+  const unsigned char* x_piece = stage + S::kWBytes + first / S::kPieceSteps * S::kXPieceBytes;
+  constexpr int kXPlane = (S::kXPieceBytes - S::kXRestBytes) / S::kDigits;
+#pragma unroll
+  for (int i = 0; i < S::kWarpSteps; ++i) {
+    const int step = first + i;
+    std::uint32_t w[S::kBlocks][S::kDigits][4];
+    operands.load(stage, step, w);
+#pragma unroll
+    for (int group = 0; group < S::kGroups; group += kPair) {
+      std::uint32_t x[S::kDigits][kPair][2];
+#pragma unroll
+      for (int d = 0; d < S::kDigits; ++d)
+        load_x_digits<S, kPair>(x_piece + d * kXPlane, warp.m / 8 + group, step % S::kPieceSteps, x[d]);
+      sums.template add<kPair>(w, x, group);
+    }
+  }
+}
+
+// Sums the products of the CTA's share of the terms. The stage that was multiplied last is filled again while the next
+// ones are multiplied: one barrier for each.
+template <typename S>
+__device__ inline void multiply_stages(const Params& p, const MmaTile<S>& tile, const MmaWarp<S>& warp,
+                                       unsigned char* shared, MmaSums<S>& sums) {
+  const StepRange steps(p);
+  const LeftOperands<S> operands(tile, warp);
 
   // Prologue
   let_next_kernel_start();
   wait_for_previous_kernel();
-  if (begin < end) fetch_digits<S>(p, shared, begin);
-  ptx::cp_async_commit_group();
-
-  // Main loop
-  for (int k_tile = begin; k_tile < end; ++k_tile) {
-    const unsigned char* stage = shared + (k_tile - begin) % 2 * S::kStageBytes;
-    if (k_tile + 1 < end) fetch_digits<S>(p, shared + (k_tile + 1 - begin) % 2 * S::kStageBytes, k_tile + 1);
+#pragma unroll 1
+  for (int i = 0; i < S::kStages - 1; ++i) {
+    fetch_stage<S>(p, tile, shared + i * S::kStageBytes, steps.begin + i * S::kSteps, steps.end);
     ptx::cp_async_commit_group();
-    ptx::cp_async_wait_group<1>();
+  }
+
+  // Main loop. Where products bind, they come first after the barrier.
+  constexpr bool kRefillLate = S::kWarpsM > 1 && S::kStages > 2;
+  int at = 0, refilled = S::kStages - 1;  // stages
+  for (int step = steps.begin; step < steps.end; step += S::kSteps) {
+    ptx::cp_async_wait_group<S::kStages - 2>();
     __syncthreads();
-#pragma unroll
-    for (int step = 0; step < kTileK / 32; ++step) {
-      const int k = k_tile * kTileK + first_term(step, tile.lane % 4);
-      float own[kThreadTerms], own8[kThreadTerms];
-      load_terms<S>(row, k, p.k, own);
-      load_terms<S>(row8, k, p.k, own8);
-      std::uint32_t w[S::kDigits][4];
-      split(own, own8, w);
-      sums.add(w, stage + step * 256);
+    const auto refill = [&] {
+      fetch_stage<S>(p, tile, shared + refilled * S::kStageBytes, step + (S::kStages - 1) * S::kSteps, steps.end);
+      ptx::cp_async_commit_group();
+    };
+    if (!kRefillLate) refill();
+    const unsigned char* stage = shared + at * S::kStageBytes;
+    const int own = step + warp.share * S::kWarpSteps;
+    if (S::kPieces == 1 || own < steps.end) {
+      multiply_stage<S>(stage, warp, operands, sums);
+      const int next = own + S::kSteps;  // of this warp
+      const int piece = warp.share * S::kWarpSteps / S::kPieceSteps;
+      sums.finish_stage(own, next < steps.end ? next : -1,
+                        stage + S::kWBytes + (piece + 1) * S::kXPieceBytes - S::kXRestBytes, warp.m);
     }
-    sums.finish_k_tile(k_tile, k_tile == end - 1, stage);
-    __syncthreads();
+    if (kRefillLate) refill();
+    refilled = at;
+    at = at + 1 == S::kStages ? 0 : at + 1;
   }
+  ptx::cp_async_wait_group<0>();
 }
 
-// Of eight rows of x and 32 terms: the operand of a product, from its digit's plane.
-__device__ inline uint2 load_digits(const unsigned char* plane, int block) {
-  const unsigned char* from = plane + block * (kTileK * 8) + threadIdx.x % kWarp * 4;
-  return {*reinterpret_cast<const std::uint32_t*>(from), *reinterpret_cast<const std::uint32_t*>(from + 128)};
-}
-
-// Results, or partials where CTAs share K. `offset` is what a row's sums have too much.
-template <typename Row, typename S, typename Sums, typename Offset>
-__device__ inline void store_sums(const Params& p, const MmaTile<S>& tile, const Sums& sums, const Offset& offset) {
-#pragma unroll
-  for (int i = 0; i < S::kTileM / 2; ++i) {
-    const int m = tile.m0 + i / 4 * 8 + tile.lane % 4 * 2 + i % 2, column = tile.n + i % 4 / 2 * 8;
-    if (m >= p.m || column >= tile.out.n) continue;
-    const long long sum = sums.of(i);
-    const Row& row = static_cast<const Row*>(p.rows)[m];
-    if (p.splits > 1)
-      p.partials[(std::int64_t{blockIdx.x} * p.m + m) * p.columns + tile.out.first_column + column] = sum;
-    else
-      store_result(p, tile.out, m, Column(tile.out, column), row, sum - offset(row));
-  }
-}
-
-// What a schedule knows of such a kernel, but for its function.
+// A result, or a partial where CTAs share K.
 template <typename S>
-Kernel mma_kernel(const char* name, Cost cost, int max_k_tiles) {
+__device__ inline void store_sum(const Params& p, const MmaTile<S>& tile, int m, int n, long long sum) {
+  if (m >= p.m || n >= tile.out.n) return;
+  if (p.splits > 1) {
+    p.partials[(std::int64_t{blockIdx.y} * p.m + m) * p.columns + tile.out.first_column + n] = sum;
+  } else {
+    const auto& row = static_cast<const typename S::Contract::Row*>(p.rows)[m];
+    store_result(p, tile.out, m, Column(tile.out, n), row, sum - S::Contract::offset(row));
+  }
+}
+
+// Calls store(m, n, sum) for every sum of the thread; m and n are those of the tile.
+template <typename S, typename Store>
+__device__ inline void for_each_sum(const MmaWarp<S>& warp, const MmaSums<S>& sums, const Store& store) {
+#pragma unroll
+  for (int block = 0; block < S::kBlocks; ++block)
+#pragma unroll
+    for (int group = 0; group < S::kGroups; ++group)
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        store(warp.m + group * 8 + warp.lane % 4 * 2 + i % 2, warp.n + block * 16 + warp.lane / 4 + i / 2 * 8,
+              sums.of(block, group, i));
+}
+
+// Warps that share the steps add their sums in shared memory.
+template <typename S>
+__device__ inline void store_shared_sums(const Params& p, const MmaTile<S>& tile, const MmaWarp<S>& warp,
+                                         unsigned char* shared, const MmaSums<S>& sums) {
+  auto* shown = reinterpret_cast<long long*>(shared);
+  constexpr int kShare = S::kTileM * S::kSumPitch;
+  __syncthreads();
+  for_each_sum<S>(warp, sums,
+                  [&](int m, int n, long long sum) { shown[warp.share * kShare + m * S::kSumPitch + n] = sum; });
+  __syncthreads();
+  for (int i = threadIdx.x; i < S::kTileM * S::kTileN; i += S::kThreads) {
+    const int m = i / S::kTileN, n = i % S::kTileN;
+    long long sum = 0;
+#pragma unroll
+    for (int share = 0; share < S::kWarpsK; ++share) sum += shown[share * kShare + m * S::kSumPitch + n];
+    store_sum<S>(p, tile, tile.m0 + m, tile.n0 + n, sum);
+  }
+}
+
+// All that a CTA does. Grid: tiles of rows by tiles of columns, splits.
+template <typename S>
+__device__ inline void multiply_tile(const Params& p, unsigned char* shared) {
+  const MmaTile<S> tile(p);
+  const MmaWarp<S> warp;
+  MmaSums<S> sums;
+  multiply_stages<S>(p, tile, warp, shared, sums);
+  if constexpr (S::kWarpsK > 1)
+    store_shared_sums<S>(p, tile, warp, shared, sums);
+  else
+    for_each_sum<S>(warp, sums,
+                    [&](int m, int n, long long sum) { store_sum<S>(p, tile, tile.m0 + m, tile.n0 + n, sum); });
+}
+
+// What a schedule knows of such a kernel.
+template <typename S>
+Kernel mma_kernel(const char* name, const void* function, DigitCost cost, int max_k_tiles) {
   return {.name = name,
-          .function = nullptr,
+          .function = function,
           .tile_m = S::kTileM,
           .tile_n = S::kTileN,
           .threads = S::kThreads,
           .shared_bytes = S::kSharedBytes,
-          .vector_loads = S::kVectorLoads,
+          .vector_loads = S::Weights::kVectorLoads,
           .exchange = Exchange::kPartials,
-          .cost = cost,
-          .max_k_tiles = max_k_tiles};
+          .cost = {},
+          .max_k_tiles = max_k_tiles,
+          .prepared = S::Weights::kDigits,
+          .digit_cost = cost};
 }
+
+// The shapes for weights in their format, and for few rows of x: a CTA has about four weight rows for each row of x, so
+// that digits of x take little of what the L2 gives, and a stage has 16 KiB of 16-bit weights.
+inline constexpr MmaShape kFewRows[] = {{.tile_m = 8,
+                                         .tile_n = 32,
+                                         .warps_m = 1,
+                                         .warps_n = 2,
+                                         .warps_k = 4,
+                                         .stage_steps = 8,
+                                         .stages = 4,
+                                         .ctas_per_sm = 2},
+                                        {.tile_m = 16,
+                                         .tile_n = 64,
+                                         .warps_m = 1,
+                                         .warps_n = 4,
+                                         .warps_k = 2,
+                                         .stage_steps = 4,
+                                         .stages = 4,
+                                         .ctas_per_sm = 2},
+                                        {.tile_m = 32,
+                                         .tile_n = 128,
+                                         .warps_m = 1,
+                                         .warps_n = 8,
+                                         .warps_k = 1,
+                                         .stage_steps = 2,
+                                         .stages = 4,
+                                         .ctas_per_sm = 2},
+                                        {.tile_m = 64,
+                                         .tile_n = 128,
+                                         .warps_m = 1,
+                                         .warps_n = 8,
+                                         .warps_k = 1,
+                                         .stage_steps = 2,
+                                         .stages = 4,
+                                         .ctas_per_sm = 1}};
 
 }  // namespace reprofuse::cuda::integer

@@ -15,8 +15,12 @@ namespace reprofuse::cuda::integer {
 inline constexpr int kTileK = 128;    // terms that travel through shared memory together
 inline constexpr int kMaxSplits = 8;  // CTAs that share K (split-K): every device that has clusters has them of eight
 
-// Digits of weights that a kernel has prepared for another: as those of rows of x, of 128 weight rows and kTileK terms.
-inline constexpr int kPreparedRows = 128, kPreparedBytes = 2 * kPreparedRows * kTileK;
+// Digits of weights that a kernel has prepared for another, of a tile of weight rows and kTileK terms: as those of rows
+// of x. Where a layer keeps them, two in place of each weight, tiles have 128 rows.
+constexpr int prepared_bytes(int digits, int rows) {
+  return digits * rows * kTileK;
+}
+inline constexpr int kPreparedRows = 128, kPreparedBytes = prepared_bytes(2, kPreparedRows);
 
 struct Output {
   CUtensorMap map;                // of w, for kernels fed by the TMA
@@ -39,12 +43,13 @@ struct Params {
   int k;
   int k_tiles;            // of k
   int tile_m;             // rows of x that a CTA multiplies, a multiple of 8
+  int tile_n;             // weight rows that it multiplies
   std::uint8_t* digits;   // [row_tiles][k_tiles] of what the contract makes of tile_m rows and kTileK terms
   void* rows;             // [m], what the contract keeps of a row besides
   int row_tiles;          // tiles of rows
   int first_column_tile;  // of those that the launch takes
   int column_tiles;       // tiles of columns, of all outputs or as many as the launch takes
-  std::uint8_t* weights;  // as digits, where they were prepared: [column_tiles][k_tiles] of kPreparedBytes
+  std::uint8_t* weights;  // as digits, where they were prepared: [column_tiles][k_tiles] of prepared_bytes()
   bool weights_kept;      // as digits, each output's in place of w
   int splits;             // CTAs that share K (split-K)
   long long* partials;    // [splits, m, columns], of kernels whose CTAs cannot reach each other

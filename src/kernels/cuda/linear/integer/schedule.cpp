@@ -27,6 +27,7 @@ bool can_split(const Kernel& kernel, const Problem& problem, int splits) {
   if (kernel.exchange == Exchange::kNone) return splits == 1;
   if (ceil_div<std::int64_t>(problem.m, kernel.tile_m) > kMaxGridYZ) return false;
   if (kernel.exchange == Exchange::kCluster) return kernel.clusters_of(splits) > 0;
+  if (tiles_of(kernel, problem) > INT32_MAX) return false;
   if (splits == 1) return true;
   return problem.m <= kMaxGridYZ && partial_bytes(problem, splits) <= kMaxPartialBytes;
 }
@@ -63,9 +64,9 @@ void find_occupancy(const Device& device, std::vector<Kernel>& kernels) {
 }
 
 // As few launches as the memory allows, of about as many tiles each.
-std::int64_t prepared_at_a_time(std::int64_t column_tiles, std::int64_t k) {
-  const std::int64_t tile_bytes = ceil_div<std::int64_t>(k, kTileK) * kPreparedBytes;
-  const std::int64_t launches = ceil_div(column_tiles, static_cast<std::int64_t>(kMaxPartialBytes) / tile_bytes);
+std::int64_t prepared_at_a_time(std::int64_t column_tiles, std::int64_t k, std::int64_t tile_bytes) {
+  const std::int64_t bytes = ceil_div<std::int64_t>(k, kTileK) * tile_bytes;
+  const std::int64_t launches = ceil_div(column_tiles, static_cast<std::int64_t>(kMaxPartialBytes) / bytes);
   return ceil_div(column_tiles, launches);
 }
 
@@ -107,28 +108,41 @@ namespace {
 // multiprocessor.
 constexpr double kReadTile = 0.00745, kReadByte = 1.1e-7;
 
+// The tiles that the device has in hand at once.
+double tiles_at_once(const Device& device, const Kernel& kernel, int splits) {
+  return kernel.exchange == Exchange::kCluster ? kernel.clusters_of(splits) : device.sm_count * kernel.ctas_per_sm;
+}
+
+// How many tiles a multiprocessor multiplies one after another. CTAs by mma.sync that share one take about as long side
+// by side, and those that have ended make room for others.
+double rounds_of(const Device& device, const Kernel& kernel, double tiles, int splits) {
+  if (!kernel.is_mma()) return std::ceil(tiles / tiles_at_once(device, kernel, splits));
+  const double rounds = tiles * splits / device.sm_count;
+  return kernel.ctas_per_sm > 1 ? std::max(1.0, (rounds + std::ceil(rounds)) / 2) : std::ceil(rounds);
+}
+
 // CTAs multiply while others wait for weights, so the longest counts, and little of what goes on beside it.
 double expected_time_of_digits(const Device& device, const Kernel& kernel, const Problem& problem, int splits) {
   const auto tiles = static_cast<double>(tiles_of(kernel, problem));
+  const auto column_tiles = static_cast<double>(column_tiles_of(kernel, problem.n));
   const auto k_tiles = static_cast<double>(k_tiles_of(problem));
-  const double at_once =
-      kernel.exchange == Exchange::kCluster ? kernel.clusters_of(splits) : device.sm_count * kernel.ctas_per_sm;
-  const double rounds = std::ceil(tiles / at_once);
-  const double multiply = rounds * std::ceil(k_tiles / splits) * kernel.digit_cost.k_tile;
-  const double from_memory = static_cast<double>(column_tiles_of(kernel, problem.n)) * k_tiles * kReadTile;
-  const double from_cache = tiles * k_tiles * (kPreparedBytes + 2 * kernel.tile_m * kTileK) * kReadByte;
-  // CTAs that meet others at the end of a tile start the next no sooner.
-  const double around =
-      splits > 1 ? rounds * (kernel.digit_cost.start + kernel.digit_cost.exchange) : kernel.digit_cost.start;
-  return around + std::max({multiply, from_memory, from_cache}) + multiply / 10;
+  const DigitCost& cost = kernel.digit_cost;
+  const double rounds = rounds_of(device, kernel, tiles, splits);
+  const double multiply = rounds * std::ceil(k_tiles / splits) * cost.k_tile;
+  const double from_memory = column_tiles * k_tiles * kReadTile * kernel.tile_n / kPreparedRows;
+  const double from_cache = tiles * k_tiles * 2 * (kernel.tile_n + kernel.tile_m) * kTileK * kReadByte;
+  // CTAs that meet others at the end of a tile start the next no sooner; partials are added when all are there.
+  const double around = kernel.is_mma() ? cost.start + (splits - 1) * cost.exchange
+                        : splits > 1    ? rounds * (cost.start + cost.exchange)
+                                        : cost.start;
+  const double prepare = kernel.prepared && !kernel.kept ? column_tiles * k_tiles * cost.prepare : 0;
+  return around + std::max({multiply, from_memory, from_cache}) + multiply / 10 + prepare;
 }
 
 double expected_time(const Device& device, const Kernel& kernel, const Problem& problem, int splits) {
-  if (kernel.kept) return expected_time_of_digits(device, kernel, problem, splits);
+  if (kernel.kept || kernel.is_mma()) return expected_time_of_digits(device, kernel, problem, splits);
   const auto tiles = static_cast<double>(tiles_of(kernel, problem));
-  const double rounds = kernel.exchange == Exchange::kCluster
-                            ? tiles / kernel.clusters_of(splits)
-                            : tiles * splits / (static_cast<double>(device.sm_count) * kernel.ctas_per_sm);
+  const double rounds = tiles / tiles_at_once(device, kernel, splits);
   const auto k_tiles = static_cast<double>(ceil_div<std::int64_t>(k_tiles_of(problem), splits));
   const double prepare = kernel.cost.prepare * static_cast<double>(column_tiles_of(kernel, problem.n)) * k_tiles;
   if (kernel.exchange == Exchange::kNone || kernel.prepared)
@@ -144,8 +158,12 @@ Schedule choose_schedule(const Device& device, const std::vector<Kernel>& kernel
   const auto time = [&](const Schedule& schedule) {
     return expected_time(device, kernels[static_cast<std::size_t>(schedule.kernel)], problem, schedule.splits);
   };
-  return *std::min_element(possible.begin(), possible.end(),
-                           [&](const Schedule& a, const Schedule& b) { return time(a) < time(b); });
+  const auto is_mma = [&](const Schedule& schedule) {
+    return kernels[static_cast<std::size_t>(schedule.kernel)].is_mma();
+  };
+  return *std::min_element(possible.begin(), possible.end(), [&](const Schedule& a, const Schedule& b) {
+    return is_mma(a) != is_mma(b) ? is_mma(b) : time(a) < time(b);
+  });
 }
 
 }  // namespace reprofuse::cuda::integer

@@ -31,11 +31,13 @@ struct Cost {
   double prepare = 0;  // to prepare one k-tile of weights
 };
 
-// The same in microseconds, of kernels whose weights are digits already: it is memory that binds most of them.
+// The same in microseconds, of kernels by mma.sync, and of those whose weights are digits already: it is memory that
+// binds most of them.
 struct DigitCost {
-  double k_tile;    // for one k-tile
-  double start;     // before the first and after the last
-  double exchange;  // of sums, where CTAs share K
+  double k_tile;        // for one k-tile, of a CTA that has a multiprocessor for itself
+  double start;         // before the first and after the last
+  double exchange = 0;  // of sums, where CTAs share K; by mma.sync, for each of them but one
+  double prepare = 0;   // of a tile's weights for one k-tile, by all of the device
 };
 
 struct Kernel {
@@ -51,10 +53,11 @@ struct Kernel {
   int max_k_tiles;                        // that the sums of a CTA hold
   bool prepared = false;                  // takes weights that Scheme::prepare_weights has made digits of
   bool kept = false;                      // and which the layer keeps in place of the weights
-  DigitCost digit_cost{};                 // of a kernel for such weights
+  DigitCost digit_cost{};                 // in place of cost
   int ctas_per_sm = 0;                    // on the device
   std::array<int, kMaxSplits> at_once{};  // clusters of 1, 2, ... CTAs that the device holds
 
+  bool is_mma() const { return exchange == Exchange::kPartials; }  // by mma.sync, as every device can
   int clusters_of(int ctas) const { return at_once[static_cast<std::size_t>(ctas - 1)]; }
 };
 
@@ -74,13 +77,13 @@ std::int64_t rows_at_once(const std::vector<Kernel>& kernels, const Problem& pro
 // Every schedule that can run the problem on the device.
 std::vector<Schedule> possible_schedules(const std::vector<Kernel>& kernels, const Problem& problem);
 
-// The one expected to be fastest.
+// The one expected to be fastest; one by mma.sync only where there is no other.
 Schedule choose_schedule(const Device& device, const std::vector<Kernel>& kernels, const Problem& problem);
 
 // The least rows for which weights are prepared, and the column tiles that a launch prepares at a time, which share the
 // partials' memory.
 inline constexpr std::int64_t kMinPreparedRows = 65;
-std::int64_t prepared_at_a_time(std::int64_t column_tiles, std::int64_t k);
+std::int64_t prepared_at_a_time(std::int64_t column_tiles, std::int64_t k, std::int64_t tile_bytes = kPreparedBytes);
 
 std::size_t partial_bytes(const Problem& problem, int splits);  // SIZE_MAX where the number does not fit
 
