@@ -39,7 +39,8 @@ struct Token {
   double number = 0;
 };
 
-// Cuts a template into text and tokens, as Jinja2 does with trim_blocks and lstrip_blocks. The last token is kEnd. Throws TemplateError.
+// Cuts a template into text and tokens, as Jinja2 does with trim_blocks and lstrip_blocks. The last token is kEnd.
+// Throws TemplateError.
 std::vector<Token> tokenize(std::string_view source);
 
 // A reader over the tokens of a template, shared by the parsers of expressions and statements.
@@ -120,7 +121,8 @@ int above(const Children&... children) {
   return 1 + std::max({height_of(children)...});
 }
 
-// Jinja2's grammar of expressions: operators, and what they are applied to. The private functions stand from the loosest binding to the tightest.
+// Jinja2's grammar of expressions: operators, and what they are applied to. The private functions stand from the
+// loosest binding to the tightest.
 class ExpressionParser {
  public:
   explicit ExpressionParser(TokenStream& tokens) : tokens_(tokens) {}
