@@ -353,7 +353,8 @@ AttentionKernel prefill_kernel<TwoDigits>(int head_dim) {
   }
 }
 
-// A part of 32 elements of values: more sums would not fit the registers.
+// Weighted sums are made a slice of the head after another: two kinds of sums at once, and those of two parts, would
+// not fit the registers.
 template <>
 AttentionKernel prefill_kernel<ThreeDigits>(int head_dim) {
   using N = ThreeDigits;

@@ -13,7 +13,7 @@ namespace reprofuse::cuda::int16::ops {
 template <typename N>
 __device__ inline float exp2_by_exponent(float x) {
   constexpr float kShift = reprofuse::int16::kRoundToInteger + 1;
-  if constexpr (!N::kFitsWeights) x = fmaxf(x, reprofuse::int16::kExp2Min);  // fit_weights() did
+  x = fmaxf(x, reprofuse::int16::kExp2Min);
   const float shifted = __fadd_rn(x, kShift);
   const float r = __fsub_rn(x, __fsub_rn(shifted, kShift));
   const float p = exp2_polynomial<N, true>(r);
