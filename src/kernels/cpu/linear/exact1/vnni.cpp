@@ -176,39 +176,29 @@ void multiply_rows(const ExactTile& tile) {
   }
 }
 
-// One row has two sets of classes, for quads in turn: three products to one class would wait for each other.
 template <class Weight, int kRows>
 HWY_NOINLINE void multiply_few_tile(const FewRows& few) {
-  constexpr int kSets = kRows == 1 ? 2 : 1;
   const Vector scales = hn::Load(Floats(), few.weights.scales);
   const std::uint32_t* words = few.weights.words;
   const auto* x = static_cast<const std::uint8_t*>(few.x);
-  Classes classes[kSets][kRows];
-  HWY_UNROLL(2)
-  for (int set = 0; set < kSets; ++set) {
-    HWY_UNROLL(8)
-    for (int r = 0; r < kRows; ++r) classes[set][r] = zero_classes();
-  }
-  const auto add_quad = [&](int terms, Classes(&sums)[kRows]) HWY_ATTR {
-    const Planes planes = snap_quad<Weight>(words, terms, scales);
-    HWY_UNROLL(8)
-    for (int r = 0; r < kRows; ++r) multiply_add(planes, x + r * kQuadBytes, sums[r]);
-    words += kQuadWords<Weight>;
-    x += kRows * kQuadBytes;
-  };
+  Classes classes[kRows];
+  HWY_UNROLL(8)
+  for (int r = 0; r < kRows; ++r) classes[r] = zero_classes();
   int left = few.weights.terms;
-  for (; left >= kSets * kQuad; left -= kSets * kQuad) {
+  for (; left >= kQuad; left -= kQuad, words += kQuadWords<Weight>, x += kRows * kQuadBytes) {
+    HWY_UNROLL(4)
+    for (int line = 0; line < kQuadWords<Weight>; line += kPanel) prefetch_ahead(words + line);
+    const Planes planes = snap_quad<Weight>(words, kQuad, scales);
     HWY_UNROLL(8)
-    for (int line = 0; line < kSets * kQuadWords<Weight>; line += kPanel) prefetch_ahead(words + line);
-    HWY_UNROLL(2)
-    for (int set = 0; set < kSets; ++set) add_quad(kQuad, classes[set]);
+    for (int r = 0; r < kRows; ++r) multiply_add(planes, x + r * kQuadBytes, classes[r]);
   }
-  for (; left > 0; left -= kQuad) add_quad(HWY_MIN(left, kQuad), classes[0]);
-  HWY_UNROLL(2)
-  for (int set = 0; set < kSets; ++set) {
+  if (left > 0) {
+    const Planes planes = snap_quad<Weight>(words, left, scales);
     HWY_UNROLL(8)
-    for (int r = 0; r < kRows; ++r) add_classes(classes[set][r], few.totals + r * kPanel);
+    for (int r = 0; r < kRows; ++r) multiply_add(planes, x + r * kQuadBytes, classes[r]);
   }
+  HWY_UNROLL(8)
+  for (int r = 0; r < kRows; ++r) add_classes(classes[r], few.totals + r * kPanel);
 }
 
 template <class Weight, int kRows>
