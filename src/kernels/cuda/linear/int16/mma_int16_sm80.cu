@@ -75,7 +75,7 @@ Kernel kernel(const char* name, DigitCost cost) {
   return mma_kernel<S>(name, reinterpret_cast<const void*>(&linear_mma<S>), cost, kMaxKTiles);
 }
 
-// Costs as an H200 showed them.
+// Costs of digits as an H200 showed them; those of formats lie between these and exact-1's.
 template <typename W>
 std::vector<Kernel> table() {
   using Vectors = FormatWeights<W, true>;
