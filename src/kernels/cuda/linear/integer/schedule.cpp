@@ -132,7 +132,8 @@ double expected_time_of_digits(const Device& device, const Kernel& kernel, const
   const double from_memory = column_tiles * k_tiles * kReadTile * kernel.tile_n / kPreparedRows;
   const double from_cache = tiles * k_tiles * 2 * (kernel.tile_n + kernel.tile_m) * kTileK * kReadByte;
   // CTAs that meet others at the end of a tile start the next no sooner; partials are added when all are there.
-  const double around = kernel.is_mma() ? cost.start + (splits - 1) * cost.exchange
+  const double row_tiles = tiles / column_tiles;
+  const double around = kernel.is_mma() ? cost.start + (splits - 1) * row_tiles * cost.exchange
                         : splits > 1    ? rounds * (cost.start + cost.exchange)
                                         : cost.start;
   const double prepare = kernel.prepared && !kernel.kept ? column_tiles * k_tiles * cost.prepare : 0;
