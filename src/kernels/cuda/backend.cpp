@@ -82,6 +82,10 @@ class AttentionInt16 final : public kernels::Attention {
     attention_int16({site, ordinal_}, call);
     return std::nullopt;
   }
+  bool rotary_and_attention(const OpSite& site, const kernels::RotaryCall& rotary,
+                            const kernels::AttentionCall& call) const override {
+    return rotary_and_attention_int16({site, ordinal_}, rotary, call);
+  }
 
  private:
   int ordinal_;

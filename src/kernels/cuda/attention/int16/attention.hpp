@@ -31,10 +31,16 @@ int int16_clusters_at_once(const Launch& launch, const kernels::AttentionCall& c
 bool int16_has_warpgroups(const Launch& launch, const kernels::AttentionCall& call);
 
 Int16Schedule choose_int16_schedule(const Launch& launch, const kernels::AttentionCall& call);
-void attention_int16_with(const Launch& launch, const kernels::AttentionCall& call, const Int16Schedule& schedule);
+// Where `rotary` is given, it has not run yet, and decode does it: see can_rotate_int16().
+void attention_int16_with(const Launch& launch, const kernels::AttentionCall& call, const Int16Schedule& schedule,
+                          const kernels::RotaryCall* rotary = nullptr);
+bool can_rotate_int16(const kernels::AttentionCall& call, const Int16Schedule& schedule);
 
 void rotary_int16(const Launch& launch, const kernels::RotaryCall& call);
 void attention_int16(const Launch& launch, const kernels::AttentionCall& call);
+// Both in one launch, and where there are partials a merge. False: they take their turns, and nothing has run.
+bool rotary_and_attention_int16(const Launch& launch, const kernels::RotaryCall& rotary,
+                                const kernels::AttentionCall& call);
 std::size_t attention_int16_workspace_bytes(int heads, int head_dim, int chunk_count, int rows, int max_keys);
 
 }  // namespace reprofuse::cuda
