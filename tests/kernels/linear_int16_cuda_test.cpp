@@ -235,18 +235,20 @@ TEST_F(LinearInt16Cuda, ExtremeRowsHaveTheReferenceBits) {
 
 // Blocks of very different sizes: within the range of a row's units, at its end, and below it.
 TEST_F(LinearInt16Cuda, BlocksOfEverySizeHaveTheReferenceBits) {
-  for (const int apart : {1, 8, 23, 24, 25, 26, 40, 100, 140}) {
-    Case c{.m = 12, .n = 66, .k = 2104};
-    c.make(pool_);
-    for (std::int64_t m = 0; m < c.m; ++m)
-      for (std::int64_t k = 0; k < c.k; ++k)
-        if (k / 512 % 2 != m % 2) {
-          float& value = c.x[static_cast<std::size_t>(m * c.k + k)];
-          value = std::ldexp(value, -apart);
-        }
-    c.send();
-    expect_every_schedule_matches(c);
-  }
+  const Case cases[] = {{.m = 12, .n = 66, .k = 2104}, {.m = 1, .n = 128, .k = 2048}, {.m = 70, .n = 128, .k = 2048}};
+  for (const int apart : {1, 8, 23, 24, 25, 26, 40, 100, 140})
+    for (const Case& sizes : cases) {
+      Case c{.m = sizes.m, .n = sizes.n, .k = sizes.k};
+      c.make(pool_);
+      for (std::int64_t m = 0; m < c.m; ++m)
+        for (std::int64_t k = 0; k < c.k; ++k)
+          if (k / 512 % 2 != m % 2) {
+            float& value = c.x[static_cast<std::size_t>(m * c.k + k)];
+            value = std::ldexp(value, -apart);
+          }
+      c.send();
+      expect_every_schedule_matches(c, c.n == 128 ? WeightUse::kTake : WeightUse::kRead);
+    }
 }
 
 // Every digit at its extreme, over as many terms as the contract allows: sums of a block come closest to the end of 32
@@ -309,12 +311,12 @@ TEST_F(LinearInt16Cuda, FusedOutputsHaveTheBitsOfSeparateOnes) {
 
 // Whole tiles of small weights, whose products with what a NaN leaves as digits would be finite.
 TEST_F(LinearInt16Cuda, ANaNInWholeTilesIsAnErrorThatNamesThePlace) {
-  for (const std::int64_t m : {64, 128, 256, 2048})
+  for (const std::int64_t m : {1, 64, 80, 96, 112, 128, 256, 2048})
     for (const WeightUse use : {WeightUse::kRead, WeightUse::kTake}) {
       Case c{.m = m, .n = 256, .k = 1024};
       c.make(pool_);
       for (std::int64_t i = 0; i < c.n * c.k; ++i) store_weight(c.w.storage.data(), c.dtype, i, 0x3a83);  // 0.001
-      c.x[static_cast<std::size_t>(5 * c.k + 700)] = std::numeric_limits<float>::quiet_NaN();
+      c.x[static_cast<std::size_t>((m == 1 ? 0 : 5) * c.k + 700)] = std::numeric_limits<float>::quiet_NaN();
       c.send();
       const WeightView weight = c.weight(c.device_w.as<void>());
       const LinearLayer layer(*context_, {&weight, 1}, "down", use);
