@@ -169,9 +169,10 @@ TEST_F(RotaryAttentionInt16Cuda, ANonFiniteQueryOrKeyIsRecordedWithItsRowAndHead
     }
 }
 
-// Control: a rotation that turns nothing, and another element of a key or a value, must show in the comparisons above.
+// Control: a rotation that turns nothing, and another element of a key or a value, must show in the comparisons above:
+// in the row of position 1, where it weighs much.
 TEST_F(RotaryAttentionInt16Cuda, OtherNumbersWouldBeCaught) {
-  const Int16Spec spec{.kv = {.kv_heads = 1, .head_dim = 64}, .group = 2, .query_scale = 3.0F};
+  const Int16Spec spec{.kv = {.kv_heads = 1, .head_dim = 64}, .group = 2, .query_scale = 0.3F};
   const Int16Schedule schedule{AttentionKernels::kDecode, 1, false, false, Int16Decode::kStream};
   UnrotatedCase plain(spec, kRows, false);
   Rows out = plain.data.empty_result();
@@ -186,12 +187,12 @@ TEST_F(RotaryAttentionInt16Cuda, OtherNumbersWouldBeCaught) {
   EXPECT_FALSE(differs([](UnrotatedCase&) {}));
   EXPECT_TRUE(differs([](UnrotatedCase& c) {
     for (std::int32_t d = 0; d < 32; ++d) {
-      c.cos.at(300, d) = 1.0F;
-      c.sin.at(300, d) = 0.0F;
+      c.cos.at(1, d) = 1.0F;
+      c.sin.at(1, d) = 0.0F;
     }
   }));
-  EXPECT_TRUE(differs([](UnrotatedCase& c) { c.k.at(9, 3) = c.k.at(9, 3) * 1.5F + 0.5F; }));
-  EXPECT_TRUE(differs([](UnrotatedCase& c) { c.v.at(9, 3) = c.v.at(9, 3) * 1.5F + 0.5F; }));
+  EXPECT_TRUE(differs([](UnrotatedCase& c) { c.k.at(1, 3) = c.k.at(1, 3) * 1.5F + 0.5F; }));
+  EXPECT_TRUE(differs([](UnrotatedCase& c) { c.v.at(1, 3) = c.v.at(1, 3) * 1.5F + 0.5F; }));
   EXPECT_EQ(describe(failure()), "none");
 }
 

@@ -195,7 +195,7 @@ __device__ inline void add_own_position(const StreamWork& at, OwnPosition<S>& ow
   }
 }
 
-// The four warps: rotates the queries, and makes digits of them as snap_queries() does.
+// The four warps: rotates the queries, and makes digits of them as snap_queries() does, of those that there are.
 template <typename S>
 __device__ inline void turn_queries(const DecodeParams& p, const StreamWork& at, const fma1::ops::Turn& turn,
                                     StreamShared<S>& shared) {
@@ -211,15 +211,14 @@ __device__ inline void turn_queries(const DecodeParams& p, const StreamWork& at,
 #pragma unroll
   for (int i = 0; i < kEach; ++i) {
     const int query = warp + i * kWarps;
-    const bool exists = query < at.heads.count;
-    if (exists && p.rotary.q_norm != nullptr)
-      heads[i].normalise(p.rotary.q_norm, p.rotary.eps, kHalf, lane, shared.chains[warp]);
+    if (query >= at.heads.count) break;  // no one looks at what the others come to
+    if (p.rotary.q_norm != nullptr) heads[i].normalise(p.rotary.q_norm, p.rotary.eps, kHalf, lane, shared.chains[warp]);
     heads[i].rotate(turn, kHalf, lane);
     const WarpUnit unit = unit_of(heads[i], S::kDim, lane);
     for_each_element(heads[i], S::kDim, lane, [&](int d, float x) {
       store_digits(&shared.queries.query[0][query][d], kRowsQueries * kQueryPitch, unit.integer(x));
     });
-    if (lane == 0) shared.queries.factor[query] = exists ? reprofuse::int16::score_factor(p.scale, unit.unit) : 0.0f;
+    if (lane == 0) shared.queries.factor[query] = reprofuse::int16::score_factor(p.scale, unit.unit);
   }
 }
 

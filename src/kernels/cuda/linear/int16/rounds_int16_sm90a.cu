@@ -1,18 +1,17 @@
-// int16-1 for many rows on compute capability 9.0: tiles of up to 128 rows of x by 128 weight rows, one 32-bit sum for
-// each output and block of terms. A block takes two rounds: first the products of high digits, whose sums are then
-// shifted by a digit, then the mixed products on top of them. High digits of a block wait in shared memory for the
-// second round. Built for sm_90a alone: the instructions exist nowhere else.
+// int16-1 for many rows on compute capability 9.0: tiles of 128 rows of x by 128 weight rows, one 32-bit sum for each
+// output and block of terms. A block takes two rounds: first the products of high digits, whose sums are then shifted
+// by a digit, then the mixed products on top of them. High digits of a block wait in shared memory for the second
+// round. Built for sm_90a alone: the instructions exist nowhere else.
 #include "kernels/cuda/linear/int16/rounds_sm90a.cuh"
 
 namespace reprofuse::cuda::int16 {
 namespace {
 
 // Sums the products of k-tiles `begin` to `end`, block by block, and releases their slots.
-template <typename S>
-__device__ inline void multiply_rounds(const RoundsShared<S>& shared, const MathThread<S>& own, int begin, int end,
-                                       RoundSums<S>& sums) {
+__device__ inline void multiply_rounds(const RoundsShared& shared, const MathThread<Rounds>& own, int begin, int end,
+                                       RoundSums& sums) {
   using Descriptor = ptx::SharedMemoryDescriptor;
-  constexpr int kSlot = Descriptor::advance(S::kSlotBytes), kX = Descriptor::advance(S::kWeightBytes);
+  constexpr int kSlot = Descriptor::advance(Rounds::kSlotBytes), kX = Descriptor::advance(Rounds::kPlaneBytes);
   constexpr int kStep = Descriptor::advance(2 * Descriptor::kCoreMatrixBytes);  // 32 terms
   const auto descriptor = [](const void* start) {
     return Descriptor{.start_address = ptx::shared_address(start),
@@ -36,10 +35,10 @@ __device__ inline void multiply_rounds(const RoundsShared<S>& shared, const Math
       ptx::wgmma_fence();
 #pragma unroll
       for (int step = 0; step < kTileK / 32; ++step)
-        ptx::wgmma_m64k32_s8<S::kTileM>(sums.sums, w0 + slot + step * kStep, x0 + slot + step * kStep,
-                                        step != 0 || i != 0);
+        ptx::wgmma_m64k32_s8<Rounds::kTileM>(sums.sums, w0 + slot + step * kStep, x0 + slot + step * kStep,
+                                             step != 0 || i != 0);
       ptx::wgmma_commit_group();
-      at.high.advance(S::kHighSlots);
+      at.high.advance(Rounds::kHighSlots);
     }
     ptx::wgmma_wait_group<0>();
     sums.shift();
@@ -54,23 +53,23 @@ __device__ inline void multiply_rounds(const RoundsShared<S>& shared, const Math
       ptx::wgmma_fence();
 #pragma unroll
       for (int step = 0; step < kTileK / 32; ++step) {
-        ptx::wgmma_m64k32_s8<S::kTileM>(sums.sums, w0 + slot0 + step * kStep, x1 + slot1 + step * kStep, true);
-        ptx::wgmma_m64k32_s8<S::kTileM>(sums.sums, w1 + slot1 + step * kStep, x0 + slot0 + step * kStep, true);
+        ptx::wgmma_m64k32_s8<Rounds::kTileM>(sums.sums, w0 + slot0 + step * kStep, x1 + slot1 + step * kStep, true);
+        ptx::wgmma_m64k32_s8<Rounds::kTileM>(sums.sums, w1 + slot1 + step * kStep, x0 + slot0 + step * kStep, true);
       }
       ptx::wgmma_commit_group();
       ptx::wgmma_wait_group<1>();  // of the k-tile before
       if (i != 0 && own.lane == 0) {
-        highs.release(high.previous_stage(S::kHighSlots));
-        mids.release(at.mid.previous_stage(S::kMidSlots));
+        highs.release(high.previous_stage(Rounds::kHighSlots));
+        mids.release(at.mid.previous_stage(Rounds::kMidSlots));
       }
-      high.advance(S::kHighSlots);
-      at.mid.advance(S::kMidSlots);
+      high.advance(Rounds::kHighSlots);
+      at.mid.advance(Rounds::kMidSlots);
     }
     ptx::wgmma_wait_group<0>();
     sums.finish(shared.state().factors[mid_slot], own.lane);
     __syncwarp();
     if (own.lane == 0) {
-      highs.release(high.previous_stage(S::kHighSlots));
+      highs.release(high.previous_stage(Rounds::kHighSlots));
       mids.release(mid_slot);
     }
     k_tile += tiles;
@@ -78,74 +77,64 @@ __device__ inline void multiply_rounds(const RoundsShared<S>& shared, const Math
 }
 
 // The CTA's share of the K of one tile; where others have shares too, shown to the cluster.
-template <typename S>
-__device__ inline void multiply_share(const Params& p, const TileScheduler<S>& scheduler,
-                                      const RoundsShared<S>& shared) {
+__device__ inline void multiply_share(const Params& p, const TileScheduler<Rounds>& scheduler,
+                                      const RoundsShared& shared) {
   const Tile tile = scheduler.at(0);
-  const MathThread<S> own;
-  load_epilogue_state<S>(p, tile, shared.state());
-  RoundSums<S> sums;
-  multiply_rounds<S>(shared, own, scheduler.begin, scheduler.end, sums);
+  const MathThread<Rounds> own;
+  load_epilogue_state<Rounds>(p, tile, shared.state());
+  RoundSums sums;
+  multiply_rounds(shared, own, scheduler.begin, scheduler.end, sums);
   if (p.splits == 1)
-    store_whole_tile<S>(p, tile, own, sums);
+    store_whole_tile<Rounds>(p, tile, own, sums);
   else
-    exchange_sums<S>(p, tile, shared, own, sums, [](const Row&) { return 0; });
+    exchange_sums<Rounds>(p, tile, shared, own, sums, [](const Row&) { return 0; });
 }
 
 // Bits: equal reference::linear_int16. Grid: clusters of p.splits CTAs, one for each tile.
-template <typename S>
-__global__ __launch_bounds__(S::kThreads, 1) void linear_rounds(const __grid_constant__ Params p) {
+__global__ __launch_bounds__(Rounds::kThreads, 1) void linear_rounds(const __grid_constant__ Params p) {
   // Shared memory: slots, then RoundsSharedState
   extern __shared__ __align__(1024) unsigned char memory[];
-  const RoundsShared<S> shared(memory);
-  const TileScheduler<S> scheduler(p);
+  const RoundsShared shared(memory);
+  const TileScheduler<Rounds> scheduler(p);
   // Initialize barriers
   if (threadIdx.x == 0) {
-    shared.highs().init(1, S::kMathThreads / kWarp);
+    shared.highs().init(1, Rounds::kMathThreads / kWarp);
     ptx::fence_mbarrier_init();
   }
   __syncthreads();
   let_next_kernel_start();
 
-  if (threadIdx.x >= S::kMathThreads) {
+  if (threadIdx.x >= Rounds::kMathThreads) {
     // TMA threads: one for each digit
-    ptx::setmaxnreg_dec<S::kProducerRegisters>();
-    if (threadIdx.x == S::kMathThreads) load_planes<0, S>(p, scheduler, shared);
-    if (threadIdx.x == S::kMathThreads + kWarp) load_planes<1, S>(p, scheduler, shared);
+    ptx::setmaxnreg_dec<Rounds::kProducerRegisters>();
+    if (threadIdx.x == Rounds::kMathThreads) load_planes<0>(p, scheduler, shared);
+    if (threadIdx.x == Rounds::kMathThreads + kWarp) load_planes<1>(p, scheduler, shared);
     wait_for_previous_kernel();
     __syncwarp();
     if (p.splits > 1) meet_math_threads(p);
   } else {
     // Math warpgroups
-    ptx::setmaxnreg_inc<S::kMathRegisters>();
-    multiply_share<S>(p, scheduler, shared);
+    ptx::setmaxnreg_inc<Rounds::kMathRegisters>();
+    multiply_share(p, scheduler, shared);
   }
-}
-
-template <int kTileM>
-Kernel kernel(const char* name, DigitCost digit_cost, Cost cost = {}) {
-  using S = Rounds<kTileM>;
-  return {.name = name,
-          .function = reinterpret_cast<const void*>(&linear_rounds<S>),
-          .tile_m = S::kTileM,
-          .tile_n = S::kTileN,
-          .threads = S::kThreads,
-          .shared_bytes = RoundsShared<S>::kBytes,
-          .vector_loads = true,
-          .exchange = Exchange::kCluster,
-          .cost = cost,
-          .max_k_tiles = kMaxKTiles,
-          .prepared = true,
-          .digit_cost = digit_cost};
 }
 
 }  // namespace
 
 // Costs as an H200 showed them.
 std::vector<Kernel> rounds_kernels() {
-  return {kernel<112>("rounds 112x128", {.k_tile = 1.12, .start = 9.4, .exchange = 4}),
-          kernel<128>("rounds 128x128", {.k_tile = 1.26, .start = 10, .exchange = 4.5},
-                      {.k_tile = 1.68, .start = 25, .prepare = 2.76})};
+  return {{.name = "rounds 128x128",
+           .function = reinterpret_cast<const void*>(&linear_rounds),
+           .tile_m = Rounds::kTileM,
+           .tile_n = Rounds::kTileN,
+           .threads = Rounds::kThreads,
+           .shared_bytes = RoundsShared::kBytes,
+           .vector_loads = true,
+           .exchange = Exchange::kCluster,
+           .cost = {.k_tile = 1.68, .start = 25, .prepare = 2.76},
+           .max_k_tiles = kMaxKTiles,
+           .prepared = true,
+           .digit_cost = {.k_tile = 1.26, .start = 10, .exchange = 4.5}}};
 }
 
 }  // namespace reprofuse::cuda::int16

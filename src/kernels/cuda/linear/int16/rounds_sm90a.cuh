@@ -6,16 +6,15 @@
 namespace reprofuse::cuda::int16 {
 
 // A slot holds one digit of a k-tile: of the weight rows, then of the rows of x.
-template <int kTileM_>
 struct Rounds {
   using Row = int16::Row;
   static constexpr bool kPersistent = false;
-  static constexpr int kTileM = kTileM_, kTileN = kPreparedRows, kWarpgroups = 2;
+  static constexpr int kTileM = 128, kTileN = kPreparedRows, kWarpgroups = 2;
   static constexpr int kMathThreads = kWarpgroups * kWarpgroup, kThreads = kMathThreads + kWarpgroup;
   static constexpr int kMathRegisters = 232, kProducerRegisters = 40;
   static_assert(kMathThreads * kMathRegisters + kWarpgroup * kProducerRegisters <= kSmRegisters);
-  static constexpr int kWeightBytes = kTileN * kTileK, kPlaneBytes = kTileM * kTileK;
-  static constexpr int kSlotBytes = kWeightBytes + kPlaneBytes;
+  static constexpr int kPlaneBytes = kTileM * kTileK, kSlotBytes = 2 * kPlaneBytes;
+  static_assert(kTileM == kTileN, "the planes of both operands are alike");
   // High digits of a block stay until its second round; low ones pass by.
   static constexpr int kHighSlots = kBlockTiles, kMidSlots = 3, kSlots = kHighSlots + kMidSlots;
   static constexpr int kSumPitch = sum_pitch(kTileN);  // of the sums that a CTA shows its cluster
@@ -23,30 +22,26 @@ struct Rounds {
 };
 
 // What a CTA has in shared memory besides the slots.
-template <typename S>
 struct RoundsSharedState {
-  std::uint64_t barriers[2 * S::kSlots];
-  int factors[S::kMidSlots][S::kTileM];
-  Row rows[S::kTileM];
-  std::uint8_t exponents[S::kTileN];
+  std::uint64_t barriers[2 * Rounds::kSlots];
+  int factors[Rounds::kMidSlots][Rounds::kTileM];
+  Row rows[Rounds::kTileM];
+  std::uint8_t exponents[Rounds::kTileN];
 };
 
-template <typename S>
 struct RoundsShared {
-  static constexpr int kSlotsBytes = S::kSlots * S::kSlotBytes;
-  static constexpr int kBytes = kSlotsBytes + static_cast<int>(sizeof(RoundsSharedState<S>));
+  static constexpr int kSlotsBytes = Rounds::kSlots * Rounds::kSlotBytes;
+  static constexpr int kBytes = kSlotsBytes + static_cast<int>(sizeof(RoundsSharedState));
   static_assert(fits_shared(kBytes, 1, kSmSharedBytesSm90));
 
   unsigned char* memory;
 
   __device__ explicit RoundsShared(unsigned char* shared) : memory(shared) {}
-  __device__ unsigned char* high(int slot) const { return memory + slot * S::kSlotBytes; }
-  __device__ unsigned char* mid(int slot) const { return high(S::kHighSlots + slot); }
-  __device__ RoundsSharedState<S>& state() const {
-    return *reinterpret_cast<RoundsSharedState<S>*>(memory + kSlotsBytes);
-  }
-  __device__ ptx::Pipeline highs() const { return {state().barriers, S::kSlots}; }
-  __device__ ptx::Pipeline mids() const { return {state().barriers, S::kSlots, S::kHighSlots}; }
+  __device__ unsigned char* high(int slot) const { return memory + slot * Rounds::kSlotBytes; }
+  __device__ unsigned char* mid(int slot) const { return high(Rounds::kHighSlots + slot); }
+  __device__ RoundsSharedState& state() const { return *reinterpret_cast<RoundsSharedState*>(memory + kSlotsBytes); }
+  __device__ ptx::Pipeline highs() const { return {state().barriers, Rounds::kSlots}; }
+  __device__ ptx::Pipeline mids() const { return {state().barriers, Rounds::kSlots, Rounds::kHighSlots}; }
 };
 
 // Where a warpgroup stands in the rings of slots.
@@ -55,26 +50,26 @@ struct RoundsState {
 };
 
 // One digit of the CTA's k-tiles, by one thread.
-template <int kDigit, typename S>
-__device__ inline void load_planes(const Params& p, const TileScheduler<S>& scheduler, const RoundsShared<S>& shared) {
-  constexpr int kSlots = kDigit == 0 ? S::kHighSlots : S::kMidSlots;
-  constexpr int kFactorBytes = kDigit == 0 ? 0 : S::kTileM * static_cast<int>(sizeof(int));
+template <int kDigit>
+__device__ inline void load_planes(const Params& p, const TileScheduler<Rounds>& scheduler,
+                                   const RoundsShared& shared) {
+  constexpr int kSlots = kDigit == 0 ? Rounds::kHighSlots : Rounds::kMidSlots, kPlane = Rounds::kPlaneBytes;
+  constexpr int kFactorBytes = kDigit == 0 ? 0 : Rounds::kTileM * static_cast<int>(sizeof(int));
   const ptx::Pipeline pipeline = kDigit == 0 ? shared.highs() : shared.mids();
   const Tile tile = scheduler.at(0);
   const auto slot_of = [&](int slot) { return kDigit == 0 ? shared.high(slot) : shared.mid(slot); };
   const auto load_weights = [&](int slot, int k_tile) {
     std::uint64_t* full = pipeline.full_barrier(slot);
-    ptx::mbarrier_arrive_expect_tx(full, S::kSlotBytes + kFactorBytes);
-    ptx::tma_load_bulk(slot_of(slot), prepared_weights(p, tile, k_tile) + kDigit * S::kWeightBytes, S::kWeightBytes,
-                       full);
+    ptx::mbarrier_arrive_expect_tx(full, Rounds::kSlotBytes + kFactorBytes);
+    ptx::tma_load_bulk(slot_of(slot), prepared_weights(p, tile, k_tile) + kDigit * kPlane, kPlane, full);
   };
   const auto load_digits = [&](int slot, int k_tile) {
     std::uint64_t* full = pipeline.full_barrier(slot);
     const std::uint8_t* from =
-        p.digits + (static_cast<std::int64_t>(tile.row_tile) * p.k_tiles + k_tile) * tile_bytes(S::kTileM);
-    ptx::tma_load_bulk(slot_of(slot) + S::kWeightBytes, from + kDigit * S::kPlaneBytes, S::kPlaneBytes, full);
+        p.digits + (static_cast<std::int64_t>(tile.row_tile) * p.k_tiles + k_tile) * tile_bytes(Rounds::kTileM);
+    ptx::tma_load_bulk(slot_of(slot) + kPlane, from + kDigit * kPlane, kPlane, full);
     if constexpr (kDigit == 1)
-      ptx::tma_load_bulk(shared.state().factors[slot], from + digit_bytes(S::kTileM), kFactorBytes, full);
+      ptx::tma_load_bulk(shared.state().factors[slot], from + digit_bytes(Rounds::kTileM), kFactorBytes, full);
   };
   // Prologue: weights that were digits before this launch are on their way before the digits of x are known.
   if (!p.weights_kept) wait_for_previous_kernel();
@@ -93,9 +88,8 @@ __device__ inline void load_planes(const Params& p, const TileScheduler<S>& sche
 }
 
 // What a thread has of a tile: sums of one block of terms, and totals of those before.
-template <typename S>
 struct RoundSums {
-  static constexpr int kOne = S::kTileM / 2;
+  static constexpr int kOne = Rounds::kTileM / 2;
   int sums[kOne];
   long long totals[kOne] = {};
 
