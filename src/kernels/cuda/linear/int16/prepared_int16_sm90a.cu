@@ -1,6 +1,5 @@
 // int16-1 on compute capability 9.0 where both operands come to shared memory as digits, so that the math threads do
 // nothing but multiply. Built for sm_90a alone: the instructions exist nowhere else.
-#include "kernels/cuda/linear/int16/snap_row.cuh"
 #include "kernels/cuda/linear/int16/wgmma_sums_sm90a.cuh"
 
 namespace reprofuse::cuda::int16 {
@@ -47,38 +46,6 @@ __device__ inline void multiply_prepared(const WgmmaShared<S>& shared, ptx::Pipe
   }
 }
 
-// Digits of the one row of x there is, of the CTA's share of K, in the stages that wait for them: the math threads read
-// the whole row for its unit. A launch fewer than by snap_activations.
-template <typename S>
-__device__ inline void make_digits(const Params& p, const TileScheduler<S>& scheduler, const WgmmaShared<S>& shared) {
-  constexpr int kWarps = S::kMathThreads / kWarp, kAhead = 4;  // k-tiles of a warp on their way
-  __shared__ uint4 largest[kMaxKTiles / kBlockTiles];          // magnitudes of each k-tile
-  const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
-  const int blocks = ceil_div(p.k_tiles, kBlockTiles), padded = blocks * kBlockTiles;
-  const auto terms_of = [&](int k_tile) { return load_terms(p, 0, k_tile * kTileK + lane * 4); };  // zeros beyond K
-  for (int first = warp; first < padded; first += kAhead * kWarps) {
-    float4 terms[kAhead];
-#pragma unroll
-    for (int i = 0; i < kAhead; ++i) terms[i] = terms_of(first + i * kWarps);
-#pragma unroll
-    for (int i = 0; i < kAhead; ++i) {
-      const std::uint32_t max = __reduce_max_sync(~0u, max_magnitude(terms[i]));
-      if (lane == 0 && first + i * kWarps < padded) (&largest[0].x)[first + i * kWarps] = max;
-    }
-  }
-  sync_math_threads<S>();
-  const int row_unit = unit_byte(Snap::max_of_blocks(largest, 0, blocks));
-  for (int k_tile = scheduler.begin + warp; k_tile < scheduler.end; k_tile += kWarps) {
-    const int unit = block_unit(unit_byte(Snap::max_of(largest[k_tile / kBlockTiles])), row_unit);
-    unsigned char* to = shared.digits(k_tile - scheduler.begin);
-    Snap::store(terms_of(k_tile), inverse_unit(unit), to + place_in_digits(0, lane * 4), S::kPlaneBytes);
-    if (lane == 0) *reinterpret_cast<int*>(to + digit_bytes(S::kTileM)) = 1 << (unit - row_unit + kUnitRange);
-  }
-  if (threadIdx.x == 0) shared.state().rows[0] = {row_unit};
-  ptx::fence_proxy_async();
-  sync_math_threads<S>();
-}
-
 // Split-K: the CTA's share of one tile, shown to the cluster; then its part of the results.
 template <typename S>
 __device__ inline void multiply_share(const Params& p, const TileScheduler<S>& scheduler,
@@ -87,8 +54,6 @@ __device__ inline void multiply_share(const Params& p, const TileScheduler<S>& s
   const MathThread<S> own;
   ptx::PipelineState at;
   load_epilogue_state<S>(p, tile, shared.state());
-  if constexpr (S::kMakesDigits)
-    if (makes_digits<S>(p)) make_digits<S>(p, scheduler, shared);
   Sums<S> sums;
   multiply_prepared<S>(shared, at, own, scheduler.begin, scheduler.end, sums);
   exchange_sums<S>(p, tile, shared, own, sums, [](const Row&) { return 0; });

@@ -52,7 +52,7 @@ struct Snap {
     Part::leave();
   }
 
-  // What row() is made of, for kernels that make digits where they multiply them.
+ private:
   __device__ static std::uint32_t max_of(const uint4& tiles) {
     return umax(umax(tiles.x, tiles.y), umax(tiles.z, tiles.w));
   }

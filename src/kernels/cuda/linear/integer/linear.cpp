@@ -213,22 +213,11 @@ void CudaLinear::add_outputs(const kernels::LinearCall& call, const Group& group
   }
 }
 
-// Kernels of eight rows for kept weights make digits of a single row where they multiply them, if all that a CTA has of
-// it finds room in its stages.
-bool CudaLinear::makes_digits(const Kernel& kernel, const Params& p) const {
-  const int stages = kernel.shared_bytes / (kPreparedBytes + scheme_.tile_bytes(kernel.tile_m));
-  return kernel.kept && kernel.tile_m == 8 && p.m == 1 && ceil_div(p.k_tiles, p.splits) <= stages;
-}
-
 void CudaLinear::launch_rows(const kernels::LinearCall& call, const Group& group, Rows rows, Schedule schedule) const {
-  const Kernel& kernel = kernels_[static_cast<std::size_t>(schedule.kernel)];
-  Params p = params(call, group, rows, schedule);
+  const Params p = params(call, group, rows, schedule);
   const auto stream = static_cast<cudaStream_t>(call.stream);
-  if (makes_digits(kernel, p))
-    p.digits = nullptr;
-  else
-    check(scheme_.snap_activations(p, stream), "snap_activations");
-  launch_products(kernel, p, stream);
+  check(scheme_.snap_activations(p, stream), "snap_activations");
+  launch_products(kernels_[static_cast<std::size_t>(schedule.kernel)], p, stream);
 }
 
 // All rows in one launch: a norm that adds to its x cannot run twice.

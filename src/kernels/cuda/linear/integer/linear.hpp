@@ -63,7 +63,6 @@ class CudaLinear : public ScheduledLinear<Kernel, Schedule> {
   void launch_producer(const kernels::Producer& producer, const kernels::LinearCall& call, const Params& p) const;
   Params params(const kernels::LinearCall& call, const Group& group, Rows rows, Schedule schedule) const;
   void add_outputs(const kernels::LinearCall& call, const Group& group, Rows rows, int tile_n, Params& p) const;
-  bool makes_digits(const Kernel& kernel, const Params& p) const;
   void launch_rows(const kernels::LinearCall& call, const Group& group, Rows rows, Schedule schedule) const;
   void launch_products(const Kernel& kernel, const Params& all, cudaStream_t stream) const;
   void launch_tiles(const Kernel& kernel, const Params& p, cudaStream_t stream) const;

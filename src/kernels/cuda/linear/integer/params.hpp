@@ -39,8 +39,7 @@ struct Params {
   int k;
   int k_tiles;            // of k
   int tile_m;             // rows of x that a CTA multiplies, a multiple of 8
-  std::uint8_t* digits;   // [row_tiles][k_tiles] of what the contract makes of tile_m rows and kTileK terms; null: the
-                          // kernel of the products makes them, and has no `rows` either
+  std::uint8_t* digits;   // [row_tiles][k_tiles] of what the contract makes of tile_m rows and kTileK terms
   void* rows;             // [m], what the contract keeps of a row besides
   int row_tiles;          // tiles of rows
   int first_column_tile;  // of those that the launch takes

@@ -38,7 +38,6 @@ struct WgmmaSizes {
   static constexpr int kTileM = kShape.tile_m, kWarpgroups = kShape.warpgroups, kStages = kShape.stages;
   static constexpr int kCtasPerSm = kShape.ctas_per_sm;
   static constexpr bool kPersistent = kShape.persistent, kPrepared = kShape.prepared;
-  static constexpr bool kMakesDigits = kPrepared && !kPersistent && kTileM == 8;  // of a row of x, where it is asked to
   static constexpr int kTileN = kWarpgroups * kWarpgroupRows;
   static constexpr int kMathThreads = kWarpgroups * kWarpgroup;
   // Sums of many rows need more registers than an even share. They change hands by the warpgroup, so that the producer
@@ -128,12 +127,6 @@ struct TileScheduler {
   }
 };
 
-// Whether nobody has made digits of x, so that the CTA does: of one row, as many k-tiles as it has stages.
-template <typename S>
-__device__ inline bool makes_digits(const Params& p) {
-  return S::kMakesDigits && p.digits == nullptr;
-}
-
 // The digits of a tile's weight rows that were prepared, of one k-tile.
 __device__ inline const std::uint8_t* prepared_weights(const Params& p, const Tile& tile, int k_tile) {
   const std::int64_t bytes = static_cast<std::int64_t>(p.k_tiles) * kPreparedBytes;
@@ -150,7 +143,7 @@ template <typename S>
 __device__ inline void load_weights(const Params& p, const Tile& tile, const WgmmaShared<S>& shared, int stage,
                                     int k_tile) {
   std::uint64_t* full = shared.pipeline().full_barrier(stage);
-  ptx::mbarrier_arrive_expect_tx(full, S::kWeightBytes + (makes_digits<S>(p) ? 0 : S::kTileBytes));
+  ptx::mbarrier_arrive_expect_tx(full, S::kWeightBytes + S::kTileBytes);
   if constexpr (S::kPrepared) {
     static_assert(S::kTileN == kPreparedRows && S::kWeightBytes == kPreparedBytes);
     ptx::tma_load_bulk(shared.weights(stage), prepared_weights(p, tile, k_tile), kPreparedBytes, full);
@@ -181,7 +174,6 @@ __device__ inline void load_stages(const Params& p, const TileScheduler<S>& sche
   const int ahead = min(S::kStages, scheduler.end - scheduler.begin);
   for (int i = 0; i < ahead; ++i) load_weights<S>(p, first, shared, i, scheduler.begin + i);
   wait_for_previous_kernel();
-  if (makes_digits<S>(p)) return;  // of all the k-tiles that there are
   for (int i = 0; i < ahead; ++i) load_digits<S>(p, first, shared, i, scheduler.begin + i);
 
   // Main loop: the k-tiles of all tiles, but those of the first tile that are on their way.

@@ -152,8 +152,7 @@ __device__ inline void load_epilogue_state(const Params& p, const Tile& tile, St
   const int i = threadIdx.x;
   if (i < S::kTileN) state.exponents[i] = exponent_byte(tile.out, tile.n0 + i);
   wait_for_previous_kernel();
-  if (p.digits != nullptr && i < S::kTileM && tile.m0 + i < p.m)
-    state.rows[i] = static_cast<const typename S::Row*>(p.rows)[tile.m0 + i];
+  if (i < S::kTileM && tile.m0 + i < p.m) state.rows[i] = static_cast<const typename S::Row*>(p.rows)[tile.m0 + i];
 }
 
 // The math threads alone; barrier 0 is __syncthreads().
