@@ -82,6 +82,9 @@ class Attention {
   virtual std::size_t workspace_bytes(const AttentionBounds& sizes) const = 0;
   virtual void rotary(const OpSite& site, const RotaryCall& call) const = 0;
   virtual std::optional<Place> attention(const OpSite& site, const AttentionCall& call) const = 0;
+  // Both, where the work is asynchronous and done at once; q is left as it was. Every position before those of the
+  // batch was stored by an earlier pass. False: they take their turns, and nothing has run.
+  virtual bool rotary_and_attention(const OpSite&, const RotaryCall&, const AttentionCall&) const { return false; }
 };
 
 // The ids that a row's penalty is for. A SampleBatch keeps sets of ids from run to run, and has numbers for them.

@@ -133,11 +133,17 @@ void Model::forward_embedded(const Pass& pass, const std::int32_t* logit_rows, s
   if (logit_row_count == 0) return;
   const Matrix logits = a.logits(logit_row_count);
   attempt(pass, [&] {
+    const Matrix own_logits = a.part(logits, share_.vocabulary);
+    if (logit_row_count == rows && may_fuse(pass)) {  // then they are all rows as they come
+      const kernels::Producer norm = {.call = norm_call(pass, weights_.final_norm, delta),
+                                      .op = weights_.final_norm.op.index()};
+      if (FusedLinear::run(pass.scope, norm, weights_.head.layer, weights_.head.outputs({own_logits}))) return;
+    }
     rms_norm(pass.scope, weights_.final_norm.op, norm_call(pass, weights_.final_norm, delta));
     report_norm(pass, weights_.final_norm, delta);
     gather_rows(pass.scope, {.x = read_only(a.normed(rows)), .rows = logit_rows, .y = a.logit_inputs(logit_row_count)});
     round_and_report(pass, checkpoint::kFinalNormName, "logit_rows", a.logit_inputs(logit_row_count));
-    linear(pass, weights_.head, a.logit_inputs(logit_row_count), {a.part(logits, share_.vocabulary)});
+    linear(pass, weights_.head, a.logit_inputs(logit_row_count), {own_logits});
   });
   if (exchange_) exchange_->gather_to_first(pass.scope, a, logits, {&Share::vocabulary});
 }
@@ -171,26 +177,29 @@ void Model::attend(const Pass& pass, std::int64_t index, ConstMatrix delta) cons
     norm_and_multiply(pass, layer.input_norm, delta, layer.qkv, {a.q(rows), a.k(rows), a.v(rows)});
     const kernels::KvPages kv = pass.cache.layer(index);
     // Rotates q and k, and stores k and v in the pages.
-    rotary(pass.scope, {.q = a.q(rows),
-                        .k = read_only(a.k(rows)),
-                        .v = read_only(a.v(rows)),
-                        .q_norm = layer.q_norm ? layer.q_norm->as<float>() : nullptr,
-                        .k_norm = layer.k_norm ? layer.k_norm->as<float>() : nullptr,
-                        .eps = eps_,
-                        .cos = cos_.as<float>(),
-                        .sin = sin_.as<float>(),
-                        .batch = pass.batch,
-                        .kv = kv});
+    const kernels::RotaryCall rotation = {.q = a.q(rows),
+                                          .k = read_only(a.k(rows)),
+                                          .v = read_only(a.v(rows)),
+                                          .q_norm = layer.q_norm ? layer.q_norm->as<float>() : nullptr,
+                                          .k_norm = layer.k_norm ? layer.k_norm->as<float>() : nullptr,
+                                          .eps = eps_,
+                                          .cos = cos_.as<float>(),
+                                          .sin = sin_.as<float>(),
+                                          .batch = pass.batch,
+                                          .kv = kv};
+    const kernels::AttentionCall call = {
+        .q = read_only(a.q(rows)),
+        .kv = kv,
+        .batch = pass.batch,
+        .heads = static_cast<std::int32_t>(own_config_.heads),
+        .scale = score_scale_,
+        .window = static_cast<std::int32_t>(config_.layer_windows[static_cast<std::size_t>(index)]),
+        .out = own_heads};
+    if (may_fuse(pass) && rotary_and_attention(pass.scope, layer.attention, rotation, call)) return;
+    rotary(pass.scope, rotation);
     round_and_report(pass, layer.attention.name(), "rotary", a.q(rows));
     if (pass.observer) pass.observer({.name = layer.attention.name() + ".rotary", .stored = kv});
-    attention(pass.scope, layer.attention,
-              {.q = read_only(a.q(rows)),
-               .kv = kv,
-               .batch = pass.batch,
-               .heads = static_cast<std::int32_t>(own_config_.heads),
-               .scale = score_scale_,
-               .window = static_cast<std::int32_t>(config_.layer_windows[static_cast<std::size_t>(index)]),
-               .out = own_heads});
+    attention(pass.scope, layer.attention, call);
     round_and_report(pass, layer.attention.name(), "attention", own_heads);
   });
   gather(pass, attended, {&Share::heads, config_.head_dim});
@@ -236,6 +245,11 @@ void Model::attempt(const Pass& pass, const Work& work) const {
   } catch (const NonFiniteError& error) {
     pass.failure->emplace(error);
   }
+}
+
+// Whether ops may be done at once, so that results between them are nowhere as floats.
+bool Model::may_fuse(const Pass& pass) const {
+  return !pass.observer && !bf16_results_;
 }
 
 // `delta` is added to the residual, if there is one, before that is normalised.

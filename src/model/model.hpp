@@ -70,9 +70,10 @@ class Model {
   std::size_t workspace_bytes(std::int64_t max_rows, std::int64_t max_chunks, std::int64_t max_logit_rows) const;
 
   // Computes every row of the batch, adds its keys and values to the cache, and leaves the logits of the rows listed in
-  // `logit_rows` in the activations' logits(). Bits: a row's depend on the tokens of its own sequence alone.
-  // Where work is asynchronous, enqueues on the scope's stream and returns; check_workspace() tells of non-finite
-  // values. Of several ranks the first has all logits, and whether one has failed is known after Exchange::agree().
+  // `logit_rows`, in their order and each once, in the activations' logits(). Bits: a row's depend on the tokens of its
+  // own sequence alone. Where work is asynchronous, enqueues on the scope's stream and returns; check_workspace() tells
+  // of non-finite values. Of several ranks the first has all logits, and whether one has failed is known after
+  // Exchange::agree().
   void forward(const Pass& pass, const std::int32_t* logit_rows, std::int64_t logit_row_count) const;
 
   // Its two parts. How much ranks gather for the first depends on the tokens; the second can be captured in a graph.
@@ -84,6 +85,7 @@ class Model {
   void look_up(const Pass& pass) const;
   void attend(const Pass& pass, std::int64_t layer, ConstMatrix delta) const;
   void feed_forward(const Pass& pass, std::int64_t layer) const;
+  bool may_fuse(const Pass& pass) const;
   kernels::RmsNormCall norm_call(const Pass& pass, const Norm& norm, ConstMatrix delta) const;
   void report_norm(const Pass& pass, const Norm& norm, ConstMatrix delta) const;
   void norm_and_multiply(const Pass& pass, const Norm& norm, ConstMatrix delta, const Projection& projection,

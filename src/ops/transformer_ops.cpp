@@ -49,6 +49,12 @@ void attention(const OpScope& scope, const NamedOp& op, const kernels::Attention
   check(op, attention(scope).attention(site_of(scope, op.index()), call));
 }
 
+bool rotary_and_attention(const OpScope& scope, const NamedOp& op, const kernels::RotaryCall& rotary,
+                          const kernels::AttentionCall& call) {
+  const FpEnvironment pinned;
+  return attention(scope).rotary_and_attention(site_of(scope, op.index()), rotary, call);
+}
+
 void silu_gate(const OpScope& scope, const kernels::SiluGateCall& call) {
   const FpEnvironment pinned;
   elementwise(scope).silu_gate(site_of(scope), call);

@@ -42,6 +42,9 @@ void embedding(const OpScope& scope, const kernels::EmbeddingCall& call);
 void rms_norm(const OpScope& scope, const NamedOp& op, const kernels::RmsNormCall& call);
 void rotary(const OpScope& scope, const kernels::RotaryCall& call);
 void attention(const OpScope& scope, const NamedOp& op, const kernels::AttentionCall& call);
+// False: the two have to take their turns, and nothing has run.
+bool rotary_and_attention(const OpScope& scope, const NamedOp& op, const kernels::RotaryCall& rotary,
+                          const kernels::AttentionCall& call);
 void silu_gate(const OpScope& scope, const kernels::SiluGateCall& call);
 void gather_rows(const OpScope& scope, const kernels::GatherRowsCall& call);
 void round_bf16(const OpScope& scope, const kernels::RoundBf16Call& call);

@@ -69,6 +69,12 @@ TEST_P(AttentionInt16Cuda, EveryHeadSizeHasTheReferenceBits) {
   }
 }
 
+// One small batch for every kernel: what racecheck gets through in seconds.
+TEST_P(AttentionInt16Cuda, EveryKernelHasTheReferenceBitsOnce) {
+  Int16Case data({.kv = {.kv_heads = 1, .head_dim = 64}, .group = 2, .digits = digits()}, {{0, 100, 70}, {1, 300, 1}});
+  expect_reference_bits(data);
+}
+
 TEST_P(AttentionInt16Cuda, EveryGroupOfHeadsHasTheReferenceBits) {
   for (const std::int32_t head_dim : {64, 128})
     for (const std::int32_t group : {1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 32}) {

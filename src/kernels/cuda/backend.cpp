@@ -83,6 +83,10 @@ class AttentionInDigits final : public kernels::Attention {
     attention_int16({site, ordinal_}, call, digits_);
     return std::nullopt;
   }
+  bool rotary_and_attention(const OpSite& site, const kernels::RotaryCall& rotary,
+                            const kernels::AttentionCall& call) const override {
+    return rotary_and_attention_int16({site, ordinal_}, rotary, call, digits_);
+  }
 
  private:
   int ordinal_;

@@ -96,6 +96,24 @@ void rotary(const Launch& launch, const kernels::RotaryCall& call) {
   rotary_with(launch, call, fma1::ops::rotary_kernel(call.kv.dtype == DType::kBF16));
 }
 
+fma1::ops::RotaryParams rotary_params(const kernels::RotaryCall& call) {
+  return {.q = call.q.data,
+          .k = call.k.data,
+          .v = call.v.data,
+          .q_stride = call.q.stride,
+          .k_stride = call.k.stride,
+          .v_stride = call.v.stride,
+          .q_norm = call.q_norm,
+          .k_norm = call.k_norm,
+          .cos = call.cos,
+          .sin = call.sin,
+          .positions = call.batch.positions,
+          .sequences = call.batch.sequences,
+          .eps = call.eps,
+          .heads = static_cast<int>(call.q.cols / call.kv.head_dim),
+          .kv = view_of("rotary", call.kv, call.batch)};
+}
+
 void rotary_with(const Launch& launch, const kernels::RotaryCall& call, const void* kernel) {
   if (call.q.rows == 0) return;
   require_rows("rotary", call.q.rows);
@@ -103,21 +121,7 @@ void rotary_with(const Launch& launch, const kernels::RotaryCall& call, const vo
   require(head_dim % 2 == 0 && head_dim <= fma1::ops::kMaxRotaryHeadDim,
           "rotary: head_dim {}; the CUDA backend takes even ones up to {}", head_dim, fma1::ops::kMaxRotaryHeadDim);
   const DeviceScope device(launch.ordinal);
-  const fma1::ops::RotaryParams params{.q = call.q.data,
-                                       .k = call.k.data,
-                                       .v = call.v.data,
-                                       .q_stride = call.q.stride,
-                                       .k_stride = call.k.stride,
-                                       .v_stride = call.v.stride,
-                                       .q_norm = call.q_norm,
-                                       .k_norm = call.k_norm,
-                                       .cos = call.cos,
-                                       .sin = call.sin,
-                                       .positions = call.batch.positions,
-                                       .sequences = call.batch.sequences,
-                                       .eps = call.eps,
-                                       .heads = static_cast<int>(call.q.cols / head_dim),
-                                       .kv = view_of("rotary", call.kv, call.batch)};
+  const fma1::ops::RotaryParams params = rotary_params(call);
   const int slots = params.heads + params.kv.kv_heads;
   const GridShape shape{
       .grid = dim3(static_cast<unsigned>(call.q.rows), static_cast<unsigned>(ceil_div(slots, fma1::ops::kRotaryWarps))),

@@ -76,8 +76,8 @@ int fastest_splits(std::int64_t shares, int key_blocks, int multiprocessors, int
   return best;
 }
 
-AttentionParams params_of(const Launch& launch, const kernels::AttentionCall& call, const Int16Schedule& schedule) {
-  AttentionParams p = fma1::ops::attention_params(launch, call, schedule.kernels);
+DecodeParams params_of(const Launch& launch, const kernels::AttentionCall& call, const Int16Schedule& schedule) {
+  DecodeParams p{fma1::ops::attention_params(launch, call, schedule.kernels)};
   p.splits = schedule.decode == Int16Decode::kCluster ? cluster_ctas(call) : schedule.splits;
   p.key_blocks = key_blocks_of(call);
   const std::int64_t partials = slots_of(call, schedule.kernels) * p.heads * p.key_blocks;
@@ -87,9 +87,10 @@ AttentionParams params_of(const Launch& launch, const kernels::AttentionCall& ca
   return p;
 }
 
-void launch_decode(const Launch& launch, const kernels::AttentionCall& call, const AttentionParams& p,
+void launch_decode(const Launch& launch, const kernels::AttentionCall& call, const DecodeParams& p,
                    const Int16Schedule& schedule, int digits) {
   const Kernels& kernels = kernels_of(digits);
+  const AttentionParams& rotated = p;  // what kernels are given that leave rotary to others
   const std::int64_t slots = slots_of(call, schedule.kernels);
   if (schedule.decode == Int16Decode::kCluster) {
     require(int16_clusters_at_once(launch, call, digits) > 0, "attention: clusters of {} CTAs do not fit", p.splits);
@@ -108,17 +109,19 @@ void launch_decode(const Launch& launch, const kernels::AttentionCall& call, con
     require(launch.workspace_bytes >= bytes, "attention: a workspace of {} bytes, but {} are needed",
             launch.workspace_bytes, bytes);
   }
-  const AttentionKernel decode =
-      schedule.decode == Int16Decode::kStream ? kernels.stream(p.kv.head_dim, false) : kernels.decode(p.kv.head_dim);
+  const bool streams = schedule.decode == Int16Decode::kStream;
+  const AttentionKernel decode = streams ? kernels.stream(p.kv.head_dim, false) : kernels.decode(p.kv.head_dim);
   const GridShape shape{
       .grid = decode_grid(call, p.splits, slots), .threads = decode.threads, .shared_bytes = decode.shared_bytes};
-  check(launch_kernel(decode.function, shape, p, launch.stream), "attention_decode");
+  check(streams ? launch_kernel(decode.function, shape, p, launch.stream)
+                : launch_kernel(decode.function, shape, rotated, launch.stream),
+        "attention_decode");
   if (p.splits == 1) return;
   const AttentionKernel merge = kernels.merge(p.kv.head_dim, p.key_blocks, schedule.small_merge);
   const GridShape merge_shape{.grid = dim3(static_cast<unsigned>(p.heads), static_cast<unsigned>(slots)),
                               .threads = merge.threads,
                               .shared_bytes = merge.shared_bytes};
-  check(launch_kernel(merge.function, merge_shape, p, launch.stream), "attention_merge");
+  check(launch_kernel(merge.function, merge_shape, rotated, launch.stream), "attention_merge");
 }
 
 void launch_prefill(const Launch& launch, const kernels::AttentionCall& call, const AttentionParams& p, bool warpgroups,
@@ -199,12 +202,22 @@ std::size_t attention_int16_workspace_bytes(int heads, int head_dim, int chunk_c
   return kWorkspaceHead + std::min(bytes, kMaxPartialBytes);
 }
 
+// No row may need a key that another row of the pass is about to store.
+bool can_rotate_int16(const kernels::AttentionCall& call, const Int16Schedule& schedule) {
+  return call.batch.max_chunk_rows == 1 && schedule.kernels == AttentionKernels::kDecode &&
+         schedule.decode != Int16Decode::kRows;
+}
+
 void attention_int16_with(const Launch& launch, const kernels::AttentionCall& call, const Int16Schedule& schedule,
-                          int digits) {
+                          int digits, const kernels::RotaryCall* rotary) {
   if (call.q.rows == 0) return;
   fma1::ops::check_attention_call(call);
   const DeviceScope device(launch.ordinal);
-  const AttentionParams params = params_of(launch, call, schedule);
+  DecodeParams params = params_of(launch, call, schedule);
+  if (rotary != nullptr) {
+    invariant(can_rotate_int16(call, schedule), "these kernels of attention leave rotary to others");
+    params.rotary = rotary_params(*rotary);
+  }
   if (schedule.kernels != AttentionKernels::kPrefill) launch_decode(launch, call, params, schedule, digits);
   if (schedule.kernels != AttentionKernels::kDecode) launch_prefill(launch, call, params, schedule.warpgroups, digits);
 }
@@ -219,6 +232,15 @@ void rotary_int16(const Launch& launch, const kernels::RotaryCall& call, int dig
 void attention_int16(const Launch& launch, const kernels::AttentionCall& call, int digits) {
   if (call.q.rows == 0) return;
   attention_int16_with(launch, call, choose_int16_schedule(launch, call, digits), digits);
+}
+
+bool rotary_and_attention_int16(const Launch& launch, const kernels::RotaryCall& rotary,
+                                const kernels::AttentionCall& call, int digits) {
+  if (call.q.rows == 0) return false;
+  const Int16Schedule schedule = choose_int16_schedule(launch, call, digits);
+  if (!can_rotate_int16(call, schedule)) return false;
+  attention_int16_with(launch, call, schedule, digits, &rotary);
+  return true;
 }
 
 }  // namespace reprofuse::cuda

@@ -25,18 +25,23 @@ struct Int16Schedule {
 };
 
 // Whether decode by the TMA can run; and how many clusters of a row's blocks the device holds at once, 0 if none.
-bool int16_can_stream(const Launch& launch, const kernels::AttentionCall& call, int digits = 2);
-int int16_clusters_at_once(const Launch& launch, const kernels::AttentionCall& call, int digits = 2);
+bool int16_can_stream(const Launch& launch, const kernels::AttentionCall& call, int digits);
+int int16_clusters_at_once(const Launch& launch, const kernels::AttentionCall& call, int digits);
 
 // Whether prefill by warpgroups can run: the device has their instructions, and there is a kernel for the heads.
-bool int16_has_warpgroups(const Launch& launch, const kernels::AttentionCall& call, int digits = 2);
+bool int16_has_warpgroups(const Launch& launch, const kernels::AttentionCall& call, int digits);
 
-Int16Schedule choose_int16_schedule(const Launch& launch, const kernels::AttentionCall& call, int digits = 2);
+Int16Schedule choose_int16_schedule(const Launch& launch, const kernels::AttentionCall& call, int digits);
+// Where `rotary` is given, it has not run yet, and decode does it: see can_rotate_int16().
 void attention_int16_with(const Launch& launch, const kernels::AttentionCall& call, const Int16Schedule& schedule,
-                          int digits = 2);
+                          int digits, const kernels::RotaryCall* rotary = nullptr);
+bool can_rotate_int16(const kernels::AttentionCall& call, const Int16Schedule& schedule);
 
-void rotary_int16(const Launch& launch, const kernels::RotaryCall& call, int digits = 2);
-void attention_int16(const Launch& launch, const kernels::AttentionCall& call, int digits = 2);
+void rotary_int16(const Launch& launch, const kernels::RotaryCall& call, int digits);
+void attention_int16(const Launch& launch, const kernels::AttentionCall& call, int digits);
+// Both in one launch, and where there are partials a merge. False: they take their turns, and nothing has run.
+bool rotary_and_attention_int16(const Launch& launch, const kernels::RotaryCall& rotary,
+                                const kernels::AttentionCall& call, int digits);
 std::size_t attention_int16_workspace_bytes(int heads, int head_dim, int chunk_count, int rows, int max_keys);
 
 }  // namespace reprofuse::cuda

@@ -1,8 +1,8 @@
 // Decode by contracts int16-1 and exact-2 where there is a TMA: a CTA owns one row and one set of heads, and some of
 // the row's key blocks. One warp keeps loads of digits in flight, tiles of keys and of values in turn; four work on
 // them in step. CTAs that have one block each may form a cluster and fold the row's heads from each other's shared
-// memory: no merge.
-#include "kernels/cuda/attention/int16/decode_tiles_sm90.cuh"
+// memory: no merge. Where rows are the only ones of their sequences, rotary can be left to these kernels, too.
+#include "kernels/cuda/attention/int16/decode_roles_sm90.cuh"
 
 namespace reprofuse::cuda::int16::ops {
 namespace {
@@ -10,23 +10,21 @@ namespace {
 // Bits: equal reference::attention_int16, or attention_exact2, once attention_merge has folded the partials.
 template <typename S>
 __global__ __launch_bounds__(S::kThreads,
-                             S::kCtasPerSm) void attention_decode_stream(const __grid_constant__ AttentionParams p) {
+                             S::kCtasPerSm) void attention_decode_stream(const __grid_constant__ DecodeParams p) {
 #if __CUDA_ARCH__ >= 900
   extern __shared__ __align__(128) unsigned char memory[];
   auto& shared = *reinterpret_cast<StreamShared<S>*>(memory);
   let_next_kernel_start();
   const StreamWork at(p);
   init_barriers(shared);
-  if (threadIdx.x >= kRowsThreads) prefetch_tiles<S>(p, at);
+  if (threadIdx.x >= kRowsThreads) return bring_tiles<S>(p, at, shared);
+  fma1::ops::Turn turn{};
+  if (p.rotates()) turn = turn_of(p, at, S::kDim / 2);
   wait_for_previous_kernel();
   if (at.count == 0) return;
-  if (threadIdx.x >= kRowsThreads) {
-    load_tiles<S>(p, at, shared);
-    return;
-  }
   const QueryRow row = DecodeQueries{at}(own_query());
   Totals<S> total;
-  work_on_tiles<S>(p, at, shared, [&](int block, const QuerySoftmax& softmax, const Tile<S>& values) {
+  work_on_tiles<S>(p, at, turn, shared, [&](int block, const QuerySoftmax& softmax, const Tile<S>& values) {
     if (p.splits == 1) {
       const auto factors = total.fold_head(softmax);
       sum_tile<S>(shared.queries, values, [&](int i, float2 sums) { total.fold(factors, i, sums); });
@@ -44,19 +42,21 @@ __global__ __launch_bounds__(S::kThreads,
 // one block each.
 template <typename S>
 __global__ __launch_bounds__(S::kThreads,
-                             S::kCtasPerSm) void attention_decode_cluster(const __grid_constant__ AttentionParams p) {
+                             S::kCtasPerSm) void attention_decode_cluster(const __grid_constant__ DecodeParams p) {
 #if __CUDA_ARCH__ >= 900
   extern __shared__ __align__(128) unsigned char memory[];
   auto& shared = *reinterpret_cast<StreamShared<S>*>(memory);
   let_next_kernel_start();
   const StreamWork at(p);
   init_barriers(shared);
-  if (threadIdx.x >= kRowsThreads) prefetch_tiles<S>(p, at);
-  wait_for_previous_kernel();
-  if (threadIdx.x >= kRowsThreads) {
-    if (at.count > 0) load_tiles<S>(p, at, shared);
-  } else if (at.count > 0) {
-    work_on_tiles<S>(p, at, shared, [&](int, const QuerySoftmax& softmax, const Tile<S>& values) {
+  fma1::ops::Turn turn{};
+  if (threadIdx.x < kRowsThreads && p.rotates()) turn = turn_of(p, at, S::kDim / 2);
+  if (threadIdx.x >= kRowsThreads)
+    bring_tiles<S>(p, at, shared);
+  else
+    wait_for_previous_kernel();
+  if (threadIdx.x < kRowsThreads && at.count > 0) {
+    work_on_tiles<S>(p, at, turn, shared, [&](int, const QuerySoftmax& softmax, const Tile<S>& values) {
       const int query = own_query();
       sum_tile<S>(shared.queries, values, [&](int i, float2 sums) {
         *reinterpret_cast<float2*>(&shared.weighted[query][Totals<S>::first_element(i)]) = sums;

@@ -1,9 +1,10 @@
-// Decode by contracts int16-1 and exact-2 where there is a TMA: tiles of digits, what brings them and what works on
-// them.
+// Decode by contracts int16-1 and exact-2 where there is a TMA: tiles of digits, their products, and rows that decode
+// rotates.
 #pragma once
 
 #include "kernels/cuda/attention/int16/block_loads_sm90.cuh"
 #include "kernels/cuda/attention/int16/queries_sm80.cuh"
+#include "kernels/cuda/attention/int16/store_digits.cuh"
 #include "kernels/cuda/ptx/cluster.cuh"
 
 namespace reprofuse::cuda::int16::ops {
@@ -27,13 +28,26 @@ struct Tile {
   std::uint8_t key_units[kKeyBlock], value_units[kKeyBlock];  // of tiles of keys
 };
 
+// The key and the value of the row's own position, where decode makes them: planes of digits, the highest first.
+template <typename S>
+struct OwnPosition {
+  std::int8_t key[S::N::kDigits][S::kDim], value[S::N::kDigits][S::kDim];
+  std::uint8_t key_unit, value_unit;
+  float chains[fma1::ops::kNormLanes];  // of the key's norm
+  std::uint64_t ready;                  // barrier: all of the above is there
+};
+
 template <typename S>
 struct StreamShared {
   alignas(128) Tile<S> tiles[S::kStages];
   Shared<typename S::N> queries;
   std::uint64_t barriers[2 * S::kStages];
-  // What the CTA shows its cluster.
-  float weighted[kRowsQueries][S::kDim];
+  OwnPosition<S> own;
+  // What the CTA shows its cluster. Before that, the chains of norms of queries, of each warp.
+  union {
+    float weighted[kRowsQueries][S::kDim];
+    float chains[kWarps][fma1::ops::kNormLanes];
+  };
   float max[kRowsQueries], sum[kRowsQueries], scale[kRowsQueries];
 
   __device__ ptx::Pipeline pipeline() { return {barriers, S::kStages}; }
@@ -129,111 +143,82 @@ struct StreamWork : DecodeWork {
   __device__ explicit StreamWork(const AttentionParams& p)
       : DecodeWork(p), count(max(0, ceil_div(key_blocks - static_cast<int>(blockIdx.x), p.splits))) {}
   __device__ int block(const AttentionParams& p, int i) const { return first_block + blockIdx.x + i * p.splits; }
+  // The row's own position, which lies in its last block.
+  __device__ int position() const { return range.end - 1; }
+  __device__ bool is_last(int block) const { return block == position() / kKeyBlock; }
 };
 
-// The TMA warp: the CTA's first blocks on their way to the L2 while the kernels ahead still run. Keys that one of them
-// is about to store are loaded after the wait, as all others are.
-template <typename S>
-__device__ inline void prefetch_tiles(const AttentionParams& p, const StreamWork& at) {
-  constexpr int kBlocks = (S::kStages + 1) / 2;
-  const BlockPieces<kKeyBlock, S::kDim, S::N::kDigits> pieces(p, at.sequence, at.heads.kv_head, at.range.begin,
-                                                              at.range.end);
-  for (int i = 0; i < min(kBlocks, at.count); ++i) {
-    const int block = at.block(p, i), page = pieces.page(block);
-    pieces.prefetch_digits(p.kv.keys, block, page);
-    pieces.prefetch_digits(p.kv.values, block, page);
-  }
+// Cosines and sines for the lane, of the row's position.
+__device__ inline fma1::ops::Turn turn_of(const DecodeParams& p, const StreamWork& at, int half) {
+  fma1::ops::Turn turn;
+  const std::int64_t angle = static_cast<std::int64_t>(max(at.position(), 0)) * half;
+  turn.load(p.rotary.cos + angle, p.rotary.sin + angle, half, threadIdx.x % kWarp);
+  return turn;
 }
 
-// The TMA warp: tile 2 i is the keys of the CTA's i-th block, tile 2 i + 1 its values.
+// The TMA warp: makes the key and the value of the row's own position, and stores them in the pages.
 template <typename S>
-__device__ inline void load_tiles(const AttentionParams& p, const StreamWork& at, StreamShared<S>& shared) {
-  const BlockPieces<kKeyBlock, S::kDim, S::N::kDigits> pieces(p, at.sequence, at.heads.kv_head, at.range.begin,
-                                                              at.range.end);
-  const ptx::Pipeline pipeline = shared.pipeline();
-  int page = pieces.page(at.block(p, 0));
-  for (int i = 0; i < at.count; ++i) {
-    const int block = at.block(p, i), next_page = i + 1 < at.count ? pieces.page(at.block(p, i + 1)) : -1;
-#pragma unroll
-    for (int of_values = 0; of_values < 2; ++of_values) {
-      const int tile = 2 * i + of_values;
-      const auto to = ptx::PipelineState::of_producer(tile, S::kStages);
-      if (tile >= S::kStages) pipeline.wait_empty(to);
-      Tile<S>& stage = shared.tiles[to.stage];
-      std::uint64_t* const full = pipeline.full_barrier(to.stage);
-      if (of_values == 0) {
-        pieces.load_digits(p.kv.keys, block, page, stage.digits, full, pieces.unit_bytes());
-        pieces.load_units(block, page, stage.key_units, stage.value_units, full);
-      } else {
-        pieces.load_digits(p.kv.values, block, page, stage.digits, full);
-      }
-    }
-    page = next_page;
+__device__ inline void make_own_position(const DecodeParams& p, const StreamWork& at, const fma1::ops::Turn& turn,
+                                         int page, OwnPosition<S>& own) {
+  constexpr int kHalf = S::kDim / 2;
+  const int lane = threadIdx.x % kWarp;
+  Head key, value;
+  key.load(p.rotary.k + at.row * p.rotary.k_stride + at.heads.kv_head * S::kDim, kHalf, lane);
+  value.load(p.rotary.v + at.row * p.rotary.v_stride + at.heads.kv_head * S::kDim, kHalf, lane);
+  if (p.rotary.k_norm != nullptr) key.normalise(p.rotary.k_norm, p.rotary.eps, kHalf, lane, own.chains);
+  key.rotate(turn, kHalf, lane);
+  const KeyAndValue<typename S::N> made(key, value, S::kDim, lane);
+  for_each_element(key, S::kDim, lane, [&](int d, float x) { made.key_unit.store(&own.key[0][d], S::kDim, x); });
+  for_each_element(value, S::kDim, lane, [&](int d, float x) { made.value_unit.store(&own.value[0][d], S::kDim, x); });
+  if (lane == 0) {
+    own.key_unit = static_cast<std::uint8_t>(made.key_unit.unit);
+    own.value_unit = static_cast<std::uint8_t>(made.value_unit.unit);
   }
+  ptx::mbarrier_arrive(&own.ready);
+  if (blockIdx.y % p.sets == 0) made.store(p.kv, page, at.position(), at.heads.kv_head, S::kDim, lane);
 }
 
-// One of the four warps: calls take_block(index, softmax, tile of values) for each block, which has to call sum_tile().
-template <typename S, typename TakeBlock>
-__device__ inline void work_on_tiles(const AttentionParams& p, const StreamWork& at, StreamShared<S>& shared,
-                                     const TakeBlock& take_block) {
-  const DecodeQueries row_of{at};
-  const QueryRow row = row_of(own_query());
-  const ptx::Pipeline pipeline = shared.pipeline();
-  snap_queries<S>(p, row_of, shared.queries);
-  sync_workers();
-  LeftDigits<typename S::N> query[S::kDim / 64][2];
-#pragma unroll
-  for (int i = 0; i < S::kDim / 32; ++i) query[i / 2][i % 2].load(shared.queries.query, i * 32);
-  const float factor = shared.queries.factor[own_query()];
-  ptx::PipelineState tile;
-  for (int i = 0; i < at.count; ++i) {
-    Scores scores;
-    pipeline.wait_full(tile);
-    score_tile<S>(p, row, factor, at.block(p, i) * kKeyBlock, query, shared.tiles[tile.stage], scores);
-    pipeline.release(tile.stage);
-    tile.advance(S::kStages);
-    const QuerySoftmax softmax = weigh_keys(scores, shared.queries, sync_workers);
-    pipeline.wait_full(tile);
-    take_block(at.block(p, i), softmax, shared.tiles[tile.stage]);
-    pipeline.release(tile.stage);
-    tile.advance(S::kStages);
-  }
-}
-
+// The four warps: puts them into the tiles of their block, which came without them.
 template <typename S>
-__device__ inline void init_barriers(StreamShared<S>& shared) {
+__device__ inline void add_own_position(const StreamWork& at, OwnPosition<S>& own, Tile<S>& keys, Tile<S>& values) {
+  const int slot = at.position() % kKeyBlock;
+  constexpr HeadPage kPlaces{S::kDim, kKeyBlock};
+  ptx::mbarrier_wait(&own.ready, 0);
+  for (int i = threadIdx.x; i < S::N::kDigits * S::kDim; i += kRowsThreads) {
+    const int plane = i / S::kDim, d = i % S::kDim;
+    keys.digits[plane * S::kPlaneBytes + kPlaces.key(slot, d)] = static_cast<std::uint8_t>(own.key[plane][d]);
+    values.digits[plane * S::kPlaneBytes + kPlaces.value(slot, d)] = static_cast<std::uint8_t>(own.value[plane][d]);
+  }
   if (threadIdx.x == 0) {
-    shared.pipeline().init(1, kRowsThreads);
-    ptx::fence_mbarrier_init();
+    keys.key_units[slot] = own.key_unit;
+    keys.value_units[slot] = own.value_unit;
   }
-  __syncthreads();
 }
 
-// Folds the cluster's partials: a warp has 32 elements of one head, a lane one.
+// The four warps: rotates the queries, and makes digits of them as snap_queries() does, of those that there are.
 template <typename S>
-__device__ inline void fold_cluster(const AttentionParams& p, const StreamWork& at, const StreamShared<S>& shared) {
-  const int lane = threadIdx.x % kWarp, step = p.splits * kRowsThreads;
-  for (int e = blockIdx.x * kRowsThreads + threadIdx.x; e < at.heads.count * S::kDim; e += step) {
-    const int head = e / S::kDim, d = e % S::kDim;
-    fma1::ops::PartialHead own{masked_score(), 0.0f, 0.0f};
-    if (lane < at.key_blocks)
-      own = {ptx::ld_shared_cluster(&shared.max[head], lane), ptx::ld_shared_cluster(&shared.sum[head], lane),
-             ptx::ld_shared_cluster(&shared.scale[head], lane)};
-    float next[kMaxCluster];
+__device__ inline void turn_queries(const DecodeParams& p, const StreamWork& at, const fma1::ops::Turn& turn,
+                                    StreamShared<S>& shared) {
+  constexpr int kHalf = S::kDim / 2, kEach = kRowsQueries / kWarps;
+  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
+  Head heads[kEach] = {};
 #pragma unroll
-    for (int i = 0; i < kMaxCluster; ++i)
-      next[i] = i < at.key_blocks ? ptx::ld_shared_cluster(&shared.weighted[head][d], i) : 0.0f;
-    float max = masked_score(), sum = 0.0f, total = 0.0f;
-    const fma1::ops::FoldSteps<FoldDigits<typename S::N>> steps(own, &max);
+  for (int i = 0; i < kEach; ++i) {  // all on their way at once
+    const int query = warp + i * kWarps;
+    if (query < at.heads.count)
+      heads[i].load(p.q + at.row * p.q_stride + (at.heads.first + query) * S::kDim, kHalf, lane);
+  }
 #pragma unroll
-    for (int i = 0; i < kMaxCluster; ++i) {
-      const float a = __shfl_sync(~0u, steps.a, i), b = __shfl_sync(~0u, steps.b, i);
-      const float scaled_sum = __shfl_sync(~0u, steps.scaled_sum, i);
-      if (i >= at.key_blocks) continue;
-      sum = fma_rn(sum, a, scaled_sum);
-      total = fma_rn(total, a, __fmul_rn(next[i], b));
-    }
-    p.out[at.row * p.out_stride + (at.heads.first + head) * S::kDim + d] = fma1::ops::finished(total, sum);
+  for (int i = 0; i < kEach; ++i) {
+    const int query = warp + i * kWarps;
+    if (query >= at.heads.count) break;  // no one looks at what the others come to
+    if (p.rotary.q_norm != nullptr) heads[i].normalise(p.rotary.q_norm, p.rotary.eps, kHalf, lane, shared.chains[warp]);
+    heads[i].rotate(turn, kHalf, lane);
+    const WarpUnit<typename S::N> unit(heads[i], S::kDim, lane);
+    for_each_element(heads[i], S::kDim, lane, [&](int d, float x) {
+      unit.store(&shared.queries.query[0][query][d], kRowsQueries * kQueryPitch, x);
+    });
+    if (lane == 0) shared.queries.factor[query] = S::N::score_factor(p.scale, unit.unit);
   }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/cuda/attention/params.hpp"
+#include "kernels/cuda/ops/params.hpp"
 #include "numerics/digit_attention.hpp"
 
 namespace reprofuse::cuda::int16::ops {
@@ -23,6 +24,14 @@ template <typename N>
 AttentionKernel decode_kernel(int head_dim);  // grid: splits, kv_heads * sets, slots
 template <typename N>
 AttentionKernel prefill_rows_kernel(int head_dim);  // grid: tiles of the longest chunk, kv_heads * sets, chunks
+
+// What the kernels below are given. Where they rotate, q comes as it was before, and each row, the only one of its
+// sequence, stores its own key and value.
+struct DecodeParams : AttentionParams {
+  fma1::ops::RotaryParams rotary{};  // k = null: that op has run
+
+  REPROFUSE_HOST_DEVICE bool rotates() const { return rotary.k != nullptr; }
+};
 
 // The same where there is a TMA, for heads of 64 or 128 elements; a null function for others. `cluster`: the CTAs of a
 // row and set are one, with at most one key block each, and there is no merge.

@@ -100,7 +100,9 @@ std::vector<Kernel> prepared_kernels() {
           kernel<32, 5>("prepared 32x128", {.k_tile = 0.42, .start = 5.2, .exchange = 1.1}),
           kernel<64, 4>("prepared 64x128", {.k_tile = 0.66, .start = 6.7, .exchange = 2.2}),
           kernel<64, 4, true>("prepared 64x128, many tiles", {.k_tile = 0.66, .start = 5, .exchange = 0},
-                              {.k_tile = 0.95, .start = 18, .prepare = 2.76})};
+                              {.k_tile = 0.95, .start = 18, .prepare = 2.76}),
+          kernel<80, 4>("prepared 80x128", {.k_tile = 0.81, .start = 7.4, .exchange = 2.8}),
+          kernel<96, 3>("prepared 96x128", {.k_tile = 0.96, .start = 8.1, .exchange = 3.4})};
 }
 
 }  // namespace reprofuse::cuda::int16

@@ -17,7 +17,7 @@ struct Rounds {
   static_assert(kTileM == kTileN, "the planes of both operands are alike");
   // High digits of a block stay until its second round; low ones pass by.
   static constexpr int kHighSlots = kBlockTiles, kMidSlots = 3, kSlots = kHighSlots + kMidSlots;
-  static constexpr int kSumPitch = kTileN + 4;  // of the sums that a CTA shows its cluster
+  static constexpr int kSumPitch = sum_pitch(kTileN);  // of the sums that a CTA shows its cluster
   static_assert(kTileM * kSumPitch * 8 <= kSlots * kSlotBytes, "the sums take the place of the slots");
 };
 

@@ -71,11 +71,11 @@ __device__ inline void finish_block(const unsigned char* digits, const MathThrea
   }
 }
 
-// The same results as store_tile() of a tile that has all its rows and columns, and scales that are normal numbers.
-// True where some are not finite, and none is recorded yet.
+// The same results as store_tile() of a tile that has all its columns, and scales that are normal numbers. `rows` are
+// those from the thread's first on. True where some are not finite, and none is recorded yet.
 template <typename S, typename Sums>
 __device__ inline bool store_plain_tile(const Tile& tile, const MathThread<S>& own, const Sums& sums, const int* units,
-                                        const Column& column, const Column& column8) {
+                                        int rows, const Column& column, const Column& column8) {
   const std::int64_t stride = tile.out.y_stride;
   float* even = tile.out.y + (tile.m0 + own.lane % 4 * 2) * stride + column.n;
   float* odd = even + stride;
@@ -89,11 +89,16 @@ __device__ inline bool store_plain_tile(const Tile& tile, const MathThread<S>& o
   const int scale = (column.exponent - 143) << 23, scale8 = (column8.exponent - 143) << 23;
 #pragma unroll
   for (int i = 0; i < S::kTileM / 8; ++i) {
-    const int unit = units[i * 8] << 23, next = units[i * 8 + 1] << 23;
-    store(even, sums.of(i * 4), unit + scale, column.bias);
-    store(odd, sums.of(i * 4 + 1), next + scale, column.bias);
-    store(even + 8, sums.of(i * 4 + 2), unit + scale8, column8.bias);
-    store(odd + 8, sums.of(i * 4 + 3), next + scale8, column8.bias);
+    if (i * 8 < rows) {
+      const int unit = units[i * 8] << 23;
+      store(even, sums.of(i * 4), unit + scale, column.bias);
+      store(even + 8, sums.of(i * 4 + 2), unit + scale8, column8.bias);
+    }
+    if (i * 8 + 1 < rows) {
+      const int unit = units[i * 8 + 1] << 23;
+      store(odd, sums.of(i * 4 + 1), unit + scale, column.bias);
+      store(odd + 8, sums.of(i * 4 + 3), unit + scale8, column8.bias);
+    }
     even += 8 * stride;
     odd += 8 * stride;
   }
@@ -103,18 +108,20 @@ __device__ inline bool store_plain_tile(const Tile& tile, const MathThread<S>& o
 // Rounds and stores a tile from the threads that have its sums.
 template <typename S, typename Sums>
 __device__ inline void store_whole_tile(const Params& p, const Tile& tile, const MathThread<S>& own, const Sums& sums) {
-  bool careful = tile.m0 + S::kTileM > p.m || tile.n0 + S::kTileN > tile.out.n;
+  bool careful = tile.n0 + S::kTileN > tile.out.n;
   if (!careful) {
     const Column column(tile.out, tile.n0 + own.row), column8(tile.out, tile.n0 + own.row + 8);
     const int least = min(column.exponent, column8.exponent), most = max(column.exponent, column8.exponent);
     const auto* units = reinterpret_cast<const int*>(p.rows) + tile.m0 + own.lane % 4 * 2;
     static_assert(sizeof(Row) == sizeof(int));
+    const int rows = p.m - tile.m0 - own.lane % 4 * 2;
 #pragma unroll
-    for (int i = 0; i < S::kTileM / 8; ++i) {  // the exponent fields of the scales, from 1 to 254
-      const int small = min(units[i * 8], units[i * 8 + 1]), large = max(units[i * 8], units[i * 8 + 1]);
-      careful |= small + least < 144 || large + most > 397 || large == kNotFinite;
+    for (int i = 0; i < S::kTileM / 4; ++i) {  // the exponent fields of the scales, from 1 to 254
+      const int row = i / 2 * 8 + i % 2;
+      if (row >= rows) continue;
+      careful |= units[row] + least < 144 || units[row] + most > 397 || units[row] == kNotFinite;
     }
-    if (!careful) careful = store_plain_tile<S>(tile, own, sums, units, column, column8);
+    if (!careful) careful = store_plain_tile<S>(tile, own, sums, units, rows, column, column8);
   }
   if (careful) store_tile<S>(p, tile, own, sums, [](const Row&) { return 0; });
 }

@@ -16,6 +16,12 @@ inline constexpr int kWarpgroupRows = 64;  // weight rows that a warpgroup multi
 inline constexpr int kBoxTerms = kBoxRowBytes / 2;
 static_assert(kBoxRows == kWarpgroupRows, "a box has the weight rows of a warpgroup");
 
+// Sums of 64 bits in shared memory, from one row of x to the next: those that half a warp stores together, four
+// neighbours of every second row, lie in different banks.
+constexpr int sum_pitch(int columns) {
+  return columns + 2;
+}
+
 struct WgmmaShape {
   int tile_m;               // rows of x
   int warpgroups;           // of math threads, each with 64 weight rows
@@ -53,7 +59,7 @@ struct WgmmaSizes {
   static constexpr int kTileBytes = kTileBytes_;       // all digits, and what comes with them
   static constexpr int kSwizzleBytes = 1024;           // the swizzle of 128 bytes repeats after them, by address
   static constexpr int kStageBytes = (kWeightBytes + kTileBytes + kSwizzleBytes - 1) / kSwizzleBytes * kSwizzleBytes;
-  static constexpr int kSumPitch = kTileN + 4;  // of the sums that a CTA shows its cluster
+  static constexpr int kSumPitch = sum_pitch(kTileN);  // of the sums that a CTA shows its cluster
   static_assert(kWeightBytes % kSwizzleBytes == 0);
   static_assert(kTileM * kSumPitch * 8 <= kStages * kStageBytes, "the sums take the place of the stages");
 };

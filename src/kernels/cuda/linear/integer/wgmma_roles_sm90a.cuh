@@ -113,6 +113,7 @@ __device__ inline void sums_of_cluster(const Params& p, const long long* const (
 template <typename S, typename Shared>
 __device__ inline void store_rows_of_cluster(const Params& p, const Tile& tile, const Shared& shared) {
   constexpr int kPairs = S::kTileN / 2, kRows = S::kMathThreads / kPairs;
+  constexpr int kAtOnce = S::kTileM < 64 ? 2 : 4;  // rows of a thread on their way
   const auto& state = shared.state();
   const int n = threadIdx.x % kPairs * 2, left = tile.out.n - tile.n0 - n;  // columns
   if (left <= 0) return;
@@ -133,12 +134,15 @@ __device__ inline void store_rows_of_cluster(const Params& p, const Tile& tile, 
     }
   };
   const int step = kRows * p.splits;
-  for (int m = blockIdx.x + threadIdx.x / kPairs * p.splits; m < rows; m += 2 * step) {
-    const int next = m + step < rows ? m + step : m;
-    longlong2 sums[2];
-    sums_of_cluster(p, {shown + m * S::kSumPitch, shown + next * S::kSumPitch}, sums);
-    store(m, sums[0]);
-    if (next != m) store(next, sums[1]);
+  for (int m = blockIdx.x + threadIdx.x / kPairs * p.splits; m < rows; m += kAtOnce * step) {
+    const long long* from[kAtOnce];
+    longlong2 sums[kAtOnce];
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) from[i] = shown + (m + i * step < rows ? m + i * step : m) * S::kSumPitch;
+    sums_of_cluster(p, from, sums);
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i)
+      if (m + i * step < rows) store(m + i * step, sums[i]);
   }
 }
 

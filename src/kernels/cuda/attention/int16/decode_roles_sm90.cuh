@@ -1,0 +1,148 @@
+// Decode by contracts int16-1 and exact-2 where there is a TMA: the warp that brings tiles, the warps that work on
+// them, and the fold of a cluster.
+#pragma once
+
+#include "kernels/cuda/attention/int16/decode_tiles_sm90.cuh"
+
+namespace reprofuse::cuda::int16::ops {
+
+// The TMA warp: tile 2 i is the keys of the CTA's i-th block, tile 2 i + 1 its values.
+template <typename S>
+struct TileLoads {
+  const AttentionParams& p;
+  const StreamWork& at;
+  StreamShared<S>& shared;
+  BlockPieces<kKeyBlock, S::kDim, S::N::kDigits> pieces;
+  int tile = 0, page = -1, next_page = -1;
+
+  __device__ TileLoads(const AttentionParams& params, const StreamWork& work, StreamShared<S>& shared_)
+      : p(params), at(work), shared(shared_), pieces(p, at.sequence, at.heads.kv_head, at.range.begin, at.range.end) {
+    if (at.count > 0) page = pieces.page(at.block(p, 0));
+  }
+  // The CTA's first blocks on their way to the L2 while the kernels ahead still run. Keys that one of them is about to
+  // store are loaded after the wait, as all others are.
+  __device__ void prefetch() const {
+    constexpr int kBlocks = (S::kStages + 1) / 2;
+    for (int i = 0; i < min(kBlocks, at.count); ++i) {
+      const int block = at.block(p, i), of_block = pieces.page(block);
+      pieces.prefetch_digits(p.kv.keys, block, of_block);
+      pieces.prefetch_digits(p.kv.values, block, of_block);
+    }
+  }
+  __device__ void load_until(int last) {
+    const ptx::Pipeline pipeline = shared.pipeline();
+    for (; tile < last; ++tile) {
+      const int i = tile / 2, block = at.block(p, i);
+      const auto to = ptx::PipelineState::of_producer(tile, S::kStages);
+      Tile<S>& stage = shared.tiles[to.stage];
+      std::uint64_t* const full = pipeline.full_barrier(to.stage);
+      if (tile % 2 == 0) next_page = i + 1 < at.count ? pieces.page(at.block(p, i + 1)) : -1;
+      if (tile >= S::kStages) pipeline.wait_empty(to);
+      if (tile % 2 == 0) {
+        pieces.load_digits(p.kv.keys, block, page, stage.digits, full, pieces.unit_bytes());
+        pieces.load_units(block, page, stage.key_units, stage.value_units, full);
+      } else {
+        pieces.load_digits(p.kv.values, block, page, stage.digits, full);
+        page = next_page;
+      }
+    }
+  }
+};
+
+// The TMA warp, the wait for the kernels ahead included. Where decode rotates, none of those writes to these pages: all
+// other positions were stored by passes before, and a pass begins with copies, for which every kernel waits.
+template <typename S>
+__device__ inline void bring_tiles(const DecodeParams& p, const StreamWork& at, StreamShared<S>& shared) {
+  TileLoads<S> loads(p, at, shared);
+  if (!p.rotates()) {
+    loads.prefetch();
+    wait_for_previous_kernel();
+  } else {
+    loads.load_until(min(S::kStages, 2 * at.count));
+    const bool has_own = at.count > 0 && at.is_last(at.block(p, at.count - 1));
+    const int page = has_own ? p.kv.page_of(at.sequence, at.position()) : 0;
+    const fma1::ops::Turn turn = turn_of(p, at, S::kDim / 2);
+    wait_for_previous_kernel();
+    if (has_own) make_own_position<S>(p, at, turn, page, shared.own);
+  }
+  loads.load_until(2 * at.count);
+}
+
+// The four warps, once the kernels ahead have finished, with digits of the queries in shared memory: calls
+// take_block(index, softmax, tile of values) for each block, which has to call sum_tile().
+template <typename S, typename TakeBlock>
+__device__ inline void work_on_tiles(const DecodeParams& p, const StreamWork& at, const fma1::ops::Turn& turn,
+                                     StreamShared<S>& shared, const TakeBlock& take_block) {
+  const DecodeQueries row_of{at};
+  const QueryRow row = row_of(own_query());
+  const ptx::Pipeline pipeline = shared.pipeline();
+  if (p.rotates())
+    turn_queries<S>(p, at, turn, shared);
+  else
+    snap_queries<S>(p, row_of, shared.queries);
+  sync_workers();
+  LeftDigits<typename S::N> query[S::kDim / 64][2];
+#pragma unroll
+  for (int i = 0; i < S::kDim / 32; ++i) query[i / 2][i % 2].load(shared.queries.query, i * 32);
+  const float factor = shared.queries.factor[own_query()];
+  ptx::PipelineState tile;
+  for (int i = 0; i < at.count; ++i) {
+    Scores scores;
+    ptx::PipelineState of_values = tile;
+    of_values.advance(S::kStages);
+    pipeline.wait_full(tile);
+    if (p.rotates() && at.is_last(at.block(p, i))) {
+      pipeline.wait_full(of_values);
+      add_own_position<S>(at, shared.own, shared.tiles[tile.stage], shared.tiles[of_values.stage]);
+      sync_workers();
+    }
+    score_tile<S>(p, row, factor, at.block(p, i) * kKeyBlock, query, shared.tiles[tile.stage], scores);
+    pipeline.release(tile.stage);
+    const QuerySoftmax softmax = weigh_keys(scores, shared.queries, sync_workers);
+    pipeline.wait_full(of_values);
+    take_block(at.block(p, i), softmax, shared.tiles[of_values.stage]);
+    pipeline.release(of_values.stage);
+    tile = of_values;
+    tile.advance(S::kStages);
+  }
+}
+
+template <typename S>
+__device__ inline void init_barriers(StreamShared<S>& shared) {
+  if (threadIdx.x == 0) {
+    shared.pipeline().init(1, kRowsThreads);
+    ptx::mbarrier_init(&shared.own.ready, kWarp);
+    ptx::fence_mbarrier_init();
+  }
+  __syncthreads();
+}
+
+// Folds the cluster's partials: a warp has 32 elements of one head, a lane one.
+template <typename S>
+__device__ inline void fold_cluster(const AttentionParams& p, const StreamWork& at, const StreamShared<S>& shared) {
+  const int lane = threadIdx.x % kWarp, step = p.splits * kRowsThreads;
+  for (int e = blockIdx.x * kRowsThreads + threadIdx.x; e < at.heads.count * S::kDim; e += step) {
+    const int head = e / S::kDim, d = e % S::kDim;
+    fma1::ops::PartialHead own{masked_score(), 0.0f, 0.0f};
+    if (lane < at.key_blocks)
+      own = {ptx::ld_shared_cluster(&shared.max[head], lane), ptx::ld_shared_cluster(&shared.sum[head], lane),
+             ptx::ld_shared_cluster(&shared.scale[head], lane)};
+    float next[kMaxCluster];
+#pragma unroll
+    for (int i = 0; i < kMaxCluster; ++i)
+      next[i] = i < at.key_blocks ? ptx::ld_shared_cluster(&shared.weighted[head][d], i) : 0.0f;
+    float max = masked_score(), sum = 0.0f, total = 0.0f;
+    const fma1::ops::FoldSteps<FoldDigits<typename S::N>> steps(own, &max);
+#pragma unroll
+    for (int i = 0; i < kMaxCluster; ++i) {
+      const float a = __shfl_sync(~0u, steps.a, i), b = __shfl_sync(~0u, steps.b, i);
+      const float scaled_sum = __shfl_sync(~0u, steps.scaled_sum, i);
+      if (i >= at.key_blocks) continue;
+      sum = fma_rn(sum, a, scaled_sum);
+      total = fma_rn(total, a, __fmul_rn(next[i], b));
+    }
+    p.out[at.row * p.out_stride + (at.heads.first + head) * S::kDim + d] = fma1::ops::finished(total, sum);
+  }
+}
+
+}  // namespace reprofuse::cuda::int16::ops
