@@ -121,6 +121,7 @@ std::string golden_verdict(const StressArguments& arguments, const engine::Model
                            const std::string& digest, const Terminal& terminal) {
   if (arguments.model && !is_bundled_model(files))
     return "golden/ has none to compare it with: it has those of the model that comes with ReproFuse";
+  if (!find_numerics(numerics).pinned()) return "golden/ has none to compare it with: its bits may change";
   const auto golden =
       study::golden_stress_digest(numerics, arguments.seed, arguments.requests, digest_kind_of(arguments.digest));
   if (!golden) return "golden/ has none to compare it with: it has those of 16 and of 200 requests with seed 1";

@@ -321,6 +321,19 @@ TEST_F(HttpListenerTest, ConnectionsBeyondAnAddressThatHaveNoPlaceOfAKeyKeepNoKe
   EXPECT_TRUE(contains(with_key.read(), "as usual"));
 }
 
+TEST_F(HttpListenerTest, OfThoseThatWereAnsweredOnlySomeMayStay) {
+  start([](ConnectionLimits& limits) { limits.leaving = 2; });
+  std::vector<std::unique_ptr<RawClient>> answered;  // who do not close
+  for (int i = 0; i < 6; ++i) {
+    answered.push_back(std::make_unique<RawClient>(port()));
+    answered.back()->send(get_text("/", "Connection: close\r\n"));
+    EXPECT_TRUE(contains(answered.back()->read(), "as usual"));
+  }
+  const auto begin = Clock::now();
+  EXPECT_TRUE(soon([&] { return listener_->counts().connections <= 2; }));
+  EXPECT_LT(Clock::now() - begin, milliseconds(1'500)) << "they went because it was their time, and not for others";
+}
+
 TEST_F(HttpListenerTest, AnAnswerToAKeyGivesWayOnlyToAClientWithFewerPlaces) {
   start([](ConnectionLimits& limits) {
     limits.connections = 2;

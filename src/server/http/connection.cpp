@@ -137,6 +137,10 @@ void Connection::make_room() {
 void Connection::give_place() {
   if (at_ == At::kLeaving) return;
   if (at_ == At::kIdle && has_served()) return close();
+  if (origin_.place == Place::kBeyondAddress && place_of_key_.is_held()) {  // its header has come meanwhile
+    makes_room_ = false;
+    return;
+  }
   if (at_ < At::kBody && origin_.place == Place::kBeyondAddress)  // not before what was read has been looked at
     return post([](Connection& self) { self.leave_if_silent(); });
   if (at_ != At::kAnswering)

@@ -106,7 +106,8 @@ struct ConnectionContext {
   TurnQueue& large_readers;  // the same for a large one, so that small ones do not wait for it
   TurnQueue& waiters;        // for answers that wait for a disk
   std::function<void(std::uint64_t id)> closed;
-  std::atomic<std::size_t>& living;  // connections, those included that have closed and are still held by somebody
+  std::atomic<std::size_t>& living;   // connections, those included that have closed and are still held by somebody
+  std::atomic<std::size_t>& leaving;  // of them, at At::kLeaving
 };
 
 class Connection;

@@ -254,14 +254,17 @@ void Connection::break_off() noexcept {
 }
 
 // Closing a socket that still has something to read makes the system throw away what the client has not taken yet. So
-// the answer is ended, and what the client is still sending is taken and dropped, for a short while.
+// the answer is ended, and what the client is still sending is taken and dropped, for a short while, if not too many
+// do.
 void Connection::leave() {
+  if (at_ == At::kLeaving) return;
   ErrorCode ignored;
   socket_.shutdown(Socket::shutdown_send, ignored);
   buffer_.clear();
   parser_.reset();
   place_of_key_.clear();
   move_to(At::kLeaving, kLinger);
+  if (++context_.leaving > context_.limits.leaving) return close();
   read_more();
 }
 
@@ -279,7 +282,9 @@ void Connection::finish() noexcept {
 }
 
 void Connection::close() noexcept {
-  if (at_.exchange(At::kClosed) == At::kClosed) return;
+  const At was = at_.exchange(At::kClosed);
+  if (was == At::kClosed) return;
+  if (was == At::kLeaving) --context_.leaving;
   pending_.reset();
   parser_.reset();
   place_of_key_.clear();

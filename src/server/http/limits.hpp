@@ -33,6 +33,7 @@ struct ConnectionLimits {
   std::size_t reply_bytes = std::size_t{1} << 30;     // answers that clients have not taken
   std::size_t connections = 512;
   std::size_t connections_per_client = 0;  // of one address; 0: seven eighths of all
+  std::size_t leaving = 1024;  // connections that were answered and may still be sending; more are closed at once
 
   // Beside `connections`: for keys that have places left at an address that has none. None comes while so many are
   // served; up to twice `connections` may wait for their header, which shows the key.

@@ -33,7 +33,6 @@ using std::chrono::milliseconds;
 constexpr int kBacklog = 1024;                // connections that wait to be accepted; the system may allow fewer
 constexpr std::size_t kReserve = 8;           // places beyond the limit, for those who ask how the server is
 constexpr std::size_t kReservePerClient = 2;  // of them, so that one address cannot take all
-constexpr std::size_t kMaxLeaving = 1024;     // connections too many that are told so; others are closed without a word
 constexpr milliseconds kBetweenLooks{100};
 constexpr milliseconds kBetweenReturns{1000};  // of memory to the system, which stops who allocates for a moment
 constexpr milliseconds kRest{20};              // when the system has no descriptor or memory for another connection
@@ -47,7 +46,7 @@ std::size_t allow_descriptors(const ConnectionLimits& limits) {
   require(limit.rlim_max == RLIM_INFINITY || limit.rlim_max >= least,
           "{} connections need {} open files, and the hard limit (ulimit -Hn) is {}", limits.connections, least,
           limit.rlim_max);
-  const rlim_t wanted = std::min<rlim_t>(least + 2 * limits.connections + kMaxLeaving, limit.rlim_max);
+  const rlim_t wanted = std::min<rlim_t>(least + 2 * limits.connections + limits.leaving, limit.rlim_max);
   if (limit.rlim_cur < wanted) {
     limit.rlim_cur = wanted;
     require(setrlimit(RLIMIT_NOFILE, &limit) == 0, "the limit of open files cannot be raised to {}", wanted);
@@ -121,7 +120,7 @@ class ListenerState {
         context_{handler,        limits_,     memory_,
                  replies_,       key_places_, readers_,
                  large_readers_, waiters_,    [this](std::uint64_t id) { forget(id); },
-                 living_} {
+                 living_,        leaving_} {
     max_waiting_ = std::max<std::size_t>(1, allow_descriptors(limits_));
   }
 
@@ -265,7 +264,7 @@ class ListenerState {
     if (has_room(Place::kNormal, client, limits_.connections, limits_.of_one_address())) return Place::kNormal;
     if (context_.handler.has_keys() && has_room_beyond_address()) return Place::kBeyondAddress;
     if (has_room(Place::kReserve, client, kReserve, kReservePerClient)) return Place::kReserve;
-    return turned_away_ < kMaxLeaving ? std::optional(Place::kTurnedAway) : std::nullopt;
+    return turned_away_ < limits_.leaving ? std::optional(Place::kTurnedAway) : std::nullopt;
   }
 
   // Where as many as there may be wait for their header, the one that came first is to go. It stays where its header
@@ -277,7 +276,7 @@ class ListenerState {
       if (connection->origin().place != Place::kBeyondAddress || connection->at() >= Connection::At::kLeaving) continue;
       const bool waits = connection->at() < Connection::At::kBody && !connection->gives_place();
       ++(connection->has_place_of_key() ? served : waits ? waiting : others);
-      if (waits && slowest == nullptr) slowest = connection.get();
+      if (waits && !connection->has_place_of_key() && slowest == nullptr) slowest = connection.get();
     }
     if (served >= limits_.beyond_addresses() || waiting + others >= 2 * max_waiting_) return false;
     if (waiting >= max_waiting_) slowest->make_room();
@@ -349,7 +348,7 @@ class ListenerState {
   std::vector<std::thread> reading_;
   std::atomic<std::size_t> turn_ = 0;
   SocketAddress address_;
-  std::atomic<std::size_t> living_ = 0;
+  std::atomic<std::size_t> living_ = 0, leaving_ = 0;
   ConnectionContext context_;
   std::atomic<bool> is_stopped_ = false, is_closed_ = false, is_over_ = false;  // accepting, the acceptor, and all
   std::thread watcher_;

@@ -251,12 +251,14 @@ std::vector<const LinearInt16Kernels*> linear_int16_tables(Isa isa) {
   if (isa == Isa::kScalar) return {&linear_int16_scalar()};
   std::vector<const LinearInt16Kernels*> tables = {linear_int16_simd(isa)};
   invariant(tables[0] != nullptr, "a context holds an instruction set that the build has no kernels for");
-  const auto add = [&](Isa of, bool machine_has_it, const LinearInt16Kernels* table) {
-    if (isa == of && machine_has_it && table != nullptr) tables.push_back(table);
+  const auto add = [&](bool machine_has_it, const LinearInt16Kernels* table) {
+    if (machine_has_it && table != nullptr) tables.push_back(table);
   };
-  add(Isa::kNeon, machine_has_neon_dot(), linear_int16_dot());
-  add(Isa::kAvx512, machine_has_avx512_vnni(), linear_int16_vnni());
-  add(Isa::kAvx512, machine_has_avx512_vnni() && machine_has_amx_int8(), linear_int16_amx());
+  if (isa == Isa::kNeon) add(machine_has_neon_dot(), linear_int16_dot());
+  if (isa == Isa::kAvx512 && machine_has_avx512_vnni()) {
+    add(true, linear_int16_vnni());
+    add(machine_has_amx_int8(), linear_int16_amx());  // asking for AMX changes the process
+  }
   return tables;
 }
 
