@@ -85,7 +85,7 @@ struct Sums {
   static constexpr int kCount = N::kDigits == 2 ? 1 : 3;
   IntegerVector of[kCount][2];
 
-  HWY_INLINE void clear() {
+  HWY_INLINE Sums() {  // written out, because a constructor of the compiler's own lacks the attributes of the target
     for (auto& sum : of) sum[0] = sum[1] = hn::Zero(Integers());
   }
   template <int kCount2>

@@ -75,8 +75,6 @@ HWY_NOINLINE void score_keys(const AttentionTile& tile, int key, Line<N>* lines)
     const int at = key + v * kLanes, group = at / kKeyGroup;
     keys[v] = static_cast<const std::int16_t*>(block.keys[group]) + at % kKeyGroup * 2;
     if constexpr (N::kDigits == 3) lows[v] = block.key_lows[group] + at % kKeyGroup * 2;
-    HWY_UNROLL(4)
-    for (int l = 0; l < kLines; ++l) sums[l][v].clear();
   }
   for (std::int64_t d = 0, row = 0; d < block.head_dim; d += 2, row += block.page_size * 2) {
     HWY_UNROLL(2)
@@ -217,11 +215,6 @@ template <typename N, int kLines, int kVectors>
 HWY_NOINLINE void sum_values(const AttentionTile& tile, std::int64_t from, const Line<N>* lines) {
   const std::int64_t head_dim = tile.block->head_dim;
   Sums<N> sums[kLines][kVectors];
-  HWY_UNROLL(4)
-  for (int l = 0; l < kLines; ++l) {
-    HWY_UNROLL(2)
-    for (int v = 0; v < kVectors; ++v) sums[l][v].clear();
-  }
   for (int key = tile.first / 2 * 2; key < tile.last;) {
     const int group = key / kKeyGroup;
     const std::int64_t place = (key % kKeyGroup / 2 * head_dim + from) * 2;
