@@ -6,8 +6,8 @@
 #include "base/check.hpp"
 #include "base/fp_environment.hpp"
 #include "base/thread_pool.hpp"
-#include "checkpoint/architecture.hpp"
 #include "checkpoint/checkpoint.hpp"
+#include "checkpoint/config.hpp"
 #include "reprofuse/model.hpp"
 
 namespace reprofuse {

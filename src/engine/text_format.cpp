@@ -5,14 +5,13 @@
 
 #include "base/check.hpp"
 #include "base/hash.hpp"
-#include "checkpoint/json_reader.hpp"
+#include "base/json.hpp"
 #include "text/tokenizer/unicode.hpp"
 
 namespace reprofuse::engine {
 namespace {
 
-using checkpoint::Json;
-using checkpoint::JsonReader;
+using Json = nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr std::size_t kMaxTextBytes = 16 << 20;
@@ -24,7 +23,7 @@ std::optional<std::string> read_if_there(const std::string& folder, const std::s
   const std::filesystem::path path = std::filesystem::path(folder) / file;
   std::error_code ignored;
   if (symlink_status(path, ignored).type() == std::filesystem::file_type::not_found) return std::nullopt;
-  return checkpoint::read_text_file(path.string(), path.string(), kMaxTextBytes);
+  return read_text_file(path.string(), path.string(), kMaxTextBytes);
 }
 
 std::string config_path(const std::string& folder) {
@@ -34,7 +33,7 @@ std::string config_path(const std::string& folder) {
 // Without a file: an object without keys.
 Json read_config(const std::string& folder) {
   const auto text = read_if_there(folder, kConfigFile);
-  return text ? checkpoint::parse_json_object(*text, config_path(folder)) : Json::object();
+  return text ? parse_json_object(*text, config_path(folder)) : Json::object();
 }
 
 // A special token is written as its text, or as an object with its "content".
@@ -43,7 +42,7 @@ std::optional<std::string> read_special_token(JsonReader& reader, std::string_vi
   if (value == nullptr) return std::nullopt;
   const Json& content = value->is_object() && value->contains("content") ? (*value)["content"] : *value;
   require(content.is_string(), "{}: {} is {}, neither a string nor an object with a string 'content'", reader.file(),
-          key, checkpoint::shown(*value));
+          key, shown(*value));
   return content.get<std::string>();
 }
 
@@ -66,7 +65,7 @@ std::vector<std::int32_t> read_added_token(JsonReader& reader, std::string_view 
   require(token.has_value(), "{}: {} is true, but there is no {}", reader.file(), add_key, token_key);
   const auto id = tokenizer.token_id(*token);
   require(id.has_value(), "{}: {} is true, but tokenizer.json has no {} {}", reader.file(), add_key, token_key,
-          checkpoint::Shown{*token});
+          Shown{*token});
   return {*id};
 }
 
@@ -75,11 +74,9 @@ std::optional<std::string> read_template(JsonReader& reader) {
   const Json* value = reader.find("chat_template");
   if (value == nullptr) return std::nullopt;
   if (value->is_string()) return value->get<std::string>();
-  require(value->is_array(), "{}: chat_template is {}, neither a string nor a list", reader.file(),
-          checkpoint::shown(*value));
+  require(value->is_array(), "{}: chat_template is {}, neither a string nor a list", reader.file(), shown(*value));
   for (const Json& named : *value) {
-    require(named.is_object(), "{}: chat_template holds {}, which is no object", reader.file(),
-            checkpoint::shown(named));
+    require(named.is_object(), "{}: chat_template holds {}, which is no object", reader.file(), shown(named));
     JsonReader entry(named, reader.file(), "chat_template.");
     if (entry.optional_string("name") == "default") return entry.optional_string("template");
   }

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "checkpoint/architecture.hpp"
+#include "checkpoint/config.hpp"
 #include "study/seeded/models.hpp"
 #include "support/messages.hpp"
 

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/asset.hpp"
+#include "base/files.hpp"
 #include "study/runs/compare_runs.hpp"
 
 namespace reprofuse::study {
