@@ -2,7 +2,6 @@
 #include <map>
 
 #include "base/check.hpp"
-#include "kernels/vendor/cast.hpp"
 #include "kernels/vendor/libraries.hpp"
 #include "ops/buffer.hpp"
 #include "ops/context_state.hpp"
