@@ -6,8 +6,8 @@
 #include "ops/buffer.hpp"
 #include "ops/context_state.hpp"
 #include "reprofuse/linear.hpp"
+#include "study/ablation/ablate.hpp"
 #include "study/ablation/kernels/linear.hpp"
-#include "study/ablation/machine.hpp"
 #include "study/bench/linear.hpp"
 
 namespace reprofuse::study {
