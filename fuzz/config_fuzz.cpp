@@ -3,7 +3,6 @@
 #include <string_view>
 
 #include "bytes_target.hpp"
-#include "checkpoint/architecture.hpp"
 #include "checkpoint/config.hpp"
 #include "checkpoint/safetensors.hpp"
 

@@ -12,7 +12,7 @@
 
 #include "base/hash.hpp"
 #include "bytes_target.hpp"
-#include "study/runs/run_file.hpp"
+#include "study/runs/runs.hpp"
 
 namespace reprofuse::fuzz {
 namespace {

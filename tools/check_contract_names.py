@@ -19,7 +19,7 @@ ALLOWED = {
     "include/reprofuse/c/base.h": "what the names mean",
     "src/kernels/backend.cpp": "the default of each kind of device",
     "src/kernels/reference/": "schemes, named after the contract that brought them",
-    "src/study/ablation/machine.hpp": "the vendors' products that the study runs, by their own names",
+    "src/study/ablation/ablate.hpp": "the vendors' products that the study runs, by their own names",
 }
 DTYPES = ("f32", "bf16", "f16")
 ROW = re.compile(r'^\s*\{\.name = "([^"]+)"', re.MULTILINE)

@@ -13,7 +13,6 @@
 
 #include "base/check.hpp"
 #include "base/json.hpp"
-#include "checkpoint/json_reader.hpp"
 #include "cli/option_values.hpp"
 #include "cli/terminal.hpp"
 #include "engine/engine.hpp"
@@ -21,8 +20,6 @@
 
 namespace reprofuse::cli {
 namespace {
-
-using checkpoint::JsonReader;
 
 // Errors of `read` say where it was reading.
 template <typename Read>

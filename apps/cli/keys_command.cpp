@@ -6,7 +6,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/input_files.hpp"
-#include "receipt/keys.hpp"
+#include "receipt/envelope.hpp"
 
 namespace reprofuse::cli {
 namespace {

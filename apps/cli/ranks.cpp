@@ -23,7 +23,7 @@
 #include "base/check.hpp"
 #include "cli/commands.hpp"
 #include "cli/option_values.hpp"
-#include "parallel/mpi.hpp"
+#include "parallel/communicator.hpp"
 
 namespace reprofuse::cli {
 namespace {

@@ -18,7 +18,7 @@
 #include "engine/model_files.hpp"
 #include "ops/contract.hpp"
 #include "receipt/receipt.hpp"
-#include "study/runs/task.hpp"
+#include "study/runs/runs.hpp"
 
 namespace reprofuse::cli {
 namespace {

@@ -10,8 +10,7 @@
 #include "base/check.hpp"
 #include "cli/commands.hpp"
 #include "cli/terminal.hpp"
-#include "study/runs/compare_runs.hpp"
-#include "study/runs/report.hpp"
+#include "study/runs/runs.hpp"
 
 namespace reprofuse::cli {
 namespace {

@@ -15,7 +15,7 @@
 #include "cli/own_process.hpp"
 #include "engine/model_files.hpp"
 #include "reprofuse/context.hpp"
-#include "study/runs/report.hpp"
+#include "study/runs/runs.hpp"
 
 namespace reprofuse::cli {
 namespace {

@@ -13,7 +13,7 @@
 #include "cli/option_values.hpp"
 #include "cli/terminal.hpp"
 #include "cli/usage.hpp"
-#include "study/bench/memory.hpp"
+#include "study/bench/engine.hpp"
 #include "study/bench/model.hpp"
 
 namespace reprofuse::cli {

@@ -6,7 +6,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/output_file.hpp"
-#include "study/runs/report.hpp"
+#include "study/runs/runs.hpp"
 
 namespace reprofuse::cli {
 namespace {

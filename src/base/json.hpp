@@ -1,12 +1,19 @@
 // JSON of files and of strangers: strict parsing, values in messages, and values that are dropped without memory.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace reprofuse {
 
@@ -30,12 +37,6 @@ struct JsonLimits {
 // since one of its values would be passed over, and so are a zero byte and what goes beyond the limits. Malformed text
 // throws nlohmann::json::exception: each reader has words of its own.
 nlohmann::json parse_json(std::string_view text, const std::string& file, const JsonLimits& limits = {});
-
-// A key of an object that is read strictly, and the only value of it that is implemented; null says the same.
-struct FixedValue {
-  std::string_view key;
-  std::string_view json;
-};
 
 // The parser's events for who builds values of them: each as a value that stands by itself, the beginning of a list or
 // an object, or its end. Whoever does not want to go on throws.
@@ -109,4 +110,73 @@ class BasicOwnedJson {
   Json value_;
 };
 
+// The text of a file, refused when it is longer than `max_bytes`: these files are small, and a hostile one may not be.
+std::string read_text_file(const std::string& path, const std::string& file, std::size_t max_bytes);
+
+// The object that `text` holds. Throws for malformed JSON, a key given twice, and nesting that no such file has.
+nlohmann::json parse_json_object(std::string_view text, const std::string& file);
+
+// A name that a file holds as shown() shows it, worked out only when a message is made: fmt::format("{}", Shown{name}).
+struct Shown {
+  std::string_view name;
+  std::string text() const;
+};
+
+// A key of an object that is read strictly, and the only value of it that is implemented; null says the same.
+struct FixedValue {
+  std::string_view key;
+  std::string_view json;
+};
+
+// An object read strictly: each key is either asked for or refused, and every refusal names file, key and value.
+class JsonReader {
+ public:
+  // `path` stands before each key in messages: "rope_scaling." The object must outlive the reader.
+  JsonReader(const nlohmann::json& object, std::string file, std::string path = "");
+
+  const std::string& file() const { return file_; }
+
+  // The value, or none when the key is absent or null. From here on the key counts as understood.
+  const nlohmann::json* find(std::string_view key);
+
+  // With and without a value; a value of another type or out of [min, max] is an error.
+  std::int64_t integer(std::string_view key, std::int64_t min, std::int64_t max);
+  std::optional<std::int64_t> optional_integer(std::string_view key, std::int64_t min, std::int64_t max);
+  double number(std::string_view key, double min, double max);
+  std::optional<double> optional_number(std::string_view key, double min, double max);
+  std::optional<bool> optional_boolean(std::string_view key);
+  std::optional<std::string> optional_string(std::string_view key);
+  std::optional<std::vector<std::string>> optional_strings(std::string_view key);
+  // An integer or a list of integers; empty when there is none.
+  std::vector<std::int64_t> integers(std::string_view key, std::int64_t min, std::int64_t max);
+  // A reader of the object under the key.
+  std::optional<JsonReader> optional_object(std::string_view key);
+
+  bool has(std::string_view key) const;  // present, though perhaps null
+
+  void ignore(std::span<const std::string_view> keys);
+  void allow_only(std::span<const FixedValue> values);
+
+  // Call last: throws for the first key that is not known.
+  void refuse_the_rest() const;
+
+  [[noreturn]] void fail_missing(std::string_view key) const;
+  [[noreturn]] void fail_unsupported(std::string_view key, const nlohmann::json& value) const;
+  [[noreturn]] void fail_value(std::string_view key, const nlohmann::json& value, std::string_view wanted) const;
+
+ private:
+  const nlohmann::json& object_;
+  std::string file_;
+  std::string path_;
+  std::set<std::string, std::less<>> known_;
+};
+
 }  // namespace reprofuse
+
+template <>
+struct fmt::formatter<reprofuse::Shown> : fmt::formatter<std::string> {
+  template <typename FormatContext>
+  auto format(const reprofuse::Shown& shown, FormatContext& context) const {
+    return fmt::formatter<std::string>::format(shown.text(), context);
+  }
+};

@@ -1,11 +1,10 @@
-#include "checkpoint/architecture.hpp"
-
 #include <fmt/format.h>
 
 #include <functional>
 #include <numeric>
 
 #include "base/check.hpp"
+#include "checkpoint/config.hpp"
 
 namespace reprofuse::checkpoint {
 namespace {

@@ -10,7 +10,7 @@
 #include "base/check.hpp"
 #include "base/fp_environment.hpp"
 #include "base/hash.hpp"
-#include "checkpoint/json_reader.hpp"
+#include "base/json.hpp"
 #include "checkpoint/safetensors.hpp"
 
 namespace reprofuse::checkpoint {

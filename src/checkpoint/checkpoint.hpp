@@ -10,7 +10,6 @@
 
 #include "base/hash.hpp"
 #include "base/thread_pool.hpp"
-#include "checkpoint/architecture.hpp"
 #include "checkpoint/config.hpp"
 #include "checkpoint/safetensors.hpp"
 #include "reprofuse/types.hpp"

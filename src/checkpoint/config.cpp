@@ -5,8 +5,7 @@
 #include <string_view>
 
 #include "base/check.hpp"
-#include "checkpoint/architecture.hpp"
-#include "checkpoint/json_reader.hpp"
+#include "base/json.hpp"
 
 namespace reprofuse::checkpoint {
 namespace {

@@ -1,10 +1,11 @@
-// A model's shape and constants, read from config.json: resolved, checked, and free of the file's spellings. And what
-// generation_config.json says about choosing tokens.
+// A model's shape and constants, read from config.json: resolved, checked, and free of the file's spellings; what
+// generation_config.json says about choosing tokens; and how the supported families differ, with the tensors they have.
 #pragma once
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,7 +13,13 @@
 #include "reprofuse/rotary.hpp"
 #include "reprofuse/types.hpp"
 
+namespace reprofuse {
+class JsonReader;
+}
+
 namespace reprofuse::checkpoint {
+
+using Json = nlohmann::json;
 
 // Of positions or tokens, in keys that no size is derived from: far above any model.
 inline constexpr std::int64_t kMaxCount = std::int64_t{1} << 30;
@@ -74,14 +81,13 @@ enum class Spelling : std::uint8_t {
 std::string config_to_json(const ModelConfig& config, Spelling spelling = Spelling::kOld);
 
 // The rotary part of config.json, in its old spelling (rope_theta, rope_scaling) and its new one (rope_parameters).
-class JsonReader;
 RotaryConfig read_rotary(JsonReader& config, std::int64_t max_positions);
 
 // Throws unless the values of a RotaryConfig fit its kind.
 void check_rotary(const RotaryConfig& rotary, const std::string& file);
 
 // The block that goes under rope_scaling or rope_parameters, without rope_theta: {"rope_type": "llama3", ...}.
-nlohmann::json rotary_to_json(const RotaryConfig& rotary);
+Json rotary_to_json(const RotaryConfig& rotary);
 
 // What generation_config.json does not say stays empty: the caller decides.
 struct GenerationConfig {
@@ -102,5 +108,58 @@ struct GenerationConfig {
 
 // `file` appears in error messages; token ids must be below vocab_size.
 GenerationConfig parse_generation_config(std::string_view json, const std::string& file, std::int64_t vocab_size);
+
+// What the supported families share and where they differ, as one table.
+
+enum class BiasRule : std::uint8_t {
+  kNever,
+  kByKey,   // attention_bias of config.json: q, k, v and o, all or none
+  kQkvOnly  // always on q, k and v, never on o
+};
+
+enum class WindowRule : std::uint8_t {
+  kNever,
+  kEveryLayer,  // sliding_window holds for all layers, or is null
+  kByLayer,     // use_sliding_window, max_window_layers, layer_types
+};
+
+struct ArchitectureTraits {
+  Architecture architecture;
+  std::string_view name;        // in "architectures"
+  std::string_view model_type;  // in "model_type"
+  BiasRule attention_bias;
+  bool mlp_bias_by_key;  // mlp_bias of config.json counts
+  bool qk_norm;
+  WindowRule window;
+  // transformers fills these keys with the numbers of one published model when they are absent. We ask for them.
+  bool needs_kv_heads;
+  bool needs_head_dim;
+};
+
+std::span<const ArchitectureTraits> architectures();
+const ArchitectureTraits& traits_of(Architecture architecture);
+
+// The tensors that a model consists of, by the names that Hugging Face checkpoints give them.
+
+enum class TensorRole : std::uint8_t { kEmbedding, kMatrix, kBias, kNorm };
+
+struct ExpectedTensor {
+  std::string name;
+  std::vector<std::int64_t> shape;  // matrices are [outputs, inputs]
+  TensorRole role;
+};
+
+inline constexpr std::string_view kEmbeddingName = "model.embed_tokens.weight";
+inline constexpr std::string_view kFinalNormName = "model.norm.weight";
+inline constexpr std::string_view kHeadName = "lm_head.weight";  // expected of an untied model only
+
+// layer_tensor(3, "self_attn.q_proj.weight") is "model.layers.3.self_attn.q_proj.weight".
+std::string layer_tensor(std::int64_t layer, std::string_view part);
+
+// In the order of the forward pass.
+std::vector<ExpectedTensor> expected_tensors(const ModelConfig& config);
+
+// Elements over all expected tensors. The limits of check_config keep their bytes, too, within an int64.
+std::int64_t parameter_count(const ModelConfig& config);
 
 }  // namespace reprofuse::checkpoint

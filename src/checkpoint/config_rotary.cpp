@@ -2,8 +2,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/check.hpp"
+#include "base/json.hpp"
 #include "checkpoint/config.hpp"
-#include "checkpoint/json_reader.hpp"
 
 namespace reprofuse::checkpoint {
 namespace {

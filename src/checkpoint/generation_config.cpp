@@ -1,7 +1,7 @@
 #include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "checkpoint/config.hpp"
-#include "checkpoint/json_reader.hpp"
 
 namespace reprofuse::checkpoint {
 namespace {

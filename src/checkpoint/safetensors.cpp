@@ -6,12 +6,13 @@
 #include <tuple>
 
 #include "base/check.hpp"
+#include "base/json.hpp"
 #include "base/math.hpp"
-#include "checkpoint/json_reader.hpp"
 
 namespace reprofuse::checkpoint {
-
 namespace {
+
+using Json = nlohmann::json;
 
 // What the file says of its header's length decides how much is read; the parser looks at the length itself.
 SafetensorsHeader read_header(const SourceFile& source, const std::string& file) {

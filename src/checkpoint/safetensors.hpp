@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/source_file.hpp"
+#include "base/files.hpp"
 #include "reprofuse/types.hpp"
 
 namespace reprofuse::checkpoint {

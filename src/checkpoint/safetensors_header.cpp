@@ -4,11 +4,13 @@
 #include <unordered_set>
 
 #include "base/check.hpp"
-#include "checkpoint/json_reader.hpp"
+#include "base/json.hpp"
 #include "checkpoint/safetensors.hpp"
 
 namespace reprofuse::checkpoint {
 namespace {
+
+using Json = nlohmann::json;
 
 constexpr std::string_view kMetadataKey = "__metadata__";
 constexpr std::size_t kMaxDimensions = 8;

@@ -163,4 +163,21 @@ bool JobList::goes_first(const std::unique_ptr<Job>& a, const std::unique_ptr<Jo
   return a->order() < b->order();
 }
 
+namespace {
+
+std::size_t bytes_of(const std::optional<Likelihood>& likelihood) {
+  return likelihood ? likelihood->top.size() * sizeof(TokenLogprob) : 0;
+}
+
+}  // namespace
+
+std::size_t bytes_of(const Update& update) {
+  std::size_t bytes = sizeof(Update);
+  for (const PromptToken& token : update.prompt) bytes += sizeof token + bytes_of(token.likelihood);
+  for (const AnswerToken& token : update.tokens)
+    bytes += sizeof token + token.text.size() + token.digest.size() + bytes_of(token.likelihood);
+  if (update.end) bytes += update.end->text.size();
+  return bytes;
+}
+
 }  // namespace reprofuse::engine

@@ -49,8 +49,6 @@ class Refused : public Error {
 
 class Service;
 
-std::size_t bytes_of(const Update& update);  // that it takes in memory
-
 // Rings when any of several answers has an update, or an end, for a thread that waits for all of them.
 class AnswerBell {
  public:
@@ -63,10 +61,23 @@ class AnswerBell {
 
   bool only_ends() const { return only_ends_; }
   bool has_room_for(const Update& update) const { return !claim_ || claim_(bytes_of(update)); }
-  void ring();
-  bool wait(std::chrono::milliseconds timeout);  // for a ring since the last wait; false: none came
+  void ring() {
+    const std::lock_guard lock(mutex_);
+    has_rung_ = true;
+    rung_.notify_all();
+    if (call_) call_();
+  }
+  // For a ring since the last wait; false: none came.
+  bool wait(std::chrono::milliseconds timeout) {
+    std::unique_lock lock(mutex_);
+    rung_.wait_for(lock, timeout, [&] { return has_rung_; });
+    return std::exchange(has_rung_, false);
+  }
   // From now on a ring calls this, on the engine's thread: it must not take long, throw or wait for the service.
-  void call_on_ring(std::function<void()> call);
+  void call_on_ring(std::function<void()> call) {
+    const std::lock_guard lock(mutex_);
+    call_ = std::move(call);
+  }
 
  private:
   const bool only_ends_;

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "base/check.hpp"
-#include "checkpoint/architecture.hpp"
+#include "checkpoint/config.hpp"
 #include "model/weights.hpp"
 
 namespace reprofuse::model {

@@ -8,8 +8,8 @@
 
 #include "base/check.hpp"
 #include "base/fp_environment.hpp"
-#include "checkpoint/architecture.hpp"
 #include "checkpoint/checkpoint.hpp"
+#include "checkpoint/config.hpp"
 #include "numerics/rotary.hpp"
 #include "ops/context_state.hpp"
 

@@ -10,7 +10,7 @@
 #include "base/check.hpp"
 #include "base/math.hpp"
 #include "kernels/backend.hpp"
-#include "parallel/nccl.hpp"
+#include "parallel/communicator.hpp"
 
 namespace reprofuse::model {
 

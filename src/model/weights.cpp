@@ -7,7 +7,7 @@
 #include "base/check.hpp"
 #include "base/fp_environment.hpp"
 #include "base/hash.hpp"
-#include "checkpoint/architecture.hpp"
+#include "checkpoint/config.hpp"
 #include "numerics/widen.hpp"
 
 namespace reprofuse::model {

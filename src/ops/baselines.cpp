@@ -1,6 +1,6 @@
 // The baselines: a vendor's linear layers, the rest as in fma-1. Part of the library reprofuse_vendor.
 #include "kernels/reference/reference.hpp"
-#include "kernels/vendor/linear.hpp"
+#include "kernels/vendor/libraries.hpp"
 #include "ops/contract.hpp"
 
 namespace reprofuse {

@@ -2,8 +2,16 @@
 // No sum is ever taken between ranks: what they exchange are results, and those arrive as they were sent.
 #pragma once
 
+#include <sched.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -83,5 +91,116 @@ class StreamCommunicator {
   // What is enqueued ends, with whatever has come. Nothing can be enqueued any more.
   virtual void abort() noexcept = 0;
 };
+
+// Communicators over MPI. The code that calls MPI is a module of its own, loaded when it is asked for, so that neither
+// the tool nor the library needs MPI where it runs alone.
+
+// What mpirun tells a process that it starts, in its environment.
+struct MpiPlace {
+  int rank = 0;
+  int ranks = 1;
+};
+std::optional<MpiPlace> mpi_place();  // none: nobody has started this process as a rank
+
+// All processes that mpirun has started. Once per process. A rank that does not answer for `timeout` counts as lost.
+// Throws kUnsupported, with the reason, where the build has no module or the machine no MPI.
+std::unique_ptr<Communicator> open_mpi(std::chrono::seconds timeout);
+
+inline constexpr const char* kMpiLibrary = "libmpi.so.40";  // of Open MPI, as Debian has it
+inline constexpr const char* kMpiModule = "libreprofuse_mpi.so";
+inline constexpr const char* kMpiModuleEntry = "reprofuse_open_mpi";
+using OpenMpiModule = Communicator*(int timeout_seconds);
+
+// Which cores of a machine are whose, where several ranks run on it.
+
+// A bit for each core that a process may run on.
+using CoreSet = std::array<std::uint64_t, 16>;
+
+inline CoreSet own_cores() {
+  static_assert(sizeof(CoreSet) == sizeof(cpu_set_t));
+  CoreSet cores = {};
+  if (sched_getaffinity(0, sizeof(cores), reinterpret_cast<cpu_set_t*>(cores.data())) != 0) cores = {};
+  return cores;
+}
+
+// How many cores one of the ranks of a machine takes, at least one: those of its set, each divided by the ranks that
+// may run there. So ranks that share a socket, or all of a machine, have one thread per core together.
+inline int cores_of_rank(std::span<const CoreSet> ranks, std::size_t own) {
+  constexpr double kRounding = 1e-9;
+  double cores = 0;
+  for (std::size_t word = 0; word < CoreSet{}.size(); ++word)
+    for (std::uint64_t left = ranks[own][word]; left != 0; left &= left - 1) {
+      const std::uint64_t core = std::uint64_t{1} << std::countr_zero(left);
+      const auto has_core = [&](const CoreSet& set) { return (set[word] & core) != 0; };
+      cores += 1.0 / static_cast<double>(std::ranges::count_if(ranks, has_core));
+    }
+  return std::max(1, static_cast<int>(cores + kRounding));
+}
+
+// Gathers between GPUs by NCCL, which is found at run time, so that nothing here depends on it.
+
+namespace nccl {
+
+// The part of nccl.h that is called, so that a build needs no NCCL. A test compares it with nccl.h where that is there.
+
+struct UniqueId {  // ncclUniqueId
+  std::array<char, 128> internal;
+};
+using Comm = void*;    // ncclComm_t
+using Stream = void*;  // cudaStream_t
+
+// ncclResult_t
+inline constexpr int kSuccess = 0, kSystemError = 2, kInternalError = 3, kInvalidUsage = 5, kRemoteError = 6,
+                     kInProgress = 7;
+inline constexpr int kUint32 = 3;  // ncclDataType_t
+
+using GetVersion = int(int* version);
+using GetUniqueId = int(UniqueId* id);
+using CommInitRank = int(Comm* comm, int ranks, UniqueId id, int rank);
+using CommDestroy = int(Comm comm);
+using CommAbort = int(Comm comm);
+using CommGetAsyncError = int(Comm comm, int* result);
+using GetErrorString = const char*(int result);
+using GetLastError = const char*(Comm comm);
+using AllGather = int(const void* from, void* to, std::size_t count, int type, Comm comm, Stream stream);
+using Broadcast = int(const void* from, void* to, std::size_t count, int type, int root, Comm comm, Stream stream);
+using Send = int(const void* from, std::size_t count, int type, int peer, Comm comm, Stream stream);
+using Recv = int(void* to, std::size_t count, int type, int peer, Comm comm, Stream stream);
+using GroupCall = int();  // ncclGroupStart and ncclGroupEnd
+
+}  // namespace nccl
+
+// The library's functions. Its threads may outlive a communicator, so it stays in memory.
+struct NcclLibrary {
+  // Throws kUnsupported, with the reason and what to install, where there is none, or one that is too old.
+  explicit NcclLibrary(const std::string& file);
+  // By the file that REPROFUSE_NCCL_LIBRARY in the environment names, or as libnccl.so.2 where the system finds it.
+  NcclLibrary();
+
+  std::string version_text() const;  // "2.28.3"
+  std::string why(int result, nccl::Comm comm) const;
+
+  std::string file;
+  void* handle;
+  nccl::GetVersion* get_version;
+  nccl::GetUniqueId* get_unique_id;
+  nccl::CommInitRank* comm_init_rank;
+  nccl::CommDestroy* comm_destroy;
+  nccl::CommAbort* comm_abort;
+  nccl::CommGetAsyncError* comm_get_async_error;
+  nccl::GetErrorString* get_error_string;
+  nccl::GetLastError* get_last_error;
+  nccl::AllGather* all_gather;
+  nccl::Broadcast* broadcast;
+  nccl::Send* send;
+  nccl::Recv* recv;
+  nccl::GroupCall* group_start;
+  nccl::GroupCall* group_end;
+  int version = 0;
+};
+
+// All ranks together, each with the device current that is its own. The id that they meet by goes over `host`. Where
+// one of them fails, all throw RankFailure and name it.
+std::unique_ptr<StreamCommunicator> open_nccl(std::shared_ptr<const NcclLibrary> library, Communicator& host);
 
 }  // namespace reprofuse::parallel

@@ -1,5 +1,3 @@
-#include "parallel/mpi.hpp"
-
 #include <dlfcn.h>
 
 #include <charconv>
@@ -10,6 +8,7 @@
 #include <system_error>
 
 #include "base/check.hpp"
+#include "parallel/communicator.hpp"
 
 namespace reprofuse::parallel {
 namespace {

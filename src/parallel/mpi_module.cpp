@@ -19,7 +19,7 @@
 #include <thread>
 #include <vector>
 
-#include "parallel/mpi.hpp"
+#include "parallel/communicator.hpp"
 
 namespace reprofuse::parallel {
 namespace {

@@ -1,5 +1,3 @@
-#include "parallel/nccl.hpp"
-
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -11,6 +9,7 @@
 #include <vector>
 
 #include "base/check.hpp"
+#include "parallel/communicator.hpp"
 
 namespace reprofuse::parallel {
 namespace {

@@ -1,6 +1,6 @@
 // A build without OpenSSL signs nothing and checks no signature.
 #include "base/check.hpp"
-#include "receipt/keys.hpp"
+#include "receipt/envelope.hpp"
 
 namespace reprofuse::receipt {
 namespace {

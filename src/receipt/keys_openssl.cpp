@@ -11,7 +11,7 @@
 #include <system_error>
 
 #include "base/check.hpp"
-#include "receipt/keys.hpp"
+#include "receipt/envelope.hpp"
 
 namespace reprofuse::receipt {
 namespace {

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "receipt/envelope.hpp"
-#include "receipt/keys.hpp"
 #include "receipt/receipt.hpp"
 #include "receipt/replay.hpp"
 

@@ -14,7 +14,6 @@
 #include "engine/model_files.hpp"
 #include "engine/request.hpp"
 #include "receipt/envelope.hpp"
-#include "receipt/keys.hpp"
 
 namespace reprofuse::receipt {
 

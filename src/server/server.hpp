@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/asset.hpp"
+#include "base/files.hpp"
 #include "server/api/call.hpp"
 #include "server/http/access.hpp"
 #include "server/http/limits.hpp"

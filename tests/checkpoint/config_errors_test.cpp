@@ -3,7 +3,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "checkpoint/architecture.hpp"
 #include "checkpoint/config.hpp"
 #include "published_configs.hpp"
 #include "study/seeded/models.hpp"

@@ -1,6 +1,5 @@
 #include <gtest/gtest.h>
 
-#include "checkpoint/architecture.hpp"
 #include "checkpoint/config.hpp"
 #include "published_configs.hpp"
 #include "support/json.hpp"

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "checkpoint/architecture.hpp"
 #include "published_configs.hpp"
 #include "study/seeded/models.hpp"
 #include "support/json.hpp"

@@ -1,10 +1,9 @@
-#include "base/source_file.hpp"
-
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>
 
+#include "base/files.hpp"
 #include "support/files.hpp"
 #include "support/messages.hpp"
 

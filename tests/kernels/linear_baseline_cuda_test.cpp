@@ -8,7 +8,7 @@
 
 #include "kernels/cuda/runtime/memory.hpp"
 #include "kernels/linear_baseline_case.hpp"
-#include "kernels/vendor/cast.hpp"
+#include "kernels/vendor/libraries.hpp"
 #include "numerics/widen.hpp"
 #include "ops/context_state.hpp"
 #include "study/bench/linear.hpp"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/architecture.hpp"
+#include "checkpoint/config.hpp"
 #include "kernels/reference/reference.hpp"
 #include "model/logits_digest.hpp"
 #include "numerics/rotary.hpp"

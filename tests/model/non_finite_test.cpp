@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/architecture.hpp"
+#include "checkpoint/config.hpp"
 #include "model/runner.hpp"
 #include "reprofuse/error.hpp"
 #include "study/seeded/models.hpp"

@@ -1,10 +1,10 @@
-// Compiled where there is an nccl.h: what src/parallel/nccl.hpp declares is what NCCL has.
+// Compiled where there is an nccl.h: what src/parallel/communicator.hpp declares is what NCCL has.
 #include <nccl.h>
 
 #include <cstddef>
 #include <type_traits>
 
-#include "parallel/nccl.hpp"
+#include "parallel/communicator.hpp"
 
 namespace reprofuse::parallel::nccl {
 namespace {

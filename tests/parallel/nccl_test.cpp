@@ -1,6 +1,4 @@
 // Gathers by NCCL, with a stand-in for the library that runs in host memory and fails on demand.
-#include "parallel/nccl.hpp"
-
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -17,6 +15,7 @@
 #include "model/host_backend.hpp"
 #include "model/runner.hpp"
 #include "ops/contract.hpp"
+#include "parallel/communicator.hpp"
 #include "parallel/stand_in_nccl.hpp"
 #include "parallel/thread_ranks.hpp"
 #include "study/probe/probe.hpp"

@@ -15,7 +15,7 @@
 #include "engine/model_files.hpp"
 #include "model/runner.hpp"
 #include "ops/contract.hpp"
-#include "parallel/mpi.hpp"
+#include "parallel/communicator.hpp"
 #include "study/probe/probe.hpp"
 #include "study/seeded/models.hpp"
 #include "study/stress.hpp"

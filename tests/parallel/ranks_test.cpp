@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/architecture.hpp"
+#include "checkpoint/config.hpp"
 #include "model/host_backend.hpp"
 #include "model/runner.hpp"
 #include "ops/contract.hpp"

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "model/host_queue.hpp"
-#include "parallel/nccl.hpp"
+#include "parallel/communicator.hpp"
 
 #ifndef STAND_IN_VERSION
 #define STAND_IN_VERSION 22803

@@ -10,7 +10,7 @@
 #include "model/host_backend.hpp"
 #include "model/runner.hpp"
 #include "ops/contract.hpp"
-#include "parallel/mpi.hpp"
+#include "parallel/communicator.hpp"
 #include "parallel/thread_ranks.hpp"
 #include "study/seeded/models.hpp"
 

@@ -6,7 +6,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "receipt/keys.hpp"
 #include "support/files.hpp"
 #include "support/messages.hpp"
 

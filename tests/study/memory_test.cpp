@@ -1,9 +1,8 @@
 // What memory a method takes, as the allocator counts it.
-#include "study/bench/memory.hpp"
-
 #include <gtest/gtest.h>
 
-#include "checkpoint/architecture.hpp"
+#include "checkpoint/config.hpp"
+#include "study/bench/engine.hpp"
 #include "study/seeded/models.hpp"
 #include "support/messages.hpp"
 

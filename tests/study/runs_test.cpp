@@ -1,5 +1,7 @@
 // Runs of a study: the file keeps what was written or says that it does not, and the metrics are those of answers whose
 // differences are known.
+#include "study/runs/runs.hpp"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -9,9 +11,6 @@
 #include <vector>
 
 #include "base/hash.hpp"
-#include "study/runs/compare_runs.hpp"
-#include "study/runs/report.hpp"
-#include "study/runs/task.hpp"
 #include "study/seeded/models.hpp"
 #include "support/files.hpp"
 #include "support/messages.hpp"

@@ -9,7 +9,7 @@
 
 #include "base/check.hpp"
 #include "support/messages.hpp"
-#include "text/tokenizer/bpe.hpp"
+#include "text/tokenizer/stages.hpp"
 #include "tokenizer_small.hpp"
 
 namespace reprofuse::text {

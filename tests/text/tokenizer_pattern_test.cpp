@@ -6,7 +6,7 @@
 #include <random>
 
 #include "reprofuse/error.hpp"
-#include "text/tokenizer/pretokenizer.hpp"
+#include "text/tokenizer/stages.hpp"
 #include "text/tokenizer/unicode.hpp"
 
 namespace reprofuse::text {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "reprofuse/tokenizer.hpp"
-#include "text/tokenizer/bpe.hpp"
+#include "text/tokenizer/stages.hpp"
 
 namespace reprofuse::text {
 

@@ -116,7 +116,7 @@ class CheckReceipt(unittest.TestCase):
     def test_refuses_keys_of_small_order(self):
         sys.path.insert(0, str(CHECKER.parent))
         import check_receipt  # noqa: PLC0415
-        source = (ROOT / "src" / "receipt" / "keys.cpp").read_text()
+        source = (ROOT / "src" / "receipt" / "envelope.cpp").read_text()
         points = [bytes.fromhex(point) for point in re.findall(r'"([0-9a-f]{64})"', source)]
         self.assertEqual(len(points), 7)
         statement = statement_of(RECEIPTS[0])

@@ -2,7 +2,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-#include "kernels/vendor/cast_kernels.hpp"
+#include "kernels/vendor/cast.hpp"
 
 namespace reprofuse::cuda::cast {
 namespace {

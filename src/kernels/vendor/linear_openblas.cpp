@@ -6,7 +6,6 @@
 #include "base/check.hpp"
 #include "base/math.hpp"
 #include "kernels/vendor/libraries.hpp"
-#include "kernels/vendor/linear.hpp"
 #include "numerics/widen.hpp"
 
 namespace reprofuse::vendor {

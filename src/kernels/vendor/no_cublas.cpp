@@ -1,6 +1,6 @@
 // cuBLAS's layers in a build without CUDA, where no backend asks for them.
 #include "base/check.hpp"
-#include "kernels/vendor/linear.hpp"
+#include "kernels/vendor/libraries.hpp"
 
 namespace reprofuse::vendor {
 namespace {

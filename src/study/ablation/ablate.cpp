@@ -11,7 +11,6 @@
 #include "base/check.hpp"
 #include "base/hash.hpp"
 #include "kernels/reference/reference.hpp"
-#include "study/ablation/machine.hpp"
 #include "study/probe/probe.hpp"
 
 namespace reprofuse::study {

@@ -6,8 +6,8 @@
 #include "kernels/vendor/libraries.hpp"
 #include "ops/context_state.hpp"
 #include "reprofuse/linear.hpp"
+#include "study/ablation/ablate.hpp"
 #include "study/ablation/kernels/linear.hpp"
-#include "study/ablation/machine.hpp"
 
 namespace reprofuse::study {
 namespace {

@@ -2,13 +2,12 @@
 #include <map>
 
 #include "base/check.hpp"
-#include "kernels/vendor/cast.hpp"
 #include "kernels/vendor/libraries.hpp"
 #include "ops/buffer.hpp"
 #include "ops/context_state.hpp"
 #include "reprofuse/linear.hpp"
+#include "study/ablation/ablate.hpp"
 #include "study/ablation/kernels/linear.hpp"
-#include "study/ablation/machine.hpp"
 #include "study/bench/linear.hpp"
 
 namespace reprofuse::study {

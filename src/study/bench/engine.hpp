@@ -1,4 +1,4 @@
-// How fast the engine answers many requests at once, from the first prompt to the last token.
+// How fast the engine answers many requests at once, from the first prompt to the last token; and the memory it takes.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "checkpoint/config.hpp"
 #include "model/model.hpp"
 #include "model/weights.hpp"
 #include "reprofuse/context.hpp"
@@ -65,5 +66,29 @@ void bench_engine(const model::Model& model, const EngineBenchOptions& options, 
 
 // Of the requests that both have answered, how many have another answer.
 std::int64_t count_changed(std::span<const Answer> before, std::span<const Answer> now);
+
+// The memory that serving a model takes by each method, as the device's allocator counts it; with random weights.
+
+struct MemoryOptions {
+  checkpoint::ModelConfig config;
+  std::int64_t budget = 0;      // bytes for weights, passes and the KV cache
+  std::int64_t batch = 32;      // answers in a decode pass
+  std::int64_t rows = 512;      // tokens of a prefill pass
+  std::int64_t context = 8192;  // of a text, for which passes have room
+};
+
+struct MemoryRow {
+  std::string numerics;
+  std::int64_t weight_bytes = 0;     // taken by the model, and kept
+  std::int64_t transient_bytes = 0;  // at most, beside weights and cache: activations, copies of weights, workspaces
+  std::int64_t kv_bytes = 0;         // of the cache that fits into the rest of the budget, and was allocated
+  std::int64_t kv_tokens = 0;        // that it holds; 0: nothing fits
+};
+
+// Makes the model, answers requests with it, and fills the budget with a cache, out of which it answers again.
+MemoryRow measure_memory(const Context& context, const MemoryOptions& options);
+
+// What a budget is without being told: nine tenths of what is free on the device.
+std::int64_t default_budget(const Context& context);
 
 }  // namespace reprofuse::study

@@ -7,7 +7,7 @@
 
 #include "base/check.hpp"
 #include "base/fp_environment.hpp"
-#include "checkpoint/architecture.hpp"
+#include "checkpoint/config.hpp"
 #include "kernels/reference/reference.hpp"
 #include "model/runner.hpp"
 #include "numerics/double_math.hpp"

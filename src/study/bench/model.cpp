@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "base/check.hpp"
-#include "checkpoint/architecture.hpp"
+#include "checkpoint/config.hpp"
 #include "model/runner.hpp"
 #include "ops/context_state.hpp"
 #include "study/bench/machine.hpp"

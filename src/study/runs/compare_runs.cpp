@@ -1,11 +1,10 @@
-#include "study/runs/compare_runs.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <set>
 
 #include "base/check.hpp"
-#include "study/runs/task.hpp"
+#include "study/runs/runs.hpp"
 
 namespace reprofuse::study {
 namespace {

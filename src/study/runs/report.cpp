@@ -1,5 +1,3 @@
-#include "study/runs/report.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,6 +8,7 @@
 
 #include "base/check.hpp"
 #include "base/json.hpp"
+#include "study/runs/runs.hpp"
 
 namespace reprofuse::study {
 namespace {

@@ -1,5 +1,3 @@
-#include "study/runs/run_file.hpp"
-
 #include <bit>
 #include <cerrno>
 #include <cstring>
@@ -11,6 +9,7 @@
 #include "base/check.hpp"
 #include "base/hash.hpp"
 #include "base/json.hpp"
+#include "study/runs/runs.hpp"
 
 namespace reprofuse::study {
 namespace {

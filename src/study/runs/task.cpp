@@ -1,5 +1,3 @@
-#include "study/runs/task.hpp"
-
 #include <algorithm>
 #include <cctype>
 #include <chrono>
@@ -16,6 +14,7 @@
 #include "kernels/vendor/libraries.hpp"
 #include "ops/context_state.hpp"
 #include "ops/contract.hpp"
+#include "study/runs/runs.hpp"
 #include "study/seeded/inputs.hpp"
 
 namespace reprofuse::study {

@@ -8,8 +8,8 @@
 
 #include "base/check.hpp"
 #include "base/math.hpp"
-#include "checkpoint/architecture.hpp"
 #include "checkpoint/checkpoint.hpp"
+#include "checkpoint/config.hpp"
 #include "checkpoint/safetensors.hpp"
 #include "model/logits_digest.hpp"
 #include "model/runner.hpp"

@@ -13,8 +13,8 @@
 
 namespace reprofuse::text::jinja {
 
-struct Filter;  // builtins.hpp
-struct Test;    // builtins.hpp
+struct Filter;  // evaluator.hpp
+struct Test;    // evaluator.hpp
 
 struct Expression;
 using ExpressionPtr = std::unique_ptr<const Expression>;  // null where an optional part is left out

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <utility>
 
-#include "text/jinja/builtins.hpp"
+#include "text/jinja/evaluator.hpp"
 #include "text/jinja/parser.hpp"
 
 namespace reprofuse::text::jinja {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "text/jinja/builtins.hpp"
+#include "text/jinja/evaluator.hpp"
 #include "text/jinja/text.hpp"
 #include "text/jinja/value.hpp"
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "text/jinja/ast.hpp"
-#include "text/jinja/builtins.hpp"
+#include "text/jinja/evaluator.hpp"
 
 namespace reprofuse::text::jinja {
 namespace {

@@ -6,8 +6,7 @@
 #include <vector>
 
 #include "reprofuse/error.hpp"
-#include "text/jinja/builtins.hpp"
-#include "text/jinja/markers.hpp"
+#include "text/jinja/evaluator.hpp"
 #include "text/jinja/text.hpp"
 #include "text/jinja/value.hpp"
 

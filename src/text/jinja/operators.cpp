@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/check.hpp"
-#include "text/jinja/builtins.hpp"
+#include "text/jinja/evaluator.hpp"
 #include "text/jinja/text.hpp"
 
 namespace reprofuse::text::jinja {

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <array>
 
-#include "text/jinja/builtins.hpp"
-#include "text/jinja/markers.hpp"
+#include "text/jinja/evaluator.hpp"
+#include "text/jinja/text.hpp"
 
 namespace reprofuse::text::jinja {
 namespace {

@@ -19,7 +19,7 @@ namespace reprofuse::text::jinja {
 
 class Value;
 struct Macro;     // a syntax tree's, ast.hpp
-struct Function;  // a built-in one, builtins.hpp
+struct Function;  // a built-in one, evaluator.hpp
 
 using String = std::shared_ptr<const std::string>;  // always valid UTF-8
 

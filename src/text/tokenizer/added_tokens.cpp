@@ -1,8 +1,7 @@
-#include "text/tokenizer/added_tokens.hpp"
-
 #include <algorithm>
 #include <utility>
 
+#include "text/tokenizer/stages.hpp"
 #include "text/tokenizer/tokenizer_json.hpp"
 #include "text/tokenizer/unicode.hpp"
 

@@ -1,5 +1,3 @@
-#include "text/tokenizer/bpe.hpp"
-
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -7,6 +5,7 @@
 #include <queue>
 
 #include "base/check.hpp"
+#include "text/tokenizer/stages.hpp"
 #include "text/tokenizer/tokenizer_json.hpp"
 #include "text/tokenizer/unicode.hpp"
 

@@ -1,5 +1,3 @@
-#include "text/tokenizer/pretokenizer.hpp"
-
 #include <pcre2.h>
 #include <utf8proc.h>
 
@@ -11,6 +9,7 @@
 #include <utility>
 
 #include "base/check.hpp"
+#include "text/tokenizer/stages.hpp"
 #include "text/tokenizer/tokenizer_json.hpp"
 #include "text/tokenizer/unicode.hpp"
 

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json.hpp"
-#include "text/tokenizer/bpe.hpp"
+#include "text/tokenizer/stages.hpp"
 #include "text/tokenizer/unicode.hpp"
 
 namespace reprofuse::text {

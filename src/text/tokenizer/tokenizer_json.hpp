@@ -12,9 +12,7 @@
 #include <vector>
 
 #include "base/check.hpp"
-#include "text/tokenizer/added_tokens.hpp"
-#include "text/tokenizer/bpe.hpp"
-#include "text/tokenizer/pretokenizer.hpp"
+#include "text/tokenizer/stages.hpp"
 
 namespace reprofuse::text {
 

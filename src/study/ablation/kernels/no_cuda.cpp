@@ -1,6 +1,6 @@
 // The ablated CUDA layer of a build without CUDA. Every use begins with a context, which says what is missing.
 #include "base/check.hpp"
-#include "kernels/vendor/cast.hpp"
+#include "kernels/vendor/libraries.hpp"
 #include "study/ablation/kernels/linear.hpp"
 
 namespace reprofuse::cuda {

@@ -1,5 +1,4 @@
-// A file that is read, never mapped: what was read is memory of this process, and nothing that happens to the file
-// afterwards reaches it.
+// Files that are read, and those that the binary carries.
 #pragma once
 
 #include <cstddef>
@@ -7,9 +6,12 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace reprofuse {
 
+// Read, never mapped: what was read is memory of this process, and nothing that happens to the file afterwards reaches
+// it.
 class SourceFile {
  public:
   // Throws kInvalidArgument when the path is no regular file or cannot be opened.
@@ -36,6 +38,12 @@ class SourceFile {
   int descriptor_;
   std::size_t size_ = 0;
   std::timespec changed_ = {};
+};
+
+// A file that the binary carries (cmake/EmbedAssets.cmake).
+struct Asset {
+  std::string_view body;
+  std::string_view content_type;
 };
 
 }  // namespace reprofuse

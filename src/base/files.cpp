@@ -1,4 +1,4 @@
-#include "base/source_file.hpp"
+#include "base/files.hpp"
 
 #include <fcntl.h>
 #include <sys/mman.h>
