@@ -82,8 +82,8 @@ class Attention {
   virtual std::size_t workspace_bytes(const AttentionBounds& sizes) const = 0;
   virtual void rotary(const OpSite& site, const RotaryCall& call) const = 0;
   virtual std::optional<Place> attention(const OpSite& site, const AttentionCall& call) const = 0;
-  // Both, where the work is asynchronous and done at once; q is left as it was. Every position before those of the
-  // batch was stored by an earlier pass. False: they take their turns, and nothing has run.
+  // Runs rotary and attention in one launch and leaves q unrotated. Every position before those of the batch was stored
+  // by an earlier pass. Returns false, and runs nothing, where they must run one after the other.
   virtual bool rotary_and_attention(const OpSite&, const RotaryCall&, const AttentionCall&) const { return false; }
 };
 
@@ -98,9 +98,9 @@ struct SeenIds {
 class SampleBatch {
  public:
   virtual ~SampleBatch() = default;
-  // The rows' logits are device memory. `seen` says for each row what the batch has to make its `seen` of; it is empty
-  // where no row has a penalty. Rows come in no order: no two have one `to`, and a row that starts with a set to which
-  // another row adds ids adds them, too. Waits for the stream. After an error the sets of `to` are not known.
+  // The rows' logits are device memory. seen[i] says how to build the set of ids for row i; empty: no row has a
+  // penalty. Rows run in any order, so no two write one set, and a row that reads a set which another row extends lists
+  // those ids as its own, too. Waits for the stream. After an error the sets of `to` are not known.
   virtual void run(std::span<const SampleRow> rows, std::span<const SeenIds> seen, std::span<SampleResult> results,
                    void* stream) = 0;
 };

@@ -57,7 +57,7 @@ struct LinearScheme {
 struct CacheFormat {
   std::string_view name;
   std::int32_t element_bytes;
-  std::int32_t exponent_bytes = 0;  // beside each key and each value: of one position and one head
+  std::int32_t exponent_bytes = 0;  // beside each key and each value of a head: the unit's byte (numerics/int16.hpp)
   DType dtype = DType::kF32;        // of an element, in formats of floating-point numbers
 
   // Of the keys of one page in one layer, and of its values.

@@ -58,10 +58,14 @@ void require_device(int ordinal) {
   const cudaError_t status = cudaGetDeviceCount(&count);
   if (status == cudaErrorInsufficientDriver)
     fail(ErrorCode::kUnsupported,
-         "no usable CUDA device: there is no NVIDIA driver, or one too old for CUDA {}.{}. The CPU gives the same bits",
+         "no usable CUDA device: there is no NVIDIA driver, or one too old for CUDA {}.{}. The CPU gives the same bits "
+         "by the same contract (--numerics)",
          CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
   if (status != cudaSuccess)
-    fail(ErrorCode::kUnsupported, "no usable CUDA device: {}. The CPU gives the same bits", cudaGetErrorString(status));
+    fail(ErrorCode::kUnsupported,
+         "no usable CUDA device: {}. The CPU gives the same bits "
+         "by the same contract (--numerics)",
+         cudaGetErrorString(status));
   if (ordinal < 0 || ordinal >= count)
     fail(ErrorCode::kUnsupported, "CUDA device {} does not exist; this machine has {}", ordinal, count);
   const cudaDeviceProp device = properties(ordinal);
