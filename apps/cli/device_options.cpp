@@ -28,7 +28,7 @@ std::string default_numerics_names() {
 }
 
 bool computes_on_threads(const std::string& device) {
-  return parse_device(device).backend->threads;
+  return parse_device(device).backend->takes_threads;
 }
 
 void add_device_options(CLI::App& command, DeviceArguments& arguments) {

@@ -230,7 +230,7 @@ void Runner::compute(const PassBatch& host) {
 }
 
 // What ranks gather through the host no graph records.
-bool Runner::replays(const PassBatch& host) const {
+bool Runner::uses_graph(const PassBatch& host) const {
   const bool is_on_stream = model_.exchange() == nullptr || model_.exchange()->team().on_stream() != nullptr;
   return host.is_decode() && backend().capabilities().graphs && !observer_ && is_on_stream;
 }
@@ -253,18 +253,18 @@ void Runner::enqueue_pass(const PassBatch& host, Failure* failure) {
     return Pass{{model_.context(), workspace_, stream}, batch, cache_, activations_, observer, on_device, failure};
   };
   const std::int32_t* logit_rows = inputs + at.logit_rows;
-  if (!replays(host)) return model_.forward(pass_on(stream_->handle()), logit_rows, logit_rows_);
+  if (!uses_graph(host)) return model_.forward(pass_on(stream_->handle()), logit_rows, logit_rows_);
   if (model_.exchange() == nullptr) {
-    decode_graph(batch, [&](void* stream) { model_.forward(pass_on(stream), logit_rows, logit_rows_); });
+    replay_decode(batch, [&](void* stream) { model_.forward(pass_on(stream), logit_rows, logit_rows_); });
   } else {
     model_.embed(pass_on(stream_->handle()));
-    decode_graph(batch, [&](void* stream) { model_.forward_embedded(pass_on(stream), logit_rows, logit_rows_); });
+    replay_decode(batch, [&](void* stream) { model_.forward_embedded(pass_on(stream), logit_rows, logit_rows_); });
   }
 }
 
 // upload() has waited for the last pass, so that no graph dropped here is still running. What a graph gathers is
 // counted when it is replayed.
-void Runner::decode_graph(const kernels::Batch& batch, const std::function<void(void* stream)>& enqueue) {
+void Runner::replay_decode(const kernels::Batch& batch, const std::function<void(void* stream)>& enqueue) {
   std::int64_t ignored = 0;
   std::int64_t& gathered = model_.exchange() ? model_.exchange()->team().own_traffic().gathered_bytes : ignored;
   const DecodeGraph& graph = decode_graphs_.get({batch.rows, batch.max_keys}, [&] {

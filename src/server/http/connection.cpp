@@ -61,7 +61,7 @@ Connection::Connection(Socket socket, Origin origin, const ConnectionContext& co
   socket_.set_option(net::ip::tcp::no_delay(true), ignored);  // a token should not wait for the next one
   socket_.non_blocking(true, ignored);
   since_ = Clock::now().time_since_epoch().count();
-  move_to(At::kIdle, time_for_header());
+  move_to(Phase::kIdle, time_for_header());
 }
 
 // Without a byte more than there is.
@@ -82,11 +82,11 @@ void Connection::failed(const std::exception& error) noexcept {
   break_off();
 }
 
-void Connection::move_to(At at, std::optional<milliseconds> timeout) {
+void Connection::move_to(Phase phase, std::optional<milliseconds> timeout) {
   const auto now = Clock::now();
-  if (at_ != at) since_ = now.time_since_epoch().count();
+  if (phase_ != phase) since_ = now.time_since_epoch().count();
   deadline_ = timeout ? (now + *timeout).time_since_epoch().count() : Clock::duration::max().count();
-  at_ = at;
+  phase_ = phase;
 }
 
 milliseconds Connection::time_for_header() const {
@@ -113,14 +113,14 @@ void Connection::start() {
 }
 
 void Connection::poll() {
-  if (at_ == At::kAnswering || Clock::now().time_since_epoch().count() >= deadline_)
+  if (phase_ == Phase::kAnswering || Clock::now().time_since_epoch().count() >= deadline_)
     post([](Connection& self) { self.check(); });
 }
 
 void Connection::drain() {
   post([](Connection& self) {
     self.is_draining_ = true;
-    if (self.at_ == At::kIdle && self.buffer_.size() == 0) self.close();
+    if (self.phase_ == Phase::kIdle && self.buffer_.size() == 0) self.close();
   });
 }
 
@@ -135,15 +135,15 @@ void Connection::make_room() {
 }
 
 void Connection::give_place() {
-  if (at_ == At::kLeaving) return;
-  if (at_ == At::kIdle && has_served()) return close();
+  if (phase_ == Phase::kLeaving) return;
+  if (phase_ == Phase::kIdle && has_served()) return close();
   if (origin_.place == Place::kBeyondAddress && place_of_key_.is_held()) {  // its header has come meanwhile
     makes_room_ = false;
     return;
   }
-  if (at_ < At::kBody && origin_.place == Place::kBeyondAddress)  // not before what was read has been looked at
+  if (phase_ < Phase::kBody && origin_.place == Place::kBeyondAddress)  // not before what was read has been looked at
     return post([](Connection& self) { self.leave_if_silent(); });
-  if (at_ != At::kAnswering)
+  if (phase_ != Phase::kAnswering)
     return refuse(http_error(503, "others need the place of a connection that is slow", "too_many_connections"));
   if (unread_since() > Clock::now()) {  // a request has come meanwhile, or the client has read
     makes_room_ = false;
@@ -155,7 +155,7 @@ void Connection::give_place() {
 
 // Without a word: there may be very many. What it sent may have waited for this thread, and then it was not slow.
 void Connection::leave_if_silent() {
-  if (at_ < At::kBody && !has_unread()) return close();
+  if (phase_ < Phase::kBody && !has_unread()) return close();
   makes_room_ = false;
 }
 
@@ -184,13 +184,13 @@ void Connection::check() {
 
 void Connection::late() {
   const ConnectionLimits& limits = context_.limits;
-  switch (at_) {
-    case At::kHeader:
+  switch (phase_) {
+    case Phase::kHeader:
       return refuse(
           http_error(408, fmt::format("the header did not come within {} ms", time_for_header().count()), "timeout"));
-    case At::kBody:
+    case Phase::kBody:
       return refuse(http_error(408, fmt::format("the body did not come within {} ms", limits.body.count()), "timeout"));
-    case At::kAnswering: return client_left();
+    case Phase::kAnswering: return client_left();
     default: return close();
   }
 }
@@ -208,7 +208,7 @@ void Connection::await_request() {
   scanned_ = body_read_ = 0;
   has_header_ = is_head_ = is_http10_ = is_stream_ = false;
   ends_ = true;
-  move_to(At::kIdle, is_first ? time_for_header() : context_.limits.idle);
+  move_to(Phase::kIdle, is_first ? time_for_header() : context_.limits.idle);
   if (is_draining_ && buffer_.size() == 0) return close();
   take_bytes();
 }
@@ -228,9 +228,9 @@ void Connection::received(const ErrorCode& error, std::size_t bytes) {
     buffer_.commit(bytes);
     return take_bytes();
   }
-  if (at_ == At::kAnswering) return;  // check() will see that the client has left
-  if (at_ == At::kBody) return refuse(http_error(400, "the body is not complete", "bad_framing"));
-  if (at_ == At::kHeader && scan_.has_line())
+  if (phase_ == Phase::kAnswering) return;  // check() will see that the client has left
+  if (phase_ == Phase::kBody) return refuse(http_error(400, "the body is not complete", "bad_framing"));
+  if (phase_ == Phase::kHeader && scan_.has_line())
     return refuse(http_error(400, "the request is not HTTP/1.1 as RFC 9112 has it", "bad_request"));
   is_logged_ = true;  // of less than a line there is nothing to say
   close();
@@ -238,18 +238,18 @@ void Connection::received(const ErrorCode& error, std::size_t bytes) {
 
 void Connection::take_bytes() {
   const auto bytes = [&] { return std::string_view(static_cast<const char*>(buffer_.data().data()), buffer_.size()); };
-  if (at_ == At::kIdle) {
+  if (phase_ == Phase::kIdle) {
     if (bytes() == "\r") return read_more();
     if (bytes().starts_with("\r\n")) buffer_.consume(2);  // once, as RFC 9112 has it: clients of old sent one too many
     if (bytes().empty()) return read_more();
     record_.begin = Clock::now();
     is_logged_ = false;
-    move_to(At::kHeader, time_for_header());
+    move_to(Phase::kHeader, time_for_header());
   }
-  switch (at_) {
-    case At::kHeader: return take_header();
-    case At::kBody: return take_body();
-    case At::kLeaving: buffer_.clear(); return read_more();
+  switch (phase_) {
+    case Phase::kHeader: return take_header();
+    case Phase::kBody: return take_body();
+    case Phase::kLeaving: buffer_.clear(); return read_more();
     default: return;
   }
 }
@@ -340,7 +340,7 @@ void Connection::begin_body() {
 }
 
 void Connection::await_body() {
-  move_to(At::kBody, context_.limits.body);
+  move_to(Phase::kBody, context_.limits.body);
   take_body();
 }
 

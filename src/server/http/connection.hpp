@@ -107,7 +107,7 @@ struct ConnectionContext {
   TurnQueue& waiters;        // for answers that wait for a disk
   std::function<void(std::uint64_t id)> closed;
   std::atomic<std::size_t>& living;   // connections, those included that have closed and are still held by somebody
-  std::atomic<std::size_t>& leaving;  // of them, at At::kLeaving
+  std::atomic<std::size_t>& leaving;  // of them, at Phase::kLeaving
 };
 
 class Connection;
@@ -141,7 +141,7 @@ class CountedConnection {
 
 class Connection final : public std::enable_shared_from_this<Connection>, private ReadGuard {
  public:
-  enum class At : std::uint8_t { kIdle, kHeader, kBody, kAnswering, kLeaving, kClosed };
+  enum class Phase : std::uint8_t { kIdle, kHeader, kBody, kAnswering, kLeaving, kClosed };
   enum class Place : std::uint8_t {
     kNormal,
     kBeyondAddress,  // its address has as many as it may: for one request, with a key that has places left
@@ -160,11 +160,11 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   // For any thread.
   void start();
   const Origin& origin() const { return origin_; }
-  At at() const { return at_; }
+  Phase phase() const { return phase_; }
   bool has_served() const { return requests_ > 0; }
   bool has_key() const { return has_key_; }  // a request that came here had one
   bool has_place_of_key() const { return place_of_key_.is_held(); }
-  bool gives_place() const { return makes_room_ || at_ >= At::kLeaving; }
+  bool gives_place() const { return makes_room_ || phase_ >= Phase::kLeaving; }
   bool is_evicted() const { return makes_room_; }
   // Since when a whole answer waits for the client to read it. In the future: none does.
   Clock::time_point unread_since() const { return Clock::time_point(Clock::duration(unread_since_)); }
@@ -190,14 +190,14 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   template <typename Action>
   void guard(Action action) {  // ends the connection if there is no memory for it
     try {
-      if (at_ != At::kClosed) action();
+      if (phase_ != Phase::kClosed) action();
     } catch (const std::exception& error) {
       failed(error);
     }
   }
 
   void failed(const std::exception& error) noexcept;
-  void move_to(At at, std::optional<std::chrono::milliseconds> timeout);
+  void move_to(Phase phase, std::optional<std::chrono::milliseconds> timeout);
   bool client_gone();
   bool has_unread();  // bytes that the system holds
   void check();
@@ -245,7 +245,7 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   const Origin origin_;
   const ConnectionContext& context_;
   ConnectionNews& news_;
-  std::atomic<At> at_ = At::kIdle;
+  std::atomic<Phase> phase_ = Phase::kIdle;
   std::atomic<Clock::rep> since_ = 0;
   std::atomic<Clock::rep> deadline_ = 0;
   std::atomic<Clock::rep> unread_since_ = Clock::duration::max().count();

@@ -25,7 +25,7 @@ constexpr int kClientClosedRequest = 499;  // nginx's number for what HTTP has n
 }  // namespace
 
 void Connection::ask() {
-  move_to(At::kAnswering, std::nullopt);
+  move_to(Phase::kAnswering, std::nullopt);
   stop_ = has_answer_ = false;
   is_asking_ = true;
   if (request_.method != "POST") return ask_handler();
@@ -77,7 +77,7 @@ void Connection::take_answer() {
 }
 
 void Connection::respond(HttpResponse response) {
-  move_to(At::kAnswering, std::nullopt);
+  move_to(Phase::kAnswering, std::nullopt);
   if (response.pending) {
     pending_ = std::move(response.pending);
     is_stream_ = response.is_stream;
@@ -257,13 +257,13 @@ void Connection::break_off() noexcept {
 // the answer is ended, and what the client is still sending is taken and dropped, for a short while, if not too many
 // do.
 void Connection::leave() {
-  if (at_ == At::kLeaving) return;
+  if (phase_ == Phase::kLeaving) return;
   ErrorCode ignored;
   socket_.shutdown(Socket::shutdown_send, ignored);
   buffer_.clear();
   parser_.reset();
   place_of_key_.clear();
-  move_to(At::kLeaving, kLinger);
+  move_to(Phase::kLeaving, kLinger);
   if (++context_.leaving > context_.limits.leaving) return close();
   read_more();
 }
@@ -282,9 +282,9 @@ void Connection::finish() noexcept {
 }
 
 void Connection::close() noexcept {
-  const At was = at_.exchange(At::kClosed);
-  if (was == At::kClosed) return;
-  if (was == At::kLeaving) --context_.leaving;
+  const Phase was = phase_.exchange(Phase::kClosed);
+  if (was == Phase::kClosed) return;
+  if (was == Phase::kLeaving) --context_.leaving;
   pending_.reset();
   parser_.reset();
   place_of_key_.clear();

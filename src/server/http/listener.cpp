@@ -273,8 +273,9 @@ class ListenerState {
     std::size_t waiting = 0, others = 0, served = 0;
     Connection* slowest = nullptr;
     for (const auto& [id, connection] : connections_) {
-      if (connection->origin().place != Place::kBeyondAddress || connection->at() >= Connection::At::kLeaving) continue;
-      const bool waits = connection->at() < Connection::At::kBody && !connection->gives_place();
+      if (connection->origin().place != Place::kBeyondAddress || connection->phase() >= Connection::Phase::kLeaving)
+        continue;
+      const bool waits = connection->phase() < Connection::Phase::kBody && !connection->gives_place();
       ++(connection->has_place_of_key() ? served : waits ? waiting : others);
       if (waits && !connection->has_place_of_key() && slowest == nullptr) slowest = connection.get();
     }
@@ -307,10 +308,10 @@ class ListenerState {
     for (const auto& [id, connection] : connections_) {
       const auto& [_, address, its_place] = connection->origin();
       if (its_place != place || connection->gives_place() || (only_own && address != client)) continue;
-      const auto at = connection->at();
-      const bool is_unread = at == Connection::At::kAnswering && is_late(connection->unread_since());
-      const bool is_waiting = at == Connection::At::kIdle && connection->has_served();
-      const bool is_slow = at < Connection::At::kAnswering && is_late(connection->since());
+      const auto phase = connection->phase();
+      const bool is_unread = phase == Connection::Phase::kAnswering && is_late(connection->unread_since());
+      const bool is_waiting = phase == Connection::Phase::kIdle && connection->has_served();
+      const bool is_slow = phase < Connection::Phase::kAnswering && is_late(connection->since());
       if (!is_unread && !is_waiting && !is_slow) continue;
       const bool has_key = is_unread && connection->has_key();
       if (has_key && taken[address] <= taken[client]) continue;
