@@ -49,12 +49,12 @@ std::string request_id_of(const std::string& given) {
 
 }  // namespace
 
-Connection::Connection(Socket socket, Origin origin, const ConnectionContext& context, ConnectionNews& news)
+Connection::Connection(Socket socket, Origin origin, const ConnectionContext& context, WakeupList& wakeups)
     : counted_(context.living),
       socket_(std::move(socket)),
       origin_(std::move(origin)),
       context_(context),
-      news_(news),
+      wakeups_(wakeups),
       share_(context.memory),
       place_of_key_(context.key_places) {
   ErrorCode ignored;
@@ -90,7 +90,7 @@ void Connection::move_to(Phase phase, std::optional<milliseconds> timeout) {
 }
 
 milliseconds Connection::time_for_header() const {
-  return origin_.place == Place::kBeyondAddress ? context_.limits.grace : context_.limits.header;
+  return origin_.admission == Admission::kBeyondAddress ? context_.limits.grace : context_.limits.header;
 }
 
 bool Connection::client_gone() {
@@ -105,7 +105,7 @@ bool Connection::has_unread() {
 
 void Connection::start() {
   post([](Connection& self) {
-    if (self.origin_.place == Place::kTurnedAway)
+    if (self.origin_.admission == Admission::kTurnedAway)
       self.refuse(http_error(503, "there are too many connections, and no more are served", "too_many_connections"));
     else
       self.await_request();
@@ -137,11 +137,12 @@ void Connection::make_room() {
 void Connection::give_place() {
   if (phase_ == Phase::kLeaving) return;
   if (phase_ == Phase::kIdle && has_served()) return close();
-  if (origin_.place == Place::kBeyondAddress && place_of_key_.is_held()) {  // its header has come meanwhile
+  if (origin_.admission == Admission::kBeyondAddress && place_of_key_.is_held()) {  // its header has come meanwhile
     makes_room_ = false;
     return;
   }
-  if (phase_ < Phase::kBody && origin_.place == Place::kBeyondAddress)  // not before what was read has been looked at
+  if (phase_ < Phase::kBody &&
+      origin_.admission == Admission::kBeyondAddress)  // not before what was read has been looked at
     return post([](Connection& self) { self.leave_if_silent(); });
   if (phase_ != Phase::kAnswering)
     return refuse(http_error(503, "others need the place of a connection that is slow", "too_many_connections"));
@@ -178,7 +179,7 @@ void Connection::check() {
   } else if (pending_ && client_gone()) {
     client_left();
   } else if (pending_) {
-    advance();  // news of which there was no memory to tell
+    advance();  // updates that there was no memory to announce
   }
 }
 
@@ -295,7 +296,7 @@ std::optional<HttpResponse> Connection::begin_request() {
   request_.method = is_head_ ? "GET" : text(header.method_string());
   request_.id = request_id_of(text(header["X-Request-Id"]));
   request_.address = origin_.address;
-  request_.in_reserve = origin_.place == Place::kReserve;
+  request_.in_reserve = origin_.admission == Admission::kReserve;
   for (const http::field name : kHeadersForRoutes) {
     std::string key = text(http::to_string(name));
     std::transform(key.begin(), key.end(), key.begin(), [](unsigned char c) { return std::tolower(c); });
@@ -311,7 +312,7 @@ std::optional<HttpResponse> Connection::begin_request() {
   if (auto refusal = refuse_framing(header)) return refusal;  // where the next request begins is not known
   if (!has_path) return http_error(400, "the request's target is no address of a server of HTTP", "bad_request");
   ends_ = announces_body(header) || !parser_->keep_alive() || ++requests_ >= kRequestsPerConnection ||
-          origin_.place != Place::kNormal || is_draining_ || !context_.handler.keeps_connections();
+          origin_.admission != Admission::kNormal || is_draining_ || !context_.handler.keeps_connections();
   if (auto refusal = context_.handler.answer_before_body(request_)) return refusal;
   client_ = context_.handler.client_of(request_);
   const bool has_key = client_ != request_.address;
@@ -322,7 +323,7 @@ std::optional<HttpResponse> Connection::begin_request() {
     return http_error(429, "this key has half of the connections that other keys leave at this address",
                       "client_limit");
   }
-  if (origin_.place == Place::kBeyondAddress && !needs_place) {
+  if (origin_.admission == Admission::kBeyondAddress && !needs_place) {
     request_.in_reserve = true;
     if (auto refusal = context_.handler.answer_before_body(request_)) return refusal;
   }
@@ -363,7 +364,7 @@ void Connection::take_body() {
   if (!parser_->is_done()) return read_more();
   const Parser::value_type& header = parser_->get();
   ends_ = has_chunks(header) ||  // whose end a proxy may see elsewhere
-          !parser_->keep_alive() || requests_ >= kRequestsPerConnection || origin_.place != Place::kNormal ||
+          !parser_->keep_alive() || requests_ >= kRequestsPerConnection || origin_.admission != Admission::kNormal ||
           is_draining_ || !context_.handler.keeps_connections();
   request_.body = std::move(parser_->get().body().text);
   ask();
