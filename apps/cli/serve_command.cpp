@@ -79,7 +79,7 @@ void log_model(const server::ServedModel& model, const std::string& folder, Serv
       facts.id, folder, context.numerics(), ranks > 1 ? fmt::format("{} ranks, each ", ranks) : "",
       context.description(), facts.fingerprint, facts.max_positions, model.kv_summary()));
   if (const model::Exchange* exchange = model.service().engine().model().exchange())
-    log.add(fmt::format("gathers      {}", exchange->team().gather_way().description));
+    log.add(fmt::format("gathers      {}", exchange->team().gather_transport().description));
   log.add(fmt::format("date         {}{}", date,
                       facts.files->text().template_uses_date() ? ", which the chat template shows the model"
                                                                : ", for which the chat template does not ask"));

@@ -48,7 +48,7 @@ struct RequestUpdate {
   Update update;
 };
 
-// For one thread; service.hpp puts it behind a queue.
+// For one thread; service.hpp puts it behind a queue, and the public reprofuse::Engine is that service.
 class Engine {
  public:
   // The model must outlive the engine. Without a tokenizer answers have no text.

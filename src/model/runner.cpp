@@ -70,7 +70,7 @@ std::unique_ptr<Followed> Runner::tell_followers() const {
   if (exchange == nullptr || !exchange->team().leads()) return nullptr;
   const auto word = [](std::int64_t size) { return static_cast<std::int32_t>(size); };
   return std::make_unique<Followed>(
-      exchange->shared_team(), Order::kMakeRunner, Order::kDropRunner,
+      exchange->shared_team(), Command::kMakeRunner, Command::kDropRunner,
       std::vector<std::int32_t>{model_.number(), word(cache_.pages()), cache_.page_size(), word(limits_.rows),
                                 word(limits_.sequences), word(limits_.logit_rows)});
 }
@@ -174,7 +174,7 @@ kernels::Batch Runner::upload(const PassBatch& host, const HostTokenOwners* owne
 
 ConstMatrix Runner::run(std::span<const TokenChunk> chunks) {
   const PassBatch host = build(chunks);
-  if (followed_) model_.exchange()->team().tell({Order::kPass, followed_->number(), host.to_words()});
+  if (followed_) model_.exchange()->team().tell({Command::kPass, followed_->number(), host.to_words()});
   try {
     compute(host);
   } catch (const NonFiniteError& error) {
@@ -366,17 +366,17 @@ void follow(Team& team, const MakeModel& make_model) {
   std::map<std::int32_t, std::unique_ptr<FollowedRunner>> runners;
   while (true) {
     const Team::Message message = team.hear();
-    switch (message.order) {
-      case Order::kEnd: return;
-      case Order::kMakeModel: models[message.number] = make_model(message.words.at(0)); break;
-      case Order::kDropModel: models.erase(message.number); break;
-      case Order::kMakeRunner: {
+    switch (message.command) {
+      case Command::kEnd: return;
+      case Command::kMakeModel: models[message.number] = make_model(message.words.at(0)); break;
+      case Command::kDropModel: models.erase(message.number); break;
+      case Command::kMakeRunner: {
         const Model& model = *models.at(message.words.at(0));
         runners[message.number] = std::make_unique<FollowedRunner>(model, message.words);
         break;
       }
-      case Order::kDropRunner: runners.erase(message.number); break;
-      case Order::kPass: runners.at(message.number)->runner.follow(message.words); break;
+      case Command::kDropRunner: runners.erase(message.number); break;
+      case Command::kPass: runners.at(message.number)->runner.follow(message.words); break;
     }
   }
 }
