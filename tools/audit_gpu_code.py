@@ -131,6 +131,7 @@ def kept_ptx(build, wanted):
     database = build / "compile_commands.json"
     if not database.exists():
         raise CannotCheck(f"{database} does not exist; configure the build first")
+    sources = {}
     for entry in json.loads(database.read_text()):
         source, command = pathlib.Path(entry["file"]), entry["command"]
         if source.suffix != ".cu":
@@ -147,6 +148,8 @@ def kept_ptx(build, wanted):
             # nvcc names the architecture in the file only where there are several.
             infix = f".{architecture}" if len(architectures) > 1 else ""
             path = pathlib.Path(entry["directory"]) / folder.group(1) / f"{source.stem}{infix}.ptx"
+            if sources.setdefault(path, source) != source:
+                raise CannotCheck(f"{source} and {sources[path]} have one stem: the PTX of one overwrites the other's")
             if not path.exists() or path.stat().st_mtime < newest.stat().st_mtime:
                 raise CannotCheck(f"{path} is missing or older than {newest}; build first")
             yield path, architecture

@@ -52,7 +52,7 @@ SASS_INTEGER_PRODUCT = r"IG?MMA\b"
 
 PTX_TENSOR_CORES = r"(?:mma|wmma|wgmma|tcgen05)\b"
 TENSOR_CORES_ROUND = "tensor cores round in unspecified ways"
-INTEGERS_ELSEWHERE = "an integer matrix product outside exact-1"
+INTEGERS_ELSEWHERE = "an integer matrix product where a contract sums floats"
 CLAMPS_SUMS = "an integer matrix product that clamps its sums"
 
 PTX_ROUNDS_ANOTHER_WAY = (

@@ -169,7 +169,7 @@ void run_bench_engine(const BenchEngineArguments& arguments) {
     return study::make_engine_bench_model(contexts[static_cast<std::size_t>(context)], make_source(arguments),
                                           arguments.options, {}, {team, context});
   };
-  if (follows(team, make_part)) return;
+  if (run_as_follower(team, make_part)) return;
   OutputFile json(arguments.json);
   const std::shared_ptr<const model::WeightSource> source = make_source(arguments);
   require(arguments.options.prompt + arguments.options.tokens <= source->config().max_positions,

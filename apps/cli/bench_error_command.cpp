@@ -27,7 +27,7 @@ constexpr std::string_view kPrompt =
 struct BenchErrorArguments {
   std::vector<std::int64_t> k = {3072, 14336};
   std::vector<std::string> numerics;  // empty: each linear layer of its own that runs on the device
-  std::optional<std::string> model;   // none: the one that comes with ReproFuse
+  std::optional<std::string> model;   // none: the bundled one
   DeviceArguments device;
   std::string json;
 };
@@ -212,7 +212,7 @@ void add_bench_error_command(CLI::App& bench) {
   add_number_list(*command, "--k", arguments->k, std::int64_t{1} << 20, "Lengths of the seeded sums");
   command->add_option("--model", arguments->model, "Folder of the model whose own operands are measured, too")
       ->type_name("DIR")
-      ->default_str(std::string(engine::kBundledModel));
+      ->default_str("the bundled model");
   add_output_file(*command, "--json", arguments->json, "Also write the results to this file");
   command->callback([arguments] { run_bench_error(*arguments); });
 }

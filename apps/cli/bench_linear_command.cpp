@@ -258,10 +258,7 @@ void add_bench_linear_command(CLI::App& bench) {
     }
     return {};
   };
-  command->add_option("--device", arguments->device, fmt::format("Where to compute: {}", device_names()))
-      ->check(is_device())
-      ->type_name("NAME")
-      ->capture_default_str();
+  add_device_only_options(*command, arguments->device, arguments->isa, arguments->threads);
   add_as_option(*command, arguments->as);
   command
       ->add_option("--shapes", arguments->shapes,
@@ -273,11 +270,6 @@ void add_bench_linear_command(CLI::App& bench) {
                     fmt::format("{}, and every baseline", default_numerics_names()));
   command->add_option("--weights", arguments->weights, "Type of the weights")
       ->check(one_of({"bf16", "f16", "f32"}))
-      ->capture_default_str();
-  command->add_option("--isa", arguments->isa, "CPU kernels to force (default: the best this machine runs)")
-      ->check(one_of({"scalar", "avx2", "avx512", "neon"}));
-  command->add_option("--threads", arguments->threads, "CPU threads; 0 takes every core")
-      ->check(whole_number(0, 1024))
       ->capture_default_str();
   add_output_file(*command, "--json", arguments->json, "Also write the results to this file");
   add_output_file(*command, "--plot", arguments->plot, "Also draw time over M, with both floors, into this file (SVG)");

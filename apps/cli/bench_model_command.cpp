@@ -74,7 +74,7 @@ void run_bench_model(const BenchModelArguments& arguments) {
     return study::make_bench_model(contexts[static_cast<std::size_t>(context)], options, {team, context});
   };
   const double bandwidth = read_of_all_ranks(contexts.front(), team);
-  if (follows(team, make_part)) return;
+  if (run_as_follower(team, make_part)) return;
   OutputFile json(arguments.json);
   const Terminal terminal;
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();

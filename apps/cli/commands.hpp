@@ -7,13 +7,13 @@ namespace reprofuse::cli {
 
 inline constexpr const char* kVersion = REPROFUSE_VERSION;  // as CMake's project() declares it
 
-void add_generate_command(CLI::App& app);  // one answer to one prompt
+void add_generate_command(CLI::App& app);  // an answer to a prompt, or to each line of a file
 void add_verify_command(CLI::App& app);    // whether receipts are true, by computing their answers again
 void add_keys_command(CLI::App& app);      // keys that sign receipts
 void add_serve_command(CLI::App& app);   // the OpenAI API and a page, over HTTP; nothing in a build without the server
 void add_probe_command(CLI::App& app);   // digests of this machine beside the committed ones
 void add_ablate_command(CLI::App& app);  // what each rule of the contract is worth, one rule switched off at a time
-void add_stress_command(CLI::App& app);  // many requests under many schedules; none may move a bit
+void add_stress_command(CLI::App& app);  // many requests under many schedules; none may change a bit
 void add_study_command(CLI::App& app);   // how often answers differ between machines and runs
 void add_trace_command(CLI::App& app);   // what every op of some steps left
 void add_diff_command(CLI::App& app);    // the first op where two traces, devices or numerics differ

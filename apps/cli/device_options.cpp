@@ -28,30 +28,32 @@ std::string default_numerics_names() {
 }
 
 bool computes_on_threads(const std::string& device) {
-  return parse_device(device).backend->threads;
+  return parse_device(device).backend->takes_threads;
 }
 
 void add_device_options(CLI::App& command, DeviceArguments& arguments) {
-  command
-      .add_option("--numerics", arguments.numerics,
-                  fmt::format("How to compute: {}", fmt::join(numerics_names(), ", ")))
+  command.add_option("--numerics", arguments.numerics, "How to compute; `reprofuse info` says what the names mean")
       ->check(one_of(numerics_names()))
       ->type_name("NAME")
       ->default_str(default_numerics_names());
-  add_place_options(command, arguments);
+  add_device_only_options(command, arguments.device, arguments.isa, arguments.threads);
 }
 
-void add_place_options(CLI::App& command, DeviceArguments& arguments) {
-  command.add_option("--device", arguments.device, fmt::format("Where to compute: {}", device_names()))
+void add_device_only_options(CLI::App& command, std::string& device, std::string& isa, int& threads) {
+  command.add_option("--device", device, fmt::format("Where to compute: {}", device_names()))
       ->check(is_device())
       ->type_name("NAME")
       ->capture_default_str();
-  command.add_option("--isa", arguments.isa, "CPU kernels to force (default: the best this machine runs)")
+  command.add_option("--isa", isa, "CPU kernels to force (default: the best this machine runs)")
       ->check(one_of({"scalar", "avx2", "avx512", "neon"}));
-  command.add_option("--threads", arguments.threads, "CPU threads; 0 takes every core")
+  command.add_option("--threads", threads, "CPU threads; 0 takes every core")
       ->type_name("N")
       ->check(whole_number(0, 1024))
       ->capture_default_str();
+}
+
+void add_model_option(CLI::App& command, std::optional<std::string>& folder) {
+  command.add_option("--model", folder, "Checkpoint folder (default: the bundled model)")->type_name("DIR");
 }
 
 void add_as_option(CLI::App& command, std::string& architecture) {

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "model/team.hpp"
@@ -27,7 +28,8 @@ std::string default_numerics_names();                 // "fma-1 on cpu, int16-1 
 bool computes_on_threads(const std::string& device);  // and takes --isa and --threads
 
 void add_device_options(CLI::App& command, DeviceArguments& arguments);
-void add_place_options(CLI::App& command, DeviceArguments& arguments);  // all but --numerics
+void add_device_only_options(CLI::App& command, std::string& device, std::string& isa, int& threads);  // no --numerics
+void add_model_option(CLI::App& command, std::optional<std::string>& folder);  // none: the bundled one
 // --as: what an older GPU would run. act_as() comes before any context of the command.
 void add_as_option(CLI::App& command, std::string& architecture);
 void act_as(const std::string& architecture, const std::string& device);

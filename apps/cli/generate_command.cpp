@@ -24,7 +24,7 @@ namespace reprofuse::cli {
 namespace {
 
 struct GenerateArguments {
-  std::optional<std::string> model;  // none: the one that comes with ReproFuse
+  std::optional<std::string> model;  // none: the bundled one
   std::optional<std::string> prompt, prompt_file, prompt_tokens;
   JsonlArguments jsonl;
   AnswerArguments answer;
@@ -175,7 +175,7 @@ void run_generate_command(const GenerateArguments& arguments) {
                                           engine::ModelFiles(arguments.folder()).source(), arguments.context,
                                           Progress{}, place);
   };
-  if (follows(place.team, make_part)) return;
+  if (run_as_follower(place.team, make_part)) return;
   if (arguments.jsonl.file.empty())
     answer_one(arguments, date, place);
   else
@@ -187,8 +187,7 @@ void run_generate_command(const GenerateArguments& arguments) {
 void add_generate_command(CLI::App& app) {
   auto arguments = std::make_shared<GenerateArguments>();
   CLI::App* command = app.add_subcommand("generate", "Answer a prompt; the text goes to stdout as it comes");
-  command->add_option("--model", arguments->model, "Checkpoint folder (default: the one of ReproFuse)")
-      ->type_name("DIR");
+  add_model_option(*command, arguments->model);
   command->add_option("--prompt", arguments->prompt, "The prompt; - reads it from stdin")->type_name("TEXT");
   command->add_option("--prompt-file", arguments->prompt_file, "The prompt is the text of a file; - is stdin")
       ->type_name("FILE");
@@ -198,7 +197,9 @@ void add_generate_command(CLI::App& app) {
   command->add_option("--context", arguments->context, "The longest text (default: as the model declares)")
       ->check(whole_number<std::int64_t>(1, kMaxTokens))
       ->type_name("N");
-  command->add_option("--prefill-chunk", arguments->prefill_chunk, "Tokens of the prompt per pass; moves no bit")
+  command
+      ->add_option("--prefill-chunk", arguments->prefill_chunk,
+                   "Tokens of the prompt per pass; does not change the answer")
       ->check(whole_number<std::int64_t>(1, kMaxTokens))
       ->type_name("N")
       ->capture_default_str();

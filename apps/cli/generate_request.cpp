@@ -29,7 +29,7 @@ void add_sampling_options(CLI::App& command, AnswerArguments& arguments) {
   add_real_option(command, "--temperature", arguments.temperature, "0 takes the most likely token")
       ->check(real_number(0, FLT_MAX))
       ->type_name("T");
-  add_seed_option(command, arguments.seed, "Of the random numbers");
+  add_seed_option(command, arguments.seed, "Seed of the random numbers");
   command.add_option("--top-k", arguments.top_k, "Only the K most likely tokens; 0: all")
       ->check(whole_number<int>(0, INT32_MAX))
       ->type_name("K");
@@ -54,12 +54,7 @@ void add_answer_options(CLI::App& command, AnswerArguments& arguments) {
       .add_option("--date", arguments.date,
                   fmt::format("What a chat template sees as today (default: {})", text::to_string(text::DateTime{})))
       ->type_name("DATE");
-  command
-      .add_option("--special-tokens-in-content", arguments.special_tokens,
-                  "What the spelling of a special token in a message or a prompt becomes: the token, or plain text, "
-                  "which forges no turn of a chat (default: as-tokens)")
-      ->check(one_of({"as-tokens", "plain"}))
-      ->type_name("MODE");
+  add_special_tokens_option(command, arguments.special_tokens);
   command.add_option("--max-tokens", arguments.max_tokens, "The longest answer (default: the model's, or 256)")
       ->check(whole_number<std::int64_t>(1, kMaxTokens))
       ->type_name("N");
@@ -71,7 +66,7 @@ void add_answer_options(CLI::App& command, AnswerArguments& arguments) {
   command
       .add_option(
           "--logprobs", arguments.logprobs,
-          "Of every token its log-probability, the margin of the likeliest over the second, and the N likeliest")
+          "Show for every token its log-probability, the margin of the likeliest over the second, and the N likeliest")
       ->check(whole_number<int>(0, kMaxLogprobs))
       ->type_name("N");
   command.add_option("--digest", arguments.digest, "Print a digest of the logits of every step, tree-1 or chain-1")

@@ -1,12 +1,14 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/check.hpp"
 #include "base/thread_pool.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "cli/commands.hpp"
+#include "cli/device_options.hpp"
 #include "cli/terminal.hpp"
 #include "engine/model_files.hpp"
 #include "kernels/backend.hpp"
@@ -17,11 +19,16 @@
 namespace reprofuse::cli {
 namespace {
 
-std::string describe_cuda() {
-  try {
-    return Context::cuda().description();
-  } catch (const Error& error) {
-    return fmt::format("none: {}", error.what());
+void print_devices() {
+  for (const Device& device : devices())
+    fmt::print("  {:<12} {}\n", device.name, device.problem.empty() ? device.description : device.problem);
+  for (const kernels::BackendRow& row : kernels::backends()) {
+    if (row.count() > 0) continue;
+    try {
+      Context::open(row.name);
+    } catch (const Error& error) {
+      fmt::print("  {:<12} none: {}\n", row.name, error.what());
+    }
   }
 }
 
@@ -32,13 +39,14 @@ void print_machine() {
                contract.draft ? " (draft: its bits may change with the next version)" : "");
   fmt::print("\nBaselines, which pin none\n");
   for (const Contract& baseline : baselines()) fmt::print("  {:<12} {}\n", baseline.name, baseline.summary);
-  fmt::print("\nWhat is computed by unless --numerics says otherwise\n");
+  fmt::print("\nDefault --numerics\n");
   for (const kernels::BackendRow& device : kernels::backends())
     fmt::print("  {:<12} {}\n", device.name, device.default_numerics);
   fmt::print("\nCPU kernels this machine runs\n");
   const Isa best = Context::cpu().isa();
   for (const Isa isa : supported_isas()) fmt::print("  {}{}\n", isa_name(isa), isa == best ? " (default)" : "");
-  fmt::print("\nCUDA device\n  {}\n", describe_cuda());
+  fmt::print("\nDevices\n");
+  print_devices();
 }
 
 std::string describe_dtypes(const checkpoint::Checkpoint& checkpoint) {
@@ -64,6 +72,12 @@ std::string_view rotary_name(RotaryKind kind) {
     case RotaryKind::kYarn: return ", YaRN";
   }
   return "";
+}
+
+std::string describe_unicode(const std::string& versions) {  // two of them, or "none"
+  const std::size_t space = versions.find(' ');
+  if (space == std::string::npos) return versions;
+  return fmt::format("{} in patterns, {} in normalisation", versions.substr(0, space), versions.substr(space + 1));
 }
 
 void print_model(const std::string& folder) {
@@ -92,7 +106,7 @@ void print_model(const std::string& folder) {
   const engine::TextFormat& text = files.text();
   line("tokenizer", text.has_tokenizer() ? fmt::format("{} tokens", text.tokenizer().vocab_size())
                                          : fmt::format("none: {}", text.why_no_tokenizer()));
-  line("Unicode", text::unicode_versions());
+  line("Unicode", describe_unicode(text::unicode_versions()));
   line("chat", text.has_chat_template() ? "has a template" : fmt::format("none: {}", text.why_no_chat_template()));
   const Terminal terminal;
   ThreadPool pool(available_cores());
@@ -106,13 +120,12 @@ void print_model(const std::string& folder) {
 }  // namespace
 
 void add_info_command(CLI::App& app) {
-  auto model = std::make_shared<std::string>();
-  CLI::App* command = app.add_subcommand("info", "Show numerics, CPU kernels, the CUDA device and a model's card");
-  command->add_option("--model", *model, "Checkpoint folder (default: the model that comes with ReproFuse)")
-      ->type_name("DIR");
+  auto model = std::make_shared<std::optional<std::string>>();
+  CLI::App* command = app.add_subcommand("info", "Show contracts, baselines, CPU kernels, devices and a model's card");
+  add_model_option(*command, *model);
   command->callback([model] {
     print_machine();
-    print_model(model->empty() ? engine::bundled_model_folder() : *model);
+    print_model(*model ? **model : engine::bundled_model_folder());
   });
 }
 

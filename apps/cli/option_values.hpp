@@ -87,4 +87,13 @@ inline void add_seed_option(CLI::App& command, std::uint64_t& seed, const std::s
   command.add_option_function<std::string>("--seed", read, about)->type_name("S")->default_str(std::to_string(seed));
 }
 
+inline void add_special_tokens_option(CLI::App& command, std::string& mode) {
+  command
+      .add_option("--special-tokens-in-content", mode,
+                  "What the spelling of a special token in a message or a prompt becomes: the token, or plain text, "
+                  "which forges no turn of a chat (default: as-tokens)")
+      ->check(one_of({"as-tokens", "plain"}))
+      ->type_name("MODE");
+}
+
 }  // namespace reprofuse::cli

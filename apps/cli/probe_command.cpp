@@ -276,16 +276,7 @@ void add_probe_command(CLI::App& app) {
       ->check(one_of(names_of_contracts()))
       ->type_name("NAME")
       ->capture_default_str();
-  auto* device = probe->add_option("--device", arguments->device, fmt::format("Where to compute: {}", device_names()))
-                     ->check(is_device())
-                     ->type_name("NAME")
-                     ->capture_default_str();
-  auto* isa = probe->add_option("--isa", arguments->isa, "CPU kernels to force (default: the best this machine runs)")
-                  ->check(one_of({"scalar", "avx2", "avx512", "neon"}));
-  probe->add_option("--threads", arguments->threads, "CPU threads; 0 takes every core")
-      ->type_name("N")
-      ->check(whole_number(0, 1024))
-      ->capture_default_str();
+  add_device_only_options(*probe, arguments->device, arguments->isa, arguments->threads);
   probe->add_flag("--json", arguments->json, "Print one JSON object and nothing else");
   probe->add_flag("--check", arguments->check, "Exit 1 unless every digest is golden and every row batch-invariant");
   auto* cases = probe->add_option("--cases", arguments->cases, "Only these cases: names or globs, comma-separated")
@@ -302,8 +293,8 @@ void add_probe_command(CLI::App& app) {
       ->excludes(cases)
       ->excludes(quick);
   probe->add_flag("--reference", arguments->reference, "Compute with the loops that define the bits (slow)")
-      ->excludes(device)
-      ->excludes(isa)
+      ->excludes(probe->get_option("--device"))
+      ->excludes(probe->get_option("--isa"))
       ->excludes(models);
   probe->callback([arguments] { run_probe_command(*arguments); });
 }

@@ -181,7 +181,7 @@ std::shared_ptr<model::Team> open_team(const RankArguments& arguments, const Sto
   return std::make_shared<model::Team>(parallel::open_mpi(std::chrono::seconds(arguments.timeout_seconds)), kVersion);
 }
 
-bool follows(const std::shared_ptr<model::Team>& team, const model::MakeModel& make_model) {
+bool run_as_follower(const std::shared_ptr<model::Team>& team, const model::MakeModel& make_model) {
   if (!team || team->leads()) return false;
   const std::string self = team->communicator().name_of(team->rank());
   try {

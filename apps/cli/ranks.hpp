@@ -27,8 +27,9 @@ std::shared_ptr<model::Team> open_team(const RankArguments& arguments, const Sto
 
 inline constexpr int kStopOfRanks = SIGUSR1;  // which mpirun passes on
 
-// True on every rank beside the first, after it has followed to the end.
-bool follows(const std::shared_ptr<model::Team>& team, const model::MakeModel& make_model);
+// On a rank beside the first: does what rank 0 tells it until the end, and returns true; it may end the process. False
+// on rank 0 and where there are no ranks.
+bool run_as_follower(const std::shared_ptr<model::Team>& team, const model::MakeModel& make_model);
 
 // Of a rank that a signal has stopped before there is anything to finish: ends the job by that signal, and the process
 // that waits for mpirun knows it as the end that was asked for.

@@ -38,7 +38,7 @@ constexpr milliseconds kLastWords{2'000};  // for clients to take the error that
 constexpr std::chrono::seconds kForExit{10};
 
 struct ServeArguments {
-  std::optional<std::string> model;  // none: the one that comes with ReproFuse
+  std::optional<std::string> model;  // none: the bundled one
   std::optional<double> kv_gibibytes;
   std::optional<std::int64_t> max_rows;
   std::optional<std::string> date;
@@ -79,7 +79,7 @@ void log_model(const server::ServedModel& model, const std::string& folder, Serv
       facts.id, folder, context.numerics(), ranks > 1 ? fmt::format("{} ranks, each ", ranks) : "",
       context.description(), facts.fingerprint, facts.max_positions, model.kv_summary()));
   if (const model::Exchange* exchange = model.service().engine().model().exchange())
-    log.add(fmt::format("gathers      {}", exchange->team().gather_way().description));
+    log.add(fmt::format("gathers      {}", exchange->team().gather_transport().description));
   log.add(fmt::format("date         {}{}", date,
                       facts.files->text().template_uses_date() ? ", which the chat template shows the model"
                                                                : ", for which the chat template does not ask"));
@@ -231,11 +231,11 @@ void check_arguments(const ServeArguments& arguments) {
 }
 
 // Signals are for rank 0, which ends the others when it has answered what it had.
-bool follows_server(const ServeArguments& arguments) {
+bool run_as_server_follower(const ServeArguments& arguments) {
   const std::shared_ptr<model::Team>& team = arguments.served.team;
   if (!team || team->leads()) return false;
   for (const int number : {SIGINT, SIGTERM, kStopOfRanks}) std::signal(number, SIG_IGN);
-  return follows(team, [&](std::int32_t) {
+  return run_as_follower(team, [&](std::int32_t) {
     return std::make_unique<model::Model>(make_context(arguments.device, team),
                                           engine::ModelFiles(arguments.folder()).source(),
                                           arguments.served.max_positions, Progress{}, model::TeamPlace{team});
@@ -245,7 +245,7 @@ bool follows_server(const ServeArguments& arguments) {
 void run_serve_command(ServeArguments arguments) {
   const StopSignals signals(kStopOfRanks);  // first, since the threads of MPI inherit it
   arguments.served.team = open_team(arguments.ranks, &signals);
-  if (follows_server(arguments)) return;
+  if (run_as_server_follower(arguments)) return;
   complete(arguments);
   check_arguments(arguments);
   // Memory of large bodies goes back to the system when they are gone. Else glibc would keep more and more of it.
@@ -304,10 +304,9 @@ void add_network_options(CLI::App& command, ServeArguments& arguments) {
   add_number<std::size_t>(command, "--max-connections", server.limits.connections, 1, 65536,
                           "Open connections; where all are in use, one that waits for a request makes room");
   command
-      .add_option(
-          "--max-connections-per-client", server.limits.connections_per_client,
-          "Of them, those of one address (default: seven eighths); one key there has at most half of what others "
-          "leave")
+      .add_option("--max-connections-per-client", server.limits.connections_per_client,
+                  "Connections of one address (default: seven eighths of all); one key there has at most half of what "
+                  "others leave")
       ->check(whole_number<std::size_t>(1, 65536))
       ->type_name("N");
   add_number<std::int64_t>(
@@ -326,7 +325,7 @@ void add_engine_options(CLI::App& command, ServeArguments& arguments) {
                            "Answers that may wait or run; one more is refused");
   command
       .add_option("--max-answers-per-client", served.service.max_answers_per_client,
-                  "Of them, those of one API key, or of one address where there is no key (default: seven eighths)")
+                  "Answers of one API key, or of one address where there is no key (default: seven eighths of all)")
       ->check(whole_number<std::int64_t>(1, kMaxCount))
       ->type_name("N");
   command
@@ -360,7 +359,7 @@ void add_engine_options(CLI::App& command, ServeArguments& arguments) {
                   "Tokens to guess ahead from the text itself and check in one pass");
   command.footer(
       "None of --max-queue, --max-batch, --max-rows, --kv-memory, --page-size, --no-prefix-cache, --speculate,\n"
-      "--threads, --isa, --device and --tensor-parallel moves a bit of an answer.");
+      "--threads, --isa, --device and --tensor-parallel changes an answer.");
 }
 
 }  // namespace
@@ -368,8 +367,7 @@ void add_engine_options(CLI::App& command, ServeArguments& arguments) {
 void add_serve_command(CLI::App& app) {
   auto arguments = std::make_shared<ServeArguments>();
   CLI::App* command = app.add_subcommand("serve", "Answer over HTTP, by the OpenAI API, and show a page to chat");
-  command->add_option("--model", arguments->model, "Checkpoint folder (default: the one of ReproFuse)")
-      ->type_name("DIR");
+  add_model_option(*command, arguments->model);
   command
       ->add_option("--served-model-name", arguments->served.name, "What clients call it (default: the folder's name)")
       ->type_name("NAME");
@@ -381,12 +379,7 @@ void add_serve_command(CLI::App& app) {
       ->add_option("--receipt-dir", arguments->receipt_folder,
                    "Folder that keeps every receipt that clients ask for; REPROFUSE_KEY names the file of the key")
       ->type_name("DIR");
-  command
-      ->add_option("--special-tokens-in-content", arguments->special_tokens,
-                   "What the spelling of a special token in a message or a prompt becomes: the token, or plain text, "
-                   "which forges no turn of a chat (default: as-tokens)")
-      ->check(CLI::IsMember({"as-tokens", "plain"}))
-      ->type_name("MODE");
+  add_special_tokens_option(*command, arguments->special_tokens);
   add_network_options(*command, *arguments);
   add_engine_options(*command, *arguments);
   add_device_options(*command, arguments->device);

@@ -26,7 +26,7 @@ constexpr std::int64_t kContext = 512;  // longer than any text of the study
 constexpr auto kColumns = "{:>3} {:>5} {:>5} {:>5} {:>5} {:>8} {:>5} {:>7} {:>7} {:>9} {:>7} {:>8} {:>7}  {}\n";
 
 struct StressArguments {
-  std::optional<std::string> model;  // none: the one that comes with ReproFuse
+  std::optional<std::string> model;  // none: the bundled one
   std::int64_t requests = 200;
   std::int64_t schedules = 30;
   std::uint64_t seed = 1;
@@ -120,7 +120,7 @@ bool is_bundled_model(const engine::ModelFiles& files) {
 std::string golden_verdict(const StressArguments& arguments, const engine::ModelFiles& files, std::string_view numerics,
                            const std::string& digest, const Terminal& terminal) {
   if (arguments.model && !is_bundled_model(files))
-    return "golden/ has none to compare it with: it has those of the model that comes with ReproFuse";
+    return "golden/ has none to compare it with: it has those of the bundled model";
   if (!find_numerics(numerics).pinned()) return "golden/ has none to compare it with: its bits may change";
   const auto golden =
       study::golden_stress_digest(numerics, arguments.seed, arguments.requests, digest_kind_of(arguments.digest));
@@ -135,7 +135,7 @@ void run_stress_command(const StressArguments& arguments) {
   const auto make_part = [&](std::int32_t threads) {
     return Models(arguments.device, engine::ModelFiles(folder), team).make(threads);
   };
-  if (follows(team, make_part)) return;
+  if (run_as_follower(team, make_part)) return;
   OutputFile json(arguments.json);
   const engine::ModelFiles files(folder);
   const engine::TextFormat& text = files.text();
@@ -190,18 +190,17 @@ void run_stress_command(const StressArguments& arguments) {
 void add_stress_command(CLI::App& app) {
   auto arguments = std::make_shared<StressArguments>();
   CLI::App* command =
-      app.add_subcommand("stress", "Answer many requests under random schedules and check that no bit moves");
-  command->add_option("--model", arguments->model, "Checkpoint folder (default: the one of ReproFuse)")
-      ->type_name("DIR");
-  command->add_option("--requests", arguments->requests, "How many, of mixed kinds")
+      app.add_subcommand("stress", "Answer many requests under random schedules and check that no bit changes");
+  add_model_option(*command, arguments->model);
+  command->add_option("--requests", arguments->requests, "Number of requests, of mixed kinds")
       ->check(whole_number<std::int64_t>(1, 100'000))
       ->type_name("N")
       ->capture_default_str();
-  command->add_option("--schedules", arguments->schedules, "How many, besides one at a time")
+  command->add_option("--schedules", arguments->schedules, "Number of schedules, besides one request at a time")
       ->check(whole_number<std::int64_t>(0, 100'000))
       ->type_name("N")
       ->capture_default_str();
-  add_seed_option(*command, arguments->seed, "Of requests and schedules");
+  add_seed_option(*command, arguments->seed, "Seed of requests and schedules");
   command->add_option("--digest", arguments->digest, "What the answers are compared by")
       ->check(one_of({"tree-1", "chain-1"}))
       ->type_name("KIND")
@@ -212,7 +211,7 @@ void add_stress_command(CLI::App& app) {
   command->footer(
       "Schedule 0 computes each request alone. The others differ in arrival order, batch, chunk and page\n"
       "size, in memory (so small that answers are preempted and computed again), in caching of prefixes,\n"
-      "in guessing ahead and in threads. With a baseline, such as --numerics bf16, answers do move.");
+      "in guessing ahead and in threads. With a baseline, such as --numerics bf16, answers do change.");
   command->callback([arguments] { run_stress_command(*arguments); });
 }
 

@@ -12,6 +12,7 @@
 #include "checkpoint/checkpoint.hpp"
 #include "cli/bench_options.hpp"
 #include "cli/commands.hpp"
+#include "cli/device_options.hpp"
 #include "cli/option_values.hpp"
 #include "cli/terminal.hpp"
 #include "cli/usage.hpp"
@@ -25,7 +26,7 @@ namespace {
 
 struct StudyRunArguments {
   std::string task, out;
-  std::optional<std::string> model;  // none: the one that comes with ReproFuse
+  std::optional<std::string> model;  // none: the bundled one
   std::optional<std::string> model_name, task_name;
   std::vector<std::string> numerics;  // empty: the default of the device
   int seeds = 3;
@@ -162,8 +163,7 @@ void add_study_run(CLI::App& study) {
   command->add_option("--out", arguments->out, "The run; one that was interrupted goes on")
       ->required()
       ->type_name("RUN");
-  command->add_option("--model", arguments->model, "Checkpoint folder (default: the one of ReproFuse)")
-      ->type_name("DIR");
+  add_model_option(*command, arguments->model);
   command->add_option("--model-name", arguments->model_name, "What reports call the model (default: its folder)")
       ->type_name("NAME");
   command->add_option("--task-name", arguments->task_name, "What reports call the task (default: its file)")
@@ -193,7 +193,7 @@ void add_study_run(CLI::App& study) {
   add_real_option(*command, "--top-p", arguments->top_p, "Only the likeliest tokens whose probabilities add up to this")
       ->check(real_number(0, 1))
       ->type_name("P");
-  command->add_option("--sampling-seed", arguments->sampling_seed, "Of the random numbers, in every cell the same")
+  command->add_option("--sampling-seed", arguments->sampling_seed, "Seed of the random numbers, the same in every cell")
       ->check(whole_number<std::uint64_t>(0, UINT64_MAX))
       ->type_name("S")
       ->capture_default_str();

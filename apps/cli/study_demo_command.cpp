@@ -42,6 +42,7 @@ struct Task {
   std::vector<std::string> options;
 };
 
+// Not every contract: each adds its part to some minutes.
 constexpr const char* kContracts = "fma-1,exact-1";
 constexpr const char* kAllNumerics = "fma-1,exact-1,layercast,bf16";
 
@@ -107,7 +108,7 @@ void run_study_demo(const StudyDemoArguments& arguments) {
   const std::vector<OpenBlasChoice> choices = openblas_choices({"study", "demo", "--openblas-kernels"});
   if (choices.empty())
     fmt::print("Without OpenBLAS, which the baselines need; on Debian: apt install libopenblas0-pthread\n");
-  fmt::print("The model that comes with ReproFuse answers two tasks by {}, some minutes in all\n",
+  fmt::print("The bundled model answers two tasks by {}, some minutes in all\n",
              choices.empty() ? kContracts : kAllNumerics);
   std::vector<study::Run> runs;
   for (const Platform& platform : platforms_of(choices)) {
@@ -130,7 +131,7 @@ void add_study_demo_command(CLI::App& study) {
   command->add_option("--out", arguments->out, "Folder of the runs and of report.html; an interrupted study goes on")
       ->type_name("DIR")
       ->capture_default_str();
-  command->add_option("--problems", arguments->problems, "Of each of the two tasks")
+  command->add_option("--problems", arguments->problems, "Problems of each task")
       ->check(whole_number(1, 60))
       ->type_name("N")
       ->capture_default_str();

@@ -24,7 +24,7 @@ namespace reprofuse::cli {
 namespace {
 
 struct TextArguments {
-  std::optional<std::string> model;  // none: the one that comes with ReproFuse
+  std::optional<std::string> model;  // none: the bundled one
   std::optional<std::string> prompt;
   std::optional<std::string> prompt_tokens;
   std::int64_t max_tokens = 1;
@@ -54,7 +54,7 @@ struct DiffArguments {
 };
 
 void add_text_options(CLI::App& command, TextArguments& arguments) {
-  command.add_option("--model", arguments.model, "Checkpoint folder (default: the one of ReproFuse)")->type_name("DIR");
+  add_model_option(command, arguments.model);
   command.add_option("--prompt", arguments.prompt, "The text to read; - reads it from stdin")->type_name("TEXT");
   add_prompt_tokens_option(command, arguments.prompt_tokens, "The text");
   command.add_option("--max-tokens", arguments.max_tokens, "How many tokens to choose after it; each is a step")

@@ -48,7 +48,7 @@ void throw_if_unknown(const CLI::App& command) {
   const bool lacks_subcommand = !names.empty() && command.get_subcommands().empty();
   if (unknown.empty() && !lacks_subcommand) return;
   const auto because = [](const std::string& why) { throw CLI::ParseError(why, CLI::ExitCodes::ExtrasError); };
-  if (unknown.empty()) because(fmt::format("{} what? There are {}", command.get_name(), fmt::join(names, ", ")));
+  if (unknown.empty()) because(fmt::format("{} needs a command: {}", command.get_name(), fmt::join(names, ", ")));
   const std::string typed = unknown.front().substr(0, unknown.front().find('='));
   if (typed.rfind('-', 0) == 0)
     because(fmt::format("{} has no option '{}'{}", command.get_name(), typed, nearest_option(command, typed)));

@@ -37,7 +37,7 @@ constexpr std::size_t kMaxSpots = std::size_t{1} << 20;
 
 struct VerifyArguments {
   std::vector<std::string> files;
-  std::optional<std::string> model;  // none: the one that comes with ReproFuse
+  std::optional<std::string> model;  // none: the bundled one
   std::optional<std::string> date;
   std::optional<std::int64_t> context;
   std::optional<std::string> nonce;
@@ -326,13 +326,12 @@ void add_verify_command(CLI::App& app) {
   command->add_option("--nonce", arguments->nonce, "The nonce that the receipt must have")->type_name("TEXT");
   command->add_flag("--quiet", arguments->quiet, "One line for each receipt");
   command->add_flag("--json", arguments->json, "Print one JSON object and nothing else")->excludes("--quiet");
-  command->add_option("--model", arguments->model, "Checkpoint folder (default: the one of ReproFuse)")
-      ->type_name("DIR");
+  add_model_option(*command, arguments->model);
   command->add_option("--date", arguments->date, "What the chat template must have seen as today")->type_name("DATE");
   command->add_option("--context", arguments->context, "The longest text that the issuer must have allowed")
       ->check(whole_number<std::int64_t>(1, kMaxTokens))
       ->type_name("N");
-  add_place_options(*command, arguments->device);
+  add_device_only_options(*command, arguments->device.device, arguments->device.isa, arguments->device.threads);
   command->footer(
       "Exit status: 0 equal, or right as far as it was looked at; 1 diverged; 2 a command line that makes no sense, or "
       "a check that could not be tried;\n"

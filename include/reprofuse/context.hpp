@@ -17,9 +17,10 @@ REPROFUSE_API std::string_view isa_name(Isa isa);              // "scalar", "avx
 REPROFUSE_API std::optional<Isa> parse_isa(std::string_view);  // nullopt: no such name
 REPROFUSE_API std::vector<Isa> supported_isas();               // on this machine, slowest first
 
-// What a context can compute by. Contracts pin every bit: "fma-1", chains of fused multiply-adds in a fixed order, and
-// "exact-1", integer sums that have no order; "fma-1-kv16" and "exact-1-kv16" keep a model's keys and values in BF16.
-// The tool has baselines beside them, which pin none and look for no NaN: "layercast", "bf16", "sgemm".
+// What a context can compute by. Contracts pin every bit: "fma-1", chains of fused multiply-adds in a fixed order;
+// "exact-1", "exact-2" and "int16-1", integer sums that have no order, the last in 16 bits; "fma-1-kv16" and
+// "exact-1-kv16" keep a model's keys and values in BF16. The tool has baselines beside them, which pin none and look
+// for no NaN: "layercast", "bf16", "sgemm".
 REPROFUSE_API std::vector<std::string_view> numerics_names();
 
 // What the library computes by on any device, unless told otherwise: the bits of a program do not depend on the device.

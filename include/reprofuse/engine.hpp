@@ -1,4 +1,4 @@
-// Many requests at once over one model. Which of them share a pass, what is cached, speculated or preempted moves no
+// Many requests at once over one model. Which of them share a pass, what is cached, speculated or preempted changes no
 // bit of an answer.
 #pragma once
 
@@ -22,7 +22,7 @@ struct Request {
   SamplingParams sampling = {};
   std::int64_t max_tokens = 256;  // 0: none, for the log-probabilities of the prompt alone
   int choices = 1;                // choice i is the answer that seed + i gives
-  int priority = 0;               // the least goes first; among equals, the one that came first
+  int priority = 0;               // the lowest number goes first; among equals, the one that came first
   std::optional<std::vector<std::int32_t>> stop_tokens = {};  // any of them ends an answer and is not part of it; not
                                                               // given: those of the checkpoint
   std::vector<std::string> stop_strings = {};                 // the same, in the text

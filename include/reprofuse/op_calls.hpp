@@ -34,7 +34,7 @@ struct Batch {
 };
 
 // The keys and values of one layer. Keys lie transposed, so that neighbouring positions are neighbours in memory.
-// Elements are what the contract's cache format says; of int16-1 their order is the backend's own.
+// Elements are what the contract's cache format says; in formats of integers their order is the backend's own.
 struct KvPages {
   void* keys = nullptr;       // [pages, kv_heads, head_dim, page_size]
   void* values = nullptr;     // [pages, kv_heads, page_size, head_dim]
@@ -43,7 +43,7 @@ struct KvPages {
   std::int32_t head_dim = 0;
   std::int32_t page_size = 0;       // a power of two, at least 16
   std::int32_t pages = 0;           // there are so many: the page table's numbers are below it
-  void* key_exponents = nullptr;    // [pages, kv_heads, page_size], in formats that have them
+  void* key_exponents = nullptr;    // [pages, kv_heads, page_size], in formats that have them: the bytes of units
   void* value_exponents = nullptr;  // [pages, kv_heads, page_size]
 };
 

@@ -51,7 +51,7 @@ std::int64_t default_kv_bytes(const model::Model& model, const EngineOptions& op
   const bool is_of_host = backend.capabilities().shares_host_memory;
   const int users = exchange == nullptr ? 1
                     : is_of_host        ? exchange->team().communicator().ranks_of_host()
-                                        : exchange->team().gather_way().ranks_of_device;
+                                        : exchange->team().gather_transport().ranks_of_device;
   const std::int64_t limit = (is_of_host ? available / 4 : available / 10 * 9) / users;
   return enough ? std::min(*enough, limit) : limit;
 }

@@ -1,5 +1,5 @@
 // Many requests at once over one model. Which of them are in a pass together, how prompts are cut into chunks, what is
-// cached, speculated, or preempted and computed again: none of it can move a bit of an answer, so all of it is free.
+// cached, speculated, or preempted and computed again: none of it can change a bit of an answer, so all of it is free.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ struct EngineOptions {
   std::int64_t max_prompt_logit_rows = 128;  // of a pass, for log-probabilities of prompts
   bool prefix_cache = true;                  // keep the keys and values of texts that may come again
   int speculation = 0;                       // tokens guessed ahead by prompt lookup and checked in one pass
-  std::int64_t max_waited_passes = 256;      // passes that a request waits while later ones of higher priority go first
+  std::int64_t max_waited_passes = 256;      // passes that a request waits while later, more urgent ones go first
 };
 
 // Pages that fit into so many bytes.
@@ -48,7 +48,7 @@ struct RequestUpdate {
   Update update;
 };
 
-// For one thread; service.hpp puts it behind a queue.
+// For one thread; service.hpp puts it behind a queue, and the public reprofuse::Engine is that service.
 class Engine {
  public:
   // The model must outlive the engine. Without a tokenizer answers have no text.
@@ -137,7 +137,8 @@ struct Engine::JobChunk {
   std::vector<float> logit_values;    // the rows themselves, for a digest of the kind chain-1
   bool was_cut = false;               // in this pass
 
-  // Leaves the token out with which the pass failed, and those after it; all of them where that was not enough before.
+  // Removes the token with which the pass failed and all after it; on a second failure in the same pass, the whole
+  // chunk.
   void cut_before(std::int64_t token) {
     job->suspect = begin + token;
     tokens.resize(static_cast<std::size_t>(was_cut ? 0 : token));
@@ -160,7 +161,7 @@ struct Engine::JobChunk {
 };
 
 // Prompt lookup: up to `count` tokens that followed the last earlier place where the text had its last three, or else
-// two, tokens. A guess costs a row of a pass and moves no bit: the row that checks it has the logits of a step of its
+// two, tokens. A guess costs a row of a pass and changes no bit: the row that checks it has the logits of a step of its
 // own.
 std::span<const std::int32_t> guess_next(std::span<const std::int32_t> text, std::int64_t count);
 

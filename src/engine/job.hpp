@@ -65,7 +65,8 @@ class Job {
   int choice() const { return choice_; }
   const Request& request() const { return *request_; }
   const SamplingParams& sampling() const { return sampling_; }
-  // The least goes first: what a client asks within its share before what anyone asks beyond, however urgent.
+  // Jobs run in ascending order. Those within their client's share come before all beyond a share, whatever their
+  // priority.
   std::tuple<bool, int, std::int64_t, std::uint64_t, std::uint64_t, int> order() const {
     return {is_beyond_share, effective_priority, turn, client->last_started, arrival_, choice_};
   }
@@ -119,7 +120,7 @@ class Job {
   std::int64_t waited = 0;         // passes without it
   std::int64_t turn = 0;           // how many jobs of its client go before it
   bool is_beyond_share = false;    // so many that others could not have as many places
-  // The request's priority, or the least of all once it has waited long enough. The least goes first, as there.
+  // The request's priority, or the most urgent one once it has waited long enough. The lowest number goes first.
   int effective_priority;
   std::int64_t cached_prompt_tokens = 0;       // found in the prefix cache when it was first started
   std::vector<std::unique_ptr<Job>> siblings;  // the other choices, which wait for this one's prompt

@@ -23,7 +23,7 @@ struct Request {
   SamplingParams sampling;
   std::int64_t max_tokens = 16;
   int choices = 1;                        // choice i is the answer that seed + i gives
-  int priority = 0;                       // the least goes first; among equals, the one that came first
+  int priority = 0;                       // the lowest number goes first; among equals, the one that came first
   std::string client = {};                // who asks; clients take turns. Empty: nobody in particular
   std::string cache_salt = {};            // only requests of one salt share the pages of the prefix cache
   std::vector<std::int32_t> stop_tokens;  // any of them ends an answer and is not part of it

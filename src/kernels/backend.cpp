@@ -4,12 +4,13 @@
 
 namespace reprofuse::kernels {
 
-std::unique_ptr<PreparedLinear> Backend::prepare_linear(const LinearScheme& scheme, const LayerName& layer,
+std::unique_ptr<PreparedLinear> Backend::prepare_linear(const LinearScheme& scheme, const LayerOptions& layer,
                                                         std::span<const WeightView> weights) const {
+  // Kernels check it again, for tests, fuzz targets and benches that make layers without a backend.
   require(weights[0].k <= scheme.max_terms,
           "linear '{}': k = {} is more than the {} terms whose sum contract {} can hold", layer.name, weights[0].k,
           scheme.max_terms, scheme.name);
-  for (const BroughtLinear& kernels : scheme.brought)
+  for (const ExternalLinear& kernels : scheme.external)
     if (kernels.backend == name()) return kernels.prepare(*this, layer, weights);
   return prepare_listed_linear(scheme, layer, weights);
 }
@@ -23,15 +24,15 @@ namespace {
 constexpr BackendRow kBackends[] = {
     {.name = "cpu",
      .description = "AVX-512, AVX2, NEON or scalar code on threads of this process",
-     .counted = false,
-     .threads = true,
+     .has_ordinals = false,
+     .takes_threads = true,
      .default_numerics = "fma-1",
      .count = [] { return 1; },
      .open = open_cpu},
     {.name = "cuda",
      .description = "an NVIDIA GPU of compute capability 8.0 or higher",
-     .counted = true,
-     .threads = false,
+     .has_ordinals = true,
+     .takes_threads = false,
      .default_numerics = "int16-1",
      .count = count_cuda,
      .open = open_cuda},

@@ -82,12 +82,12 @@ class Attention {
   virtual std::size_t workspace_bytes(const AttentionBounds& sizes) const = 0;
   virtual void rotary(const OpSite& site, const RotaryCall& call) const = 0;
   virtual std::optional<Place> attention(const OpSite& site, const AttentionCall& call) const = 0;
-  // Both, where the work is asynchronous and done at once; q is left as it was. Every position before those of the
-  // batch was stored by an earlier pass. False: they take their turns, and nothing has run.
+  // Runs rotary and attention in one launch and leaves q unrotated. Every position before those of the batch was stored
+  // by an earlier pass. Returns false, and runs nothing, where they must run one after the other.
   virtual bool rotary_and_attention(const OpSite&, const RotaryCall&, const AttentionCall&) const { return false; }
 };
 
-// The ids that a row's penalty is for. A SampleBatch keeps sets of ids from run to run, and has numbers for them.
+// The ids that a row's penalty is for. A SamplerBackend keeps sets of ids from run to run, and has numbers for them.
 struct SeenIds {
   std::int32_t from = -1;                    // the set that it starts with; -1: the empty one
   std::int32_t to = -1;                      // the set that it becomes, which the row sees; -1: the row has no penalty
@@ -95,12 +95,12 @@ struct SeenIds {
 };
 
 // Memory for up to a number of rows at a time, and for twice as many sets of ids, which stay. One thread at a time.
-class SampleBatch {
+class SamplerBackend {
  public:
-  virtual ~SampleBatch() = default;
-  // The rows' logits are device memory. `seen` says for each row what the batch has to make its `seen` of; it is empty
-  // where no row has a penalty. Rows come in no order: no two have one `to`, and a row that starts with a set to which
-  // another row adds ids adds them, too. Waits for the stream. After an error the sets of `to` are not known.
+  virtual ~SamplerBackend() = default;
+  // The rows' logits are device memory. seen[i] says how to build the set of ids for row i; empty: no row has a
+  // penalty. Rows run in any order, so no two write one set, and a row that reads a set which another row extends lists
+  // those ids as its own, too. Waits for the stream. After an error the sets of `to` are not known.
   virtual void run(std::span<const SampleRow> rows, std::span<const SeenIds> seen, std::span<SampleResult> results,
                    void* stream) = 0;
 };
@@ -146,11 +146,11 @@ class Backend {
   virtual std::optional<OpPlace> take_record(void* workspace, void* stream) const = 0;
 
   // Operations. Each throws kUnsupported where the backend has no kernels for the scheme.
-  std::unique_ptr<PreparedLinear> prepare_linear(const LinearScheme& scheme, const LayerName& layer,
+  std::unique_ptr<PreparedLinear> prepare_linear(const LinearScheme& scheme, const LayerOptions& layer,
                                                  std::span<const WeightView> weights) const;
   virtual std::unique_ptr<Elementwise> make_elementwise(const ElementwiseScheme& scheme) const = 0;
   virtual std::unique_ptr<Attention> make_attention(const AttentionScheme& scheme, const CacheFormat& cache) const = 0;
-  virtual std::unique_ptr<SampleBatch> make_sample_batch(std::int64_t vocabulary, std::int64_t max_rows) const = 0;
+  virtual std::unique_ptr<SamplerBackend> make_sampler(std::int64_t vocabulary, std::int64_t max_rows) const = 0;
 
   // For benches: binary32 multiply-adds per second by clock and lanes, two operations each, in 10^9; 0: not known.
   virtual double peak_fma_gigaflops() const { return 0; }
@@ -168,7 +168,7 @@ class Backend {
 
  protected:
   // By the kernels that the backend lists for the scheme, after those that the scheme brings along.
-  virtual std::unique_ptr<PreparedLinear> prepare_listed_linear(const LinearScheme& scheme, const LayerName& layer,
+  virtual std::unique_ptr<PreparedLinear> prepare_listed_linear(const LinearScheme& scheme, const LayerOptions& layer,
                                                                 std::span<const WeightView> weights) const = 0;
   // "the cuda backend has no kernels for linear layers by 'x'"
   [[noreturn]] void fail_missing(std::string_view what, std::string_view scheme) const;
@@ -187,8 +187,8 @@ struct BackendOptions {
 struct BackendRow {
   std::string_view name;
   std::string_view description;
-  bool counted;  // there may be several: "cuda:1"
-  bool threads;  // takes BackendOptions::isa and threads
+  bool has_ordinals;   // there may be several: "cuda:1"
+  bool takes_threads;  // BackendOptions::isa and threads
   // The contract that measurements favour there: what the tool computes by when nobody names one.
   std::string_view default_numerics;
   int (*count)();  // devices of this machine, also such as open() refuses; 0 where the build has no code for them

@@ -57,7 +57,7 @@ class PreparedLinear {
   virtual std::optional<Place> run(const LinearCall& call) const = 0;
   // The op that makes call.x and then run(), where the op can leave x in the form in which the layer multiplies it.
   // False: it cannot, and nothing has run.
-  virtual bool run_after(const Producer&, const LinearCall&) const { return false; }
+  virtual bool run_fused(const Producer&, const LinearCall&) const { return false; }
   virtual std::string implementation() const = 0;  // what really ran: "avx512", "cuda sm_90"
 };
 

@@ -11,7 +11,9 @@ int count_cuda() noexcept {
 namespace {
 
 [[noreturn]] void fail_without_cuda() {
-  fail(ErrorCode::kUnsupported, "this build of ReproFuse has no CUDA backend ({}). The CPU gives the same bits",
+  fail(ErrorCode::kUnsupported,
+       "this build of ReproFuse has no CUDA backend ({}). The CPU gives the same bits by "
+       "the same contract (--numerics)",
        REPROFUSE_CUDA_STATUS);
 }
 

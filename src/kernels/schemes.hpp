@@ -18,7 +18,7 @@ namespace reprofuse::kernels {
 class Backend;
 
 // A linear layer to be made: what error messages and records call it, and what it may do with its weights.
-struct LayerName {
+struct LayerOptions {
   std::string_view name;
   unsigned op = 0;  // its place among the ops of a context, for the record of non-finite results
   WeightUse use = WeightUse::kRead;
@@ -27,11 +27,11 @@ struct LayerName {
 // What multiplies, which tells a bench the peak to compare with.
 enum class Multiplier { kBinary32, kInteger8, kBf16 };
 
-using PrepareLinear = std::unique_ptr<PreparedLinear> (*)(const Backend& backend, const LayerName& layer,
+using PrepareLinear = std::unique_ptr<PreparedLinear> (*)(const Backend& backend, const LayerOptions& layer,
                                                           std::span<const WeightView> weights);
 
 // Kernels that a scheme brings along for a backend that does not list it: a vendor's library, or a test's.
-struct BroughtLinear {
+struct ExternalLinear {
   std::string_view backend;
   PrepareLinear prepare;
   Multiplier multiplier = Multiplier::kBinary32;
@@ -43,11 +43,11 @@ struct LinearScheme {
   void (*reference)(ConstMatrix x, const WeightView& weight, const float* bias, Matrix y) = nullptr;
   std::int64_t max_terms = std::numeric_limits<std::int64_t>::max();  // of a sum: the largest k
   Multiplier multiplier = Multiplier::kBinary32;
-  std::span<const BroughtLinear> brought{};
+  std::span<const ExternalLinear> external{};
   const LinearScheme* same_results_as = nullptr;  // another that computes the same, in other time
 
   Multiplier multiplier_on(std::string_view backend) const {
-    for (const BroughtLinear& kernels : brought)
+    for (const ExternalLinear& kernels : external)
       if (kernels.backend == backend) return kernels.multiplier;
     return multiplier;
   }
@@ -57,7 +57,7 @@ struct LinearScheme {
 struct CacheFormat {
   std::string_view name;
   std::int32_t element_bytes;
-  std::int32_t exponent_bytes = 0;  // beside each key and each value: of one position and one head
+  std::int32_t exponent_bytes = 0;  // beside each key and each value of a head: the unit's byte (numerics/int16.hpp)
   DType dtype = DType::kF32;        // of an element, in formats of floating-point numbers
 
   // Of the keys of one page in one layer, and of its values.
@@ -76,7 +76,9 @@ struct AttentionScheme {
   std::optional<Place> (*attention)(const AttentionCall& call);
   std::span<const CacheFormat* const> caches;  // that it knows; whoever has kernels for it has them for all of these
 
-  bool knows(const CacheFormat& cache) const { return std::find(caches.begin(), caches.end(), &cache) != caches.end(); }
+  bool supports(const CacheFormat& cache) const {
+    return std::find(caches.begin(), caches.end(), &cache) != caches.end();
+  }
 };
 
 // What has no sums but those of norms.

@@ -47,7 +47,7 @@ checkpoint::ModelConfig with_heads_of(checkpoint::ModelConfig config, const Shar
 
 std::unique_ptr<Followed> tell_followers(const TeamPlace& place) {
   if (!place.team || !place.team->leads()) return nullptr;
-  return std::make_unique<Followed>(place.team, Order::kMakeModel, Order::kDropModel,
+  return std::make_unique<Followed>(place.team, Command::kMakeModel, Command::kDropModel,
                                     std::vector<std::int32_t>{place.recipe});
 }
 
@@ -80,7 +80,7 @@ Weights Model::load(std::shared_ptr<const WeightSource> source, const Progress& 
   InStep in_step(&team);
   team.require_same(fmt::format("version {}\nnumerics {}\ncontext {}\n{}", team.version(), context_.numerics(),
                                 max_positions_, checkpoint::config_lines(config_)));
-  choose_gather_way(team, *context_.state().backend);
+  choose_gather_transport(team, *context_.state().backend);
   LoadedWeights loaded = load_weights(context_, source, share_, source->is_on_disk(), progress);
   const std::vector<std::string> digests = team.exchange(loaded.digest);
   const auto after_part = [&] {  // so that who watches the progress can stop this, too

@@ -70,7 +70,7 @@ std::unique_ptr<Followed> Runner::tell_followers() const {
   if (exchange == nullptr || !exchange->team().leads()) return nullptr;
   const auto word = [](std::int64_t size) { return static_cast<std::int32_t>(size); };
   return std::make_unique<Followed>(
-      exchange->shared_team(), Order::kMakeRunner, Order::kDropRunner,
+      exchange->shared_team(), Command::kMakeRunner, Command::kDropRunner,
       std::vector<std::int32_t>{model_.number(), word(cache_.pages()), cache_.page_size(), word(limits_.rows),
                                 word(limits_.sequences), word(limits_.logit_rows)});
 }
@@ -174,7 +174,7 @@ kernels::Batch Runner::upload(const PassBatch& host, const HostTokenOwners* owne
 
 ConstMatrix Runner::run(std::span<const TokenChunk> chunks) {
   const PassBatch host = build(chunks);
-  if (followed_) model_.exchange()->team().tell({Order::kPass, followed_->number(), host.to_words()});
+  if (followed_) model_.exchange()->team().tell({Command::kPass, followed_->number(), host.to_words()});
   try {
     compute(host);
   } catch (const NonFiniteError& error) {
@@ -230,7 +230,7 @@ void Runner::compute(const PassBatch& host) {
 }
 
 // What ranks gather through the host no graph records.
-bool Runner::replays(const PassBatch& host) const {
+bool Runner::uses_graph(const PassBatch& host) const {
   const bool is_on_stream = model_.exchange() == nullptr || model_.exchange()->team().on_stream() != nullptr;
   return host.is_decode() && backend().capabilities().graphs && !observer_ && is_on_stream;
 }
@@ -253,18 +253,18 @@ void Runner::enqueue_pass(const PassBatch& host, Failure* failure) {
     return Pass{{model_.context(), workspace_, stream}, batch, cache_, activations_, observer, on_device, failure};
   };
   const std::int32_t* logit_rows = inputs + at.logit_rows;
-  if (!replays(host)) return model_.forward(pass_on(stream_->handle()), logit_rows, logit_rows_);
+  if (!uses_graph(host)) return model_.forward(pass_on(stream_->handle()), logit_rows, logit_rows_);
   if (model_.exchange() == nullptr) {
-    decode_graph(batch, [&](void* stream) { model_.forward(pass_on(stream), logit_rows, logit_rows_); });
+    replay_decode(batch, [&](void* stream) { model_.forward(pass_on(stream), logit_rows, logit_rows_); });
   } else {
     model_.embed(pass_on(stream_->handle()));
-    decode_graph(batch, [&](void* stream) { model_.forward_embedded(pass_on(stream), logit_rows, logit_rows_); });
+    replay_decode(batch, [&](void* stream) { model_.forward_embedded(pass_on(stream), logit_rows, logit_rows_); });
   }
 }
 
 // upload() has waited for the last pass, so that no graph dropped here is still running. What a graph gathers is
 // counted when it is replayed.
-void Runner::decode_graph(const kernels::Batch& batch, const std::function<void(void* stream)>& enqueue) {
+void Runner::replay_decode(const kernels::Batch& batch, const std::function<void(void* stream)>& enqueue) {
   std::int64_t ignored = 0;
   std::int64_t& gathered = model_.exchange() ? model_.exchange()->team().own_traffic().gathered_bytes : ignored;
   const DecodeGraph& graph = decode_graphs_.get({batch.rows, batch.max_keys}, [&] {
@@ -366,17 +366,17 @@ void follow(Team& team, const MakeModel& make_model) {
   std::map<std::int32_t, std::unique_ptr<FollowedRunner>> runners;
   while (true) {
     const Team::Message message = team.hear();
-    switch (message.order) {
-      case Order::kEnd: return;
-      case Order::kMakeModel: models[message.number] = make_model(message.words.at(0)); break;
-      case Order::kDropModel: models.erase(message.number); break;
-      case Order::kMakeRunner: {
+    switch (message.command) {
+      case Command::kEnd: return;
+      case Command::kMakeModel: models[message.number] = make_model(message.words.at(0)); break;
+      case Command::kDropModel: models.erase(message.number); break;
+      case Command::kMakeRunner: {
         const Model& model = *models.at(message.words.at(0));
         runners[message.number] = std::make_unique<FollowedRunner>(model, message.words);
         break;
       }
-      case Order::kDropRunner: runners.erase(message.number); break;
-      case Order::kPass: runners.at(message.number)->runner.follow(message.words); break;
+      case Command::kDropRunner: runners.erase(message.number); break;
+      case Command::kPass: runners.at(message.number)->runner.follow(message.words); break;
     }
   }
 }

@@ -105,8 +105,8 @@ class Runner {
   kernels::Batch upload(const PassBatch& host, const HostTokenOwners* owners);
   void compute(const PassBatch& host);
   void enqueue_pass(const PassBatch& host, Failure* failure);
-  bool replays(const PassBatch& host) const;
-  void decode_graph(const kernels::Batch& batch, const std::function<void(void* stream)>& enqueue);
+  bool uses_graph(const PassBatch& host) const;
+  void replay_decode(const kernels::Batch& batch, const std::function<void(void* stream)>& enqueue);
   std::unique_ptr<Followed> tell_followers() const;
 
   const Model& model_;

@@ -65,7 +65,7 @@ namespace {
 using parallel::Patience;
 
 constexpr std::int64_t kFirstWords = 256;  // of a message, sent at once; the rest follows if there is any
-constexpr std::size_t kHeaderWords = 3;    // order, number, words
+constexpr std::size_t kHeaderWords = 3;    // command, number, words
 
 // "numerics fma-1" to its name.
 std::string_view name_of_line(std::string_view line) {
@@ -104,7 +104,7 @@ Team::~Team() {
 
 void Team::tell(const Message& message) {
   if (communicator_->is_broken()) throw parallel::RankFailure("the ranks are out of step");
-  std::vector<std::int32_t> words{static_cast<std::int32_t>(message.order), message.number,
+  std::vector<std::int32_t> words{static_cast<std::int32_t>(message.command), message.number,
                                   static_cast<std::int32_t>(message.words.size())};
   words.insert(words.end(), message.words.begin(), message.words.end());
   const auto all = static_cast<std::int64_t>(words.size());
@@ -116,7 +116,7 @@ void Team::tell(const Message& message) {
 Team::Message Team::hear() {
   std::vector<std::int32_t> words(static_cast<std::size_t>(kFirstWords));
   communicator_->broadcast(words.data(), kFirstWords, Patience::kEndless);
-  Message message{static_cast<Order>(words[0]), words[1], {}};
+  Message message{static_cast<Command>(words[0]), words[1], {}};
   const auto all = static_cast<std::int64_t>(kHeaderWords) + words[2];
   words.resize(static_cast<std::size_t>(std::max(all, kFirstWords)));
   if (all > kFirstWords) communicator_->broadcast(words.data() + kFirstWords, all - kFirstWords, Patience::kBounded);
@@ -223,7 +223,7 @@ std::string problem_of(const parallel::Communicator& communicator, const std::ve
 
 }  // namespace
 
-void choose_gather_way(Team& team, const kernels::Backend& backend) {
+void choose_gather_transport(Team& team, const kernels::Backend& backend) {
   Told own{.device = backend.device_id(), .version = {}, .problem = {}};
   std::shared_ptr<const parallel::NcclLibrary> library;
   if (!own.device.empty()) try {
@@ -238,18 +238,19 @@ void choose_gather_way(Team& team, const kernels::Backend& backend) {
     told.push_back(Told::from(text));
     devices += text + '\n';
   }
-  if (team.gather_way().devices == devices) return;
-  GatherWay way{.on_stream = nullptr, .description = {}, .ranks_of_device = 1, .devices = std::move(devices)};
-  const std::string problem = problem_of(team.communicator(), told, way.ranks_of_device);
+  if (team.gather_transport().devices == devices) return;
+  GatherTransport transport{
+      .on_stream = nullptr, .description = {}, .ranks_of_device = 1, .devices = std::move(devices)};
+  const std::string problem = problem_of(team.communicator(), told, transport.ranks_of_device);
   if (problem.empty()) {
     backend.make_current();
-    way.on_stream = parallel::open_nccl(library, team.communicator());
-    way.description = fmt::format("by {}, on the stream", way.on_stream->description());
+    transport.on_stream = parallel::open_nccl(library, team.communicator());
+    transport.description = fmt::format("by {}, on the stream", transport.on_stream->description());
   } else {
     const bool is_of_host = std::ranges::all_of(told, [](const Told& one) { return one.device.empty(); });
-    way.description = is_of_host ? "by MPI" : fmt::format("by MPI, through host memory: {}", problem);
+    transport.description = is_of_host ? "by MPI" : fmt::format("by MPI, through host memory: {}", problem);
   }
-  team.set_gather_way(std::move(way));
+  team.set_gather_transport(std::move(transport));
 }
 
 }  // namespace reprofuse::model

@@ -55,7 +55,7 @@ class AgreedError : public Error {
   using Error::Error;
 };
 
-enum class Order : std::int32_t { kEnd, kMakeModel, kDropModel, kMakeRunner, kDropRunner, kPass };
+enum class Command : std::int32_t { kEnd, kMakeModel, kDropModel, kMakeRunner, kDropRunner, kPass };
 
 // What a rank has exchanged with the others, since it began.
 struct RankTraffic {
@@ -65,7 +65,7 @@ struct RankTraffic {
 };
 
 // How the parts of ranks reach each other: on the stream of their devices, or through the memory of the host.
-struct GatherWay {
+struct GatherTransport {
   std::unique_ptr<parallel::StreamCommunicator> on_stream;  // null: through host memory
   std::string description;                                  // "by NCCL 2.28.3, on the stream"
   int ranks_of_device = 1;                                  // the most that share one device
@@ -87,9 +87,9 @@ class Team {
   const std::string& version() const { return version_; }
   parallel::Communicator& communicator() const { return *communicator_; }
 
-  // Words of the leader to the others: an order, the number of the thing that it is about, and what it takes.
+  // Words of the leader to the others: a command, the number of the thing that it is about, and what it takes.
   struct Message {
-    Order order = Order::kEnd;
+    Command command = Command::kEnd;
     std::int32_t number = 0;
     std::vector<std::int32_t> words;
   };
@@ -108,9 +108,9 @@ class Team {
   std::vector<std::string> exchange(const std::string& own);
 
   // Of the model that was made last.
-  const GatherWay& gather_way() const { return gather_way_; }
-  void set_gather_way(GatherWay way) { gather_way_ = std::move(way); }
-  parallel::StreamCommunicator* on_stream() const { return gather_way_.on_stream.get(); }
+  const GatherTransport& gather_transport() const { return gather_transport_; }
+  void set_gather_transport(GatherTransport transport) { gather_transport_ = std::move(transport); }
+  parallel::StreamCommunicator* on_stream() const { return gather_transport_.on_stream.get(); }
 
   // This rank's own, for the thread that computes; and what all ranks had after the last pass, for any thread.
   RankTraffic& own_traffic() { return own_traffic_; }
@@ -120,7 +120,7 @@ class Team {
  private:
   std::unique_ptr<parallel::Communicator> communicator_;
   std::string version_;
-  GatherWay gather_way_;
+  GatherTransport gather_transport_;
   std::int32_t next_number_ = 0;
   RankTraffic own_traffic_;
   mutable std::mutex traffic_mutex_;
@@ -129,7 +129,7 @@ class Team {
 
 // All ranks together. By NCCL where each of them has a device of its own and the same NCCL, and through the host where
 // several share a device, which NCCL does not allow, or one has none.
-void choose_gather_way(Team& team, const kernels::Backend& backend);
+void choose_gather_transport(Team& team, const kernels::Backend& backend);
 
 // Where a model stands: in a team, or alone. `recipe` tells the others which model to make.
 struct TeamPlace {
@@ -140,7 +140,7 @@ struct TeamPlace {
 // What the leader has made and the others with it: they drop theirs when this goes.
 class Followed {
  public:
-  Followed(std::shared_ptr<Team> team, Order make, Order drop, std::vector<std::int32_t> words)
+  Followed(std::shared_ptr<Team> team, Command make, Command drop, std::vector<std::int32_t> words)
       : team_(std::move(team)), drop_(drop), number_(team_->next_number()) {
     team_->tell({make, number_, std::move(words)});
   }
@@ -152,7 +152,7 @@ class Followed {
 
  private:
   std::shared_ptr<Team> team_;
-  Order drop_;
+  Command drop_;
   std::int32_t number_;
 };
 

@@ -90,7 +90,7 @@ struct ThreeDigits {
 
   // The least unit with which the largest magnitude fits: the constant carries just where it would not.
   REPROFUSE_HOST_DEVICE static int unit_byte(std::uint32_t max_bits) {
-    if (max_bits >= 0x7f800000U) return int16::kNotFinite;
+    if (max_bits >= kInfinityBits) return int16::kNotFinite;
     const int byte = static_cast<int>((max_bits + 0x10101U) >> 23) - 22;
     return byte < int16::kMinUnit ? int16::kMinUnit : byte;
   }

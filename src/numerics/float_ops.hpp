@@ -57,14 +57,17 @@ REPROFUSE_HOST_DEVICE inline float float_from_bits(std::uint32_t bits) {
 #endif
 }
 
-}  // namespace reprofuse
+inline constexpr std::uint32_t kInfinityBits = 0x7f800000U;
 
-namespace reprofuse {
+// Without the sign, so that larger magnitudes are larger integers; from kInfinityBits on it is not finite.
+REPROFUSE_HOST_DEVICE inline std::uint32_t magnitude_bits(float a) {
+  return float_bits(a) & 0x7fffffffU;
+}
 
 // 1 / sqrt(sum / k + eps), the scale of every norm. A sum that is not finite gives a NaN: 1 / sqrt(infinity) would be 0
 // and make a row of zeros, an error that no one sees.
 REPROFUSE_HOST_DEVICE inline float inverse_rms(float sum, std::int64_t k, float eps) {
-  if ((float_bits(sum) & 0x7f800000U) == 0x7f800000U) return float_from_bits(0x7fc00000U);
+  if ((float_bits(sum) & kInfinityBits) == kInfinityBits) return float_from_bits(0x7fc00000U);
   return div_rn(1.0F, sqrt_rn(div_rn(sum, static_cast<float>(k)) + eps));
 }
 

@@ -21,14 +21,13 @@ inline constexpr std::int64_t kMaxTerms = std::int64_t{1} << 17;
 
 inline constexpr int kKeyBlock = 128;     // keys of one softmax block, cut at absolute positions
 inline constexpr int kMaxHeadDim = 512;   // a score's sum fits 32 bits
-inline constexpr int kSumBits = 23;       // a probability as a term of their sum is rint(p * 2^23)
 inline constexpr int kLeastWeight = -16;  // at this power of two and below, a value's weight is 0
 inline constexpr float kLargestWeight = 127 * 256;
 
 // From the bits of the largest magnitude: the least unit with which it fits. The constant carries into the exponent
 // field just where the integer would be more than two digits hold.
 REPROFUSE_HOST_DEVICE inline int unit_byte(std::uint32_t max_bits) {
-  if (max_bits >= 0x7f800000U) return kNotFinite;
+  if (max_bits >= kInfinityBits) return kNotFinite;
   const int byte = static_cast<int>((max_bits + 0x10100U) >> 23) - 14;
   return byte < kMinUnit ? kMinUnit : byte;
 }

@@ -7,19 +7,19 @@ namespace reprofuse {
 namespace {
 
 using namespace reference;  // NOLINT(google-build-using-namespace): the schemes
-using kernels::BroughtLinear;
+using kernels::ExternalLinear;
 using kernels::LinearScheme;
 using kernels::Multiplier;
 
-constexpr BroughtLinear kLayercast[] = {{"cpu", vendor::prepare_openblas_layercast},
-                                        {"cuda", vendor::prepare_cublas_layercast}};
-constexpr BroughtLinear kBf16[] = {{"cpu", vendor::prepare_openblas_bf16},
-                                   {"cuda", vendor::prepare_cublas_bf16, Multiplier::kBf16}};
-constexpr BroughtLinear kSgemm[] = {{"cpu", vendor::prepare_openblas_sgemm}, {"cuda", vendor::prepare_cublas_sgemm}};
+constexpr ExternalLinear kLayercast[] = {{"cpu", vendor::prepare_openblas_layercast},
+                                         {"cuda", vendor::prepare_cublas_layercast}};
+constexpr ExternalLinear kBf16[] = {{"cpu", vendor::prepare_openblas_bf16},
+                                    {"cuda", vendor::prepare_cublas_bf16, Multiplier::kBf16}};
+constexpr ExternalLinear kSgemm[] = {{"cpu", vendor::prepare_openblas_sgemm}, {"cuda", vendor::prepare_cublas_sgemm}};
 
-constexpr LinearScheme kLinearSgemm{.name = "sgemm", .brought = kSgemm};
-constexpr LinearScheme kLinearLayercast{.name = "layercast", .brought = kLayercast, .same_results_as = &kLinearSgemm};
-constexpr LinearScheme kLinearBf16{.name = "bf16", .multiplier = Multiplier::kBf16, .brought = kBf16};
+constexpr LinearScheme kLinearSgemm{.name = "sgemm", .external = kSgemm};
+constexpr LinearScheme kLinearLayercast{.name = "layercast", .external = kLayercast, .same_results_as = &kLinearSgemm};
+constexpr LinearScheme kLinearBf16{.name = "bf16", .multiplier = Multiplier::kBf16, .external = kBf16};
 
 constexpr kernels::ElementwiseScheme kElementwiseBf16 = [] {
   kernels::ElementwiseScheme scheme = kElementwiseFma1;

@@ -20,7 +20,7 @@ DeviceName parse_device(std::string_view text) {
     int ordinal = -1;
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), ordinal);
     const bool is_number = error == std::errc() && end == digits.data() + digits.size() && ordinal >= 0;
-    if (row.counted && is_number) return {&row, ordinal};
+    if (row.has_ordinals && is_number) return {&row, ordinal};
   }
   fail(ErrorCode::kUnsupported, "device '{}' does not exist; there are {}", text, device_names());
 }
@@ -33,7 +33,7 @@ std::string device_names() {
   std::string names;
   for (const kernels::BackendRow& row : kernels::backends()) {
     names += fmt::format("{}{}", names.empty() ? "" : ", ", row.name);
-    if (row.counted) names += fmt::format(", {}:N", row.name);
+    if (row.has_ordinals) names += fmt::format(", {}:N", row.name);
   }
   return names;
 }
@@ -51,7 +51,7 @@ Context make_context(std::shared_ptr<const kernels::Backend> backend, const Cont
   auto state = std::make_shared<ContextState>();
   state->elementwise = backend->make_elementwise(*contract.elementwise);
   state->attention = backend->make_attention(*contract.attention, *contract.cache);
-  if (!contract.attention->knows(*contract.cache))
+  if (!contract.attention->supports(*contract.cache))
     fail(ErrorCode::kUnsupported, "attention by '{}' knows no cache format '{}', which numerics '{}' combine with it",
          contract.attention->name, contract.cache->name, contract.name);
   state->backend = std::move(backend);
@@ -61,8 +61,8 @@ Context make_context(std::shared_ptr<const kernels::Backend> backend, const Cont
 
 Context Context::open(std::string_view device, std::string_view numerics, std::optional<Isa> isa, int threads) {
   const DeviceName parsed = parse_device(device);
-  require(parsed.backend->threads || (!isa && threads == 0), "device '{}' takes neither an instruction set nor threads",
-          device);
+  require(parsed.backend->takes_threads || (!isa && threads == 0),
+          "device '{}' takes neither an instruction set nor threads", device);
   return open_device(parsed, numerics, isa, threads);
 }
 
@@ -79,7 +79,7 @@ Context Context::cuda(std::string_view numerics, int ordinal) {
 std::string Context::device() const {
   const kernels::Backend& backend = *state_->backend;
   for (const kernels::BackendRow& row : kernels::backends())
-    if (row.name == backend.name() && row.counted) return fmt::format("{}:{}", row.name, backend.ordinal());
+    if (row.name == backend.name() && row.has_ordinals) return fmt::format("{}:{}", row.name, backend.ordinal());
   return std::string(backend.name());
 }
 
@@ -181,7 +181,7 @@ std::vector<Device> devices() {
     const int count = row.count();
     for (int i = 0; i < count; ++i) {
       Device& device = found.emplace_back();
-      device.name = row.counted ? fmt::format("{}:{}", row.name, i) : std::string(row.name);
+      device.name = row.has_ordinals ? fmt::format("{}:{}", row.name, i) : std::string(row.name);
       try {
         device.description = row.open({.ordinal = i, .isa = std::nullopt, .threads = 0})->description();
       } catch (const Error& error) {

@@ -61,7 +61,7 @@ class OpNames {
   std::set<unsigned> free_, taken_;  // nodes go from one to the other
 };
 
-// The contract's schemes are resolved once, into the operations that will run on the backend.
+// Attention and elementwise schemes are resolved into operations here, once; the linear scheme when a layer is made.
 struct ContextState {
   std::shared_ptr<const kernels::Backend> backend;
   const Contract* contract;

@@ -156,7 +156,7 @@ bool FusedLinear::run(const OpScope& scope, const kernels::Producer& producer, c
   layer.impl_->check(x, outputs, scope.workspace);
   const FpEnvironment pinned;
   return x.rows > 0 &&
-         layer.impl_->prepared->run_after(
+         layer.impl_->prepared->run_fused(
              producer, {.x = x, .outputs = outputs, .workspace = scope.workspace.data, .stream = scope.stream});
 }
 

@@ -129,14 +129,14 @@ struct Sampler::Impl {
       : context(of),
         vocabulary(ids),
         max_rows(rows),
-        batch(of.state().backend->make_sample_batch(ids, rows)),
+        sampler(of.state().backend->make_sampler(ids, rows)),
         slots(ids, rows) {}
 
   Context context;
   std::int64_t vocabulary;
   std::int64_t max_rows;
-  std::unique_ptr<kernels::SampleBatch> batch;
-  SeenSlots slots;   // what the batch's sets have
+  std::unique_ptr<kernels::SamplerBackend> sampler;
+  SeenSlots slots;   // what the sampler's sets have
   std::mutex mutex;  // of both
 };
 
@@ -179,7 +179,7 @@ std::vector<SampleResult> Sampler::run_each(ConstMatrix logits, std::span<const 
     const FpEnvironment pinned;
     const std::lock_guard lock(impl_->mutex);
     impl_->slots.update(
-        inputs, [&](std::span<const kernels::SeenIds> seen) { impl_->batch->run(rows, seen, results, stream); });
+        inputs, [&](std::span<const kernels::SeenIds> seen) { impl_->sampler->run(rows, seen, results, stream); });
   }
   return results;
 }

@@ -42,7 +42,7 @@ void embedding(const OpScope& scope, const kernels::EmbeddingCall& call);
 void rms_norm(const OpScope& scope, const NamedOp& op, const kernels::RmsNormCall& call);
 void rotary(const OpScope& scope, const kernels::RotaryCall& call);
 void attention(const OpScope& scope, const NamedOp& op, const kernels::AttentionCall& call);
-// False: the two have to take their turns, and nothing has run.
+// False: the two have to run one after the other, and nothing has run.
 bool rotary_and_attention(const OpScope& scope, const NamedOp& op, const kernels::RotaryCall& rotary,
                           const kernels::AttentionCall& call);
 void silu_gate(const OpScope& scope, const kernels::SiluGateCall& call);

@@ -248,7 +248,7 @@ Issued Issuer::issue(const engine::Request& request, Answer answer, const Receip
 }
 
 IssuerFacts issuer_facts(const Context& context, Artifacts artifacts, std::string version) {
-  const bool is_cpu = parse_device(context.device()).backend->threads;
+  const bool is_cpu = parse_device(context.device()).backend->takes_threads;
   std::string device = is_cpu ? context.device() : context.description();
   if (const std::size_t ordinal = device.find(':'); ordinal != std::string::npos)
     device.erase(ordinal, device.find(' ', ordinal) - ordinal);  // a machine's own affair

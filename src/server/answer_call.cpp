@@ -73,7 +73,7 @@ class RunningAnswer final : public PendingAnswer {
         is_stream_(call.stream),
         has_receipt_(call.receipt.has_value()) {}
 
-  void on_news(std::function<void()> call) override { feed_.on_news(std::move(call)); }
+  void on_update(std::function<void()> call) override { feed_.on_update(std::move(call)); }
 
   State advance(std::string& events, std::size_t enough, bool may_wait) override {
     context_.memory->shrink(std::exchange(event_bytes_, 0));

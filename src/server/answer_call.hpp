@@ -34,7 +34,7 @@ class AnswerFeed {
   // None: nothing came in time, or everything has ended.
   std::optional<PromptUpdate> next(std::chrono::milliseconds timeout);
   // From now on `call` is called, by any thread, whenever something new is there.
-  void on_news(std::function<void()> call) { bell_->call_on_ring(std::move(call)); }
+  void on_update(std::function<void()> call) { bell_->call_on_ring(std::move(call)); }
 
  private:
   std::optional<PromptUpdate> take_any();               // what is there already,

@@ -1,4 +1,4 @@
-// Many requests under many schedules of the engine: proof by trial that no schedule moves a bit of any answer.
+// Many requests under many schedules of the engine: proof by trial that no schedule changes a bit of any answer.
 #pragma once
 
 #include <cstdint>

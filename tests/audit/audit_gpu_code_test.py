@@ -146,6 +146,26 @@ def missing_architectures_are_refused(_):
             yield f"{kind} for {architectures}: exit status {code}\n{output}"
 
 
+def equal_stems_are_refused(_):
+    """Their PTX would be one file: one of the two would never be read. A source in two targets is no such pair."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        (folder / "sample.ptx").write_text((HERE / "clean.ptx").read_text())
+        entries = []
+        for kind in ("one", "other"):
+            source = folder / kind / "sample.cu"
+            source.parent.mkdir()
+            source.write_text("")
+            os.utime(source, (1000, 1000))
+            command = ["nvcc", f"--keep-dir={folder}", "--generate-code=arch=compute_90a,code=[sm_90a]", "-c", str(source)]
+            entries.append({"directory": name, "file": str(source), "command": shlex.join(command)})
+        for pair, refused in (((0, 0), False), ((0, 1), True)):
+            (folder / "compile_commands.json").write_text(json.dumps([entries[i] for i in pair]))
+            code, output = audit("ptx", "--build", folder)
+            if code != (2 if refused else 0) or ("have one stem" in output) != refused:
+                yield f"sources {pair}: exit status {code}\n{output}"
+
+
 def compilation(nvcc, folder, source, architectures):
     targets = [f"--generate-code=arch=compute_{n},code=[sm_{n}]" for n in architectures]
     return [nvcc, "--fmad=false", "-std=c++20", "--keep", f"--keep-dir={folder}", *targets, "-c", str(source), "-o",
@@ -187,6 +207,7 @@ def main():
     suites = {"AllowedCodePasses": allowed_code_passes, "PlantedViolationsAreCaught": planted_violations_are_caught,
               "StalePtxIsRefused": stale_ptx_is_refused,
               "MissingArchitecturesAreRefused": missing_architectures_are_refused,
+              "EqualStemsAreRefused": equal_stems_are_refused,
               "NvccOutputIsRead": nvcc_output_is_read}
     parser.add_argument("suite", choices=suites)
     args = parser.parse_args()

@@ -3,8 +3,8 @@
 # An instruction that is put into clean.ptx or clean.sass, and the reason that must be given.
 PLANTED = {
     ".ptx": (
-        ("wgmma.mma_async.sync.aligned.m64n8k32.s32.u8.s8 {%r1}, %rd1, %rd2, 1;", "outside exact-1"),
-        ("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%r1}, {%r2}, {%r3}, {%r1};", "outside exact-1"),
+        ("wgmma.mma_async.sync.aligned.m64n8k32.s32.u8.s8 {%r1}, %rd1, %rd2, 1;", "sums floats"),
+        ("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%r1}, {%r2}, {%r3}, {%r1};", "sums floats"),
         ("wgmma.fence.sync.aligned;", "tensor cores"),
         ("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%f1}, {%r1}, {%r2}, {%f1};", "tensor cores"),
         ("wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32 {%f1}, {%r1}, {%r2}, {%f1};", "tensor cores"),
@@ -35,8 +35,8 @@ PLANTED = {
         ("cvt.rn.bf16.f32 %rs1, %f1;", "not among"),
     ),
     ".sass": (
-        ("IGMMA.64x8x32.U8.S8 R24, R4, gdesc[UR4], R24", "outside exact-1"),
-        ("IMMA.16832.U8.S8 R4, R4.ROW, R8.COL, R4", "outside exact-1"),
+        ("IGMMA.64x8x32.U8.S8 R24, R4, gdesc[UR4], R24", "sums floats"),
+        ("IMMA.16832.U8.S8 R4, R4.ROW, R8.COL, R4", "sums floats"),
         ("HMMA.16816.F32.BF16 R4, R4, R8, R4", "tensor cores"),
         ("HGMMA.64x8x16.F32.BF16 R24, gdesc[UR4], RZ", "tensor cores"),
         ("UTCHMMA gdesc[UR4], gdesc[UR6], tmem[UR8], tmem[UR10], idesc[UR11]", "tensor cores"),

@@ -26,7 +26,7 @@ void expect_usage_errors(std::initializer_list<Mistake> mistakes) {
 TEST(BenchUsage, AMistypedBenchmarkIsNamedWithThoseThereAre) {
   expect_usage_errors({{"bench liner", "there is no bench 'liner'; there are linear, model, engine, error"},
                        {"bench liner --m 1", "there is no bench 'liner'"},
-                       {"bench", "bench what? There are linear, model, engine, error"}});
+                       {"bench", "bench needs a command: linear, model, engine, error"}});
 }
 
 TEST(BenchUsage, AMistypedOptionIsNamedWithTheNearest) {

@@ -219,7 +219,7 @@ TEST(CommandLine, AnOptionThatIsNotThereIsNamedWithTheNearest) {
            {"stress --request=5", "stress has no option '--request'; did you mean '--requests'?"},
            {"info arithmetic-7m", "info was given 'arithmetic-7m', which belongs to no option"},
            {"--verson", "reprofuse has no option '--verson'; did you mean '--version'?"},
-           {"", "reprofuse what? There are generate, "}}) {
+           {"", "reprofuse needs a command: generate, "}}) {
     const Finished run = reprofuse(arguments);
     EXPECT_EQ(run.status, 2) << arguments;
     EXPECT_TRUE(contains(run.err, answer)) << arguments << ": " << run.err;
@@ -269,6 +269,7 @@ TEST(CommandLine, VersionHelpAndInfo) {
           << command << " " << name;
   }
   for (const Contract& contract : contracts()) EXPECT_TRUE(contains(help.out, std::string(contract.name))) << help.out;
+  for (const Device& device : devices()) EXPECT_TRUE(contains(info.out, "\n  " + device.name + " ")) << info.out;
   for (const Isa isa : supported_isas()) EXPECT_TRUE(contains(info.out, std::string(isa_name(isa)))) << info.out;
 }
 

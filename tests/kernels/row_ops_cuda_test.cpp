@@ -130,7 +130,7 @@ TEST_P(RowOpsCuda, ANormLeavesTheDigitsOfItsResult) {
         });
         const bool keeps = m == 9;
         const auto left = linear.left_by(together.y.const_view(), [&](const kernels::LinearCall& call) {
-          ASSERT_TRUE(linear.layer->run_after({together.call(residual), kOp, keeps}, call));
+          ASSERT_TRUE(linear.layer->run_fused({together.call(residual), kOp, keeps}, call));
         });
         ASSERT_TRUE(left == expected);
         Rows x(m, k, 1, padding), y(m, k, 1, padding), apart_x(m, k, 1, padding), apart_y(m, k, 1, padding);
@@ -158,7 +158,7 @@ TEST_P(RowOpsCuda, ASiluGateLeavesTheDigitsOfItsResult) {
         });
         const bool keeps = m == 9;
         const auto left = linear.left_by(together.y.const_view(), [&](const kernels::LinearCall& call) {
-          ASSERT_TRUE(linear.layer->run_after({together.call(), 0, keeps}, call));
+          ASSERT_TRUE(linear.layer->run_fused({together.call(), 0, keeps}, call));
         });
         ASSERT_TRUE(left == expected);
         Rows y(m, k, 1, padding), apart_y(m, k, 1, padding);
@@ -173,7 +173,7 @@ TEST_P(RowOpsCuda, LongerRowsAreLeftToOthers) {
     NormCase norm(2, k, 0);
     Linear linear(GetParam(), 2, k, pool_);
     linear.left_by(norm.y.const_view(), [&](const kernels::LinearCall& call) {
-      EXPECT_FALSE(linear.layer->run_after({norm.call(true), kOp, false}, call));
+      EXPECT_FALSE(linear.layer->run_fused({norm.call(true), kOp, false}, call));
     });
     Rows x(2, k, 1);
     norm.x.fetch(x);
@@ -190,7 +190,7 @@ TEST_P(RowOpsCuda, WhatIsNotFiniteIsRecordedByTheNorm) {
   call.x = x.view();
   Linear linear(GetParam(), 9, 3072, pool_);
   linear.left_by(c.y.const_view(), [&](const kernels::LinearCall& products) {
-    ASSERT_TRUE(linear.layer->run_after({call, kOp, false}, products));
+    ASSERT_TRUE(linear.layer->run_fused({call, kOp, false}, products));
   });
   const auto record = cuda::take_record(0, linear.workspace.get(), nullptr);
   ASSERT_TRUE(record);
@@ -205,7 +205,7 @@ TEST_P(RowOpsCuda, AnotherWeightWouldBeCaught) {
   Linear linear(GetParam(), kM, kK, pool_);
   const auto left = [&](const kernels::Producer& producer) {
     return linear.left_by(as_const(producer.x()), [&](const kernels::LinearCall& call) {
-      ASSERT_TRUE(linear.layer->run_after(producer, call));
+      ASSERT_TRUE(linear.layer->run_fused(producer, call));
     });
   };
   const auto nudge = [](Rows& rows) {  // the largest element: its integer has the most bits

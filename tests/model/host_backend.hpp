@@ -137,7 +137,7 @@ class HostBackend final : public kernels::Backend {
   std::unique_ptr<kernels::Elementwise> make_elementwise(const kernels::ElementwiseScheme& scheme) const override;
   std::unique_ptr<kernels::Attention> make_attention(const kernels::AttentionScheme& scheme,
                                                      const kernels::CacheFormat& cache) const override;
-  std::unique_ptr<kernels::SampleBatch> make_sample_batch(std::int64_t vocabulary, std::int64_t) const override;
+  std::unique_ptr<kernels::SamplerBackend> make_sampler(std::int64_t vocabulary, std::int64_t) const override;
   void enqueue_read(const void*, std::size_t, void*, void*) const override {}
 
   // Work that reads what is not this backend's memory would not run on a device.
@@ -151,7 +151,7 @@ class HostBackend final : public kernels::Backend {
 
  protected:
   std::unique_ptr<kernels::PreparedLinear> prepare_listed_linear(const kernels::LinearScheme& scheme,
-                                                                 const kernels::LayerName& layer,
+                                                                 const kernels::LayerOptions& layer,
                                                                  std::span<const WeightView> weights) const override;
 
  private:
@@ -252,9 +252,9 @@ class HostLinear final : public kernels::PreparedLinear {
   std::vector<WeightView> weights_;
 };
 
-class HostSampleBatch final : public kernels::SampleBatch {
+class HostSampler final : public kernels::SamplerBackend {
  public:
-  HostSampleBatch(std::int64_t vocabulary, std::int64_t& seen_ids) : vocabulary_(vocabulary), seen_ids_(seen_ids) {}
+  HostSampler(std::int64_t vocabulary, std::int64_t& seen_ids) : vocabulary_(vocabulary), seen_ids_(seen_ids) {}
   void run(std::span<const kernels::SampleRow> rows, std::span<const kernels::SeenIds> seen,
            std::span<kernels::SampleResult> results, void*) override {
     for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -288,12 +288,12 @@ inline std::unique_ptr<kernels::Attention> HostBackend::make_attention(const ker
                                                                        const kernels::CacheFormat&) const {
   return std::make_unique<HostAttention>(*this, scheme);
 }
-inline std::unique_ptr<kernels::SampleBatch> HostBackend::make_sample_batch(std::int64_t vocabulary,
-                                                                            std::int64_t) const {
-  return std::make_unique<HostSampleBatch>(vocabulary, seen_ids);
+inline std::unique_ptr<kernels::SamplerBackend> HostBackend::make_sampler(std::int64_t vocabulary, std::int64_t) const {
+  return std::make_unique<HostSampler>(vocabulary, seen_ids);
 }
 inline std::unique_ptr<kernels::PreparedLinear> HostBackend::prepare_listed_linear(
-    const kernels::LinearScheme& scheme, const kernels::LayerName& layer, std::span<const WeightView> weights) const {
+    const kernels::LinearScheme& scheme, const kernels::LayerOptions& layer,
+    std::span<const WeightView> weights) const {
   for (const WeightView& weight : weights) require_own(weight.data);
   return std::make_unique<HostLinear>(scheme, layer.op, weights);
 }

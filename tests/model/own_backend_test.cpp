@@ -67,12 +67,12 @@ class DescendingLinear final : public kernels::PreparedLinear {
 };
 
 // What a contract of one's own consists of: a scheme with its reference, kernels for a backend, and a row.
-constexpr kernels::BroughtLinear kDescendingOnCpu[] = {
+constexpr kernels::ExternalLinear kDescendingOnCpu[] = {
     {"cpu",
-     [](const kernels::Backend&, const kernels::LayerName&, std::span<const WeightView> weights)
+     [](const kernels::Backend&, const kernels::LayerOptions&, std::span<const WeightView> weights)
          -> std::unique_ptr<kernels::PreparedLinear> { return std::make_unique<DescendingLinear>(weights); }}};
 constexpr kernels::LinearScheme kLinearDescending{
-    .name = "descending", .reference = linear_descending, .max_terms = 4096, .brought = kDescendingOnCpu};
+    .name = "descending", .reference = linear_descending, .max_terms = 4096, .external = kDescendingOnCpu};
 constexpr Contract kDescending{.name = "descending",
                                .summary = "one chain, from the last term to the first",
                                .linear = &kLinearDescending,

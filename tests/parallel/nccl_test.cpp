@@ -67,7 +67,7 @@ class Nccl : public testing::Test {
     computed.errors = with_ranks(ranks, make_part, [&](const std::shared_ptr<model::Team>& team) {
       try {
         const auto model = make_part({team, 0});
-        computed.way = team->gather_way().description;
+        computed.way = team->gather_transport().description;
         for (const study::PassPlan& plan : plans) computed.digests.push_back(study::logits_digest(*model, spec, plan));
       } catch (const Error& error) {
         computed.error = error.what();
@@ -275,7 +275,7 @@ TEST_F(Nccl, APassThatCannotEndIsGivenUp) {
     const auto backend = std::make_shared<test::HostBackend>();
     backend->device = "device";
     const Context context = make_context(backend, find_contract("fma-1"));
-    model::choose_gather_way(*team, *backend);
+    model::choose_gather_transport(*team, *backend);
     const model::Exchange exchange(team, study::model_cases().front().config);
     const Workspace workspace(context, 256);
     exchange.wait_for({context, workspace, nullptr});  // the control: all is there

@@ -84,7 +84,7 @@ TEST_F(SampleCuda, EveryRequestGivesTheReference) {
     const DeviceBuffer logits = upload(batch.logits);
     std::vector<SampleResult> results(batch.params.size());
     const auto count = static_cast<std::int64_t>(results.size());
-    cuda::make_sample_batch(0, vocabulary, count)->run(batch.rows(logits.as<float>()), batch.seen(), results, nullptr);
+    cuda::make_sampler(0, vocabulary, count)->run(batch.rows(logits.as<float>()), batch.seen(), results, nullptr);
     const std::vector<SampleRow> host = batch.rows(batch.logits.data());
     for (std::size_t i = 0; i < host.size(); ++i)
       ASSERT_TRUE(testing::equal(results[i], reference::sample(host[i], vocabulary))) << vocabulary << " case " << i;
@@ -96,7 +96,7 @@ TEST_F(SampleCuda, ARowIsTheSameAloneAndInABatch) {
   const DeviceBuffer logits = upload(batch.logits);
   const std::vector<SampleRow> rows = batch.rows(logits.as<float>());
   std::vector<SampleResult> together(rows.size()), again(rows.size());
-  const auto sampler = cuda::make_sample_batch(0, batch.vocabulary, static_cast<std::int64_t>(rows.size()));
+  const auto sampler = cuda::make_sampler(0, batch.vocabulary, static_cast<std::int64_t>(rows.size()));
   const std::vector<kernels::SeenIds> seen = batch.seen();
   sampler->run(rows, seen, together, nullptr);
   sampler->run(rows, seen, again, nullptr);
@@ -141,7 +141,7 @@ TEST_F(SampleCuda, RootsOfRowsAreTheReferencesAndSeeEveryBit) {
       rows.push_back({.logits = uploaded.back().as<float>(), .params = {}, .logits_root = true});
     }
     std::vector<SampleResult> results(rows.size());
-    cuda::make_sample_batch(0, vocabulary, static_cast<std::int64_t>(rows.size()))->run(rows, {}, results, nullptr);
+    cuda::make_sampler(0, vocabulary, static_cast<std::int64_t>(rows.size()))->run(rows, {}, results, nullptr);
     std::set<std::string> roots;
     for (std::size_t i = 0; i < results.size(); ++i) {
       EXPECT_TRUE(std::ranges::equal(results[i].logits_root, reference::logits_root(logits[i])))

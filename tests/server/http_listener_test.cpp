@@ -87,7 +87,7 @@ class GatedHandler final : public HttpHandler {
   class WaitingAnswer final : public PendingAnswer {
    public:
     explicit WaitingAnswer(GatedHandler& handler) : handler_(handler) {}
-    void on_news(std::function<void()> /*call*/) override {}
+    void on_update(std::function<void()> /*call*/) override {}
     State advance(std::string& /*events*/, std::size_t /*enough*/, bool may_wait) override {
       if (!may_wait) return State::kMustWait;
       handler_.wait_for_gate();

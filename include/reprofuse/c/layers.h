@@ -16,7 +16,7 @@ typedef struct reprofuse_weight {
   const void* data; /* [n, k] of dtype, aligned to its element */
   int32_t dtype;    /* a reprofuse_dtype, the same for every weight of a layer */
   int64_t n;
-  int64_t k;      /* the same for every weight of a layer; exact-1 takes up to 131072 */
+  int64_t k;      /* the same for every weight of a layer; contracts in integers take up to 131072 */
   int64_t stride; /* elements between the starts of two rows, >= k */
 } reprofuse_weight;
 

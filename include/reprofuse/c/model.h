@@ -170,7 +170,7 @@ typedef struct reprofuse_request {
   reprofuse_sampling sampling;
   int64_t max_tokens;         /* 256; 0: none, for the log-probabilities of the prompt alone */
   int32_t choices;            /* 1; choice i is the answer that seed + i gives */
-  int32_t priority;           /* 0; the least goes first */
+  int32_t priority;           /* 0; the lowest number goes first */
   const int32_t* stop_tokens; /* any of them ends an answer; NULL: those of the checkpoint */
   size_t stop_token_count;
   const char* const* stop_strings; /* the same, in the text */

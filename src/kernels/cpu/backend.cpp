@@ -119,9 +119,9 @@ class AttentionInDigits final : public kernels::Attention {
   kernels::CpuTarget target_;
 };
 
-class SampleBatch final : public kernels::SampleBatch {
+class CpuSampler final : public kernels::SamplerBackend {
  public:
-  SampleBatch(const kernels::CpuTarget& target, std::int64_t vocabulary) : target_(target), vocabulary_(vocabulary) {}
+  CpuSampler(const kernels::CpuTarget& target, std::int64_t vocabulary) : target_(target), vocabulary_(vocabulary) {}
 
   void run(std::span<const kernels::SampleRow> rows, std::span<const kernels::SeenIds> seen,
            std::span<kernels::SampleResult> results, void*) override {
@@ -236,8 +236,8 @@ class Backend final : public kernels::Backend {
       if (row.scheme == scheme.name) return row.make(target_for(""));
     fail_missing("attention", scheme.name);
   }
-  std::unique_ptr<kernels::SampleBatch> make_sample_batch(std::int64_t vocabulary, std::int64_t) const override {
-    return std::make_unique<SampleBatch>(target_for(""), vocabulary);
+  std::unique_ptr<kernels::SamplerBackend> make_sampler(std::int64_t vocabulary, std::int64_t) const override {
+    return std::make_unique<CpuSampler>(target_for(""), vocabulary);
   }
 
   void enqueue_read(const void*, std::size_t, void*, void*) const override {
@@ -246,7 +246,7 @@ class Backend final : public kernels::Backend {
 
  protected:
   std::unique_ptr<kernels::PreparedLinear> prepare_listed_linear(const kernels::LinearScheme& scheme,
-                                                                 const kernels::LayerName& layer,
+                                                                 const kernels::LayerOptions& layer,
                                                                  std::span<const WeightView> weights) const override {
     for (const auto& row : kLinear)
       if (row.scheme == scheme.name) return row.make(target_for(layer.name), weights);

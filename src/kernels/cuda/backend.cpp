@@ -192,9 +192,8 @@ class Backend final : public kernels::Backend {
       if (row.scheme == scheme.name) return row.make(ordinal_);
     fail_missing("attention", scheme.name);
   }
-  std::unique_ptr<kernels::SampleBatch> make_sample_batch(std::int64_t vocabulary,
-                                                          std::int64_t max_rows) const override {
-    return cuda::make_sample_batch(ordinal_, vocabulary, max_rows);
+  std::unique_ptr<kernels::SamplerBackend> make_sampler(std::int64_t vocabulary, std::int64_t max_rows) const override {
+    return cuda::make_sampler(ordinal_, vocabulary, max_rows);
   }
 
   double peak_fma_gigaflops() const override { return cuda::peak_fma_gigaflops(ordinal_); }
@@ -206,7 +205,7 @@ class Backend final : public kernels::Backend {
 
  protected:
   std::unique_ptr<kernels::PreparedLinear> prepare_listed_linear(const kernels::LinearScheme& scheme,
-                                                                 const kernels::LayerName& layer,
+                                                                 const kernels::LayerOptions& layer,
                                                                  std::span<const WeightView> weights) const override {
     for (const auto& row : kLinear)
       if (row.scheme == scheme.name)

@@ -18,7 +18,7 @@ std::uint8_t* unit_at(void* units, const kernels::KvPages& kv, const KvPlace& pl
 template <typename N>
 Snapped16 snap_head(const float* x, std::int64_t count) {
   std::uint32_t largest = 0;
-  for (std::int64_t i = 0; i < count; ++i) largest = std::max(largest, float_bits(x[i]) & 0x7fffffffU);
+  for (std::int64_t i = 0; i < count; ++i) largest = std::max(largest, magnitude_bits(x[i]));
   Snapped16 snapped{.values = std::vector<std::int32_t>(static_cast<std::size_t>(count)),
                     .unit = N::unit_byte(largest)};
   if (snapped.unit == int16::kNotFinite) return snapped;

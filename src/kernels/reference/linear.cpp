@@ -2,7 +2,6 @@
 #include <cmath>
 #include <limits>
 
-#include "base/math.hpp"
 #include "kernels/reference/reference.hpp"
 #include "numerics/exact.hpp"
 #include "numerics/int16.hpp"
@@ -44,17 +43,10 @@ void linear_fma1(ConstMatrix x, const WeightView& weight, const float* bias, Mat
 
 // exact-1
 
-namespace {
-
-constexpr std::uint32_t kMagnitude = 0x7fffffffU;
-constexpr std::uint32_t kInfinity = 0x7f800000U;
-
-}  // namespace
-
 SnappedRow snap_activations(const float* x, std::int64_t k) {
   std::uint32_t max = 0;
-  for (std::int64_t i = 0; i < k; ++i) max = std::max(max, float_bits(x[i]) & kMagnitude);
-  if (max >= kInfinity) return {.values = {}, .finite = false};
+  for (std::int64_t i = 0; i < k; ++i) max = std::max(max, magnitude_bits(x[i]));
+  if (max >= kInfinityBits) return {.values = {}, .finite = false};
   SnappedRow row{.values = {}, .exponent = exact1::activation_exponent(max)};
   const float scale = exact1::activation_scale(row.exponent);
   for (std::int64_t i = 0; i < k; ++i) row.values.push_back(exact1::snap_activation(x[i], scale));
@@ -63,9 +55,8 @@ SnappedRow snap_activations(const float* x, std::int64_t k) {
 
 SnappedRow snap_weights(const WeightView& weight, std::int64_t row_index) {
   std::uint32_t max = 0;
-  for (std::int64_t i = 0; i < weight.k; ++i)
-    max = std::max(max, float_bits(widened(weight, row_index, i)) & kMagnitude);
-  if (max >= kInfinity) return {.values = {}, .finite = false};
+  for (std::int64_t i = 0; i < weight.k; ++i) max = std::max(max, magnitude_bits(widened(weight, row_index, i)));
+  if (max >= kInfinityBits) return {.values = {}, .finite = false};
   SnappedRow row{.values = {}, .exponent = exact1::weight_exponent(max)};
   const float scale = exact1::weight_scale(row.exponent);
   for (std::int64_t i = 0; i < weight.k; ++i)
@@ -97,10 +88,6 @@ void linear_exact1(ConstMatrix x, const WeightView& weight, const float* bias, M
 // int16-1
 
 namespace {
-
-std::uint32_t magnitude_bits(float value) {
-  return float_bits(value) & 0x7fffffffU;
-}
 
 struct Row {
   std::vector<std::int32_t> values;

@@ -108,7 +108,8 @@ Sha256::Digest logits_root(std::span<const float> row);
 // The sampler's results: sort, cut, walk.
 kernels::SampleResult sample(const kernels::SampleRow& row, std::int64_t vocabulary);
 
-// Where the key and the value of one position and head lie in the pages.
+// Where the key and the value of one position and head lie in the pages. The kernels find it by code of their own, so
+// that a mistake in one shows.
 struct KvPlace {
   std::int64_t head;  // elements before this page and head
   std::int64_t slot;  // within the page

@@ -85,7 +85,7 @@ DeviceMatrix matrix(const WeightView& weight) {
 class CublasLinear final : public kernels::PreparedLinear {
  public:
   // kept: the format the weights are held in; bf16: so are x and y.
-  CublasLinear(const kernels::Backend& backend, const kernels::LayerName& layer, std::span<const WeightView> weights,
+  CublasLinear(const kernels::Backend& backend, const kernels::LayerOptions& layer, std::span<const WeightView> weights,
                DType kept, bool bf16)
       : ordinal_(backend.ordinal()), name_(layer.name), bf16_(bf16), k_(weights[0].k) {
     require_int_sizes(weights, name_);
@@ -189,19 +189,19 @@ class CublasLinear final : public kernels::PreparedLinear {
 }  // namespace
 
 std::unique_ptr<kernels::PreparedLinear> prepare_cublas_sgemm(const kernels::Backend& backend,
-                                                              const kernels::LayerName& layer,
+                                                              const kernels::LayerOptions& layer,
                                                               std::span<const WeightView> weights) {
   return std::make_unique<CublasLinear>(backend, layer, weights, DType::kF32, false);
 }
 
 std::unique_ptr<kernels::PreparedLinear> prepare_cublas_layercast(const kernels::Backend& backend,
-                                                                  const kernels::LayerName& layer,
+                                                                  const kernels::LayerOptions& layer,
                                                                   std::span<const WeightView> weights) {
   return std::make_unique<CublasLinear>(backend, layer, weights, weights[0].dtype, false);
 }
 
 std::unique_ptr<kernels::PreparedLinear> prepare_cublas_bf16(const kernels::Backend& backend,
-                                                             const kernels::LayerName& layer,
+                                                             const kernels::LayerOptions& layer,
                                                              std::span<const WeightView> weights) {
   require_bf16_or_f32(weights, layer.name);
   return std::make_unique<CublasLinear>(backend, layer, weights, DType::kBF16, true);

@@ -85,8 +85,8 @@ float rounded(float value) {
 class OpenBlasLinear final : public kernels::PreparedLinear {
  public:
   // kept: the format the weights are held in. bf16: x and y are rounded to it.
-  OpenBlasLinear(const kernels::Backend& backend, const kernels::LayerName& layer, std::span<const WeightView> weights,
-                 DType kept, bool bf16)
+  OpenBlasLinear(const kernels::Backend& backend, const kernels::LayerOptions& layer,
+                 std::span<const WeightView> weights, DType kept, bool bf16)
       : name_(layer.name), pool_(*backend.pool()), bf16_(bf16), k_(weights[0].k) {
     blas_ = &openblas_of(backend);
     require_int_sizes(weights, name_);
@@ -159,19 +159,19 @@ class OpenBlasLinear final : public kernels::PreparedLinear {
 }  // namespace
 
 std::unique_ptr<kernels::PreparedLinear> prepare_openblas_sgemm(const kernels::Backend& backend,
-                                                                const kernels::LayerName& layer,
+                                                                const kernels::LayerOptions& layer,
                                                                 std::span<const WeightView> weights) {
   return std::make_unique<OpenBlasLinear>(backend, layer, weights, DType::kF32, false);
 }
 
 std::unique_ptr<kernels::PreparedLinear> prepare_openblas_layercast(const kernels::Backend& backend,
-                                                                    const kernels::LayerName& layer,
+                                                                    const kernels::LayerOptions& layer,
                                                                     std::span<const WeightView> weights) {
   return std::make_unique<OpenBlasLinear>(backend, layer, weights, weights[0].dtype, false);
 }
 
 std::unique_ptr<kernels::PreparedLinear> prepare_openblas_bf16(const kernels::Backend& backend,
-                                                               const kernels::LayerName& layer,
+                                                               const kernels::LayerOptions& layer,
                                                                std::span<const WeightView> weights) {
   require_bf16_or_f32(weights, layer.name);
   return std::make_unique<OpenBlasLinear>(backend, layer, weights, DType::kBF16, true);

@@ -11,17 +11,17 @@ namespace {
 
 }  // namespace
 
-std::unique_ptr<kernels::PreparedLinear> prepare_cublas_sgemm(const kernels::Backend&, const kernels::LayerName&,
+std::unique_ptr<kernels::PreparedLinear> prepare_cublas_sgemm(const kernels::Backend&, const kernels::LayerOptions&,
                                                               std::span<const WeightView>) {
   missing();
 }
 
-std::unique_ptr<kernels::PreparedLinear> prepare_cublas_layercast(const kernels::Backend&, const kernels::LayerName&,
+std::unique_ptr<kernels::PreparedLinear> prepare_cublas_layercast(const kernels::Backend&, const kernels::LayerOptions&,
                                                                   std::span<const WeightView>) {
   missing();
 }
 
-std::unique_ptr<kernels::PreparedLinear> prepare_cublas_bf16(const kernels::Backend&, const kernels::LayerName&,
+std::unique_ptr<kernels::PreparedLinear> prepare_cublas_bf16(const kernels::Backend&, const kernels::LayerOptions&,
                                                              std::span<const WeightView>) {
   missing();
 }

@@ -49,19 +49,19 @@ std::string request_id_of(const std::string& given) {
 
 }  // namespace
 
-Connection::Connection(Socket socket, Origin origin, const ConnectionContext& context, ConnectionNews& news)
+Connection::Connection(Socket socket, Origin origin, const ConnectionContext& context, WakeupList& wakeups)
     : counted_(context.living),
       socket_(std::move(socket)),
       origin_(std::move(origin)),
       context_(context),
-      news_(news),
+      wakeups_(wakeups),
       share_(context.memory),
       place_of_key_(context.key_places) {
   ErrorCode ignored;
   socket_.set_option(net::ip::tcp::no_delay(true), ignored);  // a token should not wait for the next one
   socket_.non_blocking(true, ignored);
   since_ = Clock::now().time_since_epoch().count();
-  move_to(At::kIdle, time_for_header());
+  move_to(Phase::kIdle, time_for_header());
 }
 
 // Without a byte more than there is.
@@ -82,15 +82,15 @@ void Connection::failed(const std::exception& error) noexcept {
   break_off();
 }
 
-void Connection::move_to(At at, std::optional<milliseconds> timeout) {
+void Connection::move_to(Phase phase, std::optional<milliseconds> timeout) {
   const auto now = Clock::now();
-  if (at_ != at) since_ = now.time_since_epoch().count();
+  if (phase_ != phase) since_ = now.time_since_epoch().count();
   deadline_ = timeout ? (now + *timeout).time_since_epoch().count() : Clock::duration::max().count();
-  at_ = at;
+  phase_ = phase;
 }
 
 milliseconds Connection::time_for_header() const {
-  return origin_.place == Place::kBeyondAddress ? context_.limits.grace : context_.limits.header;
+  return origin_.admission == Admission::kBeyondAddress ? context_.limits.grace : context_.limits.header;
 }
 
 bool Connection::client_gone() {
@@ -105,7 +105,7 @@ bool Connection::has_unread() {
 
 void Connection::start() {
   post([](Connection& self) {
-    if (self.origin_.place == Place::kTurnedAway)
+    if (self.origin_.admission == Admission::kTurnedAway)
       self.refuse(http_error(503, "there are too many connections, and no more are served", "too_many_connections"));
     else
       self.await_request();
@@ -113,14 +113,14 @@ void Connection::start() {
 }
 
 void Connection::poll() {
-  if (at_ == At::kAnswering || Clock::now().time_since_epoch().count() >= deadline_)
+  if (phase_ == Phase::kAnswering || Clock::now().time_since_epoch().count() >= deadline_)
     post([](Connection& self) { self.check(); });
 }
 
 void Connection::drain() {
   post([](Connection& self) {
     self.is_draining_ = true;
-    if (self.at_ == At::kIdle && self.buffer_.size() == 0) self.close();
+    if (self.phase_ == Phase::kIdle && self.buffer_.size() == 0) self.close();
   });
 }
 
@@ -135,15 +135,16 @@ void Connection::make_room() {
 }
 
 void Connection::give_place() {
-  if (at_ == At::kLeaving) return;
-  if (at_ == At::kIdle && has_served()) return close();
-  if (origin_.place == Place::kBeyondAddress && place_of_key_.is_held()) {  // its header has come meanwhile
+  if (phase_ == Phase::kLeaving) return;
+  if (phase_ == Phase::kIdle && has_served()) return close();
+  if (origin_.admission == Admission::kBeyondAddress && place_of_key_.is_held()) {  // its header has come meanwhile
     makes_room_ = false;
     return;
   }
-  if (at_ < At::kBody && origin_.place == Place::kBeyondAddress)  // not before what was read has been looked at
+  if (phase_ < Phase::kBody &&
+      origin_.admission == Admission::kBeyondAddress)  // not before what was read has been looked at
     return post([](Connection& self) { self.leave_if_silent(); });
-  if (at_ != At::kAnswering)
+  if (phase_ != Phase::kAnswering)
     return refuse(http_error(503, "others need the place of a connection that is slow", "too_many_connections"));
   if (unread_since() > Clock::now()) {  // a request has come meanwhile, or the client has read
     makes_room_ = false;
@@ -155,7 +156,7 @@ void Connection::give_place() {
 
 // Without a word: there may be very many. What it sent may have waited for this thread, and then it was not slow.
 void Connection::leave_if_silent() {
-  if (at_ < At::kBody && !has_unread()) return close();
+  if (phase_ < Phase::kBody && !has_unread()) return close();
   makes_room_ = false;
 }
 
@@ -178,19 +179,19 @@ void Connection::check() {
   } else if (pending_ && client_gone()) {
     client_left();
   } else if (pending_) {
-    advance();  // news of which there was no memory to tell
+    advance();  // updates that there was no memory to announce
   }
 }
 
 void Connection::late() {
   const ConnectionLimits& limits = context_.limits;
-  switch (at_) {
-    case At::kHeader:
+  switch (phase_) {
+    case Phase::kHeader:
       return refuse(
           http_error(408, fmt::format("the header did not come within {} ms", time_for_header().count()), "timeout"));
-    case At::kBody:
+    case Phase::kBody:
       return refuse(http_error(408, fmt::format("the body did not come within {} ms", limits.body.count()), "timeout"));
-    case At::kAnswering: return client_left();
+    case Phase::kAnswering: return client_left();
     default: return close();
   }
 }
@@ -208,7 +209,7 @@ void Connection::await_request() {
   scanned_ = body_read_ = 0;
   has_header_ = is_head_ = is_http10_ = is_stream_ = false;
   ends_ = true;
-  move_to(At::kIdle, is_first ? time_for_header() : context_.limits.idle);
+  move_to(Phase::kIdle, is_first ? time_for_header() : context_.limits.idle);
   if (is_draining_ && buffer_.size() == 0) return close();
   take_bytes();
 }
@@ -228,9 +229,9 @@ void Connection::received(const ErrorCode& error, std::size_t bytes) {
     buffer_.commit(bytes);
     return take_bytes();
   }
-  if (at_ == At::kAnswering) return;  // check() will see that the client has left
-  if (at_ == At::kBody) return refuse(http_error(400, "the body is not complete", "bad_framing"));
-  if (at_ == At::kHeader && scan_.has_line())
+  if (phase_ == Phase::kAnswering) return;  // check() will see that the client has left
+  if (phase_ == Phase::kBody) return refuse(http_error(400, "the body is not complete", "bad_framing"));
+  if (phase_ == Phase::kHeader && scan_.has_line())
     return refuse(http_error(400, "the request is not HTTP/1.1 as RFC 9112 has it", "bad_request"));
   is_logged_ = true;  // of less than a line there is nothing to say
   close();
@@ -238,18 +239,18 @@ void Connection::received(const ErrorCode& error, std::size_t bytes) {
 
 void Connection::take_bytes() {
   const auto bytes = [&] { return std::string_view(static_cast<const char*>(buffer_.data().data()), buffer_.size()); };
-  if (at_ == At::kIdle) {
+  if (phase_ == Phase::kIdle) {
     if (bytes() == "\r") return read_more();
     if (bytes().starts_with("\r\n")) buffer_.consume(2);  // once, as RFC 9112 has it: clients of old sent one too many
     if (bytes().empty()) return read_more();
     record_.begin = Clock::now();
     is_logged_ = false;
-    move_to(At::kHeader, time_for_header());
+    move_to(Phase::kHeader, time_for_header());
   }
-  switch (at_) {
-    case At::kHeader: return take_header();
-    case At::kBody: return take_body();
-    case At::kLeaving: buffer_.clear(); return read_more();
+  switch (phase_) {
+    case Phase::kHeader: return take_header();
+    case Phase::kBody: return take_body();
+    case Phase::kLeaving: buffer_.clear(); return read_more();
     default: return;
   }
 }
@@ -295,7 +296,7 @@ std::optional<HttpResponse> Connection::begin_request() {
   request_.method = is_head_ ? "GET" : text(header.method_string());
   request_.id = request_id_of(text(header["X-Request-Id"]));
   request_.address = origin_.address;
-  request_.in_reserve = origin_.place == Place::kReserve;
+  request_.in_reserve = origin_.admission == Admission::kReserve;
   for (const http::field name : kHeadersForRoutes) {
     std::string key = text(http::to_string(name));
     std::transform(key.begin(), key.end(), key.begin(), [](unsigned char c) { return std::tolower(c); });
@@ -311,7 +312,7 @@ std::optional<HttpResponse> Connection::begin_request() {
   if (auto refusal = refuse_framing(header)) return refusal;  // where the next request begins is not known
   if (!has_path) return http_error(400, "the request's target is no address of a server of HTTP", "bad_request");
   ends_ = announces_body(header) || !parser_->keep_alive() || ++requests_ >= kRequestsPerConnection ||
-          origin_.place != Place::kNormal || is_draining_ || !context_.handler.keeps_connections();
+          origin_.admission != Admission::kNormal || is_draining_ || !context_.handler.keeps_connections();
   if (auto refusal = context_.handler.answer_before_body(request_)) return refusal;
   client_ = context_.handler.client_of(request_);
   const bool has_key = client_ != request_.address;
@@ -322,7 +323,7 @@ std::optional<HttpResponse> Connection::begin_request() {
     return http_error(429, "this key has half of the connections that other keys leave at this address",
                       "client_limit");
   }
-  if (origin_.place == Place::kBeyondAddress && !needs_place) {
+  if (origin_.admission == Admission::kBeyondAddress && !needs_place) {
     request_.in_reserve = true;
     if (auto refusal = context_.handler.answer_before_body(request_)) return refusal;
   }
@@ -340,7 +341,7 @@ void Connection::begin_body() {
 }
 
 void Connection::await_body() {
-  move_to(At::kBody, context_.limits.body);
+  move_to(Phase::kBody, context_.limits.body);
   take_body();
 }
 
@@ -363,7 +364,7 @@ void Connection::take_body() {
   if (!parser_->is_done()) return read_more();
   const Parser::value_type& header = parser_->get();
   ends_ = has_chunks(header) ||  // whose end a proxy may see elsewhere
-          !parser_->keep_alive() || requests_ >= kRequestsPerConnection || origin_.place != Place::kNormal ||
+          !parser_->keep_alive() || requests_ >= kRequestsPerConnection || origin_.admission != Admission::kNormal ||
           is_draining_ || !context_.handler.keeps_connections();
   request_.body = std::move(parser_->get().body().text);
   ask();

@@ -107,16 +107,16 @@ struct ConnectionContext {
   TurnQueue& waiters;        // for answers that wait for a disk
   std::function<void(std::uint64_t id)> closed;
   std::atomic<std::size_t>& living;   // connections, those included that have closed and are still held by somebody
-  std::atomic<std::size_t>& leaving;  // of them, at At::kLeaving
+  std::atomic<std::size_t>& leaving;  // of them, at Phase::kLeaving
 };
 
 class Connection;
 
-// Connections of one thread that have news. The engine's thread, which tells of them one by one, wakes that thread once
-// for all that it has not looked at yet.
-class ConnectionNews {
+// Connections of one thread that have updates. The engine's thread, which tells of them one by one, wakes that thread
+// once for all that it has not looked at yet.
+class WakeupList {
  public:
-  explicit ConnectionNews(boost::asio::io_context& io) : io_(io) {}
+  explicit WakeupList(boost::asio::io_context& io) : io_(io) {}
   void add(std::shared_ptr<Connection> connection);  // by any thread; throws where there is no memory
 
  private:
@@ -141,8 +141,8 @@ class CountedConnection {
 
 class Connection final : public std::enable_shared_from_this<Connection>, private ReadGuard {
  public:
-  enum class At : std::uint8_t { kIdle, kHeader, kBody, kAnswering, kLeaving, kClosed };
-  enum class Place : std::uint8_t {
+  enum class Phase : std::uint8_t { kIdle, kHeader, kBody, kAnswering, kLeaving, kClosed };
+  enum class Admission : std::uint8_t {
     kNormal,
     kBeyondAddress,  // its address has as many as it may: for one request, with a key that has places left
     kReserve,        // for those who watch the server
@@ -152,19 +152,19 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   struct Origin {
     std::uint64_t id = 0;
     std::string address;
-    Place place = Place::kNormal;
+    Admission admission = Admission::kNormal;
   };
 
-  Connection(Socket socket, Origin origin, const ConnectionContext& context, ConnectionNews& news);
+  Connection(Socket socket, Origin origin, const ConnectionContext& context, WakeupList& wakeups);
 
   // For any thread.
   void start();
   const Origin& origin() const { return origin_; }
-  At at() const { return at_; }
+  Phase phase() const { return phase_; }
   bool has_served() const { return requests_ > 0; }
   bool has_key() const { return has_key_; }  // a request that came here had one
   bool has_place_of_key() const { return place_of_key_.is_held(); }
-  bool gives_place() const { return makes_room_ || at_ >= At::kLeaving; }
+  bool gives_place() const { return makes_room_ || phase_ >= Phase::kLeaving; }
   bool is_evicted() const { return makes_room_; }
   // Since when a whole answer waits for the client to read it. In the future: none does.
   Clock::time_point unread_since() const { return Clock::time_point(Clock::duration(unread_since_)); }
@@ -174,7 +174,7 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   void make_room();  // closes it unless an answer to it is being computed
   void abort();      // closes it, whatever it does
 
-  void take_news() noexcept;  // by its own thread
+  void wake() noexcept;  // by its own thread
 
  private:
   using ErrorCode = boost::beast::error_code;
@@ -190,14 +190,14 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   template <typename Action>
   void guard(Action action) {  // ends the connection if there is no memory for it
     try {
-      if (at_ != At::kClosed) action();
+      if (phase_ != Phase::kClosed) action();
     } catch (const std::exception& error) {
       failed(error);
     }
   }
 
   void failed(const std::exception& error) noexcept;
-  void move_to(At at, std::optional<std::chrono::milliseconds> timeout);
+  void move_to(Phase phase, std::optional<std::chrono::milliseconds> timeout);
   bool client_gone();
   bool has_unread();  // bytes that the system holds
   void check();
@@ -225,7 +225,7 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   void refuse(HttpResponse response);  // and end the connection
   std::string head_of(const HttpResponse& response) const;
   void send(std::string head, std::string body, Next next);
-  void announce_news() noexcept;  // by any thread
+  void announce_update() noexcept;  // by any thread
   void advance();
   void take_progress(PendingAnswer::State state, std::string events);
   void wait_elsewhere();
@@ -244,15 +244,15 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   Socket socket_;
   const Origin origin_;
   const ConnectionContext& context_;
-  ConnectionNews& news_;
-  std::atomic<At> at_ = At::kIdle;
+  WakeupList& wakeups_;
+  std::atomic<Phase> phase_ = Phase::kIdle;
   std::atomic<Clock::rep> since_ = 0;
   std::atomic<Clock::rep> deadline_ = 0;
   std::atomic<Clock::rep> unread_since_ = Clock::duration::max().count();
   std::atomic<int> requests_ = 0;
   std::atomic<bool> has_key_ = false;
   std::atomic<bool> makes_room_ = false;  // is about to be closed
-  std::atomic<bool> has_news_ = false;    // and is among news_
+  std::atomic<bool> has_update_ = false;  // and is among wakeups_
   std::atomic<bool> has_answer_ = false;  // of the handler, in asked_
   std::atomic<bool> has_waited_ = false;  // and what has come of it is in waited_
   std::atomic<bool> stop_ = false;        // nobody waits for the answer any more
@@ -296,7 +296,7 @@ class Worker {
     run();
   }
   Socket new_socket() { return Socket(io_); }
-  ConnectionNews& news() { return news_; }
+  WakeupList& wakeups() { return wakeups_; }
 
  private:
   void run() {
@@ -308,7 +308,7 @@ class Worker {
   }
 
   boost::asio::io_context io_{1};
-  ConnectionNews news_{io_};
+  WakeupList wakeups_{io_};
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_{io_.get_executor()};
   std::thread thread_;
 };

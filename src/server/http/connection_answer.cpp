@@ -25,7 +25,7 @@ constexpr int kClientClosedRequest = 499;  // nginx's number for what HTTP has n
 }  // namespace
 
 void Connection::ask() {
-  move_to(At::kAnswering, std::nullopt);
+  move_to(Phase::kAnswering, std::nullopt);
   stop_ = has_answer_ = false;
   is_asking_ = true;
   if (request_.method != "POST") return ask_handler();
@@ -61,7 +61,7 @@ void Connection::claim_memory(std::size_t bytes) {
 }
 
 void Connection::take_answer() {
-  if (!is_asking_ || !has_answer_.exchange(false)) return;  // it was taken, and this is news of before
+  if (!is_asking_ || !has_answer_.exchange(false)) return;  // it was taken, and this call is late
   is_asking_ = false;
   parser_.reset();
   request_.body = {};
@@ -77,12 +77,12 @@ void Connection::take_answer() {
 }
 
 void Connection::respond(HttpResponse response) {
-  move_to(At::kAnswering, std::nullopt);
+  move_to(Phase::kAnswering, std::nullopt);
   if (response.pending) {
     pending_ = std::move(response.pending);
     is_stream_ = response.is_stream;
-    pending_->on_news([weak = weak_from_this()] {
-      if (const auto self = weak.lock()) self->announce_news();
+    pending_->on_update([weak = weak_from_this()] {
+      if (const auto self = weak.lock()) self->announce_update();
     });
     if (!is_stream_) return advance();
     ends_ = ends_ || is_http10_;  // which knows no chunks: the end of the connection is the end of the stream
@@ -97,7 +97,7 @@ void Connection::respond(HttpResponse response) {
   std::string head = head_of(response);
   if (is_stream_) {
     send(std::move(head), "", &Connection::advance);
-    return advance();  // what was there before it was news
+    return advance();  // what came before on_update()
   }
   send(std::move(head), is_head_ ? "" : std::move(response.body), &Connection::answered);
 }
@@ -147,7 +147,7 @@ void Connection::send(std::string head, std::string body, Next next) {
   });
 }
 
-void ConnectionNews::add(std::shared_ptr<Connection> connection) {
+void WakeupList::add(std::shared_ptr<Connection> connection) {
   const std::lock_guard lock(mutex_);
   waiting_.push_back(std::move(connection));
   if (waiting_.size() > 1) return;
@@ -159,26 +159,26 @@ void ConnectionNews::add(std::shared_ptr<Connection> connection) {
   }
 }
 
-void ConnectionNews::take() {
+void WakeupList::take() {
   {
     const std::lock_guard lock(mutex_);
     taken_.swap(waiting_);
   }
-  for (const std::shared_ptr<Connection>& connection : taken_) connection->take_news();
+  for (const std::shared_ptr<Connection>& connection : taken_) connection->wake();
   taken_.clear();
 }
 
-void Connection::announce_news() noexcept {
-  if (has_news_.exchange(true)) return;
+void Connection::announce_update() noexcept {
+  if (has_update_.exchange(true)) return;
   try {
-    news_.add(shared_from_this());
+    wakeups_.add(shared_from_this());
   } catch (const std::exception&) {  // check() will look for it
-    has_news_ = false;
+    has_update_ = false;
   }
 }
 
-void Connection::take_news() noexcept {
-  has_news_ = false;
+void Connection::wake() noexcept {
+  has_update_ = false;
   guard([&] { advance(); });
 }
 
@@ -201,7 +201,7 @@ void Connection::take_progress(PendingAnswer::State state, std::string events) {
   if (!is_complete && events.empty()) return;
   if (is_complete) pending_.reset();
   // There may be more.
-  if (events.size() >= kEnoughEvents || state == PendingAnswer::State::kMustWait) announce_news();
+  if (events.size() >= kEnoughEvents || state == PendingAnswer::State::kMustWait) announce_update();
   std::string size;
   if (!is_http10_ && !events.empty()) {
     size = fmt::format("{:x}\r\n", events.size());
@@ -233,7 +233,7 @@ void Connection::advance_waiting() noexcept {
 }
 
 void Connection::take_waited() {
-  if (!is_waiting_ || !has_waited_.exchange(false)) return;  // it was taken, and this is news of before
+  if (!is_waiting_ || !has_waited_.exchange(false)) return;  // it was taken, and this call is late
   is_waiting_ = false;
   std::string events = std::exchange(waited_events_, {});
   if (stop_ || is_aborted_ || client_gone()) return client_left();
@@ -257,13 +257,13 @@ void Connection::break_off() noexcept {
 // the answer is ended, and what the client is still sending is taken and dropped, for a short while, if not too many
 // do.
 void Connection::leave() {
-  if (at_ == At::kLeaving) return;
+  if (phase_ == Phase::kLeaving) return;
   ErrorCode ignored;
   socket_.shutdown(Socket::shutdown_send, ignored);
   buffer_.clear();
   parser_.reset();
   place_of_key_.clear();
-  move_to(At::kLeaving, kLinger);
+  move_to(Phase::kLeaving, kLinger);
   if (++context_.leaving > context_.limits.leaving) return close();
   read_more();
 }
@@ -282,9 +282,9 @@ void Connection::finish() noexcept {
 }
 
 void Connection::close() noexcept {
-  const At was = at_.exchange(At::kClosed);
-  if (was == At::kClosed) return;
-  if (was == At::kLeaving) --context_.leaving;
+  const Phase was = phase_.exchange(Phase::kClosed);
+  if (was == Phase::kClosed) return;
+  if (was == Phase::kLeaving) --context_.leaving;
   pending_.reset();
   parser_.reset();
   place_of_key_.clear();

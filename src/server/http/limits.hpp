@@ -35,8 +35,8 @@ struct ConnectionLimits {
   std::size_t connections_per_client = 0;  // of one address; 0: seven eighths of all
   std::size_t leaving = 1024;  // connections that were answered and may still be sending; more are closed at once
 
-  // Beside `connections`: for keys that have places left at an address that has none. None comes while so many are
-  // served; up to twice `connections` may wait for their header, which shows the key.
+  // Extra connections for API keys below their own limit whose address is at its limit. No more are accepted while this
+  // many are served; up to twice `connections` may wait until their header shows the key.
   std::size_t beyond_addresses() const { return std::max<std::size_t>(1, connections / 8); }
   std::size_t of_one_address() const {
     return connections_per_client > 0 ? connections_per_client

@@ -133,7 +133,7 @@ class ListenerState {
     for (TurnQueue* queue : {&readers_, &large_readers_, &waiters_}) queue->stop();
     for (std::thread& thread : reading_) thread.join();
     for (Worker& worker : workers_) worker.join();
-    // A thread of the engine may hold one that has closed, to tell it of news.
+    // A thread of the engine may hold one that has closed, to tell it of an update.
     for (; living_ != 0; std::this_thread::sleep_for(milliseconds(1)))
       for (Worker& worker : workers_) worker.run_once_more();
   }
@@ -170,21 +170,21 @@ class ListenerState {
 
   const SocketAddress& address() const { return address_; }
 
-  using Place = Connection::Place;
+  using Admission = Connection::Admission;
+  using Phase = Connection::Phase;
 
   // `worker` is the one whose socket it is.
   void admit(Socket socket, const std::string& client, Worker& worker) {
     std::shared_ptr<Connection> connection;
     {
       const std::lock_guard lock(mutex_);
-      const std::optional<Place> place = place_for(client);
-      if (!place) return;
-      connection = std::make_shared<Connection>(std::move(socket),
-                                                Connection::Origin{.id = next_id_, .address = client, .place = *place},
-                                                context_, worker.news());
+      const std::optional<Admission> admission = admission_for(client);
+      if (!admission) return;
+      const Connection::Origin origin{.id = next_id_, .address = client, .admission = *admission};
+      connection = std::make_shared<Connection>(std::move(socket), origin, context_, worker.wakeups());
       connections_.emplace(next_id_++, connection);
-      if (*place == Place::kTurnedAway) ++turned_away_;
-      if (*place == Place::kReserve || *place == Place::kTurnedAway) ++counts_.refused;
+      if (*admission == Admission::kTurnedAway) ++turned_away_;
+      if (*admission == Admission::kReserve || *admission == Admission::kTurnedAway) ++counts_.refused;
     }
     connection->start();
   }
@@ -260,11 +260,11 @@ class ListenerState {
   std::size_t places_in_use() const { return connections_.size() - turned_away_; }
 
   // With the mutex held, as those below.
-  std::optional<Place> place_for(const std::string& client) {
-    if (has_room(Place::kNormal, client, limits_.connections, limits_.of_one_address())) return Place::kNormal;
-    if (context_.handler.has_keys() && has_room_beyond_address()) return Place::kBeyondAddress;
-    if (has_room(Place::kReserve, client, kReserve, kReservePerClient)) return Place::kReserve;
-    return turned_away_ < limits_.leaving ? std::optional(Place::kTurnedAway) : std::nullopt;
+  std::optional<Admission> admission_for(const std::string& client) {
+    if (has_room(Admission::kNormal, client, limits_.connections, limits_.of_one_address())) return Admission::kNormal;
+    if (context_.handler.has_keys() && has_room_beyond_address()) return Admission::kBeyondAddress;
+    if (has_room(Admission::kReserve, client, kReserve, kReservePerClient)) return Admission::kReserve;
+    return turned_away_ < limits_.leaving ? std::optional(Admission::kTurnedAway) : std::nullopt;
   }
 
   // Where as many as there may be wait for their header, the one that came first is to go. It stays where its header
@@ -273,8 +273,9 @@ class ListenerState {
     std::size_t waiting = 0, others = 0, served = 0;
     Connection* slowest = nullptr;
     for (const auto& [id, connection] : connections_) {
-      if (connection->origin().place != Place::kBeyondAddress || connection->at() >= Connection::At::kLeaving) continue;
-      const bool waits = connection->at() < Connection::At::kBody && !connection->gives_place();
+      if (connection->origin().admission != Admission::kBeyondAddress || connection->phase() >= Phase::kLeaving)
+        continue;
+      const bool waits = connection->phase() < Phase::kBody && !connection->gives_place();
       ++(connection->has_place_of_key() ? served : waits ? waiting : others);
       if (waits && !connection->has_place_of_key() && slowest == nullptr) slowest = connection.get();
     }
@@ -285,32 +286,32 @@ class ListenerState {
 
   using Taken = std::map<std::string_view, std::size_t>;  // places, by address
 
-  bool has_room(Place place, const std::string& client, std::size_t limit, std::size_t limit_of_client) {
+  bool has_room(Admission admission, const std::string& client, std::size_t limit, std::size_t limit_of_client) {
     Taken taken;
     std::size_t all = 0;
     for (const auto& [id, connection] : connections_) {
-      if (connection->origin().place != place || connection->gives_place()) continue;
+      if (connection->origin().admission != admission || connection->gives_place()) continue;
       ++taken[connection->origin().address];
       ++all;
     }
     const bool is_within = taken[client] < limit_of_client;
-    return (is_within && all < limit) || make_room(place, client, !is_within, taken);
+    return (is_within && all < limit) || make_room(admission, client, !is_within, taken);
   }
 
   // Closes the connection with such a place that has waited for a request, or for the rest of one, for the longest. If
   // there is none, one whose answer nobody reads: of who has no key first, then of who has most places. Answers to a
   // key give way only to a client with fewer places. False: none has waited for so long that it may be closed.
-  bool make_room(Place place, const std::string& client, bool only_own, Taken& taken) {
+  bool make_room(Admission admission, const std::string& client, bool only_own, Taken& taken) {
     Connection* chosen = nullptr;
     std::tuple<bool, bool, std::size_t, Clock::time_point> best;
     const auto is_late = [&, now = Clock::now()](Clock::time_point since) { return now - since > limits_.grace; };
     for (const auto& [id, connection] : connections_) {
-      const auto& [_, address, its_place] = connection->origin();
-      if (its_place != place || connection->gives_place() || (only_own && address != client)) continue;
-      const auto at = connection->at();
-      const bool is_unread = at == Connection::At::kAnswering && is_late(connection->unread_since());
-      const bool is_waiting = at == Connection::At::kIdle && connection->has_served();
-      const bool is_slow = at < Connection::At::kAnswering && is_late(connection->since());
+      const auto& [_, address, its_admission] = connection->origin();
+      if (its_admission != admission || connection->gives_place() || (only_own && address != client)) continue;
+      const auto phase = connection->phase();
+      const bool is_unread = phase == Phase::kAnswering && is_late(connection->unread_since());
+      const bool is_waiting = phase == Phase::kIdle && connection->has_served();
+      const bool is_slow = phase < Phase::kAnswering && is_late(connection->since());
       if (!is_unread && !is_waiting && !is_slow) continue;
       const bool has_key = is_unread && connection->has_key();
       if (has_key && taken[address] <= taken[client]) continue;
@@ -331,7 +332,7 @@ class ListenerState {
     const auto found = connections_.find(id);
     if (found == connections_.end()) return;
     if (found->second->is_evicted()) ++counts_.evicted;
-    if (found->second->origin().place == Place::kTurnedAway) --turned_away_;
+    if (found->second->origin().admission == Admission::kTurnedAway) --turned_away_;
     connections_.erase(found);
     changed_.notify_all();
   }

@@ -59,9 +59,9 @@ class PendingAnswer {
 
   virtual ~PendingAnswer() = default;
   // `call` is called, by any thread, whenever advance() may have something to show. Once.
-  virtual void on_news(std::function<void()> call) = 0;
-  // Adds the events that are there now, and stops when there are enough bytes. Waits for nothing, unless it may, and
-  // then for one thing. Called again, it takes it that the events of the call before were sent.
+  virtual void on_update(std::function<void()> call) = 0;
+  // Adds the events that are there now, and stops when there are enough bytes. Does not block unless `may_wait`, and
+  // then on one operation. A further call means that the events of the previous call have been sent.
   virtual State advance(std::string& events, std::size_t enough, bool may_wait) = 0;
   virtual HttpResponse response() = 0;  // of what is no stream, once nothing will follow
   virtual void note_departure() = 0;    // the client has left, or was made to: a note for the log

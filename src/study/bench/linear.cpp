@@ -177,7 +177,8 @@ std::vector<std::string> LinearTimer::baselines() const {
 }
 
 std::unique_ptr<LinearTimer> make_linear_timer(const BenchTarget& target) {
-  return parse_device(target.device).backend->threads ? make_cpu_linear_timer(target) : make_cuda_linear_timer(target);
+  return parse_device(target.device).backend->takes_threads ? make_cpu_linear_timer(target)
+                                                            : make_cuda_linear_timer(target);
 }
 
 namespace {

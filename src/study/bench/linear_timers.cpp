@@ -6,7 +6,6 @@
 #include <thread>
 
 #include "base/check.hpp"
-#include "base/math.hpp"
 #include "base/thread_pool.hpp"
 #include "kernels/vendor/libraries.hpp"
 #include "ops/buffer.hpp"

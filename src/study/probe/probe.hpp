@@ -209,7 +209,7 @@ CaseResult probe_case(const Contract& contract, const Golden& golden, const Prep
 ProbeReport run_probe(const Contract& contract, const Golden& golden, const PrepareLinear& prepare,
                       const ProbeOptions& options, ThreadPool& pool, const ProbeObserver& observer = {});
 
-// The probe's second part: whole models with seeded weights, their digests, and that no way of computing moves a bit.
+// The probe's second part: whole models with seeded weights, their digests, and that no way of computing changes a bit.
 
 // Digests by name of the case.
 using ModelGolden = std::map<std::string, std::string, std::less<>>;

@@ -36,7 +36,7 @@ void rotary_exact2(const kernels::CpuTarget& target, const kernels::RotaryCall& 
 std::optional<kernels::Place> attention_exact2(const kernels::CpuTarget& target, const kernels::AttentionCall& call);
 
 // The kernels of the transformer operations for one instruction set, as a table. Which one runs is decided by the
-// caller alone. A kernel works on one row, one head or one tile; src/kernels/cpu/<op>.cpp shares them among threads.
+// caller alone. A kernel works on one row, one head or one tile; ops.cpp and attention.cpp share them among threads.
 struct NormRow {
   float* x;            // [k], updated when there is a delta
   const float* delta;  // [k], or null

@@ -14,7 +14,7 @@ using reprofuse::fma1::kNormLanes;
 constexpr int kPairs = kMaxRotaryHeadDim / 2 / kWarp;  // of a lane, at most
 
 // The cosines and sines of a position, for the pairs of a lane.
-struct Turn {
+struct Rotation {
   float cos[kPairs], sin[kPairs];
 
   __device__ void load(const float* cosines, const float* sines, int half, int lane) {
@@ -27,7 +27,7 @@ struct Turn {
   }
 };
 
-// A head in the registers of a warp: lane l holds elements l + 32 i of the first half, and those that turn with them.
+// A head in the registers of a warp: lane l holds elements l + 32 i of the first half, and their partners.
 struct Head {
   float a[kPairs], b[kPairs];
 
@@ -64,12 +64,12 @@ struct Head {
     }
   }
 
-  __device__ void rotate(const Turn& turn, int half, int lane) {
+  __device__ void rotate(const Rotation& rotation, int half, int lane) {
 #pragma unroll
     for (int i = 0; i < kPairs; ++i) {
       const int d = lane + i * kWarp;
       if (d < half) {
-        const float c = turn.cos[i], s = turn.sin[i], first = a[i], second = b[i];
+        const float c = rotation.cos[i], s = rotation.sin[i], first = a[i], second = b[i];
         a[i] = fma_rn(first, c, -__fmul_rn(second, s));
         b[i] = fma_rn(second, c, __fmul_rn(first, s));
       }
@@ -90,27 +90,27 @@ __global__ __launch_bounds__(kRotaryWarps* kWarp) void rotary_and_store(const __
   const int position = p.positions[row];
   const int page = is_query ? 0 : p.kv.page_of(p.sequences[row], position);
   const std::int64_t angle = static_cast<std::int64_t>(position) * half;
-  Turn turn;
-  turn.load(p.cos + angle, p.sin + angle, half, lane);
+  Rotation rotation;
+  rotation.load(p.cos + angle, p.sin + angle, half, lane);
   wait_for_previous_kernel();
   if (slot >= p.heads + p.kv.kv_heads) return;
   const int head = is_query ? slot : slot - p.heads;
   float* query = p.q + row * p.q_stride + head * p.kv.head_dim;
   const float* weight = is_query ? p.q_norm : p.k_norm;
-  Head turned;
-  turned.load(is_query ? query : p.k + row * p.k_stride + head * p.kv.head_dim, half, lane);
-  if (weight != nullptr) turned.normalise(weight, p.eps, half, lane, chains[warp]);
-  turned.rotate(turn, half, lane);
+  Head rotated;
+  rotated.load(is_query ? query : p.k + row * p.k_stride + head * p.kv.head_dim, half, lane);
+  if (weight != nullptr) rotated.normalise(weight, p.eps, half, lane, chains[warp]);
+  rotated.rotate(rotation, half, lane);
   if (!is_query) {
-    Store()(p, turned, row, page, position, head, lane);
+    Store()(p, rotated, row, page, position, head, lane);
     return;
   }
 #pragma unroll
   for (int i = 0; i < kPairs; ++i) {
     const int d = lane + i * kWarp;
     if (d < half) {
-      query[d] = turned.a[i];
-      query[d + half] = turned.b[i];
+      query[d] = rotated.a[i];
+      query[d + half] = rotated.b[i];
     }
   }
 }

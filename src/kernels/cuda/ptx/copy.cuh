@@ -17,11 +17,6 @@ __device__ inline void cp_async(void* shared, const void* global) {
   asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(shared_address(shared)), "l"(global));
 }
 
-// Without the L2's hint to bring whole lines: for rows that other CTAs have brought already.
-__device__ inline void cp_async_no_prefetch(void* shared, const void* global) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(shared)), "l"(global));
-}
-
 // Zeros where `copy` is false; `global` is not read then.
 __device__ inline void cp_async_or_zero(void* shared, const void* global, bool copy) {
   asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(shared_address(shared)), "l"(global),

@@ -10,17 +10,17 @@ namespace reprofuse::cuda {
 namespace {
 
 // A device that another one can act as, and the shared memory that it has.
-struct Role {
+struct EmulatedDevice {
   std::string_view name;
   int major, minor;
   int shared_bytes_per_cta, shared_bytes_per_sm;
 };
-constexpr Role kRoles[] = {
+constexpr EmulatedDevice kEmulatedDevices[] = {
     {"sm_80", 8, 0, 163 << 10, 164 << 10},  // A100
     {"sm_86", 8, 6, 99 << 10, 100 << 10},   // A10, A40, RTX 30
     {"sm_89", 8, 9, 99 << 10, 100 << 10},   // L4, L40S, RTX 40
 };
-std::atomic<const Role*> role = nullptr;  // of every device; none: itself
+std::atomic<const EmulatedDevice*> emulated_device = nullptr;  // of every device; none: itself
 
 int own_attribute(int ordinal, cudaDeviceAttr which) {
   int value = 0;
@@ -38,19 +38,19 @@ cudaDeviceProp properties(int ordinal) {
 
 int device_attribute(int ordinal, cudaDeviceAttr which) {
   const int own = own_attribute(ordinal, which);
-  const Role* acted = role;
-  if (acted == nullptr) return own;
+  const EmulatedDevice* emulated = emulated_device;
+  if (emulated == nullptr) return own;
   switch (which) {
-    case cudaDevAttrComputeCapabilityMajor: return acted->major;
-    case cudaDevAttrComputeCapabilityMinor: return acted->minor;
-    case cudaDevAttrMaxSharedMemoryPerBlockOptin: return std::min(own, acted->shared_bytes_per_cta);
-    case cudaDevAttrMaxSharedMemoryPerMultiprocessor: return std::min(own, acted->shared_bytes_per_sm);
+    case cudaDevAttrComputeCapabilityMajor: return emulated->major;
+    case cudaDevAttrComputeCapabilityMinor: return emulated->minor;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin: return std::min(own, emulated->shared_bytes_per_cta);
+    case cudaDevAttrMaxSharedMemoryPerMultiprocessor: return std::min(own, emulated->shared_bytes_per_sm);
     default: return own;
   }
 }
 
-bool acts_as_hopper() {
-  return role == nullptr;
+bool is_emulated() {
+  return emulated_device != nullptr;
 }
 
 void require_device(int ordinal) {
@@ -58,10 +58,14 @@ void require_device(int ordinal) {
   const cudaError_t status = cudaGetDeviceCount(&count);
   if (status == cudaErrorInsufficientDriver)
     fail(ErrorCode::kUnsupported,
-         "no usable CUDA device: there is no NVIDIA driver, or one too old for CUDA {}.{}. The CPU gives the same bits",
+         "no usable CUDA device: there is no NVIDIA driver, or one too old for CUDA {}.{}. The CPU gives the same bits "
+         "by the same contract (--numerics)",
          CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
   if (status != cudaSuccess)
-    fail(ErrorCode::kUnsupported, "no usable CUDA device: {}. The CPU gives the same bits", cudaGetErrorString(status));
+    fail(ErrorCode::kUnsupported,
+         "no usable CUDA device: {}. The CPU gives the same bits "
+         "by the same contract (--numerics)",
+         cudaGetErrorString(status));
   if (ordinal < 0 || ordinal >= count)
     fail(ErrorCode::kUnsupported, "CUDA device {} does not exist; this machine has {}", ordinal, count);
   const cudaDeviceProp device = properties(ordinal);
@@ -72,9 +76,9 @@ void require_device(int ordinal) {
 
 std::string device_description(int ordinal) {
   const cudaDeviceProp device = properties(ordinal);
-  const Role* acted = role;
+  const EmulatedDevice* emulated = emulated_device;
   return fmt::format("{} (sm_{}{}){}", device.name, device.major, device.minor,
-                     acted == nullptr ? "" : fmt::format(", as {}", acted->name));
+                     emulated == nullptr ? "" : fmt::format(", as {}", emulated->name));
 }
 
 Device read_device(int ordinal) {
@@ -107,9 +111,9 @@ double peak_fma_gigaflops(int ordinal) {
 namespace reprofuse::kernels {
 
 void act_as(std::string_view architecture) {
-  const auto* const found = std::ranges::find(cuda::kRoles, architecture, &cuda::Role::name);
-  if (found == std::end(cuda::kRoles)) fail(ErrorCode::kUnsupported, "no GPU can act as '{}'", architecture);
-  cuda::role = found;
+  const auto* const found = std::ranges::find(cuda::kEmulatedDevices, architecture, &cuda::EmulatedDevice::name);
+  if (found == std::end(cuda::kEmulatedDevices)) fail(ErrorCode::kUnsupported, "no GPU can act as '{}'", architecture);
+  cuda::emulated_device = found;
 }
 
 }  // namespace reprofuse::kernels

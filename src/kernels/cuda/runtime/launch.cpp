@@ -58,7 +58,7 @@ cudaError_t look_up_kernel(const void* function, KernelFacts& facts) {
     if (const cudaError_t status = ask_driver(device, function, facts); status != cudaSuccess) return status;
     known.add({device, function}, facts);
   }
-  facts.for_hopper = facts.for_hopper && acts_as_hopper();
+  facts.for_hopper = facts.for_hopper && !is_emulated();
   return cudaSuccess;
 }
 

@@ -137,9 +137,9 @@ class Inputs {
   std::vector<std::byte> host_;
 };
 
-class Batch : public kernels::SampleBatch {
+class CudaSampler : public kernels::SamplerBackend {
  public:
-  Batch(int ordinal, std::int64_t vocabulary, std::int64_t max_rows)
+  CudaSampler(int ordinal, std::int64_t vocabulary, std::int64_t max_rows)
       : ordinal_(ordinal),
         vocabulary_(vocabulary),
         max_rows_(max_rows),
@@ -198,8 +198,8 @@ void launch_sample(int ordinal, const SampleRow* rows, const SeenUpdate* updates
         "sample_rows");
 }
 
-std::unique_ptr<kernels::SampleBatch> make_sample_batch(int ordinal, std::int64_t vocabulary, std::int64_t max_rows) {
-  return std::make_unique<Batch>(ordinal, vocabulary, max_rows);
+std::unique_ptr<kernels::SamplerBackend> make_sampler(int ordinal, std::int64_t vocabulary, std::int64_t max_rows) {
+  return std::make_unique<CudaSampler>(ordinal, vocabulary, max_rows);
 }
 
 }  // namespace reprofuse::cuda

@@ -26,7 +26,7 @@ void launch_sample(int ordinal, const kernels::SampleRow* rows, const SeenUpdate
                    std::int64_t vocabulary, kernels::SampleResult* results, void* stream);
 
 // Device memory for up to `max_rows` rows at a time.
-std::unique_ptr<kernels::SampleBatch> make_sample_batch(int ordinal, std::int64_t vocabulary, std::int64_t max_rows);
+std::unique_ptr<kernels::SamplerBackend> make_sampler(int ordinal, std::int64_t vocabulary, std::int64_t max_rows);
 
 }  // namespace reprofuse::cuda
 

@@ -61,9 +61,9 @@ __device__ inline void bring_tiles(const DecodeParams& p, const StreamWork& at, 
     loads.load_until(min(S::kStages, 2 * at.count));
     const bool has_own = at.count > 0 && at.is_last(at.block(p, at.count - 1));
     const int page = has_own ? p.kv.page_of(at.sequence, at.position()) : 0;
-    const fma1::ops::Turn turn = turn_of(p, at, S::kDim / 2);
+    const fma1::ops::Rotation rotation = rotation_of(p, at, S::kDim / 2);
     wait_for_previous_kernel();
-    if (has_own) make_own_position<S>(p, at, turn, page, shared.own);
+    if (has_own) make_own_position<S>(p, at, rotation, page, shared.own);
   }
   loads.load_until(2 * at.count);
 }
@@ -71,13 +71,13 @@ __device__ inline void bring_tiles(const DecodeParams& p, const StreamWork& at, 
 // The four warps, once the kernels ahead have finished, with digits of the queries in shared memory: calls
 // take_block(index, softmax, tile of values) for each block, which has to call sum_tile().
 template <typename S, typename TakeBlock>
-__device__ inline void work_on_tiles(const DecodeParams& p, const StreamWork& at, const fma1::ops::Turn& turn,
+__device__ inline void work_on_tiles(const DecodeParams& p, const StreamWork& at, const fma1::ops::Rotation& rotation,
                                      StreamShared<S>& shared, const TakeBlock& take_block) {
   const DecodeQueries row_of{at};
   const QueryRow row = row_of(own_query());
   const ptx::Pipeline pipeline = shared.pipeline();
   if (p.rotates())
-    turn_queries<S>(p, at, turn, shared);
+    rotate_queries<S>(p, at, rotation, shared);
   else
     snap_queries<S>(p, row_of, shared.queries);
   sync_workers();

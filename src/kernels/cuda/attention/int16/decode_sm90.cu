@@ -18,13 +18,13 @@ __global__ __launch_bounds__(S::kThreads,
   const StreamWork at(p);
   init_barriers(shared);
   if (threadIdx.x >= kRowsThreads) return bring_tiles<S>(p, at, shared);
-  fma1::ops::Turn turn{};
-  if (p.rotates()) turn = turn_of(p, at, S::kDim / 2);
+  fma1::ops::Rotation rotation{};
+  if (p.rotates()) rotation = rotation_of(p, at, S::kDim / 2);
   wait_for_previous_kernel();
   if (at.count == 0) return;
   const QueryRow row = DecodeQueries{at}(own_query());
   Totals<S> total;
-  work_on_tiles<S>(p, at, turn, shared, [&](int block, const QuerySoftmax& softmax, const Tile<S>& values) {
+  work_on_tiles<S>(p, at, rotation, shared, [&](int block, const QuerySoftmax& softmax, const Tile<S>& values) {
     if (p.splits == 1) {
       const auto factors = total.fold_head(softmax);
       sum_tile<S>(shared.queries, values, [&](int i, float2 sums) { total.fold(factors, i, sums); });
@@ -49,14 +49,14 @@ __global__ __launch_bounds__(S::kThreads,
   let_next_kernel_start();
   const StreamWork at(p);
   init_barriers(shared);
-  fma1::ops::Turn turn{};
-  if (threadIdx.x < kRowsThreads && p.rotates()) turn = turn_of(p, at, S::kDim / 2);
+  fma1::ops::Rotation rotation{};
+  if (threadIdx.x < kRowsThreads && p.rotates()) rotation = rotation_of(p, at, S::kDim / 2);
   if (threadIdx.x >= kRowsThreads)
     bring_tiles<S>(p, at, shared);
   else
     wait_for_previous_kernel();
   if (threadIdx.x < kRowsThreads && at.count > 0) {
-    work_on_tiles<S>(p, at, turn, shared, [&](int, const QuerySoftmax& softmax, const Tile<S>& values) {
+    work_on_tiles<S>(p, at, rotation, shared, [&](int, const QuerySoftmax& softmax, const Tile<S>& values) {
       const int query = own_query();
       sum_tile<S>(shared.queries, values, [&](int i, float2 sums) {
         *reinterpret_cast<float2*>(&shared.weighted[query][Totals<S>::first_element(i)]) = sums;

@@ -149,24 +149,24 @@ struct StreamWork : DecodeWork {
 };
 
 // Cosines and sines for the lane, of the row's position.
-__device__ inline fma1::ops::Turn turn_of(const DecodeParams& p, const StreamWork& at, int half) {
-  fma1::ops::Turn turn;
+__device__ inline fma1::ops::Rotation rotation_of(const DecodeParams& p, const StreamWork& at, int half) {
+  fma1::ops::Rotation rotation;
   const std::int64_t angle = static_cast<std::int64_t>(max(at.position(), 0)) * half;
-  turn.load(p.rotary.cos + angle, p.rotary.sin + angle, half, threadIdx.x % kWarp);
-  return turn;
+  rotation.load(p.rotary.cos + angle, p.rotary.sin + angle, half, threadIdx.x % kWarp);
+  return rotation;
 }
 
 // The TMA warp: makes the key and the value of the row's own position, and stores them in the pages.
 template <typename S>
-__device__ inline void make_own_position(const DecodeParams& p, const StreamWork& at, const fma1::ops::Turn& turn,
-                                         int page, OwnPosition<S>& own) {
+__device__ inline void make_own_position(const DecodeParams& p, const StreamWork& at,
+                                         const fma1::ops::Rotation& rotation, int page, OwnPosition<S>& own) {
   constexpr int kHalf = S::kDim / 2;
   const int lane = threadIdx.x % kWarp;
   Head key, value;
   key.load(p.rotary.k + at.row * p.rotary.k_stride + at.heads.kv_head * S::kDim, kHalf, lane);
   value.load(p.rotary.v + at.row * p.rotary.v_stride + at.heads.kv_head * S::kDim, kHalf, lane);
   if (p.rotary.k_norm != nullptr) key.normalise(p.rotary.k_norm, p.rotary.eps, kHalf, lane, own.chains);
-  key.rotate(turn, kHalf, lane);
+  key.rotate(rotation, kHalf, lane);
   const KeyAndValue<typename S::N> made(key, value, S::kDim, lane);
   for_each_element(key, S::kDim, lane, [&](int d, float x) { made.key_unit.store(&own.key[0][d], S::kDim, x); });
   for_each_element(value, S::kDim, lane, [&](int d, float x) { made.value_unit.store(&own.value[0][d], S::kDim, x); });
@@ -197,8 +197,8 @@ __device__ inline void add_own_position(const StreamWork& at, OwnPosition<S>& ow
 
 // The four warps: rotates the queries, and makes digits of them as snap_queries() does, of those that there are.
 template <typename S>
-__device__ inline void turn_queries(const DecodeParams& p, const StreamWork& at, const fma1::ops::Turn& turn,
-                                    StreamShared<S>& shared) {
+__device__ inline void rotate_queries(const DecodeParams& p, const StreamWork& at, const fma1::ops::Rotation& rotation,
+                                      StreamShared<S>& shared) {
   constexpr int kHalf = S::kDim / 2, kEach = kRowsQueries / kWarps;
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
   Head heads[kEach] = {};
@@ -213,7 +213,7 @@ __device__ inline void turn_queries(const DecodeParams& p, const StreamWork& at,
     const int query = warp + i * kWarps;
     if (query >= at.heads.count) break;  // no one looks at what the others come to
     if (p.rotary.q_norm != nullptr) heads[i].normalise(p.rotary.q_norm, p.rotary.eps, kHalf, lane, shared.chains[warp]);
-    heads[i].rotate(turn, kHalf, lane);
+    heads[i].rotate(rotation, kHalf, lane);
     const WarpUnit<typename S::N> unit(heads[i], S::kDim, lane);
     for_each_element(heads[i], S::kDim, lane, [&](int d, float x) {
       unit.store(&shared.queries.query[0][query][d], kRowsQueries * kQueryPitch, x);

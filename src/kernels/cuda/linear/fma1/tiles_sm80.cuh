@@ -231,7 +231,8 @@ __device__ inline void fold_segment(float* totals, bool first, float (&acc)[S::k
     }
 }
 
-// Grid: tiles of rows, tiles of columns of all outputs, segments of a split-K.
+// Bits: equal reference::linear_fma1. Grid: tiles of rows, tiles of columns of all outputs, segments of a split-K.
+// One piece: sums stay in registers from the main loop to the epilogue.
 template <typename S>
 __global__ __launch_bounds__(S::kThreads, 1) void linear_tiles(const __grid_constant__ Params p) {
   // Shared memory: two widened k-tiles, stages, totals

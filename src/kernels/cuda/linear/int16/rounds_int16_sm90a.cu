@@ -7,7 +7,8 @@
 namespace reprofuse::cuda::int16 {
 namespace {
 
-// Sums the products of k-tiles `begin` to `end`, block by block, and releases their slots.
+// Sums the products of k-tiles `begin` to `end`, block by block, and releases their slots. One piece: both rounds share
+// the slots, and the sums stay in registers.
 __device__ inline void multiply_rounds(const RoundsShared& shared, const MathThread<Rounds>& own, int begin, int end,
                                        RoundSums& sums) {
   using Descriptor = ptx::SharedMemoryDescriptor;

@@ -223,7 +223,7 @@ void CudaLinear::launch_rows(const kernels::LinearCall& call, const Group& group
 }
 
 // All rows in one launch: a norm that adds to its x cannot run twice.
-bool CudaLinear::run_after(const kernels::Producer& producer, const kernels::LinearCall& call) const {
+bool CudaLinear::run_fused(const kernels::Producer& producer, const kernels::LinearCall& call) const {
   const RowKernel& kernel = std::holds_alternative<kernels::RmsNormCall>(producer.call) ? norm_ : silu_;
   if (kernel.function == nullptr || groups_.size() > 1) return false;
   require_workspace_alignment(name_, call.workspace);

@@ -45,7 +45,7 @@ class CudaLinear : public ScheduledLinear<Kernel, Schedule> {
   CudaLinear(const Scheme& scheme, const kernels::CudaTarget& target, std::span<const WeightView> weights);
 
   std::size_t workspace_bytes(std::int64_t max_m) const override;
-  bool run_after(const kernels::Producer& producer, const kernels::LinearCall& call) const override;
+  bool run_fused(const kernels::Producer& producer, const kernels::LinearCall& call) const override;
 
  private:
   struct Rows {  // of x, that one launch takes
