@@ -52,7 +52,7 @@ REPROFUSE_C_API const char* reprofuse_last_error(void);
 REPROFUSE_C_API void reprofuse_free(void* memory);
 
 /* One by one, NULL when index is past the end; the texts live as long as the library. The contracts ("fma-1",
- * "fma-1-kv16", "exact-1", "exact-1-kv16"). The instruction sets that this build can use on this machine ("scalar",
+ * "fma-1-kv16", "exact-1", "exact-1-kv16", "exact-2", "int16-1"). The instruction sets that this build can use on this machine ("scalar",
  * "avx2", "avx512", "neon"; slowest first). Its devices ("cpu", "cuda:0", "cuda:1"), as they were at the first call,
  * and why one of them cannot be opened: "" where it can. */
 REPROFUSE_C_API const char* reprofuse_numerics_name(size_t index);
