@@ -9,7 +9,7 @@ set -euo pipefail
 tool=$1 device=$2 folder=$3
 shift 3
 contracts=("$@")
-[[ $# -gt 0 ]] || contracts=(fma-1 fma-1-kv16 exact-1 exact-1-kv16 int16-1)
+[[ $# -gt 0 ]] || contracts=(fma-1 fma-1-kv16 exact-1 exact-1-kv16 exact-2 int16-1)
 
 question="Tom has 3 boxes of 12 pens. He gives away 7 pens and then buys 10 more. How many pens does he have?"
 story="A train has 4 cars with 25 seats each. 38 seats are free. How many people sit in the train?"

@@ -277,12 +277,13 @@ compare_elsewhere() {
   local arch=$1 isa=$2 cases='decode-*,ragged-*' numerics
   shift 2
   local tool=("qemu-$arch" "build-$arch/bin/reprofuse")
-  # `exact-1` differs in its linear layers alone; what surrounds them in a model is probed under `fma-1`.
+  # `exact-1` differs in its linear layers alone; what surrounds them in a model is probed under `fma-1`. `exact-2` differs
+  # from `exact-1` in attention alone, which its answer is by.
   check "$arch $isa" "${tool[@]}" probe --quick --check --isa "$isa" --cases "$cases" "$@"
   for numerics in exact-1 int16-1; do
     check "$arch $isa $numerics" "${tool[@]}" probe --quick --check --isa "$isa" --numerics "$numerics" --cases "$cases"
   done
-  for numerics in fma-1 exact-1 int16-1; do
+  for numerics in fma-1 exact-1 exact-2 int16-1; do
     check "$arch $isa $numerics answer" "${tool[@]}" verify --isa "$isa" "golden/receipts/reply-$numerics.json"
   done
 }
@@ -294,6 +295,8 @@ step_aarch64() {
   # qemu has every extension unless it is told otherwise.
   check "aarch64 neon int16-1 without SDOT" qemu-aarch64 -cpu cortex-a72 build-aarch64/bin/reprofuse probe --quick --check \
     --isa neon --numerics int16-1 --cases 'decode-*,ragged-*'
+  check "aarch64 neon exact-2 answer without SDOT" qemu-aarch64 -cpu cortex-a72 build-aarch64/bin/reprofuse verify --isa neon \
+    golden/receipts/reply-exact-2.json
   check "aarch64 instructions" python3 tests/kernels/cpu_instructions_test.py aarch64-linux-gnu-objdump \
     build-aarch64/src/libreprofuse_core.a
 }

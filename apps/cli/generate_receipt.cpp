@@ -101,7 +101,7 @@ ReceiptWriter::ReceiptWriter(const ReceiptArguments& arguments, const std::strin
     : arguments_(arguments), opening_(opening_file(arguments)) {
   if (!is_wanted()) return;
   check_usage(arguments.file != "-", "--receipt: '-' is no file, and stdout has the answer; /dev/stdout is both");
-  reading_option("--receipt", [&] { find_pinned(numerics); });
+  reading_option("--receipt", [&] { require_pinned(find_contract(numerics)); });
   const receipt::ReceiptOptions& options = arguments.options;
   check_usage(!options.nonce || options.nonce->size() <= receipt::kMaxNonceBytes,
               fmt::format("--receipt-nonce: more than {} bytes", receipt::kMaxNonceBytes));

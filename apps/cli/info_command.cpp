@@ -34,9 +34,7 @@ void print_devices() {
 
 void print_machine() {
   fmt::print("ReproFuse {}\n\nContracts, which pin every bit\n", kVersion);
-  for (const Contract& contract : contracts())
-    fmt::print("  {:<12} {}{}\n", contract.name, contract.summary,
-               contract.draft ? " (draft: its bits may change with the next version)" : "");
+  for (const Contract& contract : contracts()) fmt::print("  {:<12} {}\n", contract.name, contract.summary);
   fmt::print("\nBaselines, which pin none\n");
   for (const Contract& baseline : baselines()) fmt::print("  {:<12} {}\n", baseline.name, baseline.summary);
   fmt::print("\nDefault --numerics\n");

@@ -67,9 +67,7 @@ bool wants_models(const ProbeArguments& arguments) {
 
 std::vector<study::ModelProbeResult> probe_models(const ProbeArguments& arguments, const Terminal& terminal) {
   const Context context = open_context(arguments);
-  const study::ModelGolden golden = find_contract(arguments.numerics).draft
-                                        ? study::ModelGolden{}
-                                        : study::parse_model_golden({}, arguments.numerics);
+  const study::ModelGolden golden = study::parse_model_golden({}, arguments.numerics);
   const std::size_t width = digest_width(terminal, 51);
   if (!arguments.json)
     fmt::print("\n{:<20}  {:<{}}  {:<6}  {:<12}  {:>7}\n", "model", "sha256 of logits", width, "golden", "passes",
@@ -234,7 +232,6 @@ void run_probe_command(const ProbeArguments& arguments) {
     fmt::print("Contract {} on {}\n", contract.name, subject.description);
     if (!contract.names_its_linear())
       fmt::print("Its linear layer is that of {}, and so are the digests of the cases\n", contract.linear->name);
-    if (contract.draft) fmt::print("It is a draft: there are no golden digests of models, so comparing those fails\n");
     fmt::print("\n");
     table.print_header();
     observer.on_result = [&](const study::CaseResult& result) {

@@ -184,7 +184,7 @@ void open_receipt_log(ServeArguments& arguments) {
   server::ServedModelOptions& served = arguments.served;
   check_usage(served.key.has_value(), "--receipt-dir needs a key to sign with, in the file that REPROFUSE_KEY names");
   reading_option("--receipt-dir", [&] {
-    find_pinned(arguments.device.chosen_numerics());
+    require_pinned(find_contract(arguments.device.chosen_numerics()));
     served.receipt_log = std::make_shared<receipt::Log>(arguments.receipt_folder, served.key->public_key());
   });
 }

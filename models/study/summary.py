@@ -2,7 +2,7 @@
 import re
 import statistics
 
-ORDER = ("fma-1", "fma-1-kv16", "exact-1", "exact-1-kv16", "int16-1", "layercast", "bf16", "sgemm")
+ORDER = ("fma-1", "fma-1-kv16", "exact-1", "exact-1-kv16", "exact-2", "int16-1", "layercast", "bf16", "sgemm")
 
 
 def table(titles, rows):

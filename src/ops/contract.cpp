@@ -39,8 +39,7 @@ constexpr Contract kContracts[] = {
      .linear = &kLinearExact1,
      .attention = &kAttentionExact2,
      .cache = &kCacheInt24,
-     .elementwise = &kElementwiseFma1,
-     .draft = true},
+     .elementwise = &kElementwiseFma1},
     {.name = "int16-1",
      .summary = "16-bit operands that share powers of two, exact integer sums; attention and cache likewise",
      .linear = &kLinearInt16,
@@ -85,11 +84,10 @@ const Contract& find_contract(std::string_view name) {
   return found;
 }
 
-const Contract& find_pinned(std::string_view name) {
-  const Contract& found = find_contract(name);
-  if (found.draft)
-    fail(ErrorCode::kUnsupported, "contract '{}' is a draft: its bits may change with the next version", name);
-  return found;
+const Contract& require_pinned(const Contract& contract) {
+  if (contract.draft)
+    fail(ErrorCode::kUnsupported, "contract '{}' is a draft: its bits may change with the next version", contract.name);
+  return contract;
 }
 
 std::vector<std::string_view> numerics_names() {

@@ -19,7 +19,7 @@ struct Contract {
   const kernels::AttentionScheme* attention;
   const kernels::CacheFormat* cache;
   const kernels::ElementwiseScheme* elementwise;
-  bool draft = false;  // its bits hold within this version alone: there are no golden digests, and no receipts
+  bool draft = false;  // its bits hold within this version alone: no golden digests of models yet, and no receipts
 
   bool reproducible() const { return linear->reference != nullptr; }  // false: a baseline
   bool pinned() const { return reproducible() && !draft; }            // its bits never change
@@ -43,7 +43,7 @@ const Contract& find_numerics(std::string_view name);
 // The same for work that is about pinned bits: a baseline is refused too.
 const Contract& find_contract(std::string_view name);
 
-// The same for what outlives this version, such as receipts: a draft is refused too.
-const Contract& find_pinned(std::string_view name);
+// The contract itself, for what outlives this version, such as receipts: throws kUnsupported for a draft.
+const Contract& require_pinned(const Contract& contract);
 
 }  // namespace reprofuse

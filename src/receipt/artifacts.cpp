@@ -6,7 +6,6 @@
 #include <sstream>
 
 #include "base/hash.hpp"
-#include "ops/contract.hpp"
 #include "receipt/envelope.hpp"
 #include "receipt/receipt.hpp"
 #include "text/tokenizer/unicode.hpp"
@@ -71,10 +70,10 @@ Artifacts artifacts_of(const engine::ModelFiles& files, const TextFiles& text_fi
                                       special_tokens)};
 }
 
-std::string system_fingerprint(std::string_view numerics, const Artifacts& artifacts, std::string_view version) {
+std::string system_fingerprint(const Contract& numerics, const Artifacts& artifacts, std::string_view version) {
   constexpr std::size_t kModelDigits = 16;
   constexpr std::size_t kSettingsDigits = 8;
-  return fmt::format("{}{}-{}-{}-{}", find_numerics(numerics).pinned() ? "" : "unpinned-", numerics,
+  return fmt::format("{}{}-{}-{}-{}", numerics.pinned() ? "" : "unpinned-", numerics.name,
                      artifacts.model.substr(0, kModelDigits), artifacts.settings.substr(0, kSettingsDigits), version);
 }
 

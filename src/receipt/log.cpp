@@ -253,7 +253,7 @@ IssuerFacts issuer_facts(const Context& context, Artifacts artifacts, std::strin
   if (const std::size_t ordinal = device.find(':'); ordinal != std::string::npos)
     device.erase(ordinal, device.find(' ', ordinal) - ordinal);  // a machine's own affair
   return {.version = std::move(version),
-          .contract = std::string(find_pinned(context.numerics()).name),
+          .contract = std::string(require_pinned(find_contract(context.numerics())).name),
           .artifacts = std::move(artifacts),
           .device = std::move(device),
           .isa = is_cpu ? std::string(isa_name(context.isa())) : ""};

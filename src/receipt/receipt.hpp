@@ -13,6 +13,7 @@
 #include "base/hash.hpp"
 #include "engine/model_files.hpp"
 #include "engine/request.hpp"
+#include "ops/contract.hpp"
 #include "receipt/envelope.hpp"
 
 namespace reprofuse::receipt {
@@ -62,8 +63,9 @@ Artifacts artifacts_of(const engine::ModelFiles& files, const TextFiles& text_fi
                        engine::SpecialTokens special_tokens = engine::SpecialTokens::kAsTokens);
 
 // "fma-1-0123456789abcdef-89abcdef-0.1.0": the contract, the model's weights, the settings that a request may leave
-// open, the version. Equal fingerprints mean equal bits for equal requests, so that of a baseline begins otherwise.
-std::string system_fingerprint(std::string_view numerics, const Artifacts& artifacts, std::string_view version);
+// open, the version. Equal fingerprints mean equal bits for equal requests, so that of a baseline or of a draft
+// begins with "unpinned-".
+std::string system_fingerprint(const Contract& numerics, const Artifacts& artifacts, std::string_view version);
 
 // What a receipt's artifacts are compared with.
 struct AtHand {

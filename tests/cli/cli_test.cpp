@@ -83,7 +83,7 @@ TEST(DefaultNumerics, OfOneSideOfADiffAreThoseOfTheOther) {
 }
 
 TEST(ProbeCommand, QuickCheckPasses) {
-  for (const std::string numerics : {"fma-1", "exact-1"}) {
+  for (const std::string numerics : {"fma-1", "exact-1", "exact-2"}) {
     const Finished run = reprofuse("probe --quick --check --numerics " + numerics);
     EXPECT_EQ(run.status, 0) << run.err;
     EXPECT_TRUE(contains(run.out, "Contract " + numerics + " on cpu ")) << run.out;

@@ -22,7 +22,7 @@ StressOutcome outcome(const Context& context, std::int64_t schedule, const std::
 }
 
 TEST(Stress, NoScheduleMovesABitOfAnyAnswer) {
-  for (const auto& [numerics, schedules] : {std::pair("fma-1", 5), std::pair("exact-1", 2)}) {
+  for (const auto& [numerics, schedules] : {std::pair("fma-1", 5), std::pair("exact-1", 2), std::pair("exact-2", 2)}) {
     const StressOutcome alone = outcome(Context::cpu(numerics), 0, requests());
     if (engine::bundled_tokenizer()) {
       EXPECT_EQ(combined_digest(alone.digests), golden_stress_digest(numerics, 1, kRequests)) << numerics;
@@ -44,7 +44,7 @@ TEST(Stress, NoScheduleMovesABitOfAnyAnswer) {
 }
 
 TEST(Stress, AGpuGivesTheAnswersOfTheCpuUnderAnySchedule) {
-  for (const char* numerics : {"fma-1", "exact-1"}) {
+  for (const char* numerics : {"fma-1", "exact-1", "exact-2", "int16-1"}) {
     std::optional<Context> gpu;
     try {
       gpu = Context::cuda(numerics);

@@ -45,7 +45,7 @@ std::vector<NamedSampling> samplings() {
 }
 
 TEST(Generate, TheGoldenAnswerComesOutOfEveryInstructionSet) {
-  for (const char* numerics : {"fma-1", "exact-1"})
+  for (const char* numerics : {"fma-1", "exact-1", "exact-2", "int16-1"})
     for (const Isa isa : supported_isas()) {
       SCOPED_TRACE(std::string(numerics) + " on " + std::string(isa_name(isa)));
       const GoldenAnswer golden = golden_answer(numerics);
@@ -118,7 +118,7 @@ TEST(Generate, AnotherSamplingPromptOrContractHasAnotherDigest) {
   other_prompt.erase(other_prompt.begin() + 5);
   digests.push_back(plain_generate(*model, other_prompt, at_most(kShortAnswer)).digest);
   digests.push_back(plain_generate(*model, golden.prompt, at_most(kShortAnswer - 1)).digest);
-  for (const char* numerics : {"fma-1-kv16", "exact-1", "exact-1-kv16"})
+  for (const char* numerics : {"fma-1-kv16", "exact-1", "exact-1-kv16", "exact-2", "int16-1"})
     digests.push_back(
         plain_generate(*bundled_model(Context::cpu(numerics)), golden.prompt, at_most(kShortAnswer)).digest);
   std::sort(digests.begin(), digests.end());

@@ -49,6 +49,15 @@ TEST_P(ModelInvariance, ChunksPagesAndCompanionsMoveNoBit) {
   }
 }
 
+// What tests expect while a contract is made, before its digests are committed.
+TEST(ExpectedDigest, OfADraftIsWhatItsScalarKernelsGive) {
+  const ModelCase spec = model_cases().front();
+  Contract draft = find_contract("exact-2");
+  const std::string committed = expected_digest(draft, spec);
+  draft.draft = true;
+  EXPECT_EQ(expected_digest(draft, spec), committed);
+}
+
 // The digest sees everything: another token, another cache format or another weight changes it.
 TEST_P(ModelInvariance, AnotherModelTextOrContractHasAnotherDigest) {
   const std::string expected = digest_on(Context::cpu(), GetParam());

@@ -274,8 +274,14 @@ TEST(ApiFacts, TheFingerprintIsContractModelSettingsAndVersion) {
   receipt::Artifacts artifacts;
   artifacts.model = "0123456789abcdef0123456789abcdef";
   artifacts.settings = "89abcdef01234567";
-  EXPECT_EQ(receipt::system_fingerprint("fma-1", artifacts, "0.1.0"), "fma-1-0123456789abcdef-89abcdef-0.1.0");
-  EXPECT_EQ(receipt::system_fingerprint("bf16", artifacts, "0.1.0"), "unpinned-bf16-0123456789abcdef-89abcdef-0.1.0");
+  const auto fingerprint = [&](const Contract& numerics) {
+    return receipt::system_fingerprint(numerics, artifacts, "0.1.0");
+  };
+  EXPECT_EQ(fingerprint(find_numerics("fma-1")), "fma-1-0123456789abcdef-89abcdef-0.1.0");
+  EXPECT_EQ(fingerprint(find_numerics("bf16")), "unpinned-bf16-0123456789abcdef-89abcdef-0.1.0");
+  Contract draft = find_numerics("fma-1");
+  draft.draft = true;
+  EXPECT_EQ(fingerprint(draft), "unpinned-fma-1-0123456789abcdef-89abcdef-0.1.0");
 }
 
 TEST(ApiFacts, TheModelIsListedAndFoundByItsName) {

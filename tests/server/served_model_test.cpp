@@ -54,7 +54,7 @@ TEST_F(ServedModelTest, WhateverDecidesAnAnswerIsInTheFingerprint) {
   }
   EXPECT_EQ(fingerprint("exact-1").substr(0, 8), "exact-1-");
   EXPECT_EQ(fingerprint("int16-1").substr(0, 8), "int16-1-");
-  EXPECT_EQ(fingerprint("exact-2").substr(0, 17), "unpinned-exact-2-");  // a draft
+  EXPECT_EQ(fingerprint("exact-2").substr(0, 8), "exact-2-");
 }
 
 TEST_F(ServedModelTest, WhatDecidesOnlyWhenAnAnswerComesIsNot) {

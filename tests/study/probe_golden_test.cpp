@@ -56,6 +56,12 @@ TEST(ProbeGolden, TheCommittedFilesAreWhatTheProbeWouldWrite) {
   }
 }
 
+TEST(ProbeGolden, ModelsHaveDigestsUnderEveryContractAndUnderNothingElse) {
+  for (const Contract& contract : contracts())
+    EXPECT_EQ(parse_model_golden({}, contract.name).size(), contract.draft ? 0 : model_cases().size()) << contract.name;
+  EXPECT_TRUE(parse_model_golden({}, "bf16").empty());
+}
+
 TEST(ProbeGolden, BadFilesAreNamed) {
   EXPECT_EQ(parse_error("{").find("some.json: "), 0U);
   EXPECT_NE(parse_error(R"({"cases": []})").find("contract"), std::string::npos);

@@ -123,36 +123,36 @@ inline const Cublas& cublas_of(const kernels::Backend& backend) {
 
 // SGEMM on binary32 copies of the weights, made here once: twice the memory of 16-bit weights.
 std::unique_ptr<kernels::PreparedLinear> prepare_openblas_sgemm(const kernels::Backend& backend,
-                                                                const kernels::LayerName& layer,
+                                                                const kernels::LayerOptions& layer,
                                                                 std::span<const WeightView> weights);
 
 // LayerCast: weights keep their format; each call casts one after another to a transient binary32 copy in the workspace
 // and multiplies by SGEMM.
 std::unique_ptr<kernels::PreparedLinear> prepare_openblas_layercast(const kernels::Backend& backend,
-                                                                    const kernels::LayerName& layer,
+                                                                    const kernels::LayerOptions& layer,
                                                                     std::span<const WeightView> weights);
 
 // x and y rounded to BF16 around the product, as frameworks run it. Debian's OpenBLAS multiplies no BF16, so the
 // product itself is LayerCast's. Binary32 weights are rounded to BF16 here; binary16 weights are an error.
 std::unique_ptr<kernels::PreparedLinear> prepare_openblas_bf16(const kernels::Backend& backend,
-                                                               const kernels::LayerName& layer,
+                                                               const kernels::LayerOptions& layer,
                                                                std::span<const WeightView> weights);
 
 // SGEMM, TF32 off, on binary32 copies of the weights, made here once: twice the memory of 16-bit weights, beside them.
 std::unique_ptr<kernels::PreparedLinear> prepare_cublas_sgemm(const kernels::Backend& backend,
-                                                              const kernels::LayerName& layer,
+                                                              const kernels::LayerOptions& layer,
                                                               std::span<const WeightView> weights);
 
 // LayerCast: weights keep their format; each call casts one after another to a transient binary32 copy in the workspace
 // and multiplies by SGEMM, TF32 off.
 std::unique_ptr<kernels::PreparedLinear> prepare_cublas_layercast(const kernels::Backend& backend,
-                                                                  const kernels::LayerName& layer,
+                                                                  const kernels::LayerOptions& layer,
                                                                   std::span<const WeightView> weights);
 
 // BF16 x, weights and y, accumulated in binary32: x is rounded before the product and y widened after it. Binary32
 // weights are rounded to BF16 here; binary16 weights are an error.
 std::unique_ptr<kernels::PreparedLinear> prepare_cublas_bf16(const kernels::Backend& backend,
-                                                             const kernels::LayerName& layer,
+                                                             const kernels::LayerOptions& layer,
                                                              std::span<const WeightView> weights);
 
 // The vendors' interfaces count in 32-bit integers.

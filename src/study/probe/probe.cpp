@@ -173,10 +173,10 @@ std::string ProbeReport::first_failure() const {
 ModelGolden parse_model_golden(std::string_view json, std::string_view contract) {
   const auto root = nlohmann::json::parse(json.empty() ? golden_file("models") : json, nullptr, false);
   require(root.is_object(), "the golden digests of models are not a JSON object");
-  require(root.contains(contract), "there are no golden digests of models for {}", contract);
+  ModelGolden golden;
+  if (!root.contains(contract)) return golden;
   const auto& digests = root[std::string(contract)];
   require(digests.is_object(), "the golden digests of models for {} are not an object", contract);
-  ModelGolden golden;
   for (const auto& [name, digest] : digests.items()) {
     require(digest.is_string(), "the golden digest of model {} is not a string", name);
     golden[name] = digest.get<std::string>();

@@ -214,8 +214,8 @@ ProbeReport run_probe(const Contract& contract, const Golden& golden, const Prep
 // Digests by name of the case.
 using ModelGolden = std::map<std::string, std::string, std::less<>>;
 
-// Of one contract, from golden/models.json; empty text: the digests built in. Throws kInvalidArgument where the text is
-// not such a file.
+// Of one contract, from golden/models.json; empty text: the digests built in. A draft has none. Throws kInvalidArgument
+// where the text is not such a file.
 ModelGolden parse_model_golden(std::string_view json, std::string_view contract);
 
 struct ModelProbeResult {
