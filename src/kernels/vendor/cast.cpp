@@ -1,6 +1,6 @@
 #include "kernels/vendor/cast.hpp"
 
-#include "kernels/cuda/runtime/check.hpp"
+#include "kernels/cuda/runtime/device.hpp"
 #include "kernels/vendor/cast_kernels.hpp"
 
 namespace reprofuse::cuda {
