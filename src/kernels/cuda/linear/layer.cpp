@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "kernels/cuda/runtime/check.hpp"
+#include "kernels/cuda/runtime/device.hpp"
 
 namespace reprofuse::cuda {
 namespace {

@@ -4,7 +4,6 @@
 #include <atomic>
 
 #include "kernels/backend.hpp"
-#include "kernels/cuda/runtime/check.hpp"
 
 namespace reprofuse::cuda {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "kernels/cuda/runtime/check.hpp"
+#include "kernels/cuda/runtime/device.hpp"
 
 namespace reprofuse::cuda {
 

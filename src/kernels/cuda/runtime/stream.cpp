@@ -1,6 +1,6 @@
 #include "kernels/cuda/runtime/stream.hpp"
 
-#include "kernels/cuda/runtime/check.hpp"
+#include "kernels/cuda/runtime/device.hpp"
 
 namespace reprofuse::cuda {
 

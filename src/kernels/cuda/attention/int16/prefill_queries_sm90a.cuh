@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/cuda/attention/int16/prefill_loads_sm90a.cuh"
-#include "kernels/cuda/ptx/wgmma_signed.cuh"
+#include "kernels/cuda/ptx/wgmma.cuh"
 
 namespace reprofuse::cuda::int16::ops {
 

@@ -1,8 +1,9 @@
-// Weights of exact-1 as digits, and sums of their products as results.
+// Weights and rows of activations of exact-1 as digits, and sums of their products as results.
 #pragma once
 
 #include "kernels/cuda/element_types.cuh"
 #include "kernels/cuda/linear/exact1/params.hpp"
+#include "kernels/cuda/linear/integer/rows.cuh"
 #include "kernels/cuda/linear/integer/terms.cuh"
 
 namespace reprofuse::cuda::exact1 {
@@ -63,5 +64,76 @@ __device__ inline float unbiased_result(const Row& row, long long sum, int weigh
   const float y = result(sum, row.exponent, weight_exponent_of(weight_byte));
   return row.finite ? y : __uint_as_float(0x7fffffffu);
 }
+
+struct Snap {
+  // Digits, exponent and offset of row m, by a CTA or a cluster (Part); zero digits where the row is padding.
+  // `terms(k)` are the four from k on: asked for once where the CTAs hold the row, else twice.
+  template <typename Part, int kThreads, int kHeld, typename Terms>
+  __device__ static void row(const DigitRows& to, int m, const Terms& terms) {
+    using Held = HeldTerms<kThreads, kHeld>;
+    const int begin = to.k_tiles * Part::rank() / Part::kCtas * kTileK;
+    const int end = to.k_tiles * (Part::rank() + 1) / Part::kCtas * kTileK;
+    const int filled = m < to.m ? min(end, to.k) : 0;  // zeros from there on
+    const bool is_held = end - begin <= Held::kTerms;
+    Held held;
+    std::uint32_t max = 0;
+    for (int first = begin; first < end; first += Held::kTerms) {
+      held.load(first, filled, terms);
+#pragma unroll
+      for (const float4& x : held.vectors) max = umax(max, max_magnitude(x));
+    }
+    max = Part::max(block_max<kThreads>(max));
+    // A row whose largest magnitude is not finite has no exponent; any will do, since no result is made of it.
+    const int exponent = activation_exponent(max < kInfinity ? max : 0);
+    const float scale = activation_scale(exponent);
+    const int plane = to.tile_m * kTileK;
+    std::uint8_t* tile = to.digits + std::int64_t{m / to.tile_m} * to.k_tiles * kDigits * plane;
+    long long sum = 0;
+    for (int first = begin; first < end; first += Held::kTerms) {
+      if (!is_held) held.load(first, filled, terms);
+#pragma unroll
+      for (int i = 0; i < kHeld; ++i) {
+        const int k = Held::term(first, i);
+        if (k >= end) break;
+        std::uint8_t* at = tile + std::int64_t{k / kTileK} * kDigits * plane;
+        sum += store(held.vectors[i], scale, at + place_in_digits(m % to.tile_m, k % kTileK), plane);
+      }
+    }
+    sum = Part::sum(block_sum<kThreads>(sum));
+    if (Part::rank() == 0 && threadIdx.x == 0 && m < to.m)
+      static_cast<Row*>(to.rows)[m] = {sum << kWeightBits, exponent, max < kInfinity};
+    Part::leave();
+  }
+
+ private:
+  template <int kLanes>
+  __device__ static long long sum_of_lanes(long long value) {
+#pragma unroll
+    for (int step = kLanes / 2; step >= 1; step /= 2) value += __shfl_xor_sync(~0u, value, step);
+    return value;
+  }
+  // The sum over the CTA, known to its first warp.
+  template <int kThreads>
+  __device__ static long long block_sum(long long value) {
+    __shared__ long long warps[kThreads / kWarp];
+    value = sum_of_lanes<kWarp>(value);
+    if (threadIdx.x % kWarp == 0) warps[threadIdx.x / kWarp] = value;
+    __syncthreads();
+    if (threadIdx.x >= kWarp) return 0;
+    return sum_of_lanes<kThreads / kWarp>(warps[threadIdx.x % (kThreads / kWarp)]);
+  }
+  // The digits of four terms go to their places in three planes; returns the sum of the integers.
+  __device__ static long long store(const float4& x, float scale, std::uint8_t* to, int plane) {
+    const std::int32_t snapped[4] = {snap_activation(x.x, scale), snap_activation(x.y, scale),
+                                     snap_activation(x.z, scale), snap_activation(x.w, scale)};
+    std::uint32_t balanced[4], digits[kDigits];
+#pragma unroll
+    for (int e = 0; e < 4; ++e) balanced[e] = (static_cast<std::uint32_t>(snapped[e]) + 0x808080u) ^ 0x808080u;
+    gather_digits(balanced, digits[0], digits[1], digits[2]);
+#pragma unroll
+    for (int d = 0; d < kDigits; ++d) *reinterpret_cast<std::uint32_t*>(to + d * plane) = digits[d];
+    return 0ll + snapped[0] + snapped[1] + snapped[2] + snapped[3];
+  }
+};
 
 }  // namespace reprofuse::cuda::exact1

@@ -1,7 +1,6 @@
 #include "kernels/cuda/linear/exact1/linear.hpp"
 
 #include "kernels/cuda/linear/exact1/params.hpp"
-#include "kernels/cuda/linear/exact1/row_ops.hpp"
 #include "kernels/reference/reference.hpp"
 
 namespace reprofuse::cuda::exact1 {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/cuda/linear/integer/digit_rows.hpp"
 #include "kernels/cuda/linear/integer/params.hpp"
 #include "kernels/cuda/linear/integer/schedule.hpp"
 #include "numerics/exact.hpp"
@@ -42,5 +43,7 @@ cudaError_t launch_add_partials(const Params& params, cudaStream_t stream);
 cudaError_t launch_weight_exponents(const WeightView& weight, std::uint8_t* exponents, int* first_bad,
                                     cudaStream_t stream);
 cudaError_t launch_prepare_weights(const Params& params, DType dtype, cudaStream_t stream);
+RowKernel norm_rows_kernel(int k);
+RowKernel silu_rows_kernel(int k);
 
 }  // namespace reprofuse::cuda::exact1

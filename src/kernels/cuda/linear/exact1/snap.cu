@@ -1,7 +1,9 @@
 // Everything of exact-1 that is not a product: activations and weights to digits, exponents of weight rows, sums of
 // partials.
-#include "kernels/cuda/linear/exact1/snap_row.cuh"
+#include "kernels/cuda/linear/exact1/digits.cuh"
+#include "kernels/cuda/linear/exact1/params.hpp"
 #include "kernels/cuda/linear/integer/prepare.cuh"
+#include "kernels/cuda/linear/integer/row_ops.cuh"
 #include "kernels/cuda/runtime/launch.hpp"
 
 namespace reprofuse::cuda::exact1 {
@@ -84,6 +86,14 @@ cudaError_t load_row_kernels() {
   for (const DType dtype : {DType::kBF16, DType::kF16, DType::kF32})
     if (status == cudaSuccess) status = cudaFuncGetAttributes(&attributes, prepare_kernel(dtype));
   return status;
+}
+
+RowKernel norm_rows_kernel(int k) {
+  return integer::norm_rows_kernel<Snap>(k);
+}
+
+RowKernel silu_rows_kernel(int k) {
+  return integer::silu_rows_kernel<Snap>(k);
 }
 
 }  // namespace reprofuse::cuda::exact1

@@ -1,7 +1,6 @@
 #include "kernels/cuda/linear/int16/linear.hpp"
 
 #include "kernels/cuda/linear/int16/params.hpp"
-#include "kernels/cuda/linear/int16/row_ops.hpp"
 #include "kernels/reference/reference.hpp"
 
 namespace reprofuse::cuda::int16 {

@@ -1,5 +1,9 @@
-// Everything of int16-1 that is not a product: activations to digits, units of weight rows, sums of partials.
-#include "kernels/cuda/linear/int16/snap_row.cuh"
+// Everything of int16-1 that is not a product: activations and weights to digits, units of weight rows,
+// sums of partials.
+#include "kernels/cuda/linear/int16/digits.cuh"
+#include "kernels/cuda/linear/int16/params.hpp"
+#include "kernels/cuda/linear/integer/prepare.cuh"
+#include "kernels/cuda/linear/integer/row_ops.cuh"
 #include "kernels/cuda/runtime/launch.hpp"
 
 namespace reprofuse::cuda::int16 {
@@ -29,6 +33,23 @@ __global__ __launch_bounds__(kRowThreads) void weight_units(const WeightRows row
   if (threadIdx.x != 0) return;
   rows.exponents[blockIdx.x] = static_cast<std::uint8_t>(unit_byte(max));
   if (max >= kInfinity) atomicMin(rows.first_bad, static_cast<int>(blockIdx.x));
+}
+
+template <typename W>
+__global__ __launch_bounds__(kPrepareThreads) void prepare_weights(const __grid_constant__ Params p) {
+  prepare_k_tile<W, kDigits>(
+      p, [](int unit) { return inverse_unit(unit); },
+      [](const float4& terms, float inverse, std::uint32_t(&digits)[kDigits]) {
+        gather_digits({snap_biased(terms.x, inverse), snap_biased(terms.y, inverse), snap_biased(terms.z, inverse),
+                       snap_biased(terms.w, inverse)},
+                      digits[0], digits[1]);
+      });
+}
+
+const void* prepare_kernel(DType dtype) {
+  if (dtype == DType::kBF16) return reinterpret_cast<const void*>(&prepare_weights<Bf16Weight>);
+  if (dtype == DType::kF16) return reinterpret_cast<const void*>(&prepare_weights<F16Weight>);
+  return reinterpret_cast<const void*>(&prepare_weights<F32Weight>);
 }
 
 }  // namespace
@@ -61,6 +82,18 @@ cudaError_t load_row_kernels() {
   for (const DType dtype : {DType::kBF16, DType::kF16, DType::kF32})
     if (status == cudaSuccess) status = cudaFuncGetAttributes(&attributes, prepare_kernel(dtype));
   return status;
+}
+
+RowKernel norm_rows_kernel(int k) {
+  return integer::norm_rows_kernel<Snap>(k);
+}
+
+RowKernel silu_rows_kernel(int k) {
+  return integer::silu_rows_kernel<Snap>(k);
+}
+
+cudaError_t launch_prepare_weights(const Params& params, DType dtype, cudaStream_t stream) {
+  return launch_prepare(prepare_kernel(dtype), params, stream);
 }
 
 }  // namespace reprofuse::cuda::int16

@@ -1,9 +1,53 @@
+// Norms, rotary embedding and elementwise operations by contract fma-1, which every contract has.
 #include "kernels/cuda/element_types.cuh"
-#include "kernels/cuda/ops/params.hpp"
-#include "kernels/cuda/runtime/launch.cuh"
+#include "kernels/cuda/ops/rms_norm.cuh"
+#include "kernels/cuda/ops/rotary.cuh"
 #include "numerics/exp_log.hpp"
 
 namespace reprofuse::cuda::fma1::ops {
+namespace {
+
+template <int kHeld>
+__global__ __launch_bounds__(kNormThreads) void rms_norm_held(const __grid_constant__ RmsNormParams p) {
+  let_next_kernel_start();
+  HeldNorm<kHeld> held;
+  held.load_weight(p);
+  wait_for_previous_kernel();
+  float* y = p.y + blockIdx.x * p.y_stride;
+  held.run(p, [&](int column, float value) { y[column] = value; });
+}
+
+// Rows of any length: read twice.
+__global__ __launch_bounds__(kNormThreads) void rms_norm_long(const __grid_constant__ RmsNormParams p) {
+  let_next_kernel_start();
+  wait_for_previous_kernel();
+  float* row = p.x + blockIdx.x * p.x_stride;
+  float chain = 0.0f;
+#pragma unroll 8
+  for (int at = threadIdx.x; at < p.k; at += kNormThreads) {
+    float x = row[at];
+    if (p.delta != nullptr) {
+      x = __fadd_rn(x, p.delta[blockIdx.x * p.delta_stride + at]);
+      row[at] = x;
+    }
+    chain = fma_rn(x, x, chain);
+  }
+  const float inverse = scale_of_row(p, chain);
+  float* y = p.y + blockIdx.x * p.y_stride;
+#pragma unroll 8
+  for (int at = threadIdx.x; at < p.k; at += kNormThreads) y[at] = __fmul_rn(p.weight[at], __fmul_rn(row[at], inverse));
+}
+
+}  // namespace
+
+const void* rms_norm_kernel(int k) {
+  if (k <= 4 * kNormThreads) return reinterpret_cast<const void*>(&rms_norm_held<4>);
+  if (k <= 12 * kNormThreads) return reinterpret_cast<const void*>(&rms_norm_held<12>);
+  if (k <= 16 * kNormThreads) return reinterpret_cast<const void*>(&rms_norm_held<16>);
+  if (k <= 32 * kNormThreads) return reinterpret_cast<const void*>(&rms_norm_held<32>);
+  return reinterpret_cast<const void*>(&rms_norm_long);
+}
+
 namespace {
 
 // Element i of the thread's share when neighbours go to neighbouring threads.
@@ -93,6 +137,39 @@ const void* gather_rows_kernel() {
 
 const void* round_bf16_kernel() {
   return reinterpret_cast<const void*>(&round_bf16_rows);
+}
+
+namespace {
+
+// Puts the rotated key and the value of one head where their position lies.
+template <typename Kv>
+struct StoreFloats {
+  __device__ void operator()(const RotaryParams& p, const Head& key, int row, int page, int position, int kv_head,
+                             int lane) const {
+    const int half = p.kv.head_dim / 2;
+    const int slot = position & (p.kv.page_size() - 1);
+    const std::int64_t head = p.kv.head_offset(page, kv_head);
+    auto* keys = static_cast<typename Kv::Bits*>(p.kv.keys) + head + slot;
+    auto* values =
+        static_cast<typename Kv::Bits*>(p.kv.values) + head + static_cast<std::int64_t>(slot) * p.kv.head_dim;
+#pragma unroll
+    for (int i = 0; i < kPairs; ++i) {
+      const int d = lane + i * kWarp;
+      if (d < half) {
+        keys[static_cast<std::int64_t>(d) << p.kv.page_shift] = Kv::narrow(key.a[i]);
+        keys[static_cast<std::int64_t>(d + half) << p.kv.page_shift] = Kv::narrow(key.b[i]);
+      }
+    }
+    const float* v = p.v + row * p.v_stride + kv_head * p.kv.head_dim;
+    for (int d = lane; d < p.kv.head_dim; d += kWarp) values[d] = Kv::narrow(v[d]);
+  }
+};
+
+}  // namespace
+
+const void* rotary_kernel(bool bf16_kv) {
+  return bf16_kv ? reinterpret_cast<const void*>(&rotary_and_store<StoreFloats<Bf16Kv>>)
+                 : reinterpret_cast<const void*>(&rotary_and_store<StoreFloats<F32Kv>>);
 }
 
 }  // namespace reprofuse::cuda::fma1::ops
