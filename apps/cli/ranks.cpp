@@ -164,13 +164,13 @@ void add_rank_options(CLI::App& command, RankArguments& arguments) {
 }
 
 std::shared_ptr<model::Team> open_team(const RankArguments& arguments, const StopSignals* signals) {
-  const auto place = parallel::mpi_place();
+  const auto mpi = parallel::mpi_rank();
   const int wanted = arguments.tensor_parallel;
-  if (!place && wanted > 1) {
+  if (!mpi && wanted > 1) {
     if (signals != nullptr) supervise_mpirun(mpirun_words(wanted));
     pass_on_output_of_mpirun(mpirun_words(wanted));
   }
-  const int ranks = place ? place->ranks : 1;
+  const int ranks = mpi ? mpi->ranks : 1;
   require(wanted == 0 || wanted == ranks, "mpirun has started {} ranks, and --tensor-parallel asks for {}", ranks,
           wanted);
   if (ranks == 1) return nullptr;
@@ -213,15 +213,15 @@ void end_before_serving() {
 }
 
 bool is_follower() {
-  const auto place = parallel::mpi_place();
-  return place && place->rank > 0;
+  const auto mpi = parallel::mpi_rank();
+  return mpi && mpi->rank > 0;
 }
 
 void require_one_rank_unless_split(const std::string& command) {
-  const auto place = parallel::mpi_place();
+  const auto mpi = parallel::mpi_rank();
   const auto is_split = [&](std::string_view name) { return command.starts_with(name); };
-  require(!place || place->ranks == 1 || std::ranges::any_of(kSplitCommands, is_split),
-          "{} computes on one rank, and mpirun has started {}; on several run {}", command, place ? place->ranks : 1,
+  require(!mpi || mpi->ranks == 1 || std::ranges::any_of(kSplitCommands, is_split),
+          "{} computes on one rank, and mpirun has started {}; on several run {}", command, mpi ? mpi->ranks : 1,
           fmt::join(kSplitCommands, ", "));
 }
 

@@ -26,19 +26,20 @@ struct Answers::Inbox {
   std::exception_ptr failure;  // after `updates`: what these choices end in
   bool failed_by_stop = false;
   std::set<int> failed_choices;
-  std::shared_ptr<AnswerBell> bell;
+  std::shared_ptr<AnswerNotifier> notifier;
 
-  Inbox(int choices, std::shared_ptr<AnswerBell> rung) : unread_ends(choices), bell(std::move(rung)) {}
+  Inbox(int choices, std::shared_ptr<AnswerNotifier> to_notify)
+      : unread_ends(choices), notifier(std::move(to_notify)) {}
 
   void put(Update update) {
-    if (bell && !bell->has_room_for(update)) throw std::bad_alloc();
-    const bool rings = bell && (update.end || !bell->only_ends());
+    if (notifier && !notifier->has_room_for(update)) throw std::bad_alloc();
+    const bool notifies = notifier && (update.end || !notifier->only_ends());
     {
       const std::lock_guard lock(mutex);
       updates.push_back(std::move(update));
       arrived.notify_one();
     }
-    if (rings) bell->ring();
+    if (notifies) notifier->notify();
   }
 
   // Allocates nothing: what the end says is made when it is read.
@@ -50,7 +51,7 @@ struct Answers::Inbox {
       failed_by_stop = by_stop;
       arrived.notify_one();
     }
-    if (bell) bell->ring();
+    if (notifier) notifier->notify();
   }
 
   // Where it throws, the update is still there.
@@ -147,7 +148,7 @@ std::unique_ptr<Answers> Service::submit(Request request) {
 }
 
 std::vector<std::unique_ptr<Answers>> Service::submit_all(std::vector<Request> requests,
-                                                          const std::shared_ptr<AnswerBell>& bell) {
+                                                          const std::shared_ptr<AnswerNotifier>& notifier) {
   Load wanted;
   for (const Request& request : requests) {
     engine_->check(request);
@@ -161,7 +162,7 @@ std::vector<std::unique_ptr<Answers>> Service::submit_all(std::vector<Request> r
   all.reserve(requests.size());
   for (const Request& request : requests)
     all.push_back(
-        std::unique_ptr<Answers>(new Answers(*this, std::make_shared<Answers::Inbox>(request.choices, bell))));
+        std::unique_ptr<Answers>(new Answers(*this, std::make_shared<Answers::Inbox>(request.choices, notifier))));
 
   const std::lock_guard lock(mutex_);
   refuse_unless_taken(wanted);

@@ -49,32 +49,32 @@ class Refused : public Error {
 
 class Service;
 
-// Rings when any of several answers has an update, or an end, for a thread that waits for all of them.
-class AnswerBell {
+// Tells a thread that waits for several answers of updates and ends of any of them, and asks for the memory of updates.
+class AnswerNotifier {
  public:
   // False: there is no room for an update of so many bytes, and its request ends in an error. Called on the engine's
   // thread, which must not wait.
   using ClaimMemory = std::function<bool(std::size_t bytes)>;
 
-  explicit AnswerBell(bool only_ends = false, ClaimMemory claim = {})
+  explicit AnswerNotifier(bool only_ends = false, ClaimMemory claim = {})
       : only_ends_(only_ends), claim_(std::move(claim)) {}
 
   bool only_ends() const { return only_ends_; }
   bool has_room_for(const Update& update) const { return !claim_ || claim_(bytes_of(update)); }
-  void ring() {
+  void notify() {
     const std::lock_guard lock(mutex_);
-    has_rung_ = true;
-    rung_.notify_all();
+    is_notified_ = true;
+    changed_.notify_all();
     if (call_) call_();
   }
-  // For a ring since the last wait; false: none came.
+  // Until notify() is called, or was since the last wait; false: it was not.
   bool wait(std::chrono::milliseconds timeout) {
     std::unique_lock lock(mutex_);
-    rung_.wait_for(lock, timeout, [&] { return has_rung_; });
-    return std::exchange(has_rung_, false);
+    changed_.wait_for(lock, timeout, [&] { return is_notified_; });
+    return std::exchange(is_notified_, false);
   }
-  // From now on a ring calls this, on the engine's thread: it must not take long, throw or wait for the service.
-  void call_on_ring(std::function<void()> call) {
+  // From now on notify() calls this, on the engine's thread: it must not take long, throw or wait for the service.
+  void set_callback(std::function<void()> call) {
     const std::lock_guard lock(mutex_);
     call_ = std::move(call);
   }
@@ -83,8 +83,8 @@ class AnswerBell {
   const bool only_ends_;
   const ClaimMemory claim_;
   std::mutex mutex_;
-  std::condition_variable rung_;
-  bool has_rung_ = false;
+  std::condition_variable changed_;
+  bool is_notified_ = false;
   std::function<void()> call_;
 };
 
@@ -117,7 +117,7 @@ class Service {
   // All of the requests or none: throws kInvalidArgument for an invalid one, and Refused when they cannot be
   // taken. The service must outlive the answers.
   std::vector<std::unique_ptr<Answers>> submit_all(std::vector<Request> requests,
-                                                   const std::shared_ptr<AnswerBell>& bell = nullptr);
+                                                   const std::shared_ptr<AnswerNotifier>& notifier = nullptr);
   std::unique_ptr<Answers> submit(Request request);
 
   void stop_taking();  // refuses new requests from now on; those under way go on

@@ -96,11 +96,11 @@ class StreamCommunicator {
 // the tool nor the library needs MPI where it runs alone.
 
 // What mpirun tells a process that it starts, in its environment.
-struct MpiPlace {
+struct MpiRank {
   int rank = 0;
   int ranks = 1;
 };
-std::optional<MpiPlace> mpi_place();  // none: nobody has started this process as a rank
+std::optional<MpiRank> mpi_rank();  // none: nobody has started this process as a rank
 
 // All processes that mpirun has started. Once per process. A rank that does not answer for `timeout` counts as lost.
 // Throws kUnsupported, with the reason, where the build has no module or the machine no MPI.

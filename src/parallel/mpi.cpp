@@ -39,11 +39,11 @@ std::filesystem::path module_path() {
 
 }  // namespace
 
-std::optional<MpiPlace> mpi_place() {
+std::optional<MpiRank> mpi_rank() {
   const auto rank = number_in_environment("OMPI_COMM_WORLD_RANK");
   const auto ranks = number_in_environment("OMPI_COMM_WORLD_SIZE");
   if (!rank || !ranks || *ranks < 1) return std::nullopt;
-  return MpiPlace{.rank = *rank, .ranks = *ranks};
+  return MpiRank{.rank = *rank, .ranks = *ranks};
 }
 
 // MPI's own plugins look for its symbols among the global ones, and so does the module, which names no library.

@@ -9,12 +9,12 @@
 namespace reprofuse::server {
 
 AnswerFeed::AnswerFeed(engine::Service& service, std::vector<engine::Request> requests, Metrics& metrics,
-                       std::chrono::steady_clock::time_point begin, std::shared_ptr<engine::AnswerBell> bell)
-    : timer_(metrics, begin, requests.size()), bell_(std::move(bell)) {
+                       std::chrono::steady_clock::time_point begin, std::shared_ptr<engine::AnswerNotifier> notifier)
+    : timer_(metrics, begin, requests.size()), notifier_(std::move(notifier)) {
   std::vector<int> choices;
   choices.reserve(requests.size());
   for (const engine::Request& request : requests) choices.push_back(request.choices);
-  answers_ = service.submit_all(std::move(requests), bell_);
+  answers_ = service.submit_all(std::move(requests), notifier_);
   for (std::size_t prompt = 0; prompt < choices.size(); ++prompt) {
     timer_.expect(prompt, choices[prompt]);
     open_.push_back(prompt);
@@ -27,7 +27,7 @@ std::optional<PromptUpdate> AnswerFeed::next(std::chrono::milliseconds timeout) 
   while (!open_.empty()) {
     if (auto found = take_any()) return found;
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-    if (!bell_->wait(std::max(left, std::chrono::milliseconds(0)))) break;
+    if (!notifier_->wait(std::max(left, std::chrono::milliseconds(0)))) break;
   }
   return std::nullopt;
 }
@@ -69,7 +69,7 @@ class RunningAnswer final : public PendingAnswer {
       : context_(context),
         reply_(std::move(reply)),
         feed_(context.model->service(), std::move(call.requests), context.metrics, context.record.begin,
-              bell_for(context, call)),
+              notifier_for(context, call)),
         is_stream_(call.stream),
         has_receipt_(call.receipt.has_value()) {}
 
@@ -107,8 +107,8 @@ class RunningAnswer final : public PendingAnswer {
 
  private:
   // A stream's updates are given up when they have become events; of other answers all stay till the end.
-  static std::shared_ptr<engine::AnswerBell> bell_for(const AnswerContext& context, const Call& call) {
-    return std::make_shared<engine::AnswerBell>(
+  static std::shared_ptr<engine::AnswerNotifier> notifier_for(const AnswerContext& context, const Call& call) {
+    return std::make_shared<engine::AnswerNotifier>(
         !call.stream, [memory = context.memory](std::size_t bytes) { return memory->grow(bytes); });
   }
   static ApiError no_memory() {

@@ -26,22 +26,22 @@ struct PromptUpdate {
 // The updates of all prompts of one call, as they come. Destroying it cancels what has not ended.
 class AnswerFeed {
  public:
-  // Submits the requests, all or none. Throws what Service::submit_all throws. The bell is that of all answers.
+  // Submits the requests, all or none. Throws what Service::submit_all throws. The notifier is that of all answers.
   AnswerFeed(engine::Service& service, std::vector<engine::Request> requests, Metrics& metrics,
              std::chrono::steady_clock::time_point begin,
-             std::shared_ptr<engine::AnswerBell> bell = std::make_shared<engine::AnswerBell>());
+             std::shared_ptr<engine::AnswerNotifier> notifier = std::make_shared<engine::AnswerNotifier>());
 
   // None: nothing came in time, or everything has ended.
   std::optional<PromptUpdate> next(std::chrono::milliseconds timeout);
   // From now on `call` is called, by any thread, whenever something new is there.
-  void on_update(std::function<void()> call) { bell_->call_on_ring(std::move(call)); }
+  void on_update(std::function<void()> call) { notifier_->set_callback(std::move(call)); }
 
  private:
   std::optional<PromptUpdate> take_any();               // what is there already,
   std::optional<PromptUpdate> take(std::size_t index);  // of one of the open prompts
 
   RequestTimer timer_;
-  std::shared_ptr<engine::AnswerBell> bell_;
+  std::shared_ptr<engine::AnswerNotifier> notifier_;
   std::vector<std::unique_ptr<engine::Answers>> answers_;
   std::vector<std::size_t> open_;  // prompts whose answers have not all ended
   std::size_t turn_ = 0;           // which of them is looked at first

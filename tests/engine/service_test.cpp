@@ -190,7 +190,7 @@ TEST_F(ServiceTest, WithoutLimitsOfTheirOwnClientsLeaveAnEighthOfTheQueueToOther
 
 TEST_F(ServiceTest, SeveralRequestsAreTakenTogetherOrNotAtAll) {
   const auto service = this->service({.max_queue = 3});
-  const auto bell = std::make_shared<AnswerBell>();
+  const auto notifier = std::make_shared<AnswerNotifier>();
   const auto several = [](std::size_t count) {
     std::vector<Request> requests;
     for (std::size_t i = 0; i < count; ++i) requests.push_back(sampled_request(10, 20, i));
@@ -202,25 +202,25 @@ TEST_F(ServiceTest, SeveralRequestsAreTakenTogetherOrNotAtAll) {
   with_a_bad_one[1].prompt.clear();
   EXPECT_THROW(service->submit_all(with_a_bad_one), Error);
   EXPECT_TRUE(service->wait_until_idle(0ms)) << "nothing of it was taken";
-  const auto answers = service->submit_all(several(2), bell);
+  const auto answers = service->submit_all(several(2), notifier);
   EXPECT_THROW(service->submit_all(several(2)), Refused);
-  EXPECT_TRUE(bell->wait(kPatience));
+  EXPECT_TRUE(notifier->wait(kPatience));
   for (std::size_t i = 0; i < answers.size(); ++i)
     EXPECT_EQ(wait_for(*answers[i]).end->digest, answer_alone(*model_, sampled_request(10, 20, i)).end->digest);
-  bell->wait(0ms);
-  EXPECT_FALSE(bell->wait(10ms)) << "nothing comes any more";
+  notifier->wait(0ms);
+  EXPECT_FALSE(notifier->wait(10ms)) << "nothing comes any more";
 }
 
-TEST_F(ServiceTest, ABellOfEndsRingsWhenAnAnswerEndsAndNotBefore) {
+TEST_F(ServiceTest, ANotifierOfEndsCallsWhenAnAnswerEndsAndNotBefore) {
   const auto service = this->service();
   for (const bool only_ends : {true, false}) {
-    const auto bell = std::make_shared<AnswerBell>(only_ends);
-    std::atomic<int> rings = 0;
-    bell->call_on_ring([&] { ++rings; });
-    const auto answers = service->submit_all({sampled_request(10, 20, 1)}, bell);
+    const auto notifier = std::make_shared<AnswerNotifier>(only_ends);
+    std::atomic<int> calls = 0;
+    notifier->set_callback([&] { ++calls; });
+    const auto answers = service->submit_all({sampled_request(10, 20, 1)}, notifier);
     EXPECT_EQ(wait_for(*answers[0]).tokens.size(), 20U);
     ASSERT_TRUE(service->wait_until_idle(kPatience));
-    EXPECT_EQ(rings == 1, only_ends) << rings;
+    EXPECT_EQ(calls == 1, only_ends) << calls;
   }
 }
 
