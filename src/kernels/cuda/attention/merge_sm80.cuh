@@ -102,10 +102,10 @@ struct Merge {
 // of it, a lane one. Elements come in runs; how to fold them is worked out for a group of runs, by all warps together.
 template <typename Rules, typename S>
 __global__ __launch_bounds__(kMaxHeadDim) void attention_merge(const __grid_constant__ AttentionParams p) {
-  extern __shared__ __align__(16) float4 memory[];
-  float* const run_max = reinterpret_cast<float*>(memory + S::kGroupPartials);
+  extern __shared__ __align__(16) float4 merge_memory[];
+  float* const run_max = reinterpret_cast<float*>(merge_memory + S::kGroupPartials);
   float* const stages = run_max + S::kGroupRuns;  // [warps][kStages][kMergeRun][kMergeElements]
-  const RunGroup<Rules> run_group{memory, run_max};
+  const RunGroup<Rules> run_group{merge_memory, run_max};
   let_next_kernel_start();
   const DecodeRowOf<Rules::kBlock> at(p, blockIdx.y);
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
