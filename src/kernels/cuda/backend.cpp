@@ -5,6 +5,7 @@
 #include "kernels/cuda/attention/int16/attention.hpp"
 #include "kernels/cuda/linear/layer.hpp"
 #include "kernels/cuda/ops/ops.hpp"
+#include "kernels/cuda/runtime/check.hpp"
 #include "kernels/cuda/runtime/device.hpp"
 #include "kernels/cuda/runtime/memory.hpp"
 #include "kernels/cuda/runtime/stream.hpp"

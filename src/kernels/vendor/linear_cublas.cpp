@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "base/math.hpp"
-#include "kernels/cuda/runtime/device.hpp"
+#include "kernels/cuda/runtime/check.hpp"
 #include "kernels/cuda/runtime/memory.hpp"
 #include "kernels/vendor/cast.hpp"
 #include "kernels/vendor/libraries.hpp"

@@ -4,7 +4,7 @@
 #include <tuple>
 
 #include "kernels/cuda/attention/attention.hpp"
-#include "kernels/cuda/runtime/device.hpp"
+#include "kernels/cuda/runtime/check.hpp"
 #include "kernels/cuda/runtime/launch.hpp"
 
 namespace reprofuse::cuda {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "kernels/cuda/runtime/device.hpp"
+#include "kernels/cuda/runtime/check.hpp"
 
 namespace reprofuse::cuda {
 namespace {

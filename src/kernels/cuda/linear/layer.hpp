@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "kernels/cuda/linear/problem.hpp"
+#include "kernels/cuda/runtime/check.hpp"
 #include "kernels/cuda/runtime/device.hpp"
 #include "kernels/cuda/runtime/launch.hpp"
 #include "kernels/cuda/runtime/memory.hpp"

@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "kernels/backend.hpp"
+#include "kernels/cuda/runtime/check.hpp"
 
 namespace reprofuse::cuda {
 namespace {

@@ -1,5 +1,4 @@
-// A GPU: whether it is there, what schedules and benches need to know of it, CUDA runtime errors as exceptions, and a
-// current device that is given back.
+// A GPU: whether it is there, and what schedules and benches need to know of it.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -7,35 +6,7 @@
 #include <cstddef>
 #include <string>
 
-#include "base/check.hpp"
-
 namespace reprofuse::cuda {
-
-inline void check(cudaError_t status, const char* call) {
-  if (status != cudaSuccess)
-    fail(ErrorCode::kDevice, "{} failed: {} ({})", call, cudaGetErrorString(status), cudaGetErrorName(status));
-}
-
-// What schedules go by: the device's own, or those of the device that it acts as (`--as`).
-int device_attribute(int ordinal, cudaDeviceAttr which);
-
-// Makes `ordinal` the calling thread's device for its lifetime.
-class DeviceScope {
- public:
-  explicit DeviceScope(int ordinal) : ordinal_(ordinal) {
-    check(cudaGetDevice(&before_), "cudaGetDevice");
-    if (before_ != ordinal_) check(cudaSetDevice(ordinal_), "cudaSetDevice");
-  }
-  ~DeviceScope() {
-    if (before_ != ordinal_) cudaSetDevice(before_);
-  }
-  DeviceScope(const DeviceScope&) = delete;
-  DeviceScope& operator=(const DeviceScope&) = delete;
-
- private:
-  int ordinal_;
-  int before_ = 0;
-};
 
 // Throws kUnsupported, with the reason, unless device `ordinal` exists and has compute capability 8.0 or higher.
 void require_device(int ordinal);

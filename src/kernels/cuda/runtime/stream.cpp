@@ -1,6 +1,6 @@
 #include "kernels/cuda/runtime/stream.hpp"
 
-#include "kernels/cuda/runtime/device.hpp"
+#include "kernels/cuda/runtime/check.hpp"
 
 namespace reprofuse::cuda {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/math.hpp"
-#include "kernels/cuda/runtime/device.hpp"
+#include "kernels/cuda/runtime/check.hpp"
 #include "kernels/cuda/runtime/memory.hpp"
 #include "kernels/cuda/runtime/stream.hpp"
 

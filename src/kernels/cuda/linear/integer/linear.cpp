@@ -4,7 +4,7 @@
 
 #include "base/math.hpp"
 #include "kernels/cuda/ops/ops.hpp"
-#include "kernels/cuda/runtime/device.hpp"
+#include "kernels/cuda/runtime/check.hpp"
 #include "kernels/cuda/runtime/launch.hpp"
 #include "kernels/cuda/runtime/memory.hpp"
 

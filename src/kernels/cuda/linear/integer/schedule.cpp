@@ -6,7 +6,7 @@
 #include "base/math.hpp"
 #include "kernels/cuda/linear/integer/params.hpp"
 #include "kernels/cuda/linear/layer.hpp"
-#include "kernels/cuda/runtime/device.hpp"
+#include "kernels/cuda/runtime/check.hpp"
 #include "kernels/cuda/runtime/launch.hpp"
 
 namespace reprofuse::cuda::integer {
