@@ -54,6 +54,26 @@ TEST(LinearInt16Schedule, KeptDigitsTakeTilesThatFitTheRows) {
   EXPECT_EQ(chosen(2048, 16384, 3072).splits, 1);
 }
 
+// Persistent CTAs gain by their second tile: with one each, those that share K by clusters are as good.
+TEST(LinearInt16Schedule, PersistentCtasAreForSeveralTilesEach) {
+  cuda::integer::Kernel cluster = test::kernel_of(cuda::integer::Exchange::kCluster, kMaxKTiles);
+  cluster.tile_m = 64;
+  cluster.tile_n = 128;
+  cluster.prepared = cluster.kept = true;
+  cluster.digit_cost = {.k_tile = 0.66, .start = 6.7, .exchange = 2.2};
+  cluster.at_once = {132, 66, 39, 32, 22, 17, 15, 0};
+  cuda::integer::Kernel persistent = cluster;
+  persistent.exchange = cuda::integer::Exchange::kNone;
+  persistent.digit_cost = {.k_tile = 0.66, .start = 5};
+  const auto chosen = [&](std::int64_t n) {
+    return cuda::integer::choose_schedule(test::device_of_132(), {cluster, persistent},
+                                          {.m = 64, .k = 3072, .n = {n}, .vector_loads = true});
+  };
+  EXPECT_EQ(chosen(16384).kernel, 0);
+  EXPECT_EQ(chosen(16384).splits, 1);
+  EXPECT_EQ(chosen(128256).kernel, 1);
+}
+
 // A device that has warp groups uses them, whatever the kernels by mma.sync say they take.
 TEST(LinearInt16Schedule, ProductsOfAWarpAreForDevicesWithoutOthers) {
   std::vector<cuda::integer::Kernel> kernels = {test::kernel_of(cuda::integer::Exchange::kPartials, kMaxKTiles),

@@ -37,7 +37,7 @@ REPROFUSE_HOST_DEVICE constexpr int tile_bytes(int rows) {
 std::vector<Kernel> mma_kernels(DType dtype, bool kept);
 std::vector<Kernel> wgmma_kernels(DType dtype, bool kept);
 // Those of both that take digits of weights.
-std::vector<Kernel> prepared_kernels();
+std::vector<Kernel> prepared_kernels(bool kept);
 std::vector<Kernel> rounds_kernels();
 cudaError_t load_row_kernels();
 cudaError_t launch_snap_activations(const Params& params, cudaStream_t stream);

@@ -16,7 +16,7 @@ __device__ inline void multiply_prepared(const WgmmaShared<S>& shared, ptx::Pipe
                       .stride_byte_offset = kTileK * 8}
         .word();
   };
-  constexpr int kPlane = Descriptor::advance(kPreparedRows * kTileK), kStage = Descriptor::advance(S::kStageBytes);
+  constexpr int kPlane = Descriptor::advance(S::kTileN * kTileK), kStage = Descriptor::advance(S::kStageBytes);
   const std::uint64_t weights = descriptor(shared.weights(0) + same_in_warp(own.group) * (kWarpgroupRows * kTileK));
   const std::uint64_t digits = descriptor(shared.digits(0));
   const ptx::Pipeline pipeline = shared.pipeline();
@@ -46,19 +46,6 @@ __device__ inline void multiply_prepared(const WgmmaShared<S>& shared, ptx::Pipe
   }
 }
 
-// Split-K: the CTA's share of one tile, shown to the cluster; then its part of the results.
-template <typename S>
-__device__ inline void multiply_share(const Params& p, const TileScheduler<S>& scheduler,
-                                      const WgmmaShared<S>& shared) {
-  const Tile tile = scheduler.at(0);
-  const MathThread<S> own;
-  ptx::PipelineState at;
-  load_epilogue_state<S>(p, tile, shared.state());
-  Sums<S> sums;
-  multiply_prepared<S>(shared, at, own, scheduler.begin, scheduler.end, sums);
-  exchange_sums<S>(p, tile, shared, own, sums, [](const Row&) { return 0; });
-}
-
 // Bits: equal reference::linear_int16. Grid: any number of persistent CTAs, or clusters of p.splits CTAs, one for each
 // tile.
 template <typename S>
@@ -68,21 +55,22 @@ __global__ __launch_bounds__(S::kThreads, S::kCtasPerSm) void linear_prepared(co
   const WgmmaShared<S> shared(memory);
   const TileScheduler<S> scheduler(p);
   run_roles<S>(p, scheduler, shared, [&] {
+    const auto multiply = [&](const Tile&, auto& at, const auto& own, auto& sums) {
+      multiply_prepared<S>(shared, at, own, scheduler.begin, scheduler.end, sums);
+    };
     if constexpr (S::kPersistent)
-      multiply_tiles<S>(p, scheduler, [&](const Tile&, auto& at, const auto& own, auto& sums) {
-        multiply_prepared<S>(shared, at, own, 0, p.k_tiles, sums);
-      });
+      multiply_tiles<S>(p, scheduler, multiply);
     else
-      multiply_share<S>(p, scheduler, shared);
+      multiply_share<S>(p, scheduler, shared, multiply);
   });
 }
 
-template <int kTileM, int kStages, bool kPersistent = false>
+template <int kTileM, int kStages, bool kPersistent = false, int kWarpgroups = 2>
 Kernel kernel(const char* name, DigitCost digit_cost, Cost cost = {}) {
   using S = Wgmma<void, WgmmaShape{.tile_m = kTileM,
-                                   .warpgroups = 2,
+                                   .warpgroups = kWarpgroups,
                                    .stages = kStages,
-                                   .ctas_per_sm = 1,
+                                   .ctas_per_sm = 2 / kWarpgroups,
                                    .persistent = kPersistent,
                                    .prepared = true}>;
   Kernel found = wgmma_kernel<S>(name, cost, kMaxKTiles);
@@ -94,15 +82,19 @@ Kernel kernel(const char* name, DigitCost digit_cost, Cost cost = {}) {
 }  // namespace
 
 // Costs as an H200 showed them.
-std::vector<Kernel> prepared_kernels() {
-  return {kernel<8, 6>("prepared 8x128", {.k_tile = 0.31, .start = 3.6, .exchange = 0.3}),
-          kernel<16, 5>("prepared 16x128", {.k_tile = 0.38, .start = 4, .exchange = 1.6}),
-          kernel<32, 5>("prepared 32x128", {.k_tile = 0.42, .start = 5.2, .exchange = 1.1}),
-          kernel<64, 4>("prepared 64x128", {.k_tile = 0.66, .start = 6.7, .exchange = 2.2}),
-          kernel<64, 4, true>("prepared 64x128, many tiles", {.k_tile = 0.66, .start = 5, .exchange = 0},
-                              {.k_tile = 0.95, .start = 18, .prepare = 2.76}),
-          kernel<80, 4>("prepared 80x128", {.k_tile = 0.81, .start = 7.4, .exchange = 2.8}),
-          kernel<96, 3>("prepared 96x128", {.k_tile = 0.96, .start = 8.1, .exchange = 3.4})};
+std::vector<Kernel> prepared_kernels(bool kept) {
+  std::vector<Kernel> kernels = {
+      kernel<8, 6>("prepared 8x128", {.k_tile = 0.31, .start = 3.6, .exchange = 0.3}),
+      kernel<16, 5>("prepared 16x128", {.k_tile = 0.38, .start = 4, .exchange = 1.6}),
+      kernel<32, 5>("prepared 32x128", {.k_tile = 0.42, .start = 5.2, .exchange = 1.1}),
+      kernel<64, 4>("prepared 64x128", {.k_tile = 0.66, .start = 6.7, .exchange = 2.2}),
+      kernel<64, 4, true>("prepared 64x128, many tiles", {.k_tile = 0.66, .start = 5, .exchange = 0},
+                          {.k_tile = 0.95, .start = 18, .prepare = 2.76}),
+      kernel<80, 4>("prepared 80x128", {.k_tile = 0.81, .start = 7.4, .exchange = 2.8}),
+      kernel<96, 3>("prepared 96x128", {.k_tile = 0.96, .start = 8.1, .exchange = 3.4})};
+  if (kept)  // half a tile of prepared weights: the CTAs that share one find it in the L2
+    kernels.push_back(kernel<32, 4, false, 1>("prepared 32x64", {.k_tile = 0.44, .start = 4.8, .exchange = 1.1}));
+  return kernels;
 }
 
 }  // namespace reprofuse::cuda::int16

@@ -44,19 +44,6 @@ __device__ inline void multiply_stages(const WgmmaShared<S>& shared, const Tile&
   }
 }
 
-// Split-K: the CTA's share of one tile, shown to the cluster; then its part of the results.
-template <typename S>
-__device__ inline void multiply_share(const Params& p, const TileScheduler<S>& scheduler,
-                                      const WgmmaShared<S>& shared) {
-  const Tile tile = scheduler.at(0);
-  const MathThread<S> own;
-  ptx::PipelineState at;
-  load_epilogue_state<S>(p, tile, shared.state());
-  Sums<S> sums;
-  multiply_stages<S>(shared, tile, at, own, scheduler.begin, scheduler.end, sums);
-  exchange_sums<S>(p, tile, shared, own, sums, [](const Row&) { return 0; });
-}
-
 // Bits: equal reference::linear_int16. Grid: any number of persistent CTAs, in clusters where they share weights; else
 // clusters of p.splits CTAs, one for each tile.
 template <typename S>
@@ -66,12 +53,13 @@ __global__ __launch_bounds__(S::kThreads, S::kCtasPerSm) void linear_wgmma(const
   const WgmmaShared<S> shared(memory);
   const TileScheduler<S> scheduler(p);
   run_roles<S>(p, scheduler, shared, [&] {
+    const auto multiply = [&](const Tile& tile, auto& at, const auto& own, auto& sums) {
+      multiply_stages<S>(shared, tile, at, own, scheduler.begin, scheduler.end, sums);
+    };
     if constexpr (S::kPersistent)
-      multiply_tiles<S>(p, scheduler, [&](const Tile& tile, auto& at, const auto& own, auto& sums) {
-        multiply_stages<S>(shared, tile, at, own, 0, p.k_tiles, sums);
-      });
+      multiply_tiles<S>(p, scheduler, multiply);
     else
-      multiply_share<S>(p, scheduler, shared);
+      multiply_share<S>(p, scheduler, shared, multiply);
   });
 }
 
@@ -105,8 +93,8 @@ std::vector<Kernel> table() {
 }
 
 // All that take digits of weights.
-std::vector<Kernel> digit_kernels() {
-  std::vector<Kernel> kernels = prepared_kernels();
+std::vector<Kernel> digit_kernels(bool kept) {
+  std::vector<Kernel> kernels = prepared_kernels(kept);
   for (const Kernel& kernel : rounds_kernels()) kernels.push_back(kernel);
   return kernels;
 }
@@ -115,14 +103,14 @@ std::vector<Kernel> digit_kernels() {
 
 std::vector<Kernel> wgmma_kernels(DType dtype, bool kept) {
   if (kept) {
-    std::vector<Kernel> kernels = digit_kernels();
+    std::vector<Kernel> kernels = digit_kernels(kept);
     for (Kernel& kernel : kernels) kernel.kept = true;
     return kernels;
   }
   std::vector<Kernel> kernels = dtype == DType::kBF16  ? table<Bf16Weight>()
                                 : dtype == DType::kF16 ? table<F16Weight>()
                                                        : std::vector<Kernel>();
-  for (const Kernel& kernel : digit_kernels())
+  for (const Kernel& kernel : digit_kernels(kept))
     if (kernel.cost.prepare > 0) kernels.push_back(kernel);
   return kernels;
 }

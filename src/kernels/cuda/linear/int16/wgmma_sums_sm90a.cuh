@@ -143,4 +143,17 @@ __device__ inline void multiply_tiles(const Params& p, const TileScheduler<S>& s
   }
 }
 
+// Split-K: the CTA's share of one tile, shown to the cluster; then its part of the results.
+template <typename S, typename Multiply>
+__device__ inline void multiply_share(const Params& p, const TileScheduler<S>& scheduler, const WgmmaShared<S>& shared,
+                                      const Multiply& multiply) {
+  const Tile tile = scheduler.at(0);
+  const MathThread<S> own;
+  ptx::PipelineState at;
+  load_epilogue_state<S>(p, tile, shared.state());
+  Sums<S> sums;
+  multiply(tile, at, own, sums);
+  exchange_sums<S>(p, tile, shared, own, sums, [](const Row&) { return 0; });
+}
+
 }  // namespace reprofuse::cuda::int16

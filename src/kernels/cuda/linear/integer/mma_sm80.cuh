@@ -204,8 +204,8 @@ Kernel mma_kernel(const char* name, const void* function, DigitCost cost, int ma
           .digit_cost = cost};
 }
 
-// The shapes for weights in their format, and for few rows of x: a CTA has about four weight rows for each row of x, so
-// that digits of x take little of what the L2 gives, and a stage has 16 KiB of 16-bit weights.
+// The shapes for weights in their format, and for few rows of x: a CTA has two to four weight rows for each row of x,
+// so that digits of x take little of what the L2 gives, and a stage has 16 KiB of 16-bit weights.
 inline constexpr MmaShape kFewRows[] = {{.tile_m = 8,
                                          .tile_n = 32,
                                          .warps_m = 1,
@@ -215,6 +215,14 @@ inline constexpr MmaShape kFewRows[] = {{.tile_m = 8,
                                          .stages = 4,
                                          .ctas_per_sm = 2},
                                         {.tile_m = 16,
+                                         .tile_n = 64,
+                                         .warps_m = 1,
+                                         .warps_n = 4,
+                                         .warps_k = 2,
+                                         .stage_steps = 4,
+                                         .stages = 4,
+                                         .ctas_per_sm = 2},
+                                        {.tile_m = 32,
                                          .tile_n = 64,
                                          .warps_m = 1,
                                          .warps_n = 4,

@@ -107,6 +107,8 @@ namespace {
 // In microseconds, as an H200 showed them: what one k-tile of weights takes from memory, and a byte from the L2 to any
 // multiprocessor.
 constexpr double kReadTile = 0.00745, kReadByte = 1.1e-7;
+// And what persistent CTAs lose that have one tile each: they gain by the next.
+constexpr double kOneTile = 2;
 
 // The tiles that the device has in hand at once.
 double tiles_at_once(const Device& device, const Kernel& kernel, int splits) {
@@ -133,9 +135,10 @@ double expected_time_of_digits(const Device& device, const Kernel& kernel, const
   const double from_cache = tiles * k_tiles * 2 * (kernel.tile_n + kernel.tile_m) * kTileK * kReadByte;
   // CTAs that meet others at the end of a tile start the next no sooner; partials are added when all are there.
   const double row_tiles = tiles / column_tiles;
-  const double around = kernel.is_mma() ? cost.start + (splits - 1) * row_tiles * cost.exchange
-                        : splits > 1    ? rounds * (cost.start + cost.exchange)
-                                        : cost.start;
+  const double start = kernel.exchange == Exchange::kNone && rounds == 1 ? cost.start + kOneTile : cost.start;
+  const double around = kernel.is_mma() ? start + (splits - 1) * row_tiles * cost.exchange
+                        : splits > 1    ? rounds * (start + cost.exchange)
+                                        : start;
   const double prepare = kernel.prepared && !kernel.kept ? column_tiles * k_tiles * cost.prepare : 0;
   return around + std::max({multiply, from_memory, from_cache}) + multiply / 10 + prepare;
 }

@@ -145,8 +145,13 @@ __device__ inline void load_weights(const Params& p, const Tile& tile, const Wgm
   std::uint64_t* full = shared.pipeline().full_barrier(stage);
   ptx::mbarrier_arrive_expect_tx(full, S::kWeightBytes + S::kTileBytes);
   if constexpr (S::kPrepared) {
-    static_assert(S::kTileN == kPreparedRows && S::kWeightBytes == kPreparedBytes);
-    ptx::tma_load_bulk(shared.weights(stage), prepared_weights(p, tile, k_tile), kPreparedBytes, full);
+    // All planes of digits in one piece, or of a part of their rows one after another.
+    constexpr int kPieces = S::kTileN == kPreparedRows ? 1 : kPreparedBytes / (kPreparedRows * kTileK);
+    constexpr int kBytes = S::kWeightBytes / kPieces;
+    const std::uint8_t* from = prepared_weights(p, tile, k_tile) + tile.n0 % kPreparedRows * kTileK;
+#pragma unroll
+    for (int i = 0; i < kPieces; ++i)
+      ptx::tma_load_bulk(shared.weights(stage) + i * kBytes, from + i * (kPreparedBytes / kPieces), kBytes, full);
   } else {
 #pragma unroll
     for (int group = 0; group < S::kWarpgroups; ++group)
