@@ -160,6 +160,21 @@ TEST(LinearInt16Cpu, TheLongestSumOfTheLargestDigitsIsRightAndOneMoreIsRefused) 
   for (const LinearInt16Kernels* table : tables()) EXPECT_THROW(Prepared(*table, longer), Error);
 }
 
+// Enough rows for every table, each operand at either end: sums of a weight and a digit are the largest that 16 bits
+// have to hold, and their products wrap around 32 bits.
+TEST(LinearInt16Cpu, ManyRowsOfTheLargestDigitsGiveTheReferenceBits) {
+  for (const std::int64_t k : {4, 510, 1027}) {
+    Operands operands(33, 18, k, DType::kF32);
+    const auto end_of = [](std::int64_t bits) { return bits % 2 == 0 ? 32639.0F : -32639.0F; };
+    operands.fill_x([&](std::int64_t row, std::int64_t term) { return end_of(row < 4 ? row : (term * row) >> 2); });
+    operands.fill_weights([&](std::int64_t column, std::int64_t term) {
+      return float_bits(end_of(column < 4 ? column : (term * column) >> 1));
+    });
+    const std::int64_t rows[] = {8, 13, 16, 33};
+    expect_int16_bits(operands, rows);
+  }
+}
+
 TEST(LinearInt16Cpu, AnOperandThatIsNotFiniteIsFoundAtItsRow) {
   for (const float bad : {INFINITY, -INFINITY, NAN})
     for (const LinearInt16Kernels* table : tables()) {

@@ -82,6 +82,10 @@ bool machine_has_avx512_vnni() {
   return __builtin_cpu_supports("avx512vnni");
 }
 
+bool machine_adds_beside_products() {
+  return __builtin_cpu_is("amd") != 0;
+}
+
 bool machine_has_amx_int8() {
   static const bool has = [] {
     constexpr unsigned kTileAndInt8 = 3U << 24, kSavedTiles = 3U << 17, kSavesExtended = 1U << 27;
@@ -97,6 +101,10 @@ bool machine_has_amx_int8() {
 }
 #else
 bool machine_has_avx512_vnni() {
+  return false;
+}
+
+bool machine_adds_beside_products() {
   return false;
 }
 

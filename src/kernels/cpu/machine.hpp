@@ -11,6 +11,9 @@ bool is_supported(Isa isa);
 // Whether this machine sums products of bytes in AVX-512.
 bool machine_has_avx512_vnni();
 
+// Whether its vector additions have ports beside those of products, as on AMD's processors; on Intel's they share them.
+bool machine_adds_beside_products();
+
 // Whether this machine multiplies tiles of bytes, and the system lets this process: it is asked once.
 bool machine_has_amx_int8();
 

@@ -69,6 +69,7 @@ struct LinearExact1Kernels {
   int few_rows;                  // so many take weights in registers; at most as many as in a tile
   int terms;                     // of a strip, a multiple of 4, at most kMaxExactTerms
   std::size_t activation_bytes;  // a packed term of one row, where the terms are rounded up to a multiple of 4
+  std::size_t row_bytes;         // the same of a row alone, whose form may be another
   std::size_t weight_bytes;      // a packed term of one panel
   std::int64_t weight_bias;      // totals count each weight as W + weight_bias
 

@@ -100,9 +100,11 @@ class LinearExact1 final : public kernels::PreparedLinear {
 std::size_t LinearExact1::workspace_bytes(std::int64_t max_m) const {
   if (max_m == 0) return 0;
   const std::int64_t terms = round_up(panels_.k(), kTermsAlignment);
-  const auto row_bytes =
-      static_cast<std::int64_t>(sizeof(RowFacts) + static_cast<std::size_t>(terms) * kernels_.activation_bytes);
-  const auto bytes = checked_product(max_m, row_bytes);
+  const auto row_bytes = [&](std::size_t term_bytes) {
+    return static_cast<std::int64_t>(sizeof(RowFacts) + static_cast<std::size_t>(terms) * term_bytes);
+  };
+  auto bytes = checked_product(max_m, row_bytes(kernels_.activation_bytes));
+  if (bytes) bytes = std::max(*bytes, row_bytes(kernels_.row_bytes));
   constexpr auto kSlack = static_cast<std::int64_t>(2 * kCacheLine);  // to align both parts
   require(bytes && *bytes <= std::numeric_limits<std::int64_t>::max() - kSlack,
           "a workspace for {} rows of k = {} is larger than any memory", max_m, panels_.k());
@@ -119,7 +121,7 @@ LinearExact1::Snapped LinearExact1::carve(void* workspace, std::int64_t m) const
 
 std::size_t LinearExact1::strip_offset(const LinearSchedule& schedule, std::int64_t block, std::int64_t k) const {
   const std::int64_t before = schedule.row(block) * round_up(panels_.k(), kTermsAlignment) + k * schedule.rows(block);
-  return static_cast<std::size_t>(before) * kernels_.activation_bytes;
+  return static_cast<std::size_t>(before) * (schedule.m == 1 ? kernels_.row_bytes : kernels_.activation_bytes);
 }
 
 std::optional<Place> LinearExact1::run(const LinearCall& call) const {

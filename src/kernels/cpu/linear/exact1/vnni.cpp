@@ -18,6 +18,8 @@
 
 HWY_PUSH_ATTRIBUTES(HWY_TARGET_STR ",avx512vnni")
 #include "kernels/cpu/linear/vnni-inl.hpp"
+//
+#include "kernels/cpu/linear/exact1/vnni_row-inl.hpp"
 namespace reprofuse::cpu::HWY_NAMESPACE::vnni {
 
 constexpr int kStripTerms = 1024;  // 48 KiB of digits of one panel
@@ -28,41 +30,27 @@ static_assert(kTileRows <= kMaxExactRows && kStripTerms % kQuad == 0);
 constexpr std::int64_t kMaxPerTerm = 128 * (255 + 255 + 128);
 static_assert(kStripTerms * kMaxPerTerm < std::int64_t{1} << 31);
 
-// Packed rows are [quads][rows] of 16 bytes: four lowest digits, four middle, four highest, four of no meaning.
+// Packed rows, where they are several, are [quads][rows] of 16 bytes: four lowest digits, four middle, four highest,
+// four of no meaning.
 constexpr int kQuadBytes = 16;
 
 // The digits of X are the bytes of X + 0x808080, less 128 each. Within 128 bits, digits of four terms come together.
 inline std::int64_t snap_activations(const ActivationStrip& strip) {
   alignas(16) static constexpr std::uint8_t kTranspose[16] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
+  if (strip.rows == 1) return snap_row(strip);
   const auto transpose = hn::LoadDup128(Bytes(), kTranspose);
-  const Vector scale = hn::Set(Floats(), strip.scale);
-  const IntegerVector digits = hn::Set(Integers(), 0x808080);
-  const Totals wide;
-  auto sum = hn::Zero(wide);
   HWY_ALIGN std::uint8_t quads[kLanes / kQuad][kQuadBytes];
   auto* to = static_cast<std::uint8_t*>(strip.packed) + strip.row * kQuadBytes;
-  for (int k = 0; k < strip.terms; k += kLanes) {
-    const IntegerVector x = snap_activation_lanes(strip.x + k, strip.terms - k, scale);
-    sum = hn::Add(sum, hn::Add(hn::PromoteTo(wide, hn::LowerHalf(HalfIntegers(), x)),
-                               hn::PromoteTo(wide, hn::UpperHalf(HalfIntegers(), x))));
-    const auto bytes = hn::BitCast(Bytes(), hn::Xor(hn::Add(x, digits), digits));
-    hn::Store(hn::TableLookupBytes(bytes, transpose), Bytes(), quads[0]);
-    for (int quad = 0; quad < kLanes / kQuad && k + quad * kQuad < strip.terms; ++quad, to += strip.rows * kQuadBytes)
-      std::memcpy(to, quads[quad], kQuadBytes);
-  }
-  return hn::GetLane(hn::SumOfLanes(wide, sum));
+  return snap_digits(strip, [&](ByteVector digits, int count) HWY_ATTR {
+    hn::Store(hn::TableLookupBytes(digits, transpose), Bytes(), quads[0]);
+    for (int quad = 0; quad < count; ++quad, to += strip.rows * kQuadBytes) std::memcpy(to, quads[quad], kQuadBytes);
+  });
 }
 
 // The bytes of W + 2^22 at four terms, for every column of the panel.
 struct Planes {
   WordVector low, middle, high;
 };
-
-// `into`, but bytes of `mask` from `from`. Shifts and blends, where byte shuffles would do both at once: those share a
-// port with the products.
-HWY_INLINE WordVector merge_bytes(WordVector into, std::uint64_t mask, WordVector from) {
-  return WordVector{_mm512_mask_mov_epi8(into.raw, mask, from.raw)};
-}
 
 // Four snapped terms, as words of bytes 0 to 2 and one of no meaning, become three words of one byte of each.
 HWY_INLINE Planes transpose_bytes(WordVector a, WordVector b, WordVector c, WordVector d) {
@@ -76,25 +64,12 @@ HWY_INLINE Planes transpose_bytes(WordVector a, WordVector b, WordVector c, Word
           .high = merge_bytes(cd02, ~kHigh, hn::ShiftRight<16>(ab02))};
 }
 
-// Four terms from `words` on, of which the panel holds `terms`; those past the end meet activations of zero.
 template <class Weight>
 HWY_INLINE Planes snap_quad(const std::uint32_t* words, int terms, Vector scales) {
-  constexpr int kStep = Weight::kTerms == 2 ? kPanel : 2 * kPanel;
   WordVector snapped[kQuad];
-  HWY_UNROLL(2)
-  for (int pair = 0; pair < 2; ++pair, words += kStep) {
-    const WordVector zero = hn::Zero(Words());
-    const WordVector first = 2 * pair < terms ? hn::Load(Words(), words) : zero;
-    WordVector second = first;
-    if constexpr (Weight::kTerms == 1) second = 2 * pair + 1 < terms ? hn::Load(Words(), words + kPanel) : zero;
-    snapped[2 * pair] = snap_weight_lanes(Weight::term(first, hwy::SizeTag<0>()), scales);
-    snapped[2 * pair + 1] = snap_weight_lanes(Weight::term(second, hwy::SizeTag<Weight::kTerms - 1>()), scales);
-  }
+  snap_terms<Weight>(words, terms, scales, snapped);
   return transpose_bytes(snapped[0], snapped[1], snapped[2], snapped[3]);
 }
-
-template <class Weight>
-constexpr int kQuadWords = kQuad / Weight::kTerms* kPanel;
 
 // Packed weights are [quads][low, middle, high][kPanel].
 HWY_INLINE void store_planes(const Planes& planes, std::uint32_t* to) {
@@ -114,11 +89,6 @@ void snap_weights(const WeightStrip& strip, void* packed) {
   if (left > 0) store_planes(snap_quad<Weight>(words, left, scales), to);
 }
 
-// Sums of digit products by their power of two, 2^(8 * (class + 1)), for one row and every column of a panel.
-struct Classes {
-  IntegerVector of[4];
-};
-
 // All products of digits but that of the lowest two.
 HWY_INLINE void multiply_add(const Planes& weights, const std::uint8_t* x, Classes& classes) {
   const IntegerVector low = repeat_quad(x);
@@ -132,22 +102,6 @@ HWY_INLINE void multiply_add(const Planes& weights, const std::uint8_t* x, Class
   add_byte_products(classes.of[1], weights.low, high);
   add_byte_products(classes.of[2], weights.middle, high);
   add_byte_products(classes.of[3], weights.high, high);
-}
-
-HWY_INLINE void add_classes(const Classes& classes, std::int64_t* totals) {
-  add_to_totals(
-      [&](auto half) HWY_ATTR {
-        TotalVector sum = half(classes.of[3]);
-        HWY_UNROLL(3)
-        for (int i = 2; i >= 0; --i) sum = hn::Add(hn::ShiftLeft<8>(sum), half(classes.of[i]));
-        return hn::ShiftLeft<8>(sum);
-      },
-      totals);
-}
-
-HWY_INLINE Classes zero_classes() {
-  const IntegerVector zero = hn::Zero(Integers());
-  return {{zero, zero, zero, zero}};
 }
 
 template <int kRows>
@@ -203,7 +157,9 @@ HWY_NOINLINE void multiply_few_tile(const FewRows& few) {
 
 template <class Weight, int kRows>
 void multiply_few(const FewRows& few) {
-  if constexpr (kRows > 0) {
+  if constexpr (kRows == 1) {
+    multiply_row<Weight>(few);
+  } else {
     if (few.rows != kRows) return multiply_few<Weight, kRows - 1>(few);
     multiply_few_tile<Weight, kRows>(few);
   }
@@ -217,6 +173,7 @@ constexpr LinearExact1Kernels kLinearExact1 = {.target = "avx512 vnni",
                                                .few_rows = kTileRows,
                                                .terms = kStripTerms,
                                                .activation_bytes = kQuadBytes / kQuad,
+                                               .row_bytes = sizeof(RowQuad) / kQuad,
                                                .weight_bytes = 3 * kPanel,
                                                .weight_bias = exact1::kWeightBias,
                                                .largest_bits = largest_bits,

@@ -21,10 +21,13 @@ using kernels::Place;
 
 constexpr std::int64_t kGroupRows = 128;  // a panel's strip stays near for so many; 16 KiB of totals
 
+constexpr std::int64_t kQuadBytes = kInt16Alignment * kPanel * 2;  // of weights
+
 // What a task keeps on its thread's stack.
 struct Scratch {
   alignas(kCacheLine) std::int64_t totals[kGroupRows * kPanel];
   alignas(kCacheLine) std::int32_t units[kPanel];
+  alignas(kCacheLine) std::uint32_t facts[kMaxInt16Facts];  // of a strip of one panel
 };
 
 // Some terms of a row of weights.
@@ -121,7 +124,7 @@ class LinearInt16 final : public kernels::PreparedLinear {
 
   void snap_block(Call& call, std::int64_t block) const;
   void run_task(Call& call, std::int64_t task) const;
-  void multiply_panel(const Call& call, std::int64_t task, std::int64_t panel, std::int64_t* totals) const;
+  void multiply_panel(const Call& call, std::int64_t task, std::int64_t panel, Scratch& scratch) const;
   void store_row(Call& call, const Scratch& scratch, std::int64_t index, std::int64_t row, std::int64_t panel) const;
 
   const LinearInt16Kernels& kernels_;
@@ -212,24 +215,34 @@ void LinearInt16::run_task(Call& call, std::int64_t task) const {
   for (std::int64_t panel = call.schedule.panel_begin(task); panel < call.schedule.panel_end(task); ++panel) {
     std::fill_n(scratch.totals, (end_row - first_row) * kPanel, 0);
     std::copy_n(units_.data() + panel * kPanel, kPanel, scratch.units);
-    multiply_panel(call, task, panel, scratch.totals);
+    multiply_panel(call, task, panel, scratch);
     for (std::int64_t row = first_row; row < end_row; ++row) store_row(call, scratch, row - first_row, row, panel);
   }
 }
 
 // Strips outermost: those of the panel's weights come from memory once for every block of rows.
-void LinearInt16::multiply_panel(const Call& call, std::int64_t task, std::int64_t panel, std::int64_t* totals) const {
+void LinearInt16::multiply_panel(const Call& call, std::int64_t task, std::int64_t panel, Scratch& scratch) const {
   const std::int64_t first_row = call.schedule.row(call.schedule.block_begin(task));
-  for (std::int64_t k = 0; k < panels_.k(); k += kTermBlock)
-    for (std::int64_t block = call.schedule.block_begin(task); block < call.schedule.block_end(task); ++block) {
+  const std::int64_t begin = call.schedule.block_begin(task), end = call.schedule.block_end(task);
+  for (std::int64_t k = 0; k < panels_.k(); k += kTermBlock) {
+    const int terms = round_up(strip_terms(k), kInt16Alignment);
+    const std::uint32_t* weights = panels_.at(panel, k);
+    if (call.kernels.find_facts != nullptr) call.kernels.find_facts(weights, terms, scratch.facts);
+    const auto* next = reinterpret_cast<const std::byte*>(weights + terms / 2 * kPanel);
+    const auto next_bytes = static_cast<int>(kQuadBytes / (end - begin));
+    for (std::int64_t block = begin; block < end; ++block) {
       const std::int64_t row = call.schedule.row(block);
       call.kernels.multiply({.x = strip_at(call, block, k),
-                             .weights = panels_.at(panel, k),
+                             .weights = weights,
                              .rows = call.schedule.rows(block),
-                             .terms = round_up(strip_terms(k), kInt16Alignment),
+                             .terms = terms,
                              .strips = call.strip(k, row),
-                             .totals = totals + (row - first_row) * kPanel});
+                             .totals = scratch.totals + (row - first_row) * kPanel,
+                             .facts = scratch.facts,
+                             .next = next + (block - begin) * next_bytes * terms / kInt16Alignment,
+                             .next_bytes = next_bytes});
     }
+  }
 }
 
 void LinearInt16::store_row(Call& call, const Scratch& scratch, std::int64_t index, std::int64_t row,
@@ -256,7 +269,10 @@ std::vector<const LinearInt16Kernels*> linear_int16_tables(Isa isa) {
   };
   if (isa == Isa::kNeon) add(machine_has_neon_dot(), linear_int16_dot());
   if (isa == Isa::kAvx512 && machine_has_avx512_vnni()) {
+    const bool adds_beside = machine_adds_beside_products();
+    add(!adds_beside, linear_int16_winograd());
     add(true, linear_int16_vnni());
+    add(adds_beside, linear_int16_winograd());
     add(machine_has_amx_int8(), linear_int16_amx());  // asking for AMX changes the process
   }
   return tables;

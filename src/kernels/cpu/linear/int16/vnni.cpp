@@ -19,30 +19,12 @@
 
 HWY_PUSH_ATTRIBUTES(HWY_TARGET_STR ",avx512vnni")
 #include "kernels/cpu/linear/vnni-inl.hpp"
+//
+#include "kernels/cpu/linear/int16/planes-inl.hpp"
 namespace reprofuse::cpu::HWY_NAMESPACE::int16_linear {
 
 constexpr int kTileRows = 12;     // 24 registers of sums, 2 of weights, 2 to make them and one of activations, of 32
 constexpr int kPrefetchRows = 6;  // from more rows on arithmetic takes longer than memory
-
-// The digits of four terms, plus 128, for every column of the panel.
-struct Planes {
-  WordVector low, high;
-};
-
-// Bytes of the words of terms 0 and 1 and of those of terms 2 and 3 alternate: hence the order of terms in a quad.
-HWY_INLINE Planes load_planes(const std::uint32_t* words) {
-  const hn::ScalableTag<std::uint16_t> halves;
-  const WordVector first = hn::Load(Words(), words);
-  const WordVector second = hn::Load(Words(), words + kPanel);
-  const WordVector low_bytes = hn::Set(Words(), 0x00ff00ffU);
-  const auto moved = [&](auto shifted) HWY_ATTR { return hn::BitCast(Words(), shifted); };
-  const WordVector up = moved(hn::ShiftLeft<8>(hn::BitCast(halves, second)));
-  const WordVector down = moved(hn::ShiftRight<8>(hn::BitCast(halves, first)));
-  const auto join = [&](WordVector even, WordVector odd) HWY_ATTR {  // one instruction
-    return WordVector{_mm512_ternarylogic_epi32(low_bytes.raw, even.raw, odd.raw, 0xca)};
-  };
-  return {.low = join(first, up), .high = hn::Xor(join(down, second), hn::Set(Words(), 0x80808080U))};
-}
 
 // The whole sum fits 32 bits, its parts with their offsets need not: they are added modulo 2^32.
 HWY_INLINE void add_strip(IntegerVector high, IntegerVector mixed, const Int16Strip& strip, std::int64_t* totals) {
