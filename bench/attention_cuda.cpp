@@ -6,8 +6,7 @@
 //   attention_cuda --prefill  prefill alone, of more lengths and heads
 //   attention_cuda --int16    contract int16-1 beside fma-1 with a cache of 16 bits, whose keys and values are as long;
 //                             with --int16-prefill prefill by int16-1 alone
-//   attention_cuda --waves    decode by int16-1 of batches with more rows than CTAs at a time, one row a CTA and
-//   several attention_cuda --exact2   contract exact-2 beside fma-1 with a cache of 32 bits
+//   attention_cuda --exact2   contract exact-2 beside fma-1 with a cache of 32 bits
 #include <cmath>
 #include <cstdio>
 #include <numeric>
@@ -65,11 +64,10 @@ DeviceBuffer upload(const std::vector<T>& values) {
 }
 
 // `sequences` sequences of `context` tokens, of which the last `rows` are computed, over as many layers as it takes to
-// leave the L2. `mixed`: sequences of a sixteenth of that to all of it.
+// leave the L2.
 class Problem {
  public:
-  Problem(const Shape& shape, const Format& format, std::int32_t sequences, std::int32_t context, std::int32_t rows,
-          bool mixed = false)
+  Problem(const Shape& shape, const Format& format, std::int32_t sequences, std::int32_t context, std::int32_t rows)
       : shape_(shape), format_(format), sequences_(sequences), context_(context), rows_(rows) {
     const std::int32_t pages = ceil_div(context, kPageSize), m = sequences * rows;
     std::vector<std::int32_t> table(static_cast<std::size_t>(sequences) * static_cast<std::size_t>(pages));
@@ -77,10 +75,9 @@ class Problem {
     std::vector<kernels::Chunk> chunks;
     std::vector<std::int32_t> positions, owners;
     for (std::int32_t s = 0; s < sequences; ++s) {
-      const std::int32_t first = (mixed ? context * (s * 7 % 16 + 1) / 16 : context) - rows;
-      chunks.push_back({s * rows, rows, first, s});
+      chunks.push_back({s * rows, rows, context - rows, s});
       for (std::int32_t r = 0; r < rows; ++r) {
-        positions.push_back(first + r);
+        positions.push_back(context - rows + r);
         owners.push_back(s);
       }
     }
@@ -190,8 +187,7 @@ std::string name_of(const cuda::AttentionSchedule& schedule) {
 
 std::string name_of(const cuda::Int16Schedule& schedule) {
   constexpr const char* kNames[] = {"rows", "stream", "cluster"};
-  return std::string(kNames[static_cast<int>(schedule.decode)]) + "/" + std::to_string(schedule.splits) +
-         (schedule.rows_in_turn > 1 ? "x" + std::to_string(schedule.rows_in_turn) : "");
+  return std::string(kNames[static_cast<int>(schedule.decode)]) + "/" + std::to_string(schedule.splits);
 }
 
 void bench_decode(const Shape& shape, const Format& format, std::int32_t batch, std::int32_t context) {
@@ -268,21 +264,6 @@ void bench_int16() {
       for (const std::int32_t context : {1024, 8192}) bench_decode(kShapes[0], format, batch, context);
 }
 
-void bench_waves() {
-  for (const auto& [batch, context] : {std::pair{32, 1024}, {48, 1024}, {64, 256}, {64, 1024}, {64, 2048}, {128, 1024}})
-    for (const bool mixed : {false, true}) {
-      const Problem problem(kShapes[0], kInt16, batch, context, 1, mixed);
-      std::printf("decode batch %3d, %s %4d keys: read of all %5.1f us;", batch, mixed ? "up to" : "  all", context,
-                  problem.read_seconds() * 1e6);
-      for (const int rows : {1, 2, 4, 1, 2, 4}) {
-        const cuda::Int16Schedule schedule{
-            .kernels = cuda::AttentionKernels::kDecode, .decode = cuda::Int16Decode::kStream, .rows_in_turn = rows};
-        std::printf(" %s %.1f", name_of(schedule).c_str(), problem.int16_seconds(schedule) * 1e6);
-      }
-      std::printf("; chosen %s\n", name_of(problem.chosen_int16()).c_str());
-    }
-}
-
 void bench_exact2() {
   for (const std::int32_t context : {2048, 8192, 32768}) bench_prefill(kShapes[0], kInt24, context, context);
   bench_prefill(kShapes[0], kInt24, 8192, 512);
@@ -305,16 +286,11 @@ int main(int argc, char** argv) {
     const bool int16 = argc == 2 && std::string_view(argv[1]) == "--int16";
     const bool int16_prefill = argc == 2 && std::string_view(argv[1]) == "--int16-prefill";
     const bool exact2 = argc == 2 && std::string_view(argv[1]) == "--exact2";
-    const bool waves = argc == 2 && std::string_view(argv[1]) == "--waves";
-    require(argc == 1 || sweep || prefill || int16 || int16_prefill || exact2 || waves,
-            "the options are --sweep, --prefill, --int16, --int16-prefill, --exact2 and --waves");
+    require(argc == 1 || sweep || prefill || int16 || int16_prefill || exact2,
+            "the options are --sweep, --prefill, --int16, --int16-prefill and --exact2");
     std::printf("%s: one layer, graph replay, layers rotated past the L2\n", Context::cuda().description().c_str());
     if (prefill) {
       bench_more_prefill();
-      return 0;
-    }
-    if (waves) {
-      bench_waves();
       return 0;
     }
     if (exact2) {

@@ -26,9 +26,6 @@ inline constexpr Int16Schedule kInt16Schedules[] = {
     {AttentionKernels::kDecode, 2, false, false, Int16Decode::kStream},
     {AttentionKernels::kDecode, 1000, true, false, Int16Decode::kStream},
     {AttentionKernels::kBoth, 3, false, true, Int16Decode::kStream},
-    {AttentionKernels::kDecode, 1, false, false, Int16Decode::kStream, 2},
-    {AttentionKernels::kDecode, 2, false, false, Int16Decode::kStream, 1000},
-    {AttentionKernels::kBoth, 1, false, true, Int16Decode::kStream, 3},
     {AttentionKernels::kDecode, 1, false, false, Int16Decode::kCluster},
     {AttentionKernels::kBoth, 1, false, false, Int16Decode::kCluster}};
 
@@ -37,8 +34,7 @@ inline std::string name_of(const Int16Schedule& schedule) {
   constexpr const char* kDecodeNames[] = {"", " stream", " cluster"};
   return std::string(kNames[static_cast<int>(schedule.kernels)]) + kDecodeNames[static_cast<int>(schedule.decode)] +
          " splits " + std::to_string(schedule.splits) + (schedule.small_merge ? " small merge" : "") +
-         (schedule.warpgroups ? " warpgroups" : "") +
-         (schedule.rows_in_turn > 1 ? " rows in turn " + std::to_string(schedule.rows_in_turn) : "");
+         (schedule.warpgroups ? " warpgroups" : "");
 }
 
 // The pages of an Int16Case in the order of the GPU's kernels, both ways.

@@ -244,17 +244,6 @@ TEST_P(AttentionInt16Cuda, ANonFiniteScoreIsRecordedWithItsRowAndHead) {
     }
 }
 
-// For a device that has room for 264 CTAs: a row each where they fit at once, or where rounds of several would leave
-// many of them idle, or would not fit.
-TEST(AttentionInt16Schedule, RowsAreTakenInTurnWhereThatFillsTheDevice) {
-  EXPECT_EQ(cuda::int16_rows_in_turn(32, 8, 264), 1);
-  EXPECT_EQ(cuda::int16_rows_in_turn(48, 8, 264), 1);
-  EXPECT_EQ(cuda::int16_rows_in_turn(64, 8, 264), 2);
-  EXPECT_EQ(cuda::int16_rows_in_turn(128, 8, 264), 4);
-  EXPECT_EQ(cuda::int16_rows_in_turn(33, 16, 264), 1);
-  EXPECT_EQ(cuda::int16_rows_in_turn(1, 300, 264), 1);
-}
-
 // Control: the comparison used above must see another block of keys, and a weight that is off by one.
 TEST_P(AttentionInt16Cuda, OtherNumbersWouldBeCaught) {
   Int16Case data({.kv = {.kv_heads = 2, .head_dim = 64, .page_size = 256}, .group = 2, .digits = digits()},

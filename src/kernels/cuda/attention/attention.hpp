@@ -53,17 +53,8 @@ inline int key_blocks_of(int max_keys, int window, int key_block = kKeyBlock) {
   return window > 0 ? std::min(all, window / key_block + 2) : all;
 }
 
-inline constexpr int kMaxDecodeChunk = 4;  // rows: a batch of chunks no longer than this is decoded row by row
-inline constexpr std::size_t kMaxAttentionPartialBytes = std::size_t{256} << 20;
-
-// Slots of decode, at most.
-inline std::int64_t most_slots(int chunk_count, int rows) {
-  return std::max<std::int64_t>(chunk_count, std::min<std::int64_t>(rows, std::int64_t{kMaxDecodeChunk} * chunk_count));
-}
-
-// `beside`: floats of a partial beside its weighted sums, at least its maximum and its sum.
-inline std::size_t partial_bytes(std::int64_t slots, int heads, int head_dim, int key_blocks, int beside = 2) {
-  const auto bytes = checked_product(slots, heads, key_blocks, head_dim + beside, sizeof(float));
+inline std::size_t partial_bytes(std::int64_t slots, int heads, int head_dim, int key_blocks) {
+  const auto bytes = checked_product(slots, heads, key_blocks, head_dim + 2, sizeof(float));
   return bytes ? static_cast<std::size_t>(*bytes) : SIZE_MAX;
 }
 

@@ -81,8 +81,7 @@ template <int kBlock>
 struct DecodeWorkOf : DecodeRowOf<kBlock> {
   HeadSet heads;
 
-  __device__ explicit DecodeWorkOf(const AttentionParams& p, int slot = blockIdx.z)
-      : DecodeRowOf<kBlock>(p, slot), heads(p) {}
+  __device__ explicit DecodeWorkOf(const AttentionParams& p) : DecodeRowOf<kBlock>(p, blockIdx.z), heads(p) {}
   __device__ bool has_work() const { return blockIdx.x < this->key_blocks; }
 };
 using DecodeWork = DecodeWorkOf<kKeyBlock>;

@@ -82,7 +82,6 @@ struct AttentionKernel {
   const void* function;
   int threads;
   int shared_bytes;
-  int ctas_per_sm = 0;  // at once, where a schedule asks
 };
 
 // Kernels by the format of keys and values, F32Kv or Bf16Kv: attention_f32.cu and attention_bf16.cu hold them.

@@ -12,7 +12,9 @@ namespace {
 
 using namespace fma1::ops;  // NOLINT(google-build-using-namespace): the kernels of this operation
 
-constexpr int kDecodeRounds = 16;  // of CTAs that run at once, when the keys allow it: decode by threads
+constexpr int kMaxDecodeChunk = 4;  // rows: a batch of chunks no longer than this is decoded row by row
+constexpr int kDecodeRounds = 16;   // of CTAs that run at once, when the keys allow it: decode by threads
+constexpr std::size_t kMaxAttentionPartialBytes = std::size_t{256} << 20;
 
 // How many clusters of a kernel a device holds never changes, so one answer of the driver is enough for all threads.
 class KnownClusters {
@@ -117,7 +119,9 @@ int decode_shared_bytes(int head_dim, int set_heads, int element, bool one_buffe
 }  // namespace fma1::ops
 
 std::size_t attention_workspace_bytes(int heads, int head_dim, int chunk_count, int rows, int max_keys) {
-  const std::size_t bytes = partial_bytes(most_slots(chunk_count, rows), heads, head_dim, key_blocks_of(max_keys, 0));
+  const auto slots =
+      std::max<std::int64_t>(chunk_count, std::min<std::int64_t>(rows, std::int64_t{kMaxDecodeChunk} * chunk_count));
+  const std::size_t bytes = partial_bytes(slots, heads, head_dim, key_blocks_of(max_keys, 0));
   return kWorkspaceHead + std::min(bytes, kMaxAttentionPartialBytes);
 }
 

@@ -11,13 +11,12 @@ namespace {
 
 using namespace int16::ops;  // NOLINT(google-build-using-namespace): the kernels of this operation
 using fma1::ops::decode_grid;
-using fma1::ops::kMaxAttentionPartialBytes;
-using fma1::ops::kMaxDecodeChunk;
-using fma1::ops::most_slots;
 using fma1::ops::slots_of;
 
-constexpr int kDecodeRounds = 2;  // of CTAs that run at once, when the keys allow it: decode by rows
+constexpr int kMaxDecodeChunk = 4;  // rows: a batch of chunks no longer than this is decoded row by row
+constexpr int kDecodeRounds = 2;    // of CTAs that run at once, when the keys allow it: decode by rows
 constexpr int kMaxStreamSplits = 264;
+constexpr std::size_t kMaxPartialBytes = std::size_t{256} << 20;
 constexpr int kPartialHead = 3;  // floats of a partial beside its weighted sums: maximum, sum and scale
 
 // The kernels of one contract.
@@ -28,6 +27,7 @@ struct Kernels {
   AttentionKernel (*stream)(int head_dim, bool cluster);
   AttentionKernel (*merge)(int head_dim, int key_blocks, bool small);
   AttentionKernel (*prefill)(int head_dim);
+  int stream_ctas_per_sm;
 };
 
 template <typename N>
@@ -36,14 +36,16 @@ constexpr Kernels kKernels{.rotary = rotary_kernel<N>,
                            .prefill_rows = prefill_rows_kernel<N>,
                            .stream = stream_kernel<N>,
                            .merge = merge_kernel<N>,
-                           .prefill = prefill_kernel<N>};
+                           .prefill = prefill_kernel<N>,
+                           .stream_ctas_per_sm = kStreamCtasPerSm<N>};
 
 const Kernels& kernels_of(int digits) {
   return digits == 3 ? kKernels<ThreeDigits> : kKernels<TwoDigits>;
 }
 
 std::size_t partial_bytes(std::int64_t slots, int heads, int head_dim, int key_blocks) {
-  return fma1::ops::partial_bytes(slots, heads, head_dim, key_blocks, kPartialHead);
+  const auto bytes = checked_product(slots, heads, key_blocks, head_dim + kPartialHead, sizeof(float));
+  return bytes ? static_cast<std::size_t>(*bytes) : SIZE_MAX;
 }
 
 int key_blocks_of(const kernels::AttentionCall& call) {
@@ -57,16 +59,17 @@ int cluster_ctas(const kernels::AttentionCall& call) {
 
 // What decode by the TMA takes with so many splits, in units of the time in which a multiprocessor reads a key block.
 // A CTA alone takes longer for a block than its share of the bandwidth would let it.
-double stream_time(std::int64_t shares, int key_blocks, int multiprocessors, std::int64_t at_once, int splits) {
+double stream_time(std::int64_t shares, int key_blocks, int multiprocessors, int ctas_per_sm, int splits) {
   constexpr double kBlockLatency = 1.4, kMerge = 1.7, kPartial = 0.06;
+  const std::int64_t at_once = std::int64_t{ctas_per_sm} * multiprocessors;
   const double read = static_cast<double>(shares * key_blocks) / multiprocessors;
   const double chain = static_cast<double>(ceil_div(shares * splits, at_once) * ceil_div(key_blocks, splits));
   const double merge = splits > 1 ? kMerge + kPartial * read + 0.015 * key_blocks : 0.0;
   return std::max(read, chain * kBlockLatency) + merge;
 }
 
-int fastest_splits(std::int64_t shares, int key_blocks, int multiprocessors, std::int64_t at_once, int max_splits) {
-  const auto time = [&](int splits) { return stream_time(shares, key_blocks, multiprocessors, at_once, splits); };
+int fastest_splits(std::int64_t shares, int key_blocks, int multiprocessors, int ctas_per_sm, int max_splits) {
+  const auto time = [&](int splits) { return stream_time(shares, key_blocks, multiprocessors, ctas_per_sm, splits); };
   int best = 1;
   for (int splits = 2; splits <= max_splits; ++splits)
     if (time(splits) < time(best)) best = splits;
@@ -77,7 +80,6 @@ DecodeParams params_of(const Launch& launch, const kernels::AttentionCall& call,
   DecodeParams p{fma1::ops::attention_params(launch, call, schedule.kernels)};
   p.splits = schedule.decode == Int16Decode::kCluster ? cluster_ctas(call) : schedule.splits;
   p.key_blocks = key_blocks_of(call);
-  p.slots = static_cast<int>(slots_of(call, schedule.kernels));
   const std::int64_t partials = slots_of(call, schedule.kernels) * p.heads * p.key_blocks;
   p.weighted = reinterpret_cast<float*>(static_cast<unsigned char*>(launch.workspace) + kWorkspaceHead);
   p.max_and_sum = reinterpret_cast<float2*>(p.weighted + partials * p.kv.head_dim);
@@ -109,9 +111,8 @@ void launch_decode(const Launch& launch, const kernels::AttentionCall& call, con
   }
   const bool streams = schedule.decode == Int16Decode::kStream;
   const AttentionKernel decode = streams ? kernels.stream(p.kv.head_dim, false) : kernels.decode(p.kv.head_dim);
-  const GridShape shape{.grid = decode_grid(call, p.splits, ceil_div<std::int64_t>(slots, schedule.rows_in_turn)),
-                        .threads = decode.threads,
-                        .shared_bytes = decode.shared_bytes};
+  const GridShape shape{
+      .grid = decode_grid(call, p.splits, slots), .threads = decode.threads, .shared_bytes = decode.shared_bytes};
   check(streams ? launch_kernel(decode.function, shape, p, launch.stream)
                 : launch_kernel(decode.function, shape, rotated, launch.stream),
         "attention_decode");
@@ -162,12 +163,6 @@ int int16_clusters_at_once(const Launch& launch, const kernels::AttentionCall& c
   return fma1::ops::known_clusters_at_once(launch.ordinal, kernels_of(digits).stream(call.kv.head_dim, true), ctas);
 }
 
-// An H200 gained 4 % by it where that keeps 97 % of its places busy, and lost 1 % where 73 %.
-int int16_rows_in_turn(std::int64_t slots, std::int64_t ctas_of_row, std::int64_t at_once) {
-  const std::int64_t rounds = ceil_div(slots * ctas_of_row, at_once), ctas = ceil_div(slots, rounds) * ctas_of_row;
-  return ctas <= at_once && 10 * ctas >= 9 * at_once ? static_cast<int>(rounds) : 1;
-}
-
 Int16Schedule choose_int16_schedule(const Launch& launch, const kernels::AttentionCall& call, int digits) {
   const Kernels& kernels = kernels_of(digits);
   const kernels::Batch& batch = call.batch;
@@ -182,7 +177,7 @@ Int16Schedule choose_int16_schedule(const Launch& launch, const kernels::Attenti
   const int max_shared = device_attribute(launch.ordinal, cudaDevAttrMaxSharedMemoryPerBlockOptin);
   schedule.small_merge = kernels.merge(call.kv.head_dim, key_blocks, false).shared_bytes > max_shared;
   const std::int64_t slots = slots_of(call, schedule.kernels);
-  const bool partials_fit = partial_bytes(slots, call.heads, call.kv.head_dim, key_blocks) <= kMaxAttentionPartialBytes;
+  const bool partials_fit = partial_bytes(slots, call.heads, call.kv.head_dim, key_blocks) <= kMaxPartialBytes;
   const int multiprocessors = device_attribute(launch.ordinal, cudaDevAttrMultiProcessorCount);
   const std::int64_t shares = slots * call.kv.kv_heads * fma1::ops::set_count(call);
   const int max_splits = partials_fit ? key_blocks : 1;
@@ -190,10 +185,8 @@ Int16Schedule choose_int16_schedule(const Launch& launch, const kernels::Attenti
     schedule.decode = Int16Decode::kCluster;
   } else if (int16_can_stream(launch, call, digits)) {
     schedule.decode = Int16Decode::kStream;
-    const std::int64_t at_once = std::int64_t{kernels.stream(call.kv.head_dim, false).ctas_per_sm} * multiprocessors;
-    schedule.splits =
-        fastest_splits(shares, key_blocks, multiprocessors, at_once, std::min(max_splits, kMaxStreamSplits));
-    schedule.rows_in_turn = int16_rows_in_turn(slots, shares / slots * schedule.splits, at_once);
+    schedule.splits = fastest_splits(shares, key_blocks, multiprocessors, kernels.stream_ctas_per_sm,
+                                     std::min(max_splits, kMaxStreamSplits));
   } else {
     const std::int64_t round = std::int64_t{kRowsCtasPerSm} * multiprocessors;
     schedule.splits =
@@ -203,9 +196,10 @@ Int16Schedule choose_int16_schedule(const Launch& launch, const kernels::Attenti
 }
 
 std::size_t attention_int16_workspace_bytes(int heads, int head_dim, int chunk_count, int rows, int max_keys) {
-  const std::size_t bytes =
-      partial_bytes(most_slots(chunk_count, rows), heads, head_dim, ceil_div(max_keys, kKeyBlock));
-  return kWorkspaceHead + std::min(bytes, kMaxAttentionPartialBytes);
+  const auto slots =
+      std::max<std::int64_t>(chunk_count, std::min<std::int64_t>(rows, std::int64_t{kMaxDecodeChunk} * chunk_count));
+  const std::size_t bytes = partial_bytes(slots, heads, head_dim, ceil_div(max_keys, kKeyBlock));
+  return kWorkspaceHead + std::min(bytes, kMaxPartialBytes);
 }
 
 // No row may need a key that another row of the pass is about to store.

@@ -12,7 +12,7 @@ namespace reprofuse::cuda {
 
 enum class Int16Decode {
   kRows,     // threads read digits from the pages themselves: on any device, for any heads
-  kStream,   // the TMA brings them, to CTAs that may take one row after another
+  kStream,   // the TMA brings them
   kCluster,  // likewise, to a cluster whose CTAs have a key block each and fold the row: no splits
 };
 
@@ -22,7 +22,6 @@ struct Int16Schedule {
   bool small_merge = false;  // the merge for a device with little shared memory
   bool warpgroups = false;   // prefill by warpgroups; otherwise a few rows at a time
   Int16Decode decode = Int16Decode::kRows;
-  int rows_in_turn = 1;  // kStream: rows that a CTA takes one after another
 };
 
 // Whether decode by the TMA can run; and how many clusters of a row's blocks the device holds at once, 0 if none.
@@ -31,10 +30,6 @@ int int16_clusters_at_once(const Launch& launch, const kernels::AttentionCall& c
 
 // Whether prefill by warpgroups can run: the device has their instructions, and there is a kernel for the heads.
 bool int16_has_warpgroups(const Launch& launch, const kernels::AttentionCall& call, int digits);
-
-// How many rows a CTA should take one after another: as many as there would be rounds of CTAs with one row each, if
-// that leaves few of the CTAs idle that the device has room for at once.
-int int16_rows_in_turn(std::int64_t slots, std::int64_t ctas_of_row, std::int64_t at_once);
 
 Int16Schedule choose_int16_schedule(const Launch& launch, const kernels::AttentionCall& call, int digits);
 // Where `rotary` is given, it has not run yet, and decode does it: see can_rotate_int16().

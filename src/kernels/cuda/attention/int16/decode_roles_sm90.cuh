@@ -6,22 +6,17 @@
 
 namespace reprofuse::cuda::int16::ops {
 
-// The TMA warp, for one row: from `first` on, tile 2 i is the keys of the CTA's i-th block, tile 2 i + 1 its values.
+// The TMA warp: tile 2 i is the keys of the CTA's i-th block, tile 2 i + 1 its values.
 template <typename S>
 struct TileLoads {
   const AttentionParams& p;
   const StreamWork& at;
   StreamShared<S>& shared;
   BlockPieces<kKeyBlock, S::kDim, S::N::kDigits> pieces;
-  int first, tile, page = -1, next_page = -1;
+  int tile = 0, page = -1, next_page = -1;
 
-  __device__ TileLoads(const AttentionParams& params, const StreamWork& work, StreamShared<S>& shared_, int first_)
-      : p(params),
-        at(work),
-        shared(shared_),
-        pieces(p, at.sequence, at.heads.kv_head, at.range.begin, at.range.end),
-        first(first_),
-        tile(first_) {
+  __device__ TileLoads(const AttentionParams& params, const StreamWork& work, StreamShared<S>& shared_)
+      : p(params), at(work), shared(shared_), pieces(p, at.sequence, at.heads.kv_head, at.range.begin, at.range.end) {
     if (at.count > 0) page = pieces.page(at.block(p, 0));
   }
   // The CTA's first blocks on their way to the L2 while the kernels ahead still run. Keys that one of them is about to
@@ -34,11 +29,10 @@ struct TileLoads {
       pieces.prefetch_digits(p.kv.values, block, of_block);
     }
   }
-  // The row's first `count` tiles, or all that it has.
-  __device__ void load_until(int count) {
+  __device__ void load_until(int last) {
     const ptx::Pipeline pipeline = shared.pipeline();
-    for (const int end = first + min(count, 2 * at.count); tile < end; ++tile) {
-      const int i = (tile - first) / 2, block = at.block(p, i);
+    for (; tile < last; ++tile) {
+      const int i = tile / 2, block = at.block(p, i);
       const auto to = ptx::PipelineState::of_producer(tile, S::kStages);
       Tile<S>& stage = shared.tiles[to.stage];
       std::uint64_t* const full = pipeline.full_barrier(to.stage);
@@ -56,42 +50,29 @@ struct TileLoads {
 };
 
 // The TMA warp, the wait for the kernels ahead included. Where decode rotates, none of those writes to these pages: all
-// other positions were stored by passes before, and a pass begins with copies, for which every kernel waits. Tiles of
-// the CTA's next row are on their way before the last ones of this row are multiplied.
+// other positions were stored by passes before, and a pass begins with copies, for which every kernel waits.
 template <typename S>
-__device__ inline void bring_tiles(const DecodeParams& p, StreamShared<S>& shared) {
-  int tile = 0, own_positions = 0;
-  for (int slot = blockIdx.z; slot < p.slots; slot += gridDim.z) {
-    const StreamWork at(p, slot);
-    const bool is_first = slot == static_cast<int>(blockIdx.z);
-    TileLoads<S> loads(p, at, shared, tile);
-    if (!p.rotates()) {
-      if (is_first) loads.prefetch();
-      wait_for_previous_kernel();  // at once, but for the first row
-    } else {
-      loads.load_until(is_first ? S::kStages : 2);
-      const bool has_own = at.has_last(p);
-      const int page = has_own ? p.kv.page_of(at.sequence, at.position()) : 0;
-      const fma1::ops::Rotation rotation = rotation_of(p, at, S::kDim / 2);
-      wait_for_previous_kernel();
-      if (has_own) make_own_position<S>(p, at, rotation, page, shared.own[own_positions++ % S::kOwnPositions]);
-    }
-    loads.load_until(2 * at.count);
-    tile = loads.tile;
+__device__ inline void bring_tiles(const DecodeParams& p, const StreamWork& at, StreamShared<S>& shared) {
+  TileLoads<S> loads(p, at, shared);
+  if (!p.rotates()) {
+    loads.prefetch();
+    wait_for_previous_kernel();
+  } else {
+    loads.load_until(min(S::kStages, 2 * at.count));
+    const bool has_own = at.count > 0 && at.is_last(at.block(p, at.count - 1));
+    const int page = has_own ? p.kv.page_of(at.sequence, at.position()) : 0;
+    const fma1::ops::Rotation rotation = rotation_of(p, at, S::kDim / 2);
+    wait_for_previous_kernel();
+    if (has_own) make_own_position<S>(p, at, rotation, page, shared.own);
   }
+  loads.load_until(2 * at.count);
 }
 
-// Where the four warps stand: the next tile, and how many own positions they have added.
-struct WorkerState {
-  ptx::PipelineState tile;
-  int own_positions = 0;
-};
-
-// The four warps, once the kernels ahead have finished, on one row, whose queries they snap first: calls
+// The four warps, once the kernels ahead have finished, with digits of the queries in shared memory: calls
 // take_block(index, softmax, tile of values) for each block, which has to call sum_tile().
 template <typename S, typename TakeBlock>
 __device__ inline void work_on_tiles(const DecodeParams& p, const StreamWork& at, const fma1::ops::Rotation& rotation,
-                                     StreamShared<S>& shared, WorkerState& state, const TakeBlock& take_block) {
+                                     StreamShared<S>& shared, const TakeBlock& take_block) {
   const DecodeQueries row_of{at};
   const QueryRow row = row_of(own_query());
   const ptx::Pipeline pipeline = shared.pipeline();
@@ -104,7 +85,7 @@ __device__ inline void work_on_tiles(const DecodeParams& p, const StreamWork& at
 #pragma unroll
   for (int i = 0; i < S::kDim / 32; ++i) query[i / 2][i % 2].load(shared.queries.query, i * 32);
   const float factor = shared.queries.factor[own_query()];
-  ptx::PipelineState& tile = state.tile;
+  ptx::PipelineState tile;
   for (int i = 0; i < at.count; ++i) {
     Scores scores;
     ptx::PipelineState of_values = tile;
@@ -112,9 +93,7 @@ __device__ inline void work_on_tiles(const DecodeParams& p, const StreamWork& at
     pipeline.wait_full(tile);
     if (p.rotates() && at.is_last(at.block(p, i))) {
       pipeline.wait_full(of_values);
-      const auto own = ptx::PipelineState::of_consumer(state.own_positions++, S::kOwnPositions);
-      add_own_position<S>(at, shared.own[own.stage], own.phase, shared.tiles[tile.stage],
-                          shared.tiles[of_values.stage]);
+      add_own_position<S>(at, shared.own, shared.tiles[tile.stage], shared.tiles[of_values.stage]);
       sync_workers();
     }
     score_tile<S>(p, row, factor, at.block(p, i) * kKeyBlock, query, shared.tiles[tile.stage], scores);
@@ -132,7 +111,7 @@ template <typename S>
 __device__ inline void init_barriers(StreamShared<S>& shared) {
   if (threadIdx.x == 0) {
     shared.pipeline().init(1, kRowsThreads);
-    for (OwnPosition<S>& own : shared.own) ptx::mbarrier_init(&own.ready, kWarp);
+    ptx::mbarrier_init(&shared.own.ready, kWarp);
     ptx::fence_mbarrier_init();
   }
   __syncthreads();

@@ -1,8 +1,7 @@
-// Decode by contracts int16-1 and exact-2 where there is a TMA: a CTA owns one set of heads, and some key blocks of one
-// row, or of several one after another. One warp keeps loads of digits in flight, tiles of keys and of values in turn;
-// four work on them in step. CTAs that have one block each may form a cluster and fold the row's heads from each
-// other's shared memory: no merge. Where rows are the only ones of their sequences, rotary can be left to these
-// kernels, too.
+// Decode by contracts int16-1 and exact-2 where there is a TMA: a CTA owns one row and one set of heads, and some of
+// the row's key blocks. One warp keeps loads of digits in flight, tiles of keys and of values in turn; four work on
+// them in step. CTAs that have one block each may form a cluster and fold the row's heads from each other's shared
+// memory: no merge. Where rows are the only ones of their sequences, rotary can be left to these kernels, too.
 #include "kernels/cuda/attention/int16/decode_roles_sm90.cuh"
 
 namespace reprofuse::cuda::int16::ops {
@@ -16,31 +15,26 @@ __global__ __launch_bounds__(S::kThreads,
   extern __shared__ __align__(128) unsigned char memory[];
   auto& shared = *reinterpret_cast<StreamShared<S>*>(memory);
   let_next_kernel_start();
+  const StreamWork at(p);
   init_barriers(shared);
-  if (threadIdx.x >= kRowsThreads) return bring_tiles<S>(p, shared);
-  WorkerState state;
-#pragma unroll 1
-  for (int slot = blockIdx.z; slot < p.slots; slot += gridDim.z) {
-    const StreamWork at(p, slot);
-    fma1::ops::Rotation rotation{};
-    if (p.rotates()) rotation = rotation_of(p, at, S::kDim / 2);
-    wait_for_previous_kernel();  // at once, but for the first row
-    if (at.count == 0) continue;
-    const QueryRow row = DecodeQueries{at}(own_query());
-    Totals<S> total;
-    work_on_tiles<S>(p, at, rotation, shared, state,
-                     [&](int block, const QuerySoftmax& softmax, const Tile<S>& values) {
-                       if (p.splits == 1) {
-                         const auto factors = total.fold_head(softmax);
-                         sum_tile<S>(shared.queries, values, [&](int i, float2 sums) { total.fold(factors, i, sums); });
-                       } else {
-                         const Partial partial(p, at, row, block);
-                         sum_tile<S>(shared.queries, values, [&](int i, float2 sums) { partial.store<S>(p, i, sums); });
-                         partial.store_head(p, softmax);
-                       }
-                     });
-    if (p.splits == 1) store_result<S>(p, row, total);
-  }
+  if (threadIdx.x >= kRowsThreads) return bring_tiles<S>(p, at, shared);
+  fma1::ops::Rotation rotation{};
+  if (p.rotates()) rotation = rotation_of(p, at, S::kDim / 2);
+  wait_for_previous_kernel();
+  if (at.count == 0) return;
+  const QueryRow row = DecodeQueries{at}(own_query());
+  Totals<S> total;
+  work_on_tiles<S>(p, at, rotation, shared, [&](int block, const QuerySoftmax& softmax, const Tile<S>& values) {
+    if (p.splits == 1) {
+      const auto factors = total.fold_head(softmax);
+      sum_tile<S>(shared.queries, values, [&](int i, float2 sums) { total.fold(factors, i, sums); });
+    } else {
+      const Partial partial(p, at, row, block);
+      sum_tile<S>(shared.queries, values, [&](int i, float2 sums) { partial.store<S>(p, i, sums); });
+      partial.store_head(p, softmax);
+    }
+  });
+  if (p.splits == 1) store_result<S>(p, row, total);
 #endif
 }
 
@@ -53,17 +47,16 @@ __global__ __launch_bounds__(S::kThreads,
   extern __shared__ __align__(128) unsigned char memory[];
   auto& shared = *reinterpret_cast<StreamShared<S>*>(memory);
   let_next_kernel_start();
-  const StreamWork at(p, blockIdx.z);
+  const StreamWork at(p);
   init_barriers(shared);
   fma1::ops::Rotation rotation{};
   if (threadIdx.x < kRowsThreads && p.rotates()) rotation = rotation_of(p, at, S::kDim / 2);
   if (threadIdx.x >= kRowsThreads)
-    bring_tiles<S>(p, shared);
+    bring_tiles<S>(p, at, shared);
   else
     wait_for_previous_kernel();
   if (threadIdx.x < kRowsThreads && at.count > 0) {
-    WorkerState state;
-    work_on_tiles<S>(p, at, rotation, shared, state, [&](int, const QuerySoftmax& softmax, const Tile<S>& values) {
+    work_on_tiles<S>(p, at, rotation, shared, [&](int, const QuerySoftmax& softmax, const Tile<S>& values) {
       const int query = own_query();
       sum_tile<S>(shared.queries, values, [&](int i, float2 sums) {
         *reinterpret_cast<float2*>(&shared.weighted[query][Totals<S>::first_element(i)]) = sums;
@@ -86,8 +79,7 @@ AttentionKernel kernel_of_shape(bool cluster) {
   return {.function = cluster ? reinterpret_cast<const void*>(&attention_decode_cluster<S>)
                               : reinterpret_cast<const void*>(&attention_decode_stream<S>),
           .threads = S::kThreads,
-          .shared_bytes = sizeof(StreamShared<S>),
-          .ctas_per_sm = S::kCtasPerSm};
+          .shared_bytes = sizeof(StreamShared<S>)};
 }
 
 }  // namespace

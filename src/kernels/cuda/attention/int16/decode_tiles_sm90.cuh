@@ -20,8 +20,6 @@ struct Stream : RowsShape<Numbers, kShape.head_dim> {
   static constexpr int kDim = kShape.head_dim, kStages = kShape.stages, kCtasPerSm = kShape.ctas_per_sm;
   static constexpr int kPlaneBytes = kKeyBlock * kDim;
   static constexpr int kThreads = kRowsThreads + kWarp;
-  // Rows whose tiles can be in shared memory at once, two and more each: their own positions are there, too.
-  static constexpr int kOwnPositions = kStages / 2 + 1;
 };
 
 template <typename S>
@@ -44,7 +42,7 @@ struct StreamShared {
   alignas(128) Tile<S> tiles[S::kStages];
   Shared<typename S::N> queries;
   std::uint64_t barriers[2 * S::kStages];
-  OwnPosition<S> own[S::kOwnPositions];
+  OwnPosition<S> own;
   // What the CTA shows its cluster. Before that, the chains of norms of queries, of each warp.
   union {
     float weighted[kRowsQueries][S::kDim];
@@ -138,17 +136,16 @@ __device__ inline void sum_tile(const Shared<typename S::N>& shared, const Tile<
   }
 }
 
-// The blocks of a CTA in one row: every p.splits-th, from blockIdx.x on.
+// The blocks of a CTA: every p.splits-th of the row's, from blockIdx.x on.
 struct StreamWork : DecodeWork {
   int count;
 
-  __device__ StreamWork(const AttentionParams& p, int slot)
-      : DecodeWork(p, slot), count(max(0, ceil_div(key_blocks - static_cast<int>(blockIdx.x), p.splits))) {}
+  __device__ explicit StreamWork(const AttentionParams& p)
+      : DecodeWork(p), count(max(0, ceil_div(key_blocks - static_cast<int>(blockIdx.x), p.splits))) {}
   __device__ int block(const AttentionParams& p, int i) const { return first_block + blockIdx.x + i * p.splits; }
   // The row's own position, which lies in its last block.
   __device__ int position() const { return range.end - 1; }
   __device__ bool is_last(int block) const { return block == position() / kKeyBlock; }
-  __device__ bool has_last(const AttentionParams& p) const { return count > 0 && is_last(block(p, count - 1)); }
 };
 
 // Cosines and sines for the lane, of the row's position.
@@ -183,11 +180,10 @@ __device__ inline void make_own_position(const DecodeParams& p, const StreamWork
 
 // The four warps: puts them into the tiles of their block, which came without them.
 template <typename S>
-__device__ inline void add_own_position(const StreamWork& at, OwnPosition<S>& own, std::uint32_t phase, Tile<S>& keys,
-                                        Tile<S>& values) {
+__device__ inline void add_own_position(const StreamWork& at, OwnPosition<S>& own, Tile<S>& keys, Tile<S>& values) {
   const int slot = at.position() % kKeyBlock;
   constexpr HeadPage kPlaces{S::kDim, kKeyBlock};
-  ptx::mbarrier_wait(&own.ready, phase);
+  ptx::mbarrier_wait(&own.ready, 0);
   for (int i = threadIdx.x; i < S::N::kDigits * S::kDim; i += kRowsThreads) {
     const int plane = i / S::kDim, d = i % S::kDim;
     keys.digits[plane * S::kPlaneBytes + kPlaces.key(slot, d)] = static_cast<std::uint8_t>(own.key[plane][d]);
@@ -197,7 +193,6 @@ __device__ inline void add_own_position(const StreamWork& at, OwnPosition<S>& ow
     keys.key_units[slot] = own.key_unit;
     keys.value_units[slot] = own.value_unit;
   }
-  ptx::fence_proxy_async();  // the TMA may write to the tiles next
 }
 
 // The four warps: rotates the queries, and makes digits of them as snap_queries() does, of those that there are.

@@ -29,14 +29,14 @@ AttentionKernel prefill_rows_kernel(int head_dim);  // grid: tiles of the longes
 // sequence, stores its own key and value.
 struct DecodeParams : AttentionParams {
   fma1::ops::RotaryParams rotary{};  // k = null: that op has run
-  int slots = 0;                     // a CTA has every gridDim.z-th, from blockIdx.z on
 
   REPROFUSE_HOST_DEVICE bool rotates() const { return rotary.k != nullptr; }
 };
 
-// The same where there is a TMA, for heads of 64 or 128 elements; a null function for others. Grid: splits, kv_heads *
-// sets, as many slots as are worked on at once. `cluster`: all slots; the CTAs of a row and set are one, with at most
-// one key block each, and there is no merge.
+// The same where there is a TMA, for heads of 64 or 128 elements; a null function for others. `cluster`: the CTAs of a
+// row and set are one, with at most one key block each, and there is no merge.
+template <typename N>
+inline constexpr int kStreamCtasPerSm = N::kDigits == 2 ? 2 : 1;
 inline constexpr int kMaxCluster = 16;
 template <typename N>
 AttentionKernel stream_kernel(int head_dim, bool cluster);
