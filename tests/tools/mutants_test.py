@@ -2,19 +2,24 @@
 """tools/mutants/mutants.py in a project of two lines: a mutant that a test notices is killed, a changed comment survives, and
 a list that does not fit the sources any more is refused before anything is built."""
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 TOOL = pathlib.Path(__file__).resolve().parent.parent.parent / "tools" / "mutants" / "mutants.py"
+sys.path.insert(0, str(TOOL.parent))
+import mutants  # pylint: disable=wrong-import-position
 FILES = {
     "CMakeLists.txt": """cmake_minimum_required(VERSION 3.25)
 project(Sums CXX)
 add_subdirectory(tests)
 """,
     "tests/CMakeLists.txt": """add_executable(sums_test sums_test.cpp ../src/sums.cpp)
-set_target_properties(sums_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+add_executable(again_test sums_test.cpp ../src/sums.cpp)
+set_target_properties(sums_test again_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
 """,
     "src/sums.cpp": """// Adds.
 int sum(int a, int b) { return a + b; }
@@ -66,11 +71,16 @@ class Mutants(unittest.TestCase):
             (self.root / name).parent.mkdir(parents=True, exist_ok=True)
             (self.root / name).write_text(text)
 
-    def run_tool(self, *mutants: dict[str, str], options: tuple[str, ...] = ()) -> tuple[int, str]:
+    def write_list(self, *entries: dict[str, str]) -> None:
         (self.root / "lists").mkdir(exist_ok=True)
-        (self.root / "lists" / "all.toml").write_text("\n".join(entry(mutant) for mutant in mutants))
-        command = [sys.executable, TOOL, "--root", self.root, "--lists", self.root / "lists", *options]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        (self.root / "lists" / "all.toml").write_text("\n".join(entry(mutant) for mutant in entries))
+
+    def command(self, *options: str) -> list[str | pathlib.Path]:
+        return [sys.executable, TOOL, "--root", self.root, "--lists", self.root / "lists", *options]
+
+    def run_tool(self, *entries: dict[str, str], options: tuple[str, ...] = ()) -> tuple[int, str]:
+        self.write_list(*entries)
+        done = subprocess.run(self.command(*options), capture_output=True, text=True, check=False)
         return done.returncode, done.stdout + done.stderr
 
     def test_the_table_says_what_became_of_each(self) -> None:
@@ -95,6 +105,33 @@ class Mutants(unittest.TestCase):
         status, text = self.run_tool(WAITING, options=("--patience", "0.1"))
         self.assertEqual(status, 1, text)
         self.assertRegex(text, r"waiting +WAITED")
+
+    def test_waiting_is_told_from_being_kept_waiting(self) -> None:
+        for script, stop, computes in (("while True: pass", False, True), ("input()", False, False), ("input()", True, True)):
+            command = [sys.executable, "-c", f"print(flush=True)\n{script}"]
+            with self.subTest(script, stop=stop), subprocess.Popen(command, text=True, stdin=subprocess.PIPE,
+                                                                   stdout=subprocess.PIPE, start_new_session=True) as process:
+                process.stdout.readline()
+                if stop:
+                    process.send_signal(signal.SIGSTOP)
+                time.sleep(0.5)
+                self.assertEqual(mutants.computes(process.pid), computes)
+                process.kill()
+
+    def test_mutants_of_two_binaries_are_tried_in_two_builds(self) -> None:
+        _, text = self.run_tool(KILLED, {**KILLED, "id": "again", "test": "again_test"}, SURVIVOR, options=("--jobs", "2"))
+        self.assertRegex(text, r"killed +killed by Sums.Add")
+        self.assertRegex(text, r"again +killed by Sums.Add")
+        self.assertIn("2 of 3 mutants were killed", text)
+        self.assertEqual(len(list((self.root / "build-mutants").glob("*/tree"))), 2)
+
+    def test_an_interrupted_run_ends_what_it_started_and_keeps_what_it_knows(self) -> None:
+        self.write_list(KILLED, WAITING)
+        with subprocess.Popen(self.command(), stdout=subprocess.PIPE, text=True) as tool:
+            self.assertRegex(tool.stdout.readline(), "killed +killed by Sums.Add")
+            tool.terminate()
+            self.assertEqual(tool.wait(60), 2)
+        self.assertRegex(self.run_tool(KILLED, options=("killed",))[1], r"killed by Sums.Add \(known\)")
 
     def test_a_second_run_goes_on_with_what_is_not_known(self) -> None:
         self.run_tool(KILLED, SURVIVOR)

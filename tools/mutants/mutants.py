@@ -311,7 +311,7 @@ def try_group(scratches: "queue.SimpleQueue[Scratch]", group: list[Mutant], resu
             result = known.get(mutant.id) or scratch.try_mutant(mutant)
             results.keep(mutant, result)
             line, good[mutant.id] = verdict(mutant, result)
-            print(f"{mutant.id:36}{line}{' (known)' if mutant.id in known else ''}", flush=True)
+            print(f"{mutant.id:44} {line}{' (known)' if mutant.id in known else ''}", flush=True)
         return good
     finally:
         scratches.put(scratch)
