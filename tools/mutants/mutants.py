@@ -42,9 +42,8 @@ from typing import NamedTuple
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 TEST_NAME = re.compile(r"^\s*(?:TYPED_)?TEST(_F|_P)?\(\s*(\w+),\s*(\w+)\s*\)", re.MULTILINE)
 BINARY = re.compile(r"(?:reprofuse_test|add_executable)\(\s*(\w+)")
-FAILED = re.compile(r"^\[  FAILED  \] ([^\s,]+)", re.MULTILINE)
+RUN = re.compile(r"^\[ RUN      \] (\S+)", re.MULTILINE)
 PASSED = re.compile(r"^\[       OK \] (\S+)", re.MULTILINE)
-OUT_OF_TIME = "its processor time, which ran out"
 # What computes has the flags of a release; no warnings, because a mutant may leave a variable unused; each source by itself,
 # because one is changed at a time.
 CONFIGURE = ["-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_CXX_FLAGS=-w", "-DCMAKE_C_FLAGS=-w", "-DREPROFUSE_CUDA=OFF",
@@ -55,6 +54,7 @@ MEMORY = 32 << 30  # a broken loop must not take the machine with it
 WALL = 30  # seconds of waiting for one of processor time: when a test counts as one that waits without an end
 WAITED = 1000
 LOOK = 0.1  # seconds between looks at a process
+TRIES = 3  # of a test that fails and was stopped
 STOPPED = 2.0  # seconds that took so much longer than they should that the machine, or this process, was stopped
 PATIENCE = "20000"  # milliseconds that the server's tests wait for what never comes
 INTERRUPTED = threading.Event()
@@ -228,13 +228,14 @@ class Scratch:
         return self.command("build", ["cmake", "--build", str(self.build_folder), "--parallel", "2", "--target", binary])
 
     def run(self, binary: str, tests: str) -> "Ended":
-        """Once more where it failed and was stopped meanwhile: the clock that a test looks at went on."""
+        """Up to the first failure. Once more where it was stopped before that: the clock that a test looks at went on."""
         usual = self.seconds.get((binary, tests))
         limit = None if usual is None else self.patience + 5 * usual
-        command = [str(self.build_folder / "tests" / binary), f"--gtest_filter={tests}"]
-        ended = self.command(binary, command, limit)
-        while ended.status and ended.was_stopped:
+        command = [str(self.build_folder / "tests" / binary), f"--gtest_filter={tests}", "--gtest_break_on_failure"]
+        for _ in range(TRIES):
             ended = self.command(binary, command, limit)
+            if ended.status == 0 or not ended.was_stopped:
+                break
         return ended
 
     def see_tests_pass(self, binary: str, mutants: list[Mutant]) -> None:
@@ -246,8 +247,7 @@ class Scratch:
             ended = self.run(binary, tests)
             self.seconds[binary, tests] = ended.seconds
             if ended.status:
-                failed = ", ".join(FAILED.findall(ended.text)) or ended.text[-2000:]
-                raise CannotRun(f"{binary} fails without any mutant: {failed}")
+                raise CannotRun(f"{binary} fails without any mutant: {ended.text[-2000:]}")
             for pattern in tests.split(":"):
                 if not fnmatch.filter(PASSED.findall(ended.text), pattern):
                     raise CannotRun(f"{binary} passed no test called {pattern}")
@@ -265,8 +265,9 @@ class Scratch:
                 return "SURVIVED"
             if ended.status == WAITED:
                 return "WAITED"
-            because = OUT_OF_TIME if ended.status in (-signal.SIGXCPU, -signal.SIGKILL) else "the end of the process"
-            return f"killed by {next(iter(FAILED.findall(ended.text)), because)}"
+            if ended.status in (-signal.SIGXCPU, -signal.SIGKILL):
+                return "killed by its processor time, which ran out"
+            return f"killed by {(RUN.findall(ended.text) or ['the end of the process'])[-1]}"
         finally:
             path.write_text(whole)
 
