@@ -2,19 +2,24 @@
 """tools/mutants/mutants.py in a project of two lines: a mutant that a test notices is killed, a changed comment survives, and
 a list that does not fit the sources any more is refused before anything is built."""
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 TOOL = pathlib.Path(__file__).resolve().parent.parent.parent / "tools" / "mutants" / "mutants.py"
+sys.path.insert(0, str(TOOL.parent))
+import mutants  # pylint: disable=wrong-import-position
 FILES = {
     "CMakeLists.txt": """cmake_minimum_required(VERSION 3.25)
 project(Sums CXX)
 add_subdirectory(tests)
 """,
     "tests/CMakeLists.txt": """add_executable(sums_test sums_test.cpp ../src/sums.cpp)
-set_target_properties(sums_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+add_executable(again_test sums_test.cpp ../src/sums.cpp)
+set_target_properties(sums_test again_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
 """,
     "src/sums.cpp": """// Adds.
 int sum(int a, int b) { return a + b; }
@@ -32,13 +37,13 @@ TEST(Sums, Subtract) { return difference(2, 3) == -1; }
 TEST_P(Sums, Each) { return true; }
 bool run(const char* filter, const char* name, bool (*test)()) {
   if (std::strcmp(filter, "--gtest_filter=*") != 0 && std::strstr(filter, name) == nullptr) return true;
+  std::printf("[ RUN      ] %s\\n", name);
   const bool passed = test();
-  std::printf("%s %s\\n", passed ? "[       OK ]" : "[  FAILED  ]", name);
+  if (passed) std::printf("[       OK ] %s\\n", name);
   return passed;
 }
 int main(int, char** arguments) {
-  const bool added = run(arguments[1], "Sums.Add", SumsAdd);
-  return run(arguments[1], "Sums.Subtract", SumsSubtract) && added ? 0 : 1;
+  return run(arguments[1], "Sums.Add", SumsAdd) && run(arguments[1], "Sums.Subtract", SumsSubtract) ? 0 : 1;
 }
 """,
 }
@@ -66,11 +71,16 @@ class Mutants(unittest.TestCase):
             (self.root / name).parent.mkdir(parents=True, exist_ok=True)
             (self.root / name).write_text(text)
 
-    def run_tool(self, *mutants: dict[str, str], options: tuple[str, ...] = ()) -> tuple[int, str]:
+    def write_list(self, *entries: dict[str, str]) -> None:
         (self.root / "lists").mkdir(exist_ok=True)
-        (self.root / "lists" / "all.toml").write_text("\n".join(entry(mutant) for mutant in mutants))
-        command = [sys.executable, TOOL, "--root", self.root, "--lists", self.root / "lists", *options]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        (self.root / "lists" / "all.toml").write_text("\n".join(entry(mutant) for mutant in entries))
+
+    def command(self, *options: str) -> list[str | pathlib.Path]:
+        return [sys.executable, TOOL, "--root", self.root, "--lists", self.root / "lists", *options]
+
+    def run_tool(self, *entries: dict[str, str], options: tuple[str, ...] = ()) -> tuple[int, str]:
+        self.write_list(*entries)
+        done = subprocess.run(self.command(*options), capture_output=True, text=True, check=False)
         return done.returncode, done.stdout + done.stderr
 
     def test_the_table_says_what_became_of_each(self) -> None:
@@ -96,6 +106,33 @@ class Mutants(unittest.TestCase):
         self.assertEqual(status, 1, text)
         self.assertRegex(text, r"waiting +WAITED")
 
+    def test_waiting_is_told_from_being_kept_waiting(self) -> None:
+        for script, stop, computes in (("while True: pass", False, True), ("input()", False, False), ("input()", True, True)):
+            command = [sys.executable, "-c", f"print(flush=True)\n{script}"]
+            with self.subTest(script, stop=stop), subprocess.Popen(command, text=True, stdin=subprocess.PIPE,
+                                                                   stdout=subprocess.PIPE, start_new_session=True) as process:
+                process.stdout.readline()
+                if stop:
+                    process.send_signal(signal.SIGSTOP)
+                time.sleep(0.5)
+                self.assertEqual(mutants.computes(process.pid), computes)
+                process.kill()
+
+    def test_mutants_of_two_binaries_are_tried_in_two_builds(self) -> None:
+        _, text = self.run_tool(KILLED, {**KILLED, "id": "again", "test": "again_test"}, SURVIVOR, options=("--jobs", "2"))
+        self.assertRegex(text, r"killed +killed by Sums.Add")
+        self.assertRegex(text, r"again +killed by Sums.Add")
+        self.assertIn("2 of 3 mutants were killed", text)
+        self.assertEqual(len(list((self.root / "build-mutants").glob("*/tree"))), 2)
+
+    def test_an_interrupted_run_ends_what_it_started_and_keeps_what_it_knows(self) -> None:
+        self.write_list(KILLED, WAITING)
+        with subprocess.Popen(self.command(), stdout=subprocess.PIPE, text=True) as tool:
+            self.assertRegex(tool.stdout.readline(), "killed +killed by Sums.Add")
+            tool.terminate()
+            self.assertEqual(tool.wait(60), 2)
+        self.assertRegex(self.run_tool(KILLED, options=("killed",))[1], r"killed by Sums.Add \(known\)")
+
     def test_a_second_run_goes_on_with_what_is_not_known(self) -> None:
         self.run_tool(KILLED, SURVIVOR)
         _, text = self.run_tool(KILLED, SURVIVOR)
@@ -118,7 +155,7 @@ class Mutants(unittest.TestCase):
         path.write_text(path.read_text().replace("a - b", "b - a"))
         status, text = self.run_tool({**KILLED, "filter": "*"})
         self.assertEqual(status, 2, text)
-        self.assertIn("sums_test fails without any mutant: Sums.Subtract", text)
+        self.assertRegex(text, r"sums_test fails without any mutant: (.*\n)*\[ RUN      \] Sums.Subtract\n")
 
     def test_a_list_that_does_not_fit_is_refused(self) -> None:
         (self.root / "src/moved.cpp").write_text("int twice(int a) { return a + a; }\n")

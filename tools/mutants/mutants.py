@@ -10,14 +10,16 @@ A mutant is an entry of a TOML file. In `file` the text `find` stands exactly on
 `test` is the binary that must notice, and `filter` says which of its tests (as --gtest_filter does). A mutant that nothing can
 notice says why in `equivalent`.
 
-The build is in build-mutants/, with a copy of the sources; the checkout is only read. What became of a mutant is kept there in
-results.json, so that a run that was interrupted goes on. A result as it should be counts until the entry, the file that it
-changes or a source of the tests it names is another.
+The builds are in build-mutants/, each with a copy of the sources; the checkout is only read. One is made for each of --jobs, and
+takes the mutants of one test binary after the other. ccache, which makes whole again what a mutant changed, and lld are used
+where they are. What became of a mutant is kept in results.json, so that a run that was interrupted goes on. A result as it should
+be counts until the entry, the file that it changes or a source of the tests it names is another.
 
 A test that takes far more processor time than without the mutant has noticed it, however busy the machine is. One that waits
 without an end has not: the mutant needs a test with a limit of its own. Exit status: 1 where a mutant survived that is not
-equivalent, waited, did not compile, or is killed though it is called equivalent; 2 where nothing could be tried."""
+equivalent, waited, did not compile, or is killed though it is called equivalent; 2 where some could not be tried."""
 import argparse
+import concurrent.futures
 import dataclasses
 import fnmatch
 import hashlib
@@ -26,27 +28,36 @@ import json
 import math
 import os
 import pathlib
+import queue
 import re
-import resource
+import shutil
 import signal
 import subprocess
 import sys
+import threading
+import time
 import tomllib
+from typing import NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 TEST_NAME = re.compile(r"^\s*(?:TYPED_)?TEST(_F|_P)?\(\s*(\w+),\s*(\w+)\s*\)", re.MULTILINE)
 BINARY = re.compile(r"(?:reprofuse_test|add_executable)\(\s*(\w+)")
-FAILED = re.compile(r"^\[  FAILED  \] ([^\s,]+)", re.MULTILINE)
+RUN = re.compile(r"^\[ RUN      \] (\S+)", re.MULTILINE)
 PASSED = re.compile(r"^\[       OK \] (\S+)", re.MULTILINE)
-OUT_OF_TIME = "its processor time, which ran out"
-# The flags of a release, so that a cache of compilations knows what is not changed; no warnings, because a mutant may leave a
-# variable unused; each source by itself, because one is changed at a time.
+# What computes has the flags of a release; no warnings, because a mutant may leave a variable unused; each source by itself,
+# because one is changed at a time.
 CONFIGURE = ["-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_CXX_FLAGS=-w", "-DCMAKE_C_FLAGS=-w", "-DREPROFUSE_CUDA=OFF",
-             "-DREPROFUSE_FUZZ=OFF", "-DCMAKE_GTEST_DISCOVER_TESTS_DISCOVERY_MODE=PRE_TEST"]
+             "-DREPROFUSE_FUZZ=OFF", "-DREPROFUSE_FAST_COMPILE=ON", "-DCMAKE_GTEST_DISCOVER_TESTS_DISCOVERY_MODE=PRE_TEST"]
+IF_THERE = {"ccache": "-DCMAKE_CXX_COMPILER_LAUNCHER=ccache", "ld.lld": "-DCMAKE_EXE_LINKER_FLAGS=-fuse-ld=lld"}
 NOT_COPIED = re.compile(r"^(build.*|node_modules|__pycache__|\.git|\.cache)$")
 MEMORY = 32 << 30  # a broken loop must not take the machine with it
 WALL = 30  # seconds of waiting for one of processor time: when a test counts as one that waits without an end
 WAITED = 1000
+LOOK = 0.1  # seconds between looks at a process
+TRIES = 3  # of a test that fails and was stopped
+STOPPED = 2.0  # seconds that took so much longer than they should that the machine, or this process, was stopped
+PATIENCE = "20000"  # milliseconds that the server's tests wait for what never comes
+INTERRUPTED = threading.Event()
 
 
 class CannotRun(Exception):
@@ -125,12 +136,34 @@ class Sources:
         return [f"{mutant.id}: {fault}" for fault in faults]
 
 
+class Ended(NamedTuple):
+    """How a command ended; was_stopped: for seconds it, and this program, did not run."""
+    status: int
+    text: str
+    seconds: float  # of the processor
+    was_stopped: bool
+
+
+def computes(session: int) -> bool:
+    """Whether a thread of a process of it could run, or is kept from it by others, and does not just wait."""
+    for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            if int(path.read_text().rpartition(")")[2].split()[3]) != session:
+                continue
+            if any(stat.read_text().rpartition(")")[2].split()[0] in "RDT" for stat in path.parent.glob("task/*/stat")):
+                return True
+        except OSError:  # it has ended
+            continue
+    return False
+
+
 class Scratch:
     """A copy of the sources and a build of it."""
 
-    def __init__(self, root: pathlib.Path, patience: float) -> None:
-        self.root, self.work, self.patience = root, root / "build-mutants", patience
+    def __init__(self, root: pathlib.Path, patience: float, number: int) -> None:
+        self.root, self.work, self.patience = root, root / "build-mutants" / str(number), patience
         self.tree, self.build_folder = self.work / "tree", self.work / "tree" / "build"
+        self.environment: dict[str, str] = {}
         self.seconds: dict[tuple[str, str], float] = {}  # of the processor that tests of a binary take
 
     def copy_sources(self) -> None:
@@ -151,58 +184,72 @@ class Scratch:
                 copy.write_bytes(source.read_bytes())
                 copy.chmod(source.stat().st_mode)
 
-    def command(self, log: str, command: list[str], seconds: float | None = None) -> tuple[int, str]:
-        """Its exit status, and what it printed. It is ended when it takes too much of the processor, and, with all that it started
-        and the status WAITED, when it waits far longer."""
-        def limit() -> None:
-            resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-            if seconds:
-                resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(seconds), math.ceil(seconds) + 5))
-
+    def command(self, log: str, command: list[str], seconds: float | None = None) -> "Ended":
+        """It is ended when it takes too much of the processor, and, with all that it started, when it waits far longer."""
+        limits = ["prlimit", f"--as={MEMORY}", "--core=0"]
+        if seconds:
+            limits.append(f"--cpu={math.ceil(seconds)}:{math.ceil(seconds) + 5}")
         path = self.work / f"{log}.log"
-        with open(path, "w") as output, subprocess.Popen(command, stdout=output, stderr=output, stdin=subprocess.DEVNULL,
-                                                         start_new_session=True, preexec_fn=limit) as process:
-            try:
-                process.wait(WALL * seconds if seconds else None)
-            except subprocess.TimeoutExpired:
-                pass
-            except BaseException:
+        with open(path, "w") as output:
+            # pylint: disable-next=consider-using-with
+            process = subprocess.Popen([*limits, *command], stdout=output, stderr=output, stdin=subprocess.DEVNULL,
+                                       start_new_session=True, env=self.environment)
+        waited, was_stopped = 0.0, False
+        for look in itertools.count(1):
+            pid, status, usage = os.wait4(process.pid, os.WNOHANG)
+            if pid:
+                break
+            before = time.monotonic()
+            if INTERRUPTED.wait(LOOK):
                 os.killpg(process.pid, signal.SIGTERM)  # by which a build ends what it has started
-                raise
-            waited = process.returncode is None
-            if waited:
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        return WAITED if waited else process.returncode, path.read_text(errors="replace")
+                process.wait()
+                raise CannotRun("interrupted")
+            was_stopped |= time.monotonic() - before > STOPPED
+            if seconds and look % 10 == 0 and not computes(process.pid):
+                waited += 10 * LOOK
+                if waited > WALL * seconds:
+                    os.killpg(process.pid, signal.SIGKILL)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        ended_as = WAITED if seconds and waited > WALL * seconds else process.returncode
+        return Ended(ended_as, path.read_text(errors="replace"), usage.ru_utime + usage.ru_stime, was_stopped)
 
-    def configure(self) -> None:
-        status, text = self.command("configure", ["cmake", "-S", str(self.tree), "-B", str(self.build_folder), *CONFIGURE])
-        if status:
-            raise CannotRun(f"the copy cannot be configured:\n{text[-2000:]}")
+    def prepare(self) -> None:
+        if self.environment:
+            return
+        self.tree.mkdir(parents=True, exist_ok=True)
+        self.copy_sources()
+        self.environment = {**os.environ, "CCACHE_BASEDIR": str(self.tree), "REPROFUSE_TEST_PATIENCE": PATIENCE}
+        found = [flag for program, flag in IF_THERE.items() if shutil.which(program)]
+        ended = self.command("configure", ["cmake", "-S", str(self.tree), "-B", str(self.build_folder), *CONFIGURE, *found])
+        if ended.status:
+            raise CannotRun(f"the copy cannot be configured:\n{ended.text[-2000:]}")
 
-    def build(self, *binaries: str) -> tuple[int, str]:
-        return self.command("build", ["cmake", "--build", str(self.build_folder), "--target", *binaries])
+    def build(self, binary: str) -> "Ended":
+        return self.command("build", ["cmake", "--build", str(self.build_folder), "--parallel", "2", "--target", binary])
 
-    def run(self, binary: str, tests: str) -> tuple[int, str]:
+    def run(self, binary: str, tests: str) -> "Ended":
+        """Up to the first failure. Once more where it was stopped before that: the clock that a test looks at went on."""
         usual = self.seconds.get((binary, tests))
         limit = None if usual is None else self.patience + 5 * usual
-        return self.command(binary, [str(self.build_folder / "tests" / binary), f"--gtest_filter={tests}"], limit)
+        command = [str(self.build_folder / "tests" / binary), f"--gtest_filter={tests}", "--gtest_break_on_failure"]
+        for _ in range(TRIES):
+            ended = self.command(binary, command, limit)
+            if ended.status == 0 or not ended.was_stopped:
+                break
+        return ended
 
     def see_tests_pass(self, binary: str, mutants: list[Mutant]) -> None:
         """Without a mutant its tests pass, and each filter takes one at least: a failure is the mutant's work then."""
-        status, text = self.build(binary)
-        if status:
-            raise CannotRun(f"{binary} cannot be built:\n{text[-4000:]}")
+        ended = self.build(binary)
+        if ended.status:
+            raise CannotRun(f"{binary} cannot be built:\n{ended.text[-4000:]}")
         for tests in sorted({mutant.filter for mutant in mutants}):
-            before = resource.getrusage(resource.RUSAGE_CHILDREN)
-            status, text = self.run(binary, tests)
-            after = resource.getrusage(resource.RUSAGE_CHILDREN)
-            self.seconds[binary, tests] = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
-            if status:
-                raise CannotRun(f"{binary} fails without any mutant: {', '.join(FAILED.findall(text)) or text[-2000:]}")
+            ended = self.run(binary, tests)
+            self.seconds[binary, tests] = ended.seconds
+            if ended.status:
+                raise CannotRun(f"{binary} fails without any mutant: {ended.text[-2000:]}")
             for pattern in tests.split(":"):
-                if not fnmatch.filter(PASSED.findall(text), pattern):
+                if not fnmatch.filter(PASSED.findall(ended.text), pattern):
                     raise CannotRun(f"{binary} passed no test called {pattern}")
 
     def try_mutant(self, mutant: Mutant) -> str:
@@ -211,15 +258,16 @@ class Scratch:
         whole = path.read_text()
         path.write_text(whole.replace(mutant.find, mutant.replace))
         try:
-            if self.build(mutant.test)[0]:
+            if self.build(mutant.test).status:
                 return "DID NOT COMPILE"
-            status, text = self.run(mutant.test, mutant.filter)
-            if status == 0:
+            ended = self.run(mutant.test, mutant.filter)
+            if ended.status == 0:
                 return "SURVIVED"
-            if status == WAITED:
+            if ended.status == WAITED:
                 return "WAITED"
-            because = OUT_OF_TIME if status in (-signal.SIGXCPU, -signal.SIGKILL) else "the end of the process"
-            return f"killed by {next(iter(FAILED.findall(text)), because)}"
+            if ended.status in (-signal.SIGXCPU, -signal.SIGKILL):
+                return "killed by its processor time, which ran out"
+            return f"killed by {(RUN.findall(ended.text) or ['the end of the process'])[-1]}"
         finally:
             path.write_text(whole)
 
@@ -228,7 +276,7 @@ class Results:
     """What became of each mutant, kept in a file."""
 
     def __init__(self, path: pathlib.Path, sources: Sources) -> None:
-        self.path, self.sources = path, sources
+        self.path, self.sources, self.lock = path, sources, threading.Lock()
         self.known: dict[str, dict[str, str]] = json.loads(path.read_text()) if path.exists() else {}
 
     def of(self, mutant: Mutant) -> str | None:
@@ -236,10 +284,11 @@ class Results:
         return entry["result"] if entry.get("key") == self.sources.key(mutant) and verdict(mutant, entry["result"])[1] else None
 
     def keep(self, mutant: Mutant, result: str) -> None:
-        self.known[mutant.id] = {"key": self.sources.key(mutant), "result": result}
-        new = self.path.with_suffix(".new")
-        new.write_text(json.dumps(self.known, indent=1) + "\n")
-        new.replace(self.path)
+        with self.lock:
+            self.known[mutant.id] = {"key": self.sources.key(mutant), "result": result}
+            new = self.path.with_suffix(".new")
+            new.write_text(json.dumps(self.known, indent=1) + "\n")
+            new.replace(self.path)
 
 
 def verdict(mutant: Mutant, result: str) -> tuple[str, bool]:
@@ -251,26 +300,39 @@ def verdict(mutant: Mutant, result: str) -> tuple[str, bool]:
     return f"{result}, though it is called equivalent", False
 
 
-def try_all(scratch: Scratch, mutants: list[Mutant], results: Results, again: bool) -> int:
-    bad = []
-    known = {} if again else {mutant.id: result for mutant in mutants if (result := results.of(mutant))}
-    for binary, group in itertools.groupby(mutants, lambda mutant: mutant.test):
-        group = list(group)
+def try_group(scratches: "queue.SimpleQueue[Scratch]", group: list[Mutant], results: Results, again: bool) -> dict[str, bool]:
+    """Those of one binary; which of them are as they should be."""
+    known = {} if again else {mutant.id: result for mutant in group if (result := results.of(mutant))}
+    scratch, good = scratches.get(), {}
+    try:
         if unknown := [mutant for mutant in group if mutant.id not in known]:
-            scratch.see_tests_pass(binary, unknown)
+            scratch.prepare()
+            scratch.see_tests_pass(group[0].test, unknown)
         for mutant in group:
             result = known.get(mutant.id) or scratch.try_mutant(mutant)
             results.keep(mutant, result)
-            line, good = verdict(mutant, result)
-            print(f"{mutant.id:36}{line}{' (known)' if mutant.id in known else ''}", flush=True)
-            bad += [] if good else [mutant]
+            line, good[mutant.id] = verdict(mutant, result)
+            print(f"{mutant.id:44} {line}{' (known)' if mutant.id in known else ''}", flush=True)
+        return good
+    finally:
+        scratches.put(scratch)
+
+
+def try_all(scratches: "queue.SimpleQueue[Scratch]", mutants: list[Mutant], results: Results, again: bool) -> int:
+    groups = sorted((list(group) for _, group in itertools.groupby(mutants, lambda mutant: mutant.test)), key=len, reverse=True)
+    with concurrent.futures.ThreadPoolExecutor(scratches.qsize()) as pool:
+        tries = [pool.submit(try_group, scratches, group, results, again) for group in groups]
+    for untried in (error for done in tries if (error := done.exception())):
+        raise untried
+    good = {name: is_good for done in tries for name, is_good in done.result().items()}
     different = [mutant for mutant in mutants if not mutant.equivalent]
-    killed = sum(mutant not in bad for mutant in different)
+    killed = sum(good[mutant.id] for mutant in different)
     print(f"{killed} of {len(different)} mutants were killed ({100 * killed / max(1, len(different)):.1f} %), "
           f"and {len(mutants) - len(different)} are called equivalent")
-    for mutant in bad:
-        print(f"not noticed: {mutant.id}: {mutant.claim}")
-    return 1 if bad else 0
+    for mutant in mutants:
+        if not good[mutant.id]:
+            print(f"not noticed: {mutant.id}: {mutant.claim}")
+    return 0 if all(good.values()) else 1
 
 
 def main() -> int:
@@ -278,12 +340,14 @@ def main() -> int:
     parser.add_argument("ids", nargs="*", metavar="ID")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--again", action="store_true")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="builds at once; each has a copy of the sources")
     parser.add_argument("--root", type=pathlib.Path, default=ROOT, help="the checkout")
     parser.add_argument("--lists", type=pathlib.Path, default=pathlib.Path(__file__).parent, help="the folder of lists")
     parser.add_argument("--patience", type=float, default=20.0,
                         help="seconds of the processor beyond five times what tests usually take")
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended, too
+    for name in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(name, lambda *_: INTERRUPTED.set())  # so that what was started is ended, too
     try:
         mutants = load(options.lists)
         sources = Sources(options.root)
@@ -296,11 +360,12 @@ def main() -> int:
                   if not options.ids or any(fnmatch.fnmatchcase(mutant.id, pattern) for pattern in options.ids)]
         if not chosen:
             raise CannotRun(f"no mutant is called {' or '.join(options.ids)}")
-        scratch = Scratch(options.root, options.patience)
-        scratch.tree.mkdir(parents=True, exist_ok=True)
-        scratch.copy_sources()
-        scratch.configure()
-        return try_all(scratch, chosen, Results(scratch.work / "results.json", sources), options.again)
+        scratches: "queue.SimpleQueue[Scratch]" = queue.SimpleQueue()
+        for number in range(1, 1 + options.jobs):
+            scratches.put(Scratch(options.root, options.patience, number))
+        folder = options.root / "build-mutants"
+        folder.mkdir(exist_ok=True)
+        return try_all(scratches, chosen, Results(folder / "results.json", sources), options.again)
     except CannotRun as error:
         print(error, file=sys.stderr)
         return 2

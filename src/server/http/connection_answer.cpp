@@ -19,7 +19,6 @@ namespace http = boost::beast::http;
 
 constexpr std::size_t kEnoughEvents = std::size_t{64} << 10;  // in one write
 constexpr std::size_t kSmallBody = std::size_t{64} << 10;
-constexpr std::chrono::milliseconds kLinger{2'000};
 constexpr int kClientClosedRequest = 499;  // nginx's number for what HTTP has none for
 
 }  // namespace
@@ -263,7 +262,7 @@ void Connection::leave() {
   buffer_.clear();
   parser_.reset();
   place_of_key_.clear();
-  move_to(Phase::kLeaving, kLinger);
+  move_to(Phase::kLeaving, context_.limits.linger);
   if (++context_.leaving > context_.limits.leaving) return close();
   read_more();
 }

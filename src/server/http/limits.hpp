@@ -21,11 +21,12 @@ namespace reprofuse::server {
 using Clock = std::chrono::steady_clock;
 
 struct ConnectionLimits {
-  std::chrono::milliseconds idle{75'000};          // without a request
-  std::chrono::milliseconds header{10'000};        // for the whole of a request's header, however slowly it comes
-  std::chrono::milliseconds body{30'000};          // the same for its body
-  std::chrono::milliseconds grace{2'000};          // in which nobody is made to leave for another
-  std::chrono::milliseconds write{30'000};         // in which the client takes nothing of what it asked for
+  std::chrono::milliseconds idle{75'000};    // without a request
+  std::chrono::milliseconds header{10'000};  // for the whole of a request's header, however slowly it comes
+  std::chrono::milliseconds body{30'000};    // the same for its body
+  std::chrono::milliseconds grace{2'000};    // in which nobody is made to leave for another
+  std::chrono::milliseconds write{30'000};   // in which the client takes nothing of what it asked for
+  std::chrono::milliseconds linger{2'000};   // in which a client may still send what nobody reads, after its answer
   std::size_t least_rate = std::size_t{16} << 10;  // bytes a second that it must take, after that time
   std::size_t header_bytes = std::size_t{32} << 10;
   std::size_t body_bytes = std::size_t{16} << 20;
