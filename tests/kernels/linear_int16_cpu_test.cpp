@@ -91,7 +91,8 @@ TEST(LinearInt16Cpu, EveryTableGivesTheReferenceBitsAtRaggedShapes) {
         expect_int16_bits(Operands(13, n, k, dtype, n == 17), rows);
 }
 
-// Tiles are at most 12 rows, of AMX 16 and two at a time, and groups of tiles at most 128 rows.
+// Tiles are at most 12 rows, of Winograd's kernels and AMX 16, of AMX two at a time, and groups of tiles at most 128
+// rows.
 TEST(LinearInt16Cpu, RowBitsDoNotDependOnBatchSizeOrThreads) {
   const std::int64_t rows[] = {1,  12, 15, 16,  17,  24,  25,  31,  32,  33,  47,
                                48, 49, 63, 119, 120, 121, 127, 128, 129, 133, 257};
@@ -107,11 +108,12 @@ TEST(LinearInt16Cpu, StridedAndUnalignedOperandsGiveTheSameBits) {
 // Blocks of very different sizes: within the range of a row's units, at its end, and below it.
 TEST(LinearInt16Cpu, BlocksOfEverySizeGiveTheReferenceBits) {
   for (const int apart : {1, 8, 23, 24, 25, 26, 40, 100, 140}) {
-    Operands operands(3, 20, 2100, DType::kBF16);
-    const ConstMatrix x = operands.x(3);
-    std::vector<float> seeded(x.data, x.data + 3 * 2100);
+    constexpr std::int64_t kM = 16, kK = 2100;  // rows for every table
+    Operands operands(kM, 20, kK, DType::kBF16);
+    const ConstMatrix x = operands.x(kM);
+    std::vector<float> seeded(x.data, x.data + kM * kK);
     operands.fill_x([&](std::int64_t row, std::int64_t k) {
-      const float value = seeded[static_cast<std::size_t>(row * 2100 + k)];
+      const float value = seeded[static_cast<std::size_t>(row * kK + k)];
       return std::ldexp(value, k / 512 % 2 == row % 2 ? 0 : -apart);
     });
     expect_int16_bits(operands);
@@ -121,7 +123,7 @@ TEST(LinearInt16Cpu, BlocksOfEverySizeGiveTheReferenceBits) {
 TEST(LinearInt16Cpu, LargestSmallestAndZeroOperandsGiveTheReferenceBits) {
   for (const float magnitude : {0x1.fffffep+110F, 0x1.fdfep+0F, 0x1.fe02p+0F, 1.0F, 0x1p-126F, 0x1p-149F, 0.0F})
     for (const std::uint32_t weight : {0x3f80U, 0x0001U, 0x0080U, 0x3fffU, 0x0000U, 0x8000U}) {
-      Operands operands(2, 3, 600, DType::kBF16);
+      Operands operands(16, 3, 600, DType::kBF16);
       operands.fill_x(
           [&](std::int64_t row, std::int64_t k) { return (k + row) % 2 == 0 ? magnitude : -magnitude / 3; });
       operands.fill_weights([&](std::int64_t row, std::int64_t k) {
@@ -148,11 +150,11 @@ TEST(LinearInt16Cpu, EverySixteenBitWeightIsSnappedAsTheReferenceDoes) {
 // Every digit at its end: a block's sum is the largest that 32 bits have to hold, and the total the largest of 64.
 TEST(LinearInt16Cpu, TheLongestSumOfTheLargestDigitsIsRightAndOneMoreIsRefused) {
   for (const float sign : {1.0F, -1.0F}) {
-    Operands operands(1, 1, int16::kMaxTerms, DType::kF32);
+    Operands operands(16, 1, int16::kMaxTerms, DType::kF32);
     operands.fill_x([&](std::int64_t, std::int64_t) { return sign * 32639.0F; });
     operands.fill_weights([](std::int64_t, std::int64_t) { return float_bits(32639.0F); });
     const double term = (32639.0 * 32639.0 - 127.0 * 127.0) * sign;
-    const std::vector<float> expected = {static_cast<float>(term * static_cast<double>(int16::kMaxTerms))};
+    const std::vector<float> expected(16, static_cast<float>(term * static_cast<double>(int16::kMaxTerms)));
     EXPECT_TRUE(same_bits(expected_of(operands), expected));
     expect_int16_bits(operands);
   }
@@ -197,7 +199,7 @@ TEST(LinearInt16Cpu, AnOperandThatIsNotFiniteIsFoundAtItsRow) {
 // Terms may change places inside their block, whole blocks with each other. Across blocks they may not: that is a
 // control, as units are shared inside blocks.
 TEST(LinearInt16Cpu, OrderInsideBlocksAndOfBlocksMovesNoBit) {
-  constexpr std::int64_t kM = 5, kN = 20, kK = 2048;
+  constexpr std::int64_t kM = 16, kN = 20, kK = 2048;
   const Operands operands(kM, kN, kK, DType::kF32);
   const auto permuted_by = [&](const std::vector<std::int64_t>& order) {
     Operands permuted = operands;

@@ -86,7 +86,7 @@ std::vector<const LinearInt16Kernels*> linear_int16_tables(Isa isa);
 const LinearInt16Kernels& linear_int16_scalar();
 const LinearInt16Kernels* linear_int16_simd(Isa isa);  // 16-bit products; null: not in this build
 const LinearInt16Kernels* linear_int16_vnni();         // AVX-512 with byte products; null: not in this build
-const LinearInt16Kernels* linear_int16_winograd();     // the same, half of its products for additions
+const LinearInt16Kernels* linear_int16_winograd();     // the same, a third of its products for additions
 const LinearInt16Kernels* linear_int16_amx();          // AVX-512 with tiles of byte products; null: not in this build
 const LinearInt16Kernels* linear_int16_dot();          // NEON with byte products; null: not in this build
 

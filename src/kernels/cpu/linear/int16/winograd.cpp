@@ -83,7 +83,7 @@ HWY_INLINE void add_quad(IntegerVector& sum, HalfVector a, HalfVector b, WordVec
       "vpaddw %3, %2, %2\n\t"
       "vpdpwssd %1, %2, %0\n\t"
       "vpdpbusd %8%{1to16%}, %5, %0"
-      : "+v"(sum.raw), "=&v"(x_a.raw), "=&v"(x_b.raw)
+      : "+&v"(sum.raw), "=&v"(x_a.raw), "=&v"(x_b.raw)
       : "v"(a.raw), "v"(b.raw), "v"(high.raw), "m"(x.high_a), "m"(x.high_b), "m"(x.low));
 }
 
