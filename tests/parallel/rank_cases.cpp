@@ -133,7 +133,8 @@ int run() {
   }
   check_cases(team);
   check_answers(team);
-  std::printf("%d ranks, gathered %s: %d failures\n", team->size(), team->gather_transport().description.c_str(), failures);
+  std::printf("%d ranks, gathered %s: %d failures\n", team->size(), team->gather_transport().description.c_str(),
+              failures);
   return failures == 0 ? 0 : 1;
 }
 
