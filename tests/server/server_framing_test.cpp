@@ -73,6 +73,10 @@ TEST_F(ServerFraming, AHeaderHasLinesAsTheyShouldBe) {
     expect_only_answer(header("/tokenize", lines) + kBody, "400");
   expect_only_answer(header("/tokenize", "Transfer-Encoding: %63hunked\r\n") + kBody, "501");
   expect_only_answer("GET /health HTTP/1.1\nHost: localhost\n\n", "400");
+  const RawClient bare(server_.port());
+  bare.send(header("/tokenize", length + "X: 1\rY: 2\r\n"));
+  EXPECT_TRUE(contains(bare.read(), "a line of the header is not"))
+      << "it came to the parser, which may take it or not";
   RawClient client(server_.port());
   client.send(header("/tokenize", length + "X-Any!#$%&'*+-.^_`|~1:\t a:b%20c \xc3\xa4\r\nEmpty:\r\n") + kBody +
               kHidden);
