@@ -78,6 +78,14 @@ TEST(Rotary, YarnRampsBetweenWholeDimensions) {
     const long double divided = std::clamp((i - 23) / (40 - 23), 0.0L, 1.0L);
     return f / 4 * divided + f * (1 - divided);
   });
+  RotaryConfig long_ramp = yarn();  // from dimension 17 to 66, which is beyond the last one
+  long_ramp.theta = 10'000.0;
+  long_ramp.original_max_positions = 1'000'000'000;
+  long_ramp.beta_fast = 1e6;
+  expect_frequencies(long_ramp, 64, [](long double f, long double i) {
+    const long double divided = std::clamp((i - 17) / (63 - 17), 0.0L, 1.0L);
+    return f / 4 * divided + f * (1 - divided);
+  });
 }
 
 TEST(Rotary, YarnWithoutTruncationRampsBetweenFractions) {
@@ -113,9 +121,10 @@ TEST(Rotary, AttentionFactor) {
 TEST(Rotary, TableIsTheRoundedCosineOfTheRoundedAngle) {
   RotaryConfig config = yarn();
   config.attention_factor = 1.5;
-  const RotaryTables tables = make_rotary_tables(config, 6, 3);
-  ASSERT_EQ(tables.positions(), 3);
-  for (std::size_t position = 0; position < 3; ++position)
+  constexpr std::size_t kPositions = 50;  // angles of the first three are exact
+  const RotaryTables tables = make_rotary_tables(config, 6, kPositions);
+  ASSERT_EQ(tables.positions(), kPositions);
+  for (std::size_t position = 0; position < kPositions; ++position)
     for (std::size_t i = 0; i < 3; ++i) {
       const float angle = static_cast<float>(position) * tables.inverse_frequencies[i];
       EXPECT_EQ(tables.cos[position * 3 + i], static_cast<float>(1.5 * std::cos(static_cast<double>(angle))));
