@@ -21,7 +21,7 @@ using kernels::Place;
 
 constexpr std::int64_t kGroupRows = 128;  // a panel's strip stays near for so many; 16 KiB of totals
 
-constexpr std::int64_t kQuadBytes = kInt16Alignment * kPanel * 2;  // of weights
+constexpr std::int64_t kQuadBytes = std::int64_t{kInt16Alignment} * kPanel * 2;  // of weights
 
 // What a task keeps on its thread's stack.
 struct Scratch {
@@ -228,7 +228,7 @@ void LinearInt16::multiply_panel(const Call& call, std::int64_t task, std::int64
     const int terms = round_up(strip_terms(k), kInt16Alignment);
     const std::uint32_t* weights = panels_.at(panel, k);
     if (call.kernels.find_facts != nullptr) call.kernels.find_facts(weights, terms, scratch.facts);
-    const auto* next = reinterpret_cast<const std::byte*>(weights + terms / 2 * kPanel);
+    const auto* next = reinterpret_cast<const std::byte*>(weights + std::ptrdiff_t{terms} / 2 * kPanel);
     const auto next_bytes = static_cast<int>(kQuadBytes / (end - begin));
     for (std::int64_t block = begin; block < end; ++block) {
       const std::int64_t row = call.schedule.row(block);
