@@ -16,7 +16,7 @@
 #include "base/check.hpp"
 #include "base/math.hpp"
 #include "kernels/cuda/attention/attention.hpp"
-#include "kernels/cuda/attention/int16/attention.hpp"
+#include "kernels/cuda/attention/integer/attention.hpp"
 #include "kernels/cuda/runtime/memory.hpp"
 #include "ops/context_state.hpp"
 #include "reprofuse/reprofuse.hpp"
@@ -101,7 +101,7 @@ class Problem {
     units_ = upload(units);
     q_ = upload(study::make_activations(2, m, shape.heads * shape.head_dim));
     out_ = DeviceBuffer(0, static_cast<std::size_t>(m) * static_cast<std::size_t>(shape.heads * shape.head_dim) * 4);
-    workspace_bytes_ = (format.digits > 0 ? cuda::attention_int16_workspace_bytes : cuda::attention_workspace_bytes)(
+    workspace_bytes_ = (format.digits > 0 ? cuda::attention_integer_workspace_bytes : cuda::attention_workspace_bytes)(
         shape.heads, shape.head_dim, sequences, m, context);
     workspace_ = DeviceBuffer(0, workspace_bytes_);
   }
@@ -118,15 +118,15 @@ class Problem {
         [&](std::size_t layer, void* stream) { cuda::attention_with(launch(stream), call(layer), schedule); });
   }
 
-  double int16_seconds(const cuda::Int16Schedule& schedule, int repeats = kRepeats) const {
+  double int16_seconds(const cuda::IntegerSchedule& schedule, int repeats = kRepeats) const {
     return seconds(
         [&](std::size_t layer, void* stream) {
-          cuda::attention_int16_with(launch(stream), call(layer), schedule, format_.digits);
+          cuda::attention_integer_with(launch(stream), call(layer), schedule, format_.digits);
         },
         repeats);
   }
-  cuda::Int16Schedule chosen_int16() const {
-    return cuda::choose_int16_schedule(launch(nullptr), call(0), format_.digits);
+  cuda::IntegerSchedule chosen_integer() const {
+    return cuda::choose_integer_schedule(launch(nullptr), call(0), format_.digits);
   }
 
   cuda::AttentionSchedule chosen() const { return cuda::choose_attention_schedule(launch(nullptr), call(0)); }
@@ -185,7 +185,7 @@ std::string name_of(const cuda::AttentionSchedule& schedule) {
          (schedule.prefetch ? "+" : "");
 }
 
-std::string name_of(const cuda::Int16Schedule& schedule) {
+std::string name_of(const cuda::IntegerSchedule& schedule) {
   constexpr const char* kNames[] = {"rows", "stream", "cluster"};
   return std::string(kNames[static_cast<int>(schedule.decode)]) + "/" + std::to_string(schedule.splits);
 }
@@ -193,12 +193,12 @@ std::string name_of(const cuda::Int16Schedule& schedule) {
 void bench_decode(const Shape& shape, const Format& format, std::int32_t batch, std::int32_t context) {
   const Problem problem(shape, format, batch, context, 1);
   const cuda::AttentionSchedule chosen = problem.chosen();
-  const cuda::Int16Schedule chosen_int16 = problem.chosen_int16();
-  const double time = format.digits > 0 ? problem.int16_seconds(chosen_int16) : problem.attention_seconds(chosen),
+  const cuda::IntegerSchedule chosen_integer = problem.chosen_integer();
+  const double time = format.digits > 0 ? problem.int16_seconds(chosen_integer) : problem.attention_seconds(chosen),
                read = problem.read_seconds();
   std::printf("decode  %-13s kv %-4s batch %3d context %6d: %8.1f us, %5.2f TB/s; read %8.1f us; %.2f x the read; %s\n",
               shape.name, format.name, batch, context, time * 1e6, problem.kv_bytes() / time * 1e-12, read * 1e6,
-              time / read, (format.digits > 0 ? name_of(chosen_int16) : name_of(chosen)).c_str());
+              time / read, (format.digits > 0 ? name_of(chosen_integer) : name_of(chosen)).c_str());
   std::fflush(stdout);
 }
 
@@ -230,8 +230,9 @@ void sweep_decode(const Shape& shape, const Format& format, std::int32_t batch, 
 
 void bench_prefill(const Shape& shape, const Format& format, std::int32_t context, std::int32_t rows) {
   const Problem problem(shape, format, 1, context, rows);
-  const double time = format.digits > 0 ? problem.int16_seconds(problem.chosen_int16(), context > 16384 ? 5 : kRepeats)
-                                        : problem.attention_seconds(problem.chosen()),
+  const double time = format.digits > 0
+                          ? problem.int16_seconds(problem.chosen_integer(), context > 16384 ? 5 : kRepeats)
+                          : problem.attention_seconds(problem.chosen()),
                gigaflops = problem.flops() / time * 1e-9;
   std::printf("prefill %-13s kv %-4s rows %5d context %6d: %8.1f us, %6.1f TFLOP/s, %.2f of the peak\n", shape.name,
               format.name, rows, context, time * 1e6, gigaflops * 1e-3, gigaflops / backend().peak_fma_gigaflops());

@@ -7,9 +7,10 @@
 #include <vector>
 
 #include "kernels/backend.hpp"
-#include "kernels/cuda/linear/exact1/linear.hpp"
+#include "kernels/cuda/linear/exact1/params.hpp"
 #include "kernels/cuda/linear/fma1/linear.hpp"
-#include "kernels/cuda/linear/int16/linear.hpp"
+#include "kernels/cuda/linear/int16/params.hpp"
+#include "kernels/cuda/linear/integer/linear.hpp"
 #include "kernels/cuda/runtime/memory.hpp"
 #include "kernels/reference/reference.hpp"
 #include "kernels/vendor/libraries.hpp"
@@ -37,7 +38,7 @@ struct Options {
   std::vector<std::int64_t> ms;
   std::string shape, kernel, numerics{reference::kLinearFma1.name};
   int max_splits = 8;
-  bool chosen_alone = false, cublas = false, kept = false;
+  bool chosen_alone = false, cublas = false, digits_in_place = false;
 };
 
 template <typename Schedule>
@@ -67,13 +68,14 @@ class Sweep {
         copies_(upload_copies(study::make_weights(1, DType::kBF16, shape.n, shape.k, pool))),
         pool_(pool) {}
 
-  template <typename Linear>
-  void run() {
+  // `scheme`: of a contract in integers; none where the layer takes none.
+  template <typename Linear, typename... Scheme>
+  void run(const Scheme&... scheme) {
     std::vector<Linear> layers;
     for (const cuda::DeviceBuffer& copy : copies_) {
       const WeightView view{copy.as<void>(), DType::kBF16, shape_.n, shape_.k, shape_.k};
-      const WeightUse use = options_.kept ? WeightUse::kTake : WeightUse::kRead;
-      layers.emplace_back(kernels::CudaTarget{.ordinal = 0, .op = 0, .name = shape_.name, .use = use},
+      const WeightUse use = options_.digits_in_place ? WeightUse::kTake : WeightUse::kRead;
+      layers.emplace_back(scheme..., kernels::CudaTarget{.ordinal = 0, .op = 0, .name = shape_.name, .use = use},
                           std::span(&view, 1));
     }
     for (const std::int64_t m : options_.ms)
@@ -148,9 +150,9 @@ void run(const Options& options) {
     if (!options.shape.empty() && options.shape != shape.name) continue;
     Sweep sweep(context, options, shape, pool);
     if (options.numerics == reference::kLinearExact1.name)
-      sweep.run<cuda::exact1::CudaLinear>();
+      sweep.run<cuda::integer::CudaLinear>(cuda::exact1::scheme());
     else if (options.numerics == reference::kLinearInt16.name)
-      sweep.run<cuda::int16::CudaLinear>();
+      sweep.run<cuda::integer::CudaLinear>(cuda::int16::scheme());
     else
       sweep.run<cuda::fma1::CudaLinear>();
   }
@@ -178,8 +180,8 @@ int main(int argc, char** argv) {
         options.chosen_alone = true;
       else if (argument == "--cublas")
         options.cublas = true;
-      else if (argument == "--kept")
-        options.kept = true;
+      else if (argument == "--digits-in-place")
+        options.digits_in_place = true;
       else
         options.ms.push_back(std::atol(argv[i]));
     }

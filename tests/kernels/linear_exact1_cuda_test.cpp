@@ -4,7 +4,7 @@
 #include <cstring>
 #include <vector>
 
-#include "kernels/cuda/linear/exact1/linear.hpp"
+#include "kernels/cuda/linear/exact1/params.hpp"
 #include "kernels/linear_integer_cuda_case.hpp"
 #include "numerics/exact.hpp"
 
@@ -17,7 +17,7 @@ constexpr int kMaxKTiles = 192;  // of a CTA's sums
 
 // Where K must be split and the partials of all rows would be too many, rows go in parts. No GPU is needed to know.
 TEST(LinearExact1Schedule, LongRowsAreTakenInParts) {
-  const std::vector<cuda::integer::Kernel> kernels = {test::kernel_of(cuda::integer::Exchange::kPartials, kMaxKTiles)};
+  const std::vector<cuda::integer::Kernel> kernels = {test::kernel_of(cuda::integer::SplitK::kWorkspace, kMaxKTiles)};
   cuda::integer::Problem problem{.m = 4000, .k = 28672, .n = {8192}, .vector_loads = false};
   const std::int64_t rows = cuda::integer::rows_at_once(kernels, problem);
   EXPECT_EQ(rows, 500);
@@ -31,9 +31,10 @@ TEST(LinearExact1Schedule, ClustersThatDoNotFitTheDeviceAreLeftOut) {
   test::expect_only_clusters_that_fit(kMaxKTiles);
 }
 
-class LinearExact1Cuda : public test::IntegerLinearCuda<cuda::exact1::CudaLinear> {
+class LinearExact1Cuda : public test::IntegerLinearCuda {
  protected:
-  LinearExact1Cuda() : IntegerLinearCuda(reference::linear_exact1, [] { return Context::cuda("exact-1"); }) {}
+  LinearExact1Cuda()
+      : IntegerLinearCuda(cuda::exact1::scheme(), reference::linear_exact1, [] { return Context::cuda("exact-1"); }) {}
 };
 
 TEST_F(LinearExact1Cuda, EveryScheduleHasTheReferenceBitsAtTileEdges) {

@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "kernels/cuda/linear/int16/linear.hpp"
+#include "kernels/cuda/linear/int16/params.hpp"
 #include "kernels/linear_integer_cuda_case.hpp"
 #include "numerics/int16.hpp"
 #include "ops/context_state.hpp"
@@ -33,10 +33,10 @@ TEST(LinearInt16Schedule, ClustersThatDoNotFitTheDeviceAreLeftOut) {
 
 // Kept digits: few rows take narrow tiles, many take wide ones, and K is split where tiles are too few for the device.
 TEST(LinearInt16Schedule, KeptDigitsTakeTilesThatFitTheRows) {
-  cuda::integer::Kernel narrow = test::kernel_of(cuda::integer::Exchange::kCluster, kMaxKTiles);
+  cuda::integer::Kernel narrow = test::kernel_of(cuda::integer::SplitK::kCluster, kMaxKTiles);
   narrow.tile_m = 8;
   narrow.tile_n = 128;
-  narrow.prepared = narrow.kept = true;
+  narrow.takes_digits = narrow.digits_in_place = true;
   narrow.digit_cost = {.k_tile = 0.3, .start = 4, .exchange = 0.3};
   narrow.at_once = {132, 66, 39, 32, 22, 17, 15, 0};
   cuda::integer::Kernel wide = narrow;
@@ -56,14 +56,14 @@ TEST(LinearInt16Schedule, KeptDigitsTakeTilesThatFitTheRows) {
 
 // Persistent CTAs gain by their second tile: with one each, those that share K by clusters are as good.
 TEST(LinearInt16Schedule, PersistentCtasAreForSeveralTilesEach) {
-  cuda::integer::Kernel cluster = test::kernel_of(cuda::integer::Exchange::kCluster, kMaxKTiles);
+  cuda::integer::Kernel cluster = test::kernel_of(cuda::integer::SplitK::kCluster, kMaxKTiles);
   cluster.tile_m = 64;
   cluster.tile_n = 128;
-  cluster.prepared = cluster.kept = true;
+  cluster.takes_digits = cluster.digits_in_place = true;
   cluster.digit_cost = {.k_tile = 0.66, .start = 6.7, .exchange = 2.2};
   cluster.at_once = {132, 66, 39, 32, 22, 17, 15, 0};
   cuda::integer::Kernel persistent = cluster;
-  persistent.exchange = cuda::integer::Exchange::kNone;
+  persistent.split_k = cuda::integer::SplitK::kNone;
   persistent.digit_cost = {.k_tile = 0.66, .start = 5};
   const auto chosen = [&](std::int64_t n) {
     return cuda::integer::choose_schedule(test::device_of_132(), {cluster, persistent},
@@ -76,8 +76,8 @@ TEST(LinearInt16Schedule, PersistentCtasAreForSeveralTilesEach) {
 
 // A device that has warp groups uses them, whatever the kernels by mma.sync say they take.
 TEST(LinearInt16Schedule, ProductsOfAWarpAreForDevicesWithoutOthers) {
-  std::vector<cuda::integer::Kernel> kernels = {test::kernel_of(cuda::integer::Exchange::kPartials, kMaxKTiles),
-                                                test::kernel_of(cuda::integer::Exchange::kNone, kMaxKTiles)};
+  std::vector<cuda::integer::Kernel> kernels = {test::kernel_of(cuda::integer::SplitK::kWorkspace, kMaxKTiles),
+                                                test::kernel_of(cuda::integer::SplitK::kNone, kMaxKTiles)};
   const cuda::integer::Problem problem{.m = 64, .k = 3072, .n = {3072}, .vector_loads = false};
   EXPECT_EQ(cuda::integer::choose_schedule(test::device_of_132(), kernels, problem).kernel, 1);
   kernels[1].vector_loads = true;
@@ -92,10 +92,10 @@ TEST(LinearInt16Schedule, WeightsThatDoNotFitArePreparedInParts) {
   EXPECT_EQ(cuda::integer::prepared_at_a_time(128, 3072, cuda::integer::prepared_bytes(3, 128)), 43);  // 56 fit
 }
 
-class LinearInt16Cuda : public test::IntegerLinearCuda<cuda::int16::CudaLinear> {
+class LinearInt16Cuda : public test::IntegerLinearCuda {
  protected:
   LinearInt16Cuda()
-      : IntegerLinearCuda(reference::linear_int16, [] {
+      : IntegerLinearCuda(cuda::int16::scheme(), reference::linear_int16, [] {
           return make_context(kernels::open_cuda({.ordinal = 0, .isa = std::nullopt, .threads = 0}), kLinearAlone);
         }) {}
 };

@@ -16,7 +16,7 @@
 namespace reprofuse::test {
 
 // A kernel that a choice of schedules knows, and an H200 without memory.
-inline cuda::integer::Kernel kernel_of(cuda::integer::Exchange exchange, int max_k_tiles) {
+inline cuda::integer::Kernel kernel_of(cuda::integer::SplitK split_k, int max_k_tiles) {
   return {.name = "test",
           .function = nullptr,
           .tile_m = 64,
@@ -24,10 +24,10 @@ inline cuda::integer::Kernel kernel_of(cuda::integer::Exchange exchange, int max
           .threads = 128,
           .shared_bytes = 0,
           .vector_loads = false,
-          .exchange = exchange,
+          .split_k = split_k,
           .cost = {.k_tile = 1, .start = 3},
           .max_k_tiles = max_k_tiles,
-          .prepared = false,
+          .mma_sync = split_k == cuda::integer::SplitK::kWorkspace,
           .ctas_per_sm = 1};
 }
 
@@ -47,7 +47,7 @@ inline cuda::Device device_of_132() {
 // such clusters, the last tile would wait for all others.
 inline void expect_only_clusters_that_fit(int max_k_tiles) {
   const cuda::Device device = device_of_132();
-  std::vector<cuda::integer::Kernel> kernels = {kernel_of(cuda::integer::Exchange::kCluster, max_k_tiles)};
+  std::vector<cuda::integer::Kernel> kernels = {kernel_of(cuda::integer::SplitK::kCluster, max_k_tiles)};
   const cuda::integer::Problem problem{.m = 1, .k = 3072, .n = {40 * 64}, .vector_loads = false};
   kernels[0].at_once = {132, 66, 40, 30, 22, 17, 15, 0};
   EXPECT_EQ(cuda::integer::choose_schedule(device, kernels, problem).splits, 3);
@@ -57,10 +57,10 @@ inline void expect_only_clusters_that_fit(int max_k_tiles) {
 }
 
 // The layers of a contract: what prepares one, what defines its bits, and a context that computes by it.
-template <typename CudaLinear>
 class IntegerLinearCuda : public ::testing::Test {
  protected:
-  IntegerLinearCuda(decltype(Case::reference) reference, Context (*open)()) : reference_(reference), open_(open) {}
+  IntegerLinearCuda(const cuda::integer::Scheme& scheme, decltype(Case::reference) reference, Context (*open)())
+      : scheme_(scheme), reference_(reference), open_(open) {}
 
   void SetUp() override {
     try {
@@ -75,7 +75,7 @@ class IntegerLinearCuda : public ::testing::Test {
     c.reference = reference_;
     const std::vector<float> expected = c.expected();
     const WeightView weight = c.weight(c.device_w.as<void>());
-    const CudaLinear layer({.ordinal = 0, .op = 0, .name = "test", .use = use}, {&weight, 1});
+    const cuda::integer::CudaLinear layer(scheme_, {.ordinal = 0, .op = 0, .name = "test", .use = use}, {&weight, 1});
     const Workspace workspace(*context_, layer.workspace_bytes(c.m));
     const LinearOutput output = c.gpu_output();
     const kernels::LinearCall call{c.gpu_x(), {&output, 1}, workspace.data(), nullptr};
@@ -219,6 +219,7 @@ class IntegerLinearCuda : public ::testing::Test {
     EXPECT_TRUE(difference_to(c, c.expected()));  // of fma-1
   }
 
+  const cuda::integer::Scheme& scheme_;
   decltype(Case::reference) reference_;
   Context (*open_)();
   std::optional<Context> context_;

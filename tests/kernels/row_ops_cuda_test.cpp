@@ -7,8 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cuda/linear/exact1/linear.hpp"
-#include "kernels/cuda/linear/int16/linear.hpp"
+#include "kernels/cuda/linear/exact1/params.hpp"
+#include "kernels/cuda/linear/int16/params.hpp"
+#include "kernels/cuda/linear/integer/linear.hpp"
 #include "ops/model_ops_cuda_case.hpp"
 
 namespace reprofuse {
@@ -23,9 +24,10 @@ struct Numerics {
   std::unique_ptr<Layer> (*make)(const WeightView& weight);
 };
 
-template <typename Contract>
+template <const cuda::integer::Scheme& (*kScheme)()>
 std::unique_ptr<Layer> make_layer(const WeightView& weight) {
-  return std::make_unique<Contract>(kernels::CudaTarget{.ordinal = 0, .op = 7, .name = "test"}, std::span(&weight, 1));
+  return std::make_unique<Layer>(kScheme(), kernels::CudaTarget{.ordinal = 0, .op = 7, .name = "test"},
+                                 std::span(&weight, 1));
 }
 
 class RowOpsCuda : public testing::TestWithParam<Numerics> {
@@ -234,8 +236,8 @@ TEST_P(RowOpsCuda, AnotherWeightWouldBeCaught) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Contracts, RowOpsCuda,
-                         testing::Values(Numerics{"int16", make_layer<cuda::int16::CudaLinear>},
-                                         Numerics{"exact1", make_layer<cuda::exact1::CudaLinear>}),
+                         testing::Values(Numerics{"int16", make_layer<cuda::int16::scheme>},
+                                         Numerics{"exact1", make_layer<cuda::exact1::scheme>}),
                          [](const auto& instance) { return instance.param.name; });
 
 }  // namespace

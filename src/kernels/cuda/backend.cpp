@@ -2,8 +2,11 @@
 
 #include <array>
 
-#include "kernels/cuda/attention/int16/attention.hpp"
-#include "kernels/cuda/linear/layer.hpp"
+#include "kernels/cuda/attention/integer/attention.hpp"
+#include "kernels/cuda/linear/exact1/params.hpp"
+#include "kernels/cuda/linear/fma1/linear.hpp"
+#include "kernels/cuda/linear/int16/params.hpp"
+#include "kernels/cuda/linear/integer/linear.hpp"
 #include "kernels/cuda/ops/ops.hpp"
 #include "kernels/cuda/runtime/check.hpp"
 #include "kernels/cuda/runtime/device.hpp"
@@ -66,26 +69,26 @@ class AttentionFma1 final : public kernels::Attention {
 };
 
 // Attention in integers: by int16-1 with two digits, by exact-2 with three.
-class AttentionInDigits final : public kernels::Attention {
+class IntegerAttention final : public kernels::Attention {
  public:
-  AttentionInDigits(int ordinal, int digits) : ordinal_(ordinal), digits_(digits) {}
+  IntegerAttention(int ordinal, int digits) : ordinal_(ordinal), digits_(digits) {}
 
   void require_shape(std::int64_t heads, std::int64_t kv_heads, std::int64_t head_dim) const override {
     require_attention_shape(heads, kv_heads, head_dim);
   }
   std::size_t workspace_bytes(const kernels::AttentionBounds& sizes) const override {
-    return attention_int16_workspace_bytes(sizes.heads, sizes.head_dim, sizes.chunks, sizes.rows, sizes.max_keys);
+    return attention_integer_workspace_bytes(sizes.heads, sizes.head_dim, sizes.chunks, sizes.rows, sizes.max_keys);
   }
   void rotary(const OpSite& site, const kernels::RotaryCall& call) const override {
-    rotary_int16({site, ordinal_}, call, digits_);
+    rotary_integer({site, ordinal_}, call, digits_);
   }
   std::optional<Place> attention(const OpSite& site, const kernels::AttentionCall& call) const override {
-    attention_int16({site, ordinal_}, call, digits_);
+    attention_integer({site, ordinal_}, call, digits_);
     return std::nullopt;
   }
   bool rotary_and_attention(const OpSite& site, const kernels::RotaryCall& rotary,
                             const kernels::AttentionCall& call) const override {
-    return rotary_and_attention_int16({site, ordinal_}, rotary, call, digits_);
+    return rotary_and_attention_integer({site, ordinal_}, rotary, call, digits_);
   }
 
  private:
@@ -100,10 +103,10 @@ struct Row {
   Make make;
 };
 
-constexpr Row<decltype(&prepare_linear_fma1)> kLinear[] = {
-    {reference::kLinearFma1.name, prepare_linear_fma1},
-    {reference::kLinearExact1.name, prepare_linear_exact1},
-    {reference::kLinearInt16.name, prepare_linear_int16},
+constexpr Row<decltype(&fma1::prepare_linear)> kLinear[] = {
+    {reference::kLinearFma1.name, fma1::prepare_linear},
+    {reference::kLinearExact1.name, integer::prepare_linear<exact1::scheme>},
+    {reference::kLinearInt16.name, integer::prepare_linear<int16::scheme>},
 };
 
 using MakeElementwise = std::unique_ptr<kernels::Elementwise> (*)(int ordinal);
@@ -117,13 +120,9 @@ constexpr Row<MakeAttention> kAttention[] = {
     {reference::kAttentionFma1.name,
      [](int ordinal) -> std::unique_ptr<kernels::Attention> { return std::make_unique<AttentionFma1>(ordinal); }},
     {reference::kAttentionInt16.name,
-     [](int ordinal) -> std::unique_ptr<kernels::Attention> {
-       return std::make_unique<AttentionInDigits>(ordinal, 2);
-     }},
+     [](int ordinal) -> std::unique_ptr<kernels::Attention> { return std::make_unique<IntegerAttention>(ordinal, 2); }},
     {reference::kAttentionExact2.name,
-     [](int ordinal) -> std::unique_ptr<kernels::Attention> {
-       return std::make_unique<AttentionInDigits>(ordinal, 3);
-     }},
+     [](int ordinal) -> std::unique_ptr<kernels::Attention> { return std::make_unique<IntegerAttention>(ordinal, 3); }},
 };
 
 class Backend final : public kernels::Backend {

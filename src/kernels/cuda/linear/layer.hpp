@@ -143,12 +143,4 @@ class ScheduledLinear : public LinearBase {
   std::vector<Kernel> kernels_;  // filled by the contract's constructor
 };
 
-// The layers of each contract.
-std::unique_ptr<kernels::PreparedLinear> prepare_linear_fma1(const kernels::CudaTarget& target,
-                                                             std::span<const WeightView> weights);
-std::unique_ptr<kernels::PreparedLinear> prepare_linear_exact1(const kernels::CudaTarget& target,
-                                                               std::span<const WeightView> weights);
-std::unique_ptr<kernels::PreparedLinear> prepare_linear_int16(const kernels::CudaTarget& target,
-                                                              std::span<const WeightView> weights);
-
 }  // namespace reprofuse::cuda

@@ -4,9 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/cuda/linear/integer/digit_rows.hpp"
-#include "kernels/cuda/linear/integer/params.hpp"
-#include "kernels/cuda/linear/integer/schedule.hpp"
+#include "kernels/cuda/linear/integer/scheme.hpp"
 #include "numerics/exact.hpp"
 
 namespace reprofuse::cuda::exact1 {
@@ -34,16 +32,8 @@ REPROFUSE_HOST_DEVICE constexpr int tile_bytes(int rows) {
   return kDigits * rows * kTileK;
 }
 
-// What integer::Scheme asks for.
-std::vector<Kernel> mma_kernels(DType dtype, bool kept);
-std::vector<Kernel> wgmma_kernels(DType dtype, bool kept);
-cudaError_t load_row_kernels();
-cudaError_t launch_snap_activations(const Params& params, cudaStream_t stream);
-cudaError_t launch_add_partials(const Params& params, cudaStream_t stream);
-cudaError_t launch_weight_exponents(const WeightView& weight, std::uint8_t* exponents, int* first_bad,
-                                    cudaStream_t stream);
-cudaError_t launch_prepare_weights(const Params& params, DType dtype, cudaStream_t stream);
-RowKernel norm_rows_kernel(int k);
-RowKernel silu_rows_kernel(int k);
+const Scheme& scheme();
+std::vector<Kernel> mma_kernels(DType dtype, bool digits_in_place);
+std::vector<Kernel> wgmma_kernels(DType dtype, bool digits_in_place);
 
 }  // namespace reprofuse::cuda::exact1

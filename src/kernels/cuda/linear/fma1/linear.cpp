@@ -87,13 +87,9 @@ void CudaLinear::launch(const kernels::LinearCall& call, const Group& group, Sch
   if (p.split_k) check(launch_fold_ascending(p, stream), "fold_ascending");
 }
 
-}  // namespace reprofuse::cuda::fma1
-
-namespace reprofuse::cuda {
-
-std::unique_ptr<kernels::PreparedLinear> prepare_linear_fma1(const kernels::CudaTarget& target,
-                                                             std::span<const WeightView> weights) {
-  return std::make_unique<fma1::CudaLinear>(target, weights);
+std::unique_ptr<kernels::PreparedLinear> prepare_linear(const kernels::CudaTarget& target,
+                                                        std::span<const WeightView> weights) {
+  return std::make_unique<CudaLinear>(target, weights);
 }
 
-}  // namespace reprofuse::cuda
+}  // namespace reprofuse::cuda::fma1

@@ -17,4 +17,7 @@ class CudaLinear : public ScheduledLinear<Kernel, Schedule> {
   void launch(const kernels::LinearCall& call, const Group& group, Schedule schedule) const override;
 };
 
+std::unique_ptr<kernels::PreparedLinear> prepare_linear(const kernels::CudaTarget& target,
+                                                        std::span<const WeightView> weights);
+
 }  // namespace reprofuse::cuda::fma1

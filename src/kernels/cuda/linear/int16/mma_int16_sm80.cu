@@ -102,7 +102,7 @@ constexpr MmaShape kManyRows{.tile_m = 64,
                              .stages = 2,
                              .ctas_per_sm = 1};
 
-std::vector<Kernel> kept_table() {
+std::vector<Kernel> digits_table() {
   return {kernel<DigitWeights<128>, kFewRows[0]>("mma digits 8x32", {.k_tile = 0.24, .start = 5, .exchange = 2.5}),
           kernel<DigitWeights<128>, kFewRows[1]>("mma digits 16x64", {.k_tile = 0.42, .start = 6, .exchange = 1.5}),
           kernel<DigitWeights<128>, kFewRows[2]>("mma digits 32x64", {.k_tile = 0.585, .start = 5.5, .exchange = 0.9}),
@@ -111,14 +111,14 @@ std::vector<Kernel> kept_table() {
 
 }  // namespace
 
-std::vector<Kernel> mma_kernels(DType dtype, bool kept) {
-  std::vector<Kernel> kernels = kept                    ? kept_table()
+std::vector<Kernel> mma_kernels(DType dtype, bool digits_in_place) {
+  std::vector<Kernel> kernels = digits_in_place         ? digits_table()
                                 : dtype == DType::kBF16 ? table<Bf16Weight>()
                                 : dtype == DType::kF16  ? table<F16Weight>()
                                                         : table<F32Weight>();
   kernels.push_back(kernel<DigitWeights<128>, kManyRows>(
       "mma digits 64x128", {.k_tile = 1.4, .start = 6, .exchange = 1.3, .prepare = 0.03}));
-  for (Kernel& kernel : kernels) kernel.kept = kept;
+  for (Kernel& kernel : kernels) kernel.digits_in_place = digits_in_place;
   return kernels;
 }
 

@@ -4,9 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/cuda/linear/integer/digit_rows.hpp"
-#include "kernels/cuda/linear/integer/params.hpp"
-#include "kernels/cuda/linear/integer/schedule.hpp"
+#include "kernels/cuda/linear/integer/scheme.hpp"
 #include "numerics/int16.hpp"
 
 namespace reprofuse::cuda::int16 {
@@ -33,19 +31,11 @@ REPROFUSE_HOST_DEVICE constexpr int tile_bytes(int rows) {
   return digit_bytes(rows) + rows * static_cast<int>(sizeof(int));
 }
 
-// What integer::Scheme asks for.
-std::vector<Kernel> mma_kernels(DType dtype, bool kept);
-std::vector<Kernel> wgmma_kernels(DType dtype, bool kept);
+const Scheme& scheme();
+std::vector<Kernel> mma_kernels(DType dtype, bool digits_in_place);
+std::vector<Kernel> wgmma_kernels(DType dtype, bool digits_in_place);
 // Those of both that take digits of weights.
-std::vector<Kernel> prepared_kernels(bool kept);
+std::vector<Kernel> prepared_kernels(bool digits_in_place);
 std::vector<Kernel> rounds_kernels();
-cudaError_t load_row_kernels();
-cudaError_t launch_snap_activations(const Params& params, cudaStream_t stream);
-cudaError_t launch_add_partials(const Params& params, cudaStream_t stream);
-cudaError_t launch_weight_exponents(const WeightView& weight, std::uint8_t* exponents, int* first_bad,
-                                    cudaStream_t stream);
-cudaError_t launch_prepare_weights(const Params& params, DType dtype, cudaStream_t stream);
-RowKernel norm_rows_kernel(int k);
-RowKernel silu_rows_kernel(int k);
 
 }  // namespace reprofuse::cuda::int16

@@ -82,7 +82,7 @@ Kernel kernel(const char* name, DigitCost digit_cost, Cost cost = {}) {
 }  // namespace
 
 // Costs as an H200 showed them.
-std::vector<Kernel> prepared_kernels(bool kept) {
+std::vector<Kernel> prepared_kernels(bool digits_in_place) {
   std::vector<Kernel> kernels = {
       kernel<8, 6>("prepared 8x128", {.k_tile = 0.31, .start = 3.6, .exchange = 0.3}),
       kernel<16, 5>("prepared 16x128", {.k_tile = 0.38, .start = 4, .exchange = 1.6}),
@@ -92,7 +92,7 @@ std::vector<Kernel> prepared_kernels(bool kept) {
                           {.k_tile = 0.95, .start = 18, .prepare = 2.76}),
       kernel<80, 4>("prepared 80x128", {.k_tile = 0.81, .start = 7.4, .exchange = 2.8}),
       kernel<96, 3>("prepared 96x128", {.k_tile = 0.96, .start = 8.1, .exchange = 3.4})};
-  if (kept)  // half a tile of prepared weights: the CTAs that share one find it in the L2
+  if (digits_in_place)  // half a tile of prepared weights: the CTAs that share one find it in the L2
     kernels.push_back(kernel<32, 4, false, 1>("prepared 32x64", {.k_tile = 0.44, .start = 4.8, .exchange = 1.1}));
   return kernels;
 }

@@ -131,10 +131,10 @@ std::vector<Kernel> rounds_kernels() {
            .threads = Rounds::kThreads,
            .shared_bytes = RoundsShared::kBytes,
            .vector_loads = true,
-           .exchange = Exchange::kCluster,
+           .split_k = SplitK::kCluster,
            .cost = {.k_tile = 1.68, .start = 25, .prepare = 2.76},
            .max_k_tiles = kMaxKTiles,
-           .prepared = true,
+           .takes_digits = true,
            .digit_cost = {.k_tile = 1.26, .start = 10, .exchange = 4.5}}};
 }
 

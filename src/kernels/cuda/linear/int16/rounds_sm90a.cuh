@@ -72,7 +72,7 @@ __device__ inline void load_planes(const Params& p, const TileScheduler<Rounds>&
       ptx::tma_load_bulk(shared.state().factors[slot], from + digit_bytes(Rounds::kTileM), kFactorBytes, full);
   };
   // Prologue: weights that were digits before this launch are on their way before the digits of x are known.
-  if (!p.weights_kept) wait_for_previous_kernel();
+  if (!p.digits_in_place) wait_for_previous_kernel();
   const int count = scheduler.end - scheduler.begin, ahead = min(kSlots, count);
   for (int i = 0; i < ahead; ++i) load_weights(i, scheduler.begin + i);
   wait_for_previous_kernel();

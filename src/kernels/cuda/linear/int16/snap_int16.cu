@@ -2,9 +2,8 @@
 // sums of partials.
 #include "kernels/cuda/linear/int16/digits.cuh"
 #include "kernels/cuda/linear/int16/params.hpp"
-#include "kernels/cuda/linear/integer/prepare.cuh"
 #include "kernels/cuda/linear/integer/row_ops.cuh"
-#include "kernels/cuda/runtime/launch.hpp"
+#include "kernels/reference/reference.hpp"
 
 namespace reprofuse::cuda::int16 {
 namespace {
@@ -18,9 +17,15 @@ __global__ __launch_bounds__(kRowThreads) void snap_activations(const __grid_con
   Snap::row<WholeRow, kRowThreads, kHeld>(DigitRows(p), m, [&](int k) { return load_terms(p, m, k); });
 }
 
-const void* const kSnapKernels[] = {reinterpret_cast<const void*>(&snap_activations<2>),
-                                    reinterpret_cast<const void*>(&snap_activations<4>),
-                                    reinterpret_cast<const void*>(&snap_activations<8>)};
+// The shortest code that holds a row, which is on the way of every layer.
+RowKernel snap_rows(int k) {
+  const auto kernel = [](void (*function)(Params)) {
+    return RowKernel{reinterpret_cast<const void*>(function), kRowThreads};
+  };
+  if (k <= 2 * 4 * kRowThreads) return kernel(&snap_activations<2>);
+  if (k <= 4 * 4 * kRowThreads) return kernel(&snap_activations<4>);
+  return kernel(&snap_activations<8>);
+}
 
 __global__ __launch_bounds__(kRowThreads) void add_partials(const __grid_constant__ Params p) {
   let_next_kernel_start();
@@ -29,7 +34,7 @@ __global__ __launch_bounds__(kRowThreads) void add_partials(const __grid_constan
 }
 
 __global__ __launch_bounds__(kRowThreads) void weight_units(const WeightRows rows) {
-  const std::uint32_t max = rows.largest();
+  const std::uint32_t max = max_magnitude(rows);
   if (threadIdx.x != 0) return;
   rows.exponents[blockIdx.x] = static_cast<std::uint8_t>(unit_byte(max));
   if (max >= kInfinity) atomicMin(rows.first_bad, static_cast<int>(blockIdx.x));
@@ -54,46 +59,22 @@ const void* prepare_kernel(DType dtype) {
 
 }  // namespace
 
-// The shortest code that holds a row, which is on the way of every layer.
-cudaError_t launch_snap_activations(const Params& params, cudaStream_t stream) {
-  const dim3 grid(params.row_tiles * params.tile_m);
-  const int vectors = ceil_div(params.k, kRowThreads * 4);  // of a thread
-  return launch_kernel(kSnapKernels[vectors <= 2 ? 0 : vectors <= 4 ? 1 : 2], {grid, kRowThreads}, params, stream);
-}
-
-cudaError_t launch_add_partials(const Params& params, cudaStream_t stream) {
-  return launch_kernel(reinterpret_cast<const void*>(add_partials), {grid_of_partials(params), kRowThreads}, params,
-                       stream);
-}
-
-cudaError_t launch_weight_exponents(const WeightView& weight, std::uint8_t* exponents, int* first_bad,
-                                    cudaStream_t stream) {
-  const WeightRows rows(weight, exponents, first_bad);
-  weight_units<<<rows.n, kRowThreads, 0, stream>>>(rows);
-  return cudaGetLastError();
-}
-
-cudaError_t load_row_kernels() {
-  cudaFuncAttributes attributes;
-  cudaError_t status = cudaSuccess;
-  for (const void* kernel : kSnapKernels)
-    if (status == cudaSuccess) status = cudaFuncGetAttributes(&attributes, kernel);
-  if (status == cudaSuccess) status = cudaFuncGetAttributes(&attributes, add_partials);
-  for (const DType dtype : {DType::kBF16, DType::kF16, DType::kF32})
-    if (status == cudaSuccess) status = cudaFuncGetAttributes(&attributes, prepare_kernel(dtype));
-  return status;
-}
-
-RowKernel norm_rows_kernel(int k) {
-  return integer::norm_rows_kernel<Snap>(k);
-}
-
-RowKernel silu_rows_kernel(int k) {
-  return integer::silu_rows_kernel<Snap>(k);
-}
-
-cudaError_t launch_prepare_weights(const Params& params, DType dtype, cudaStream_t stream) {
-  return launch_prepare(prepare_kernel(dtype), params, stream);
+const Scheme& scheme() {
+  static const Scheme kScheme{.name = reference::kLinearInt16.name,
+                              .max_terms = kMaxTerms,
+                              .row_bytes = sizeof(Row),
+                              .digits = kDigits,
+                              .tile_bytes = tile_bytes,
+                              .keeps_digits = true,
+                              .mma_kernels = mma_kernels,
+                              .wgmma_kernels = wgmma_kernels,
+                              .snap_rows = snap_rows,
+                              .norm_rows = norm_rows_kernel<Snap>,
+                              .silu_rows = silu_rows_kernel<Snap>,
+                              .weight_exponents = reinterpret_cast<const void*>(&weight_units),
+                              .prepare_weights = prepare_kernel,
+                              .add_partials = reinterpret_cast<const void*>(&add_partials)};
+  return kScheme;
 }
 
 }  // namespace reprofuse::cuda::int16

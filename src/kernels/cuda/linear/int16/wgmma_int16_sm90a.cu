@@ -93,24 +93,24 @@ std::vector<Kernel> table() {
 }
 
 // All that take digits of weights.
-std::vector<Kernel> digit_kernels(bool kept) {
-  std::vector<Kernel> kernels = prepared_kernels(kept);
+std::vector<Kernel> digit_kernels(bool digits_in_place) {
+  std::vector<Kernel> kernels = prepared_kernels(digits_in_place);
   for (const Kernel& kernel : rounds_kernels()) kernels.push_back(kernel);
   return kernels;
 }
 
 }  // namespace
 
-std::vector<Kernel> wgmma_kernels(DType dtype, bool kept) {
-  if (kept) {
-    std::vector<Kernel> kernels = digit_kernels(kept);
-    for (Kernel& kernel : kernels) kernel.kept = true;
+std::vector<Kernel> wgmma_kernels(DType dtype, bool digits_in_place) {
+  if (digits_in_place) {
+    std::vector<Kernel> kernels = digit_kernels(digits_in_place);
+    for (Kernel& kernel : kernels) kernel.digits_in_place = true;
     return kernels;
   }
   std::vector<Kernel> kernels = dtype == DType::kBF16  ? table<Bf16Weight>()
                                 : dtype == DType::kF16 ? table<F16Weight>()
                                                        : std::vector<Kernel>();
-  for (const Kernel& kernel : digit_kernels(kept))
+  for (const Kernel& kernel : digit_kernels(digits_in_place))
     if (kernel.cost.prepare > 0) kernels.push_back(kernel);
   return kernels;
 }

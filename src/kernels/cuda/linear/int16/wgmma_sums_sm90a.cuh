@@ -139,7 +139,7 @@ __device__ inline void multiply_tiles(const Params& p, const TileScheduler<S>& s
 
     // Epilogue
     wait_for_previous_kernel();
-    store_whole_tile<S>(p, scheduler.at(kept(t)), own, sums);
+    store_whole_tile<S>(p, scheduler.at(keep_in_register(t)), own, sums);
   }
 }
 

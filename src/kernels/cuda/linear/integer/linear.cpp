@@ -16,12 +16,11 @@ void CudaLinear::Release::operator()(void* memory) const {
 CudaLinear::CudaLinear(const Scheme& scheme, const kernels::CudaTarget& target, std::span<const WeightView> weights)
     : ScheduledLinear(target, weights), scheme_(scheme) {
   const DeviceScope scope(device_.ordinal);
-  check(scheme.load_row_kernels(), "loading the kernels of a linear layer");  // now, so that no run has to
   const bool keep = target.use == WeightUse::kTake && can_keep_digits();
   find_kernels(keep);
   require(weights[0].k <= scheme.max_terms, "linear '{}': k = {}; {} takes at most {} terms in a sum", name_,
           weights[0].k, scheme.name, scheme.max_terms);
-  find_producers();
+  find_row_kernels();
   require_weights_on_device();
   find_exponents();
   if (keep)
@@ -46,14 +45,15 @@ void CudaLinear::find_kernels(bool keep) {
 }
 
 // Looked up now, so that no run has to.
-void CudaLinear::find_producers() {
+void CudaLinear::find_row_kernels() {
   const int k = static_cast<int>(weights_[0].k);
-  norm_ = scheme_.norm_rows_kernel(k);
-  silu_ = scheme_.silu_rows_kernel(k);
+  snap_ = scheme_.snap_rows(k);
+  norm_ = scheme_.norm_rows(k);
+  silu_ = scheme_.silu_rows(k);
   KernelFacts facts;
-  for (const RowKernel& kernel : {norm_, silu_})
-    if (kernel.function != nullptr)
-      check(look_up_kernel(kernel.function, facts), "looking up an op that leaves digits");
+  for (const void* function : {scheme_.weight_exponents, scheme_.prepare_weights(weights_[0].dtype),
+                               scheme_.add_partials, snap_.function, norm_.function, silu_.function})
+    if (function != nullptr) check(look_up_kernel(function, facts), "looking up a kernel of a linear layer");
   if (silu_.ctas > 1 && (device_.major < 9 || !facts.for_hopper)) silu_ = {};  // there are no clusters
 }
 
@@ -69,9 +69,19 @@ void CudaLinear::find_exponents() {
   const std::unique_ptr<int, Release> first_bad(
       static_cast<int*>(allocate(device_.ordinal, weights_.size() * sizeof(int))));
   check(cudaMemset(first_bad.get(), 0x7f, weights_.size() * sizeof(int)), "cudaMemset");
-  for (std::size_t i = 0; i < weights_.size(); ++i)
-    check(scheme_.weight_exponents(weights_[i], exponents_.get() + first_exponent_[i], first_bad.get() + i, nullptr),
-          "weight_exponents");
+  for (std::size_t i = 0; i < weights_.size(); ++i) {
+    const WeightView& weight = weights_[i];
+    const WeightRows params{.w = weight.data,
+                            .stride = weight.stride,
+                            .n = static_cast<int>(weight.n),
+                            .k = static_cast<int>(weight.k),
+                            .dtype = weight.dtype,
+                            .exponents = exponents_.get() + first_exponent_[i],
+                            .first_bad = first_bad.get() + i};
+    const GridShape shape{
+        .grid = dim3(static_cast<unsigned>(weight.n)), .threads = kRowThreads, .start = Start::kInTurn};
+    check(launch_kernel(scheme_.weight_exponents, shape, params, nullptr), "weight_exponents");
+  }
   std::vector<int> bad(weights_.size());
   copy_to_host(bad.data(), first_bad.get(), bad.size() * sizeof(int));
   for (std::size_t i = 0; i < bad.size(); ++i)
@@ -101,7 +111,7 @@ void CudaLinear::keep_digits() {
     auto* to = static_cast<std::uint8_t*>(const_cast<void*>(weight.data));
     for (; p.first_column_tile < tiles; p.first_column_tile += at_a_time) {
       p.column_tiles = std::min(at_a_time, tiles - p.first_column_tile);
-      check(scheme_.prepare_weights(p, weight.dtype, nullptr), "prepare_weights");
+      prepare_weights(p, nullptr);
       check(cudaMemcpyAsync(to + static_cast<std::size_t>(p.first_column_tile) * tile_bytes, p.weights,
                             static_cast<std::size_t>(p.column_tiles) * tile_bytes, cudaMemcpyDeviceToDevice, nullptr),
             "cudaMemcpyAsync");
@@ -130,7 +140,7 @@ std::size_t CudaLinear::most_prepared_bytes() const {
   std::int64_t most = 0;
   for (const Kernel& kernel : kernels_)
     for (const Group& group : groups_) {
-      if (!kernel.prepared || kernel.kept) continue;
+      if (!kernel.takes_digits || kernel.digits_in_place) continue;
       const Problem all = problem_of(group, 1, true);
       const std::int64_t bytes = prepared_tile_bytes(kernel);
       const std::int64_t tiles = prepared_at_a_time(column_tiles_of(kernel, all.n), all.k, bytes);
@@ -177,7 +187,7 @@ Params CudaLinear::params(const kernels::LinearCall& call, const Group& group, R
   p.k_tiles = ceil_div(p.k, kTileK);
   p.tile_m = kernel.tile_m;
   p.tile_n = kernel.tile_n;
-  p.weights_kept = kernel.kept;
+  p.digits_in_place = kernel.digits_in_place;
   p.row_tiles = ceil_div(p.m, kernel.tile_m);
   p.count = static_cast<int>(group.count);
   p.record_column = static_cast<int>(group.first_column);
@@ -218,7 +228,7 @@ void CudaLinear::add_outputs(const kernels::LinearCall& call, const Group& group
 void CudaLinear::launch_rows(const kernels::LinearCall& call, const Group& group, Rows rows, Schedule schedule) const {
   const Params p = params(call, group, rows, schedule);
   const auto stream = static_cast<cudaStream_t>(call.stream);
-  check(scheme_.snap_activations(p, stream), "snap_activations");
+  snap_activations(p, stream);
   launch_products(kernels_[static_cast<std::size_t>(schedule.kernel)], p, stream);
 }
 
@@ -258,13 +268,13 @@ void CudaLinear::launch_producer(const kernels::Producer& producer, const kernel
 }
 
 void CudaLinear::launch_products(const Kernel& kernel, const Params& all, cudaStream_t stream) const {
-  if (!kernel.prepared || kernel.kept) return launch_tiles(kernel, all, stream);
+  if (!kernel.takes_digits || kernel.digits_in_place) return launch_tiles(kernel, all, stream);
   const int tiles = all.column_tiles;
   const int at_a_time = static_cast<int>(prepared_at_a_time(tiles, all.k, prepared_tile_bytes(kernel)));
   Params p = all;
   for (; p.first_column_tile < tiles; p.first_column_tile += at_a_time) {
     p.column_tiles = std::min(at_a_time, tiles - p.first_column_tile);
-    check(scheme_.prepare_weights(p, weights_[0].dtype, stream), "prepare_weights");
+    prepare_weights(p, stream);
     launch_tiles(kernel, p, stream);
   }
 }
@@ -273,12 +283,29 @@ void CudaLinear::launch_tiles(const Kernel& kernel, const Params& p, cudaStream_
   GridShape shape{.grid = dim3(p.splits, p.row_tiles, p.column_tiles),
                   .threads = kernel.threads,
                   .shared_bytes = kernel.shared_bytes};
-  if (kernel.exchange == Exchange::kCluster) shape.cluster = p.splits;
-  if (kernel.is_mma()) shape.grid = dim3(p.row_tiles * p.column_tiles, p.splits);
-  if (kernel.exchange == Exchange::kNone)
+  if (kernel.split_k == SplitK::kCluster) shape.cluster = p.splits;
+  if (kernel.mma_sync) shape.grid = dim3(p.row_tiles * p.column_tiles, p.splits);
+  if (kernel.split_k == SplitK::kNone)
     shape.grid = dim3(std::min(p.row_tiles * p.column_tiles, device_.sm_count * kernel.ctas_per_sm));
   check(launch_kernel(kernel.function, shape, p, stream), kernel.name);
-  if (kernel.is_mma() && p.splits > 1) check(scheme_.add_partials(p, stream), "add_partials");
+  if (kernel.mma_sync && p.splits > 1) add_partials(p, stream);
+}
+
+void CudaLinear::snap_activations(const Params& p, cudaStream_t stream) const {
+  const dim3 grid(static_cast<unsigned>(DigitRows(p).padded_rows()));
+  check(launch_kernel(snap_.function, {grid, snap_.threads}, p, stream), "snap_activations");
+}
+
+void CudaLinear::prepare_weights(const Params& p, cudaStream_t stream) const {
+  const dim3 grid(static_cast<unsigned>(p.column_tiles * (p.tile_n / kPrepareRows)),
+                  static_cast<unsigned>(ceil_div(p.k_tiles, kPrepareWarps)));
+  check(launch_kernel(scheme_.prepare_weights(weights_[0].dtype), {grid, kPrepareThreads}, p, stream),
+        "prepare_weights");
+}
+
+void CudaLinear::add_partials(const Params& p, cudaStream_t stream) const {
+  const dim3 grid(static_cast<unsigned>(ceil_div(p.columns, kRowThreads)), static_cast<unsigned>(p.m));
+  check(launch_kernel(scheme_.add_partials, {grid, kRowThreads}, p, stream), "add_partials");
 }
 
 }  // namespace reprofuse::cuda::integer

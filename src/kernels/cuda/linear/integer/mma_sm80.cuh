@@ -197,10 +197,11 @@ Kernel mma_kernel(const char* name, const void* function, DigitCost cost, int ma
           .threads = S::kThreads,
           .shared_bytes = S::kSharedBytes,
           .vector_loads = S::Weights::kVectorLoads,
-          .exchange = Exchange::kPartials,
+          .split_k = SplitK::kWorkspace,
           .cost = {},
           .max_k_tiles = max_k_tiles,
-          .prepared = S::Weights::kDigits,
+          .mma_sync = true,
+          .takes_digits = S::Weights::kDigits,
           .digit_cost = cost};
 }
 

@@ -145,8 +145,8 @@ __device__ inline void fetch_digit_weights(const Params& p, const MmaTile<S>& ti
                                            int end) {
   constexpr int kRows = S::Weights::kRows;
   static_assert(kRows == kPreparedRows || kRows == S::kTileN);
-  const std::uint8_t* weights = p.weights_kept ? static_cast<const std::uint8_t*>(tile.out.w) : p.weights;
-  const int of_tile = p.weights_kept ? tile.n0 / kRows : tile.column_tile;
+  const std::uint8_t* weights = p.digits_in_place ? static_cast<const std::uint8_t*>(tile.out.w) : p.weights;
+  const int of_tile = p.digits_in_place ? tile.n0 / kRows : tile.column_tile;
 #pragma unroll
   for (int piece = 0; piece < S::kPieces; ++piece) {
     const int first = step + piece * kTileSteps;

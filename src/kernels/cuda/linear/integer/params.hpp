@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/linear/problem.hpp"
+#include "kernels/cuda/ops/params.hpp"
 #include "kernels/cuda/runtime/memory.hpp"
 #include "reprofuse/types.hpp"
 
@@ -21,6 +22,12 @@ constexpr int prepared_bytes(int digits, int rows) {
   return digits * rows * kTileK;
 }
 inline constexpr int kPreparedRows = 128, kPreparedBytes = prepared_bytes(2, kPreparedRows);
+
+inline constexpr int kRowThreads = 512;  // of a CTA that has a row of x, or of weights
+
+// A CTA that prepares digits of weights: its warps have so many rows each, of one k-tile.
+inline constexpr int kPrepareWarps = 8, kPrepareThreads = kPrepareWarps * 32;
+inline constexpr int kPrepareRows = 8;
 
 struct Output {
   CUtensorMap map;                // of w, for kernels fed by the TMA
@@ -50,7 +57,7 @@ struct Params {
   int first_column_tile;  // of those that the launch takes
   int column_tiles;       // tiles of columns, of all outputs or as many as the launch takes
   std::uint8_t* weights;  // as digits, where they were prepared: [column_tiles][k_tiles] of prepared_bytes()
-  bool weights_kept;      // as digits, each output's in place of w
+  bool digits_in_place;   // as digits, each output's in place of w
   int splits;             // CTAs that share K (split-K)
   long long* partials;    // [splits, m, columns], of kernels whose CTAs cannot reach each other
   int count;              // outputs
@@ -60,6 +67,40 @@ struct Params {
   unsigned op;
   Record* record;
   Output outputs[kMaxOutputs];
+};
+
+// Where the rows of x of one launch go as digits: what a kernel has to know that makes them.
+struct DigitRows {
+  std::uint8_t* digits;  // these and all others as in Params
+  void* rows;
+  int m, k, k_tiles;
+  int tile_m, row_tiles;
+
+  REPROFUSE_HOST_DEVICE explicit DigitRows(const Params& p)
+      : digits(p.digits), rows(p.rows), m(p.m), k(p.k), k_tiles(p.k_tiles), tile_m(p.tile_m), row_tiles(p.row_tiles) {}
+
+  REPROFUSE_HOST_DEVICE int padded_rows() const { return row_tiles * tile_m; }  // a CTA for each makes its digits
+};
+
+// An op that makes rows of x and leaves them as digits; its y may be null, and is then not written.
+struct NormRowsParams {
+  ops::RmsNormParams norm;
+  DigitRows to;
+};
+
+struct SiluRowsParams {
+  ops::SiluGateParams silu;
+  DigitRows to;
+};
+
+// A weight matrix whose exponents are sought, a CTA for each row.
+struct WeightRows {
+  const void* w;
+  std::int64_t stride;
+  int n, k;
+  DType dtype;
+  std::uint8_t* exponents;  // [n]
+  int* first_bad;           // the first row that is not finite, kept as a minimum
 };
 
 }  // namespace reprofuse::cuda::integer

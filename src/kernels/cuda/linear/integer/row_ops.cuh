@@ -8,7 +8,7 @@
 
 namespace reprofuse::cuda::integer {
 
-using fma1::ops::kNormThreads;
+using ops::kNormThreads;
 
 // Bits: digits of what reference::rms_norm gives. A CTA for each row, padding included. The row goes through shared
 // memory: chains of the norm want its elements in another order than digits do.
@@ -16,7 +16,7 @@ template <typename Snap, int kHeld>
 __global__ __launch_bounds__(kNormThreads) void norm_rows(const __grid_constant__ NormRowsParams p) {
   __shared__ __align__(16) float row[kHeld * kNormThreads];
   let_next_kernel_start();
-  fma1::ops::HeldNorm<kHeld> held;
+  ops::HeldNorm<kHeld> held;
   held.load_weight(p.norm);
   wait_for_previous_kernel();
   const int m = blockIdx.x;

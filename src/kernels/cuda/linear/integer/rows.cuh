@@ -1,10 +1,8 @@
-// What kernels that are no products need: rows of activations, magnitudes, partials.
+// What kernels that are no products need: rows of activations and of weights, their magnitudes and digits, partials.
 #pragma once
 
 #include <cuda_fp16.h>
 
-#include "base/math.hpp"
-#include "kernels/cuda/linear/integer/digit_rows.hpp"
 #include "kernels/cuda/linear/integer/terms.cuh"
 #include "kernels/cuda/ptx/cluster.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
@@ -104,7 +102,8 @@ __device__ inline void prefetch_row(const Params& p) {
 #endif
 }
 
-// One output of one row: the sum of its partials, rounded. `offset` is what a row's sums have too much.
+// One output of one row: the sum of its partials, rounded. `offset` is what the bias that makes
+// weights unsigned adds to the sums of a row.
 template <typename Row, typename Offset>
 __device__ inline void add_partials_of(const Params& p, const Offset& offset) {
   const int column = blockIdx.x * kRowThreads + threadIdx.x, m = blockIdx.y;
@@ -121,40 +120,73 @@ __device__ inline void add_partials_of(const Params& p, const Offset& offset) {
   store_result(p, p.outputs[i], m, Column(p.outputs[i], n), row, sum - offset(row));
 }
 
-inline dim3 grid_of_partials(const Params& p) {
-  return {static_cast<unsigned>(ceil_div(p.columns, kRowThreads)), static_cast<unsigned>(p.m)};
+__device__ inline std::uint32_t magnitude_bits(const WeightRows& rows, std::int64_t i) {
+  if (rows.dtype == DType::kF32) return static_cast<const std::uint32_t*>(rows.w)[i] & kMagnitude;
+  const std::uint32_t half = static_cast<const std::uint16_t*>(rows.w)[i];
+  if (rows.dtype == DType::kBF16) return half << 16 & kMagnitude;
+  return __float_as_uint(__half2float(__ushort_as_half(static_cast<std::uint16_t>(half)))) & kMagnitude;
 }
 
-// A weight matrix whose exponents are sought.
-struct WeightRows {
-  const void* w;
-  std::int64_t stride;
-  int n, k;
-  DType dtype;
-  std::uint8_t* exponents;
-  int* first_bad;
+// Of row blockIdx.x, known to every thread.
+__device__ inline std::uint32_t max_magnitude(const WeightRows& rows) {
+  std::uint32_t max = 0;
+  for (int i = threadIdx.x; i < rows.k; i += kRowThreads)
+    max = umax(max, magnitude_bits(rows, blockIdx.x * rows.stride + i));
+  return block_max(max);
+}
 
-  WeightRows(const WeightView& weight, std::uint8_t* exponents_, int* first_bad_)
-      : w(weight.data),
-        stride(weight.stride),
-        n(static_cast<int>(weight.n)),
-        k(static_cast<int>(weight.k)),
-        dtype(weight.dtype),
-        exponents(exponents_),
-        first_bad(first_bad_) {}
+// Four terms of a row that its vector loads can read.
+template <typename W>
+__device__ inline float4 load_quad(const typename W::Bits* from) {
+  uint4 vector{};
+  if constexpr (sizeof(typename W::Bits) == 4) {
+    vector = __ldg(reinterpret_cast<const uint4*>(from));
+  } else {
+    const uint2 half = __ldg(reinterpret_cast<const uint2*>(from));
+    vector.x = half.x;
+    vector.y = half.y;
+  }
+  return make_float4(W::element(vector, 0), W::element(vector, 1), W::element(vector, 2), W::element(vector, 3));
+}
 
-  __device__ std::uint32_t magnitude_bits(std::int64_t i) const {
-    if (dtype == DType::kF32) return static_cast<const std::uint32_t*>(w)[i] & kMagnitude;
-    const std::uint32_t half = static_cast<const std::uint16_t*>(w)[i];
-    if (dtype == DType::kBF16) return half << 16 & kMagnitude;
-    return __float_as_uint(__half2float(__ushort_as_half(static_cast<std::uint16_t>(half)))) & kMagnitude;
+// Digits of weights for kernels that take both operands from shared memory: worth its time where many rows of x meet
+// them. A contract brings split(terms, scale, digits): a word of each digit of four terms.
+// Grid: groups of eight rows of all column tiles of the launch, groups of eight k-tiles.
+template <typename W, int kDigits, typename Scale, typename Split>
+__device__ inline void prepare_k_tile(const Params& p, const Scale& scale_of, const Split& split) {
+  constexpr int kHalves = kTileK / 64;  // of a k-tile; a thread has 16 terms of one row in each
+  constexpr int kQuads = 4;             // of terms, 16 apart, that lie side by side in the operand
+  const int groups = p.tile_n / kPrepareRows, tile = blockIdx.x / groups, group = blockIdx.x % groups;
+  const int lane = threadIdx.x % kWarp, row = lane / 4, chunk = lane % 4;  // of 16 bytes
+  const int k_tile = blockIdx.y * kPrepareWarps + threadIdx.x / kWarp;
+  const Output& out = output_of_tile(p, p.first_column_tile + tile);
+  const int n = (p.first_column_tile + tile - out.first_tile) * p.tile_n + group * kPrepareRows + row;
+  const auto* weights = static_cast<const typename W::Bits*>(out.w) + min(n, out.n - 1) * out.w_stride;
+  const float scale = scale_of(exponent_byte(out, n));
+  float4 terms[kHalves][kQuads];
+#pragma unroll
+  for (int half = 0; half < kHalves; ++half)
+#pragma unroll
+    for (int quad = 0; quad < kQuads; ++quad) {
+      const int k = k_tile * kTileK + half * 64 + quad * 16 + chunk * 4;
+      terms[half][quad] = n < out.n && k < p.k ? load_quad<W>(weights + k) : make_float4(0, 0, 0, 0);
+    }
+  let_next_kernel_start();
+  wait_for_previous_kernel();
+  if (k_tile >= p.k_tiles) return;
+  const int plane = p.tile_n * kTileK;
+  std::uint8_t* to = p.weights + (std::int64_t{tile} * p.k_tiles + k_tile) * (kDigits * plane) +
+                     place_in_digits(group * kPrepareRows + row, 0);
+#pragma unroll
+  for (int half = 0; half < kHalves; ++half) {
+    std::uint32_t digits[kQuads][kDigits];
+#pragma unroll
+    for (int quad = 0; quad < kQuads; ++quad) split(terms[half][quad], scale, digits[quad]);
+#pragma unroll
+    for (int d = 0; d < kDigits; ++d)
+      *reinterpret_cast<uint4*>(to + d * plane + (half * 4 + chunk) * 128) =
+          make_uint4(digits[0][d], digits[1][d], digits[2][d], digits[3][d]);
   }
-  // Of row blockIdx.x, known to every thread.
-  __device__ std::uint32_t largest() const {
-    std::uint32_t max = 0;
-    for (int i = threadIdx.x; i < k; i += kRowThreads) max = umax(max, magnitude_bits(blockIdx.x * stride + i));
-    return block_max(max);
-  }
-};
+}
 
 }  // namespace reprofuse::cuda::integer

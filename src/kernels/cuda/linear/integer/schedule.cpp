@@ -23,10 +23,10 @@ std::int64_t tiles_of(const Kernel& kernel, const Problem& problem) {
 bool can_split(const Kernel& kernel, const Problem& problem, int splits) {
   if (splits > k_tiles_of(problem) || ceil_div<std::int64_t>(k_tiles_of(problem), splits) > kernel.max_k_tiles)
     return false;
-  if (kernel.prepared && !kernel.kept && (problem.m < kMinPreparedRows || splits > 1)) return false;
-  if (kernel.exchange == Exchange::kNone) return splits == 1;
+  if (kernel.takes_digits && !kernel.digits_in_place && (problem.m < kMinPreparedRows || splits > 1)) return false;
+  if (kernel.split_k == SplitK::kNone) return splits == 1;
   if (ceil_div<std::int64_t>(problem.m, kernel.tile_m) > kMaxGridYZ) return false;
-  if (kernel.exchange == Exchange::kCluster) return kernel.clusters_of(splits) > 0;
+  if (kernel.split_k == SplitK::kCluster) return kernel.clusters_of(splits) > 0;
   if (tiles_of(kernel, problem) > INT32_MAX) return false;
   if (splits == 1) return true;
   return problem.m <= kMaxGridYZ && partial_bytes(problem, splits) <= kMaxPartialBytes;
@@ -55,7 +55,7 @@ void find_occupancy(const Device& device, std::vector<Kernel>& kernels) {
     check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&kernel.ctas_per_sm, kernel.function, kernel.threads,
                                                         static_cast<std::size_t>(kernel.shared_bytes)),
           "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
-    if (kernel.exchange != Exchange::kCluster) continue;
+    if (kernel.split_k != SplitK::kCluster) continue;
     for (int ctas = 1; ctas <= kMaxSplits; ++ctas)
       check(count_clusters_at_once(kernel.function, one_cluster(kernel, ctas),
                                    kernel.at_once[static_cast<std::size_t>(ctas - 1)]),
@@ -112,13 +112,13 @@ constexpr double kOneTile = 2;
 
 // The tiles that the device has in hand at once.
 double tiles_at_once(const Device& device, const Kernel& kernel, int splits) {
-  return kernel.exchange == Exchange::kCluster ? kernel.clusters_of(splits) : device.sm_count * kernel.ctas_per_sm;
+  return kernel.split_k == SplitK::kCluster ? kernel.clusters_of(splits) : device.sm_count * kernel.ctas_per_sm;
 }
 
 // How many tiles a multiprocessor multiplies one after another. CTAs by mma.sync that share one take about as long side
 // by side, and those that have ended make room for others.
 double rounds_of(const Device& device, const Kernel& kernel, double tiles, int splits) {
-  if (!kernel.is_mma()) return std::ceil(tiles / tiles_at_once(device, kernel, splits));
+  if (!kernel.mma_sync) return std::ceil(tiles / tiles_at_once(device, kernel, splits));
   const double rounds = tiles * splits / device.sm_count;
   return kernel.ctas_per_sm > 1 ? std::max(1.0, (rounds + std::ceil(rounds)) / 2) : std::ceil(rounds);
 }
@@ -135,21 +135,21 @@ double expected_time_of_digits(const Device& device, const Kernel& kernel, const
   const double from_cache = tiles * k_tiles * 2 * (kernel.tile_n + kernel.tile_m) * kTileK * kReadByte;
   // CTAs that meet others at the end of a tile start the next no sooner; partials are added when all are there.
   const double row_tiles = tiles / column_tiles;
-  const double start = kernel.exchange == Exchange::kNone && rounds == 1 ? cost.start + kOneTile : cost.start;
-  const double around = kernel.is_mma() ? start + (splits - 1) * row_tiles * cost.exchange
+  const double start = kernel.split_k == SplitK::kNone && rounds == 1 ? cost.start + kOneTile : cost.start;
+  const double around = kernel.mma_sync ? start + (splits - 1) * row_tiles * cost.exchange
                         : splits > 1    ? rounds * (start + cost.exchange)
                                         : start;
-  const double prepare = kernel.prepared && !kernel.kept ? column_tiles * k_tiles * cost.prepare : 0;
+  const double prepare = kernel.takes_digits && !kernel.digits_in_place ? column_tiles * k_tiles * cost.prepare : 0;
   return around + std::max({multiply, from_memory, from_cache}) + multiply / 10 + prepare;
 }
 
 double expected_time(const Device& device, const Kernel& kernel, const Problem& problem, int splits) {
-  if (kernel.kept || kernel.is_mma()) return expected_time_of_digits(device, kernel, problem, splits);
+  if (kernel.digits_in_place || kernel.mma_sync) return expected_time_of_digits(device, kernel, problem, splits);
   const auto tiles = static_cast<double>(tiles_of(kernel, problem));
   const double rounds = tiles / tiles_at_once(device, kernel, splits);
   const auto k_tiles = static_cast<double>(ceil_div<std::int64_t>(k_tiles_of(problem), splits));
   const double prepare = kernel.cost.prepare * static_cast<double>(column_tiles_of(kernel, problem.n)) * k_tiles;
-  if (kernel.exchange == Exchange::kNone || kernel.prepared)
+  if (kernel.split_k == SplitK::kNone || kernel.takes_digits)
     return (std::ceil(rounds) * k_tiles + kernel.cost.start) * kernel.cost.k_tile + prepare / device.sm_count;
   // Few rounds: the last counts as a whole one. Many: CTAs that end early make room for others.
   return (rounds <= 2 ? std::ceil(rounds) : rounds) * (k_tiles + kernel.cost.start) * kernel.cost.k_tile;
@@ -163,7 +163,7 @@ Schedule choose_schedule(const Device& device, const std::vector<Kernel>& kernel
     return expected_time(device, kernels[static_cast<std::size_t>(schedule.kernel)], problem, schedule.splits);
   };
   const auto is_mma = [&](const Schedule& schedule) {
-    return kernels[static_cast<std::size_t>(schedule.kernel)].is_mma();
+    return kernels[static_cast<std::size_t>(schedule.kernel)].mma_sync;
   };
   return *std::min_element(possible.begin(), possible.end(), [&](const Schedule& a, const Schedule& b) {
     return is_mma(a) != is_mma(b) ? is_mma(b) : time(a) < time(b);

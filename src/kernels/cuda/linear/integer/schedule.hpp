@@ -2,64 +2,18 @@
 // made here can move a bit.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "kernels/cuda/linear/integer/params.hpp"
+#include "kernels/cuda/linear/integer/scheme.hpp"
 #include "kernels/cuda/linear/problem.hpp"
 #include "kernels/cuda/runtime/device.hpp"
-#include "reprofuse/types.hpp"
 
 namespace reprofuse::cuda::integer {
 
 using reprofuse::cuda::Problem;
-
-// How CTAs that share K (split-K) bring their sums together.
-enum class Exchange {
-  kNone,      // they cannot: a persistent CTA has all of K, and takes one tile after another
-  kCluster,   // through each other's shared memory
-  kPartials,  // through the workspace and another kernel
-};
-
-// How long a CTA takes, in one unit for all kernels, with all the CTAs beside it that fit.
-struct Cost {
-  double k_tile;       // for one k-tile
-  double start;        // before the first and after the last, in k-tiles
-  double prepare = 0;  // to prepare one k-tile of weights
-};
-
-// The same in microseconds, of kernels by mma.sync, and of those whose weights are digits already: it is memory that
-// binds most of them.
-struct DigitCost {
-  double k_tile;        // for one k-tile, of a CTA that has a multiprocessor for itself
-  double start;         // before the first and after the last
-  double exchange = 0;  // of sums, where CTAs share K; by mma.sync, of a tile of rows for each but one
-  double prepare = 0;   // of a tile's weights for one k-tile, by all of the device
-};
-
-struct Kernel {
-  const char* name;
-  const void* function;
-  int tile_m;
-  int tile_n;
-  int threads;
-  int shared_bytes;
-  bool vector_loads;  // needs 16-byte aligned weight rows of 16-bit weights
-  Exchange exchange;
-  Cost cost;
-  int max_k_tiles;                        // that the sums of a CTA hold
-  bool prepared = false;                  // takes weights that Scheme::prepare_weights has made digits of
-  bool kept = false;                      // and which the layer keeps in place of the weights
-  DigitCost digit_cost{};                 // in place of cost
-  int ctas_per_sm = 0;                    // on the device
-  std::array<int, kMaxSplits> at_once{};  // clusters of 1, 2, ... CTAs that the device holds
-
-  bool is_mma() const { return exchange == Exchange::kPartials; }  // by mma.sync, as every device can
-  int clusters_of(int ctas) const { return at_once[static_cast<std::size_t>(ctas - 1)]; }
-};
 
 // Looks the kernels up on the device, and how many of their CTAs it holds.
 void find_occupancy(const Device& device, std::vector<Kernel>& kernels);

@@ -130,7 +130,7 @@ struct TileScheduler {
 // The digits of a tile's weight rows that were prepared, of one k-tile.
 __device__ inline const std::uint8_t* prepared_weights(const Params& p, const Tile& tile, int k_tile) {
   const std::int64_t bytes = static_cast<std::int64_t>(p.k_tiles) * kPreparedBytes;
-  const std::uint8_t* of_tile = p.weights_kept
+  const std::uint8_t* of_tile = p.digits_in_place
                                     ? static_cast<const std::uint8_t*>(tile.out.w) + tile.n0 / kPreparedRows * bytes
                                     : p.weights + tile.column_tile * bytes;
   return of_tile + static_cast<std::int64_t>(k_tile) * kPreparedBytes;
@@ -174,7 +174,7 @@ template <typename S>
 __device__ inline void load_stages(const Params& p, const TileScheduler<S>& scheduler, const WgmmaShared<S>& shared) {
   // Prologue: weights are constants, so the first of them are on their way before the kernel that makes the digits has
   // finished; unless it makes theirs.
-  if (S::kPrepared && !p.weights_kept) wait_for_previous_kernel();
+  if (S::kPrepared && !p.digits_in_place) wait_for_previous_kernel();
   const Tile first = scheduler.at(scheduler.tile);
   const int ahead = min(S::kStages, scheduler.end - scheduler.begin);
   for (int i = 0; i < ahead; ++i) load_weights<S>(p, first, shared, i, scheduler.begin + i);

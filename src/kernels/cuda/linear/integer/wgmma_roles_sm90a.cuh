@@ -29,7 +29,7 @@ __device__ inline int same_in_warp(int value) {
 }
 
 // Keeps a value in a register where the compiler would rather compute it again in every turn of a loop.
-__device__ inline int kept(int value) {
+__device__ inline int keep_in_register(int value) {
   asm volatile("" : "+r"(value));
   return value;
 }
@@ -45,7 +45,7 @@ struct Operands {
   __device__ Operands(const WgmmaShared<S>& shared_, const MathThread<S>& own) : shared(shared_) {
     const int box_row = own.row % kWarpgroupRows;  // and eight rows on, which are swizzled alike
     const int swizzled = (first_term(0, own.lane % 4) / 8 ^ box_row % 8) * 16;
-    vector = kept(own.group * (kTileK / kBoxTerms * S::kBoxBytes) + box_row * (kBoxTerms * 2) + swizzled);
+    vector = keep_in_register(own.group * (kTileK / kBoxTerms * S::kBoxBytes) + box_row * (kBoxTerms * 2) + swizzled);
     digits = Descriptor{.start_address = ptx::shared_address(shared.digits(0)),
                         .leading_byte_offset = Descriptor::kCoreMatrixBytes,
                         .stride_byte_offset = kTileK * 8}
@@ -223,10 +223,10 @@ Kernel wgmma_kernel(const char* name, Cost cost, int max_k_tiles) {
           .threads = S::kThreads,
           .shared_bytes = WgmmaShared<S>::kBytes,
           .vector_loads = true,
-          .exchange = S::kPersistent ? Exchange::kNone : Exchange::kCluster,
+          .split_k = S::kPersistent ? SplitK::kNone : SplitK::kCluster,
           .cost = cost,
           .max_k_tiles = max_k_tiles,
-          .prepared = S::kPrepared};
+          .takes_digits = S::kPrepared};
 }
 
 }  // namespace reprofuse::cuda::integer
