@@ -141,8 +141,8 @@ LONG_UNDER_ASAN=(
 # The same under ThreadSanitizer, where all that counts is which threads meet, and not with which sizes or models.
 LONG_UNDER_TSAN=(
   AnswersWithoutMemory.AreA503AndStreamsNeedLittle
-  Digits/AttentionInt16Cpu.ARowHasTheSameBitsInEveryCutAndOnEveryPage/0
-  Digits/AttentionInt16Cpu.ARowHasTheSameBitsInEveryCutAndOnEveryPage/1
+  Digits/AttentionIntegerCpu.ARowHasTheSameBitsInEveryCutAndOnEveryPage/0
+  Digits/AttentionIntegerCpu.ARowHasTheSameBitsInEveryCutAndOnEveryPage/1
   Cases/ModelInvariance.EveryContractGivesItsCommittedDigestOnEveryInstructionSet/llama_f32
   Cases/ModelInvariance.EveryContractGivesItsCommittedDigestOnEveryInstructionSet/llama_tied
   Cases/ModelInvariance.EveryContractGivesItsCommittedDigestOnEveryInstructionSet/qwen2_tied_f16

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <initializer_list>
 
-#include "numerics/digit_attention.hpp"
+#include "numerics/integer_attention.hpp"
 
 namespace reprofuse::int16 {
 namespace {

@@ -96,9 +96,9 @@ class AttentionFma1 final : public kernels::Attention {
 
 // Attention in integers: by int16-1 with two digits, by exact-2 with three.
 template <auto kRotary, auto kAttend>
-class AttentionInDigits final : public kernels::Attention {
+class IntegerAttention final : public kernels::Attention {
  public:
-  explicit AttentionInDigits(const kernels::CpuTarget& target) : target_(target) {}
+  explicit IntegerAttention(const kernels::CpuTarget& target) : target_(target) {}
 
   void require_shape(std::int64_t, std::int64_t, std::int64_t head_dim) const override {
     if (head_dim > int16::kMaxHeadDim)
@@ -106,7 +106,7 @@ class AttentionInDigits final : public kernels::Attention {
            int16::kMaxHeadDim);
   }
   std::size_t workspace_bytes(const kernels::AttentionBounds& sizes) const override {
-    return attention_int16_workspace_bytes(largest_call(sizes));
+    return attention_integer_workspace_bytes(largest_call(sizes));
   }
   void rotary(const OpSite&, const kernels::RotaryCall& call) const override { kRotary(target_, call); }
   std::optional<Place> attention(const OpSite& site, const kernels::AttentionCall& call) const override {
@@ -180,11 +180,11 @@ constexpr Row<MakeAttention> kAttention[] = {
      }},
     {reference::kAttentionInt16.name,
      [](const kernels::CpuTarget& target) -> std::unique_ptr<kernels::Attention> {
-       return std::make_unique<AttentionInDigits<rotary_int16, attention_int16>>(target);
+       return std::make_unique<IntegerAttention<rotary_int16, attention_int16>>(target);
      }},
     {reference::kAttentionExact2.name,
      [](const kernels::CpuTarget& target) -> std::unique_ptr<kernels::Attention> {
-       return std::make_unique<AttentionInDigits<rotary_exact2, attention_exact2>>(target);
+       return std::make_unique<IntegerAttention<rotary_exact2, attention_exact2>>(target);
      }},
 };
 

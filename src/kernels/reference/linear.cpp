@@ -113,7 +113,7 @@ Row snap_row(const float* x, std::int64_t k) {
 }
 
 // Of weights: one unit for the whole row.
-Snapped16 snap_weight_row(const WeightView& weight, std::int64_t n) {
+Snapped snap_weight_row(const WeightView& weight, std::int64_t n) {
   std::vector<float> values;
   for (std::int64_t i = 0; i < weight.k; ++i) values.push_back(widened(weight, n, i));
   return snap16(values.data(), weight.k);
@@ -121,11 +121,11 @@ Snapped16 snap_weight_row(const WeightView& weight, std::int64_t n) {
 
 }  // namespace
 
-Snapped16 snap16(const float* x, std::int64_t count) {
+Snapped snap16(const float* x, std::int64_t count) {
   std::uint32_t largest = 0;
   for (std::int64_t i = 0; i < count; ++i) largest = std::max(largest, magnitude_bits(x[i]));
-  Snapped16 snapped{.values = std::vector<std::int32_t>(static_cast<std::size_t>(count)),
-                    .unit = int16::unit_byte(largest)};
+  Snapped snapped{.values = std::vector<std::int32_t>(static_cast<std::size_t>(count)),
+                  .unit = int16::unit_byte(largest)};
   if (snapped.unit == int16::kNotFinite) return snapped;
   for (std::int64_t i = 0; i < count; ++i)
     snapped.values[static_cast<std::size_t>(i)] = int16::snap(x[i], int16::inverse_unit(snapped.unit));
@@ -136,7 +136,7 @@ void linear_int16(ConstMatrix x, const WeightView& weight, const float* bias, Ma
   std::vector<Row> rows;
   for (std::int64_t m = 0; m < x.rows; ++m) rows.push_back(snap_row(x.data + m * x.stride, x.cols));
   for (std::int64_t n = 0; n < weight.n; ++n) {
-    const Snapped16 w = snap_weight_row(weight, n);
+    const Snapped w = snap_weight_row(weight, n);
     for (std::int64_t m = 0; m < x.rows; ++m) {
       const Row& row = rows[static_cast<std::size_t>(m)];
       float result = std::numeric_limits<float>::quiet_NaN();

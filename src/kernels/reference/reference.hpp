@@ -50,12 +50,12 @@ inline constexpr kernels::LinearScheme kLinearExact1{.name = "exact-1",
                                                      .multiplier = kernels::Multiplier::kInteger8};
 
 // Numbers that share a unit by contract int16-1.
-struct Snapped16 {
+struct Snapped {
   std::vector<std::int32_t> values;  // zeros, where a number is not finite
   int unit = int16::kMinUnit;        // its byte
 };
 
-Snapped16 snap16(const float* x, std::int64_t count);
+Snapped snap16(const float* x, std::int64_t count);
 
 // The linear layer by contract int16-1. bias may be null. A row with a NaN or an infinity gives NaN.
 void linear_int16(ConstMatrix x, const WeightView& weight, const float* bias, Matrix y);

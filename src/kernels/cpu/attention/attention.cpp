@@ -351,14 +351,14 @@ std::optional<kernels::Place> attention_in_digits(const kernels::CpuTarget& targ
 }  // namespace
 
 std::optional<kernels::Place> attention_int16(const kernels::CpuTarget& target, const AttentionCall& call) {
-  return attention_in_digits(target, call, attention_int16_scalar(), attention_int16_simd(target.isa));
+  return attention_in_digits(target, call, attention_integer_scalar(), attention_integer_simd(target.isa));
 }
 
 std::optional<kernels::Place> attention_exact2(const kernels::CpuTarget& target, const AttentionCall& call) {
   return attention_in_digits(target, call, attention_exact2_scalar(), attention_exact2_simd(target.isa));
 }
 
-std::size_t attention_int16_workspace_bytes(const kernels::AttentionCall& call) {
+std::size_t attention_integer_workspace_bytes(const kernels::AttentionCall& call) {
   return attention_partial_bytes(call, int16::kKeyBlock);
 }
 

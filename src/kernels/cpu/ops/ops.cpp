@@ -8,7 +8,7 @@
 
 #include "base/check.hpp"
 #include "kernels/cpu/work_split.hpp"
-#include "numerics/digit_attention.hpp"
+#include "numerics/integer_attention.hpp"
 #include "numerics/widen.hpp"
 
 namespace reprofuse::cpu {

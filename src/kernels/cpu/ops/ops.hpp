@@ -31,7 +31,7 @@ std::size_t attention_workspace_bytes(const kernels::AttentionCall& call);
 // The same by contracts int16-1 and exact-2, whose pages hold integers of two or three digits, and units.
 void rotary_int16(const kernels::CpuTarget& target, const kernels::RotaryCall& call);
 std::optional<kernels::Place> attention_int16(const kernels::CpuTarget& target, const kernels::AttentionCall& call);
-std::size_t attention_int16_workspace_bytes(const kernels::AttentionCall& call);  // also for exact-2
+std::size_t attention_integer_workspace_bytes(const kernels::AttentionCall& call);  // also for exact-2
 void rotary_exact2(const kernels::CpuTarget& target, const kernels::RotaryCall& call);
 std::optional<kernels::Place> attention_exact2(const kernels::CpuTarget& target, const kernels::AttentionCall& call);
 
@@ -166,9 +166,9 @@ std::optional<kernels::Place> run_attention(const AttentionKernels& kernels, Thr
                                             const kernels::AttentionCall& call);
 std::size_t attention_partial_bytes(const kernels::AttentionCall& call, int key_block);
 
-const AttentionKernels& attention_int16_scalar();
+const AttentionKernels& attention_integer_scalar();
 const AttentionKernels& attention_exact2_scalar();
-const AttentionKernels* attention_int16_simd(Isa isa);  // null: not in this build
+const AttentionKernels* attention_integer_simd(Isa isa);  // null: not in this build
 const AttentionKernels* attention_exact2_simd(Isa isa);
 
 struct OpsKernels {

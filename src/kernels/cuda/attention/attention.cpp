@@ -3,7 +3,7 @@
 #include "kernels/cuda/ops/ops.hpp"
 
 namespace reprofuse::cuda {
-namespace fma1::ops {
+namespace ops {
 
 dim3 decode_grid(const kernels::AttentionCall& call, int ctas, std::int64_t slots) {
   return {static_cast<unsigned>(ctas), static_cast<unsigned>(call.kv.kv_heads * set_count(call)),
@@ -44,11 +44,11 @@ AttentionParams attention_params(const Launch& launch, const kernels::AttentionC
   return p;
 }
 
-}  // namespace fma1::ops
+}  // namespace ops
 
 namespace {
 
-using namespace fma1::ops;  // NOLINT(google-build-using-namespace): the kernels of this operation
+using namespace ops;  // NOLINT(google-build-using-namespace): the kernels of this operation
 
 AttentionParams params_of(const Launch& launch, const kernels::AttentionCall& call, const AttentionSchedule& schedule) {
   AttentionParams p = attention_params(launch, call, schedule.kernels);

@@ -45,7 +45,16 @@ void attention_with(const Launch& launch, const kernels::AttentionCall& call, co
 }  // namespace reprofuse::cuda
 
 // What the sizes of a call come to: for the choice of a schedule, and for the launch.
-namespace reprofuse::cuda::fma1::ops {
+namespace reprofuse::cuda::ops {
+
+inline constexpr int kMaxDecodeChunk = 4;  // rows: a batch of chunks no longer than this is decoded row by row
+inline constexpr std::size_t kMaxAttentionPartialBytes = std::size_t{256} << 20;
+
+inline AttentionKernels kernels_for(const kernels::Batch& batch) {
+  if (batch.max_chunk_rows <= kMaxDecodeChunk) return AttentionKernels::kDecode;
+  const bool has_single_rows = batch.rows != batch.max_chunk_rows * batch.chunk_count;
+  return has_single_rows ? AttentionKernels::kBoth : AttentionKernels::kPrefill;
+}
 
 // Key blocks of one row, at most.
 inline int key_blocks_of(int max_keys, int window, int key_block = kKeyBlock) {
@@ -53,9 +62,20 @@ inline int key_blocks_of(int max_keys, int window, int key_block = kKeyBlock) {
   return window > 0 ? std::min(all, window / key_block + 2) : all;
 }
 
-inline std::size_t partial_bytes(std::int64_t slots, int heads, int head_dim, int key_blocks) {
-  const auto bytes = checked_product(slots, heads, key_blocks, head_dim + 2, sizeof(float));
+// A partial has so many floats beside its weighted sums: maximum and sum, and of integers a scale.
+inline constexpr int kPartialHead = 2, kIntegerPartialHead = 3;
+
+inline std::size_t partial_bytes(std::int64_t slots, int heads, int head_dim, int key_blocks,
+                                 int partial_head = kPartialHead) {
+  const auto bytes = checked_product(slots, heads, key_blocks, head_dim + partial_head, sizeof(float));
   return bytes ? static_cast<std::size_t>(*bytes) : SIZE_MAX;
+}
+
+// Of any batch with so many rows in so many chunks.
+inline std::size_t workspace_bytes_of(int rows, int chunk_count, const auto& bytes_of_slots) {
+  const auto slots =
+      std::max<std::int64_t>(chunk_count, std::min<std::int64_t>(rows, std::int64_t{kMaxDecodeChunk} * chunk_count));
+  return kWorkspaceHead + std::min<std::size_t>(bytes_of_slots(slots), kMaxAttentionPartialBytes);
 }
 
 // What every kernel of a call is given, whatever the contract: all but how decode cuts its keys and where partials lie.
@@ -81,8 +101,8 @@ inline std::int64_t slots_of(const kernels::AttentionCall& call, AttentionKernel
 }
 
 // The CTAs of a cluster that has a key block of the row each.
-inline int cluster_ctas(const kernels::AttentionCall& call) {
-  const auto key_blocks = static_cast<unsigned>(key_blocks_of(call.batch.max_keys, call.window));
+inline int cluster_ctas(const kernels::AttentionCall& call, int key_block = kKeyBlock) {
+  const auto key_blocks = static_cast<unsigned>(key_blocks_of(call.batch.max_keys, call.window, key_block));
   return static_cast<int>(std::bit_ceil(std::max(key_blocks, 2U)));
 }
 
@@ -115,4 +135,4 @@ inline PrefillKernel prefill_kernel(const kernels::AttentionCall& call) {
   return kernel_of_format(call, [&]<typename Kv>() { return prefill_kernel<Kv>(call.kv.head_dim); });
 }
 
-}  // namespace reprofuse::cuda::fma1::ops
+}  // namespace reprofuse::cuda::ops

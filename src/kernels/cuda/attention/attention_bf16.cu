@@ -4,11 +4,11 @@
 #include "kernels/cuda/attention/decode_stream_sm90.cuh"
 #include "kernels/cuda/attention/prefill_sm80.cuh"
 
-namespace reprofuse::cuda::fma1::ops {
+namespace reprofuse::cuda::ops {
 
 template const void* decode_kernel<Bf16Kv>(int head_dim, int set_heads);
 template AttentionKernel stream_kernel<Bf16Kv>(int head_dim, int set_heads, int stages);
 template AttentionKernel cluster_kernel<Bf16Kv>(int head_dim, int set_heads, int ctas);
 template PrefillKernel prefill_kernel<Bf16Kv>(int head_dim);
 
-}  // namespace reprofuse::cuda::fma1::ops
+}  // namespace reprofuse::cuda::ops

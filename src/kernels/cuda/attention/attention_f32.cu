@@ -5,7 +5,7 @@
 #include "kernels/cuda/attention/merge_sm80.cuh"
 #include "kernels/cuda/attention/prefill_sm80.cuh"
 
-namespace reprofuse::cuda::fma1::ops {
+namespace reprofuse::cuda::ops {
 
 template const void* decode_kernel<F32Kv>(int head_dim, int set_heads);
 template AttentionKernel stream_kernel<F32Kv>(int head_dim, int set_heads, int stages);
@@ -16,4 +16,4 @@ AttentionKernel merge_kernel(int head_dim, int key_blocks, bool small) {
   return merge_kernel_of<FoldFma1>(head_dim, key_blocks, small);
 }
 
-}  // namespace reprofuse::cuda::fma1::ops
+}  // namespace reprofuse::cuda::ops

@@ -8,7 +8,7 @@
 #include "kernels/cuda/sm_limits.hpp"
 #include "numerics/exp_log.hpp"
 
-namespace reprofuse::cuda::fma1::ops {
+namespace reprofuse::cuda::ops {
 
 using kernels::kMinPageSize;
 
@@ -184,4 +184,4 @@ __device__ inline float finished(float weighted, float sum) {
   return __fadd_rn(div_rn(weighted, sum), 0.0f);
 }
 
-}  // namespace reprofuse::cuda::fma1::ops
+}  // namespace reprofuse::cuda::ops

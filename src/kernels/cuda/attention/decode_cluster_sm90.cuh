@@ -8,7 +8,7 @@
 #include "kernels/cuda/ptx/pipeline.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
 
-namespace reprofuse::cuda::fma1::ops {
+namespace reprofuse::cuda::ops {
 
 template <typename Kv, HeadShape kShape>
 struct DecodeCluster : DecodeTile<Kv, kShape> {
@@ -202,4 +202,4 @@ AttentionKernel cluster_kernel(int head_dim, int set_heads, int ctas) {
                                             [&]<typename S>() { return cluster_kernel_of<S>(ctas); });
 }
 
-}  // namespace reprofuse::cuda::fma1::ops
+}  // namespace reprofuse::cuda::ops

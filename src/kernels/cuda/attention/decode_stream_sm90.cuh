@@ -8,7 +8,7 @@
 #include "kernels/cuda/ptx/pipeline.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
 
-namespace reprofuse::cuda::fma1::ops {
+namespace reprofuse::cuda::ops {
 
 // Warps that sum values, warps that score keys, and one that issues TMA loads and sums probabilities.
 template <typename Kv, HeadShape kShape>
@@ -266,4 +266,4 @@ AttentionKernel stream_kernel(int head_dim, int set_heads, int stages) {
                                            [&]<typename S>() { return stream_kernel_of<S>(stages); });
 }
 
-}  // namespace reprofuse::cuda::fma1::ops
+}  // namespace reprofuse::cuda::ops

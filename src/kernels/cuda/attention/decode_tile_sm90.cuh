@@ -5,7 +5,7 @@
 
 #include "kernels/cuda/attention/common.cuh"
 
-namespace reprofuse::cuda::fma1::ops {
+namespace reprofuse::cuda::ops {
 
 // Shared memory takes as long for a value that all lanes read as for one that each reads apart, so a thread has two
 // keys, or two elements, for each probability or query that it reads.
@@ -169,4 +169,4 @@ AttentionKernel kernel_of_shape(int head_dim, int set_heads, const Make& make) {
   return of_heads.template operator()<kMaxSetHeads>();
 }
 
-}  // namespace reprofuse::cuda::fma1::ops
+}  // namespace reprofuse::cuda::ops

@@ -4,7 +4,7 @@
 #include "kernels/cuda/attention/common.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
 
-namespace reprofuse::cuda::fma1::ops {
+namespace reprofuse::cuda::ops {
 
 static_assert(kMergeElements == kWarp && kMergeRun == kWarp, "a lane has an element, and a partial of a run");
 
@@ -187,4 +187,4 @@ AttentionKernel merge_kernel_of(int head_dim, int key_blocks, bool small) {
   return small ? with.template operator()<Small>() : with.template operator()<Large>();
 }
 
-}  // namespace reprofuse::cuda::fma1::ops
+}  // namespace reprofuse::cuda::ops

@@ -18,9 +18,9 @@ struct Bf16Kv;
 
 // The pages of one layer as a kernel is told of them.
 struct KvView {
-  void* keys;               // [pages, kv_heads, head_dim, page_size]; int16-1: see int16/pages.hpp
+  void* keys;               // [pages, kv_heads, head_dim, page_size]; integers: see integer/params.hpp
   void* values;             // [pages, kv_heads, page_size, head_dim]
-  std::uint8_t* key_units;  // [pages, kv_heads, page_size], by contract int16-1
+  std::uint8_t* key_units;  // [pages, kv_heads, page_size], of integers
   std::uint8_t* value_units;
   const std::int32_t* page_table;
   int page_table_stride;
@@ -40,7 +40,7 @@ struct KvView {
 
 }  // namespace reprofuse::cuda
 
-namespace reprofuse::cuda::fma1::ops {
+namespace reprofuse::cuda::ops {
 
 using reprofuse::fma1::kKeyBlock;
 
@@ -71,7 +71,7 @@ struct AttentionParams {
   int stages;           // tiles of attention_decode_stream in shared memory
   float* weighted;      // [slots, heads, key_blocks, head_dim]
   float2* max_and_sum;  // [slots, heads, key_blocks]
-  float* scales;        // likewise: what the weighted sums count in, by contract int16-1
+  float* scales;        // likewise: what the weighted sums count in, of integers
 };
 
 inline constexpr int kMaxSetHeads = 8;
@@ -82,6 +82,7 @@ struct AttentionKernel {
   const void* function;
   int threads;
   int shared_bytes;
+  int ctas_per_sm = 0;  // that it was made for, where a schedule has to know
 };
 
 // Kernels by the format of keys and values, F32Kv or Bf16Kv: attention_f32.cu and attention_bf16.cu hold them.
@@ -116,4 +117,4 @@ struct PrefillKernel : AttentionKernel {
 template <typename Kv>
 PrefillKernel prefill_kernel(int head_dim);
 
-}  // namespace reprofuse::cuda::fma1::ops
+}  // namespace reprofuse::cuda::ops

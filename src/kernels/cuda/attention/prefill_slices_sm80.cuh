@@ -3,7 +3,7 @@
 
 #include "kernels/cuda/attention/common.cuh"
 
-namespace reprofuse::cuda::fma1::ops {
+namespace reprofuse::cuda::ops {
 
 // A thread has 8 x 8 outputs, of scores as well as of weighted sums: a warp, 8 queries of each of kLanesM threads side
 // by side, and kDim keys of a step or kDim elements of the head, 8 of each of kLanesN threads.
@@ -221,4 +221,4 @@ struct SliceQueue {
   }
 };
 
-}  // namespace reprofuse::cuda::fma1::ops
+}  // namespace reprofuse::cuda::ops

@@ -7,7 +7,7 @@
 #include "kernels/cuda/attention/prefill_slices_sm80.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
 
-namespace reprofuse::cuda::fma1::ops {
+namespace reprofuse::cuda::ops {
 
 template <typename S>
 using PrefillSums = float[S::kTile][S::kTile];
@@ -308,4 +308,4 @@ PrefillKernel prefill_kernel(int head_dim) {
   return prefill_kernel_of<PrefillShape<Kv, 256>>();
 }
 
-}  // namespace reprofuse::cuda::fma1::ops
+}  // namespace reprofuse::cuda::ops

@@ -10,11 +10,9 @@
 namespace reprofuse::cuda {
 namespace {
 
-using namespace fma1::ops;  // NOLINT(google-build-using-namespace): the kernels of this operation
+using namespace ops;  // NOLINT(google-build-using-namespace): the kernels of this operation
 
-constexpr int kMaxDecodeChunk = 4;  // rows: a batch of chunks no longer than this is decoded row by row
-constexpr int kDecodeRounds = 16;   // of CTAs that run at once, when the keys allow it: decode by threads
-constexpr std::size_t kMaxAttentionPartialBytes = std::size_t{256} << 20;
+constexpr int kDecodeRounds = 16;  // of CTAs that run at once, when the keys allow it: decode by threads
 
 // How many clusters of a kernel a device holds never changes, so one answer of the driver is enough for all threads.
 class KnownClusters {
@@ -108,7 +106,7 @@ int fastest_splits(const StreamTime& time, int max_splits) {
 
 }  // namespace
 
-namespace fma1::ops {
+namespace ops {
 
 // Keys and values, the queries, the weights and the maxima, as DecodeShared lays them out.
 int decode_shared_bytes(int head_dim, int set_heads, int element, bool one_buffer) {
@@ -116,13 +114,12 @@ int decode_shared_bytes(int head_dim, int set_heads, int element, bool one_buffe
   return (one_buffer ? 1 : 2) * kKeyBlock * head_dim * element + heads * (head_dim + kKeyBlock + 1) * 4;
 }
 
-}  // namespace fma1::ops
+}  // namespace ops
 
 std::size_t attention_workspace_bytes(int heads, int head_dim, int chunk_count, int rows, int max_keys) {
-  const auto slots =
-      std::max<std::int64_t>(chunk_count, std::min<std::int64_t>(rows, std::int64_t{kMaxDecodeChunk} * chunk_count));
-  const std::size_t bytes = partial_bytes(slots, heads, head_dim, key_blocks_of(max_keys, 0));
-  return kWorkspaceHead + std::min(bytes, kMaxAttentionPartialBytes);
+  return workspace_bytes_of(rows, chunk_count, [&](std::int64_t slots) {
+    return partial_bytes(slots, heads, head_dim, key_blocks_of(max_keys, 0));
+  });
 }
 
 int attention_stream_stages(const Launch& launch, const kernels::AttentionCall& call) {
@@ -138,14 +135,14 @@ int attention_stream_stages(const Launch& launch, const kernels::AttentionCall& 
   return 0;
 }
 
-namespace fma1::ops {
+namespace ops {
 
 int known_clusters_at_once(int ordinal, const AttentionKernel& kernel, int ctas) {
   static KnownClusters known;
   return known.at_once(ordinal, kernel, ctas);
 }
 
-}  // namespace fma1::ops
+}  // namespace ops
 
 int attention_clusters_at_once(const Launch& launch, const kernels::AttentionCall& call) {
   const int ctas = cluster_ctas(call);
@@ -155,13 +152,8 @@ int attention_clusters_at_once(const Launch& launch, const kernels::AttentionCal
 
 AttentionSchedule choose_attention_schedule(const Launch& launch, const kernels::AttentionCall& call) {
   const kernels::Batch& batch = call.batch;
-  AttentionSchedule schedule{.kernels = AttentionKernels::kBoth, .splits = 1, .one_buffer = false, .prefetch = false};
-  if (batch.max_chunk_rows <= kMaxDecodeChunk) {
-    schedule.kernels = AttentionKernels::kDecode;
-  } else if (batch.rows == batch.max_chunk_rows * batch.chunk_count) {  // no chunk has a single row
-    schedule.kernels = AttentionKernels::kPrefill;
-    return schedule;  // the rest is about decode
-  }
+  AttentionSchedule schedule{.kernels = kernels_for(batch), .splits = 1, .one_buffer = false, .prefetch = false};
+  if (schedule.kernels == AttentionKernels::kPrefill) return schedule;  // the rest is about decode
   const int key_blocks = key_blocks_of(batch.max_keys, call.window);
   const int max_shared = device_attribute(launch.ordinal, cudaDevAttrMaxSharedMemoryPerBlockOptin);
   schedule.one_buffer =

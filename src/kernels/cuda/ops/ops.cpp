@@ -11,11 +11,11 @@ void launch_rows(const char* op, const Launch& launch, const void* kernel, std::
                  const Params& params) {
   if (rows == 0 || cols == 0) return;
   require_rows(op, rows);
-  const auto pieces = ceil_div<std::int64_t>(cols, std::int64_t{fma1::ops::kElementThreads} * fma1::ops::kElements);
+  const auto pieces = ceil_div<std::int64_t>(cols, std::int64_t{ops::kElementThreads} * ops::kElements);
   require(pieces <= kMaxGridYZ, "{}: rows of {} columns are more than the CUDA backend takes", op, cols);
   const DeviceScope device(launch.ordinal);
   const GridShape shape{.grid = dim3(static_cast<unsigned>(rows), static_cast<unsigned>(pieces)),
-                        .threads = fma1::ops::kElementThreads};
+                        .threads = ops::kElementThreads};
   check(launch_kernel(kernel, shape, params, launch.stream), op);
 }
 
@@ -26,17 +26,17 @@ bool is_aligned(const float* data, std::int64_t stride) {
 }  // namespace
 
 void embedding(const Launch& launch, const kernels::EmbeddingCall& call) {
-  const fma1::ops::EmbeddingParams params{.table = call.table.data,
-                                          .table_stride = call.table.stride,
-                                          .tokens = call.tokens,
-                                          .x = call.x.data,
-                                          .x_stride = call.x.stride,
-                                          .cols = static_cast<int>(call.x.cols)};
-  const void* kernel = fma1::ops::embedding_kernel(call.table.dtype);
+  const ops::EmbeddingParams params{.table = call.table.data,
+                                    .table_stride = call.table.stride,
+                                    .tokens = call.tokens,
+                                    .x = call.x.data,
+                                    .x_stride = call.x.stride,
+                                    .cols = static_cast<int>(call.x.cols)};
+  const void* kernel = ops::embedding_kernel(call.table.dtype);
   launch_rows("embedding", launch, kernel, call.x.rows, call.x.cols, params);
 }
 
-fma1::ops::SiluGateParams silu_gate_params(const kernels::SiluGateCall& call) {
+ops::SiluGateParams silu_gate_params(const kernels::SiluGateCall& call) {
   return {.gate = call.gate.data,
           .up = call.up.data,
           .y = call.y.data,
@@ -49,27 +49,26 @@ fma1::ops::SiluGateParams silu_gate_params(const kernels::SiluGateCall& call) {
 }
 
 void silu_gate(const Launch& launch, const kernels::SiluGateCall& call) {
-  const fma1::ops::SiluGateParams params = silu_gate_params(call);
-  launch_rows("silu_gate", launch, fma1::ops::silu_gate_kernel(params.aligned), call.y.rows, call.y.cols, params);
+  const ops::SiluGateParams params = silu_gate_params(call);
+  launch_rows("silu_gate", launch, ops::silu_gate_kernel(params.aligned), call.y.rows, call.y.cols, params);
 }
 
 void gather_rows(const Launch& launch, const kernels::GatherRowsCall& call) {
-  const fma1::ops::GatherRowsParams params{.x = call.x.data,
-                                           .rows = call.rows,
-                                           .y = call.y.data,
-                                           .x_stride = call.x.stride,
-                                           .y_stride = call.y.stride,
-                                           .cols = static_cast<int>(call.x.cols)};
-  launch_rows("gather_rows", launch, fma1::ops::gather_rows_kernel(), call.y.rows, call.x.cols, params);
+  const ops::GatherRowsParams params{.x = call.x.data,
+                                     .rows = call.rows,
+                                     .y = call.y.data,
+                                     .x_stride = call.x.stride,
+                                     .y_stride = call.y.stride,
+                                     .cols = static_cast<int>(call.x.cols)};
+  launch_rows("gather_rows", launch, ops::gather_rows_kernel(), call.y.rows, call.x.cols, params);
 }
 
 void round_bf16(const Launch& launch, const kernels::RoundBf16Call& call) {
-  const fma1::ops::RoundBf16Params params{
-      .x = call.x.data, .stride = call.x.stride, .cols = static_cast<int>(call.x.cols)};
-  launch_rows("round_bf16", launch, fma1::ops::round_bf16_kernel(), call.x.rows, call.x.cols, params);
+  const ops::RoundBf16Params params{.x = call.x.data, .stride = call.x.stride, .cols = static_cast<int>(call.x.cols)};
+  launch_rows("round_bf16", launch, ops::round_bf16_kernel(), call.x.rows, call.x.cols, params);
 }
 
-fma1::ops::RmsNormParams norm_params(const Launch& launch, const kernels::RmsNormCall& call) {
+ops::RmsNormParams norm_params(const Launch& launch, const kernels::RmsNormCall& call) {
   return {.x = call.x.data,
           .delta = call.delta.data,
           .weight = call.weight,
@@ -87,16 +86,16 @@ void rms_norm(const Launch& launch, const kernels::RmsNormCall& call) {
   if (call.x.rows == 0) return;
   require_rows("rms_norm", call.x.rows);
   const DeviceScope device(launch.ordinal);
-  const fma1::ops::RmsNormParams params = norm_params(launch, call);
-  const GridShape shape{.grid = dim3(static_cast<unsigned>(call.x.rows)), .threads = fma1::ops::kNormThreads};
-  check(launch_kernel(fma1::ops::rms_norm_kernel(params.k), shape, params, launch.stream), "rms_norm");
+  const ops::RmsNormParams params = norm_params(launch, call);
+  const GridShape shape{.grid = dim3(static_cast<unsigned>(call.x.rows)), .threads = ops::kNormThreads};
+  check(launch_kernel(ops::rms_norm_kernel(params.k), shape, params, launch.stream), "rms_norm");
 }
 
 void rotary(const Launch& launch, const kernels::RotaryCall& call) {
-  rotary_with(launch, call, fma1::ops::rotary_kernel(call.kv.dtype == DType::kBF16));
+  rotary_with(launch, call, ops::rotary_kernel(call.kv.dtype == DType::kBF16));
 }
 
-fma1::ops::RotaryParams rotary_params(const kernels::RotaryCall& call) {
+ops::RotaryParams rotary_params(const kernels::RotaryCall& call) {
   return {.q = call.q.data,
           .k = call.k.data,
           .v = call.v.data,
@@ -118,14 +117,14 @@ void rotary_with(const Launch& launch, const kernels::RotaryCall& call, const vo
   if (call.q.rows == 0) return;
   require_rows("rotary", call.q.rows);
   const int head_dim = call.kv.head_dim;
-  require(head_dim % 2 == 0 && head_dim <= fma1::ops::kMaxRotaryHeadDim,
-          "rotary: head_dim {}; the CUDA backend takes even ones up to {}", head_dim, fma1::ops::kMaxRotaryHeadDim);
+  require(head_dim % 2 == 0 && head_dim <= ops::kMaxRotaryHeadDim,
+          "rotary: head_dim {}; the CUDA backend takes even ones up to {}", head_dim, ops::kMaxRotaryHeadDim);
   const DeviceScope device(launch.ordinal);
-  const fma1::ops::RotaryParams params = rotary_params(call);
+  const ops::RotaryParams params = rotary_params(call);
   const int slots = params.heads + params.kv.kv_heads;
   const GridShape shape{
-      .grid = dim3(static_cast<unsigned>(call.q.rows), static_cast<unsigned>(ceil_div(slots, fma1::ops::kRotaryWarps))),
-      .threads = fma1::ops::kRotaryWarps * 32};
+      .grid = dim3(static_cast<unsigned>(call.q.rows), static_cast<unsigned>(ceil_div(slots, ops::kRotaryWarps))),
+      .threads = ops::kRotaryWarps * 32};
   check(launch_kernel(kernel, shape, params, launch.stream), "rotary");
 }
 

@@ -4,7 +4,7 @@
 #include "kernels/cuda/ops/rotary.cuh"
 #include "numerics/exp_log.hpp"
 
-namespace reprofuse::cuda::fma1::ops {
+namespace reprofuse::cuda::ops {
 namespace {
 
 template <int kHeld>
@@ -172,4 +172,4 @@ const void* rotary_kernel(bool bf16_kv) {
                  : reinterpret_cast<const void*>(&rotary_and_store<StoreFloats<F32Kv>>);
 }
 
-}  // namespace reprofuse::cuda::fma1::ops
+}  // namespace reprofuse::cuda::ops

@@ -30,9 +30,9 @@ void gather_rows(const Launch& launch, const kernels::GatherRowsCall& call);
 void round_bf16(const Launch& launch, const kernels::RoundBf16Call& call);
 
 // What kernels of these are given that leave more than the op's own result.
-fma1::ops::RmsNormParams norm_params(const Launch& launch, const kernels::RmsNormCall& call);
-fma1::ops::SiluGateParams silu_gate_params(const kernels::SiluGateCall& call);
-fma1::ops::RotaryParams rotary_params(const kernels::RotaryCall& call);
+ops::RmsNormParams norm_params(const Launch& launch, const kernels::RmsNormCall& call);
+ops::SiluGateParams silu_gate_params(const kernels::SiluGateCall& call);
+ops::RotaryParams rotary_params(const kernels::RotaryCall& call);
 
 // The workspace that attention() needs, head included, for at most so many chunks, rows and keys.
 std::size_t attention_workspace_bytes(int heads, int head_dim, int chunk_count, int rows, int max_keys);

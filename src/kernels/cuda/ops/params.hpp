@@ -10,7 +10,7 @@
 #include "numerics/order.hpp"
 #include "reprofuse/types.hpp"
 
-namespace reprofuse::cuda::fma1::ops {
+namespace reprofuse::cuda::ops {
 
 struct RmsNormParams {
   float* x;            // [rows, k]
@@ -92,4 +92,4 @@ const void* silu_gate_kernel(bool aligned);
 const void* gather_rows_kernel();
 const void* round_bf16_kernel();
 
-}  // namespace reprofuse::cuda::fma1::ops
+}  // namespace reprofuse::cuda::ops

@@ -7,7 +7,7 @@
 #include "numerics/float_ops.hpp"
 #include "numerics/order.hpp"
 
-namespace reprofuse::cuda::fma1::ops {
+namespace reprofuse::cuda::ops {
 
 // The sum of 256 values in shared memory, by a whole warp; every lane gets it.
 __device__ inline float halving_tree(const float* lanes) {
@@ -83,4 +83,4 @@ struct HeldNorm {
   }
 };
 
-}  // namespace reprofuse::cuda::fma1::ops
+}  // namespace reprofuse::cuda::ops

@@ -7,7 +7,7 @@
 #include "kernels/cuda/runtime/launch.cuh"
 #include "numerics/float_ops.hpp"
 
-namespace reprofuse::cuda::fma1::ops {
+namespace reprofuse::cuda::ops {
 
 using reprofuse::fma1::kNormLanes;
 
@@ -115,4 +115,4 @@ __global__ __launch_bounds__(kRotaryWarps* kWarp) void rotary_and_store(const __
   }
 }
 
-}  // namespace reprofuse::cuda::fma1::ops
+}  // namespace reprofuse::cuda::ops

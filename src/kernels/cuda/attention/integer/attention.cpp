@@ -1,23 +1,18 @@
-#include "kernels/cuda/attention/int16/attention.hpp"
+#include "kernels/cuda/attention/integer/attention.hpp"
 
-#include <bit>
-
-#include "kernels/cuda/attention/int16/pages.hpp"
+#include "kernels/cuda/attention/integer/params.hpp"
 #include "kernels/cuda/ops/ops.hpp"
 #include "kernels/cuda/ops/params.hpp"
 
 namespace reprofuse::cuda {
 namespace {
 
-using namespace int16::ops;  // NOLINT(google-build-using-namespace): the kernels of this operation
-using fma1::ops::decode_grid;
-using fma1::ops::slots_of;
+using namespace integer_attention;  // NOLINT(google-build-using-namespace): the kernels of this operation
+using ops::decode_grid;
+using ops::slots_of;
 
-constexpr int kMaxDecodeChunk = 4;  // rows: a batch of chunks no longer than this is decoded row by row
-constexpr int kDecodeRounds = 2;    // of CTAs that run at once, when the keys allow it: decode by rows
+constexpr int kDecodeRounds = 2;  // of CTAs that run at once, when the keys allow it: decode by rows
 constexpr int kMaxStreamSplits = 264;
-constexpr std::size_t kMaxPartialBytes = std::size_t{256} << 20;
-constexpr int kPartialHead = 3;  // floats of a partial beside its weighted sums: maximum, sum and scale
 
 // The kernels of one contract.
 struct Kernels {
@@ -27,7 +22,6 @@ struct Kernels {
   AttentionKernel (*stream)(int head_dim, bool cluster);
   AttentionKernel (*merge)(int head_dim, int key_blocks, bool small);
   AttentionKernel (*prefill)(int head_dim);
-  int stream_ctas_per_sm;
 };
 
 template <typename N>
@@ -36,25 +30,23 @@ constexpr Kernels kKernels{.rotary = rotary_kernel<N>,
                            .prefill_rows = prefill_rows_kernel<N>,
                            .stream = stream_kernel<N>,
                            .merge = merge_kernel<N>,
-                           .prefill = prefill_kernel<N>,
-                           .stream_ctas_per_sm = kStreamCtasPerSm<N>};
+                           .prefill = prefill_kernel<N>};
 
 const Kernels& kernels_of(int digits) {
   return digits == 3 ? kKernels<ThreeDigits> : kKernels<TwoDigits>;
 }
 
 std::size_t partial_bytes(std::int64_t slots, int heads, int head_dim, int key_blocks) {
-  const auto bytes = checked_product(slots, heads, key_blocks, head_dim + kPartialHead, sizeof(float));
-  return bytes ? static_cast<std::size_t>(*bytes) : SIZE_MAX;
+  return ops::partial_bytes(slots, heads, head_dim, key_blocks, ops::kIntegerPartialHead);
 }
 
 int key_blocks_of(const kernels::AttentionCall& call) {
-  return fma1::ops::key_blocks_of(call.batch.max_keys, call.window, kKeyBlock);
+  return ops::key_blocks_of(call.batch.max_keys, call.window, kKeyBlock);
 }
 
 // The CTAs of a cluster that has a key block of the row each.
 int cluster_ctas(const kernels::AttentionCall& call) {
-  return static_cast<int>(std::bit_ceil(std::max(static_cast<unsigned>(key_blocks_of(call)), 2U)));
+  return ops::cluster_ctas(call, kKeyBlock);
 }
 
 // What decode by the TMA takes with so many splits, in units of the time in which a multiprocessor reads a key block.
@@ -76,9 +68,9 @@ int fastest_splits(std::int64_t shares, int key_blocks, int multiprocessors, int
   return best;
 }
 
-DecodeParams params_of(const Launch& launch, const kernels::AttentionCall& call, const Int16Schedule& schedule) {
-  DecodeParams p{fma1::ops::attention_params(launch, call, schedule.kernels)};
-  p.splits = schedule.decode == Int16Decode::kCluster ? cluster_ctas(call) : schedule.splits;
+DecodeParams params_of(const Launch& launch, const kernels::AttentionCall& call, const IntegerSchedule& schedule) {
+  DecodeParams p{ops::attention_params(launch, call, schedule.kernels)};
+  p.splits = schedule.decode == IntegerDecode::kCluster ? cluster_ctas(call) : schedule.splits;
   p.key_blocks = key_blocks_of(call);
   const std::int64_t partials = slots_of(call, schedule.kernels) * p.heads * p.key_blocks;
   p.weighted = reinterpret_cast<float*>(static_cast<unsigned char*>(launch.workspace) + kWorkspaceHead);
@@ -88,12 +80,12 @@ DecodeParams params_of(const Launch& launch, const kernels::AttentionCall& call,
 }
 
 void launch_decode(const Launch& launch, const kernels::AttentionCall& call, const DecodeParams& p,
-                   const Int16Schedule& schedule, int digits) {
+                   const IntegerSchedule& schedule, int digits) {
   const Kernels& kernels = kernels_of(digits);
   const AttentionParams& rotated = p;  // what kernels are given that leave rotary to others
   const std::int64_t slots = slots_of(call, schedule.kernels);
-  if (schedule.decode == Int16Decode::kCluster) {
-    require(int16_clusters_at_once(launch, call, digits) > 0, "attention: clusters of {} CTAs do not fit", p.splits);
+  if (schedule.decode == IntegerDecode::kCluster) {
+    require(integer_clusters_at_once(launch, call, digits) > 0, "attention: clusters of {} CTAs do not fit", p.splits);
     const AttentionKernel kernel = kernels.stream(p.kv.head_dim, true);
     const GridShape shape{.grid = decode_grid(call, p.splits, slots),
                           .threads = kernel.threads,
@@ -102,14 +94,14 @@ void launch_decode(const Launch& launch, const kernels::AttentionCall& call, con
     check(launch_kernel(kernel.function, shape, p, launch.stream), "attention_decode_cluster");
     return;
   }
-  require(schedule.decode == Int16Decode::kRows || int16_can_stream(launch, call, digits),
+  require(schedule.decode == IntegerDecode::kRows || integer_can_stream(launch, call, digits),
           "attention: this device does not stream heads of {}", p.kv.head_dim);
   if (p.splits > 1) {
     const std::size_t bytes = kWorkspaceHead + partial_bytes(slots, p.heads, p.kv.head_dim, p.key_blocks);
     require(launch.workspace_bytes >= bytes, "attention: a workspace of {} bytes, but {} are needed",
             launch.workspace_bytes, bytes);
   }
-  const bool streams = schedule.decode == Int16Decode::kStream;
+  const bool streams = schedule.decode == IntegerDecode::kStream;
   const AttentionKernel decode = streams ? kernels.stream(p.kv.head_dim, false) : kernels.decode(p.kv.head_dim);
   const GridShape shape{
       .grid = decode_grid(call, p.splits, slots), .threads = decode.threads, .shared_bytes = decode.shared_bytes};
@@ -127,7 +119,7 @@ void launch_decode(const Launch& launch, const kernels::AttentionCall& call, con
 void launch_prefill(const Launch& launch, const kernels::AttentionCall& call, const AttentionParams& p, bool warpgroups,
                     int digits) {
   const Kernels& kernels = kernels_of(digits);
-  require(!warpgroups || int16_has_warpgroups(launch, call, digits),
+  require(!warpgroups || integer_has_warpgroups(launch, call, digits),
           "attention: no warpgroups for heads of {} on this device", p.kv.head_dim);
   const AttentionKernel kernel = warpgroups ? kernels.prefill(p.kv.head_dim) : kernels.prefill_rows(p.kv.head_dim);
   const int queries = warpgroups ? kPrefillQueries : kRowsQueries;
@@ -141,13 +133,13 @@ void launch_prefill(const Launch& launch, const kernels::AttentionCall& call, co
 
 }  // namespace
 
-bool int16_has_warpgroups(const Launch& launch, const kernels::AttentionCall& call, int digits) {
+bool integer_has_warpgroups(const Launch& launch, const kernels::AttentionCall& call, int digits) {
   const DeviceScope device(launch.ordinal);
   return device_attribute(launch.ordinal, cudaDevAttrComputeCapabilityMajor) == 9 &&
          kernels_of(digits).prefill(call.kv.head_dim).function != nullptr;
 }
 
-bool int16_can_stream(const Launch& launch, const kernels::AttentionCall& call, int digits) {
+bool integer_can_stream(const Launch& launch, const kernels::AttentionCall& call, int digits) {
   const AttentionKernel kernel = kernels_of(digits).stream(call.kv.head_dim, false);
   if (kernel.function == nullptr) return false;
   const DeviceScope device(launch.ordinal);
@@ -157,36 +149,33 @@ bool int16_can_stream(const Launch& launch, const kernels::AttentionCall& call, 
          kernel.shared_bytes <= device_attribute(launch.ordinal, cudaDevAttrMaxSharedMemoryPerBlockOptin);
 }
 
-int int16_clusters_at_once(const Launch& launch, const kernels::AttentionCall& call, int digits) {
+int integer_clusters_at_once(const Launch& launch, const kernels::AttentionCall& call, int digits) {
   const int ctas = cluster_ctas(call);
-  if (ctas > kMaxCluster || !int16_can_stream(launch, call, digits)) return 0;
-  return fma1::ops::known_clusters_at_once(launch.ordinal, kernels_of(digits).stream(call.kv.head_dim, true), ctas);
+  if (ctas > kMaxCluster || !integer_can_stream(launch, call, digits)) return 0;
+  return ops::known_clusters_at_once(launch.ordinal, kernels_of(digits).stream(call.kv.head_dim, true), ctas);
 }
 
-Int16Schedule choose_int16_schedule(const Launch& launch, const kernels::AttentionCall& call, int digits) {
+IntegerSchedule choose_integer_schedule(const Launch& launch, const kernels::AttentionCall& call, int digits) {
   const Kernels& kernels = kernels_of(digits);
-  const kernels::Batch& batch = call.batch;
-  Int16Schedule schedule{.kernels = AttentionKernels::kBoth, .warpgroups = int16_has_warpgroups(launch, call, digits)};
-  if (batch.max_chunk_rows <= kMaxDecodeChunk) {
-    schedule.kernels = AttentionKernels::kDecode;
-  } else if (batch.rows == batch.max_chunk_rows * batch.chunk_count) {  // no chunk has a single row
-    schedule.kernels = AttentionKernels::kPrefill;
-    return schedule;  // the rest is about decode
-  }
+  IntegerSchedule schedule{.kernels = ops::kernels_for(call.batch),
+                           .warpgroups = integer_has_warpgroups(launch, call, digits)};
+  if (schedule.kernels == AttentionKernels::kPrefill) return schedule;  // the rest is about decode
   const int key_blocks = key_blocks_of(call);
   const int max_shared = device_attribute(launch.ordinal, cudaDevAttrMaxSharedMemoryPerBlockOptin);
   schedule.small_merge = kernels.merge(call.kv.head_dim, key_blocks, false).shared_bytes > max_shared;
   const std::int64_t slots = slots_of(call, schedule.kernels);
-  const bool partials_fit = partial_bytes(slots, call.heads, call.kv.head_dim, key_blocks) <= kMaxPartialBytes;
+  const bool partials_fit =
+      partial_bytes(slots, call.heads, call.kv.head_dim, key_blocks) <= ops::kMaxAttentionPartialBytes;
   const int multiprocessors = device_attribute(launch.ordinal, cudaDevAttrMultiProcessorCount);
-  const std::int64_t shares = slots * call.kv.kv_heads * fma1::ops::set_count(call);
+  const std::int64_t shares = slots * call.kv.kv_heads * ops::set_count(call);
   const int max_splits = partials_fit ? key_blocks : 1;
-  if (shares <= int16_clusters_at_once(launch, call, digits)) {
-    schedule.decode = Int16Decode::kCluster;
-  } else if (int16_can_stream(launch, call, digits)) {
-    schedule.decode = Int16Decode::kStream;
-    schedule.splits = fastest_splits(shares, key_blocks, multiprocessors, kernels.stream_ctas_per_sm,
-                                     std::min(max_splits, kMaxStreamSplits));
+  if (shares <= integer_clusters_at_once(launch, call, digits)) {
+    schedule.decode = IntegerDecode::kCluster;
+  } else if (integer_can_stream(launch, call, digits)) {
+    schedule.decode = IntegerDecode::kStream;
+    const int ctas_per_sm = kernels.stream(call.kv.head_dim, false).ctas_per_sm;
+    schedule.splits =
+        fastest_splits(shares, key_blocks, multiprocessors, ctas_per_sm, std::min(max_splits, kMaxStreamSplits));
   } else {
     const std::int64_t round = std::int64_t{kRowsCtasPerSm} * multiprocessors;
     schedule.splits =
@@ -195,51 +184,50 @@ Int16Schedule choose_int16_schedule(const Launch& launch, const kernels::Attenti
   return schedule;
 }
 
-std::size_t attention_int16_workspace_bytes(int heads, int head_dim, int chunk_count, int rows, int max_keys) {
-  const auto slots =
-      std::max<std::int64_t>(chunk_count, std::min<std::int64_t>(rows, std::int64_t{kMaxDecodeChunk} * chunk_count));
-  const std::size_t bytes = partial_bytes(slots, heads, head_dim, ceil_div(max_keys, kKeyBlock));
-  return kWorkspaceHead + std::min(bytes, kMaxPartialBytes);
+std::size_t attention_integer_workspace_bytes(int heads, int head_dim, int chunk_count, int rows, int max_keys) {
+  return ops::workspace_bytes_of(rows, chunk_count, [&](std::int64_t slots) {
+    return partial_bytes(slots, heads, head_dim, ceil_div(max_keys, kKeyBlock));
+  });
 }
 
 // No row may need a key that another row of the pass is about to store.
-bool can_rotate_int16(const kernels::AttentionCall& call, const Int16Schedule& schedule) {
+bool can_rotate_integer(const kernels::AttentionCall& call, const IntegerSchedule& schedule) {
   return call.batch.max_chunk_rows == 1 && schedule.kernels == AttentionKernels::kDecode &&
-         schedule.decode != Int16Decode::kRows;
+         schedule.decode != IntegerDecode::kRows;
 }
 
-void attention_int16_with(const Launch& launch, const kernels::AttentionCall& call, const Int16Schedule& schedule,
-                          int digits, const kernels::RotaryCall* rotary) {
+void attention_integer_with(const Launch& launch, const kernels::AttentionCall& call, const IntegerSchedule& schedule,
+                            int digits, const kernels::RotaryCall* rotary) {
   if (call.q.rows == 0) return;
-  fma1::ops::check_attention_call(call);
+  ops::check_attention_call(call);
   const DeviceScope device(launch.ordinal);
   DecodeParams params = params_of(launch, call, schedule);
   if (rotary != nullptr) {
-    invariant(can_rotate_int16(call, schedule), "these kernels of attention leave rotary to others");
+    invariant(can_rotate_integer(call, schedule), "these kernels of attention leave rotary to others");
     params.rotary = rotary_params(*rotary);
   }
   if (schedule.kernels != AttentionKernels::kPrefill) launch_decode(launch, call, params, schedule, digits);
   if (schedule.kernels != AttentionKernels::kDecode) launch_prefill(launch, call, params, schedule.warpgroups, digits);
 }
 
-void rotary_int16(const Launch& launch, const kernels::RotaryCall& call, int digits) {
+void rotary_integer(const Launch& launch, const kernels::RotaryCall& call, int digits) {
   const int head_dim = call.kv.head_dim;
   require(head_dim % kKeyGroup == 0,
           "rotary: head_dim {}; attention in integers on the CUDA backend takes multiples of {}", head_dim, kKeyGroup);
   rotary_with(launch, call, kernels_of(digits).rotary());
 }
 
-void attention_int16(const Launch& launch, const kernels::AttentionCall& call, int digits) {
+void attention_integer(const Launch& launch, const kernels::AttentionCall& call, int digits) {
   if (call.q.rows == 0) return;
-  attention_int16_with(launch, call, choose_int16_schedule(launch, call, digits), digits);
+  attention_integer_with(launch, call, choose_integer_schedule(launch, call, digits), digits);
 }
 
-bool rotary_and_attention_int16(const Launch& launch, const kernels::RotaryCall& rotary,
-                                const kernels::AttentionCall& call, int digits) {
+bool rotary_and_attention_integer(const Launch& launch, const kernels::RotaryCall& rotary,
+                                  const kernels::AttentionCall& call, int digits) {
   if (call.q.rows == 0) return false;
-  const Int16Schedule schedule = choose_int16_schedule(launch, call, digits);
-  if (!can_rotate_int16(call, schedule)) return false;
-  attention_int16_with(launch, call, schedule, digits, &rotary);
+  const IntegerSchedule schedule = choose_integer_schedule(launch, call, digits);
+  if (!can_rotate_integer(call, schedule)) return false;
+  attention_integer_with(launch, call, schedule, digits, &rotary);
   return true;
 }
 

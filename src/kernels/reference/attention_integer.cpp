@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "kernels/reference/reference.hpp"
-#include "numerics/digit_attention.hpp"
+#include "numerics/integer_attention.hpp"
 
 namespace reprofuse::reference {
 namespace {
@@ -16,11 +16,10 @@ std::uint8_t* unit_at(void* units, const kernels::KvPages& kv, const KvPlace& pl
 
 // Numbers that share a unit, in N's digits.
 template <typename N>
-Snapped16 snap_head(const float* x, std::int64_t count) {
+Snapped snap_head(const float* x, std::int64_t count) {
   std::uint32_t largest = 0;
   for (std::int64_t i = 0; i < count; ++i) largest = std::max(largest, magnitude_bits(x[i]));
-  Snapped16 snapped{.values = std::vector<std::int32_t>(static_cast<std::size_t>(count)),
-                    .unit = N::unit_byte(largest)};
+  Snapped snapped{.values = std::vector<std::int32_t>(static_cast<std::size_t>(count)), .unit = N::unit_byte(largest)};
   if (snapped.unit == int16::kNotFinite) return snapped;
   for (std::int64_t i = 0; i < count; ++i)
     snapped.values[static_cast<std::size_t>(i)] = N::snap(x[i], int16::inverse_unit(snapped.unit));
@@ -30,8 +29,8 @@ Snapped16 snap_head(const float* x, std::int64_t count) {
 template <typename N>
 void store_head(const kernels::RotaryCall& call, const KvPlace& place, const float* key, const float* value) {
   const std::int64_t head_dim = call.kv.head_dim;
-  const Snapped16 k = snap_head<N>(key, head_dim);
-  const Snapped16 v = snap_head<N>(value, head_dim);
+  const Snapped k = snap_head<N>(key, head_dim);
+  const Snapped v = snap_head<N>(value, head_dim);
   for (std::int64_t d = 0; d < head_dim; ++d) {
     store_integer(call.kv.keys, N::kDigits, place, place.paired_key(d), k.values[static_cast<std::size_t>(d)]);
     store_integer(call.kv.values, N::kDigits, place, place.paired_value(d), v.values[static_cast<std::size_t>(d)]);
@@ -49,7 +48,7 @@ struct Partial {
 };
 
 struct QueryHead {
-  Snapped16 query;
+  Snapped query;
   float factor;
   std::int64_t sequence;
   std::int64_t kv_head;

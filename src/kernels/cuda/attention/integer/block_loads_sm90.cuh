@@ -2,11 +2,10 @@
 // wants them, so that plain bytes are copied.
 #pragma once
 
-#include "kernels/cuda/attention/int16/fold.cuh"
-#include "kernels/cuda/attention/int16/pages.hpp"
+#include "kernels/cuda/attention/integer/fold.cuh"
 #include "kernels/cuda/ptx/pipeline.cuh"
 
-namespace reprofuse::cuda::int16::ops {
+namespace reprofuse::cuda::integer_attention {
 
 // A block comes in pieces that lie in one page each; a lane of a warp has one. The block's highest digits come first in
 // shared memory, then the next.
@@ -82,4 +81,4 @@ struct BlockPieces {
   }
 };
 
-}  // namespace reprofuse::cuda::int16::ops
+}  // namespace reprofuse::cuda::integer_attention

@@ -3,7 +3,7 @@
 // w0. Of three, with upper digits U of W, it is x0 U + x1 w0, and 256 (x0 w2 + x1 w1) + x2 U + x1 w2. Products of pairs
 // of 16-bit integers take two terms each. Lanes are keys for the scores, and elements of the head for the sums.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/cpu/attention/int16/simd.cpp"
+#define HWY_TARGET_INCLUDE "kernels/cpu/attention/integer/simd.cpp"
 #include <algorithm>
 #include <cfloat>
 #include <cstring>
@@ -11,15 +11,15 @@
 
 #include "kernels/cpu/highway_targets.hpp"  // before any Highway header
 #include "kernels/cpu/ops/ops.hpp"
-#include "numerics/digit_attention.hpp"
+#include "numerics/integer_attention.hpp"
 
 #if REPROFUSE_SIMD_TARGET
 static_assert(HWY_NATIVE_FMA, "a multiply and an add would round twice");
 
-#include "kernels/cpu/attention/int16/digits-inl.hpp"
+#include "kernels/cpu/attention/integer/digits-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
-namespace reprofuse::cpu::HWY_NAMESPACE::int16_attention {
+namespace reprofuse::cpu::HWY_NAMESPACE::integer_attention {
 
 constexpr int kTileLines = 4;
 template <typename N>
@@ -334,19 +334,19 @@ constexpr AttentionKernels kKernels = {.key_block = kKeyBlock,
                                        .find_slot = find_digits_slot<N::kDigits>};
 constexpr AttentionKernels kAttentionInt16 = kKernels<TwoDigits>, kAttentionExact2 = kKernels<ThreeDigits>;
 
-}  // namespace reprofuse::cpu::HWY_NAMESPACE::int16_attention
+}  // namespace reprofuse::cpu::HWY_NAMESPACE::integer_attention
 HWY_AFTER_NAMESPACE();
 #endif
 
 #if HWY_ONCE
 namespace reprofuse::cpu {
 
-const AttentionKernels* attention_int16_simd(Isa isa) {
-  REPROFUSE_RETURN_TABLE(isa, int16_attention::kAttentionInt16);
+const AttentionKernels* attention_integer_simd(Isa isa) {
+  REPROFUSE_RETURN_TABLE(isa, integer_attention::kAttentionInt16);
 }
 
 const AttentionKernels* attention_exact2_simd(Isa isa) {
-  REPROFUSE_RETURN_TABLE(isa, int16_attention::kAttentionExact2);
+  REPROFUSE_RETURN_TABLE(isa, integer_attention::kAttentionExact2);
 }
 
 }  // namespace reprofuse::cpu

@@ -2,12 +2,12 @@
 // rotates.
 #pragma once
 
-#include "kernels/cuda/attention/int16/block_loads_sm90.cuh"
-#include "kernels/cuda/attention/int16/queries_sm80.cuh"
-#include "kernels/cuda/attention/int16/store_digits.cuh"
+#include "kernels/cuda/attention/integer/block_loads_sm90.cuh"
+#include "kernels/cuda/attention/integer/queries_sm80.cuh"
+#include "kernels/cuda/attention/integer/store_digits.cuh"
 #include "kernels/cuda/ptx/cluster.cuh"
 
-namespace reprofuse::cuda::int16::ops {
+namespace reprofuse::cuda::integer_attention {
 
 struct StreamShape {
   int head_dim;
@@ -33,8 +33,8 @@ template <typename S>
 struct OwnPosition {
   std::int8_t key[S::N::kDigits][S::kDim], value[S::N::kDigits][S::kDim];
   std::uint8_t key_unit, value_unit;
-  float chains[fma1::ops::kNormLanes];  // of the key's norm
-  std::uint64_t ready;                  // barrier: all of the above is there
+  float chains[ops::kNormLanes];  // of the key's norm
+  std::uint64_t ready;            // barrier: all of the above is there
 };
 
 template <typename S>
@@ -46,7 +46,7 @@ struct StreamShared {
   // What the CTA shows its cluster. Before that, the chains of norms of queries, of each warp.
   union {
     float weighted[kRowsQueries][S::kDim];
-    float chains[kWarps][fma1::ops::kNormLanes];
+    float chains[kWarps][ops::kNormLanes];
   };
   float max[kRowsQueries], sum[kRowsQueries], scale[kRowsQueries];
 
@@ -149,8 +149,8 @@ struct StreamWork : DecodeWork {
 };
 
 // Cosines and sines for the lane, of the row's position.
-__device__ inline fma1::ops::Rotation rotation_of(const DecodeParams& p, const StreamWork& at, int half) {
-  fma1::ops::Rotation rotation;
+__device__ inline ops::Rotation rotation_of(const DecodeParams& p, const StreamWork& at, int half) {
+  ops::Rotation rotation;
   const std::int64_t angle = static_cast<std::int64_t>(max(at.position(), 0)) * half;
   rotation.load(p.rotary.cos + angle, p.rotary.sin + angle, half, threadIdx.x % kWarp);
   return rotation;
@@ -158,8 +158,8 @@ __device__ inline fma1::ops::Rotation rotation_of(const DecodeParams& p, const S
 
 // The TMA warp: makes the key and the value of the row's own position, and stores them in the pages.
 template <typename S>
-__device__ inline void make_own_position(const DecodeParams& p, const StreamWork& at,
-                                         const fma1::ops::Rotation& rotation, int page, OwnPosition<S>& own) {
+__device__ inline void make_own_position(const DecodeParams& p, const StreamWork& at, const ops::Rotation& rotation,
+                                         int page, OwnPosition<S>& own) {
   constexpr int kHalf = S::kDim / 2;
   const int lane = threadIdx.x % kWarp;
   Head key, value;
@@ -197,7 +197,7 @@ __device__ inline void add_own_position(const StreamWork& at, OwnPosition<S>& ow
 
 // The four warps: rotates the queries, and makes digits of them as snap_queries() does, of those that there are.
 template <typename S>
-__device__ inline void rotate_queries(const DecodeParams& p, const StreamWork& at, const fma1::ops::Rotation& rotation,
+__device__ inline void rotate_queries(const DecodeParams& p, const StreamWork& at, const ops::Rotation& rotation,
                                       StreamShared<S>& shared) {
   constexpr int kHalf = S::kDim / 2, kEach = kRowsQueries / kWarps;
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
@@ -222,4 +222,4 @@ __device__ inline void rotate_queries(const DecodeParams& p, const StreamWork& a
   }
 }
 
-}  // namespace reprofuse::cuda::int16::ops
+}  // namespace reprofuse::cuda::integer_attention

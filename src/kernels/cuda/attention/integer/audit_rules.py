@@ -5,9 +5,9 @@ from gpu_code_rules import (
     SASS_TENSOR_CORES, TENSOR_CORES_ROUND)
 
 # Integers do the summing inside a block of keys. Softmax and folds are made as those of the other contracts are.
-INT16_ATTENTION = Contract(
+INTEGER_ATTENTION = Contract(
     name="int16-1 and exact-2 attention",
-    kernels=r"_ZN9reprofuse4cuda5int163ops",
+    kernels=r"_ZN9reprofuse4cuda17integer_attention",
     ptx=InstructionSet(
         forbidden=(
             Rule(PTX_TENSOR_CORES + r"\S*\.satfinite\b", CLAMPS_SUMS),
@@ -30,4 +30,4 @@ INT16_ATTENTION = Contract(
     ),
 )
 
-CONTRACTS = (INT16_ATTENTION,)
+CONTRACTS = (INTEGER_ATTENTION,)

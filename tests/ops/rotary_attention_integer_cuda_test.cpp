@@ -2,14 +2,14 @@
 // rotary and attention one after the other, as the reference computes them.
 #include <cmath>
 
-#include "ops/attention_int16_cuda_case.hpp"
+#include "ops/attention_integer_cuda_case.hpp"
 
 namespace reprofuse {
 namespace {
 
 // Rows of single tokens before rotary. Pages hold other keys and values at their positions.
 struct UnrotatedCase {
-  UnrotatedCase(const Int16Spec& of, const std::vector<ChunkSpec>& rows, bool norm)
+  UnrotatedCase(const IntegerSpec& of, const std::vector<ChunkSpec>& rows, bool norm)
       : spec(of),
         chunks(rows),
         has_norms(norm),
@@ -33,14 +33,14 @@ struct UnrotatedCase {
             .kv = data.pages()};
   }
 
-  Int16Spec spec;
+  IntegerSpec spec;
   std::vector<ChunkSpec> chunks;
   bool has_norms;
-  Int16Case data;
+  IntegerCase data;
   Rows k, v, norms, cos, sin;
 };
 
-class RotaryAttentionInt16Cuda : public AttentionInt16Cuda {
+class RotaryAttentionIntegerCuda : public AttentionIntegerCuda {
  protected:
   // The case on the device, by `run(rotary, attention)`. Pages come back to the case.
   template <typename Run>
@@ -65,13 +65,13 @@ class RotaryAttentionInt16Cuda : public AttentionInt16Cuda {
     return out;
   }
 
-  Rows result_of(UnrotatedCase& c, const Int16Schedule& schedule) {
+  Rows result_of(UnrotatedCase& c, const IntegerSchedule& schedule) {
     return result_of(c, [&](const kernels::RotaryCall& rotary, const kernels::AttentionCall& call) {
-      cuda::attention_int16_with(launch(), call, schedule, digits(), &rotary);
+      cuda::attention_integer_with(launch(), call, schedule, digits(), &rotary);
     });
   }
 
-  void expect_reference_bits(const Int16Spec& spec, const std::vector<ChunkSpec>& chunks, bool norm = false) {
+  void expect_reference_bits(const IntegerSpec& spec, const std::vector<ChunkSpec>& chunks, bool norm = false) {
     UnrotatedCase one(spec, chunks, norm);
     one.data.scheme().rotary(one.rotary());
     Rows expected = one.data.expected();
@@ -85,27 +85,27 @@ class RotaryAttentionInt16Cuda : public AttentionInt16Cuda {
       ++runs_;
     };
     Rows out = one.data.empty_result();
-    for (const Int16Schedule& schedule : kInt16Schedules)
-      if (can_run(schedule, one.data.call(out)) && cuda::can_rotate_int16(one.data.call(out), schedule))
+    for (const IntegerSchedule& schedule : kIntegerSchedules)
+      if (can_run(schedule, one.data.call(out)) && cuda::can_rotate_integer(one.data.call(out), schedule))
         compare([&](UnrotatedCase& mine) { return result_of(mine, schedule); }, name_of(schedule));
-    if (!cuda::int16_can_stream(launch(), one.data.call(out), digits())) return;
+    if (!cuda::integer_can_stream(launch(), one.data.call(out), digits())) return;
     compare(
         [&](UnrotatedCase& mine) {
           return result_of(mine, [&](const kernels::RotaryCall& rotary, const kernels::AttentionCall& call) {
-            EXPECT_TRUE(cuda::rotary_and_attention_int16(launch(), rotary, call, digits()));
+            EXPECT_TRUE(cuda::rotary_and_attention_integer(launch(), rotary, call, digits()));
           });
         },
         "chosen");
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Digits, RotaryAttentionInt16Cuda, ::testing::Values(2, 3));
+INSTANTIATE_TEST_SUITE_P(Digits, RotaryAttentionIntegerCuda, ::testing::Values(2, 3));
 
 // At the first position, around the edges of pages and blocks, and far on.
 const std::vector<ChunkSpec> kRows = {{0, 0, 1},   {3, 1, 1},   {1, 63, 1},  {2, 64, 1},  {4, 126, 1}, {6, 127, 1},
                                       {5, 128, 1}, {7, 255, 1}, {8, 256, 1}, {9, 300, 1}, {10, 700, 1}};
 
-TEST_P(RotaryAttentionInt16Cuda, EveryPositionHasTheReferenceBits) {
+TEST_P(RotaryAttentionIntegerCuda, EveryPositionHasTheReferenceBits) {
   for (const bool norm : {false, true})
     for (const std::int32_t head_dim : {64, 128}) {
       SCOPED_TRACE("head_dim " + std::to_string(head_dim) + (norm ? " with norms" : ""));
@@ -115,12 +115,12 @@ TEST_P(RotaryAttentionInt16Cuda, EveryPositionHasTheReferenceBits) {
     }
 }
 
-TEST_P(RotaryAttentionInt16Cuda, EveryKernelHasTheReferenceBitsOnce) {
+TEST_P(RotaryAttentionIntegerCuda, EveryKernelHasTheReferenceBitsOnce) {
   expect_reference_bits({.kv = {.kv_heads = 1, .head_dim = 64}, .group = 2, .digits = digits()},
                         {{0, 400, 1}, {1, 128, 1}}, true);
 }
 
-TEST_P(RotaryAttentionInt16Cuda, EveryGroupOfHeadsHasTheReferenceBits) {
+TEST_P(RotaryAttentionIntegerCuda, EveryGroupOfHeadsHasTheReferenceBits) {
   for (const std::int32_t group : {1, 2, 4, 5, 8, 9, 13, 32}) {
     SCOPED_TRACE("group " + std::to_string(group));
     expect_reference_bits({.kv = {.kv_heads = 2, .head_dim = 128, .page_size = 16}, .group = group, .digits = digits()},
@@ -128,7 +128,7 @@ TEST_P(RotaryAttentionInt16Cuda, EveryGroupOfHeadsHasTheReferenceBits) {
   }
 }
 
-TEST_P(RotaryAttentionInt16Cuda, EveryPageSizeAndWindowHasTheReferenceBits) {
+TEST_P(RotaryAttentionIntegerCuda, EveryPageSizeAndWindowHasTheReferenceBits) {
   for (const std::int32_t page_size : {16, 32, 64, 128, 256})
     for (const std::int32_t window : {0, 1, 100, 128, 300}) {
       SCOPED_TRACE("page size " + std::to_string(page_size) + ", window " + std::to_string(window));
@@ -137,7 +137,7 @@ TEST_P(RotaryAttentionInt16Cuda, EveryPageSizeAndWindowHasTheReferenceBits) {
     }
 }
 
-TEST_P(RotaryAttentionInt16Cuda, LongContextsHaveTheReferenceBits) {
+TEST_P(RotaryAttentionIntegerCuda, LongContextsHaveTheReferenceBits) {
   expect_reference_bits({.kv = {.kv_heads = 1, .head_dim = 128}, .group = 3, .query_scale = 4.0F, .digits = digits()},
                         {{0, 5000, 1}, {1, 2100, 1}});
   if (cuda::read_device(0).major >= 9) {
@@ -146,24 +146,24 @@ TEST_P(RotaryAttentionInt16Cuda, LongContextsHaveTheReferenceBits) {
 }
 
 // Rows whose keys other rows of the pass store, and heads without such kernels: rotary takes its turn.
-TEST_P(RotaryAttentionInt16Cuda, WhatItCannotRotateIsLeftToOthers) {
+TEST_P(RotaryAttentionIntegerCuda, WhatItCannotRotateIsLeftToOthers) {
   for (const auto& [head_dim, rows] : {std::pair{64, 2}, std::pair{96, 1}}) {
     UnrotatedCase c({.kv = {.kv_heads = 1, .head_dim = head_dim}, .digits = digits()}, {{0, 20, rows}}, false),
         same = c;
     result_of(c, [&](const kernels::RotaryCall& rotary, const kernels::AttentionCall& call) {
-      EXPECT_FALSE(cuda::rotary_and_attention_int16(launch(), rotary, call, digits()));
+      EXPECT_FALSE(cuda::rotary_and_attention_integer(launch(), rotary, call, digits()));
     });
     EXPECT_TRUE(c.data.stored() == same.data.stored()) << "nothing has run";
   }
 }
 
-TEST_P(RotaryAttentionInt16Cuda, ANonFiniteQueryOrKeyIsRecordedWithItsRowAndHead) {
-  for (const Int16Schedule& schedule : kInt16Schedules)
+TEST_P(RotaryAttentionIntegerCuda, ANonFiniteQueryOrKeyIsRecordedWithItsRowAndHead) {
+  for (const IntegerSchedule& schedule : kIntegerSchedules)
     for (const float bad : {INFINITY, NAN}) {
       UnrotatedCase query({.kv = {.kv_heads = 2, .head_dim = 64}, .digits = digits()}, kRows, false);
       Rows out = query.data.empty_result();
       const kernels::AttentionCall call = query.data.call(out);
-      if (!can_run(schedule, call) || !cuda::can_rotate_int16(call, schedule)) continue;
+      if (!can_run(schedule, call) || !cuda::can_rotate_integer(call, schedule)) continue;
       query.data.queries().at(9, 2 * 64 + 5) = bad;
       result_of(query, schedule);
       EXPECT_EQ(describe(failure()), "9:2") << name_of(schedule);
@@ -176,9 +176,9 @@ TEST_P(RotaryAttentionInt16Cuda, ANonFiniteQueryOrKeyIsRecordedWithItsRowAndHead
 
 // Control: a rotation that turns nothing, and another element of a key or a value, must show in the comparisons above:
 // in the row of position 1, where it weighs much.
-TEST_P(RotaryAttentionInt16Cuda, OtherNumbersWouldBeCaught) {
-  const Int16Spec spec{.kv = {.kv_heads = 1, .head_dim = 64}, .group = 2, .query_scale = 0.3F, .digits = digits()};
-  const Int16Schedule schedule{AttentionKernels::kDecode, 1, false, false, Int16Decode::kStream};
+TEST_P(RotaryAttentionIntegerCuda, OtherNumbersWouldBeCaught) {
+  const IntegerSpec spec{.kv = {.kv_heads = 1, .head_dim = 64}, .group = 2, .query_scale = 0.3F, .digits = digits()};
+  const IntegerSchedule schedule{AttentionKernels::kDecode, 1, false, false, IntegerDecode::kStream};
   UnrotatedCase plain(spec, kRows, false);
   Rows out = plain.data.empty_result();
   if (!can_run(schedule, plain.data.call(out))) GTEST_SKIP() << "this device does not stream";

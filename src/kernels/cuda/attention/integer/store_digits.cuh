@@ -1,15 +1,15 @@
 // Keys and values become integers of N on their way into the cache, a head of a row in the registers of a warp.
 #pragma once
 
-#include "kernels/cuda/attention/int16/pages.hpp"
+#include "kernels/cuda/attention/integer/params.hpp"
 #include "kernels/cuda/ops/rotary.cuh"
-#include "numerics/digit_attention.hpp"
+#include "numerics/integer_attention.hpp"
 
-namespace reprofuse::cuda::int16::ops {
+namespace reprofuse::cuda::integer_attention {
 
-using fma1::ops::Head;
-using fma1::ops::kPairs;
-using fma1::ops::RotaryParams;
+using ops::Head;
+using ops::kPairs;
+using ops::RotaryParams;
 
 // Calls take(d, value) for the lane's elements of a head.
 template <typename Take>
@@ -76,4 +76,4 @@ struct KeyAndValue {
   }
 };
 
-}  // namespace reprofuse::cuda::int16::ops
+}  // namespace reprofuse::cuda::integer_attention

@@ -1,7 +1,7 @@
-#include "kernels/cuda/attention/int16/params.hpp"
-#include "kernels/cuda/attention/int16/store_digits.cuh"
+#include "kernels/cuda/attention/integer/params.hpp"
+#include "kernels/cuda/attention/integer/store_digits.cuh"
 
-namespace reprofuse::cuda::int16::ops {
+namespace reprofuse::cuda::integer_attention {
 namespace {
 
 template <typename N>
@@ -19,12 +19,12 @@ struct StoreDigits {
 
 template <>
 const void* rotary_kernel<TwoDigits>() {
-  return reinterpret_cast<const void*>(&fma1::ops::rotary_and_store<StoreDigits<TwoDigits>>);
+  return reinterpret_cast<const void*>(&ops::rotary_and_store<StoreDigits<TwoDigits>>);
 }
 
 template <>
 const void* rotary_kernel<ThreeDigits>() {
-  return reinterpret_cast<const void*>(&fma1::ops::rotary_and_store<StoreDigits<ThreeDigits>>);
+  return reinterpret_cast<const void*>(&ops::rotary_and_store<StoreDigits<ThreeDigits>>);
 }
 
-}  // namespace reprofuse::cuda::int16::ops
+}  // namespace reprofuse::cuda::integer_attention

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "kernels/cpu/ops/ops.hpp"
-#include "numerics/digit_attention.hpp"
+#include "numerics/integer_attention.hpp"
 #include "numerics/widen.hpp"
 
 namespace reprofuse::cpu {
@@ -184,7 +184,7 @@ const AttentionKernels& scalar_kernels() {
 
 }  // namespace
 
-const AttentionKernels& attention_int16_scalar() {
+const AttentionKernels& attention_integer_scalar() {
   return scalar_kernels<TwoDigits>();
 }
 

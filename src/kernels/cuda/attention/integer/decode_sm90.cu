@@ -1,10 +1,11 @@
-// Decode by contracts int16-1 and exact-2 where there is a TMA: the warp that brings tiles, the warps that work on
-// them, and the fold of a cluster.
-#pragma once
+// Decode by contracts int16-1 and exact-2 where there is a TMA: a CTA owns one row and one set of heads, and some of
+// the row's key blocks. One warp keeps loads of digits in flight, tiles of keys and of values in turn; four work on
+// them in step. CTAs that have one block each may form a cluster and fold the row's heads from each other's shared
+// memory: no merge. Where rows are the only ones of their sequences, rotary can be left to these kernels, too.
+#include "kernels/cuda/attention/integer/decode_tiles_sm90.cuh"
 
-#include "kernels/cuda/attention/int16/decode_tiles_sm90.cuh"
-
-namespace reprofuse::cuda::int16::ops {
+namespace reprofuse::cuda::integer_attention {
+namespace {
 
 // The TMA warp: tile 2 i is the keys of the CTA's i-th block, tile 2 i + 1 its values.
 template <typename S>
@@ -61,7 +62,7 @@ __device__ inline void bring_tiles(const DecodeParams& p, const StreamWork& at, 
     loads.load_until(min(S::kStages, 2 * at.count));
     const bool has_own = at.count > 0 && at.is_last(at.block(p, at.count - 1));
     const int page = has_own ? p.kv.page_of(at.sequence, at.position()) : 0;
-    const fma1::ops::Rotation rotation = rotation_of(p, at, S::kDim / 2);
+    const ops::Rotation rotation = rotation_of(p, at, S::kDim / 2);
     wait_for_previous_kernel();
     if (has_own) make_own_position<S>(p, at, rotation, page, shared.own);
   }
@@ -71,7 +72,7 @@ __device__ inline void bring_tiles(const DecodeParams& p, const StreamWork& at, 
 // The four warps, once the kernels ahead have finished, with digits of the queries in shared memory: calls
 // take_block(index, softmax, tile of values) for each block, which has to call sum_tile().
 template <typename S, typename TakeBlock>
-__device__ inline void work_on_tiles(const DecodeParams& p, const StreamWork& at, const fma1::ops::Rotation& rotation,
+__device__ inline void work_on_tiles(const DecodeParams& p, const StreamWork& at, const ops::Rotation& rotation,
                                      StreamShared<S>& shared, const TakeBlock& take_block) {
   const DecodeQueries row_of{at};
   const QueryRow row = row_of(own_query());
@@ -123,7 +124,7 @@ __device__ inline void fold_cluster(const AttentionParams& p, const StreamWork& 
   const int lane = threadIdx.x % kWarp, step = p.splits * kRowsThreads;
   for (int e = blockIdx.x * kRowsThreads + threadIdx.x; e < at.heads.count * S::kDim; e += step) {
     const int head = e / S::kDim, d = e % S::kDim;
-    fma1::ops::PartialHead own{masked_score(), 0.0f, 0.0f};
+    ops::PartialHead own{masked_score(), 0.0f, 0.0f};
     if (lane < at.key_blocks)
       own = {ptx::ld_shared_cluster(&shared.max[head], lane), ptx::ld_shared_cluster(&shared.sum[head], lane),
              ptx::ld_shared_cluster(&shared.scale[head], lane)};
@@ -132,7 +133,7 @@ __device__ inline void fold_cluster(const AttentionParams& p, const StreamWork& 
     for (int i = 0; i < kMaxCluster; ++i)
       next[i] = i < at.key_blocks ? ptx::ld_shared_cluster(&shared.weighted[head][d], i) : 0.0f;
     float max = masked_score(), sum = 0.0f, total = 0.0f;
-    const fma1::ops::FoldSteps<FoldDigits<typename S::N>> steps(own, &max);
+    const ops::FoldSteps<FoldDigits<typename S::N>> steps(own, &max);
 #pragma unroll
     for (int i = 0; i < kMaxCluster; ++i) {
       const float a = __shfl_sync(~0u, steps.a, i), b = __shfl_sync(~0u, steps.b, i);
@@ -141,8 +142,102 @@ __device__ inline void fold_cluster(const AttentionParams& p, const StreamWork& 
       sum = fma_rn(sum, a, scaled_sum);
       total = fma_rn(total, a, __fmul_rn(next[i], b));
     }
-    p.out[at.row * p.out_stride + (at.heads.first + head) * S::kDim + d] = fma1::ops::finished(total, sum);
+    p.out[at.row * p.out_stride + (at.heads.first + head) * S::kDim + d] = ops::finished(total, sum);
   }
 }
 
-}  // namespace reprofuse::cuda::int16::ops
+// Bits: equal reference::attention_int16, or attention_exact2, once attention_merge has folded the partials.
+template <typename S>
+__global__ __launch_bounds__(S::kThreads,
+                             S::kCtasPerSm) void attention_decode_stream(const __grid_constant__ DecodeParams p) {
+#if __CUDA_ARCH__ >= 900
+  extern __shared__ __align__(128) unsigned char memory[];
+  auto& shared = *reinterpret_cast<StreamShared<S>*>(memory);
+  let_next_kernel_start();
+  const StreamWork at(p);
+  init_barriers(shared);
+  if (threadIdx.x >= kRowsThreads) return bring_tiles<S>(p, at, shared);
+  ops::Rotation rotation{};
+  if (p.rotates()) rotation = rotation_of(p, at, S::kDim / 2);
+  wait_for_previous_kernel();
+  if (at.count == 0) return;
+  const QueryRow row = DecodeQueries{at}(own_query());
+  Totals<S> total;
+  work_on_tiles<S>(p, at, rotation, shared, [&](int block, const QuerySoftmax& softmax, const Tile<S>& values) {
+    if (p.splits == 1) {
+      const auto factors = total.fold_head(softmax);
+      sum_tile<S>(shared.queries, values, [&](int i, float2 sums) { total.fold(factors, i, sums); });
+    } else {
+      const Partial partial(p, at, row, block);
+      sum_tile<S>(shared.queries, values, [&](int i, float2 sums) { partial.store<S>(p, i, sums); });
+      partial.store_head(p, softmax);
+    }
+  });
+  if (p.splits == 1) store_result<S>(p, row, total);
+#endif
+}
+
+// Bits: equal reference::attention_int16, or attention_exact2. The CTAs of a row and set are a cluster, with at most
+// one block each.
+template <typename S>
+__global__ __launch_bounds__(S::kThreads,
+                             S::kCtasPerSm) void attention_decode_cluster(const __grid_constant__ DecodeParams p) {
+#if __CUDA_ARCH__ >= 900
+  extern __shared__ __align__(128) unsigned char memory[];
+  auto& shared = *reinterpret_cast<StreamShared<S>*>(memory);
+  let_next_kernel_start();
+  const StreamWork at(p);
+  init_barriers(shared);
+  ops::Rotation rotation{};
+  if (threadIdx.x < kRowsThreads && p.rotates()) rotation = rotation_of(p, at, S::kDim / 2);
+  if (threadIdx.x >= kRowsThreads)
+    bring_tiles<S>(p, at, shared);
+  else
+    wait_for_previous_kernel();
+  if (threadIdx.x < kRowsThreads && at.count > 0) {
+    work_on_tiles<S>(p, at, rotation, shared, [&](int, const QuerySoftmax& softmax, const Tile<S>& values) {
+      const int query = own_query();
+      sum_tile<S>(shared.queries, values, [&](int i, float2 sums) {
+        *reinterpret_cast<float2*>(&shared.weighted[query][Totals<S>::first_element(i)]) = sums;
+      });
+      shared.max[query] = softmax.max;  // all threads of the query alike
+      shared.sum[query] = softmax.sum;
+      shared.scale[query] = softmax.scale;
+    });
+  }
+  ptx::cluster_sync();
+  if (threadIdx.x < kRowsThreads && at.key_blocks > 0) fold_cluster<S>(p, at, shared);
+  ptx::cluster_sync();  // no CTA may go while another reads from it
+#endif
+}
+
+template <typename N, StreamShape kShape>
+AttentionKernel kernel_of_shape(bool cluster) {
+  using S = Stream<N, kShape>;
+  static_assert(fits_shared(sizeof(StreamShared<S>), S::kCtasPerSm, kSmSharedBytesSm90));
+  return {.function = cluster ? reinterpret_cast<const void*>(&attention_decode_cluster<S>)
+                              : reinterpret_cast<const void*>(&attention_decode_stream<S>),
+          .threads = S::kThreads,
+          .shared_bytes = sizeof(StreamShared<S>),
+          .ctas_per_sm = S::kCtasPerSm};
+}
+
+}  // namespace
+
+template <>
+AttentionKernel stream_kernel<TwoDigits>(int head_dim, bool cluster) {
+  using N = TwoDigits;
+  if (head_dim == 64) return kernel_of_shape<N, StreamShape{.head_dim = 64, .stages = 5, .ctas_per_sm = 2}>(cluster);
+  if (head_dim == 128) return kernel_of_shape<N, StreamShape{.head_dim = 128, .stages = 3, .ctas_per_sm = 2}>(cluster);
+  return {};
+}
+
+template <>
+AttentionKernel stream_kernel<ThreeDigits>(int head_dim, bool cluster) {
+  using N = ThreeDigits;
+  if (head_dim == 64) return kernel_of_shape<N, StreamShape{.head_dim = 64, .stages = 3, .ctas_per_sm = 2}>(cluster);
+  if (head_dim == 128) return kernel_of_shape<N, StreamShape{.head_dim = 128, .stages = 4, .ctas_per_sm = 1}>(cluster);
+  return {};
+}
+
+}  // namespace reprofuse::cuda::integer_attention

@@ -2,7 +2,7 @@
 // this, once per target: hence no guard.
 
 HWY_BEFORE_NAMESPACE();
-namespace reprofuse::cpu::HWY_NAMESPACE::int16_attention {
+namespace reprofuse::cpu::HWY_NAMESPACE::integer_attention {
 namespace hn = hwy::HWY_NAMESPACE;
 
 using int16::kKeyBlock;
@@ -123,5 +123,5 @@ struct Sums {
   }
 };
 
-}  // namespace reprofuse::cpu::HWY_NAMESPACE::int16_attention
+}  // namespace reprofuse::cpu::HWY_NAMESPACE::integer_attention
 HWY_AFTER_NAMESPACE();

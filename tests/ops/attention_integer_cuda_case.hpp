@@ -2,18 +2,18 @@
 // which it can be cut, each against the reference.
 #pragma once
 
-#include "kernels/cuda/attention/int16/attention.hpp"
-#include "kernels/cuda/attention/int16/pages.hpp"
-#include "ops/attention_int16_case.hpp"
+#include "kernels/cuda/attention/integer/attention.hpp"
+#include "kernels/cuda/attention/integer/params.hpp"
+#include "ops/attention_integer_case.hpp"
 #include "ops/model_ops_cuda_case.hpp"
 
 namespace reprofuse {
 
 using cuda::AttentionKernels;
-using cuda::Int16Decode;
-using cuda::Int16Schedule;
+using cuda::IntegerDecode;
+using cuda::IntegerSchedule;
 
-inline constexpr Int16Schedule kInt16Schedules[] = {
+inline constexpr IntegerSchedule kIntegerSchedules[] = {
     {AttentionKernels::kDecode, 1},
     {AttentionKernels::kDecode, 2},
     {AttentionKernels::kDecode, 3, true},
@@ -22,14 +22,14 @@ inline constexpr Int16Schedule kInt16Schedules[] = {
     {AttentionKernels::kBoth, 2},
     {AttentionKernels::kPrefill, 1, false, true},
     {AttentionKernels::kBoth, 1, false, true},
-    {AttentionKernels::kDecode, 1, false, false, Int16Decode::kStream},
-    {AttentionKernels::kDecode, 2, false, false, Int16Decode::kStream},
-    {AttentionKernels::kDecode, 1000, true, false, Int16Decode::kStream},
-    {AttentionKernels::kBoth, 3, false, true, Int16Decode::kStream},
-    {AttentionKernels::kDecode, 1, false, false, Int16Decode::kCluster},
-    {AttentionKernels::kBoth, 1, false, false, Int16Decode::kCluster}};
+    {AttentionKernels::kDecode, 1, false, false, IntegerDecode::kStream},
+    {AttentionKernels::kDecode, 2, false, false, IntegerDecode::kStream},
+    {AttentionKernels::kDecode, 1000, true, false, IntegerDecode::kStream},
+    {AttentionKernels::kBoth, 3, false, true, IntegerDecode::kStream},
+    {AttentionKernels::kDecode, 1, false, false, IntegerDecode::kCluster},
+    {AttentionKernels::kBoth, 1, false, false, IntegerDecode::kCluster}};
 
-inline std::string name_of(const Int16Schedule& schedule) {
+inline std::string name_of(const IntegerSchedule& schedule) {
   constexpr const char* kNames[] = {"decode", "prefill", "both"};
   constexpr const char* kDecodeNames[] = {"", " stream", " cluster"};
   return std::string(kNames[static_cast<int>(schedule.kernels)]) + kDecodeNames[static_cast<int>(schedule.decode)] +
@@ -37,10 +37,10 @@ inline std::string name_of(const Int16Schedule& schedule) {
          (schedule.warpgroups ? " warpgroups" : "");
 }
 
-// The pages of an Int16Case in the order of the GPU's kernels, both ways.
-class Int16DevicePages {
+// The pages of an IntegerCase in the order of the GPU's kernels, both ways.
+class IntegerDevicePages {
  public:
-  explicit Int16DevicePages(Int16Case& data)
+  explicit IntegerDevicePages(IntegerCase& data)
       : host_(data.pages()), positions_(data.positions()), digits_(static_cast<std::size_t>(data.digits())) {
     const std::size_t bytes = digits_ * elements();
     std::vector<std::int8_t> keys(bytes), values(bytes);
@@ -91,7 +91,7 @@ class Int16DevicePages {
   template <class Visit>
   void for_each_element(const Visit& visit) const {
     const std::int32_t dims = host_.head_dim, size = host_.page_size;
-    const cuda::int16::ops::HeadPage order{dims, size};
+    const cuda::integer_attention::HeadPage order{dims, size};
     for (std::size_t head = 0; head < positions_ / static_cast<std::size_t>(size); ++head) {
       const std::size_t first = head * static_cast<std::size_t>(dims * size);
       for (std::int32_t slot = 0; slot < size; ++slot)
@@ -129,17 +129,17 @@ inline std::string wrong_elements(Rows& got, Rows& expected) {
   return std::to_string(count) + " of " + std::to_string(a.rows * a.cols) + " differ:" + list;
 }
 
-class AttentionInt16Cuda : public ModelOpsCuda, public ::testing::WithParamInterface<int> {
+class AttentionIntegerCuda : public ModelOpsCuda, public ::testing::WithParamInterface<int> {
  protected:
   static int digits() { return GetParam(); }
 
   // A case on the device.
   struct OnDevice {
     DeviceKv kv;
-    Int16DevicePages pages;
+    IntegerDevicePages pages;
     DeviceRows q;
 
-    explicit OnDevice(Int16Case& data) : kv(data.kv()), pages(data), q(data.queries()) {}
+    explicit OnDevice(IntegerCase& data) : kv(data.kv()), pages(data), q(data.queries()) {}
     kernels::AttentionCall call(const kernels::AttentionCall& host, const DeviceRows& out) const {
       kernels::AttentionCall call = host;
       call.q = q.const_view();
@@ -150,14 +150,14 @@ class AttentionInt16Cuda : public ModelOpsCuda, public ::testing::WithParamInter
     }
   };
 
-  bool can_run(const Int16Schedule& schedule, const kernels::AttentionCall& call) const {
-    if (schedule.warpgroups && !cuda::int16_has_warpgroups(launch(), call, digits())) return false;
-    if (schedule.decode == Int16Decode::kCluster) return cuda::int16_clusters_at_once(launch(), call, digits()) > 0;
-    return schedule.decode == Int16Decode::kRows || cuda::int16_can_stream(launch(), call, digits());
+  bool can_run(const IntegerSchedule& schedule, const kernels::AttentionCall& call) const {
+    if (schedule.warpgroups && !cuda::integer_has_warpgroups(launch(), call, digits())) return false;
+    if (schedule.decode == IntegerDecode::kCluster) return cuda::integer_clusters_at_once(launch(), call, digits()) > 0;
+    return schedule.decode == IntegerDecode::kRows || cuda::integer_can_stream(launch(), call, digits());
   }
 
   // By the kernels of its own choice, and by every schedule that can run.
-  void expect_reference_bits(Int16Case& data) {
+  void expect_reference_bits(IntegerCase& data) {
     Rows expected = data.expected(), out = data.empty_result();
     const OnDevice device(data);
     const auto compare = [&](const auto& run, const std::string& what) {
@@ -169,12 +169,14 @@ class AttentionInt16Cuda : public ModelOpsCuda, public ::testing::WithParamInter
       ASSERT_TRUE(same_bits(got, expected)) << what << ": " << wrong_elements(got, expected);
       ++runs_;
     };
-    for (const Int16Schedule& schedule : kInt16Schedules)
+    for (const IntegerSchedule& schedule : kIntegerSchedules)
       if (can_run(schedule, data.call(out)))
         compare(
-            [&](const kernels::AttentionCall& call) { cuda::attention_int16_with(launch(), call, schedule, digits()); },
+            [&](const kernels::AttentionCall& call) {
+              cuda::attention_integer_with(launch(), call, schedule, digits());
+            },
             name_of(schedule));
-    compare([&](const kernels::AttentionCall& call) { cuda::attention_int16(launch(), call, digits()); }, "chosen");
+    compare([&](const kernels::AttentionCall& call) { cuda::attention_integer(launch(), call, digits()); }, "chosen");
   }
 
   int runs_ = 0;

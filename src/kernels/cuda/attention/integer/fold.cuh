@@ -3,14 +3,14 @@
 #pragma once
 
 #include "kernels/cuda/attention/common.cuh"
-#include "kernels/cuda/attention/int16/params.hpp"
+#include "kernels/cuda/attention/integer/params.hpp"
 
-namespace reprofuse::cuda::int16::ops {
+namespace reprofuse::cuda::integer_attention {
 
-using fma1::ops::masked_score;
+using ops::masked_score;
 
-using KeyRange = fma1::ops::KeyRangeOf<kKeyBlock>;
-using DecodeWork = fma1::ops::DecodeWorkOf<kKeyBlock>;
+using KeyRange = ops::KeyRangeOf<kKeyBlock>;
+using DecodeWork = ops::DecodeWorkOf<kKeyBlock>;
 
 template <typename N>
 struct FoldDigits {
@@ -40,4 +40,4 @@ struct Rescale {
   __device__ float merged(float total, float next) const { return fma_rn(total, a, __fmul_rn(next, b)); }
 };
 
-}  // namespace reprofuse::cuda::int16::ops
+}  // namespace reprofuse::cuda::integer_attention

@@ -2,9 +2,9 @@
 // one set times as many rows as fit, and walks all key blocks that they see. One warp keeps TMA loads of digits in
 // flight, one makes numbers of units, and two warpgroups have 64 queries each: while one multiplies, the other softens
 // its scores. Built for sm_90a alone: the instructions exist nowhere else.
-#include "kernels/cuda/attention/int16/prefill_queries_sm90a.cuh"
+#include "kernels/cuda/attention/integer/prefill_operands_sm90a.cuh"
 
-namespace reprofuse::cuda::int16::ops {
+namespace reprofuse::cuda::integer_attention {
 namespace {
 
 // Digits of a left operand, in registers or in shared memory: that of 32 terms.
@@ -201,7 +201,7 @@ struct Totals {
 #pragma unroll
       for (int i = 0; i < S::kHeadDim / 8; ++i)
 #pragma unroll
-        for (int e = 0; e < 2; ++e) out[i * 8 + e] = fma1::ops::finished(weighted[i * 4 + r * 2 + e], sum[r]);
+        for (int e = 0; e < 2; ++e) out[i * 8 + e] = ops::finished(weighted[i * 4 + r * 2 + e], sum[r]);
     }
   }
 };
@@ -304,7 +304,7 @@ __global__ __launch_bounds__(S::kThreads, 1) void attention_prefill(const __grid
 
   // The CTA's tile
   const kernels::Chunk chunk = p.chunks[blockIdx.z];
-  const fma1::ops::HeadSet heads(p);
+  const ops::HeadSet heads(p);
   const int tile_rows = kPrefillQueries / p.set_heads;
   const int first = (gridDim.x - 1 - blockIdx.x) * tile_rows;  // the longest first
   if (chunk.rows < p.prefill_from || first >= chunk.rows) return;
@@ -382,4 +382,4 @@ AttentionKernel prefill_kernel<ThreeDigits>(int head_dim) {
   }
 }
 
-}  // namespace reprofuse::cuda::int16::ops
+}  // namespace reprofuse::cuda::integer_attention

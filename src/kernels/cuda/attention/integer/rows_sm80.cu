@@ -1,9 +1,10 @@
 // Attention by contracts int16-1 and exact-2 on any device. Decode: a CTA owns one row and one set of heads, and some
 // of the row's key blocks. Prefill: a few rows times the heads of one set, and all key blocks that they see. Digits
 // come from the pages straight into registers, the keys of the next block while this one's values are summed.
-#include "kernels/cuda/attention/int16/queries_sm80.cuh"
+#include "kernels/cuda/attention/integer/queries_sm80.cuh"
+#include "kernels/cuda/attention/merge_sm80.cuh"
 
-namespace reprofuse::cuda::int16::ops {
+namespace reprofuse::cuda::integer_attention {
 namespace {
 
 // All digits of 16 bytes in each lane: two steps of a product. The bytes are terms in an order of their own, the same
@@ -252,7 +253,7 @@ __global__ __launch_bounds__(kRowsThreads,
   let_next_kernel_start();
   wait_for_previous_kernel();
   const kernels::Chunk chunk = p.chunks[blockIdx.z];
-  const fma1::ops::HeadSet heads(p);
+  const ops::HeadSet heads(p);
   const int tile_rows = kRowsQueries / p.set_heads;
   const int first = (gridDim.x - 1 - blockIdx.x) * tile_rows;  // the longest first
   if (chunk.rows < p.prefill_from || first >= chunk.rows) return;
@@ -308,4 +309,12 @@ AttentionKernel prefill_rows_kernel<ThreeDigits>(int head_dim) {
   return kernel_of(kAny, kAny, kAny, head_dim);
 }
 
-}  // namespace reprofuse::cuda::int16::ops
+template <typename N>
+AttentionKernel merge_kernel(int head_dim, int key_blocks, bool small) {
+  return ops::merge_kernel_of<FoldDigits<N>>(head_dim, key_blocks, small);
+}
+
+template AttentionKernel merge_kernel<TwoDigits>(int, int, bool);
+template AttentionKernel merge_kernel<ThreeDigits>(int, int, bool);
+
+}  // namespace reprofuse::cuda::integer_attention

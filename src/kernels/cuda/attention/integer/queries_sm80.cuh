@@ -3,10 +3,9 @@
 // score. For the scores a warp has 32 keys of the block, for the weighted sums a quarter of the elements.
 #pragma once
 
-#include "kernels/cuda/attention/int16/fold.cuh"
-#include "kernels/cuda/attention/int16/pages.hpp"
+#include "kernels/cuda/attention/integer/fold.cuh"
 
-namespace reprofuse::cuda::int16::ops {
+namespace reprofuse::cuda::integer_attention {
 
 inline constexpr int kWarps = kRowsThreads / kWarp;
 inline constexpr int kWarpKeys = kKeyBlock / kWarps, kTiles = kWarpKeys / kCoreRows;  // of keys, 8 each
@@ -304,9 +303,8 @@ __device__ inline void store_result(const AttentionParams& p, const QueryRow& ro
   for (int i = 0; i < S::kDimGroups; ++i) {
     if (!S::kAhead && Totals<S>::group(i) >= head_dim / kCoreRows) break;
 #pragma unroll
-    for (int e = 0; e < 2; ++e)
-      out[Totals<S>::first_element(i) + e] = fma1::ops::finished(total.weighted[i][e], total.sum);
+    for (int e = 0; e < 2; ++e) out[Totals<S>::first_element(i) + e] = ops::finished(total.weighted[i][e], total.sum);
   }
 }
 
-}  // namespace reprofuse::cuda::int16::ops
+}  // namespace reprofuse::cuda::integer_attention

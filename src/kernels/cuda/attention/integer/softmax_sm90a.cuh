@@ -3,9 +3,9 @@
 // others but for the maxima of a row.
 #pragma once
 
-#include "kernels/cuda/attention/int16/fold.cuh"
+#include "kernels/cuda/attention/integer/fold.cuh"
 
-namespace reprofuse::cuda::int16::ops {
+namespace reprofuse::cuda::integer_attention {
 
 // 2^x for x <= 0: N::exp2 with one instruction less. The polynomial is that of half of 2^x, each of its
 // steps scaled by a power of two; an exponent is added in place of a product. The sum that rounds x is odd as there, so
@@ -216,4 +216,4 @@ struct BlockSoftmax {
   }
 };
 
-}  // namespace reprofuse::cuda::int16::ops
+}  // namespace reprofuse::cuda::integer_attention

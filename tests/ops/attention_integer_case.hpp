@@ -2,12 +2,12 @@
 // makes of them.
 #pragma once
 
-#include "numerics/digit_attention.hpp"
+#include "numerics/integer_attention.hpp"
 #include "ops/attention_case.hpp"
 
 namespace reprofuse {
 
-struct Int16Spec {
+struct IntegerSpec {
   KvSpec kv;
   std::int32_t group = 2;
   std::int32_t window = 0;
@@ -17,9 +17,9 @@ struct Int16Spec {
 };
 
 // A batch whose keys and values are stored by a rotation that turns nothing, as the reference stores them.
-class Int16Case {
+class IntegerCase {
  public:
-  Int16Case(const Int16Spec& spec, const std::vector<ChunkSpec>& chunks)
+  IntegerCase(const IntegerSpec& spec, const std::vector<ChunkSpec>& chunks)
       : spec_(spec), floats_({.kv = spec.kv, .group = spec.group, .query_scale = spec.query_scale}, chunks) {
     const kernels::KvPages pages = floats_.kv().pages();
     std::int32_t last = 0;
@@ -150,7 +150,7 @@ class Int16Case {
     return count;
   }
 
-  Int16Spec spec_;
+  IntegerSpec spec_;
   AttentionCase floats_;
   std::vector<std::uint8_t> keys_, values_, key_units_, value_units_;
 };
