@@ -159,8 +159,7 @@ class Problem {
         .heads = shape_.heads,
         .scale = 1.0F / std::sqrt(static_cast<float>(shape_.head_dim)),
         .window = 0,
-        .out = {out_.as<float>(), m, cols, cols},
-        .workspace = nullptr};
+        .out = {out_.as<float>(), m, cols, cols}};
   }
 
   template <typename Work>

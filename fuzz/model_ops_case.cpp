@@ -126,8 +126,7 @@ kernels::AttentionCall ModelOpsCase::attention(State& state) const {
           .heads = shape.kv_heads * shape.group,
           .scale = 0.11F,
           .window = shape.window,
-          .out = {state.out.data(), rows(), q_cols(), q_cols()},
-          .workspace = nullptr};
+          .out = {state.out.data(), rows(), q_cols(), q_cols()}};
 }
 
 kernels::SiluGateCall ModelOpsCase::silu_gate(State& state) const {

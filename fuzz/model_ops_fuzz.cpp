@@ -31,10 +31,9 @@ State run_reference(const ModelOpsCase& drawn) {
 State run_cpu(const ModelOpsCase& drawn, const kernels::CpuTarget& backend, bool workspace) {
   State state = drawn.start;
   cpu::rotary(backend, drawn.rotary(state));
-  kernels::AttentionCall attention = drawn.attention(state);
+  const kernels::AttentionCall attention = drawn.attention(state);
   std::vector<std::byte> memory(workspace ? cpu::attention_workspace_bytes(attention) : 0);
-  attention.workspace = workspace ? memory.data() : nullptr;
-  state.failure = cpu::attention(backend, attention);
+  state.failure = cpu::attention(backend, attention, workspace ? memory.data() : nullptr);
   if (state.failure) return state;
   cpu::silu_gate(backend, drawn.silu_gate(state));
   state.failure = cpu::rms_norm(backend, drawn.rms_norm(state));

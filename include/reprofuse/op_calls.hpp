@@ -89,7 +89,6 @@ struct AttentionCall {
   float scale = 0.0F;
   std::int32_t window = 0;    // a row sees the last `window` positions, its own included; 0: all
   Matrix out = {};            // [m, heads * head_dim]
-  void* workspace = nullptr;  // set by the call
 };
 
 // y = silu(gate) * up.

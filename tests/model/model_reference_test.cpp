@@ -142,8 +142,7 @@ class ReferenceModel {
          .heads = static_cast<std::int32_t>(config_.heads),
          .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(config_.head_dim))),
          .window = static_cast<std::int32_t>(config_.layer_windows[static_cast<std::size_t>(layer)]),
-         .out = out.view(),
-         .workspace = nullptr}));
+         .out = out.view()}));
     return out;
   }
 

@@ -35,8 +35,7 @@ class AttentionCase {
             .heads = heads_,
             .scale = 1.0F / std::sqrt(static_cast<float>(spec_.kv.head_dim)),
             .window = spec_.window,
-            .out = out.view(),
-            .workspace = nullptr};
+            .out = out.view()};
   }
 
   Rows expected() {
@@ -47,11 +46,10 @@ class AttentionCase {
 
   Rows run(const kernels::CpuTarget& backend, bool workspace) {
     Rows out = empty_result();
-    kernels::AttentionCall request = call(out);
+    const kernels::AttentionCall request = call(out);
     const std::size_t bytes = workspace ? cpu::attention_workspace_bytes(request) : 0;
     std::vector<std::byte> memory(2 * bytes);  // what lies behind the workspace stays as it is
-    request.workspace = workspace ? memory.data() : nullptr;
-    EXPECT_FALSE(cpu::attention(backend, request));
+    EXPECT_FALSE(cpu::attention(backend, request, workspace ? memory.data() : nullptr));
     const auto is_zero = [](std::byte byte) { return byte == std::byte{0}; };
     EXPECT_TRUE(std::all_of(memory.begin() + static_cast<std::ptrdiff_t>(bytes), memory.end(), is_zero));
     return out;

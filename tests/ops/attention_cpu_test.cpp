@@ -155,10 +155,9 @@ void expect_failure(AttentionCase& data, const std::string& place) {
     on_every_isa(threads, [&](const kernels::CpuTarget& backend) {
       for (const bool workspace : {false, true}) {
         Rows mine = data.empty_result();
-        kernels::AttentionCall request = data.call(mine);
+        const kernels::AttentionCall request = data.call(mine);
         std::vector<std::byte> memory(cpu::attention_workspace_bytes(request));
-        request.workspace = workspace ? memory.data() : nullptr;
-        ASSERT_EQ(describe(cpu::attention(backend, request)), place);
+        ASSERT_EQ(describe(cpu::attention(backend, request, workspace ? memory.data() : nullptr)), place);
       }
     });
 }

@@ -13,8 +13,9 @@ namespace {
 class AttentionIntegerCpu : public ::testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Digits, AttentionIntegerCpu, ::testing::Values(2, 3));
 
-std::optional<kernels::Place> attend(const kernels::CpuTarget& target, const kernels::AttentionCall& call, int digits) {
-  return (digits == 2 ? cpu::attention_int16 : cpu::attention_exact2)(target, call);
+std::optional<kernels::Place> attend(const kernels::CpuTarget& target, const kernels::AttentionCall& call, int digits,
+                                     void* workspace = nullptr) {
+  return (digits == 2 ? cpu::attention_int16 : cpu::attention_exact2)(target, call, workspace);
 }
 
 void expect_integer_bits(IntegerCase& data, int threads) {
@@ -22,10 +23,9 @@ void expect_integer_bits(IntegerCase& data, int threads) {
   on_every_isa(threads, [&](const kernels::CpuTarget& target) {
     for (const bool workspace : {false, true}) {
       Rows out = data.empty_result();
-      kernels::AttentionCall call = data.call(out);
+      const kernels::AttentionCall call = data.call(out);
       std::vector<std::byte> memory(cpu::attention_integer_workspace_bytes(call));
-      call.workspace = workspace ? memory.data() : nullptr;
-      EXPECT_FALSE(attend(target, call, data.digits()));
+      EXPECT_FALSE(attend(target, call, data.digits(), workspace ? memory.data() : nullptr));
       ASSERT_TRUE(same_bits(out, expected)) << "workspace " << workspace;
     }
   });

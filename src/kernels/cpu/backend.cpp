@@ -85,9 +85,7 @@ class AttentionFma1 final : public kernels::Attention {
   }
   void rotary(const OpSite&, const kernels::RotaryCall& call) const override { cpu::rotary(target_, call); }
   std::optional<Place> attention(const OpSite& site, const kernels::AttentionCall& call) const override {
-    kernels::AttentionCall with_workspace = call;
-    with_workspace.workspace = site.workspace;
-    return cpu::attention(target_, with_workspace);
+    return cpu::attention(target_, call, site.workspace);
   }
 
  private:
@@ -110,9 +108,7 @@ class IntegerAttention final : public kernels::Attention {
   }
   void rotary(const OpSite&, const kernels::RotaryCall& call) const override { kRotary(target_, call); }
   std::optional<Place> attention(const OpSite& site, const kernels::AttentionCall& call) const override {
-    kernels::AttentionCall with_workspace = call;
-    with_workspace.workspace = site.workspace;
-    return kAttend(target_, with_workspace);
+    return kAttend(target_, call, site.workspace);
   }
 
  private:

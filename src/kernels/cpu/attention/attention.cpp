@@ -1,3 +1,5 @@
+#include "kernels/cpu/attention/attention.hpp"
+
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -40,8 +42,8 @@ struct KeyRange {
 // The softmax of every line over every block, kept apart when threads share the keys of a line.
 class Partials {
  public:
-  Partials(const AttentionCall& call, int key_block)
-      : data_(static_cast<float*>(call.workspace)),
+  Partials(const AttentionCall& call, int key_block, void* workspace)
+      : data_(static_cast<float*>(workspace)),
         head_dim_(call.kv.head_dim),
         blocks_(ceil_div<std::int64_t>(call.batch.max_keys, key_block)) {
     if (call.window > 0) blocks_ = std::min<std::int64_t>(blocks_, (call.window + kSplitRows) / key_block + 2);
@@ -74,13 +76,14 @@ class Partials {
 
 class Attention {
  public:
-  Attention(const AttentionKernels& kernels, ThreadPool& pool, const AttentionCall& call)
+  Attention(const AttentionKernels& kernels, ThreadPool& pool, const AttentionCall& call, void* workspace)
       : call_(call),
         kernels_(kernels),
         key_block_(kernels.key_block),
         pool_(pool),
         group_(call.heads / call.kv.kv_heads),
-        partials_(call, kernels.key_block) {}
+        can_split_(workspace != nullptr && pool.threads() > 1 && call.batch.rows <= kSplitRows),
+        partials_(call, kernels.key_block, workspace) {}
 
   std::optional<kernels::Place> run();
 
@@ -108,6 +111,7 @@ class Attention {
   std::int64_t key_block_;
   ThreadPool& pool_;
   std::int64_t group_;
+  bool can_split_;
   Partials partials_;
   bool split_ = false;  // every block's softmax goes to partials_, to be merged when all are there
   FirstPlace non_finite_;
@@ -165,7 +169,7 @@ std::optional<kernels::Place> Attention::run() {
     for (const Task& task : tasks) run_task(task);
     return non_finite_.get();
   }
-  if (call_.workspace != nullptr && pool_.threads() > 1 && call_.batch.rows <= kSplitRows) {
+  if (can_split_) {
     std::vector<Task> parts = split(tasks);
     split_ = parts.size() > tasks.size();
     if (split_) tasks = std::move(parts);
@@ -308,18 +312,13 @@ void Attention::run_tiles(const Task& task, AttentionTile tile, std::int64_t fir
   }
 }
 
+std::size_t partial_bytes(const AttentionCall& call, int key_block) {
+  return Partials(call, key_block, nullptr).bytes(std::min<std::int64_t>(call.batch.rows, kSplitRows) * call.heads);
+}
+
 }  // namespace
 
-std::optional<kernels::Place> run_attention(const AttentionKernels& kernels, ThreadPool& pool,
-                                            const AttentionCall& call) {
-  return Attention(kernels, pool, call).run();
-}
-
-std::size_t attention_partial_bytes(const AttentionCall& call, int key_block) {
-  return Partials(call, key_block).bytes(std::min<std::int64_t>(call.batch.rows, kSplitRows) * call.heads);
-}
-
-std::optional<kernels::Place> attention(const kernels::CpuTarget& target, const AttentionCall& call) {
+std::optional<kernels::Place> attention(const kernels::CpuTarget& target, const AttentionCall& call, void* workspace) {
   const OpsKernels& kernels = ops_kernels(target.isa);
   const AttentionKernels fma1{.key_block = fma1::kKeyBlock,
                               .tile_lines = kernels.tile_lines,
@@ -328,11 +327,11 @@ std::optional<kernels::Place> attention(const kernels::CpuTarget& target, const 
                               .merge = kernels.merge,
                               .divide = kernels.divide,
                               .find_slot = find_slot};
-  return run_attention(fma1, *target.pool, call);
+  return Attention(fma1, *target.pool, call, workspace).run();
 }
 
 std::size_t attention_workspace_bytes(const AttentionCall& call) {
-  return attention_partial_bytes(call, fma1::kKeyBlock);
+  return partial_bytes(call, fma1::kKeyBlock);
 }
 
 // Attention by contracts int16-1 and exact-2: which kernels run.
@@ -341,25 +340,28 @@ static_assert(int16::kKeyBlock <= kMaxKeyGroups * kKeyGroup);
 
 namespace {
 
-std::optional<kernels::Place> attention_in_digits(const kernels::CpuTarget& target, const AttentionCall& call,
-                                                  const AttentionKernels& scalar, const AttentionKernels* simd) {
+std::optional<kernels::Place> attention_in_integers(const kernels::CpuTarget& target, const AttentionCall& call,
+                                                    void* workspace, const AttentionKernels& scalar,
+                                                    const AttentionKernels* simd) {
   const AttentionKernels* kernels = target.isa == Isa::kScalar ? &scalar : simd;
   invariant(kernels != nullptr, "a context holds an instruction set that the build has no kernels for");
-  return run_attention(*kernels, *target.pool, call);
+  return Attention(*kernels, *target.pool, call, workspace).run();
 }
 
 }  // namespace
 
-std::optional<kernels::Place> attention_int16(const kernels::CpuTarget& target, const AttentionCall& call) {
-  return attention_in_digits(target, call, attention_integer_scalar(), attention_integer_simd(target.isa));
+std::optional<kernels::Place> attention_int16(const kernels::CpuTarget& target, const AttentionCall& call,
+                                              void* workspace) {
+  return attention_in_integers(target, call, workspace, attention_int16_scalar(), attention_int16_simd(target.isa));
 }
 
-std::optional<kernels::Place> attention_exact2(const kernels::CpuTarget& target, const AttentionCall& call) {
-  return attention_in_digits(target, call, attention_exact2_scalar(), attention_exact2_simd(target.isa));
+std::optional<kernels::Place> attention_exact2(const kernels::CpuTarget& target, const AttentionCall& call,
+                                               void* workspace) {
+  return attention_in_integers(target, call, workspace, attention_exact2_scalar(), attention_exact2_simd(target.isa));
 }
 
 std::size_t attention_integer_workspace_bytes(const kernels::AttentionCall& call) {
-  return attention_partial_bytes(call, int16::kKeyBlock);
+  return partial_bytes(call, int16::kKeyBlock);
 }
 
 }  // namespace reprofuse::cpu

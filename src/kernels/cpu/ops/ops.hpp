@@ -1,4 +1,4 @@
-// The operations of a transformer beside its linear layers, on the CPU.
+// The operations of a transformer beside its linear layers and attention, on the CPU.
 // Bits: equal those of kernels/reference/reference.hpp for every input, instruction set, thread count and page size.
 #pragma once
 
@@ -6,10 +6,9 @@
 #include <cstdint>
 #include <optional>
 
+#include "kernels/cpu/attention/attention.hpp"
 #include "kernels/linear.hpp"
 #include "kernels/op_calls.hpp"
-#include "numerics/float_ops.hpp"
-#include "numerics/order.hpp"
 #include "reprofuse/context.hpp"
 #include "reprofuse/types.hpp"
 
@@ -18,22 +17,9 @@ namespace reprofuse::cpu {
 // Each returns the place where it fails, if any: the first by row and then column, as in the reference.
 void embedding(const kernels::CpuTarget& target, const kernels::EmbeddingCall& call);
 std::optional<kernels::Place> rms_norm(const kernels::CpuTarget& target, const kernels::RmsNormCall& call);
-void rotary(const kernels::CpuTarget& target, const kernels::RotaryCall& call);
-std::optional<kernels::Place> attention(const kernels::CpuTarget& target, const kernels::AttentionCall& call);
 void silu_gate(const kernels::CpuTarget& target, const kernels::SiluGateCall& call);
 void gather_rows(const kernels::CpuTarget& target, const kernels::GatherRowsCall& call);
 void round_bf16(const kernels::CpuTarget& target, const kernels::RoundBf16Call& call);
-
-// What AttentionCall::workspace must hold, aligned to 64 bytes, for threads to share the keys of few rows. Grows with
-// call.batch.rows and max_keys, so that the largest call's serves all. Without a workspace they share heads alone.
-std::size_t attention_workspace_bytes(const kernels::AttentionCall& call);
-
-// The same by contracts int16-1 and exact-2, whose pages hold integers of two or three digits, and units.
-void rotary_int16(const kernels::CpuTarget& target, const kernels::RotaryCall& call);
-std::optional<kernels::Place> attention_int16(const kernels::CpuTarget& target, const kernels::AttentionCall& call);
-std::size_t attention_integer_workspace_bytes(const kernels::AttentionCall& call);  // also for exact-2
-void rotary_exact2(const kernels::CpuTarget& target, const kernels::RotaryCall& call);
-std::optional<kernels::Place> attention_exact2(const kernels::CpuTarget& target, const kernels::AttentionCall& call);
 
 // The kernels of the transformer operations for one instruction set, as a table. Which one runs is decided by the
 // caller alone. A kernel works on one row, one head or one tile; ops.cpp and attention.cpp share them among threads.
@@ -62,114 +48,6 @@ struct SiluGateRow {
   std::int64_t k;
   float* y;  // may be gate or up
 };
-
-// Where the key and the value of one position and head lie in the pages.
-struct KvSlot {
-  std::byte* key;    // elements page_size apart
-  std::byte* value;  // elements side by side
-  // In pages of 16-bit integers. There pairs of a key's elements are page_size apart, and elements of a value lie
-  // beside those of the neighbouring position.
-  std::uint8_t* key_unit = nullptr;
-  std::uint8_t* value_unit = nullptr;
-  // Of integers of three digits, the lowest ones; the upper two are the 16-bit integers.
-  std::int8_t* key_low = nullptr;
-  std::int8_t* value_low = nullptr;
-};
-
-inline KvSlot find_slot(const kernels::KvPages& kv, const kernels::Batch& batch, std::int64_t sequence,
-                        std::int64_t position, std::int64_t kv_head) {
-  const std::int64_t page = batch.page_table[sequence * batch.page_table_stride + position / kv.page_size];
-  const std::int64_t head = (page * kv.kv_heads + kv_head) * kv.head_dim * kv.page_size;
-  const std::int64_t slot = position % kv.page_size;
-  const auto bytes = static_cast<std::int64_t>(dtype_bytes(kv.dtype));
-  return {.key = static_cast<std::byte*>(kv.keys) + (head + slot) * bytes,
-          .value = static_cast<std::byte*>(kv.values) + (head + slot * kv.head_dim) * bytes};
-}
-
-template <int kDigits>
-inline KvSlot find_digits_slot(const kernels::KvPages& kv, const kernels::Batch& batch, std::int64_t sequence,
-                               std::int64_t position, std::int64_t kv_head) {
-  const std::int64_t page = batch.page_table[sequence * batch.page_table_stride + position / kv.page_size];
-  const std::int64_t head = (page * kv.kv_heads + kv_head) * kv.page_size;
-  const std::int64_t slot = position % kv.page_size;
-  constexpr std::int64_t kBytes = sizeof(std::int16_t);
-  std::byte* const keys = static_cast<std::byte*>(kv.keys) + head * kv.head_dim * kDigits;
-  std::byte* const values = static_cast<std::byte*>(kv.values) + head * kv.head_dim * kDigits;
-  const std::int64_t key = slot * 2, value = slot / 2 * 2 * kv.head_dim + slot % 2;
-  KvSlot found{.key = keys + key * kBytes,
-               .value = values + value * kBytes,
-               .key_unit = static_cast<std::uint8_t*>(kv.key_exponents) + head + slot,
-               .value_unit = static_cast<std::uint8_t*>(kv.value_exponents) + head + slot};
-  if constexpr (kDigits == 3) {
-    const std::int64_t upper_bytes = kBytes * kv.page_size * kv.head_dim;
-    found.key_low = reinterpret_cast<std::int8_t*>(keys + upper_bytes) + key;
-    found.value_low = reinterpret_cast<std::int8_t*>(values + upper_bytes) + value;
-  }
-  return found;
-}
-
-// Keys in a group: the smallest page, so that a group never leaves its page.
-inline constexpr int kKeyGroup = 16;
-inline constexpr int kMaxKeyGroups = 8;  // of a block
-
-// A block of keys and values of one head. A group that no line sees repeats the place of one that some line sees.
-struct KeyBlock {
-  const void* keys[kMaxKeyGroups];               // [head_dim][page_size], from the group's first key on
-  const void* values[kMaxKeyGroups];             // [kKeyGroup][head_dim]
-  const std::uint8_t* key_units[kMaxKeyGroups];  // [kKeyGroup], in pages that have them
-  const std::uint8_t* value_units[kMaxKeyGroups];
-  const std::int8_t* key_lows[kMaxKeyGroups];  // likewise, as KvSlot has them
-  const std::int8_t* value_lows[kMaxKeyGroups];
-  std::int64_t page_size;
-  std::int64_t head_dim;
-};
-
-// A query head of one row, and the softmax over its keys so far, up to its division.
-struct QueryLine {
-  const float* query;  // [head_dim]
-  float* weighted;     // [head_dim]: sum of probability * value
-  float max;
-  float sum;           // of probabilities exp(score - max)
-  float scale = 1.0F;  // of the weighted values of a block that is kept apart, by contracts that do not apply it yet
-};
-
-inline constexpr int kMaxTileLines = 8;
-
-// Some lines that see the same keys of a block.
-struct AttentionTile {
-  const KeyBlock* block;
-  int first;  // keys [first, last) of the block
-  int last;
-  float scale;
-  QueryLine* lines;
-  int count;   // 1 to the table's tile_lines
-  bool start;  // these are the first keys of every line
-  bool apart;  // its blocks are kept apart, to be merged later: each is a start
-};
-
-// Returns the lines, as bits, with a score that is not finite.
-using AttentionKernel = unsigned (*)(const AttentionTile&);
-
-// The attention of one scheme, for one instruction set.
-struct AttentionKernels {
-  int key_block;   // keys of a softmax block, at most kMaxKeyGroups groups
-  int tile_lines;  // the most in an AttentionTile, at most kMaxTileLines
-  AttentionKernel tile;
-  void (*start)(QueryLine& first, std::int64_t head_dim);  // a block that was kept apart becomes a total
-  void (*merge)(QueryLine& total, const QueryLine& next, std::int64_t head_dim);  // next's keys follow total's
-  void (*divide)(const QueryLine& line, std::int64_t head_dim);                   // weighted becomes the result
-  KvSlot (*find_slot)(const kernels::KvPages&, const kernels::Batch&, std::int64_t, std::int64_t, std::int64_t);
-};
-
-// Shares the work of a call among threads, and of few rows with many keys the keys, where there is a workspace.
-std::optional<kernels::Place> run_attention(const AttentionKernels& kernels, ThreadPool& pool,
-                                            const kernels::AttentionCall& call);
-std::size_t attention_partial_bytes(const kernels::AttentionCall& call, int key_block);
-
-const AttentionKernels& attention_integer_scalar();
-const AttentionKernels& attention_exact2_scalar();
-const AttentionKernels* attention_integer_simd(Isa isa);  // null: not in this build
-const AttentionKernels* attention_exact2_simd(Isa isa);
 
 struct OpsKernels {
   bool (*norm_row)(const NormRow&);  // whether the mean of squares is finite

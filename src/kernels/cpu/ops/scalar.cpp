@@ -5,6 +5,7 @@
 
 #include "kernels/cpu/ops/ops.hpp"
 #include "numerics/exp_log.hpp"
+#include "numerics/order.hpp"
 #include "numerics/widen.hpp"
 
 namespace reprofuse::cpu {

@@ -2,7 +2,7 @@
 // of the kernels.
 #include <algorithm>
 
-#include "kernels/cpu/ops/ops.hpp"
+#include "kernels/cpu/attention/attention.hpp"
 #include "numerics/integer_attention.hpp"
 #include "numerics/widen.hpp"
 
@@ -184,7 +184,7 @@ const AttentionKernels& scalar_kernels() {
 
 }  // namespace
 
-const AttentionKernels& attention_integer_scalar() {
+const AttentionKernels& attention_int16_scalar() {
   return scalar_kernels<TwoDigits>();
 }
 

@@ -9,8 +9,8 @@
 #include <cstring>
 #include <limits>
 
+#include "kernels/cpu/attention/attention.hpp"
 #include "kernels/cpu/highway_targets.hpp"  // before any Highway header
-#include "kernels/cpu/ops/ops.hpp"
 #include "numerics/integer_attention.hpp"
 
 #if REPROFUSE_SIMD_TARGET
@@ -341,7 +341,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace reprofuse::cpu {
 
-const AttentionKernels* attention_integer_simd(Isa isa) {
+const AttentionKernels* attention_int16_simd(Isa isa) {
   REPROFUSE_RETURN_TABLE(isa, integer_attention::kAttentionInt16);
 }
 

@@ -1,7 +1,7 @@
 // The frame of kernels with the integer matrix product that every GPU from compute capability 8.0 on has. Weights are
 // the left operand: digits in shared memory, or made in registers of weights in their format; digits of x are the right
 // one. A contract brings
-//   kDigits, tile_bytes(rows), Row, offset(row): what a row's sums have too much,
+//   kDigits, tile_bytes(rows), Row, offset(row): what the bias that makes weights unsigned adds to its sums,
 //   scale(exponent_byte) and split(terms, terms8, scale, scale8, digits): weights in their format as digits,
 //   Sums<kBlocks, kGroups>: add(w, x, first_group), finish_stage(...), of(block, group, i): a whole sum of 64 bits.
 #pragma once

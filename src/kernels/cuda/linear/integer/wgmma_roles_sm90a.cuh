@@ -71,7 +71,7 @@ __device__ inline void for_each_sum(const MathThread<S>& own, const Sums& sums, 
     take(i / 4 * 8 + own.lane % 4 * 2 + i % 2, own.row + i % 4 / 2 * 8, sums.of(i));
 }
 
-// Rounds and stores a tile from the threads that have its sums, less what a row's sums have too much.
+// Rounds and stores a tile from the threads that have its sums, less the row's offset.
 template <typename S, typename Sums, typename Offset>
 __device__ inline void store_tile(const Params& p, const Tile& tile, const MathThread<S>& own, const Sums& sums,
                                   const Offset& offset) {
@@ -161,7 +161,7 @@ __device__ inline void sync_math_threads() {
   asm volatile("bar.sync 1, %0;" ::"n"(S::kMathThreads) : "memory");
 }
 
-// Shows the cluster the sums of its share, less what a row's sums have too much here, and stores its part of the
+// Shows the cluster the sums of its share, less the row's offset in it, and stores its part of the
 // results. The sums take the place of the stages.
 template <typename S, typename Shared, typename Sums, typename Offset>
 __device__ inline void exchange_sums(const Params& p, const Tile& tile, const Shared& shared, const MathThread<S>& own,
