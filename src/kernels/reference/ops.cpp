@@ -8,7 +8,6 @@
 #include "numerics/exp_log.hpp"
 #include "numerics/float_ops.hpp"
 #include "numerics/order.hpp"
-#include "numerics/widen.hpp"
 
 namespace reprofuse::reference {
 

@@ -5,7 +5,7 @@
 
 #include "base/hash.hpp"
 #include "kernels/reference/reference.hpp"
-#include "numerics/widen.hpp"
+#include "numerics/float_ops.hpp"
 
 namespace reprofuse::reference {
 namespace {

@@ -19,7 +19,7 @@
 #include "base/thread_pool.hpp"
 #include "kernels/cpu/work_split.hpp"
 #include "kernels/linear.hpp"
-#include "numerics/widen.hpp"
+#include "numerics/float_ops.hpp"
 #include "reprofuse/types.hpp"
 
 namespace reprofuse::cpu {

@@ -9,7 +9,7 @@
 #include "base/check.hpp"
 #include "kernels/cpu/work_split.hpp"
 #include "numerics/digit_attention.hpp"
-#include "numerics/widen.hpp"
+#include "numerics/float_ops.hpp"
 
 namespace reprofuse::cpu {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "kernels/cpu/ops/ops.hpp"
 #include "numerics/exp_log.hpp"
-#include "numerics/widen.hpp"
+#include "numerics/float_ops.hpp"
 
 namespace reprofuse::cpu {
 namespace {

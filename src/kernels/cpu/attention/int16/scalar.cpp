@@ -4,7 +4,7 @@
 
 #include "kernels/cpu/ops/ops.hpp"
 #include "numerics/digit_attention.hpp"
-#include "numerics/widen.hpp"
+#include "numerics/float_ops.hpp"
 
 namespace reprofuse::cpu {
 namespace {
