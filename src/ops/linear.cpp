@@ -10,7 +10,6 @@
 #include "base/check.hpp"
 #include "base/fp_environment.hpp"
 #include "ops/context_state.hpp"
-#include "ops/regions.hpp"
 #include "ops/transformer_ops.hpp"
 #include "reprofuse/types.hpp"
 

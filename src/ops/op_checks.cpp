@@ -7,7 +7,6 @@
 #include "base/check.hpp"
 #include "kernels/op_calls.hpp"
 #include "numerics/float_ops.hpp"
-#include "ops/regions.hpp"
 #include "ops/transformer_ops.hpp"
 
 namespace reprofuse {
