@@ -14,11 +14,9 @@
 #include "numerics/exact.hpp"
 
 #if HWY_TARGET == HWY_AVX3
-#include "kernels/cpu/linear/exact1/snap-inl.hpp"
+#include "kernels/cpu/linear/exact1/row-inl.hpp"
 
 HWY_PUSH_ATTRIBUTES(HWY_TARGET_STR ",avx512vnni")
-#include "kernels/cpu/linear/vnni-inl.hpp"
-//
 #include "kernels/cpu/linear/exact1/vnni_row-inl.hpp"
 namespace reprofuse::cpu::HWY_NAMESPACE::vnni {
 
