@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "base/hash.hpp"
-#include "kernels/linear.hpp"
 #include "kernels/op_calls.hpp"
 #include "kernels/schemes.hpp"
 #include "numerics/exact.hpp"
