@@ -10,7 +10,7 @@
 #include "numerics/double_math.hpp"
 #include "numerics/exp_log.hpp"
 #include "numerics/mpfr_value.hpp"
-#include "numerics/philox.hpp"
+#include "numerics/sampling.hpp"
 
 namespace reprofuse {
 namespace {

@@ -6,7 +6,7 @@
 #include <iterator>
 
 #include "base/math.hpp"
-#include "numerics/widen.hpp"
+#include "numerics/float_ops.hpp"
 
 namespace reprofuse::fuzz {
 namespace {

@@ -12,7 +12,7 @@
 #include "base/thread_pool.hpp"
 #include "kernels/cpu/linear/exact1/kernels.hpp"
 #include "kernels/reference/reference.hpp"
-#include "numerics/widen.hpp"
+#include "numerics/float_ops.hpp"
 #include "ops/buffer.hpp"
 #include "ops/context_state.hpp"
 #include "ops/contract.hpp"

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/linear.hpp"  // Place
 #include "kernels/op_calls.hpp"
+#include "kernels/schemes.hpp"  // Place
 #include "reprofuse/types.hpp"
 
 namespace reprofuse::fuzz {

@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "base/thread_pool.hpp"
-#include "kernels/linear.hpp"
 #include "kernels/op_calls.hpp"
 #include "kernels/schemes.hpp"
 #include "reprofuse/context.hpp"

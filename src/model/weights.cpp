@@ -8,7 +8,7 @@
 #include "base/fp_environment.hpp"
 #include "base/hash.hpp"
 #include "checkpoint/config.hpp"
-#include "numerics/widen.hpp"
+#include "numerics/float_ops.hpp"
 
 namespace reprofuse::model {
 namespace {

@@ -6,8 +6,7 @@
 
 #include "base/check.hpp"
 #include "kernels/op_calls.hpp"
-#include "numerics/widen.hpp"
-#include "ops/regions.hpp"
+#include "numerics/float_ops.hpp"
 #include "ops/transformer_ops.hpp"
 
 namespace reprofuse {

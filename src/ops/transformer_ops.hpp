@@ -1,11 +1,13 @@
 // The operations of a transformer beside its linear layers, on a context's device: dispatch, the floating-point state,
-// and errors with names. The model calls these unchecked; the public Ops checks first.
+// and errors with names. The model calls these unchecked; the public Ops checks first, by the checks below.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "kernels/op_calls.hpp"
 #include "ops/context_state.hpp"
@@ -68,5 +70,38 @@ void check_gather_rows(const std::string& name, const GatherRowsCall& call, bool
 
 void check_attention_sizes(const std::string& name, const AttentionSizes& sizes);
 void check_workspace_bytes(const std::string& name, WorkspaceView workspace, std::size_t needed);
+
+// What the checks ask: where operands lie in memory, and whether two of them share any of it.
+inline bool is_aligned(const void* data, std::size_t bytes) {
+  return reinterpret_cast<std::uintptr_t>(data) % bytes == 0;
+}
+
+// Rows of `bytes`, their starts `stride` bytes apart.
+struct Region {
+  std::uintptr_t begin = 0;
+  std::uintptr_t end = 0;
+  std::uintptr_t bytes = 0;
+  std::uintptr_t stride = 0;  // 0: a single row
+};
+
+// Of `rows` > 0 rows of `cols` elements each.
+inline Region region(const void* data, std::int64_t rows, std::int64_t cols, std::int64_t stride,
+                     std::size_t element = sizeof(float)) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(data);
+  const std::uintptr_t bytes = static_cast<std::uintptr_t>(cols) * element;
+  const std::uintptr_t step = rows > 1 ? static_cast<std::uintptr_t>(stride) * element : 0;
+  return {begin, begin + static_cast<std::uintptr_t>(rows - 1) * step + bytes, bytes, step};
+}
+
+// Rows that interleave share nothing when they have one stride and different columns of it. Rows of two strides in one
+// stretch of memory count as overlapping: nobody lays out matrices so, and an exact answer would cost a walk over rows.
+inline bool overlap(Region a, Region b) {
+  if (a.end <= b.begin || b.end <= a.begin) return false;
+  if (b.begin < a.begin) std::swap(a, b);
+  const std::uintptr_t stride = a.stride == 0 ? b.stride : a.stride;
+  if (stride == 0 || (b.stride != 0 && b.stride != stride)) return true;
+  const std::uintptr_t column = (b.begin - a.begin) % stride;
+  return column < a.bytes || column + b.bytes > stride;
+}
 
 }  // namespace reprofuse

@@ -11,7 +11,7 @@
 
 #include "base/hash.hpp"
 #include "base/math.hpp"
-#include "numerics/philox.hpp"
+#include "numerics/sampling.hpp"
 #include "study/probe/probe.hpp"
 #include "study/seeded/models.hpp"
 

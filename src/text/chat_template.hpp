@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "base/json.hpp"
-#include "text/jinja/limits.hpp"
+#include "text/jinja/value.hpp"
 
 namespace reprofuse::text {
 

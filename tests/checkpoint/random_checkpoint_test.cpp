@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "numerics/widen.hpp"
+#include "numerics/float_ops.hpp"
 #include "study/seeded/models.hpp"
 #include "support/files.hpp"
 #include "support/messages.hpp"

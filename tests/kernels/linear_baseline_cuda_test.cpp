@@ -9,7 +9,7 @@
 #include "kernels/cuda/runtime/memory.hpp"
 #include "kernels/linear_baseline_case.hpp"
 #include "kernels/vendor/libraries.hpp"
-#include "numerics/widen.hpp"
+#include "numerics/float_ops.hpp"
 #include "ops/context_state.hpp"
 #include "study/bench/linear.hpp"
 #include "support/device_buffer.hpp"

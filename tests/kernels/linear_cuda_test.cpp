@@ -14,7 +14,7 @@
 #include "kernels/cuda/runtime/memory.hpp"
 #include "kernels/linear_cuda_case.hpp"
 #include "kernels/reference/reference.hpp"
-#include "numerics/widen.hpp"
+#include "numerics/float_ops.hpp"
 #include "reprofuse/reprofuse.hpp"
 #include "study/probe/probe.hpp"
 #include "study/seeded/inputs.hpp"

@@ -13,7 +13,7 @@
 #include "kernels/cpu/linear/exact1/kernels.hpp"
 #include "kernels/reference/reference.hpp"
 #include "numerics/exact.hpp"
-#include "numerics/widen.hpp"
+#include "numerics/float_ops.hpp"
 #include "reprofuse/reprofuse.hpp"
 #include "study/probe/probe.hpp"
 #include "study/seeded/inputs.hpp"

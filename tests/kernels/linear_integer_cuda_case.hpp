@@ -11,7 +11,7 @@
 
 #include "kernels/cuda/linear/integer/linear.hpp"
 #include "kernels/linear_cuda_case.hpp"
-#include "numerics/widen.hpp"
+#include "numerics/float_ops.hpp"
 
 namespace reprofuse::test {
 

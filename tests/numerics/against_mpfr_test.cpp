@@ -6,8 +6,8 @@
 #include "numerics/exp_log.hpp"
 #include "numerics/float_sets.hpp"
 #include "numerics/mpfr_value.hpp"
-#include "numerics/philox.hpp"
 #include "numerics/rotary.hpp"
+#include "numerics/sampling.hpp"
 
 namespace reprofuse {
 namespace {

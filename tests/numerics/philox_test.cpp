@@ -1,9 +1,9 @@
-#include "numerics/philox.hpp"
-
 #include <gtest/gtest.h>
 
 #include <bit>
 #include <set>
+
+#include "numerics/sampling.hpp"
 
 namespace reprofuse {
 namespace {

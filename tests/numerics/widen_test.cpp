@@ -1,10 +1,10 @@
-#include "numerics/widen.hpp"
-
 #include <gtest/gtest.h>
 
 #include <bit>
 #include <cfloat>
 #include <cmath>
+
+#include "numerics/float_ops.hpp"
 
 namespace reprofuse {
 namespace {

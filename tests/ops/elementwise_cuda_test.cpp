@@ -1,5 +1,5 @@
 // Embedding, SiLU gate, gathering and rounding on the GPU: the reference's bits.
-#include "numerics/widen.hpp"
+#include "numerics/float_ops.hpp"
 #include "ops/model_ops_cuda_case.hpp"
 #include "support/device_buffer.hpp"
 

@@ -12,7 +12,7 @@
 #include "base/fp_environment.hpp"
 #include "kernels/reference/reference.hpp"
 #include "numerics/exact.hpp"
-#include "numerics/widen.hpp"
+#include "numerics/float_ops.hpp"
 #include "ops/contract.hpp"
 #include "reprofuse/reprofuse.hpp"
 #include "study/probe/probe.hpp"

@@ -11,7 +11,7 @@
 
 #include "kernels/op_calls.hpp"
 #include "kernels/reference/reference.hpp"
-#include "numerics/philox.hpp"
+#include "numerics/sampling.hpp"
 #include "ops/buffer.hpp"
 #include "reprofuse/sampler.hpp"
 

@@ -14,7 +14,7 @@
 #include "base/check.hpp"
 #include "checkpoint/safetensors.hpp"
 #include "model/weights.hpp"
-#include "numerics/widen.hpp"
+#include "numerics/float_ops.hpp"
 
 namespace reprofuse::model {
 

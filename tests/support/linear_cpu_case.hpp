@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "kernels/reference/reference.hpp"
-#include "numerics/widen.hpp"
+#include "numerics/float_ops.hpp"
 #include "reprofuse/reprofuse.hpp"
 #include "study/probe/probe.hpp"
 #include "study/seeded/inputs.hpp"

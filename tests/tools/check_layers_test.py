@@ -42,7 +42,7 @@ class Layers(Checks):
                     "src/text/chat_template.cpp includes src/checkpoint/config.hpp, and src/text does not stand on src/checkpoint")
 
     def test_a_kernel_header_above_the_kernels_is_told(self):
-        for path in ("src/server/served_model.cpp", "src/model/runner.hpp", "src/ops/linear.cpp", "apps/cli/main.cpp"):
+        for path in ("src/server/served_model.cpp", "src/model/runner.hpp", "src/ops/transformer_ops.cpp", "apps/cli/main.cpp"):
             with self.subTest(path):
                 before = (self.root / path).read_text(encoding="utf-8")
                 self.expect(check_layers, path, '#include "kernels/cuda/runtime/memory.hpp"\n',

@@ -9,7 +9,7 @@
 
 #include "base/math.hpp"
 #include "base/thread_pool.hpp"
-#include "kernels/linear.hpp"
+#include "kernels/schemes.hpp"
 
 namespace reprofuse::cpu {
 

@@ -45,7 +45,7 @@ struct F32Kv {
 struct Bf16Kv {
   using Bits = std::uint16_t;
   __device__ static float widen(Bits bits) { return __uint_as_float(std::uint32_t{bits} << 16); }
-  // To nearest, ties to even, and a NaN stays one, as round_bf16 of numerics/widen.hpp.
+  // To nearest, ties to even, and a NaN stays one, as round_bf16 of numerics/float_ops.hpp.
   __device__ static Bits round(float value) {
     const std::uint32_t bits = __float_as_uint(value);
     const bool is_nan = (bits & 0x7fffffffu) > 0x7f800000u;

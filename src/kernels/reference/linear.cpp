@@ -4,9 +4,9 @@
 
 #include "kernels/reference/reference.hpp"
 #include "numerics/exact.hpp"
+#include "numerics/float_ops.hpp"
 #include "numerics/int16.hpp"
 #include "numerics/order.hpp"
-#include "numerics/widen.hpp"
 
 namespace reprofuse::reference {
 

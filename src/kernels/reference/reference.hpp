@@ -9,12 +9,11 @@
 #include <vector>
 
 #include "base/hash.hpp"
-#include "kernels/linear.hpp"
 #include "kernels/op_calls.hpp"
 #include "kernels/schemes.hpp"
 #include "numerics/exact.hpp"
+#include "numerics/float_ops.hpp"
 #include "numerics/int16.hpp"
-#include "numerics/widen.hpp"
 #include "reprofuse/types.hpp"
 
 namespace reprofuse::reference {

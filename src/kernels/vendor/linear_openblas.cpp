@@ -6,7 +6,7 @@
 #include "base/check.hpp"
 #include "base/math.hpp"
 #include "kernels/vendor/libraries.hpp"
-#include "numerics/widen.hpp"
+#include "numerics/float_ops.hpp"
 
 namespace reprofuse::vendor {
 namespace {

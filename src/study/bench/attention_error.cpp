@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/check.hpp"
-#include "numerics/widen.hpp"
+#include "numerics/float_ops.hpp"
 #include "ops/context_state.hpp"
 #include "study/bench/error.hpp"
 #include "study/seeded/inputs.hpp"

@@ -11,7 +11,7 @@
 #include "kernels/reference/reference.hpp"
 #include "model/runner.hpp"
 #include "numerics/double_math.hpp"
-#include "numerics/widen.hpp"
+#include "numerics/float_ops.hpp"
 #include "study/seeded/inputs.hpp"
 
 namespace reprofuse::study {

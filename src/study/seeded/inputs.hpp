@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/thread_pool.hpp"
-#include "numerics/widen.hpp"
+#include "numerics/float_ops.hpp"
 #include "reprofuse/types.hpp"
 
 namespace reprofuse::study {

@@ -13,7 +13,7 @@
 #include "checkpoint/safetensors.hpp"
 #include "model/logits_digest.hpp"
 #include "model/runner.hpp"
-#include "numerics/widen.hpp"
+#include "numerics/float_ops.hpp"
 #include "study/seeded/inputs.hpp"
 
 namespace reprofuse::study {

@@ -9,7 +9,7 @@
 #include "base/hash.hpp"
 #include "checkpoint/safetensors.hpp"
 #include "model/kv_cache.hpp"
-#include "numerics/widen.hpp"
+#include "numerics/float_ops.hpp"
 
 namespace reprofuse::study {
 namespace {

@@ -14,7 +14,6 @@
 
 #include "text/chat_template.hpp"
 #include "text/jinja/ast.hpp"
-#include "text/jinja/limits.hpp"
 #include "text/jinja/value.hpp"
 
 namespace reprofuse::text::jinja {

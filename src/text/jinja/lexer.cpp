@@ -5,9 +5,9 @@
 #include <cstddef>
 #include <utility>
 
-#include "text/jinja/limits.hpp"
 #include "text/jinja/parser.hpp"
 #include "text/jinja/text.hpp"
+#include "text/jinja/value.hpp"
 #include "text/tokenizer/unicode.hpp"
 
 namespace reprofuse::text::jinja {

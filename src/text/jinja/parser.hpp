@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "text/jinja/ast.hpp"
-#include "text/jinja/limits.hpp"
+#include "text/jinja/value.hpp"
 
 namespace reprofuse::text::jinja {
 

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "reprofuse/tokenizer.hpp"
-#include "text/jinja/limits.hpp"
 #include "text/jinja/value.hpp"
 
 namespace reprofuse::text::jinja {

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "kernels/linear.hpp"
 #include "kernels/op_calls.hpp"
+#include "kernels/schemes.hpp"
 #include "reprofuse/context.hpp"
 #include "reprofuse/types.hpp"
 

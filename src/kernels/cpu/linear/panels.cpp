@@ -10,7 +10,7 @@
 
 #include "base/check.hpp"
 #include "base/math.hpp"
-#include "numerics/widen.hpp"
+#include "numerics/float_ops.hpp"
 
 namespace reprofuse::cpu {
 namespace {

@@ -18,8 +18,8 @@
 #include "base/math.hpp"
 #include "base/thread_pool.hpp"
 #include "kernels/cpu/work_split.hpp"
-#include "kernels/linear.hpp"
-#include "numerics/widen.hpp"
+#include "kernels/schemes.hpp"
+#include "numerics/float_ops.hpp"
 #include "reprofuse/types.hpp"
 
 namespace reprofuse::cpu {

@@ -8,8 +8,8 @@
 
 #include "base/check.hpp"
 #include "kernels/cpu/work_split.hpp"
+#include "numerics/float_ops.hpp"
 #include "numerics/integer_attention.hpp"
-#include "numerics/widen.hpp"
 
 namespace reprofuse::cpu {
 namespace {

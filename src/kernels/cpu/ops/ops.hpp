@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "kernels/cpu/attention/attention.hpp"
-#include "kernels/linear.hpp"
 #include "kernels/op_calls.hpp"
+#include "kernels/schemes.hpp"
 #include "reprofuse/context.hpp"
 #include "reprofuse/types.hpp"
 

@@ -5,8 +5,8 @@
 
 #include "kernels/cpu/ops/ops.hpp"
 #include "numerics/exp_log.hpp"
+#include "numerics/float_ops.hpp"
 #include "numerics/order.hpp"
-#include "numerics/widen.hpp"
 
 namespace reprofuse::cpu {
 namespace {

@@ -11,8 +11,8 @@
 #include "kernels/cpu/highway_targets.hpp"  // before any Highway header
 #include "kernels/cpu/ops/ops.hpp"
 #include "numerics/exp_log.hpp"
+#include "numerics/float_ops.hpp"
 #include "numerics/order.hpp"
-#include "numerics/widen.hpp"
 
 #if REPROFUSE_SIMD_TARGET
 #include "numerics/exp_simd-inl.hpp"

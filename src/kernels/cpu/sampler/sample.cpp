@@ -13,8 +13,8 @@
 #include "base/hash.hpp"
 #include "base/math.hpp"
 #include "base/thread_pool.hpp"
+#include "numerics/float_ops.hpp"
 #include "numerics/sampling.hpp"
-#include "numerics/widen.hpp"
 
 namespace reprofuse::cpu {
 namespace {

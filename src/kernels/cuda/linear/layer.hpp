@@ -18,7 +18,7 @@
 #include "kernels/cuda/runtime/device.hpp"
 #include "kernels/cuda/runtime/launch.hpp"
 #include "kernels/cuda/runtime/memory.hpp"
-#include "kernels/linear.hpp"
+#include "kernels/schemes.hpp"
 
 namespace reprofuse::cuda {
 

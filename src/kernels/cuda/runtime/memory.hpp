@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "kernels/linear.hpp"
+#include "kernels/schemes.hpp"
 
 namespace reprofuse::cuda {
 

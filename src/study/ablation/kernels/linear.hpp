@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/thread_pool.hpp"
-#include "kernels/linear.hpp"
+#include "kernels/schemes.hpp"
 #include "reprofuse/context.hpp"
 #include "reprofuse/types.hpp"
 #include "study/ablation/kernels/variant.hpp"

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/check.hpp"
-#include "numerics/widen.hpp"
+#include "numerics/float_ops.hpp"
 #include "study/ablation/kernels/linear.hpp"
 
 namespace reprofuse::ablation {

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "kernels/cpu/attention/attention.hpp"
+#include "numerics/float_ops.hpp"
 #include "numerics/integer_attention.hpp"
-#include "numerics/widen.hpp"
 
 namespace reprofuse::cpu {
 namespace {

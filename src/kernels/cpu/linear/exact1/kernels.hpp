@@ -10,7 +10,7 @@
 #include <span>
 #include <string_view>
 
-#include "kernels/linear.hpp"
+#include "kernels/schemes.hpp"
 #include "reprofuse/context.hpp"
 #include "reprofuse/types.hpp"
 

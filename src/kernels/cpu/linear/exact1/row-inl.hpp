@@ -1,13 +1,25 @@
-// exact-1 for a single row, whose weights are not worth converting to binary64: 16-bit products, two to a 32-bit sum.
-// With X = upper * 2^8 + low and a weight likewise, a term without its product of lowest digits is
-// upper * upper * 2^16 + (upper * low + low * upper) * 2^8. The activation's upper part meets the weight's as two
-// digits, middle and high, so that 32 bits hold sums of many terms.
-// Only simd.cpp includes this, once per target: hence no guard.
-#include "kernels/cpu/linear/exact1/snap-inl.hpp"
+// exact-1 in one target's registers: how all of its kernels snap weights and round sums, and the kernel for a single
+// row, whose weights are not worth converting to binary64: 16-bit products, two to a 32-bit sum. simd.cpp and vnni.cpp
+// include this once per target: hence no guard.
+#include "kernels/cpu/linear/registers-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace reprofuse::cpu::HWY_NAMESPACE {
 
+// The low 24 bits are W + 2^22: exact1::snap_weight.
+HWY_INLINE WordVector snap_weight_lanes(Vector weights, Vector scales) {
+  return hn::BitCast(Words(), hn::MulAdd(weights, scales, hn::Set(Floats(), exact1::kWeightOffset)));
+}
+
+// exact1::result of every column.
+inline void round_panel(const ExactSums& sums) {
+  round_totals(sums.totals, sums.activation_exponent - exact1::kActivationBits - exact1::kWeightBits,
+               sums.weight_exponents, sums.results);
+}
+
+// A single row. With X = upper * 2^8 + low and a weight likewise, a term without its product of lowest digits is
+// upper * upper * 2^16 + (upper * low + low * upper) * 2^8. The activation's upper part meets the weight's as two
+// digits, middle and high, so that 32 bits hold sums of many terms.
 using Halves = hn::ScalableTag<std::int16_t>;
 using HalfVector = hn::Vec<Halves>;
 

@@ -5,7 +5,7 @@
 #include "kernels/cpu/linear/exact1/kernels.hpp"
 #include "kernels/cpu/linear/panels.hpp"
 #include "numerics/exact.hpp"
-#include "numerics/widen.hpp"
+#include "numerics/float_ops.hpp"
 
 namespace reprofuse::cpu {
 namespace {

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "kernels/cpu/linear/panels.hpp"
-#include "kernels/linear.hpp"
+#include "kernels/schemes.hpp"
 #include "reprofuse/context.hpp"
 #include "reprofuse/types.hpp"
 

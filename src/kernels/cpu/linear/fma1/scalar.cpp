@@ -2,8 +2,8 @@
 #include <bit>
 
 #include "kernels/cpu/linear/fma1/kernels.hpp"
+#include "numerics/float_ops.hpp"
 #include "numerics/order.hpp"
-#include "numerics/widen.hpp"
 
 namespace reprofuse::cpu {
 namespace {

@@ -7,7 +7,7 @@
 #include "numerics/order.hpp"
 
 #if REPROFUSE_SIMD_TARGET
-#include "kernels/cpu/linear/weight_words-inl.hpp"
+#include "kernels/cpu/linear/registers-inl.hpp"
 
 static_assert(HWY_NATIVE_FMA, "a multiply and an add would round twice");
 

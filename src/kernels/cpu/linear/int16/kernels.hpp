@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/linear.hpp"
+#include "kernels/schemes.hpp"
 #include "numerics/int16.hpp"
 #include "reprofuse/context.hpp"
 #include "reprofuse/types.hpp"

@@ -10,7 +10,7 @@
 #include "kernels/cpu/linear/panels.hpp"
 #include "kernels/cpu/machine.hpp"
 #include "kernels/cpu/work_split.hpp"
-#include "numerics/widen.hpp"
+#include "numerics/float_ops.hpp"
 
 namespace reprofuse::cpu {
 namespace {

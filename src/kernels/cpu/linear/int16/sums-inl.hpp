@@ -1,6 +1,6 @@
-// What one target's registers do with activations, where bytes are multiplied, and with the sums of a strip. Each file
+// What one target's registers do with operands, where bytes are multiplied, and with the sums of a strip. Each file
 // that Highway compiles once per target includes this once per target: hence no guard.
-#include "kernels/cpu/linear/integers-inl.hpp"
+#include "kernels/cpu/linear/registers-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace reprofuse::cpu::HWY_NAMESPACE::int16_linear {
@@ -31,6 +31,30 @@ HWY_INLINE std::int32_t snap_quads(const Int16Activations& strip, int alignment,
   const std::int32_t low = hn::GetLane(hn::SumOfLanes(Integers(), sum)) - 256 * high;
   return -128 * (257 * high + low);
 }
+
+#if HWY_TARGET == HWY_AVX3
+
+// The digits of four terms, plus 128, for every column of the panel.
+struct Planes {
+  WordVector low, high;
+};
+
+// Bytes of the words of terms 0 and 1 and of those of terms 2 and 3 alternate: hence the order of terms in a quad.
+HWY_INLINE Planes load_planes(const std::uint32_t* words) {
+  const hn::ScalableTag<std::uint16_t> halves;
+  const WordVector first = hn::Load(Words(), words);
+  const WordVector second = hn::Load(Words(), words + kPanel);
+  const WordVector low_bytes = hn::Set(Words(), 0x00ff00ffU);
+  const auto moved = [&](auto shifted) HWY_ATTR { return hn::BitCast(Words(), shifted); };
+  const WordVector up = moved(hn::ShiftLeft<8>(hn::BitCast(halves, second)));
+  const WordVector down = moved(hn::ShiftRight<8>(hn::BitCast(halves, first)));
+  const auto join = [&](WordVector even, WordVector odd) HWY_ATTR {  // one instruction
+    return WordVector{_mm512_ternarylogic_epi32(low_bytes.raw, even.raw, odd.raw, 0xca)};
+  };
+  return {.low = join(first, up), .high = hn::Xor(join(down, second), hn::Set(Words(), 0x80808080U))};
+}
+
+#endif
 
 // kLanes sums of a strip of one row, shifted to their place.
 HWY_INLINE void add_shifted(IntegerVector sums, int shift, std::int64_t* totals) {

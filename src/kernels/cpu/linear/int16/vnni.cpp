@@ -18,9 +18,6 @@
 #include "kernels/cpu/linear/int16/sums-inl.hpp"
 
 HWY_PUSH_ATTRIBUTES(HWY_TARGET_STR ",avx512vnni")
-#include "kernels/cpu/linear/vnni-inl.hpp"
-//
-#include "kernels/cpu/linear/int16/planes-inl.hpp"
 namespace reprofuse::cpu::HWY_NAMESPACE::int16_linear {
 
 constexpr int kTileRows = 12;     // 24 registers of sums, 2 of weights, 2 to make them and one of activations, of 32

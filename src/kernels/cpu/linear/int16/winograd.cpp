@@ -17,9 +17,6 @@
 #include "kernels/cpu/linear/int16/sums-inl.hpp"
 
 HWY_PUSH_ATTRIBUTES(HWY_TARGET_STR ",avx512vnni")
-#include "kernels/cpu/linear/vnni-inl.hpp"
-//
-#include "kernels/cpu/linear/int16/planes-inl.hpp"
 namespace reprofuse::cpu::HWY_NAMESPACE::int16_linear::winograd {
 
 using Halves = hn::ScalableTag<std::int16_t>;

@@ -1,11 +1,54 @@
-// What the contracts of integer sums do alike in one target's registers: snapping activations, adding 32-bit sums to
-// 64-bit totals, and the one rounding at the end. Each file that Highway compiles once per target includes this once
-// per target: hence no guard.
-#include "kernels/cpu/linear/weight_words-inl.hpp"
+// What the contracts do alike in one target's registers: widening the packed words of a panel and, where sums are of
+// integers, snapping activations, adding 32-bit sums to 64-bit totals, and the one rounding at the end. Each file that
+// Highway compiles once per target includes this once per target: hence no guard.
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/cpu/linear/panels.hpp"
+#include "numerics/float_ops.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace reprofuse::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
 
+using Floats = hn::ScalableTag<float>;
+using Words = hn::ScalableTag<std::uint32_t>;
+using Vector = hn::Vec<Floats>;
+using WordVector = hn::Vec<Words>;
+constexpr int kLanes = HWY_LANES(float);
+static_assert(kPanel % kLanes == 0);
+
+// How a packed word becomes weights. A pair holds term k in its low and term k + 1 in its high half.
+struct Bf16Pair {
+  static constexpr int kTerms = 2;
+  static HWY_INLINE Vector term(WordVector words, hwy::SizeTag<0>) {
+    return hn::BitCast(Floats(), hn::ShiftLeft<16>(words));
+  }
+  static HWY_INLINE Vector term(WordVector words, hwy::SizeTag<1>) {
+    return hn::BitCast(Floats(), hn::And(words, hn::Set(Words(), 0xffff0000U)));
+  }
+};
+
+// Sign and fields move down three places together; the product corrects the exponent and is exact.
+struct F16Pair {
+  static constexpr int kTerms = 2;
+  static HWY_INLINE Vector term(WordVector words, hwy::SizeTag<0>) {
+    return term(hn::ShiftLeft<16>(words), hwy::SizeTag<1>());
+  }
+  static HWY_INLINE Vector term(WordVector words, hwy::SizeTag<1>) {
+    const hn::RebindToSigned<Words> ints;
+    const auto moved = hn::ShiftRight<3>(hn::BitCast(ints, words));
+    const auto fields = hn::And(hn::BitCast(Words(), moved), hn::Set(Words(), 0x8fffe000U));
+    return hn::Mul(hn::BitCast(Floats(), fields), hn::Set(Floats(), 0x1p112F));
+  }
+};
+
+struct F32Word {
+  static constexpr int kTerms = 1;
+  static HWY_INLINE Vector term(WordVector words, hwy::SizeTag<0>) { return hn::BitCast(Floats(), words); }
+};
+
+// Integers.
 using Integers = hn::ScalableTag<std::int32_t>;
 using IntegerVector = hn::Vec<Integers>;
 using HalfIntegers = hn::Half<Integers>;
@@ -83,6 +126,32 @@ template <int kBytes = 8192, int kLocality = 2>
 HWY_INLINE void prefetch_ahead(const std::uint32_t* words) {
   __builtin_prefetch(reinterpret_cast<const char*>(words) + kBytes, 0, kLocality);
 }
+
+#if HWY_TARGET == HWY_AVX3
+
+// AVX-512 with VNNI: vpdpbusd adds four products of unsigned and signed bytes to each 32-bit lane, so four terms of a
+// column share a lane. For files that have the instruction in their attributes.
+static_assert(kLanes == kPanel);
+
+// As assembly: compilers copy and spill the sums of a tile around the intrinsic.
+HWY_INLINE void add_byte_products(IntegerVector& sum, WordVector weights, IntegerVector x) {
+  asm("vpdpbusd %2, %1, %0" : "+v"(sum.raw) : "v"(weights.raw), "v"(x.raw));
+}
+
+// The same bytes of x, four at `x`, for every lane.
+HWY_INLINE void add_byte_products(IntegerVector& sum, WordVector weights, const std::uint8_t* x) {
+  asm("vpdpbusd %2%{1to16%}, %1, %0"
+      : "+v"(sum.raw)
+      : "v"(weights.raw), "m"(*reinterpret_cast<const std::uint8_t(*)[kQuad]>(x)));
+}
+
+HWY_INLINE IntegerVector repeat_quad(const std::uint8_t* x) {
+  std::int32_t four_terms;
+  std::memcpy(&four_terms, x, sizeof(four_terms));
+  return hn::Set(Integers(), four_terms);
+}
+
+#endif
 
 }  // namespace reprofuse::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -1,3 +1,5 @@
+// Keys by OpenSSL. A build without it signs nothing and checks no signature.
+#if REPROFUSE_HAVE_SIGNATURES
 #include <fcntl.h>
 #include <openssl/bio.h>
 #include <openssl/crypto.h>
@@ -9,11 +11,13 @@
 #include <cerrno>
 #include <cstdio>
 #include <system_error>
+#endif
 
 #include "base/check.hpp"
 #include "receipt/envelope.hpp"
 
 namespace reprofuse::receipt {
+#if REPROFUSE_HAVE_SIGNATURES
 namespace {
 
 using Key = std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)>;
@@ -153,4 +157,48 @@ std::string SigningKey::sign(std::string_view message) const {
   return signature;
 }
 
+#else
+namespace {
+
+[[noreturn]] void fail_without() {
+  fail(ErrorCode::kUnsupported, "this build has no OpenSSL, so it can neither sign nor check signatures");
+}
+
+}  // namespace
+
+struct SigningKey::Impl {};
+
+bool build_has_signatures() {
+  return false;
+}
+
+PublicKey PublicKey::load(const std::string&) {
+  fail_without();
+}
+
+PublicKey PublicKey::from_pem(std::string_view, const std::string&) {
+  fail_without();
+}
+
+bool PublicKey::verifies(std::string_view, std::string_view) const {
+  fail_without();
+}
+
+SigningKey SigningKey::make(const std::string&) {
+  fail_without();
+}
+
+SigningKey SigningKey::load(const std::string&) {
+  fail_without();
+}
+
+PublicKey SigningKey::public_key() const {
+  fail_without();
+}
+
+std::string SigningKey::sign(std::string_view) const {
+  fail_without();
+}
+
+#endif
 }  // namespace reprofuse::receipt
