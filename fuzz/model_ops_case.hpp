@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kernels/op_calls.hpp"
-#include "kernels/schemes.hpp"  // Place
+#include "kernels/schemes.hpp"  // NonFinite
 #include "reprofuse/types.hpp"
 
 namespace reprofuse::fuzz {
@@ -32,7 +32,7 @@ struct Shape {
 struct State {
   std::vector<float> q, k, v, out, gate;
   std::vector<std::byte> keys, values;
-  std::optional<kernels::Place> failure;
+  std::optional<kernels::NonFinite> failure;
 };
 
 struct ModelOpsCase {

@@ -59,7 +59,7 @@ class Elementwise {
  public:
   virtual ~Elementwise() = default;
   virtual void embedding(const OpSite& site, const EmbeddingCall& call) const = 0;
-  virtual std::optional<Place> rms_norm(const OpSite& site, const RmsNormCall& call) const = 0;
+  virtual std::optional<NonFinite> rms_norm(const OpSite& site, const RmsNormCall& call) const = 0;
   virtual void silu_gate(const OpSite& site, const SiluGateCall& call) const = 0;
   virtual void gather_rows(const OpSite& site, const GatherRowsCall& call) const = 0;
   virtual void round_bf16(const OpSite& site, const RoundBf16Call& call) const = 0;
@@ -80,7 +80,7 @@ class Attention {
   // For any batch within these sizes.
   virtual std::size_t workspace_bytes(const AttentionBounds& sizes) const = 0;
   virtual void rotary(const OpSite& site, const RotaryCall& call) const = 0;
-  virtual std::optional<Place> attention(const OpSite& site, const AttentionCall& call) const = 0;
+  virtual std::optional<NonFinite> attention(const OpSite& site, const AttentionCall& call) const = 0;
   // Runs rotary and attention in one launch and leaves q unrotated. Every position before those of the batch was stored
   // by an earlier pass. Returns false, and runs nothing, where they must run one after the other.
   virtual bool rotary_and_attention(const OpSite&, const RotaryCall&, const AttentionCall&) const { return false; }
@@ -142,7 +142,7 @@ class Backend {
 
   // Non-finite results. Resetting is enqueued, taking waits for the stream and resets.
   virtual void reset_record(void* workspace, std::size_t bytes, void* stream) const = 0;
-  virtual std::optional<OpPlace> take_record(void* workspace, void* stream) const = 0;
+  virtual std::optional<OpNonFinite> take_record(void* workspace, void* stream) const = 0;
 
   // Operations. Each throws kUnsupported where the backend has no kernels for the scheme.
   std::unique_ptr<PreparedLinear> prepare_linear(const LinearScheme& scheme, const LayerOptions& layer,

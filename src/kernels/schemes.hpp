@@ -40,15 +40,15 @@ struct Producer {
 };
 
 // Where a result is not finite.
-struct Place {
+struct NonFinite {
   std::int64_t row;
   std::int64_t column;  // over the concatenated outputs
 };
 
 // The first non-finite result that a workspace has a record of: smallest op, then row, then column.
-struct OpPlace {
+struct OpNonFinite {
   unsigned op;
-  Place place;
+  NonFinite place;
 };
 
 inline constexpr std::size_t kWorkspaceAlignment = 256;
@@ -59,7 +59,7 @@ class PreparedLinear {
   virtual ~PreparedLinear() = default;
   virtual std::size_t workspace_bytes(std::int64_t max_m) const = 0;
   // Returns the first non-finite result, by row and then column; CUDA records it in the workspace instead.
-  virtual std::optional<Place> run(const LinearCall& call) const = 0;
+  virtual std::optional<NonFinite> run(const LinearCall& call) const = 0;
   // The op that makes call.x and then run(), where the op can leave x in the form in which the layer multiplies it.
   // False: it cannot, and nothing has run.
   virtual bool run_fused(const Producer&, const LinearCall&) const { return false; }
@@ -139,7 +139,7 @@ struct CacheFormat {
 struct AttentionScheme {
   std::string_view name;
   void (*rotary)(const RotaryCall& call);
-  std::optional<Place> (*attention)(const AttentionCall& call);
+  std::optional<NonFinite> (*attention)(const AttentionCall& call);
   std::span<const CacheFormat* const> caches;  // that it knows; whoever has kernels for it has them for all of these
 
   bool supports(const CacheFormat& cache) const {
@@ -151,7 +151,7 @@ struct AttentionScheme {
 struct ElementwiseScheme {
   std::string_view name;
   void (*embedding)(const EmbeddingCall& call);
-  std::optional<Place> (*rms_norm)(const RmsNormCall& call);
+  std::optional<NonFinite> (*rms_norm)(const RmsNormCall& call);
   void (*silu_gate)(const SiluGateCall& call);
   bool bf16_results = false;  // every result is rounded to BF16 between ops, as frameworks do
 };

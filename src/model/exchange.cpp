@@ -162,7 +162,7 @@ void Exchange::gather_rows(const OpScope& scope, float* all, std::span<const std
 }
 
 // Columns and heads are counted over all ranks.
-kernels::Place Exchange::place_in_whole(const Op& op, kernels::Place place) const {
+kernels::NonFinite Exchange::place_in_whole(const Op& op, kernels::NonFinite place) const {
   if (op.kind == OpKind::kAttention) return {place.row, place.column + own().heads.first};
   std::int64_t before = 0;  // columns of the outputs before, of all ranks
   for (const Output& output : op.outputs) {
@@ -185,7 +185,7 @@ void Exchange::agree(const Failure& failure) const {
   if (failure) {
     const auto op = std::ranges::find(ops_, failure->op(), &Op::name);
     invariant(op != ops_.end(), "an op that is not finite has no place in the pass");
-    const kernels::Place place = place_in_whole(*op, failure->place());
+    const kernels::NonFinite place = place_in_whole(*op, failure->place());
     records[static_cast<std::size_t>(team_->rank())].place = {op - ops_.begin(), place.row, place.column};
   }
   const std::vector<std::int64_t> words(shares_.size(), sizeof(Record) / sizeof(std::uint32_t));

@@ -152,7 +152,7 @@ class Exchange {
 
   template <typename Gather>
   void timed(const Gather& gather) const;
-  kernels::Place place_in_whole(const Op& op, kernels::Place place) const;
+  kernels::NonFinite place_in_whole(const Op& op, kernels::NonFinite place) const;
   std::vector<std::int64_t> part_words(Columns columns, std::int64_t rows) const;
   void move(const OpScope& scope, float* all, std::span<const std::int64_t> words, bool to_first) const;
   void unpack(const OpScope& scope, const Activations& activations, Matrix whole, Columns columns) const;

@@ -153,13 +153,13 @@ void OpNames::remove(unsigned op) noexcept {
   free_.insert(taken_.extract(op));
 }
 
-void OpNames::fail_non_finite(unsigned op, kernels::Place place) const {
+void OpNames::fail_non_finite(unsigned op, kernels::NonFinite place) const {
   std::lock_guard lock(mutex_);
   invariant(op < ops_.size(), "a non-finite result names an op that does not exist");
   reprofuse::fail_non_finite(ops_[op].name, ops_[op].columns, place, ops_[op].kind);
 }
 
-void fail_non_finite(const std::string& name, const std::vector<std::int64_t>& columns, kernels::Place place,
+void fail_non_finite(const std::string& name, const std::vector<std::int64_t>& columns, kernels::NonFinite place,
                      OpKind kind) {
   const auto fail_with = [&](const std::string& message) { throw NonFiniteError(name, place, message); };
   if (kind == OpKind::kNorm)

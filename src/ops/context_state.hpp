@@ -23,20 +23,20 @@ enum class OpKind { kLinear, kNorm, kAttention };
 // kNonFinite, and the op and the place of the value.
 class NonFiniteError : public Error {
  public:
-  NonFiniteError(std::string op, kernels::Place place, const std::string& message)
+  NonFiniteError(std::string op, kernels::NonFinite place, const std::string& message)
       : Error(ErrorCode::kNonFinite, message), op_(std::move(op)), place_(place) {}
   const std::string& op() const { return op_; }
-  const kernels::Place& place() const { return place_; }
+  const kernels::NonFinite& place() const { return place_; }
   std::int64_t row() const { return place_.row; }
 
  private:
   std::string op_;
-  kernels::Place place_;
+  kernels::NonFinite place_;
 };
 
 // Throws NonFiniteError: "linear 'qkv' output 1 row 3 column 17: the result is not finite".
 [[noreturn]] void fail_non_finite(const std::string& name, const std::vector<std::int64_t>& columns,
-                                  kernels::Place place, OpKind kind = OpKind::kLinear);
+                                  kernels::NonFinite place, OpKind kind = OpKind::kLinear);
 
 // Names the ops of a context, so that a record made on a device can be told to a person.
 class OpNames {
@@ -46,7 +46,7 @@ class OpNames {
   // The name stays until the index is taken again, for a record that outlives its layer. Allocates nothing: destructors
   // call it.
   void remove(unsigned op) noexcept;
-  [[noreturn]] void fail_non_finite(unsigned op, kernels::Place place) const;
+  [[noreturn]] void fail_non_finite(unsigned op, kernels::NonFinite place) const;
 
  private:
   struct Op {

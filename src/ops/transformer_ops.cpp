@@ -176,7 +176,7 @@ const kernels::Attention& attention(const OpScope& scope) {
   return *scope.context.state().attention;
 }
 
-void check(const NamedOp& op, std::optional<kernels::Place> non_finite) {
+void check(const NamedOp& op, std::optional<kernels::NonFinite> non_finite) {
   if (non_finite) fail_non_finite(op.name(), {}, *non_finite, op.kind());
 }
 

@@ -110,7 +110,7 @@ class Prepared {
 
   const kernels::PreparedLinear& layer() const { return *prepared_; }
 
-  std::optional<kernels::Place> run(ConstMatrix x, std::span<const LinearOutput> outputs) const {
+  std::optional<kernels::NonFinite> run(ConstMatrix x, std::span<const LinearOutput> outputs) const {
     // Of the least size and of odd alignment: a kernel may rely on neither more.
     std::vector<std::byte> workspace(prepared_->workspace_bytes(x.rows) + 1);
     return prepared_->run({.x = x, .outputs = outputs, .workspace = workspace.data() + 1});

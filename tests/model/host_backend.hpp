@@ -62,7 +62,7 @@ class HostGraph final : public kernels::Graph {
 struct HostRecord {
   std::uint64_t op, row, column;
 
-  void add(unsigned at, kernels::Place place) {
+  void add(unsigned at, kernels::NonFinite place) {
     const HostRecord other{at, static_cast<std::uint64_t>(place.row), static_cast<std::uint64_t>(place.column)};
     if (std::tie(other.op, other.row, other.column) < std::tie(op, row, column)) *this = other;
   }
@@ -126,12 +126,12 @@ class HostBackend final : public kernels::Backend {
   void reset_record(void* workspace, std::size_t, void*) const override {
     std::memset(workspace, 0xff, sizeof(HostRecord));
   }
-  std::optional<kernels::OpPlace> take_record(void* workspace, void*) const override {
+  std::optional<kernels::OpNonFinite> take_record(void* workspace, void*) const override {
     const auto record = *static_cast<HostRecord*>(workspace);
     if (record.op == ~std::uint64_t{0}) return std::nullopt;
     reset_record(workspace, sizeof(HostRecord), nullptr);
-    return kernels::OpPlace{static_cast<unsigned>(record.op),
-                            {static_cast<std::int64_t>(record.row), static_cast<std::int64_t>(record.column)}};
+    return kernels::OpNonFinite{static_cast<unsigned>(record.op),
+                                {static_cast<std::int64_t>(record.row), static_cast<std::int64_t>(record.column)}};
   }
 
   std::unique_ptr<kernels::Elementwise> make_elementwise(const kernels::ElementwiseScheme& scheme) const override;
@@ -170,7 +170,8 @@ class HostElementwise final : public kernels::Elementwise {
       scheme_.embedding(call);
     });
   }
-  std::optional<kernels::Place> rms_norm(const kernels::OpSite& site, const kernels::RmsNormCall& call) const override {
+  std::optional<kernels::NonFinite> rms_norm(const kernels::OpSite& site,
+                                             const kernels::RmsNormCall& call) const override {
     enqueue(site.stream, [this, call, site] {
       backend_.require_own(call.weight);
       if (const auto place = scheme_.rms_norm(call)) static_cast<HostRecord*>(site.workspace)->add(site.op, *place);
@@ -204,8 +205,8 @@ class HostAttention final : public kernels::Attention {
       scheme_.rotary(call);
     });
   }
-  std::optional<kernels::Place> attention(const kernels::OpSite& site,
-                                          const kernels::AttentionCall& call) const override {
+  std::optional<kernels::NonFinite> attention(const kernels::OpSite& site,
+                                              const kernels::AttentionCall& call) const override {
     enqueue(site.stream, [this, call, site] {
       backend_.require_own(call.batch.page_table);
       if (const auto place = scheme_.attention(call)) static_cast<HostRecord*>(site.workspace)->add(site.op, *place);
@@ -224,7 +225,7 @@ class HostLinear final : public kernels::PreparedLinear {
       : scheme_(scheme), op_(op), weights_(weights.begin(), weights.end()) {}
   std::size_t workspace_bytes(std::int64_t) const override { return sizeof(HostRecord); }
   std::string implementation() const override { return "reference"; }
-  std::optional<kernels::Place> run(const kernels::LinearCall& call) const override {
+  std::optional<kernels::NonFinite> run(const kernels::LinearCall& call) const override {
     const std::vector<LinearOutput> outputs(call.outputs.begin(), call.outputs.end());
     enqueue(call.stream, [this, outputs, x = call.x, workspace = call.workspace] {
       for (std::size_t i = 0; i < outputs.size(); ++i) scheme_.reference(x, weights_[i], outputs[i].bias, outputs[i].y);
@@ -234,13 +235,13 @@ class HostLinear final : public kernels::PreparedLinear {
   }
 
  private:
-  static std::optional<kernels::Place> first_non_finite(const std::vector<LinearOutput>& outputs) {
+  static std::optional<kernels::NonFinite> first_non_finite(const std::vector<LinearOutput>& outputs) {
     for (std::int64_t row = 0; row < outputs[0].y.rows; ++row) {
       std::int64_t before = 0;  // columns of the outputs so far
       for (const LinearOutput& output : outputs) {
         for (std::int64_t column = 0; column < output.y.cols; ++column)
           if (!std::isfinite(output.y.data[row * output.y.stride + column]))
-            return kernels::Place{row, before + column};
+            return kernels::NonFinite{row, before + column};
         before += output.y.cols;
       }
     }

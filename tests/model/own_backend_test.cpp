@@ -55,7 +55,7 @@ class DescendingLinear final : public kernels::PreparedLinear {
   }
   std::size_t workspace_bytes(std::int64_t) const override { return 0; }
   std::string implementation() const override { return "descending"; }
-  std::optional<kernels::Place> run(const kernels::LinearCall& call) const override {
+  std::optional<kernels::NonFinite> run(const kernels::LinearCall& call) const override {
     for (std::size_t i = 0; i < views_.size(); ++i)
       linear_descending(call.x, views_[i], call.outputs[i].bias, call.outputs[i].y);
     return std::nullopt;

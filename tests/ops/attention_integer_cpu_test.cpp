@@ -13,8 +13,8 @@ namespace {
 class AttentionIntegerCpu : public ::testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Digits, AttentionIntegerCpu, ::testing::Values(2, 3));
 
-std::optional<kernels::Place> attend(const kernels::CpuTarget& target, const kernels::AttentionCall& call, int digits,
-                                     void* workspace = nullptr) {
+std::optional<kernels::NonFinite> attend(const kernels::CpuTarget& target, const kernels::AttentionCall& call,
+                                         int digits, void* workspace = nullptr) {
   return (digits == 2 ? cpu::attention_int16 : cpu::attention_exact2)(target, call, workspace);
 }
 

@@ -72,7 +72,7 @@ inline ::testing::AssertionResult same_bits(Rows& got, Rows& expected) {
   return same_bits(as_const(got.view()), as_const(expected.view()));
 }
 
-inline std::string describe(const std::optional<kernels::Place>& place) {
+inline std::string describe(const std::optional<kernels::NonFinite>& place) {
   return place ? std::to_string(place->row) + ":" + std::to_string(place->column) : "none";
 }
 

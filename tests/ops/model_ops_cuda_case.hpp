@@ -104,7 +104,7 @@ class ModelOpsCuda : public ::testing::Test {
         {.op = kOp, .workspace = workspace_.get(), .workspace_bytes = kWorkspaceBytes, .stream = stream_->handle()}};
   }
   void synchronize() const { stream_->synchronize(); }
-  std::optional<kernels::Place> failure() const {
+  std::optional<kernels::NonFinite> failure() const {
     const auto record = cuda::take_record(0, workspace_.get(), stream_->handle());
     if (!record) return std::nullopt;
     EXPECT_EQ(record->op, kOp);

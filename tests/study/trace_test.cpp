@@ -51,7 +51,7 @@ void planted_embedding(const kernels::EmbeddingCall& call) {
   reference::embedding(call);
   plant({call.x});
 }
-std::optional<kernels::Place> planted_norm(const kernels::RmsNormCall& call) {
+std::optional<kernels::NonFinite> planted_norm(const kernels::RmsNormCall& call) {
   const auto place = reference::rms_norm(call);
   plant({call.y, call.x});
   return place;
@@ -64,7 +64,7 @@ void planted_linear(ConstMatrix x, const WeightView& weight, const float* bias, 
   reference::linear_fma1(x, weight, bias, y);
   plant({y});
 }
-std::optional<kernels::Place> planted_attention(const kernels::AttentionCall& call) {
+std::optional<kernels::NonFinite> planted_attention(const kernels::AttentionCall& call) {
   const auto place = reference::attention(call);
   plant({call.out});
   return place;

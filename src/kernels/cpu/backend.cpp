@@ -21,8 +21,8 @@
 namespace reprofuse::cpu {
 namespace {
 
+using kernels::NonFinite;
 using kernels::OpSite;
-using kernels::Place;
 
 constexpr int kMaxThreads = 1024;
 
@@ -51,7 +51,7 @@ class ElementwiseFma1 final : public kernels::Elementwise {
   explicit ElementwiseFma1(const kernels::CpuTarget& target) : target_(target) {}
 
   void embedding(const OpSite&, const kernels::EmbeddingCall& call) const override { cpu::embedding(target_, call); }
-  std::optional<Place> rms_norm(const OpSite&, const kernels::RmsNormCall& call) const override {
+  std::optional<NonFinite> rms_norm(const OpSite&, const kernels::RmsNormCall& call) const override {
     return cpu::rms_norm(target_, call);
   }
   void silu_gate(const OpSite&, const kernels::SiluGateCall& call) const override { cpu::silu_gate(target_, call); }
@@ -84,7 +84,7 @@ class AttentionFma1 final : public kernels::Attention {
     return attention_workspace_bytes(largest_call(sizes));
   }
   void rotary(const OpSite&, const kernels::RotaryCall& call) const override { cpu::rotary(target_, call); }
-  std::optional<Place> attention(const OpSite& site, const kernels::AttentionCall& call) const override {
+  std::optional<NonFinite> attention(const OpSite& site, const kernels::AttentionCall& call) const override {
     return cpu::attention(target_, call, site.workspace);
   }
 
@@ -107,7 +107,7 @@ class IntegerAttention final : public kernels::Attention {
     return attention_integer_workspace_bytes(largest_call(sizes));
   }
   void rotary(const OpSite&, const kernels::RotaryCall& call) const override { kRotary(target_, call); }
-  std::optional<Place> attention(const OpSite& site, const kernels::AttentionCall& call) const override {
+  std::optional<NonFinite> attention(const OpSite& site, const kernels::AttentionCall& call) const override {
     return kAttend(target_, call, site.workspace);
   }
 
@@ -219,7 +219,7 @@ class Backend final : public kernels::Backend {
   }
 
   void reset_record(void*, std::size_t, void*) const override {}
-  std::optional<kernels::OpPlace> take_record(void*, void*) const override { return std::nullopt; }
+  std::optional<kernels::OpNonFinite> take_record(void*, void*) const override { return std::nullopt; }
 
   std::unique_ptr<kernels::Elementwise> make_elementwise(const kernels::ElementwiseScheme& scheme) const override {
     for (const auto& row : kElementwise)

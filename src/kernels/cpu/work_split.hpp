@@ -66,17 +66,17 @@ inline LinearSchedule make_linear_schedule(std::int64_t m, int tile_rows, std::i
 }
 
 // The first place, by row and then column, where any task of a parallel loop failed.
-class FirstPlace {
+class FirstNonFinite {
  public:
-  void add(kernels::Place place) {
+  void add(kernels::NonFinite place) {
     std::lock_guard lock(mutex_);
     if (!first_ || std::tie(place.row, place.column) < std::tie(first_->row, first_->column)) first_ = place;
   }
-  std::optional<kernels::Place> get() const { return first_; }
+  std::optional<kernels::NonFinite> get() const { return first_; }
 
  private:
   std::mutex mutex_;
-  std::optional<kernels::Place> first_;
+  std::optional<kernels::NonFinite> first_;
 };
 
 }  // namespace reprofuse::cpu

@@ -18,8 +18,8 @@
 namespace reprofuse::cuda {
 namespace {
 
+using kernels::NonFinite;
 using kernels::OpSite;
-using kernels::Place;
 
 class ElementwiseFma1 final : public kernels::Elementwise {
  public:
@@ -28,7 +28,7 @@ class ElementwiseFma1 final : public kernels::Elementwise {
   void embedding(const OpSite& site, const kernels::EmbeddingCall& call) const override {
     cuda::embedding({site, ordinal_}, call);
   }
-  std::optional<Place> rms_norm(const OpSite& site, const kernels::RmsNormCall& call) const override {
+  std::optional<NonFinite> rms_norm(const OpSite& site, const kernels::RmsNormCall& call) const override {
     cuda::rms_norm({site, ordinal_}, call);
     return std::nullopt;
   }
@@ -59,7 +59,7 @@ class AttentionFma1 final : public kernels::Attention {
   void rotary(const OpSite& site, const kernels::RotaryCall& call) const override {
     cuda::rotary({site, ordinal_}, call);
   }
-  std::optional<Place> attention(const OpSite& site, const kernels::AttentionCall& call) const override {
+  std::optional<NonFinite> attention(const OpSite& site, const kernels::AttentionCall& call) const override {
     cuda::attention({site, ordinal_}, call);
     return std::nullopt;
   }
@@ -82,7 +82,7 @@ class IntegerAttention final : public kernels::Attention {
   void rotary(const OpSite& site, const kernels::RotaryCall& call) const override {
     rotary_integer({site, ordinal_}, call, digits_);
   }
-  std::optional<Place> attention(const OpSite& site, const kernels::AttentionCall& call) const override {
+  std::optional<NonFinite> attention(const OpSite& site, const kernels::AttentionCall& call) const override {
     attention_integer({site, ordinal_}, call, digits_);
     return std::nullopt;
   }
@@ -176,7 +176,7 @@ class Backend final : public kernels::Backend {
     require(bytes >= kWorkspaceHead, "a workspace of {} bytes is too small; {} are the least", bytes, kWorkspaceHead);
     cuda::reset_record(ordinal_, workspace, stream);
   }
-  std::optional<kernels::OpPlace> take_record(void* workspace, void* stream) const override {
+  std::optional<kernels::OpNonFinite> take_record(void* workspace, void* stream) const override {
     return cuda::take_record(ordinal_, workspace, stream);
   }
 

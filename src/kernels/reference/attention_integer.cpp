@@ -132,10 +132,10 @@ void merge(Total* total, const Partial& next) {
 }
 
 template <typename N>
-std::optional<kernels::Place> attend(const kernels::AttentionCall& call) {
+std::optional<kernels::NonFinite> attend(const kernels::AttentionCall& call) {
   const std::int64_t head_dim = call.kv.head_dim;
   const std::int64_t group = call.heads / call.kv.kv_heads;
-  std::optional<kernels::Place> failure;
+  std::optional<kernels::NonFinite> failure;
   for (std::int64_t m = 0; m < call.q.rows; ++m) {
     const std::int64_t end = call.batch.positions[m] + 1;
     const std::int64_t begin = call.window > 0 ? std::max<std::int64_t>(0, end - call.window) : 0;
@@ -190,7 +190,7 @@ void rotary_int16(const kernels::RotaryCall& call) {
   rotate_rows(call, store_head<TwoDigits>);
 }
 
-std::optional<kernels::Place> attention_int16(const kernels::AttentionCall& call) {
+std::optional<kernels::NonFinite> attention_int16(const kernels::AttentionCall& call) {
   return attend<TwoDigits>(call);
 }
 
@@ -198,7 +198,7 @@ void rotary_exact2(const kernels::RotaryCall& call) {
   rotate_rows(call, store_head<ThreeDigits>);
 }
 
-std::optional<kernels::Place> attention_exact2(const kernels::AttentionCall& call) {
+std::optional<kernels::NonFinite> attention_exact2(const kernels::AttentionCall& call) {
   return attend<ThreeDigits>(call);
 }
 

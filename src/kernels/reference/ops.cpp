@@ -32,9 +32,9 @@ float sum_of_squares(const float* x, std::int64_t k) {
   return lanes[0];
 }
 
-std::optional<kernels::Place> rms_norm(const kernels::RmsNormCall& call) {
+std::optional<kernels::NonFinite> rms_norm(const kernels::RmsNormCall& call) {
   const std::int64_t k = call.x.cols;
-  std::optional<kernels::Place> failure;
+  std::optional<kernels::NonFinite> failure;
   for (std::int64_t m = 0; m < call.x.rows; ++m) {
     float* x = call.x.data + m * call.x.stride;
     float* y = call.y.data + m * call.y.stride;
@@ -173,10 +173,10 @@ void merge(Partial* total, const Partial& next) {
 
 }  // namespace
 
-std::optional<kernels::Place> attention(const kernels::AttentionCall& call) {
+std::optional<kernels::NonFinite> attention(const kernels::AttentionCall& call) {
   const std::int64_t head_dim = call.kv.head_dim;
   const std::int64_t group = call.heads / call.kv.kv_heads;
-  std::optional<kernels::Place> failure;
+  std::optional<kernels::NonFinite> failure;
   for (std::int64_t m = 0; m < call.q.rows; ++m) {
     const std::int64_t end = call.batch.positions[m] + 1;
     const std::int64_t begin = call.window > 0 ? std::max<std::int64_t>(0, end - call.window) : 0;

@@ -68,9 +68,9 @@ inline constexpr kernels::LinearScheme kLinearInt16{.name = "int16-1",
 float sum_of_squares(const float* x, std::int64_t k);  // the reduction of every norm, over a row or over a head
 
 void embedding(const kernels::EmbeddingCall& call);
-std::optional<kernels::Place> rms_norm(const kernels::RmsNormCall& call);  // column 0
+std::optional<kernels::NonFinite> rms_norm(const kernels::RmsNormCall& call);  // column 0
 void rotary(const kernels::RotaryCall& call);
-std::optional<kernels::Place> attention(const kernels::AttentionCall& call);  // column: the head
+std::optional<kernels::NonFinite> attention(const kernels::AttentionCall& call);  // column: the head
 void silu_gate(const kernels::SiluGateCall& call);
 void gather_rows(const kernels::GatherRowsCall& call);
 void round_bf16(const kernels::RoundBf16Call& call);
@@ -82,7 +82,7 @@ inline constexpr kernels::AttentionScheme kAttentionFma1{
     .name = "fma-1", .rotary = rotary, .attention = attention, .caches = kCachesFma1};
 
 void rotary_int16(const kernels::RotaryCall& call);
-std::optional<kernels::Place> attention_int16(const kernels::AttentionCall& call);  // column: the head
+std::optional<kernels::NonFinite> attention_int16(const kernels::AttentionCall& call);  // column: the head
 
 inline constexpr kernels::CacheFormat kCacheInt16{.name = "int16", .element_bytes = 2, .exponent_bytes = 1};
 inline constexpr const kernels::CacheFormat* kCachesInt16[] = {&kCacheInt16};
@@ -91,7 +91,7 @@ inline constexpr kernels::AttentionScheme kAttentionInt16{
 
 // The same with three digits, by contract exact-2.
 void rotary_exact2(const kernels::RotaryCall& call);
-std::optional<kernels::Place> attention_exact2(const kernels::AttentionCall& call);  // column: the head
+std::optional<kernels::NonFinite> attention_exact2(const kernels::AttentionCall& call);  // column: the head
 
 inline constexpr kernels::CacheFormat kCacheInt24{.name = "int24", .element_bytes = 3, .exponent_bytes = 1};
 inline constexpr const kernels::CacheFormat* kCachesExact2[] = {&kCacheInt24};

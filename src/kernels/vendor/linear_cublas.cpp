@@ -72,7 +72,7 @@ namespace reprofuse::vendor {
 namespace {
 
 using kernels::LinearCall;
-using kernels::Place;
+using kernels::NonFinite;
 using DeviceMemory = std::unique_ptr<void, void (*)(void*) noexcept>;
 
 constexpr std::size_t kAlignment = 256;
@@ -107,7 +107,7 @@ class CublasLinear final : public kernels::PreparedLinear {
     return layout(max_m).bytes;
   }
 
-  std::optional<Place> run(const LinearCall& call) const override {
+  std::optional<NonFinite> run(const LinearCall& call) const override {
     require_int_sizes(call, name_);
     const cuda::DeviceScope device(ordinal_);
     const Layout at = layout(call.x.rows);

@@ -12,7 +12,7 @@ namespace reprofuse::vendor {
 namespace {
 
 using kernels::LinearCall;
-using kernels::Place;
+using kernels::NonFinite;
 
 constexpr std::int64_t kTaskValues = std::int64_t{1} << 16;  // values that one task of a conversion takes
 constexpr std::size_t kAlignment = 64;
@@ -103,7 +103,7 @@ class OpenBlasLinear final : public kernels::PreparedLinear {
     return cast_bytes() + static_cast<std::size_t>(*x_bytes);
   }
 
-  std::optional<Place> run(const LinearCall& call) const override {
+  std::optional<NonFinite> run(const LinearCall& call) const override {
     require_int_sizes(call, name_);
     auto* transient = static_cast<float*>(call.workspace);
     const ConstMatrix x = bf16_ ? rounded_x(call) : call.x;

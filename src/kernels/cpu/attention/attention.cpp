@@ -85,7 +85,7 @@ class Attention {
         can_split_(workspace != nullptr && pool.threads() > 1 && call.batch.rows <= kSplitRows),
         partials_(call, kernels.key_block, workspace) {}
 
-  std::optional<kernels::Place> run();
+  std::optional<kernels::NonFinite> run();
 
  private:
   KeyRange visible(const Chunk& chunk, std::int64_t row) const;
@@ -114,7 +114,7 @@ class Attention {
   bool can_split_;
   Partials partials_;
   bool split_ = false;  // every block's softmax goes to partials_, to be merged when all are there
-  FirstPlace non_finite_;
+  FirstNonFinite non_finite_;
 };
 
 KeyRange Attention::visible(const Chunk& chunk, std::int64_t row) const {
@@ -163,7 +163,7 @@ std::vector<Task> Attention::split(const std::vector<Task>& tasks) const {
   return parts;
 }
 
-std::optional<kernels::Place> Attention::run() {
+std::optional<kernels::NonFinite> Attention::run() {
   std::vector<Task> tasks = whole_tasks();
   if (products(tasks) < kSerialProducts) {
     for (const Task& task : tasks) run_task(task);
@@ -318,7 +318,8 @@ std::size_t partial_bytes(const AttentionCall& call, int key_block) {
 
 }  // namespace
 
-std::optional<kernels::Place> attention(const kernels::CpuTarget& target, const AttentionCall& call, void* workspace) {
+std::optional<kernels::NonFinite> attention(const kernels::CpuTarget& target, const AttentionCall& call,
+                                            void* workspace) {
   const OpsKernels& kernels = ops_kernels(target.isa);
   const AttentionKernels fma1{.key_block = fma1::kKeyBlock,
                               .tile_lines = kernels.tile_lines,
@@ -340,9 +341,9 @@ static_assert(int16::kKeyBlock <= kMaxKeyGroups * kKeyGroup);
 
 namespace {
 
-std::optional<kernels::Place> attention_in_integers(const kernels::CpuTarget& target, const AttentionCall& call,
-                                                    void* workspace, const AttentionKernels& scalar,
-                                                    const AttentionKernels* simd) {
+std::optional<kernels::NonFinite> attention_in_integers(const kernels::CpuTarget& target, const AttentionCall& call,
+                                                        void* workspace, const AttentionKernels& scalar,
+                                                        const AttentionKernels* simd) {
   const AttentionKernels* kernels = target.isa == Isa::kScalar ? &scalar : simd;
   invariant(kernels != nullptr, "a context holds an instruction set that the build has no kernels for");
   return Attention(*kernels, *target.pool, call, workspace).run();
@@ -350,13 +351,13 @@ std::optional<kernels::Place> attention_in_integers(const kernels::CpuTarget& ta
 
 }  // namespace
 
-std::optional<kernels::Place> attention_int16(const kernels::CpuTarget& target, const AttentionCall& call,
-                                              void* workspace) {
+std::optional<kernels::NonFinite> attention_int16(const kernels::CpuTarget& target, const AttentionCall& call,
+                                                  void* workspace) {
   return attention_in_integers(target, call, workspace, attention_int16_scalar(), attention_int16_simd(target.isa));
 }
 
-std::optional<kernels::Place> attention_exact2(const kernels::CpuTarget& target, const AttentionCall& call,
-                                               void* workspace) {
+std::optional<kernels::NonFinite> attention_exact2(const kernels::CpuTarget& target, const AttentionCall& call,
+                                                   void* workspace) {
   return attention_in_integers(target, call, workspace, attention_exact2_scalar(), attention_exact2_simd(target.isa));
 }
 

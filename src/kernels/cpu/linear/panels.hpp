@@ -102,7 +102,7 @@ class Panels {
 // Bias, check, store: one row of one panel. An infinity or a NaN on the way to a total stays one, so looking at results
 // misses nothing.
 inline void store_panel_row(const kernels::LinearCall& call, const PanelColumns& columns, const float* totals,
-                            std::int64_t row, FirstPlace& non_finite) {
+                            std::int64_t row, FirstNonFinite& non_finite) {
   const LinearOutput& output = call.outputs[columns.output];
   const float* bias = output.bias == nullptr ? nullptr : output.bias + columns.column;
   float* y = output.y.data + row * output.y.stride + columns.column;

@@ -45,9 +45,9 @@ void embedding(const kernels::CpuTarget& target, const kernels::EmbeddingCall& c
                [&](std::int64_t m, int) { widen_one(call.table, call.tokens[m], call.x.data + m * call.x.stride); });
 }
 
-std::optional<kernels::Place> rms_norm(const kernels::CpuTarget& target, const kernels::RmsNormCall& call) {
+std::optional<kernels::NonFinite> rms_norm(const kernels::CpuTarget& target, const kernels::RmsNormCall& call) {
   const OpsKernels& kernels = ops_kernels(target.isa);
-  FirstPlace failure;
+  FirstNonFinite failure;
   for_each_row(*target.pool, call.x.rows, call.x.cols, [&](std::int64_t m, int) {
     const bool finite =
         kernels.norm_row({.x = call.x.data + m * call.x.stride,

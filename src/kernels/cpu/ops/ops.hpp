@@ -16,7 +16,7 @@ namespace reprofuse::cpu {
 
 // Each returns the place where it fails, if any: the first by row and then column, as in the reference.
 void embedding(const kernels::CpuTarget& target, const kernels::EmbeddingCall& call);
-std::optional<kernels::Place> rms_norm(const kernels::CpuTarget& target, const kernels::RmsNormCall& call);
+std::optional<kernels::NonFinite> rms_norm(const kernels::CpuTarget& target, const kernels::RmsNormCall& call);
 void silu_gate(const kernels::CpuTarget& target, const kernels::SiluGateCall& call);
 void gather_rows(const kernels::CpuTarget& target, const kernels::GatherRowsCall& call);
 void round_bf16(const kernels::CpuTarget& target, const kernels::RoundBf16Call& call);

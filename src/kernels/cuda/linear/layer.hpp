@@ -108,7 +108,7 @@ class LinearBase : public kernels::PreparedLinear {
 template <typename Kernel, typename Schedule>
 class ScheduledLinear : public LinearBase {
  public:
-  std::optional<kernels::Place> run(const kernels::LinearCall& call) const override {
+  std::optional<kernels::NonFinite> run(const kernels::LinearCall& call) const override {
     require_workspace_alignment(name_, call.workspace);
     const DeviceScope device(device_.ordinal);
     for (const Group& group : groups_) run_group(call, group);

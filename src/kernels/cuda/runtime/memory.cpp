@@ -47,7 +47,7 @@ void reset_record(int ordinal, void* workspace, void* stream) {
   check(cudaMemsetAsync(workspace, 0xff, sizeof(Record), static_cast<cudaStream_t>(stream)), "cudaMemsetAsync");
 }
 
-std::optional<OpPlace> take_record(int ordinal, void* workspace, void* stream) {
+std::optional<OpNonFinite> take_record(int ordinal, void* workspace, void* stream) {
   const DeviceScope device(ordinal);
   Record record = kNothingRecorded;
   const auto on = static_cast<cudaStream_t>(stream);

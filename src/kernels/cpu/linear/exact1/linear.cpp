@@ -41,7 +41,7 @@ RowExponents::RowExponents(const Panels& panels, ThreadPool& pool) : bytes_(pane
 }
 
 using kernels::LinearCall;
-using kernels::Place;
+using kernels::NonFinite;
 
 constexpr std::int64_t kTermsAlignment = 4;  // of packed rows
 constexpr std::int64_t kGroupRows = 128;     // a panel's strip is snapped once for so many; 16 KiB of totals
@@ -68,7 +68,7 @@ class LinearExact1 final : public kernels::PreparedLinear {
       : kernels_(kernels), pool_(*target.pool), panels_(weights, target.name, pool_), exponents_(panels_, pool_) {}
 
   std::size_t workspace_bytes(std::int64_t max_m) const override;
-  std::optional<Place> run(const LinearCall& call) const override;
+  std::optional<NonFinite> run(const LinearCall& call) const override;
   std::string implementation() const override { return std::string(kernels_.target); }
 
  private:
@@ -85,11 +85,11 @@ class LinearExact1 final : public kernels::PreparedLinear {
 
   void snap_block(const ConstMatrix& x, const LinearSchedule& schedule, std::int64_t block, const Snapped& to) const;
   void run_task(const LinearCall& call, const LinearSchedule& schedule, const Snapped& x, std::int64_t task,
-                FirstPlace& non_finite) const;
+                FirstNonFinite& non_finite) const;
   void multiply_panel(const LinearSchedule& schedule, const Snapped& x, std::int64_t task, std::int64_t panel,
                       Scratch& scratch) const;
   void store_row(const LinearCall& call, const RowFacts& facts, const std::int64_t* totals,
-                 const std::int32_t* exponents, std::int64_t row, std::int64_t panel, FirstPlace& non_finite) const;
+                 const std::int32_t* exponents, std::int64_t row, std::int64_t panel, FirstNonFinite& non_finite) const;
 
   const LinearExact1Kernels& kernels_;
   ThreadPool& pool_;
@@ -124,12 +124,12 @@ std::size_t LinearExact1::strip_offset(const LinearSchedule& schedule, std::int6
   return static_cast<std::size_t>(before) * (schedule.m == 1 ? kernels_.row_bytes : kernels_.activation_bytes);
 }
 
-std::optional<Place> LinearExact1::run(const LinearCall& call) const {
+std::optional<NonFinite> LinearExact1::run(const LinearCall& call) const {
   const auto panels = static_cast<std::int64_t>(panels_.columns().size());
   const LinearSchedule schedule = make_linear_schedule(call.x.rows, kernels_.rows, kGroupRows, panels, pool_.threads());
   const Snapped x = carve(call.workspace, call.x.rows);
   pool_.parallel_for(schedule.blocks, [&](std::int64_t block, int) { snap_block(call.x, schedule, block, x); });
-  FirstPlace non_finite;
+  FirstNonFinite non_finite;
   pool_.parallel_for(schedule.tasks(), [&](std::int64_t task, int) { run_task(call, schedule, x, task, non_finite); });
   return non_finite.get();
 }
@@ -157,7 +157,7 @@ void LinearExact1::snap_block(const ConstMatrix& x, const LinearSchedule& schedu
 }
 
 void LinearExact1::run_task(const LinearCall& call, const LinearSchedule& schedule, const Snapped& x, std::int64_t task,
-                            FirstPlace& non_finite) const {
+                            FirstNonFinite& non_finite) const {
   Scratch scratch;
   const std::int64_t first_row = schedule.row(schedule.block_begin(task));
   const std::int64_t end_row = schedule.row(schedule.block_end(task));
@@ -201,7 +201,7 @@ void LinearExact1::multiply_panel(const LinearSchedule& schedule, const Snapped&
 
 void LinearExact1::store_row(const LinearCall& call, const RowFacts& facts, const std::int64_t* totals,
                              const std::int32_t* exponents, std::int64_t row, std::int64_t panel,
-                             FirstPlace& non_finite) const {
+                             FirstNonFinite& non_finite) const {
   alignas(kCacheLine) float results[kPanel];
   if (facts.finite)
     kernels_.round(

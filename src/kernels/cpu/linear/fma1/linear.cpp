@@ -11,7 +11,7 @@ namespace reprofuse::cpu {
 namespace {
 
 using kernels::LinearCall;
-using kernels::Place;
+using kernels::NonFinite;
 
 constexpr std::int64_t kGroupWidth = std::int64_t{kGroupPanels} * kPanel;
 constexpr std::int64_t kTotals = 8192;  // running totals of a task: 32 KiB on its thread's stack
@@ -44,19 +44,19 @@ class LinearFma1 final : public kernels::PreparedLinear {
     return static_cast<std::size_t>(*bytes);
   }
 
-  std::optional<Place> run(const LinearCall& call) const override;
+  std::optional<NonFinite> run(const LinearCall& call) const override;
   std::string implementation() const override { return std::string(kernels_.target); }
 
  private:
   void run_task(const LinearCall& call, const LinearSchedule& schedule, const float* x, std::int64_t task,
-                FirstPlace& non_finite) const;
+                FirstNonFinite& non_finite) const;
 
   const LinearFma1Kernels& kernels_;
   ThreadPool& pool_;
   Panels panels_;
 };
 
-std::optional<Place> LinearFma1::run(const LinearCall& call) const {
+std::optional<NonFinite> LinearFma1::run(const LinearCall& call) const {
   const auto panels = static_cast<std::int64_t>(panels_.columns().size());
   const LinearSchedule schedule =
       make_linear_schedule(call.x.rows, kernels_.rows, kTotals / kGroupWidth, panels, pool_.threads());
@@ -65,14 +65,14 @@ std::optional<Place> LinearFma1::run(const LinearCall& call) const {
     pack_rows(call.x, schedule, static_cast<float*>(call.workspace), pool_);
     x = static_cast<const float*>(call.workspace);
   }
-  FirstPlace non_finite;
+  FirstNonFinite non_finite;
   pool_.parallel_for(schedule.tasks(), [&](std::int64_t task, int) { run_task(call, schedule, x, task, non_finite); });
   return non_finite.get();
 }
 
 // Segments outermost: the group's weights of one segment stay in cache while every block of rows passes over them.
 void LinearFma1::run_task(const LinearCall& call, const LinearSchedule& schedule, const float* x, std::int64_t task,
-                          FirstPlace& non_finite) const {
+                          FirstNonFinite& non_finite) const {
   alignas(64) float totals[kTotals];
   const std::int64_t block_begin = schedule.block_begin(task);
   const std::int64_t block_end = schedule.block_end(task);

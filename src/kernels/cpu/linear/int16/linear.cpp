@@ -17,7 +17,7 @@ namespace {
 
 using int16::kTermBlock;
 using kernels::LinearCall;
-using kernels::Place;
+using kernels::NonFinite;
 
 constexpr std::int64_t kGroupRows = 128;  // a panel's strip stays near for so many; 16 KiB of totals
 
@@ -96,7 +96,7 @@ class LinearInt16 final : public kernels::PreparedLinear {
         panels_(weights, form(), target.name, pool_) {}
 
   std::size_t workspace_bytes(std::int64_t max_m) const override;
-  std::optional<Place> run(const LinearCall& call) const override;
+  std::optional<NonFinite> run(const LinearCall& call) const override;
   std::string implementation() const override { return std::string(kernels_.target); }
 
  private:
@@ -109,7 +109,7 @@ class LinearInt16 final : public kernels::PreparedLinear {
     std::byte* blocks;
     Int16Strip* strips;
     std::int32_t* row_units;
-    FirstPlace non_finite;
+    FirstNonFinite non_finite;
     Int16Strip* strip(std::int64_t k, std::int64_t row) const { return strips + k / kTermBlock * call.x.rows + row; }
   };
   PanelForm form();
@@ -159,7 +159,7 @@ std::byte* LinearInt16::strip_at(const Call& call, std::int64_t block, std::int6
          k * call.schedule.rows(block) * static_cast<std::int64_t>(call.kernels.activation_bytes);
 }
 
-std::optional<Place> LinearInt16::run(const LinearCall& linear) const {
+std::optional<NonFinite> LinearInt16::run(const LinearCall& linear) const {
   const std::int64_t m = linear.x.rows;
   const LinearInt16Kernels& kernels = m < kernels_.least_rows ? *kernels_.for_fewer : kernels_;
   const auto aligned = [](std::byte* at) {
