@@ -96,7 +96,7 @@ PLANTED_IN_OPS = {
 }
 
 # The sampler's own conversions, where they belong and where they do not. clean.* stands in a namespace of this name.
-OPS, SAMPLER = "4fma13ops", "4fma141_GLOBAL__N__1a1404c9_9_sample_cu_532067f011sample_rows"
+OPS, SAMPLER = "3ops", "4fma141_GLOBAL__N__1a1404c9_9_sample_cu_532067f011sample_rows"
 SAMPLER_CASES = {
     ".ptx": (
         ("cvt.rzi.s64.f32 %rd1, %f1;", SAMPLER, ""),
