@@ -87,8 +87,8 @@ struct AttentionCall {
   Batch batch = {};
   std::int32_t heads = 0;
   float scale = 0.0F;
-  std::int32_t window = 0;    // a row sees the last `window` positions, its own included; 0: all
-  Matrix out = {};            // [m, heads * head_dim]
+  std::int32_t window = 0;  // a row sees the last `window` positions, its own included; 0: all
+  Matrix out = {};          // [m, heads * head_dim]
 };
 
 // y = silu(gate) * up.

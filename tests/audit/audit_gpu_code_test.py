@@ -16,7 +16,7 @@ sys.path.insert(0, str(HERE.parent.parent / "tools"))
 import audit_gpu_code  # noqa: E402  (where it is, is known only now)
 
 from planted_instructions import (ABLATION, ALLOWED_IN_ABLATIONS, ALLOWED_IN_OPS, OPS, PLANTED, PLANTED_IN_EXACT1,
-                                  PLANTED_IN_OPS, SAMPLER_CASES)
+                                  PLACED, PLANTED_IN_OPS)
 
 SKIPPED = 77
 ARCHITECTURES = ("80", "90", "90a", "100", "120")
@@ -58,7 +58,7 @@ def cases(suffix):
         yield instruction, "6exact1", "clean_exact1", reason
     for instruction, reason in PLANTED_IN_OPS[suffix]:
         yield instruction, OPS, "clean", reason
-    for instruction, place, reason in SAMPLER_CASES[suffix]:
+    for instruction, place, reason in PLACED[suffix]:
         yield instruction, place, "clean", reason
     for instruction in ALLOWED_IN_OPS[suffix]:
         yield instruction, OPS, "clean", ""

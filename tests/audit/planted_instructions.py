@@ -95,9 +95,11 @@ PLANTED_IN_OPS = {
     ),
 }
 
-# The sampler's own conversions, where they belong and where they do not. clean.* stands in a namespace of this name.
+# What some kernels may do and others may not, where it belongs and where it does not: the sampler's own conversions, and
+# products of integers in attention. clean.* stands in a namespace of this name.
 OPS, SAMPLER = "3ops", "4fma141_GLOBAL__N__1a1404c9_9_sample_cu_532067f011sample_rows"
-SAMPLER_CASES = {
+ATTENTION = "17integer_attention"
+PLACED = {
     ".ptx": (
         ("cvt.rzi.s64.f32 %rd1, %f1;", SAMPLER, ""),
         ("cvt.rn.f32.u64 %f1, %rd1;", SAMPLER, ""),
@@ -107,12 +109,20 @@ SAMPLER_CASES = {
         ("lg2.approx.f32 %f1, %f2;", SAMPLER, "approximation"),
         ("red.global.add.f32 [%rd1], %f2;", SAMPLER, "atomic"),
         ("cvt.rzi.s64.f32 %rd1, %f1;", OPS, "not among"),
+        ("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%r1}, {%r2}, {%r3}, {%r1};", ATTENTION, ""),
+        ("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%r1}, {%r2}, {%r3}, {%r1};", OPS, "sums floats"),
+        ("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%f1}, {%r1}, {%r2}, {%f1};", ATTENTION, "tensor cores"),
+        ("ex2.approx.f32 %f1, %f2;", ATTENTION, "approximation"),
     ),
     ".sass": (
         ("F2I.S64.TRUNC R2, R1", SAMPLER, ""),
         ("MUFU.LG2 R1, R2", SAMPLER, "special function unit"),
         ("F2I.S64 R2, R1", SAMPLER, "not among"),
         ("F2I.S64.TRUNC R2, R1", OPS, "not among"),
+        ("IMMA.16832.S8.S8 R4, R4.ROW, R8.COL, R4", ATTENTION, ""),
+        ("IMMA.16832.S8.S8 R4, R4.ROW, R8.COL, R4", OPS, "sums floats"),
+        ("HMMA.16816.F32.BF16 R4, R4, R8, R4", ATTENTION, "tensor cores"),
+        ("MUFU.EX2 R1, R2", ATTENTION, "special function unit"),
     ),
 }
 
