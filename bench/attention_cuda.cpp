@@ -101,7 +101,7 @@ class Problem {
     units_ = upload(units);
     q_ = upload(study::make_activations(2, m, shape.heads * shape.head_dim));
     out_ = DeviceBuffer(0, static_cast<std::size_t>(m) * static_cast<std::size_t>(shape.heads * shape.head_dim) * 4);
-    workspace_bytes_ = (format.digits > 0 ? cuda::attention_integer_workspace_bytes : cuda::attention_workspace_bytes)(
+    workspace_bytes_ = (format.digits > 0 ? cuda::integer_attention::workspace_bytes : cuda::attention_workspace_bytes)(
         shape.heads, shape.head_dim, sequences, m, context);
     workspace_ = DeviceBuffer(0, workspace_bytes_);
   }
@@ -118,15 +118,15 @@ class Problem {
         [&](std::size_t layer, void* stream) { cuda::attention_with(launch(stream), call(layer), schedule); });
   }
 
-  double int16_seconds(const cuda::IntegerSchedule& schedule, int repeats = kRepeats) const {
+  double int16_seconds(const cuda::integer_attention::Schedule& schedule, int repeats = kRepeats) const {
     return seconds(
         [&](std::size_t layer, void* stream) {
-          cuda::attention_integer_with(launch(stream), call(layer), schedule, format_.digits);
+          cuda::integer_attention::attention_with(launch(stream), call(layer), schedule, format_.digits);
         },
         repeats);
   }
-  cuda::IntegerSchedule chosen_integer() const {
-    return cuda::choose_integer_schedule(launch(nullptr), call(0), format_.digits);
+  cuda::integer_attention::Schedule chosen_integer() const {
+    return cuda::integer_attention::choose_schedule(launch(nullptr), call(0), format_.digits);
   }
 
   cuda::AttentionSchedule chosen() const { return cuda::choose_attention_schedule(launch(nullptr), call(0)); }
@@ -184,7 +184,7 @@ std::string name_of(const cuda::AttentionSchedule& schedule) {
          (schedule.prefetch ? "+" : "");
 }
 
-std::string name_of(const cuda::IntegerSchedule& schedule) {
+std::string name_of(const cuda::integer_attention::Schedule& schedule) {
   constexpr const char* kNames[] = {"rows", "stream", "cluster"};
   return std::string(kNames[static_cast<int>(schedule.decode)]) + "/" + std::to_string(schedule.splits);
 }
@@ -192,7 +192,7 @@ std::string name_of(const cuda::IntegerSchedule& schedule) {
 void bench_decode(const Shape& shape, const Format& format, std::int32_t batch, std::int32_t context) {
   const Problem problem(shape, format, batch, context, 1);
   const cuda::AttentionSchedule chosen = problem.chosen();
-  const cuda::IntegerSchedule chosen_integer = problem.chosen_integer();
+  const cuda::integer_attention::Schedule chosen_integer = problem.chosen_integer();
   const double time = format.digits > 0 ? problem.int16_seconds(chosen_integer) : problem.attention_seconds(chosen),
                read = problem.read_seconds();
   std::printf("decode  %-13s kv %-4s batch %3d context %6d: %8.1f us, %5.2f TB/s; read %8.1f us; %.2f x the read; %s\n",
@@ -221,7 +221,7 @@ void sweep_decode(const Shape& shape, const Format& format, std::int32_t batch, 
       if (splits > key_blocks || ctas < 64 || ctas > 4096) continue;
       for (const bool prefetch : {false, true})
         if (!prefetch || (by == cuda::DecodeBy::kThreads && ctas <= 400))
-          print({cuda::AttentionKernels::kDecode, splits, false, prefetch, by});
+          print({cuda::AttentionPhases::kDecode, splits, false, prefetch, by});
     }
   }
   std::printf("\n");

@@ -1,5 +1,5 @@
-// The operations of a transformer beside its linear layers: what each is given. Backends implement them under the same
-// names; kernels/reference defines their bits.
+// The operations of a transformer beside its linear layers, and the sampler: what each is given. Backends implement
+// them under the same names; kernels/reference defines their bits.
 #pragma once
 
 #include <cstddef>

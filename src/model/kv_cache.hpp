@@ -53,8 +53,7 @@ class KvCache {
   std::int32_t head_dim_;
   std::int32_t page_size_;
   const kernels::CacheFormat* format_;
-  Buffer keys_;                             // [layers, pages, kv_heads, head_dim, page_size]
-  Buffer values_;                           // [layers, pages, kv_heads, page_size, head_dim]
+  Buffer keys_, values_;  // [layers, pages, kv_heads] of head_dim * page_size elements, as KvPages says
   Buffer key_exponents_, value_exponents_;  // [layers, pages, kv_heads, page_size], in formats that have them
   std::vector<Use> uses_;                   // by page
   std::int64_t kept_unused_ = 0;

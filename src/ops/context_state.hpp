@@ -1,4 +1,4 @@
-// What a Context handle shares.
+// What a Context handle shares, the names of its operations, and errors that name one.
 #pragma once
 
 #include <memory>

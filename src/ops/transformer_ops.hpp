@@ -1,5 +1,6 @@
-// The operations of a transformer beside its linear layers, on a context's device: dispatch, the floating-point state,
-// and errors with names. The model calls these unchecked; the public Ops checks first, by the checks below.
+// The operations of a transformer on a context's device, and a linear layer fused with the op before it (the layer
+// itself: reprofuse/linear.hpp): dispatch, the floating-point state, and errors with names. The model calls these
+// unchecked; the public Ops checks first, by the checks below.
 #pragma once
 
 #include <cstddef>

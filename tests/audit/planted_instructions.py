@@ -97,7 +97,7 @@ PLANTED_IN_OPS = {
 
 # What some kernels may do and others may not, where it belongs and where it does not: the sampler's own conversions, and
 # products of integers in attention. clean.* stands in a namespace of this name.
-OPS, SAMPLER = "3ops", "4fma141_GLOBAL__N__1a1404c9_9_sample_cu_532067f011sample_rows"
+OPS, SAMPLER = "3ops", "7sampler"
 ATTENTION = "17integer_attention"
 PLACED = {
     ".ptx": (

@@ -51,7 +51,7 @@ TEST_F(AttentionCudaCluster, AWindowHasTheReferenceBits) {
 }
 
 TEST_F(AttentionCudaCluster, OtherOrdersWouldBeCaught) {
-  constexpr AttentionSchedule kCluster{AttentionKernels::kDecode, 1, false, false, DecodeBy::kCluster};
+  constexpr AttentionSchedule kCluster{AttentionPhases::kDecode, 1, false, false, DecodeBy::kCluster};
   for (const DType dtype : kKvTypes)
     for (const std::int32_t head_dim : {64, 128}) {
       SCOPED_TRACE("head_dim " + std::to_string(head_dim));

@@ -10,36 +10,35 @@
 
 namespace reprofuse {
 
-using cuda::AttentionKernels;
+using cuda::AttentionPhases;
 using cuda::AttentionSchedule;
 using cuda::DecodeBy;
 
 inline constexpr DType kKvTypes[] = {DType::kF32, DType::kBF16};
 
-inline constexpr AttentionSchedule kSchedules[] = {
-    {AttentionKernels::kPrefill, 1, false, false},
-    {AttentionKernels::kDecode, 1, false, false},
-    {AttentionKernels::kDecode, 1, true, true},
-    {AttentionKernels::kDecode, 2, false, true},
-    {AttentionKernels::kDecode, 1000, false, false},
-    {AttentionKernels::kDecode, 1000, false, true},
-    {AttentionKernels::kDecode, 3, true, false, DecodeBy::kThreads, true},
-    {AttentionKernels::kBoth, 1, false, false},
-    {AttentionKernels::kBoth, 2, false, false},
-    {AttentionKernels::kBoth, 2, false, true},
-    {AttentionKernels::kDecode, 1, false, false, DecodeBy::kStream},
-    {AttentionKernels::kDecode, 2, false, false, DecodeBy::kStream},
-    {AttentionKernels::kDecode, 3, false, false, DecodeBy::kStream},
-    {AttentionKernels::kDecode, 1000, false, false, DecodeBy::kStream},
-    {AttentionKernels::kBoth, 1, false, false, DecodeBy::kStream},
-    {AttentionKernels::kBoth, 2, false, false, DecodeBy::kStream, true},
-    {AttentionKernels::kDecode, 1, false, false, DecodeBy::kCluster},
-    {AttentionKernels::kBoth, 1, false, false, DecodeBy::kCluster}};
+inline constexpr AttentionSchedule kSchedules[] = {{AttentionPhases::kPrefill, 1, false, false},
+                                                   {AttentionPhases::kDecode, 1, false, false},
+                                                   {AttentionPhases::kDecode, 1, true, true},
+                                                   {AttentionPhases::kDecode, 2, false, true},
+                                                   {AttentionPhases::kDecode, 1000, false, false},
+                                                   {AttentionPhases::kDecode, 1000, false, true},
+                                                   {AttentionPhases::kDecode, 3, true, false, DecodeBy::kThreads, true},
+                                                   {AttentionPhases::kBoth, 1, false, false},
+                                                   {AttentionPhases::kBoth, 2, false, false},
+                                                   {AttentionPhases::kBoth, 2, false, true},
+                                                   {AttentionPhases::kDecode, 1, false, false, DecodeBy::kStream},
+                                                   {AttentionPhases::kDecode, 2, false, false, DecodeBy::kStream},
+                                                   {AttentionPhases::kDecode, 3, false, false, DecodeBy::kStream},
+                                                   {AttentionPhases::kDecode, 1000, false, false, DecodeBy::kStream},
+                                                   {AttentionPhases::kBoth, 1, false, false, DecodeBy::kStream},
+                                                   {AttentionPhases::kBoth, 2, false, false, DecodeBy::kStream, true},
+                                                   {AttentionPhases::kDecode, 1, false, false, DecodeBy::kCluster},
+                                                   {AttentionPhases::kBoth, 1, false, false, DecodeBy::kCluster}};
 
 inline std::string name_of(const AttentionSchedule& schedule) {
   constexpr const char* kNames[] = {"decode", "prefill", "both"};
   constexpr const char* kDecodeNames[] = {"", " stream", " cluster"};
-  return std::string(kNames[static_cast<int>(schedule.kernels)]) + kDecodeNames[static_cast<int>(schedule.decode)] +
+  return std::string(kNames[static_cast<int>(schedule.phases)]) + kDecodeNames[static_cast<int>(schedule.decode)] +
          " splits " + std::to_string(schedule.splits) + (schedule.one_buffer ? " one buffer" : "") +
          (schedule.prefetch ? " prefetch" : "") + (schedule.small_merge ? " small merge" : "") +
          (schedule.stages > 0 ? " stages " + std::to_string(schedule.stages) : "");

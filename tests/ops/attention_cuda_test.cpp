@@ -143,7 +143,7 @@ TEST_F(AttentionCuda, ANonFiniteScoreOfAnEarlyKeyIsRecorded) {
       const DeviceKv pages(data.kv());
       const DeviceRows q(data.queries()), device_out(out);
       cuda::attention_with(launch(), on_device(data.call(out), pages, q, device_out),
-                           {AttentionKernels::kPrefill, 1, false, false});
+                           {AttentionPhases::kPrefill, 1, false, false});
       EXPECT_EQ(describe(failure()), "0:3") << value;
       EXPECT_EQ(describe(reference::attention(data.call(out))), "0:3");
     }
@@ -159,7 +159,7 @@ TEST_F(AttentionCuda, HeadsAndWorkspacesThatDoNotFitAreRefused) {
     small.workspace_bytes = workspace_bytes;
     try {
       const kernels::AttentionCall call = on_device(data.call(out), kv, q, device_out);
-      cuda::attention_with(small, call, {AttentionKernels::kDecode, 4, false, false});
+      cuda::attention_with(small, call, {AttentionPhases::kDecode, 4, false, false});
     } catch (const Error& error) {
       return error.what();
     }

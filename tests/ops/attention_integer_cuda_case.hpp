@@ -9,30 +9,30 @@
 
 namespace reprofuse {
 
-using cuda::AttentionKernels;
-using cuda::IntegerDecode;
-using cuda::IntegerSchedule;
+using cuda::AttentionPhases;
+using IntegerDecode = cuda::integer_attention::DecodeBy;
+using IntegerSchedule = cuda::integer_attention::Schedule;
 
 inline constexpr IntegerSchedule kIntegerSchedules[] = {
-    {AttentionKernels::kDecode, 1},
-    {AttentionKernels::kDecode, 2},
-    {AttentionKernels::kDecode, 3, true},
-    {AttentionKernels::kDecode, 1000},
-    {AttentionKernels::kPrefill},
-    {AttentionKernels::kBoth, 2},
-    {AttentionKernels::kPrefill, 1, false, true},
-    {AttentionKernels::kBoth, 1, false, true},
-    {AttentionKernels::kDecode, 1, false, false, IntegerDecode::kStream},
-    {AttentionKernels::kDecode, 2, false, false, IntegerDecode::kStream},
-    {AttentionKernels::kDecode, 1000, true, false, IntegerDecode::kStream},
-    {AttentionKernels::kBoth, 3, false, true, IntegerDecode::kStream},
-    {AttentionKernels::kDecode, 1, false, false, IntegerDecode::kCluster},
-    {AttentionKernels::kBoth, 1, false, false, IntegerDecode::kCluster}};
+    {AttentionPhases::kDecode, 1},
+    {AttentionPhases::kDecode, 2},
+    {AttentionPhases::kDecode, 3, true},
+    {AttentionPhases::kDecode, 1000},
+    {AttentionPhases::kPrefill},
+    {AttentionPhases::kBoth, 2},
+    {AttentionPhases::kPrefill, 1, false, true},
+    {AttentionPhases::kBoth, 1, false, true},
+    {AttentionPhases::kDecode, 1, false, false, IntegerDecode::kStream},
+    {AttentionPhases::kDecode, 2, false, false, IntegerDecode::kStream},
+    {AttentionPhases::kDecode, 1000, true, false, IntegerDecode::kStream},
+    {AttentionPhases::kBoth, 3, false, true, IntegerDecode::kStream},
+    {AttentionPhases::kDecode, 1, false, false, IntegerDecode::kCluster},
+    {AttentionPhases::kBoth, 1, false, false, IntegerDecode::kCluster}};
 
 inline std::string name_of(const IntegerSchedule& schedule) {
   constexpr const char* kNames[] = {"decode", "prefill", "both"};
   constexpr const char* kDecodeNames[] = {"", " stream", " cluster"};
-  return std::string(kNames[static_cast<int>(schedule.kernels)]) + kDecodeNames[static_cast<int>(schedule.decode)] +
+  return std::string(kNames[static_cast<int>(schedule.phases)]) + kDecodeNames[static_cast<int>(schedule.decode)] +
          " splits " + std::to_string(schedule.splits) + (schedule.small_merge ? " small merge" : "") +
          (schedule.warpgroups ? " warpgroups" : "");
 }
@@ -151,9 +151,10 @@ class AttentionIntegerCuda : public ModelOpsCuda, public ::testing::WithParamInt
   };
 
   bool can_run(const IntegerSchedule& schedule, const kernels::AttentionCall& call) const {
-    if (schedule.warpgroups && !cuda::integer_has_warpgroups(launch(), call, digits())) return false;
-    if (schedule.decode == IntegerDecode::kCluster) return cuda::integer_clusters_at_once(launch(), call, digits()) > 0;
-    return schedule.decode == IntegerDecode::kRows || cuda::integer_can_stream(launch(), call, digits());
+    if (schedule.warpgroups && !cuda::integer_attention::has_warpgroups(launch(), call, digits())) return false;
+    if (schedule.decode == IntegerDecode::kCluster)
+      return cuda::integer_attention::clusters_at_once(launch(), call, digits()) > 0;
+    return schedule.decode == IntegerDecode::kRows || cuda::integer_attention::can_stream(launch(), call, digits());
   }
 
   // By the kernels of its own choice, and by every schedule that can run.
@@ -173,10 +174,11 @@ class AttentionIntegerCuda : public ModelOpsCuda, public ::testing::WithParamInt
       if (can_run(schedule, data.call(out)))
         compare(
             [&](const kernels::AttentionCall& call) {
-              cuda::attention_integer_with(launch(), call, schedule, digits());
+              cuda::integer_attention::attention_with(launch(), call, schedule, digits());
             },
             name_of(schedule));
-    compare([&](const kernels::AttentionCall& call) { cuda::attention_integer(launch(), call, digits()); }, "chosen");
+    compare([&](const kernels::AttentionCall& call) { cuda::integer_attention::attention(launch(), call, digits()); },
+            "chosen");
   }
 
   int runs_ = 0;

@@ -36,7 +36,7 @@ void store_again(const cuda::Launch& launch, IntegerCase& data, const Wait& wait
       call.batch.positions = positions.as<std::int32_t>();
       call.batch.sequences = sequences.as<std::int32_t>();
       call.kv = pages.pages();
-      cuda::rotary_integer(launch, call, data.digits());
+      cuda::integer_attention::rotary(launch, call, data.digits());
       wait();
       pages.fetch();
     });
@@ -178,9 +178,9 @@ TEST_P(AttentionIntegerCuda, LaunchesInARowHaveTheReferenceBits) {
     const kernels::AttentionCall call = devices[i % 2].call(cases[i % 2]->call(got), outs[i]);
     const IntegerSchedule& schedule = kIntegerSchedules[i / 2 % std::size(kIntegerSchedules)];
     if (can_run(schedule, call))
-      cuda::attention_integer_with(launch(), call, schedule, digits());
+      cuda::integer_attention::attention_with(launch(), call, schedule, digits());
     else
-      cuda::attention_integer(launch(), call, digits());
+      cuda::integer_attention::attention(launch(), call, digits());
   }
   EXPECT_EQ(describe(failure()), "none");
   Rows expected[] = {longer.expected(), shorter.expected()};
@@ -203,7 +203,7 @@ TEST_P(AttentionIntegerCuda, ACapturedGraphFollowsAGrowingContext) {
     const cuda::Graph graph(0, [&](void* stream) {
       cuda::Launch on = launch();
       on.stream = stream;
-      cuda::attention_integer(on, call, digits());
+      cuda::integer_attention::attention(on, call, digits());
     });
     for (const std::int32_t position : {0, 1, 127, 128, 200, max_keys - 1}) {
       const std::int32_t positions[] = {position, 300};
@@ -232,7 +232,7 @@ TEST_P(AttentionIntegerCuda, ANonFiniteScoreIsRecordedWithItsRowAndHead) {
         const OnDevice device(data);
         const DeviceRows device_out(out);
         if (!can_run(schedule, data.call(out))) return std::string("none here");
-        cuda::attention_integer_with(launch(), device.call(data.call(out), device_out), schedule, digits());
+        cuda::integer_attention::attention_with(launch(), device.call(data.call(out), device_out), schedule, digits());
         return describe(failure());
       };
       IntegerCase data({.kv = {.kv_heads = 2, .head_dim = 64}, .digits = digits()}, {{0, 150, 5}});
@@ -257,7 +257,7 @@ TEST_P(AttentionIntegerCuda, OtherNumbersWouldBeCaught) {
     change(other);
     const OnDevice device(other);
     const DeviceRows out(got);
-    cuda::attention_integer(launch(), device.call(other.call(got), out), digits());
+    cuda::integer_attention::attention(launch(), device.call(other.call(got), out), digits());
     EXPECT_EQ(describe(failure()), "none");
     out.fetch(got);
     return !static_cast<bool>(same_bits(got, expected));

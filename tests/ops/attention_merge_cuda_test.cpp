@@ -39,11 +39,11 @@ TEST_F(AttentionCudaMerge, PartialsAreFoldedOnceAllAreStored) {
   const DeviceKv kv(data.kv());
   const DeviceRows q(data.queries());
   Rows unused = data.empty_result();
-  for (const AttentionKernels kernels : {AttentionKernels::kDecode, AttentionKernels::kBoth})
+  for (const AttentionPhases phases : {AttentionPhases::kDecode, AttentionPhases::kBoth})
     for (const int splits : {2, 5, 15})
       for (const AttentionSchedule& schedule :
-           {AttentionSchedule{kernels, splits, false, false}, AttentionSchedule{kernels, splits, false, true},
-            AttentionSchedule{kernels, splits, false, false, DecodeBy::kStream}}) {
+           {AttentionSchedule{phases, splits, false, false}, AttentionSchedule{phases, splits, false, true},
+            AttentionSchedule{phases, splits, false, false, DecodeBy::kStream}}) {
         if (!can_run(schedule, data.call(unused))) continue;
         SCOPED_TRACE(name_of(schedule));
         poison_partials();
@@ -73,7 +73,7 @@ TEST_F(AttentionCudaMerge, LaunchesInARowHaveTheReferenceBits) {
   const bool streams = cuda::attention_stream_stages(launch(), longer.call(got)) > 0;
   for (std::size_t i = 0; i < outs.size(); ++i) {
     const std::size_t which = i % 2;
-    const AttentionSchedule schedule{AttentionKernels::kDecode, i % 3 == 0 ? 7 : 16, false, i % 5 < 3,
+    const AttentionSchedule schedule{AttentionPhases::kDecode, i % 3 == 0 ? 7 : 16, false, i % 5 < 3,
                                      streams && i % 7 < 4 ? DecodeBy::kStream : DecodeBy::kThreads};
     cuda::attention_with(launch(), on_device(cases[which]->call(got), kvs[which], queries[which], outs[i]), schedule);
   }

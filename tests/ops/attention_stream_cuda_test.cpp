@@ -55,8 +55,8 @@ TEST_F(AttentionCudaStream, RingsOfAnySizeHaveTheReferenceBits) {
       const int max_stages = cuda::attention_stream_stages(launch(), data.call(unused));
       for (const int splits : {1, 3})
         for (int stages = 2; stages <= max_stages; ++stages) {
-          const AttentionSchedule schedule{AttentionKernels::kDecode, splits, false, false,
-                                           DecodeBy::kStream,         false,  stages};
+          const AttentionSchedule schedule{AttentionPhases::kDecode, splits, false, false,
+                                           DecodeBy::kStream,        false,  stages};
           SCOPED_TRACE(name_of(schedule));
           Rows got = data.empty_result();
           const DeviceRows out(got);
@@ -88,7 +88,7 @@ TEST_F(AttentionCudaStream, OtherOrdersWouldBeCaught) {
       SCOPED_TRACE("splits " + std::to_string(splits));
       AttentionCase data({.kv = {.kv_heads = 2, .head_dim = 128, .dtype = dtype}, .group = 3},
                          {{0, 300, 1}, {1, 957, 1}});
-      const AttentionSchedule schedule{AttentionKernels::kDecode, splits, false, false, DecodeBy::kStream};
+      const AttentionSchedule schedule{AttentionPhases::kDecode, splits, false, false, DecodeBy::kStream};
       expect_only_the_contracts_order(
           data, [&](const kernels::AttentionCall& call) { cuda::attention_with(launch(), call, schedule); });
     }

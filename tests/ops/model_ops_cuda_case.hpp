@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "kernels/cuda/ops/ops.hpp"
+#include "kernels/cuda/runtime/device.hpp"
 #include "kernels/cuda/runtime/memory.hpp"
 #include "kernels/cuda/runtime/stream.hpp"
 #include "ops/model_ops_case.hpp"

@@ -77,18 +77,18 @@ class IntegerAttention final : public kernels::Attention {
     require_attention_shape(heads, kv_heads, head_dim);
   }
   std::size_t workspace_bytes(const kernels::AttentionBounds& sizes) const override {
-    return attention_integer_workspace_bytes(sizes.heads, sizes.head_dim, sizes.chunks, sizes.rows, sizes.max_keys);
+    return integer_attention::workspace_bytes(sizes.heads, sizes.head_dim, sizes.chunks, sizes.rows, sizes.max_keys);
   }
   void rotary(const OpSite& site, const kernels::RotaryCall& call) const override {
-    rotary_integer({site, ordinal_}, call, digits_);
+    integer_attention::rotary({site, ordinal_}, call, digits_);
   }
   std::optional<NonFinite> attention(const OpSite& site, const kernels::AttentionCall& call) const override {
-    attention_integer({site, ordinal_}, call, digits_);
+    integer_attention::attention({site, ordinal_}, call, digits_);
     return std::nullopt;
   }
   bool rotary_and_attention(const OpSite& site, const kernels::RotaryCall& rotary,
                             const kernels::AttentionCall& call) const override {
-    return rotary_and_attention_integer({site, ordinal_}, rotary, call, digits_);
+    return integer_attention::rotary_and_attention({site, ordinal_}, rotary, call, digits_);
   }
 
  private:

@@ -1,8 +1,8 @@
-// cuBLAS's layers in a build without CUDA, where no backend asks for them.
+// cuBLAS's layers, and the widening of weights for them, in a build without CUDA, where no backend asks for them.
 #include "base/check.hpp"
 #include "kernels/vendor/libraries.hpp"
 
-namespace reprofuse::vendor {
+namespace reprofuse {
 namespace {
 
 [[noreturn]] void missing() {
@@ -10,6 +10,12 @@ namespace {
 }
 
 }  // namespace
+
+void cuda::enqueue_widen(int, const WeightView&, float*, void*) {
+  missing();
+}
+
+namespace vendor {
 
 std::unique_ptr<kernels::PreparedLinear> prepare_cublas_sgemm(const kernels::Backend&, const kernels::LayerOptions&,
                                                               std::span<const WeightView>) {
@@ -26,4 +32,5 @@ std::unique_ptr<kernels::PreparedLinear> prepare_cublas_bf16(const kernels::Back
   missing();
 }
 
-}  // namespace reprofuse::vendor
+}  // namespace vendor
+}  // namespace reprofuse

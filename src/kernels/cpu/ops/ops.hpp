@@ -14,7 +14,7 @@
 
 namespace reprofuse::cpu {
 
-// Each returns the place where it fails, if any: the first by row and then column, as in the reference.
+// rms_norm returns the first row whose mean of squares is not finite, as the reference does; the others cannot fail.
 void embedding(const kernels::CpuTarget& target, const kernels::EmbeddingCall& call);
 std::optional<kernels::NonFinite> rms_norm(const kernels::CpuTarget& target, const kernels::RmsNormCall& call);
 void silu_gate(const kernels::CpuTarget& target, const kernels::SiluGateCall& call);

@@ -20,7 +20,7 @@ void check_attention_call(const kernels::AttentionCall& call) {
           call.batch.rows, call.batch.chunk_count, kv.kv_heads, kMaxGridYZ);
 }
 
-AttentionParams attention_params(const Launch& launch, const kernels::AttentionCall& call, AttentionKernels kernels) {
+AttentionParams attention_params(const Launch& launch, const kernels::AttentionCall& call, AttentionPhases phases) {
   AttentionParams p{};
   p.q = call.q.data;
   p.out = call.out.data;
@@ -39,8 +39,8 @@ AttentionParams attention_params(const Launch& launch, const kernels::AttentionC
   p.q_aligned = reinterpret_cast<std::uintptr_t>(call.q.data) % 16 == 0 && call.q.stride % 4 == 0;
   p.op = launch.op;
   p.record = record_of(launch);
-  p.prefill_from = kernels == AttentionKernels::kPrefill ? 1 : 2;
-  p.slot_is_row = kernels == AttentionKernels::kDecode;
+  p.prefill_from = phases == AttentionPhases::kPrefill ? 1 : 2;
+  p.slot_is_row = phases == AttentionPhases::kDecode;
   return p;
 }
 
@@ -51,7 +51,7 @@ namespace {
 using namespace ops;  // NOLINT(google-build-using-namespace): the kernels of this operation
 
 AttentionParams params_of(const Launch& launch, const kernels::AttentionCall& call, const AttentionSchedule& schedule) {
-  AttentionParams p = attention_params(launch, call, schedule.kernels);
+  AttentionParams p = attention_params(launch, call, schedule.phases);
   p.splits = schedule.decode == DecodeBy::kCluster ? cluster_ctas(call) : schedule.splits;
   p.key_blocks = key_blocks_of(call.batch.max_keys, call.window);
   p.one_buffer = schedule.one_buffer;
@@ -63,7 +63,7 @@ AttentionParams params_of(const Launch& launch, const kernels::AttentionCall& ca
             "attention: {} tiles of pages of {} keys and heads of {}; this device streams at most {}", p.stages,
             call.kv.page_size, call.kv.head_dim, max_stages);
   }
-  const std::int64_t partials = slots_of(call, schedule.kernels) * p.heads * p.key_blocks;
+  const std::int64_t partials = slots_of(call, schedule.phases) * p.heads * p.key_blocks;
   p.weighted = reinterpret_cast<float*>(static_cast<unsigned char*>(launch.workspace) + kWorkspaceHead);
   p.max_and_sum = reinterpret_cast<float2*>(p.weighted + partials * p.kv.head_dim);
   return p;
@@ -127,14 +127,14 @@ void attention_with(const Launch& launch, const kernels::AttentionCall& call, co
   check_attention_call(call);
   const DeviceScope device(launch.ordinal);
   const AttentionParams params = params_of(launch, call, schedule);
-  const std::int64_t slots = slots_of(call, schedule.kernels);
-  if (schedule.kernels != AttentionKernels::kPrefill) {
+  const std::int64_t slots = slots_of(call, schedule.phases);
+  if (schedule.phases != AttentionPhases::kPrefill) {
     if (schedule.decode == DecodeBy::kCluster)
       launch_clusters(launch, call, params, slots);
     else
       launch_decode(launch, call, params, schedule, slots);
   }
-  if (schedule.kernels != AttentionKernels::kDecode) launch_prefill(launch, call, params);
+  if (schedule.phases != AttentionPhases::kDecode) launch_prefill(launch, call, params);
 }
 
 void attention(const Launch& launch, const kernels::AttentionCall& call) {

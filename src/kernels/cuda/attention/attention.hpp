@@ -1,5 +1,5 @@
-// How attention splits its work, what the sizes of a call come to, and an entry point for tests and ablations that runs
-// a given schedule. No schedule changes a bit.
+// How attention by fma-1 splits its work, with an entry point for tests and benches that runs a given schedule, and
+// what the sizes of a call come to in any contract. No schedule changes a bit.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace reprofuse::cuda {
 
-enum class AttentionKernels { kDecode, kPrefill, kBoth };
+enum class AttentionPhases { kDecode, kPrefill, kBoth };
 
 enum class DecodeBy {
   kThreads,  // which copy keys and values to shared memory themselves: on any device, for any shape
@@ -22,10 +22,10 @@ enum class DecodeBy {
 };
 
 struct AttentionSchedule {
-  AttentionKernels kernels;  // kDecode: every row; kBoth: decode for chunks of one row, prefill for the others
-  int splits;                // decode: CTAs that share the keys of a row; 1: no partials, no merge
-  bool one_buffer;           // decode by threads: keys and values take turns in shared memory
-  bool prefetch;             // decode by threads: keys and values come to the L2 while the kernels ahead still run
+  AttentionPhases phases;  // kDecode: every row; kBoth: decode for chunks of one row, prefill for the others
+  int splits;              // decode: CTAs that share the keys of a row; 1: no partials, no merge
+  bool one_buffer;         // decode by threads: keys and values take turns in shared memory
+  bool prefetch;           // decode by threads: keys and values come to the L2 while the kernels ahead still run
   DecodeBy decode = DecodeBy::kThreads;
   bool small_merge = false;  // the merge for a device with little shared memory
   int stages = 0;            // decode by stream: tiles in shared memory, two or more; 0: as many as there is room for
@@ -39,6 +39,12 @@ int attention_stream_stages(const Launch& launch, const kernels::AttentionCall& 
 // shape does not fit into clusters.
 int attention_clusters_at_once(const Launch& launch, const kernels::AttentionCall& call);
 
+void attention(const Launch& launch, const kernels::AttentionCall& call);
+// The workspace that it needs, head included, for at most so many chunks, rows and keys.
+std::size_t attention_workspace_bytes(int heads, int head_dim, int chunk_count, int rows, int max_keys);
+// Throws kUnsupported for heads that attention does not take, by any contract.
+void require_attention_shape(std::int64_t heads, std::int64_t kv_heads, std::int64_t head_dim);
+
 AttentionSchedule choose_attention_schedule(const Launch& launch, const kernels::AttentionCall& call);
 void attention_with(const Launch& launch, const kernels::AttentionCall& call, const AttentionSchedule& schedule);
 
@@ -50,10 +56,10 @@ namespace reprofuse::cuda::ops {
 inline constexpr int kMaxDecodeChunk = 4;  // rows: a batch of chunks no longer than this is decoded row by row
 inline constexpr std::size_t kMaxAttentionPartialBytes = std::size_t{256} << 20;
 
-inline AttentionKernels kernels_for(const kernels::Batch& batch) {
-  if (batch.max_chunk_rows <= kMaxDecodeChunk) return AttentionKernels::kDecode;
+inline AttentionPhases phases_of(const kernels::Batch& batch) {
+  if (batch.max_chunk_rows <= kMaxDecodeChunk) return AttentionPhases::kDecode;
   const bool has_single_rows = batch.rows != batch.max_chunk_rows * batch.chunk_count;
-  return has_single_rows ? AttentionKernels::kBoth : AttentionKernels::kPrefill;
+  return has_single_rows ? AttentionPhases::kBoth : AttentionPhases::kPrefill;
 }
 
 // Key blocks of one row, at most.
@@ -80,7 +86,7 @@ inline std::size_t workspace_bytes_of(int rows, int chunk_count, const auto& byt
 
 // What every kernel of a call is given, whatever the contract: all but how decode cuts its keys and where partials lie.
 void check_attention_call(const kernels::AttentionCall& call);
-AttentionParams attention_params(const Launch& launch, const kernels::AttentionCall& call, AttentionKernels kernels);
+AttentionParams attention_params(const Launch& launch, const kernels::AttentionCall& call, AttentionPhases phases);
 dim3 decode_grid(const kernels::AttentionCall& call, int ctas, std::int64_t slots);
 int known_clusters_at_once(int ordinal, const AttentionKernel& kernel, int ctas);  // asks the driver but once
 
@@ -96,8 +102,8 @@ inline int set_heads_of(const kernels::AttentionCall& call) {
   return ceil_div(call.heads / call.kv.kv_heads, set_count(call));
 }
 
-inline std::int64_t slots_of(const kernels::AttentionCall& call, AttentionKernels kernels) {
-  return kernels == AttentionKernels::kDecode ? call.batch.rows : call.batch.chunk_count;
+inline std::int64_t slots_of(const kernels::AttentionCall& call, AttentionPhases phases) {
+  return phases == AttentionPhases::kDecode ? call.batch.rows : call.batch.chunk_count;
 }
 
 // The CTAs of a cluster that has a key block of the row each.

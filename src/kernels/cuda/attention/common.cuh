@@ -74,7 +74,6 @@ struct DecodeRowOf {
     return (static_cast<std::int64_t>(slot) * p.heads + head) * p.key_blocks + block;
   }
 };
-using DecodeRow = DecodeRowOf<kKeyBlock>;
 
 // What a CTA of the decode kernels owns: a row, a set of heads, and every p.splits-th key block from blockIdx.x on.
 template <int kBlock>
@@ -108,18 +107,6 @@ __device__ inline float2 widen2(const typename Kv::Bits* from) {
   } else {
     const std::uint32_t v = *reinterpret_cast<const std::uint32_t*>(from);
     return make_float2(__uint_as_float(v << 16), __uint_as_float(v & 0xffff0000u));
-  }
-}
-
-// Four neighbours in shared memory, widened.
-template <typename Kv>
-__device__ inline float4 widen4(const typename Kv::Bits* from) {
-  if constexpr (sizeof(typename Kv::Bits) == 4) {
-    return *reinterpret_cast<const float4*>(from);
-  } else {
-    const uint2 v = *reinterpret_cast<const uint2*>(from);
-    return make_float4(__uint_as_float(v.x << 16), __uint_as_float(v.x & 0xffff0000u), __uint_as_float(v.y << 16),
-                       __uint_as_float(v.y & 0xffff0000u));
   }
 }
 

@@ -1,10 +1,12 @@
-// Which kernels attention takes, and how many CTAs share a row.
+// Which kernels attention by fma-1 takes, and how many CTAs share a row; and the clusters of any contract that a device
+// holds at once.
 #include <map>
 #include <mutex>
 #include <tuple>
 
 #include "kernels/cuda/attention/attention.hpp"
 #include "kernels/cuda/runtime/check.hpp"
+#include "kernels/cuda/runtime/device.hpp"
 #include "kernels/cuda/runtime/launch.hpp"
 
 namespace reprofuse::cuda {
@@ -152,14 +154,14 @@ int attention_clusters_at_once(const Launch& launch, const kernels::AttentionCal
 
 AttentionSchedule choose_attention_schedule(const Launch& launch, const kernels::AttentionCall& call) {
   const kernels::Batch& batch = call.batch;
-  AttentionSchedule schedule{.kernels = kernels_for(batch), .splits = 1, .one_buffer = false, .prefetch = false};
-  if (schedule.kernels == AttentionKernels::kPrefill) return schedule;  // the rest is about decode
+  AttentionSchedule schedule{.phases = phases_of(batch), .splits = 1, .one_buffer = false, .prefetch = false};
+  if (schedule.phases == AttentionPhases::kPrefill) return schedule;  // the rest is about decode
   const int key_blocks = key_blocks_of(batch.max_keys, call.window);
   const int max_shared = device_attribute(launch.ordinal, cudaDevAttrMaxSharedMemoryPerBlockOptin);
   schedule.one_buffer =
       decode_shared_bytes(call.kv.head_dim, set_heads_of(call), element_bytes(call.kv), false) > max_shared;
   schedule.small_merge = merge_kernel(call.kv.head_dim, key_blocks, false).shared_bytes > max_shared;
-  const std::int64_t slots = slots_of(call, schedule.kernels);
+  const std::int64_t slots = slots_of(call, schedule.phases);
   const bool partials_fit = partial_bytes(slots, call.heads, call.kv.head_dim, key_blocks) <= kMaxAttentionPartialBytes;
   const int max_splits = partials_fit ? key_blocks : 1;
   const int multiprocessors = device_attribute(launch.ordinal, cudaDevAttrMultiProcessorCount);

@@ -48,7 +48,7 @@ inline void require_columns(const std::string& name, std::int64_t columns) {
           name, columns, kMaxColumns);
 }
 
-inline void require_rows(const std::string& name, std::int64_t rows) {
+inline void require_layer_rows(const std::string& name, std::int64_t rows) {
   require(rows < kMaxRows, "linear '{}': {} rows; the CUDA backend takes fewer than {} in one call", name, rows,
           kMaxRows);
 }

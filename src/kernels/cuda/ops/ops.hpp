@@ -1,4 +1,4 @@
-// The operations of kernels/op_calls.hpp on CUDA, and what the host side of each does first.
+// Norms, rotary and element-wise operations on CUDA, and what the host side of any operation does first.
 #pragma once
 
 #include <bit>
@@ -24,7 +24,6 @@ void embedding(const Launch& launch, const kernels::EmbeddingCall& call);
 void rms_norm(const Launch& launch, const kernels::RmsNormCall& call);
 void rotary(const Launch& launch, const kernels::RotaryCall& call);
 void rotary_with(const Launch& launch, const kernels::RotaryCall& call, const void* kernel);  // rotary_and_store<...>
-void attention(const Launch& launch, const kernels::AttentionCall& call);
 void silu_gate(const Launch& launch, const kernels::SiluGateCall& call);
 void gather_rows(const Launch& launch, const kernels::GatherRowsCall& call);
 void round_bf16(const Launch& launch, const kernels::RoundBf16Call& call);
@@ -33,12 +32,6 @@ void round_bf16(const Launch& launch, const kernels::RoundBf16Call& call);
 ops::RmsNormParams norm_params(const Launch& launch, const kernels::RmsNormCall& call);
 ops::SiluGateParams silu_gate_params(const kernels::SiluGateCall& call);
 ops::RotaryParams rotary_params(const kernels::RotaryCall& call);
-
-// The workspace that attention() needs, head included, for at most so many chunks, rows and keys.
-std::size_t attention_workspace_bytes(int heads, int head_dim, int chunk_count, int rows, int max_keys);
-
-// Throws kUnsupported for heads that attention() does not take.
-void require_attention_shape(std::int64_t heads, std::int64_t kv_heads, std::int64_t head_dim);
 
 inline void require_rows(const char* op, std::int64_t rows) {
   require(rows < kMaxRows, "{}: {} rows; the CUDA backend takes fewer than {} in one call", op, rows, kMaxRows);

@@ -1,4 +1,4 @@
-// CUDA runtime errors as exceptions, attributes of devices, and a current device that is given back.
+// CUDA runtime errors as exceptions, and a current device that is given back.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -11,9 +11,6 @@ inline void check(cudaError_t status, const char* call) {
   if (status != cudaSuccess)
     fail(ErrorCode::kDevice, "{} failed: {} ({})", call, cudaGetErrorString(status), cudaGetErrorName(status));
 }
-
-// What schedules go by: the device's own, or those of the device that it acts as (device.hpp).
-int device_attribute(int ordinal, cudaDeviceAttr which);
 
 // Makes `ordinal` the calling thread's device for its lifetime.
 class DeviceScope {

@@ -29,6 +29,9 @@ struct Device {
 
 Device read_device(int ordinal);
 
+// What schedules go by: the device's own, or that of the device that it acts as.
+int device_attribute(int ordinal, cudaDeviceAttr which);
+
 // Binary32 fused multiply-adds outside tensor cores, two operations each, on every lane at the highest clock.
 double peak_fma_gigaflops(int ordinal);
 

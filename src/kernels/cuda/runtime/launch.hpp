@@ -1,5 +1,6 @@
-// The one way to launch a kernel of the model: it may start while the kernel before it in the stream still runs, and
-// waits in wait_for_previous_kernel() (launch.cuh) before it touches what that one wrote.
+// The one way to launch a kernel of the model, but for the sampler's, which start in turn: it may start while the
+// kernel before it in the stream still runs, and waits in wait_for_previous_kernel() (launch.cuh) before it touches
+// what that one wrote.
 #pragma once
 
 #include <cuda_runtime.h>

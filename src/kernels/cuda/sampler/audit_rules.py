@@ -4,9 +4,9 @@ import dataclasses
 from gpu_code_rules import Contract, InstructionSet, OPS_PTX, OPS_SASS
 
 # The sampler rounds unnormalised probabilities to integers, whose sums have no order, and turns a sum back into a float once.
-FMA1_SAMPLER = Contract(
-    name="fma-1 sampler",
-    kernels=r"_ZN9reprofuse4cuda4fma1\d+_GLOBAL__N_\w*11sample_rows",
+SAMPLER = Contract(
+    name="sampler",
+    kernels=r"_ZN9reprofuse4cuda7sampler",
     ptx=dataclasses.replace(
         OPS_PTX, allowed_float=OPS_PTX.allowed_float + r"|(?:cvt\.rzi\.s64\.f32|cvt\.rn\.f32\.u64)(?=\s)"),
     sass=dataclasses.replace(OPS_SASS, allowed_float=OPS_SASS.allowed_float + r"|F2I\.S64\.TRUNC\b"),
@@ -21,4 +21,4 @@ LOGITS_ROOT = Contract(
     sass=InstructionSet(forbidden=OPS_SASS.forbidden, allowed_float=NO_FLOAT, fma=r"U?FFMA"),
 )
 
-CONTRACTS = (FMA1_SAMPLER, LOGITS_ROOT)
+CONTRACTS = (SAMPLER, LOGITS_ROOT)

@@ -193,8 +193,8 @@ class CudaSampler : public kernels::SamplerBackend {
 void launch_sample(int ordinal, const SampleRow* rows, const SeenUpdate* updates, std::int64_t count,
                    std::int64_t vocabulary, SampleResult* results, void* stream) {
   const DeviceScope device(ordinal);
-  check(fma1::launch_sample_rows(rows, updates, static_cast<int>(count), static_cast<int>(vocabulary), results,
-                                 static_cast<cudaStream_t>(stream)),
+  check(sampler::launch_sample_rows(rows, updates, static_cast<int>(count), static_cast<int>(vocabulary), results,
+                                    static_cast<cudaStream_t>(stream)),
         "sample_rows");
 }
 

@@ -1,7 +1,7 @@
 #include "kernels/cuda/sampler/sample.hpp"
 #include "kernels/cuda/sampler/select.cuh"
 
-namespace reprofuse::cuda::fma1 {
+namespace reprofuse::cuda::sampler {
 
 namespace {
 
@@ -238,4 +238,4 @@ cudaError_t launch_sample_rows(const SampleRow* rows, const SeenUpdate* updates,
                           stream);
 }
 
-}  // namespace reprofuse::cuda::fma1
+}  // namespace reprofuse::cuda::sampler

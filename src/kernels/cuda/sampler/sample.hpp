@@ -31,12 +31,12 @@ std::unique_ptr<kernels::SamplerBackend> make_sampler(int ordinal, std::int64_t 
 }  // namespace reprofuse::cuda
 
 // Between the host code of the sampler and its kernels.
-namespace reprofuse::cuda::fma1 {
+namespace reprofuse::cuda::sampler {
 
 cudaError_t launch_sample_rows(const kernels::SampleRow* rows, const SeenUpdate* updates, int count, int vocabulary,
                                kernels::SampleResult* results, cudaStream_t stream);
 
-}  // namespace reprofuse::cuda::fma1
+}  // namespace reprofuse::cuda::sampler
 
 namespace reprofuse::cuda::hash {
 

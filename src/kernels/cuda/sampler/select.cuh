@@ -7,7 +7,7 @@
 
 #include "numerics/sampling.hpp"
 
-namespace reprofuse::cuda::fma1 {
+namespace reprofuse::cuda::sampler {
 
 using Word = unsigned long long;
 
@@ -230,4 +230,4 @@ __device__ Word narrow(Ids& ids, const Key& key, const Weight& weight, Word need
   return settled;
 }
 
-}  // namespace reprofuse::cuda::fma1
+}  // namespace reprofuse::cuda::sampler

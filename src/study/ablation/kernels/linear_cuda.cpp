@@ -4,6 +4,7 @@
 #include "base/check.hpp"
 #include "kernels/cuda/linear/fma1/linear.hpp"
 #include "kernels/cuda/runtime/check.hpp"
+#include "kernels/cuda/runtime/device.hpp"
 #include "study/ablation/kernels/linear.hpp"
 #include "study/ablation/kernels/linear_params.hpp"
 

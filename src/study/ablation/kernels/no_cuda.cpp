@@ -1,9 +1,8 @@
 // The ablated CUDA layer of a build without CUDA. Every use begins with a context, which says what is missing.
 #include "base/check.hpp"
-#include "kernels/vendor/libraries.hpp"
 #include "study/ablation/kernels/linear.hpp"
 
-namespace reprofuse::cuda {
+namespace reprofuse::cuda::ablation {
 namespace {
 
 [[noreturn]] void missing() {
@@ -11,14 +10,6 @@ namespace {
 }
 
 }  // namespace
-
-void enqueue_widen(int, const WeightView&, float*, void*) {
-  missing();
-}
-
-}  // namespace reprofuse::cuda
-
-namespace reprofuse::cuda::ablation {
 
 struct ShippedSchedules::Layer {};
 

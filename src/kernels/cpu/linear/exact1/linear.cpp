@@ -16,6 +16,9 @@
 namespace reprofuse::cpu {
 namespace {
 
+using kernels::LinearCall;
+using kernels::NonFinite;
+
 // The exponent that contract exact-1 gives each row of the weights, in a byte of its own.
 class RowExponents {
  public:
@@ -39,9 +42,6 @@ RowExponents::RowExponents(const Panels& panels, ThreadPool& pool) : bytes_(pane
     }
   });
 }
-
-using kernels::LinearCall;
-using kernels::NonFinite;
 
 constexpr std::int64_t kTermsAlignment = 4;  // of packed rows
 constexpr std::int64_t kGroupRows = 128;     // a panel's strip is snapped once for so many; 16 KiB of totals

@@ -3,11 +3,11 @@
 #include "kernels/cuda/attention/integer/params.hpp"
 #include "kernels/cuda/ops/ops.hpp"
 #include "kernels/cuda/ops/params.hpp"
+#include "kernels/cuda/runtime/device.hpp"
 
-namespace reprofuse::cuda {
+namespace reprofuse::cuda::integer_attention {
 namespace {
 
-using namespace integer_attention;  // NOLINT(google-build-using-namespace): the kernels of this operation
 using ops::decode_grid;
 using ops::slots_of;
 
@@ -68,11 +68,11 @@ int fastest_splits(std::int64_t shares, int key_blocks, int multiprocessors, int
   return best;
 }
 
-DecodeParams params_of(const Launch& launch, const kernels::AttentionCall& call, const IntegerSchedule& schedule) {
-  DecodeParams p{ops::attention_params(launch, call, schedule.kernels)};
-  p.splits = schedule.decode == IntegerDecode::kCluster ? cluster_ctas(call) : schedule.splits;
+DecodeParams params_of(const Launch& launch, const kernels::AttentionCall& call, const Schedule& schedule) {
+  DecodeParams p{ops::attention_params(launch, call, schedule.phases)};
+  p.splits = schedule.decode == DecodeBy::kCluster ? cluster_ctas(call) : schedule.splits;
   p.key_blocks = key_blocks_of(call);
-  const std::int64_t partials = slots_of(call, schedule.kernels) * p.heads * p.key_blocks;
+  const std::int64_t partials = slots_of(call, schedule.phases) * p.heads * p.key_blocks;
   p.weighted = reinterpret_cast<float*>(static_cast<unsigned char*>(launch.workspace) + kWorkspaceHead);
   p.max_and_sum = reinterpret_cast<float2*>(p.weighted + partials * p.kv.head_dim);
   p.scales = reinterpret_cast<float*>(p.max_and_sum + partials);
@@ -80,12 +80,12 @@ DecodeParams params_of(const Launch& launch, const kernels::AttentionCall& call,
 }
 
 void launch_decode(const Launch& launch, const kernels::AttentionCall& call, const DecodeParams& p,
-                   const IntegerSchedule& schedule, int digits) {
+                   const Schedule& schedule, int digits) {
   const Kernels& kernels = kernels_of(digits);
   const AttentionParams& rotated = p;  // what kernels are given that leave rotary to others
-  const std::int64_t slots = slots_of(call, schedule.kernels);
-  if (schedule.decode == IntegerDecode::kCluster) {
-    require(integer_clusters_at_once(launch, call, digits) > 0, "attention: clusters of {} CTAs do not fit", p.splits);
+  const std::int64_t slots = slots_of(call, schedule.phases);
+  if (schedule.decode == DecodeBy::kCluster) {
+    require(clusters_at_once(launch, call, digits) > 0, "attention: clusters of {} CTAs do not fit", p.splits);
     const AttentionKernel kernel = kernels.stream(p.kv.head_dim, true);
     const GridShape shape{.grid = decode_grid(call, p.splits, slots),
                           .threads = kernel.threads,
@@ -94,14 +94,14 @@ void launch_decode(const Launch& launch, const kernels::AttentionCall& call, con
     check(launch_kernel(kernel.function, shape, p, launch.stream), "attention_decode_cluster");
     return;
   }
-  require(schedule.decode == IntegerDecode::kRows || integer_can_stream(launch, call, digits),
+  require(schedule.decode == DecodeBy::kRows || can_stream(launch, call, digits),
           "attention: this device does not stream heads of {}", p.kv.head_dim);
   if (p.splits > 1) {
     const std::size_t bytes = kWorkspaceHead + partial_bytes(slots, p.heads, p.kv.head_dim, p.key_blocks);
     require(launch.workspace_bytes >= bytes, "attention: a workspace of {} bytes, but {} are needed",
             launch.workspace_bytes, bytes);
   }
-  const bool streams = schedule.decode == IntegerDecode::kStream;
+  const bool streams = schedule.decode == DecodeBy::kStream;
   const AttentionKernel decode = streams ? kernels.stream(p.kv.head_dim, false) : kernels.decode(p.kv.head_dim);
   const GridShape shape{
       .grid = decode_grid(call, p.splits, slots), .threads = decode.threads, .shared_bytes = decode.shared_bytes};
@@ -119,7 +119,7 @@ void launch_decode(const Launch& launch, const kernels::AttentionCall& call, con
 void launch_prefill(const Launch& launch, const kernels::AttentionCall& call, const AttentionParams& p, bool warpgroups,
                     int digits) {
   const Kernels& kernels = kernels_of(digits);
-  require(!warpgroups || integer_has_warpgroups(launch, call, digits),
+  require(!warpgroups || has_warpgroups(launch, call, digits),
           "attention: no warpgroups for heads of {} on this device", p.kv.head_dim);
   const AttentionKernel kernel = warpgroups ? kernels.prefill(p.kv.head_dim) : kernels.prefill_rows(p.kv.head_dim);
   const int queries = warpgroups ? kPrefillQueries : kRowsQueries;
@@ -133,13 +133,13 @@ void launch_prefill(const Launch& launch, const kernels::AttentionCall& call, co
 
 }  // namespace
 
-bool integer_has_warpgroups(const Launch& launch, const kernels::AttentionCall& call, int digits) {
+bool has_warpgroups(const Launch& launch, const kernels::AttentionCall& call, int digits) {
   const DeviceScope device(launch.ordinal);
   return device_attribute(launch.ordinal, cudaDevAttrComputeCapabilityMajor) == 9 &&
          kernels_of(digits).prefill(call.kv.head_dim).function != nullptr;
 }
 
-bool integer_can_stream(const Launch& launch, const kernels::AttentionCall& call, int digits) {
+bool can_stream(const Launch& launch, const kernels::AttentionCall& call, int digits) {
   const AttentionKernel kernel = kernels_of(digits).stream(call.kv.head_dim, false);
   if (kernel.function == nullptr) return false;
   const DeviceScope device(launch.ordinal);
@@ -149,30 +149,29 @@ bool integer_can_stream(const Launch& launch, const kernels::AttentionCall& call
          kernel.shared_bytes <= device_attribute(launch.ordinal, cudaDevAttrMaxSharedMemoryPerBlockOptin);
 }
 
-int integer_clusters_at_once(const Launch& launch, const kernels::AttentionCall& call, int digits) {
+int clusters_at_once(const Launch& launch, const kernels::AttentionCall& call, int digits) {
   const int ctas = cluster_ctas(call);
-  if (ctas > kMaxCluster || !integer_can_stream(launch, call, digits)) return 0;
+  if (ctas > kMaxClusterCtas || !can_stream(launch, call, digits)) return 0;
   return ops::known_clusters_at_once(launch.ordinal, kernels_of(digits).stream(call.kv.head_dim, true), ctas);
 }
 
-IntegerSchedule choose_integer_schedule(const Launch& launch, const kernels::AttentionCall& call, int digits) {
+Schedule choose_schedule(const Launch& launch, const kernels::AttentionCall& call, int digits) {
   const Kernels& kernels = kernels_of(digits);
-  IntegerSchedule schedule{.kernels = ops::kernels_for(call.batch),
-                           .warpgroups = integer_has_warpgroups(launch, call, digits)};
-  if (schedule.kernels == AttentionKernels::kPrefill) return schedule;  // the rest is about decode
+  Schedule schedule{.phases = ops::phases_of(call.batch), .warpgroups = has_warpgroups(launch, call, digits)};
+  if (schedule.phases == AttentionPhases::kPrefill) return schedule;  // the rest is about decode
   const int key_blocks = key_blocks_of(call);
   const int max_shared = device_attribute(launch.ordinal, cudaDevAttrMaxSharedMemoryPerBlockOptin);
   schedule.small_merge = kernels.merge(call.kv.head_dim, key_blocks, false).shared_bytes > max_shared;
-  const std::int64_t slots = slots_of(call, schedule.kernels);
+  const std::int64_t slots = slots_of(call, schedule.phases);
   const bool partials_fit =
       partial_bytes(slots, call.heads, call.kv.head_dim, key_blocks) <= ops::kMaxAttentionPartialBytes;
   const int multiprocessors = device_attribute(launch.ordinal, cudaDevAttrMultiProcessorCount);
   const std::int64_t shares = slots * call.kv.kv_heads * ops::set_count(call);
   const int max_splits = partials_fit ? key_blocks : 1;
-  if (shares <= integer_clusters_at_once(launch, call, digits)) {
-    schedule.decode = IntegerDecode::kCluster;
-  } else if (integer_can_stream(launch, call, digits)) {
-    schedule.decode = IntegerDecode::kStream;
+  if (shares <= clusters_at_once(launch, call, digits)) {
+    schedule.decode = DecodeBy::kCluster;
+  } else if (can_stream(launch, call, digits)) {
+    schedule.decode = DecodeBy::kStream;
     const int ctas_per_sm = kernels.stream(call.kv.head_dim, false).ctas_per_sm;
     schedule.splits =
         fastest_splits(shares, key_blocks, multiprocessors, ctas_per_sm, std::min(max_splits, kMaxStreamSplits));
@@ -184,51 +183,51 @@ IntegerSchedule choose_integer_schedule(const Launch& launch, const kernels::Att
   return schedule;
 }
 
-std::size_t attention_integer_workspace_bytes(int heads, int head_dim, int chunk_count, int rows, int max_keys) {
+std::size_t workspace_bytes(int heads, int head_dim, int chunk_count, int rows, int max_keys) {
   return ops::workspace_bytes_of(rows, chunk_count, [&](std::int64_t slots) {
     return partial_bytes(slots, heads, head_dim, ceil_div(max_keys, kKeyBlock));
   });
 }
 
 // No row may need a key that another row of the pass is about to store.
-bool can_rotate_integer(const kernels::AttentionCall& call, const IntegerSchedule& schedule) {
-  return call.batch.max_chunk_rows == 1 && schedule.kernels == AttentionKernels::kDecode &&
-         schedule.decode != IntegerDecode::kRows;
+bool can_rotate(const kernels::AttentionCall& call, const Schedule& schedule) {
+  return call.batch.max_chunk_rows == 1 && schedule.phases == AttentionPhases::kDecode &&
+         schedule.decode != DecodeBy::kRows;
 }
 
-void attention_integer_with(const Launch& launch, const kernels::AttentionCall& call, const IntegerSchedule& schedule,
-                            int digits, const kernels::RotaryCall* rotary) {
+void attention_with(const Launch& launch, const kernels::AttentionCall& call, const Schedule& schedule, int digits,
+                    const kernels::RotaryCall* rotary) {
   if (call.q.rows == 0) return;
   ops::check_attention_call(call);
   const DeviceScope device(launch.ordinal);
   DecodeParams params = params_of(launch, call, schedule);
   if (rotary != nullptr) {
-    invariant(can_rotate_integer(call, schedule), "these kernels of attention leave rotary to others");
+    invariant(can_rotate(call, schedule), "these kernels of attention leave rotary to others");
     params.rotary = rotary_params(*rotary);
   }
-  if (schedule.kernels != AttentionKernels::kPrefill) launch_decode(launch, call, params, schedule, digits);
-  if (schedule.kernels != AttentionKernels::kDecode) launch_prefill(launch, call, params, schedule.warpgroups, digits);
+  if (schedule.phases != AttentionPhases::kPrefill) launch_decode(launch, call, params, schedule, digits);
+  if (schedule.phases != AttentionPhases::kDecode) launch_prefill(launch, call, params, schedule.warpgroups, digits);
 }
 
-void rotary_integer(const Launch& launch, const kernels::RotaryCall& call, int digits) {
+void rotary(const Launch& launch, const kernels::RotaryCall& call, int digits) {
   const int head_dim = call.kv.head_dim;
   require(head_dim % kKeyGroup == 0,
           "rotary: head_dim {}; attention in integers on the CUDA backend takes multiples of {}", head_dim, kKeyGroup);
   rotary_with(launch, call, kernels_of(digits).rotary());
 }
 
-void attention_integer(const Launch& launch, const kernels::AttentionCall& call, int digits) {
+void attention(const Launch& launch, const kernels::AttentionCall& call, int digits) {
   if (call.q.rows == 0) return;
-  attention_integer_with(launch, call, choose_integer_schedule(launch, call, digits), digits);
+  attention_with(launch, call, choose_schedule(launch, call, digits), digits);
 }
 
-bool rotary_and_attention_integer(const Launch& launch, const kernels::RotaryCall& rotary,
-                                  const kernels::AttentionCall& call, int digits) {
+bool rotary_and_attention(const Launch& launch, const kernels::RotaryCall& rotary, const kernels::AttentionCall& call,
+                          int digits) {
   if (call.q.rows == 0) return false;
-  const IntegerSchedule schedule = choose_integer_schedule(launch, call, digits);
-  if (!can_rotate_integer(call, schedule)) return false;
-  attention_integer_with(launch, call, schedule, digits, &rotary);
+  const Schedule schedule = choose_schedule(launch, call, digits);
+  if (!can_rotate(call, schedule)) return false;
+  attention_with(launch, call, schedule, digits, &rotary);
   return true;
 }
 
-}  // namespace reprofuse::cuda
+}  // namespace reprofuse::cuda::integer_attention

@@ -128,14 +128,14 @@ __device__ inline void fold_cluster(const AttentionParams& p, const StreamWork& 
     if (lane < at.key_blocks)
       own = {ptx::ld_shared_cluster(&shared.max[head], lane), ptx::ld_shared_cluster(&shared.sum[head], lane),
              ptx::ld_shared_cluster(&shared.scale[head], lane)};
-    float next[kMaxCluster];
+    float next[kMaxClusterCtas];
 #pragma unroll
-    for (int i = 0; i < kMaxCluster; ++i)
+    for (int i = 0; i < kMaxClusterCtas; ++i)
       next[i] = i < at.key_blocks ? ptx::ld_shared_cluster(&shared.weighted[head][d], i) : 0.0f;
     float max = masked_score(), sum = 0.0f, total = 0.0f;
     const ops::FoldSteps<FoldDigits<typename S::N>> steps(own, &max);
 #pragma unroll
-    for (int i = 0; i < kMaxCluster; ++i) {
+    for (int i = 0; i < kMaxClusterCtas; ++i) {
       const float a = __shfl_sync(~0u, steps.a, i), b = __shfl_sync(~0u, steps.b, i);
       const float scaled_sum = __shfl_sync(~0u, steps.scaled_sum, i);
       if (i >= at.key_blocks) continue;

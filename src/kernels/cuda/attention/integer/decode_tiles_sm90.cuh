@@ -6,6 +6,7 @@
 #include "kernels/cuda/attention/integer/queries_sm80.cuh"
 #include "kernels/cuda/attention/integer/store_digits.cuh"
 #include "kernels/cuda/ptx/cluster.cuh"
+#include "kernels/cuda/ptx/mma.cuh"
 
 namespace reprofuse::cuda::integer_attention {
 
@@ -58,14 +59,6 @@ __device__ inline void sync_workers() {
   asm volatile("bar.sync 1, %0;" ::"n"(kRowsThreads) : "memory");
 }
 
-// Four core matrices: word `lane % 4` of row `lane / 4` of each. A lane names one row, of matrix `lane / 8`.
-__device__ inline void load_matrices(std::uint32_t (&words)[4], const std::uint8_t* row) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
-               : "r"(ptx::shared_address(row))
-               : "memory");
-}
-
 // The left operand of 32 terms: the digits of a row.
 template <typename N>
 struct LeftDigits {
@@ -87,7 +80,7 @@ template <int kPlaneBytes, typename N>
 __device__ inline void multiply_64(DigitSums<N>& sums, const LeftDigits<N> (&left)[2], const std::uint8_t* row) {
   std::uint32_t right[N::kDigits][4];
 #pragma unroll
-  for (int digit = 0; digit < N::kDigits; ++digit) load_matrices(right[digit], row + digit * kPlaneBytes);
+  for (int digit = 0; digit < N::kDigits; ++digit) ptx::ldmatrix_x4(right[digit], row + digit * kPlaneBytes);
 #pragma unroll
   for (int step = 0; step < 2; ++step) {
     std::uint32_t words[N::kDigits][2];

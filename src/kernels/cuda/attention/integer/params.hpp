@@ -13,6 +13,7 @@ namespace reprofuse::cuda::integer_attention {
 
 using ops::AttentionKernel;
 using ops::AttentionParams;
+using ops::kMaxClusterCtas;
 using ops::kMaxHeadDim;
 using ops::kMaxSetHeads;
 using reprofuse::int16::kKeyBlock;
@@ -39,7 +40,6 @@ struct DecodeParams : AttentionParams {
 
 // The same where there is a TMA, for heads of 64 or 128 elements; a null function for others. `cluster`: the CTAs of a
 // row and set are one, with at most one key block each, and there is no merge.
-inline constexpr int kMaxCluster = 16;
 template <typename N>
 AttentionKernel stream_kernel(int head_dim, bool cluster);
 

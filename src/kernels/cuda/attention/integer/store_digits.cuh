@@ -55,8 +55,8 @@ struct KeyAndValue {
   Head key, value;
   WarpUnit<N> key_unit, value_unit;
 
-  __device__ KeyAndValue(const Head& turned_key, const Head& value_, int head_dim, int lane)
-      : key(turned_key), value(value_), key_unit(key, head_dim, lane), value_unit(value, head_dim, lane) {}
+  __device__ KeyAndValue(const Head& rotated_key, const Head& value_, int head_dim, int lane)
+      : key(rotated_key), value(value_), key_unit(key, head_dim, lane), value_unit(value, head_dim, lane) {}
 
   __device__ void store(const KvView& kv, int page, int position, int kv_head, int head_dim, int lane) const {
     const int slot = position & (kv.page_size() - 1);

@@ -37,7 +37,7 @@ CudaLinear::CudaLinear(const kernels::CudaTarget& target, std::span<const Weight
 }
 
 std::size_t CudaLinear::workspace_bytes(std::int64_t max_m) const {
-  require_rows(name_, max_m);
+  require_layer_rows(name_, max_m);
   if (weights_[0].k <= kSegment) return kWorkspaceHead;
   return kWorkspaceHead + max_partial_bytes(max_m, [](const Problem& p) { return partial_bytes(p); });
 }

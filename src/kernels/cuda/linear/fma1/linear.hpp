@@ -1,4 +1,4 @@
-// The prepared CUDA layer, and an entry point for tests and ablations that runs a given schedule.
+// The CUDA layer of fma-1; layer.hpp runs its schedules.
 #pragma once
 
 #include "kernels/cuda/linear/fma1/schedule.hpp"

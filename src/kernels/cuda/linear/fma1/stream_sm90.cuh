@@ -261,7 +261,7 @@ __device__ inline void multiply_stages(const Params& p, const Output& out, const
   }
 }
 
-// Grid: tiles of rows, tiles of columns of all outputs, segments of a split-K.
+// Bits: equal reference::linear_fma1. Grid: tiles of rows, tiles of columns of all outputs, segments of a split-K.
 template <typename S>
 __global__ __launch_bounds__(S::kThreads, S::kCtasPerSm) void linear_stream(const __grid_constant__ Params p) {
 #if __CUDA_ARCH__ >= 900

@@ -44,8 +44,8 @@ __device__ inline void multiply_stages(const WgmmaShared<S>& shared, const Tile&
   }
 }
 
-// Bits: equal reference::linear_int16. Grid: any number of persistent CTAs, in clusters where they share weights; else
-// clusters of p.splits CTAs, one for each tile.
+// Bits: equal reference::linear_int16. Grid: any number of persistent CTAs, or clusters of p.splits CTAs, one for each
+// tile.
 template <typename S>
 __global__ __launch_bounds__(S::kThreads, S::kCtasPerSm) void linear_wgmma(const __grid_constant__ Params p) {
   // Shared memory: stages, then SharedState

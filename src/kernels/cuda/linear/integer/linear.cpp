@@ -52,8 +52,10 @@ void CudaLinear::find_row_kernels() {
   silu_ = scheme_.silu_rows(k);
   KernelFacts facts;
   for (const void* function : {scheme_.weight_exponents, scheme_.prepare_weights(weights_[0].dtype),
-                               scheme_.add_partials, snap_.function, norm_.function, silu_.function})
+                               scheme_.add_partials, snap_.function, norm_.function})
     if (function != nullptr) check(look_up_kernel(function, facts), "looking up a kernel of a linear layer");
+  if (silu_.function == nullptr) return;
+  check(look_up_kernel(silu_.function, facts), "looking up a kernel of a linear layer");
   if (silu_.ctas > 1 && (device_.major < 9 || !facts.for_hopper)) silu_ = {};  // there are no clusters
 }
 
@@ -150,7 +152,7 @@ std::size_t CudaLinear::most_prepared_bytes() const {
 }
 
 std::size_t CudaLinear::workspace_bytes(std::int64_t max_m) const {
-  require_rows(name_, max_m);
+  require_layer_rows(name_, max_m);
   std::size_t partials = max_partial_bytes(max_m, [](const Problem& p) { return partial_bytes(p, kMaxSplits); });
   if (max_m >= kMinPreparedRows) partials = std::max(partials, most_prepared_bytes());
   std::size_t digits = 0;

@@ -1,5 +1,4 @@
-// The prepared CUDA layer of a contract that multiplies integers, and an entry point for tests that runs a given
-// schedule.
+// The CUDA layer of a contract that multiplies integers, which its Scheme describes; layer.hpp runs its schedules.
 #pragma once
 
 #include <memory>

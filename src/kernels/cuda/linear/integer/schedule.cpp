@@ -143,6 +143,8 @@ double expected_time_of_digits(const Device& device, const Kernel& kernel, const
   return around + std::max({multiply, from_memory, from_cache}) + multiply / 10 + prepare;
 }
 
+// Two units, never compared: a table has digits in place or none, and kernels by mma.sync come last whatever their
+// time.
 double expected_time(const Device& device, const Kernel& kernel, const Problem& problem, int splits) {
   if (kernel.digits_in_place || kernel.mma_sync) return expected_time_of_digits(device, kernel, problem, splits);
   const auto tiles = static_cast<double>(tiles_of(kernel, problem));

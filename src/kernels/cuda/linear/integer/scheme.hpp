@@ -42,7 +42,7 @@ struct Kernel {
   int tile_n;
   int threads;
   int shared_bytes;
-  bool vector_loads;  // needs 16-byte aligned weight rows of 16-bit weights
+  bool vector_loads;  // needs 16-byte aligned weight rows, and k a multiple of 8
   SplitK split_k;
   Cost cost;
   int max_k_tiles;                        // that the sums of a CTA hold
