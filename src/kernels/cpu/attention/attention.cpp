@@ -7,7 +7,6 @@
 
 #include "base/check.hpp"
 #include "base/math.hpp"
-#include "kernels/cpu/ops/ops.hpp"
 #include "kernels/cpu/work_split.hpp"
 #include "numerics/int16.hpp"
 #include "numerics/order.hpp"
@@ -316,52 +315,39 @@ std::size_t partial_bytes(const AttentionCall& call, int key_block) {
   return Partials(call, key_block, nullptr).bytes(std::min<std::int64_t>(call.batch.rows, kSplitRows) * call.heads);
 }
 
+std::optional<kernels::NonFinite> attend(const kernels::CpuTarget& target, const AttentionCall& call, void* workspace,
+                                         const AttentionKernels& scalar, const AttentionKernels* simd) {
+  const AttentionKernels* kernels = target.isa == Isa::kScalar ? &scalar : simd;
+  invariant(kernels != nullptr, "a context holds an instruction set that the build has no kernels for");
+  return Attention(*kernels, *target.pool, call, workspace).run();
+}
+
+static_assert(int16::kKeyBlock <= kMaxKeyGroups * kKeyGroup);
+
 }  // namespace
 
 std::optional<kernels::NonFinite> attention(const kernels::CpuTarget& target, const AttentionCall& call,
                                             void* workspace) {
-  const OpsKernels& kernels = ops_kernels(target.isa);
-  const AttentionKernels fma1{.key_block = fma1::kKeyBlock,
-                              .tile_lines = kernels.tile_lines,
-                              .tile = kernels.attention(call.kv.dtype),
-                              .start = [](QueryLine&, std::int64_t) {},
-                              .merge = kernels.merge,
-                              .divide = kernels.divide,
-                              .find_slot = find_slot};
-  return Attention(fma1, *target.pool, call, workspace).run();
+  if (call.kv.dtype == DType::kBF16)
+    return attend(target, call, workspace, attention_bf16_scalar(), attention_bf16_simd(target.isa));
+  return attend(target, call, workspace, attention_f32_scalar(), attention_f32_simd(target.isa));
 }
 
 std::size_t attention_workspace_bytes(const AttentionCall& call) {
   return partial_bytes(call, fma1::kKeyBlock);
 }
 
-// Attention by contracts int16-1 and exact-2: which kernels run.
-
-static_assert(int16::kKeyBlock <= kMaxKeyGroups * kKeyGroup);
-
-namespace {
-
-std::optional<kernels::NonFinite> attention_in_integers(const kernels::CpuTarget& target, const AttentionCall& call,
-                                                        void* workspace, const AttentionKernels& scalar,
-                                                        const AttentionKernels* simd) {
-  const AttentionKernels* kernels = target.isa == Isa::kScalar ? &scalar : simd;
-  invariant(kernels != nullptr, "a context holds an instruction set that the build has no kernels for");
-  return Attention(*kernels, *target.pool, call, workspace).run();
-}
-
-}  // namespace
-
 std::optional<kernels::NonFinite> attention_int16(const kernels::CpuTarget& target, const AttentionCall& call,
                                                   void* workspace) {
-  return attention_in_integers(target, call, workspace, attention_int16_scalar(), attention_int16_simd(target.isa));
+  return attend(target, call, workspace, attention_int16_scalar(), attention_int16_simd(target.isa));
 }
 
 std::optional<kernels::NonFinite> attention_exact2(const kernels::CpuTarget& target, const AttentionCall& call,
                                                    void* workspace) {
-  return attention_in_integers(target, call, workspace, attention_exact2_scalar(), attention_exact2_simd(target.isa));
+  return attend(target, call, workspace, attention_exact2_scalar(), attention_exact2_simd(target.isa));
 }
 
-std::size_t attention_integer_workspace_bytes(const kernels::AttentionCall& call) {
+std::size_t attention_integer_workspace_bytes(const AttentionCall& call) {
   return partial_bytes(call, int16::kKeyBlock);
 }
 

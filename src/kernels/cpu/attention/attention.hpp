@@ -128,9 +128,13 @@ struct AttentionKernels {
   KvSlot (*find_slot)(const kernels::KvPages&, const kernels::Batch&, std::int64_t, std::int64_t, std::int64_t);
 };
 
+const AttentionKernels& attention_bf16_scalar();  // of fma-1, by the format of keys and values
+const AttentionKernels& attention_f32_scalar();
 const AttentionKernels& attention_int16_scalar();
 const AttentionKernels& attention_exact2_scalar();
-const AttentionKernels* attention_int16_simd(Isa isa);  // null: not in this build
+const AttentionKernels* attention_bf16_simd(Isa isa);  // null: not in this build
+const AttentionKernels* attention_f32_simd(Isa isa);
+const AttentionKernels* attention_int16_simd(Isa isa);
 const AttentionKernels* attention_exact2_simd(Isa isa);
 
 }  // namespace reprofuse::cpu

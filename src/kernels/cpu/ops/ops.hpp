@@ -53,13 +53,6 @@ struct OpsKernels {
   bool (*norm_row)(const NormRow&);  // whether the mean of squares is finite
   void (*rotary_head)(const RotaryHead&);
   void (*silu_gate_row)(const SiluGateRow&);
-  int tile_lines;  // the most in an AttentionTile, at most kMaxTileLines
-  AttentionKernel attention_bf16;
-  AttentionKernel attention_f32;
-  void (*merge)(QueryLine& total, const QueryLine& next, std::int64_t head_dim);  // next's keys follow total's
-  void (*divide)(const QueryLine& line, std::int64_t head_dim);                   // weighted becomes the result
-
-  AttentionKernel attention(DType dtype) const { return dtype == DType::kBF16 ? attention_bf16 : attention_f32; }
 };
 
 // The table of an instruction set that the build has kernels for.

@@ -1,6 +1,5 @@
-// The transformer operations one element at a time, for machines whose vectors have no fused multiply-add and as the
-// plainest of the kernels.
-#include <algorithm>
+// Norms, rotation and the SiLU gate one element at a time, for machines whose vectors have no fused multiply-add and as
+// the plainest of the kernels.
 #include <array>
 
 #include "kernels/cpu/ops/ops.hpp"
@@ -47,109 +46,7 @@ void silu_gate_row(const SiluGateRow& row) {
   for (std::int64_t i = 0; i < row.k; ++i) row.y[i] = silu(row.gate[i]) * row.up[i];
 }
 
-struct F32Element {
-  using Type = float;
-  static float widen(float value) { return value; }
-};
-struct Bf16Element {
-  using Type = std::uint16_t;
-  static float widen(std::uint16_t bits) { return widen_bf16(bits); }
-};
-
-constexpr int kChains = 8;  // side by side, to hide the latency of a fused multiply-add
-
-// The scores of kChains neighbouring keys. Those outside the tile are computed from what is there and not used.
-template <class Element>
-void score_keys(const AttentionTile& tile, int key, float* scores) {
-  const KeyBlock& block = *tile.block;
-  const auto* keys = static_cast<const typename Element::Type*>(block.keys[key / kKeyGroup]) + key % kKeyGroup;
-  float chains[kChains] = {};
-  for (std::int64_t d = 0; d < block.head_dim; ++d, keys += block.page_size)
-    for (int i = 0; i < kChains; ++i) chains[i] = fma_rn(tile.lines->query[d], Element::widen(keys[i]), chains[i]);
-  for (int i = 0; i < kChains; ++i) scores[key + i] = chains[i] * tile.scale;
-}
-
-// The weighted sums of `count` <= kChains elements of the head from `from` on.
-template <class Element>
-void sum_values(const AttentionTile& tile, const float* weights, std::int64_t from, int count, float* chains) {
-  std::fill_n(chains, kChains, 0.0F);
-  for (int key = tile.first; key < tile.last; ++key) {
-    const auto* values = static_cast<const typename Element::Type*>(tile.block->values[key / kKeyGroup]);
-    values += key % kKeyGroup * tile.block->head_dim + from;
-    for (int i = 0; i < count; ++i) chains[i] = fma_rn(weights[key], Element::widen(values[i]), chains[i]);
-  }
-}
-
-// What merging multiplies totals and the next keys by.
-struct Scales {
-  float total;
-  float next;
-};
-
-// Merges the maximum and the sum of the next keys into a line's.
-Scales merge_sums(QueryLine& total, float next_max, float next_sum) {
-  const float max = std::max(total.max, next_max);
-  const Scales scales{exp_nonpositive_f32(total.max - max), exp_nonpositive_f32(next_max - max)};
-  total.max = max;
-  total.sum = fma_rn(total.sum, scales.total, next_sum * scales.next);
-  return scales;
-}
-
-void merge_weighted(float* total, const float* next, std::int64_t count, Scales scales) {
-  for (std::int64_t d = 0; d < count; ++d) total[d] = fma_rn(total[d], scales.total, next[d] * scales.next);
-}
-
-void merge(QueryLine& total, const QueryLine& next, std::int64_t head_dim) {
-  merge_weighted(total.weighted, next.weighted, head_dim, merge_sums(total, next.max, next.sum));
-}
-
-// One line, since tile_lines is 1.
-template <class Element>
-unsigned attention_tile(const AttentionTile& tile) {
-  static_assert(kKeyGroup % kChains == 0);
-  float weights[fma1::kKeyBlock];  // scores at first
-  for (int key = tile.first / kChains * kChains; key < tile.last; key += kChains)
-    score_keys<Element>(tile, key, weights);
-  const bool finite = std::all_of(weights + tile.first, weights + tile.last, is_finite_bits);
-  const float max = *std::max_element(weights + tile.first, weights + tile.last);
-  float sum = 0.0F;
-  for (int key = tile.first; key < tile.last; ++key) {
-    weights[key] = exp_nonpositive_f32(weights[key] - max);
-    sum = sum + weights[key];
-  }
-  QueryLine& total = *tile.lines;
-  Scales scales{};
-  if (tile.start) {
-    total.max = max;
-    total.sum = sum;
-  } else {
-    scales = merge_sums(total, max, sum);
-  }
-  const std::int64_t head_dim = tile.block->head_dim;
-  for (std::int64_t d = 0; d < head_dim; d += kChains) {
-    const int count = static_cast<int>(std::min<std::int64_t>(kChains, head_dim - d));
-    float chains[kChains];
-    sum_values<Element>(tile, weights, d, count, chains);
-    if (tile.start)
-      std::copy_n(chains, count, total.weighted + d);
-    else
-      merge_weighted(total.weighted + d, chains, count, scales);
-  }
-  return finite ? 0 : 1;
-}
-
-void divide(const QueryLine& line, std::int64_t head_dim) {
-  for (std::int64_t d = 0; d < head_dim; ++d) line.weighted[d] = line.weighted[d] / line.sum + 0.0F;
-}
-
-constexpr OpsKernels kGeneric = {.norm_row = norm_row,
-                                 .rotary_head = rotary_head,
-                                 .silu_gate_row = silu_gate_row,
-                                 .tile_lines = 1,
-                                 .attention_bf16 = attention_tile<Bf16Element>,
-                                 .attention_f32 = attention_tile<F32Element>,
-                                 .merge = merge,
-                                 .divide = divide};
+constexpr OpsKernels kGeneric = {.norm_row = norm_row, .rotary_head = rotary_head, .silu_gate_row = silu_gate_row};
 
 }  // namespace
 
@@ -164,12 +61,7 @@ template <auto kKernel, class... Arguments>
 
 constexpr OpsKernels kFma = {.norm_row = with_fma<norm_row, const NormRow&>,
                              .rotary_head = with_fma<rotary_head, const RotaryHead&>,
-                             .silu_gate_row = with_fma<silu_gate_row, const SiluGateRow&>,
-                             .tile_lines = 1,
-                             .attention_bf16 = with_fma<attention_tile<Bf16Element>, const AttentionTile&>,
-                             .attention_f32 = with_fma<attention_tile<F32Element>, const AttentionTile&>,
-                             .merge = with_fma<merge, QueryLine&, const QueryLine&, std::int64_t>,
-                             .divide = divide};
+                             .silu_gate_row = with_fma<silu_gate_row, const SiluGateRow&>};
 
 }  // namespace
 

@@ -1,11 +1,10 @@
-// The transformer operations for every instruction set with a fused multiply-add, from one source: Highway compiles
-// this file once per target. Lanes are independent chains, so the register width cannot move a bit.
+// Norms, rotation and the SiLU gate for every instruction set with a fused multiply-add, from one source: Highway
+// compiles this file once per target. Lanes are independent chains, so the register width cannot move a bit.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/ops/simd.cpp"
 #include <algorithm>
 #include <cfloat>
 #include <limits>
-#include <type_traits>
 
 #include "base/math.hpp"
 #include "kernels/cpu/highway_targets.hpp"  // before any Highway header
@@ -15,24 +14,11 @@
 #include "numerics/order.hpp"
 
 #if REPROFUSE_SIMD_TARGET
+#include "kernels/cpu/vectors-inl.hpp"
 #include "numerics/exp_simd-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace reprofuse::cpu::HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
-
-using Floats = hn::ScalableTag<float>;
-using OneFloat = hn::FixedTag<float, 1>;
-using Vector = hn::Vec<Floats>;
-constexpr int kLanes = HWY_LANES(float);
-
-// Calls body(tag, i) for the elements [0, count): whole vectors, then single elements, which never read past the end.
-template <class Body>
-HWY_INLINE void for_each_vector(std::int64_t count, const Body& body) {
-  std::int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) body(Floats(), i);
-  for (; i < count; ++i) body(OneFloat(), i);
-}
 
 // Bits: equal reprofuse::silu in every lane.
 template <class D, class V = hn::Vec<D>>
@@ -125,22 +111,7 @@ HWY_NOINLINE void rotary_head(const RotaryHead& call) {
   });
 }
 
-}  // namespace reprofuse::cpu::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
-
-#include "kernels/cpu/attention/attention_simd-inl.hpp"  // uses what stands above
-
-HWY_BEFORE_NAMESPACE();
-namespace reprofuse::cpu::HWY_NAMESPACE {
-
-constexpr OpsKernels kOps = {.norm_row = norm_row,
-                             .rotary_head = rotary_head,
-                             .silu_gate_row = silu_gate_row,
-                             .tile_lines = kTileLines,
-                             .attention_bf16 = attention_tile<Bf16Element>,
-                             .attention_f32 = attention_tile<F32Element>,
-                             .merge = merge,
-                             .divide = divide};
+constexpr OpsKernels kOps = {.norm_row = norm_row, .rotary_head = rotary_head, .silu_gate_row = silu_gate_row};
 
 }  // namespace reprofuse::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -1,19 +1,17 @@
 // Digits of integers in vectors, and sums of their products, by contracts int16-1 and exact-2. Only simd.cpp includes
 // this, once per target: hence no guard.
 
+#include "kernels/cpu/vectors-inl.hpp"
+
 HWY_BEFORE_NAMESPACE();
 namespace reprofuse::cpu::HWY_NAMESPACE::integer_attention {
-namespace hn = hwy::HWY_NAMESPACE;
 
 using int16::kKeyBlock;
-using Floats = hn::ScalableTag<float>;
 using Words = hn::ScalableTag<std::uint32_t>;
 using Integers = hn::ScalableTag<std::int32_t>;
 using Halves = hn::ScalableTag<std::int16_t>;
-using Vector = hn::Vec<Floats>;
 using IntegerVector = hn::Vec<Integers>;
 using HalfVector = hn::Vec<Halves>;
-constexpr int kLanes = HWY_LANES(float);
 static_assert(kKeyGroup % kLanes == 0);
 
 // Sums of products of 16-bit integers, two to a lane.

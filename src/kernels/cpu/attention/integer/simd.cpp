@@ -292,14 +292,6 @@ unsigned attention_lines(const AttentionTile& tile) {
   }
 }
 
-// Whole vectors, then single elements.
-template <class Body>
-HWY_INLINE void for_each_vector(std::int64_t count, const Body& body) {
-  std::int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) body(Floats(), i);
-  for (; i < count; ++i) body(hn::FixedTag<float, 1>(), i);
-}
-
 inline void start(QueryLine& first, std::int64_t head_dim) {
   for_each_vector(head_dim, [&](auto d, std::int64_t i) HWY_ATTR {
     hn::StoreU(hn::Mul(hn::LoadU(d, first.weighted + i), hn::Set(d, first.scale)), d, first.weighted + i);

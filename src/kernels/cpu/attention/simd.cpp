@@ -1,6 +1,23 @@
-// Attention of one tile on one target. Only ops/simd.cpp includes this, once per target: hence no guard.
-// Lanes are keys for the scores, whose chains run over the head dimension, and elements of the head for the weighted
-// sums, whose chains run over the keys.
+// Attention by fma-1 for every instruction set with a fused multiply-add, from one source: Highway compiles this file
+// once per target. Lanes are keys for the scores, whose chains run over the head dimension, and elements of the head
+// for the weighted sums, whose chains run over the keys.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/attention/simd.cpp"
+#include <algorithm>
+#include <cfloat>
+#include <limits>
+#include <type_traits>
+
+#include "base/math.hpp"
+#include "kernels/cpu/attention/attention.hpp"
+#include "kernels/cpu/highway_targets.hpp"  // before any Highway header
+#include "numerics/exp_log.hpp"
+#include "numerics/float_ops.hpp"
+#include "numerics/order.hpp"
+
+#if REPROFUSE_SIMD_TARGET
+#include "kernels/cpu/vectors-inl.hpp"
+#include "numerics/exp_simd-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace reprofuse::cpu::HWY_NAMESPACE {
@@ -257,11 +274,6 @@ unsigned attention_lines(const AttentionTile& tile) {
   }
 }
 
-template <class Element>
-unsigned attention_tile(const AttentionTile& tile) {
-  return attention_lines<Element, kTileLines>(tile);
-}
-
 inline void merge(QueryLine& total, const QueryLine& next, std::int64_t head_dim) {
   const float max = std::max(total.max, next.max);
   const Vector total_scale = exp_nonpositive_f32(Floats(), hn::Set(Floats(), total.max - max));
@@ -283,5 +295,30 @@ inline void divide(const QueryLine& line, std::int64_t head_dim) {
   });
 }
 
+template <class Element>
+constexpr AttentionKernels kAttention = {.key_block = fma1::kKeyBlock,
+                                         .tile_lines = kTileLines,
+                                         .tile = attention_lines<Element, kTileLines>,
+                                         .start = [](QueryLine&, std::int64_t) {},
+                                         .merge = merge,
+                                         .divide = divide,
+                                         .find_slot = find_slot};
+constexpr AttentionKernels kAttentionBf16 = kAttention<Bf16Element>, kAttentionF32 = kAttention<F32Element>;
+
 }  // namespace reprofuse::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
+#endif
+
+#if HWY_ONCE
+namespace reprofuse::cpu {
+
+const AttentionKernels* attention_bf16_simd(Isa isa) {
+  REPROFUSE_RETURN_TABLE(isa, kAttentionBf16);
+}
+
+const AttentionKernels* attention_f32_simd(Isa isa) {
+  REPROFUSE_RETURN_TABLE(isa, kAttentionF32);
+}
+
+}  // namespace reprofuse::cpu
+#endif

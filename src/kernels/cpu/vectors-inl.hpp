@@ -1,0 +1,22 @@
+// Vectors of floats on one target, for sources that Highway compiles once per target. Each includes this once, under
+// the targets that have kernels: hence no guard.
+
+HWY_BEFORE_NAMESPACE();
+namespace reprofuse::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Floats = hn::ScalableTag<float>;
+using OneFloat = hn::FixedTag<float, 1>;
+using Vector = hn::Vec<Floats>;
+constexpr int kLanes = HWY_LANES(float);
+
+// Calls body(tag, i) for the elements [0, count): whole vectors, then single elements, which never read past the end.
+template <class Body>
+HWY_INLINE void for_each_vector(std::int64_t count, const Body& body) {
+  std::int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) body(Floats(), i);
+  for (; i < count; ++i) body(OneFloat(), i);
+}
+
+}  // namespace reprofuse::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
