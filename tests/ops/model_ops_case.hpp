@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/thread_pool.hpp"
+#include "kernels/cpu/attention/attention.hpp"
 #include "kernels/cpu/ops/ops.hpp"
 #include "kernels/op_calls.hpp"
 #include "kernels/reference/reference.hpp"

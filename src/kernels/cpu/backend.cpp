@@ -10,6 +10,7 @@
 #include "base/check.hpp"
 #include "base/math.hpp"
 #include "base/memory.hpp"
+#include "kernels/cpu/attention/attention.hpp"
 #include "kernels/cpu/linear/exact1/kernels.hpp"
 #include "kernels/cpu/linear/fma1/kernels.hpp"
 #include "kernels/cpu/linear/int16/kernels.hpp"

@@ -2,11 +2,9 @@
 // Bits: equal those of kernels/reference/reference.hpp for every input, instruction set, thread count and page size.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 
-#include "kernels/cpu/attention/attention.hpp"
 #include "kernels/op_calls.hpp"
 #include "kernels/schemes.hpp"
 #include "reprofuse/context.hpp"
@@ -21,8 +19,8 @@ void silu_gate(const kernels::CpuTarget& target, const kernels::SiluGateCall& ca
 void gather_rows(const kernels::CpuTarget& target, const kernels::GatherRowsCall& call);
 void round_bf16(const kernels::CpuTarget& target, const kernels::RoundBf16Call& call);
 
-// The kernels of the transformer operations for one instruction set, as a table. Which one runs is decided by the
-// caller alone. A kernel works on one row, one head or one tile; ops.cpp and attention.cpp share them among threads.
+// The kernels of these operations, and of rotation, for one instruction set, as a table. Which one runs is decided by
+// the caller alone. A kernel works on one row or one head; ops.cpp and attention/rotary.cpp share them among threads.
 struct NormRow {
   float* x;            // [k], updated when there is a delta
   const float* delta;  // [k], or null
