@@ -112,6 +112,7 @@ LONG_UNDER_ASAN=(
   EngineFairness.ClientsHaveEqualPartsOfTheRowsWhateverPromptsEachHas
   EngineFairness.ARequestThatFailsCostsTheOthersOnePass
   EngineFairness.PrefixesAreSharedWithinASaltAndNotBeyond
+  EngineOracle.APenaltyIsForTheTokensOfItsOwnText
   EngineOracle.APreemptedJobGoesOnAtTheTokenWhereItWas
   EngineOracle.EveryScheduleGivesTheAnswersOfThePlainLoop
   EngineOracle.GuessesCountAsFarAsTheyAreRightAndNoFurther

@@ -67,7 +67,7 @@ class Prepared {
   return ::testing::AssertionSuccess();
 }
 
-void expect_integer_bits(const Operands& operands, std::span<const std::int64_t> rows, int threads = 1) {
+void expect_int16_bits(const Operands& operands, std::span<const std::int64_t> rows, int threads = 1) {
   const std::vector<float> expected = expected_of(operands);
   for (const LinearInt16Kernels* table : tables()) {
     const Prepared prepared(*table, operands, threads);
@@ -78,9 +78,9 @@ void expect_integer_bits(const Operands& operands, std::span<const std::int64_t>
   }
 }
 
-void expect_integer_bits(const Operands& operands) {
+void expect_int16_bits(const Operands& operands) {
   const std::int64_t rows[] = {1, operands.m()};
-  expect_integer_bits(operands, rows);
+  expect_int16_bits(operands, rows);
 }
 
 TEST(LinearInt16Cpu, EveryTableGivesTheReferenceBitsAtRaggedShapes) {
@@ -88,7 +88,7 @@ TEST(LinearInt16Cpu, EveryTableGivesTheReferenceBitsAtRaggedShapes) {
   for (const DType dtype : kDTypes)
     for (const std::int64_t n : {1, 17, 50})
       for (const std::int64_t k : {1, 2, 3, 4, 5, 7, 15, 17, 33, 511, 512, 513, 515, 1023, 1024, 1026, 1537})
-        expect_integer_bits(Operands(13, n, k, dtype, n == 17), rows);
+        expect_int16_bits(Operands(13, n, k, dtype, n == 17), rows);
 }
 
 // Tiles are at most 12 rows, of Winograd's kernels and AMX 16, of AMX two at a time, and groups of tiles at most 128
@@ -96,13 +96,13 @@ TEST(LinearInt16Cpu, EveryTableGivesTheReferenceBitsAtRaggedShapes) {
 TEST(LinearInt16Cpu, RowBitsDoNotDependOnBatchSizeOrThreads) {
   const std::int64_t rows[] = {1,  12, 15, 16,  17,  24,  25,  31,  32,  33,  47,
                                48, 49, 63, 119, 120, 121, 127, 128, 129, 133, 257};
-  for (const int threads : {1, 2, 3}) expect_integer_bits(Operands(257, 70, 531, DType::kBF16, true), rows, threads);
+  for (const int threads : {1, 2, 3}) expect_int16_bits(Operands(257, 70, 531, DType::kBF16, true), rows, threads);
 }
 
 TEST(LinearInt16Cpu, StridedAndUnalignedOperandsGiveTheSameBits) {
   for (const DType dtype : kDTypes)
     for (const std::int64_t offset : {1, 3, 7})
-      expect_integer_bits(Operands(13, 37, 1029, dtype, true, {.padding = offset + 2, .offset = offset}));
+      expect_int16_bits(Operands(13, 37, 1029, dtype, true, {.padding = offset + 2, .offset = offset}));
 }
 
 // Blocks of very different sizes: within the range of a row's units, at its end, and below it.
@@ -116,7 +116,7 @@ TEST(LinearInt16Cpu, BlocksOfEverySizeGiveTheReferenceBits) {
       const float value = seeded[static_cast<std::size_t>(row * kK + k)];
       return std::ldexp(value, k / 512 % 2 == row % 2 ? 0 : -apart);
     });
-    expect_integer_bits(operands);
+    expect_int16_bits(operands);
   }
 }
 
@@ -129,7 +129,7 @@ TEST(LinearInt16Cpu, LargestSmallestAndZeroOperandsGiveTheReferenceBits) {
       operands.fill_weights([&](std::int64_t row, std::int64_t k) {
         return (k + row) % 3 == 0 ? weight : weight == 0 ? 0U : weight / 2 | 0x8000U;
       });
-      expect_integer_bits(operands);
+      expect_int16_bits(operands);
     }
 }
 
@@ -143,7 +143,7 @@ TEST(LinearInt16Cpu, EverySixteenBitWeightIsSnappedAsTheReferenceDoes) {
       return k == 0 ? pattern : k == 1 ? one : 0;
     });
     operands.fill_x([](std::int64_t row, std::int64_t k) { return k == 1 ? 0.0F : row == 0 ? 1.0F : 0x1.fdfdfp-1F; });
-    expect_integer_bits(operands);
+    expect_int16_bits(operands);
   }
 }
 
@@ -156,7 +156,7 @@ TEST(LinearInt16Cpu, TheLongestSumOfTheLargestDigitsIsRightAndOneMoreIsRefused) 
     const double term = (32639.0 * 32639.0 - 127.0 * 127.0) * sign;
     const std::vector<float> expected(16, static_cast<float>(term * static_cast<double>(int16::kMaxTerms)));
     EXPECT_TRUE(same_bits(expected_of(operands), expected));
-    expect_integer_bits(operands);
+    expect_int16_bits(operands);
   }
   const Operands longer(1, 1, int16::kMaxTerms + 1, DType::kBF16);
   for (const LinearInt16Kernels* table : tables()) EXPECT_THROW(Prepared(*table, longer), Error);
@@ -173,7 +173,7 @@ TEST(LinearInt16Cpu, ManyRowsOfTheLargestDigitsGiveTheReferenceBits) {
       return float_bits(end_of(column < 4 ? column : (term * column) >> 1));
     });
     const std::int64_t rows[] = {8, 13, 16, 33};
-    expect_integer_bits(operands, rows);
+    expect_int16_bits(operands, rows);
   }
 }
 
@@ -302,7 +302,7 @@ TEST(LinearInt16Cpu, AmxGivesTheReferenceBitsAtRaggedShapes) {
   for (const DType dtype : kDTypes)
     for (const std::int64_t n : {1, 17, 50})
       for (const std::int64_t k : {1, 5, 63, 64, 65, 127, 129, 511, 512, 513, 515, 576, 577, 1023, 1026})
-        expect_integer_bits(Operands(40, n, k, dtype, n == 17), rows);
+        expect_int16_bits(Operands(40, n, k, dtype, n == 17), rows);
 }
 
 }  // namespace

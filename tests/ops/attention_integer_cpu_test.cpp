@@ -1,6 +1,7 @@
 // Attention by contracts int16-1 and exact-2 on the CPU: every instruction set gives the reference's bits, in pages and
 // in results, however rows, keys and pages are cut; and other numbers than the contract's give other bits.
 #include <cmath>
+#include <initializer_list>
 
 #include "ops/attention_integer_case.hpp"
 #include "ops/context_state.hpp"
@@ -18,17 +19,18 @@ std::optional<kernels::NonFinite> attend(const kernels::CpuTarget& target, const
   return (digits == 2 ? cpu::attention_int16 : cpu::attention_exact2)(target, call, workspace);
 }
 
-void expect_integer_bits(IntegerCase& data, int threads) {
+void expect_integer_bits(IntegerCase& data, std::initializer_list<int> thread_counts) {
   Rows expected = data.expected();
-  on_every_isa(threads, [&](const kernels::CpuTarget& target) {
-    for (const bool workspace : {false, true}) {
-      Rows out = data.empty_result();
-      const kernels::AttentionCall call = data.call(out);
-      std::vector<std::byte> memory(cpu::attention_integer_workspace_bytes(call));
-      EXPECT_FALSE(attend(target, call, data.digits(), workspace ? memory.data() : nullptr));
-      ASSERT_TRUE(same_bits(out, expected)) << "workspace " << workspace;
-    }
-  });
+  for (const int threads : thread_counts)
+    on_every_isa(threads, [&](const kernels::CpuTarget& target) {
+      for (const bool workspace : {false, true}) {
+        Rows out = data.empty_result();
+        const kernels::AttentionCall call = data.call(out);
+        std::vector<std::byte> memory(cpu::attention_integer_workspace_bytes(call));
+        EXPECT_FALSE(attend(target, call, data.digits(), workspace ? memory.data() : nullptr));
+        ASSERT_TRUE(same_bits(out, expected)) << threads << " threads, workspace " << workspace;
+      }
+    });
 }
 
 TEST_P(AttentionIntegerCpu, EveryIsaStoresKeysAndValuesAsTheReference) {
@@ -56,7 +58,7 @@ TEST_P(AttentionIntegerCpu, EveryIsaGivesTheReferenceBitsAtEveryHeadSize) {
                       .value_spread = 40.0F,
                       .digits = GetParam()},
                      {{0, 60, 9}, {1, 200, 1}});
-    expect_integer_bits(data, 1);
+    expect_integer_bits(data, {1});
   }
 }
 
@@ -68,7 +70,7 @@ TEST_P(AttentionIntegerCpu, EveryIsaGivesTheReferenceBitsForEveryGroupOfHeads) {
                       .query_scale = 20.0F,
                       .digits = GetParam()},
                      {{0, 0, 3}, {2, 130, 1}, {1, 57, 12}});
-    expect_integer_bits(data, 2);
+    expect_integer_bits(data, {2});
   }
 }
 
@@ -78,7 +80,7 @@ TEST_P(AttentionIntegerCpu, EveryIsaGivesTheReferenceBitsAroundTheEdgesOfBlocks)
       SCOPED_TRACE("first position " + std::to_string(first) + ", rows " + std::to_string(rows));
       IntegerCase data({.kv = {.kv_heads = 1, .head_dim = 32}, .value_spread = 0.001F, .digits = GetParam()},
                        {{0, first, rows}});
-      expect_integer_bits(data, 1);
+      expect_integer_bits(data, {1});
     }
 }
 
@@ -88,7 +90,7 @@ TEST_P(AttentionIntegerCpu, EveryIsaGivesTheReferenceBitsWithAWindow) {
       SCOPED_TRACE("window " + std::to_string(window) + ", first position " + std::to_string(first));
       const KvSpec kv{.kv_heads = 1, .head_dim = 16, .page_size = 16};
       IntegerCase data({.kv = kv, .window = window, .digits = GetParam()}, {{0, first, 70}, {1, first, 1}});
-      expect_integer_bits(data, 2);
+      expect_integer_bits(data, {2});
     }
 }
 
@@ -96,7 +98,7 @@ TEST_P(AttentionIntegerCpu, BitsDoNotDependOnThreadsOrTheirShareOfTheKeys) {
   for (const std::int32_t rows : {1, 3, 40}) {
     IntegerCase data({.kv = {.kv_heads = 2, .head_dim = 48, .page_size = 64}, .group = 4, .digits = GetParam()},
                      {{0, 1700, rows}});
-    for (const int threads : {1, 2, 3, 5}) expect_integer_bits(data, threads);
+    expect_integer_bits(data, {1, 2, 3, 5});
   }
 }
 
@@ -209,7 +211,7 @@ TEST_P(AttentionIntegerCpu, TheLargestSumsFit) {
         data.set_value(place, d, are_alike || t % 2 == 0 ? integer : -integer);
       }
     }
-    expect_integer_bits(data, 1);
+    expect_integer_bits(data, {1});
     if (!are_alike) return;
     Rows out = data.expected();
     const double value = std::ldexp(static_cast<double>(integer), digits == 2 ? -15 : -23);
@@ -236,7 +238,7 @@ TEST(AttentionExact2Cpu, AKeyOfTinyValuesCostsNoDigits) {
     const auto place = data.place_of(0, 17);
     for (std::int32_t d = 0; d < 32; ++d) data.set_key(place, d, data.queries().at(0, d) > 0 ? 8'000'000 : -8'000'000);
     data.value_unit(place) = static_cast<std::uint8_t>(data.value_unit(place) - shift);
-    expect_integer_bits(data, 1);
+    expect_integer_bits(data, {1});
   }
 }
 
