@@ -25,7 +25,7 @@ class Script(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             runs, out = pathlib.Path(folder) / "runs", pathlib.Path(folder) / "out"
             script = [sys.executable, "-B", STUDY / "run_study.py", "--tool", TOOL, "--runs", runs]
-            making = ["--platforms", "scalar", "--tasks", "choice-small", "--problems", 2, "--contracts", "--jobs", 2]
+            making = ["--platforms", "scalar", "--tasks", "choice-small", "--problems", 1, "--contracts", "--jobs", 2]
             self.assertEqual(len(checked(*script, "run", "--machine", "one", *making).splitlines()), 3)  # models
             self.assertEqual(checked(*script, "run", "--machine", "one", *making), "", "what is there is not made again")
             with self.assertRaises(subprocess.CalledProcessError) as refused:
@@ -36,10 +36,10 @@ class Script(unittest.TestCase):
             (runs / "qwen3-4m/choice-small/third-scalar.part").write_text("a run that was interrupted is left out")
             checked(*script, "report", "--out", out, "--commit", "abc123")
             text = (out / "README.md").read_text()
-            # Of 3 models x 3 contracts: 2 problems x 3 seeds between machines, and x 3 pairs of seeds on both.
-            self.assertIn("Of 162 pairs of answers by `fma-1`, `exact-1` or `int16-1`, between platforms and between seeds, 0 have", text)
+            # Of 3 models x 3 contracts: 1 problem x 3 seeds between machines, and x 3 pairs of seeds on both.
+            self.assertIn("Of 81 pairs of answers by `fma-1`, `exact-1` or `int16-1`, between platforms and between seeds, 0 have", text)
             self.assertIn("commit abc123", text)
-            self.assertIn("| untied-5m | choice-small | 2 | 2 | 0 of 54 |", text)
+            self.assertIn("| untied-5m | choice-small | 1 | 2 | 0 of 27 |", text)
             self.assertIn("| other-scalar | cpu scalar, 1 thread | - | 4 | 3 |", text)
             self.assertNotIn("third", text)
             self.assertIn("<title>ReproFuse study</title>", (out / "report.html").read_text())

@@ -2,14 +2,23 @@
 // this first; Highway then compiles it once per target, and this with it: hence no guard.
 
 // Targets without a fused multiply-add and scalable ones get no kernels; scalar code serves them. A source that is for
-// AVX-512 alone defines REPROFUSE_NO_AVX2 before it includes this.
+// AVX-512 alone defines REPROFUSE_NO_AVX2 before it includes this. ThreadSanitizer sees AVX2 alone: threads meet in the
+// same places whatever the width of a register.
 #undef HWY_DISABLED_TARGETS
+#define HWY_DISABLED_TARGETS                                                                        \
+  (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV | \
+   REPROFUSE_NO_AVX2_BIT | REPROFUSE_NO_AVX512_BIT)
+#undef REPROFUSE_NO_AVX2_BIT
 #ifdef REPROFUSE_NO_AVX2
-#define HWY_DISABLED_TARGETS \
-  (HWY_SSSE3 | HWY_SSE4 | HWY_AVX2 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
+#define REPROFUSE_NO_AVX2_BIT HWY_AVX2
 #else
-#define HWY_DISABLED_TARGETS \
-  (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
+#define REPROFUSE_NO_AVX2_BIT 0
+#endif
+#undef REPROFUSE_NO_AVX512_BIT
+#ifdef __SANITIZE_THREAD__
+#define REPROFUSE_NO_AVX512_BIT HWY_AVX3
+#else
+#define REPROFUSE_NO_AVX512_BIT 0
 #endif
 #define HWY_COMPILE_ALL_ATTAINABLE  // a baseline raised by -march must not drop the narrower kernels
 #define HWY_DISABLE_PCLMUL_AES      // neither is used, so neither is required of the machine

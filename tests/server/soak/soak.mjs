@@ -41,13 +41,19 @@ export function complaints(name, report, calm, factor) {
   return wrong.map((text) => `${name}: ${text}`);
 }
 
-// options: { streams, attackers, seconds (of each attack), rounds, factor (none: not asked for), max_growth_mebibytes }.
+// options: { streams, attackers, seconds (of each attack), rounds, parts (each attack sees one of so many of the requests),
+// factor (none: not asked for), max_growth_mebibytes }.
 // Complaints, in words.
 export async function soak(server, names, options, tell = () => {}) {
   const all = requests();
   const expected = await answers_alone(server.url, all.map((one) => ({ ...one, headers: headers_of(0) })));
-  const load = (seconds) =>
-    run_load(server.url, all, expected, { streams: options.streams, seconds, warm_up_seconds: 0, sample_ms: 500, headers_of });
+  const { streams, seconds, parts } = options;
+  let turn = 0;
+  const load = () => {
+    const [requests_now, expected_now] = [all, expected].map((list) => list.filter((_, at) => at % parts === turn % parts));
+    ++turn;
+    return run_load(server.url, requests_now, expected_now, { streams, seconds, warm_up_seconds: 0, sample_ms: 500, headers_of });
+  };
   const line = (name, report) => {
     const { p50, p99 } = report.time_to_first_token_ms;
     const refusals = report.failures.filter(is_refusal).length;
@@ -62,11 +68,11 @@ export async function soak(server, names, options, tell = () => {}) {
     let calm;
     for (const name of names) {
       if (calm === undefined || options.factor !== undefined) {  // what else the machine does changes, too
-        calm = await load(options.seconds);
+        calm = await load();
         line("no attack", calm);
         wrong.push(...complaints("no attack", calm, calm));
       }
-      const report = await under_attack(name, server.port, options.attackers, () => load(options.seconds));
+      const report = await under_attack(name, server.port, options.attackers, load);
       line(name, report);
       wrong.push(...complaints(name, report, calm, options.factor));
     }

@@ -1,4 +1,4 @@
-// A soak of a minute; with MINUTES one of 64 streams for as long, in several rounds, which also asks how slow good clients
+// A soak of half a minute; with MINUTES one of 64 streams for as long, in several rounds, which also asks how slow good clients
 // become; with ATTACK, by that one alone. Usage: node soak_test.mjs TOOL [MINUTES [ATTACK]]
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
@@ -16,11 +16,12 @@ const attacks = names.length;
 const ROUNDS = 2;
 const OPTIONS =
   minutes === undefined
-    ? { streams: 8, attackers: 32, rounds: 1, seconds: 30 / (attacks + 1), max_growth_mebibytes: 256 }
+    ? { streams: 4, attackers: 32, rounds: 1, parts: 3, seconds: 0.7, max_growth_mebibytes: 256 }
     : {
         streams: 64,
         attackers: 300, // more than there are places
         rounds: ROUNDS,
+        parts: 1,
         seconds: (60 * Number(minutes)) / (ROUNDS * 2 * attacks),
         factor: 3,
         max_growth_mebibytes: 32,
