@@ -9,8 +9,8 @@
 #include "base/thread_pool.hpp"
 #include "numerics/double_math.hpp"
 #include "numerics/exp_log.hpp"
-#include "numerics/mpfr_value.hpp"
 #include "numerics/sampling.hpp"
+#include "support/mpfr_value.hpp"
 
 namespace reprofuse {
 namespace {

@@ -10,7 +10,7 @@
 #include "kernels/cuda/linear/exact1/params.hpp"
 #include "kernels/cuda/linear/int16/params.hpp"
 #include "kernels/cuda/linear/integer/linear.hpp"
-#include "ops/model_ops_cuda_case.hpp"
+#include "support/model_ops_cuda_case.hpp"
 
 namespace reprofuse {
 namespace {

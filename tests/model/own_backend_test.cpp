@@ -5,11 +5,11 @@
 #include <cmath>
 
 #include "kernels/reference/reference.hpp"
-#include "model/host_backend.hpp"
 #include "ops/context_state.hpp"
 #include "reprofuse/sampler.hpp"
 #include "study/probe/probe.hpp"
 #include "support/expected_digest.hpp"
+#include "support/host_backend.hpp"
 #include "support/messages.hpp"
 #include "support/plain_generate.hpp"
 

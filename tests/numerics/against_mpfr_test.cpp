@@ -5,9 +5,9 @@
 #include "numerics/double_math.hpp"
 #include "numerics/exp_log.hpp"
 #include "numerics/float_sets.hpp"
-#include "numerics/mpfr_value.hpp"
 #include "numerics/rotary.hpp"
 #include "numerics/sampling.hpp"
+#include "support/mpfr_value.hpp"
 
 namespace reprofuse {
 namespace {

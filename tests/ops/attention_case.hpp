@@ -1,7 +1,7 @@
 // One call of attention for tests: its queries, its pages, and what the reference makes of them.
 #pragma once
 
-#include "ops/model_ops_case.hpp"
+#include "support/model_ops_case.hpp"
 
 namespace reprofuse {
 

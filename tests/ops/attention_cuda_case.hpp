@@ -6,7 +6,7 @@
 #include "kernels/cuda/attention/attention.hpp"
 #include "ops/attention_altered.hpp"
 #include "ops/attention_case.hpp"
-#include "ops/model_ops_cuda_case.hpp"
+#include "support/model_ops_cuda_case.hpp"
 
 namespace reprofuse {
 

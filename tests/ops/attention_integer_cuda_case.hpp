@@ -5,7 +5,7 @@
 #include "kernels/cuda/attention/integer/attention.hpp"
 #include "kernels/cuda/attention/integer/params.hpp"
 #include "ops/attention_integer_case.hpp"
-#include "ops/model_ops_cuda_case.hpp"
+#include "support/model_ops_cuda_case.hpp"
 
 namespace reprofuse {
 

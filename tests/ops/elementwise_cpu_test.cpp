@@ -1,7 +1,7 @@
 // Embedding, SiLU gate, gathering and rounding on the CPU: every instruction set gives the reference's bits.
 #include "numerics/exp_log.hpp"
 #include "numerics/float_ops.hpp"
-#include "ops/model_ops_case.hpp"
+#include "support/model_ops_case.hpp"
 
 namespace reprofuse {
 namespace {

@@ -1,7 +1,7 @@
 // Embedding, SiLU gate, gathering and rounding on the GPU: the reference's bits.
 #include "numerics/float_ops.hpp"
-#include "ops/model_ops_cuda_case.hpp"
 #include "support/device_buffer.hpp"
+#include "support/model_ops_cuda_case.hpp"
 
 namespace reprofuse {
 namespace {

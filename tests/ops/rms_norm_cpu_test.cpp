@@ -2,7 +2,7 @@
 #include <array>
 
 #include "numerics/order.hpp"
-#include "ops/model_ops_case.hpp"
+#include "support/model_ops_case.hpp"
 
 namespace reprofuse {
 namespace {

@@ -1,5 +1,5 @@
 // RMSNorm on the GPU: the reference's bits for every length of a row, with and without a residual.
-#include "ops/model_ops_cuda_case.hpp"
+#include "support/model_ops_cuda_case.hpp"
 
 namespace reprofuse {
 namespace {

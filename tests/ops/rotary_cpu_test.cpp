@@ -3,7 +3,7 @@
 #include <cfloat>
 #include <cmath>
 
-#include "ops/model_ops_case.hpp"
+#include "support/model_ops_case.hpp"
 
 namespace reprofuse {
 namespace {

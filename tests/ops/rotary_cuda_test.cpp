@@ -1,5 +1,5 @@
 // The rotary embedding on the GPU: the reference's bits, in queries and in pages.
-#include "ops/model_ops_cuda_case.hpp"
+#include "support/model_ops_cuda_case.hpp"
 
 namespace reprofuse {
 namespace {

@@ -12,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "model/host_backend.hpp"
 #include "model/runner.hpp"
 #include "ops/contract.hpp"
 #include "parallel/communicator.hpp"
@@ -20,6 +19,7 @@
 #include "parallel/thread_ranks.hpp"
 #include "study/probe/probe.hpp"
 #include "study/seeded/models.hpp"
+#include "support/host_backend.hpp"
 #include "support/messages.hpp"
 
 namespace reprofuse::parallel {

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "checkpoint/config.hpp"
-#include "model/host_backend.hpp"
 #include "model/runner.hpp"
 #include "ops/contract.hpp"
 #include "parallel/thread_ranks.hpp"
@@ -19,6 +18,7 @@
 #include "study/seeded/models.hpp"
 #include "support/altered_source.hpp"
 #include "support/expected_digest.hpp"
+#include "support/host_backend.hpp"
 #include "support/messages.hpp"
 
 namespace reprofuse::parallel {

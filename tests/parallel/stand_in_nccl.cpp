@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "model/host_queue.hpp"
 #include "parallel/communicator.hpp"
+#include "support/host_queue.hpp"
 
 #ifndef STAND_IN_VERSION
 #define STAND_IN_VERSION 22803

@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "model/host_backend.hpp"
 #include "model/runner.hpp"
 #include "ops/contract.hpp"
 #include "parallel/communicator.hpp"
 #include "parallel/thread_ranks.hpp"
 #include "study/seeded/models.hpp"
+#include "support/host_backend.hpp"
 
 namespace reprofuse::parallel {
 namespace {

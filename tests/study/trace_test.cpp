@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "kernels/reference/reference.hpp"
-#include "model/host_backend.hpp"
 #include "ops/context_state.hpp"
 #include "study/seeded/models.hpp"
 #include "support/files.hpp"
+#include "support/host_backend.hpp"
 #include "support/messages.hpp"
 
 namespace reprofuse {

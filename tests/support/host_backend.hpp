@@ -19,7 +19,7 @@
 #include "base/math.hpp"
 #include "kernels/backend.hpp"
 #include "kernels/reference/reference.hpp"
-#include "model/host_queue.hpp"
+#include "support/host_queue.hpp"
 
 namespace reprofuse::test {
 

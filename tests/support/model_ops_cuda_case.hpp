@@ -7,8 +7,8 @@
 #include "kernels/cuda/runtime/device.hpp"
 #include "kernels/cuda/runtime/memory.hpp"
 #include "kernels/cuda/runtime/stream.hpp"
-#include "ops/model_ops_case.hpp"
 #include "support/device_buffer.hpp"
+#include "support/model_ops_case.hpp"
 
 namespace reprofuse {
 
