@@ -11,7 +11,7 @@
 namespace reprofuse::exact1 {
 namespace {
 
-constexpr std::int32_t kLargestActivation = 127 * 65793;  // three digits of 127
+constexpr std::int32_t kMaxActivation = 127 * 65793;  // three digits of 127
 
 // Every exponent with the fractions around which something happens: the ends, the middle, and the carry.
 std::vector<float> row_maxima() {
@@ -36,7 +36,7 @@ TEST(Exact1, TheExponentOfARowIsTheLeastThatItsLargestMagnitudeFits) {
   const double below = std::nextafter(0x1p22, 0.0);  // a weight is below 2^22 before it is rounded
   for (const float max : row_maxima()) {
     const std::uint32_t bits = float_bits(max);
-    ASSERT_EQ(activation_exponent(bits), least_exponent(max, kActivationBits, kLargestActivation, true)) << max;
+    ASSERT_EQ(activation_exponent(bits), least_exponent(max, kActivationBits, kMaxActivation, true)) << max;
     ASSERT_EQ(weight_exponent(bits), least_exponent(max, kWeightBits, below, false)) << max;
   }
 }
@@ -66,7 +66,7 @@ TEST(Exact1, SnappingRoundsTiesToEvenAndStaysWithinTheDigits) {
         const auto exact = static_cast<double>(value);
         const std::int32_t activation = snap_activation(value, activation_scale(x));
         ASSERT_EQ(activation, std::nearbyint(std::ldexp(exact, kActivationBits - x))) << value << " of " << max;
-        ASSERT_LE(std::abs(activation), kLargestActivation) << value << " of " << max;
+        ASSERT_LE(std::abs(activation), kMaxActivation) << value << " of " << max;
         const std::uint32_t snapped = snap_weight(value, weight_scale(w));
         ASSERT_EQ(weight_integer(snapped), std::nearbyint(std::ldexp(exact, kWeightBits - w)))
             << value << " of " << max;
@@ -77,7 +77,7 @@ TEST(Exact1, SnappingRoundsTiesToEvenAndStaysWithinTheDigits) {
 
 // Three digits: the middle and the low one of an activation carry into the next, those of a weight are its bytes.
 TEST(Exact1, ATermIsTheSumOfEightProductsOfDigits) {
-  for (const std::int32_t x : {kLargestActivation, -kLargestActivation, -126 * 65536 - 128 * 257, 0x123480, -1, 0, 127})
+  for (const std::int32_t x : {kMaxActivation, -kMaxActivation, -126 * 65536 - 128 * 257, 0x123480, -1, 0, 127})
     for (const std::int32_t w : {1 << 22, -(1 << 22), (1 << 22) - 1, 0x2aff55, -0x155501, -1, 0, 255}) {
       const std::int32_t x2 = activation_low(x);
       const std::int32_t x1 = activation_low((x - x2) / 256);
@@ -95,7 +95,7 @@ TEST(Exact1, ATermIsTheSumOfEightProductsOfDigits) {
 // Kernels add X (W + 2^22), which is never smaller in magnitude than a term can be, so the limit is theirs.
 TEST(Exact1, TheLargestSumsFitInto64Bits) {
   constexpr std::int64_t kLow = std::int64_t{128} * 255;
-  constexpr std::int64_t kTerm = std::int64_t{kLargestActivation} * (std::int64_t{2} << kWeightBits) + kLow;
+  constexpr std::int64_t kTerm = std::int64_t{kMaxActivation} * (std::int64_t{2} << kWeightBits) + kLow;
   EXPECT_LE(kTerm, INT64_MAX / kMaxTerms);
   EXPECT_GT(kTerm, INT64_MAX / (2 * kMaxTerms)) << "and twice as many would not";
 }

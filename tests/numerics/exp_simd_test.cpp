@@ -92,7 +92,11 @@ TEST(ExpSimd, EachConstantOneUlpOffShowsInTheInputs) {
 
 TEST(ExpSimd, EveryInstructionSetHasTheScalarBits) {
   const std::vector<float> x = inputs();
-  std::vector<float> full(x.size()), nonpositive(x.size());
+  std::vector<float> full(x.size()), nonpositive(x.size()), expected(x.size()), expected_nonpositive(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    expected[i] = exp_f32(x[i]);
+    if (!(x[i] > 0.0F)) expected_nonpositive[i] = exp_nonpositive_f32(x[i]);
+  }
   int compared = 0;
   for (const Isa isa : supported_isas()) {
     const testing::ExpTarget* target = testing::exp_target(isa);
@@ -100,9 +104,9 @@ TEST(ExpSimd, EveryInstructionSetHasTheScalarBits) {
     target->exp(x.data(), x.size(), full.data());
     target->exp_nonpositive(x.data(), x.size(), nonpositive.data());
     for (std::size_t i = 0; i < x.size(); ++i) {
-      ASSERT_TRUE(same(full[i], exp_f32(x[i]))) << isa_name(isa) << " " << x[i];
+      ASSERT_TRUE(same(full[i], expected[i])) << isa_name(isa) << " " << x[i];
       if (x[i] > 0.0F) continue;
-      ASSERT_TRUE(same(nonpositive[i], exp_nonpositive_f32(x[i]))) << isa_name(isa) << " " << x[i];
+      ASSERT_TRUE(same(nonpositive[i], expected_nonpositive[i])) << isa_name(isa) << " " << x[i];
     }
     ++compared;
   }

@@ -83,7 +83,7 @@ TEST(Int16, WeightsAndTermsOfTheSumAreRoundedOnce) {
   EXPECT_EQ(weight_of(1.0F, weight_factor(226, 241)), 1);
 }
 
-constexpr std::int32_t kLargestOfThree = 127 * 65793;
+constexpr std::int32_t kMaxOfThree = 127 * 65793;
 
 TEST(ThreeDigits, TheUnitIsTheLeastWithWhichTheLargestFits) {
   for (std::uint32_t exponent = 0; exponent <= 254; ++exponent)
@@ -92,9 +92,9 @@ TEST(ThreeDigits, TheUnitIsTheLeastWithWhichTheLargestFits) {
       const int byte = ThreeDigits::unit_byte(float_bits(value));
       ASSERT_GE(byte, kMinUnit);
       ASSERT_LE(byte, 233);
-      ASSERT_LE(integer_of(value, byte), kLargestOfThree) << value;
+      ASSERT_LE(integer_of(value, byte), kMaxOfThree) << value;
       if (byte > kMinUnit) {
-        ASSERT_GT(integer_of(value, byte - 1), kLargestOfThree) << value;
+        ASSERT_GT(integer_of(value, byte - 1), kMaxOfThree) << value;
       }
       ASSERT_EQ(ThreeDigits::snap(value, inverse_unit(byte)), integer_of(value, byte)) << value;
       ASSERT_EQ(ThreeDigits::snap(-value, inverse_unit(byte)), -integer_of(value, byte)) << value;
@@ -103,8 +103,8 @@ TEST(ThreeDigits, TheUnitIsTheLeastWithWhichTheLargestFits) {
 }
 
 TEST(ThreeDigits, SumsAreTheProductsWithoutThoseOfTheLowestDigits) {
-  for (std::int32_t x = -kLargestOfThree; x <= kLargestOfThree; x += 30'011)
-    for (std::int32_t w = -kLargestOfThree; w <= kLargestOfThree; w += 27'011) {
+  for (std::int32_t x = -kMaxOfThree; x <= kMaxOfThree; x += 30'011)
+    for (std::int32_t w = -kMaxOfThree; w <= kMaxOfThree; w += 27'011) {
       ThreeDigits::Sum sum;
       sum.add(x, w);
       ASSERT_EQ(256 * (65536 * std::int64_t{sum.leading} + sum.trailing),
@@ -139,7 +139,7 @@ TEST(ThreeDigits, WeightsFitTheirUnit) {
     const float p = ThreeDigits::exp2(fit);
     const std::int32_t weight = ThreeDigits::weight_of(p, ThreeDigits::weight_factor(200, expected));
     EXPECT_EQ(weight, std::nearbyint(std::ldexp(static_cast<double>(p) * 8323072, 200 - expected))) << fit;
-    EXPECT_LE(weight, kLargestOfThree);
+    EXPECT_LE(weight, kMaxOfThree);
   }
   EXPECT_EQ(ThreeDigits::weight_unit(kNotFinite, -3.0F), kNotFinite);
   EXPECT_EQ(ThreeDigits::weight_unit(200, std::nanf("")), 136);
