@@ -29,6 +29,9 @@ struct Decode {
   static_assert(
       2 * kSumHeads * (kDims + 2) + 4 * kDims + 4 + 40 <= registers_per_thread(kDecodeThreads, kDecodeCtasPerSm),
       "a thread's sums and some 40 registers of addresses must fit what kDecodeCtasPerSm CTAs leave a thread");
+  static_assert(fits_shared(decode_shared_bytes(kHeadDim == 0 ? kMaxHeadDim : kHeadDim, kHeads, sizeof(Bits), true), 1,
+                            kMinSmSharedBytes),
+                "every device must have room for a CTA whose keys and values take turns");
 
   __device__ static int head_dim(const AttentionParams& p) { return kHeadDim == 0 ? p.kv.head_dim : kHeadDim; }
 };
@@ -39,7 +42,7 @@ struct DecodeShared {
   typename S::Bits* keys;    // [head_dim][kKeyBlock]
   typename S::Bits* values;  // [kKeyBlock][head_dim]
   float* query;              // [kHeads][head_dim]
-  float* probabilities;      // [kHeads][kKeyBlock]: scores, then exp(score - max), not normalised
+  float* probabilities;      // [kHeads][kKeyBlock]: scores, then exp(score - max), not normalized
   float* max;                // [kHeads]
 
   __device__ DecodeShared(unsigned char* memory, const AttentionParams& p) {

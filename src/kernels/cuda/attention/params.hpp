@@ -91,7 +91,11 @@ inline constexpr int kDecodeCtasPerSm = 3;  // with heads of 128 elements in FP3
 // Grid: splits, kv_heads * sets, slots.
 template <typename Kv>
 const void* decode_kernel(int head_dim, int set_heads);
-int decode_shared_bytes(int head_dim, int set_heads, int element_bytes, bool one_buffer);
+// Keys and values, the queries, the weights and the maxima, as DecodeShared lays them out.
+constexpr int decode_shared_bytes(int head_dim, int set_heads, int element_bytes, bool one_buffer) {
+  const int heads = set_heads <= 2 ? 2 : set_heads <= 4 ? 4 : kMaxSetHeads;
+  return (one_buffer ? 1 : 2) * kKeyBlock * head_dim * element_bytes + heads * (head_dim + kKeyBlock + 1) * 4;
+}
 
 // The same by the TMA, for pages of one key block and heads of 64 or 128 elements.
 inline constexpr int kMinTileStages = 2, kMaxTileStages = 6;

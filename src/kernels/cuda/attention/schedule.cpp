@@ -108,16 +108,6 @@ int fastest_splits(const StreamTime& time, int max_splits) {
 
 }  // namespace
 
-namespace ops {
-
-// Keys and values, the queries, the weights and the maxima, as DecodeShared lays them out.
-int decode_shared_bytes(int head_dim, int set_heads, int element, bool one_buffer) {
-  const int heads = set_heads <= 2 ? 2 : set_heads <= 4 ? 4 : kMaxSetHeads;
-  return (one_buffer ? 1 : 2) * kKeyBlock * head_dim * element + heads * (head_dim + kKeyBlock + 1) * 4;
-}
-
-}  // namespace ops
-
 std::size_t attention_workspace_bytes(int heads, int head_dim, int chunk_count, int rows, int max_keys) {
   return workspace_bytes_of(rows, chunk_count, [&](std::int64_t slots) {
     return partial_bytes(slots, heads, head_dim, key_blocks_of(max_keys, 0));

@@ -41,7 +41,7 @@ struct Head {
   }
 
   // Element d is chain d of the sum of squares, one term long.
-  __device__ void normalise(const float* weight, float eps, int half, int lane, float* chains) {
+  __device__ void normalize(const float* weight, float eps, int half, int lane, float* chains) {
     for (int i = lane; i < kNormLanes; i += kWarp) chains[i] = 0.0f;
     __syncwarp();
 #pragma unroll
@@ -99,7 +99,7 @@ __global__ __launch_bounds__(kRotaryWarps* kWarp) void rotary_and_store(const __
   const float* weight = is_query ? p.q_norm : p.k_norm;
   Head rotated;
   rotated.load(is_query ? query : p.k + row * p.k_stride + head * p.kv.head_dim, half, lane);
-  if (weight != nullptr) rotated.normalise(weight, p.eps, half, lane, chains[warp]);
+  if (weight != nullptr) rotated.normalize(weight, p.eps, half, lane, chains[warp]);
   rotated.rotate(rotation, half, lane);
   if (!is_query) {
     Store()(p, rotated, row, page, position, head, lane);

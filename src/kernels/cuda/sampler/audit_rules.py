@@ -3,7 +3,7 @@ import dataclasses
 
 from gpu_code_rules import Contract, InstructionSet, OPS_PTX, OPS_SASS
 
-# The sampler rounds unnormalised probabilities to integers, whose sums have no order, and turns a sum back into a float once.
+# The sampler rounds unnormalized probabilities to integers, whose sums have no order, and turns a sum back into a float once.
 SAMPLER = Contract(
     name="sampler",
     kernels=r"_ZN9reprofuse4cuda7sampler",

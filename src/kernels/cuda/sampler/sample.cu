@@ -116,7 +116,7 @@ __device__ int draw(const SampleRow& row, int vocabulary, const Summary& summary
     return sampling::order_key(penalized_logit(row, id, logit), id);
   };
   const auto probability = [&](int id, float logit) {
-    return sampling::unnormalised_probability(penalized_logit(row, id, logit), greatest, params.temperature);
+    return sampling::unnormalized_probability(penalized_logit(row, id, logit), greatest, params.temperature);
   };
   const auto weight = [&](int id, float logit) -> Word {
     return key(id, logit) >= last ? sampling::weight_of(probability(id, logit)) : 0;

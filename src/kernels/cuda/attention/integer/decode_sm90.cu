@@ -214,7 +214,10 @@ __global__ __launch_bounds__(S::kThreads,
 template <typename N, StreamShape kShape>
 AttentionKernel kernel_of_shape(bool cluster) {
   using S = Stream<N, kShape>;
-  static_assert(fits_shared(sizeof(StreamShared<S>), S::kCtasPerSm, kSmSharedBytesSm90));
+  static_assert(fits_shared(sizeof(StreamShared<S>), S::kCtasPerSm, kSmSharedBytesSm90),
+                "an SM must hold ctas_per_sm CTAs");
+  static_assert(live_registers<S>() + 24 <= registers_per_thread(S::kThreads, S::kCtasPerSm),
+                "totals, digits, sums and some 24 registers of addresses must fit");
   return {.function = cluster ? reinterpret_cast<const void*>(&attention_decode_cluster<S>)
                               : reinterpret_cast<const void*>(&attention_decode_stream<S>),
           .threads = S::kThreads,

@@ -75,6 +75,15 @@ struct LeftDigits {
   }
 };
 
+// What a thread of the four warps holds at once: totals, a query's digits or, as many, those of its weights, scores,
+// and the sums and digits of 64 terms.
+template <typename S>
+constexpr int live_registers() {
+  using N = typename S::N;
+  constexpr int kLeftDigits = (S::kDim > kKeyBlock ? S::kDim : kKeyBlock) / 32 * sizeof(LeftDigits<N>);
+  return (sizeof(Totals<S>) + kLeftDigits + sizeof(Scores) + sizeof(DigitSums<N>)) / 4 + 4 * N::kDigits;
+}
+
 // 64 terms by all digits of the right operand. `row` is the lane's row of the highest ones.
 template <int kPlaneBytes, typename N>
 __device__ inline void multiply_64(DigitSums<N>& sums, const LeftDigits<N> (&left)[2], const std::uint8_t* row) {
@@ -158,7 +167,7 @@ __device__ inline void make_own_position(const DecodeParams& p, const StreamWork
   Head key, value;
   key.load(p.rotary.k + at.row * p.rotary.k_stride + at.heads.kv_head * S::kDim, kHalf, lane);
   value.load(p.rotary.v + at.row * p.rotary.v_stride + at.heads.kv_head * S::kDim, kHalf, lane);
-  if (p.rotary.k_norm != nullptr) key.normalise(p.rotary.k_norm, p.rotary.eps, kHalf, lane, own.chains);
+  if (p.rotary.k_norm != nullptr) key.normalize(p.rotary.k_norm, p.rotary.eps, kHalf, lane, own.chains);
   key.rotate(rotation, kHalf, lane);
   const KeyAndValue<typename S::N> made(key, value, S::kDim, lane);
   for_each_element(key, S::kDim, lane, [&](int d, float x) { made.key_unit.store(&own.key[0][d], S::kDim, x); });
@@ -205,7 +214,7 @@ __device__ inline void rotate_queries(const DecodeParams& p, const StreamWork& a
   for (int i = 0; i < kEach; ++i) {
     const int query = warp + i * kWarps;
     if (query >= at.heads.count) break;  // no one looks at what the others come to
-    if (p.rotary.q_norm != nullptr) heads[i].normalise(p.rotary.q_norm, p.rotary.eps, kHalf, lane, shared.chains[warp]);
+    if (p.rotary.q_norm != nullptr) heads[i].normalize(p.rotary.q_norm, p.rotary.eps, kHalf, lane, shared.chains[warp]);
     heads[i].rotate(rotation, kHalf, lane);
     const WarpUnit<typename S::N> unit(heads[i], S::kDim, lane);
     for_each_element(heads[i], S::kDim, lane, [&](int d, float x) {

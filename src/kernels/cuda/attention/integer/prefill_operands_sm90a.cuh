@@ -33,9 +33,17 @@ struct Prefill {
   static constexpr int kMathThreads = kWarpgroups * kWarpgroup, kThreads = kMathThreads + kWarpgroup;
   static constexpr int kPlaneBytes = kKeys * kHeadDim, kTileBytes = N::kDigits * kPlaneBytes;
   static constexpr int kProducerRegisters = 24, kMathRegisters = 240;
-  static_assert(kMathThreads * kMathRegisters + kWarpgroup * kProducerRegisters <=
-                    kThreads * registers_per_thread(kThreads, 1),
-                "setmaxnreg must not ask for more registers than the CTA was given: it would wait for ever");
+  static_assert(can_move_registers(kMathThreads, kMathRegisters, kWarpgroup, kProducerRegisters, 1));
+
+  // A math thread's totals of two rows and digits of their queries; then sums of scores, of every kind that there is,
+  // or digits of weights and sums of values.
+  static constexpr int kSumKinds = N::kDigits - 1;
+  static constexpr int kHeldRegisters = kHeadDim / 2 + 4 + (kQueriesInShared ? 0 : N::kDigits * kHeadDim / 8);
+  static constexpr int kScoreRegisters = kSumKinds * kKeys / 2;
+  static constexpr int kValueRegisters = N::kDigits * kKeys / 8 + kSumKinds * kSlice / 2;
+  static_assert(kHeldRegisters + (kScoreRegisters > kValueRegisters ? kScoreRegisters : kValueRegisters) + 24 <=
+                    kMathRegisters,
+                "totals, queries, sums and some 24 registers of addresses must fit");
 };
 
 // What a CTA has in shared memory.

@@ -327,7 +327,7 @@ __global__ __launch_bounds__(S::kThreads, 1) void attention_prefill(const __grid
 template <typename N, PrefillShape kShape>
 AttentionKernel prefill_kernel_of() {
   using S = Prefill<N, kShape>;
-  static_assert(fits_shared(sizeof(PrefillShared<S>), 1, kSmSharedBytesSm90));
+  static_assert(fits_shared(sizeof(PrefillShared<S>), 1, kSmSharedBytesSm90), "an SM must hold a CTA");
   return {.function = reinterpret_cast<const void*>(&attention_prefill<S>),
           .threads = S::kThreads,
           .shared_bytes = sizeof(PrefillShared<S>)};

@@ -272,41 +272,44 @@ __global__ __launch_bounds__(kRowsThreads,
   store_result<S>(p, row_of(own_query()), total);
 }
 
-using Function = void (*)(AttentionParams);
+// What a thread holds at once: totals, digits of keys and of values on their way, sums of keys, and a query's digits.
+template <typename S>
+constexpr int live_registers() {
+  using N = typename S::N;
+  constexpr int kVectors = (S::kPieces * kTiles + (S::kAhead ? 2 * S::kDimGroups : 0) + 1) * N::kDigits;
+  return (sizeof(Totals<S>) + kVectors * sizeof(uint4) + kTiles * sizeof(DigitSums<N>)) / 4;
+}
 
-AttentionKernel kernel_of(Function of_128, Function of_64, Function of_any, int head_dim) {
-  return {.function = reinterpret_cast<const void*>(head_dim == 128  ? of_128
-                                                    : head_dim == 64 ? of_64
-                                                                     : of_any),
-          .threads = kRowsThreads,
-          .shared_bytes = 0};
+template <typename S>
+AttentionKernel kernel_of_shape(void (*function)(AttentionParams)) {
+  static_assert(
+      live_registers<S>() + 24 <= registers_per_thread(kRowsThreads, kRowsCtasPerSm),
+      "totals, digits, sums and some 24 registers of addresses must fit what kRowsCtasPerSm CTAs leave a thread");
+  static_assert(fits_shared(sizeof(Shared<typename S::N>), kRowsCtasPerSm, kMinSmSharedBytes),
+                "every device must hold kRowsCtasPerSm CTAs");
+  return {.function = reinterpret_cast<const void*>(function), .threads = kRowsThreads, .shared_bytes = 0};
+}
+
+// make<S>() of the shape for such heads. Three digits leave no registers for loads ahead.
+template <typename N, typename Make>
+AttentionKernel kernel_for_heads(int head_dim, const Make& make) {
+  if constexpr (N::kDigits == 2) {
+    if (head_dim == 128) return make.template operator()<RowsShape<N, 128>>();
+    if (head_dim == 64) return make.template operator()<RowsShape<N, 64>>();
+  }
+  return make.template operator()<RowsShape<N, 0>>();
 }
 
 }  // namespace
 
-template <>
-AttentionKernel decode_kernel<TwoDigits>(int head_dim) {
-  return kernel_of(attention_decode<RowsShape<TwoDigits, 128>>, attention_decode<RowsShape<TwoDigits, 64>>,
-                   attention_decode<RowsShape<TwoDigits, 0>>, head_dim);
+template <typename N>
+AttentionKernel decode_kernel(int head_dim) {
+  return kernel_for_heads<N>(head_dim, [&]<typename S>() { return kernel_of_shape<S>(&attention_decode<S>); });
 }
 
-template <>
-AttentionKernel prefill_rows_kernel<TwoDigits>(int head_dim) {
-  return kernel_of(attention_prefill_rows<RowsShape<TwoDigits, 128>>, attention_prefill_rows<RowsShape<TwoDigits, 64>>,
-                   attention_prefill_rows<RowsShape<TwoDigits, 0>>, head_dim);
-}
-
-// Three digits leave no registers for loads ahead.
-template <>
-AttentionKernel decode_kernel<ThreeDigits>(int head_dim) {
-  constexpr Function kAny = attention_decode<RowsShape<ThreeDigits, 0>>;
-  return kernel_of(kAny, kAny, kAny, head_dim);
-}
-
-template <>
-AttentionKernel prefill_rows_kernel<ThreeDigits>(int head_dim) {
-  constexpr Function kAny = attention_prefill_rows<RowsShape<ThreeDigits, 0>>;
-  return kernel_of(kAny, kAny, kAny, head_dim);
+template <typename N>
+AttentionKernel prefill_rows_kernel(int head_dim) {
+  return kernel_for_heads<N>(head_dim, [&]<typename S>() { return kernel_of_shape<S>(&attention_prefill_rows<S>); });
 }
 
 template <typename N>
@@ -314,6 +317,10 @@ AttentionKernel merge_kernel(int head_dim, int key_blocks, bool small) {
   return ops::merge_kernel_of<FoldDigits<N>>(head_dim, key_blocks, small);
 }
 
+template AttentionKernel decode_kernel<TwoDigits>(int);
+template AttentionKernel decode_kernel<ThreeDigits>(int);
+template AttentionKernel prefill_rows_kernel<TwoDigits>(int);
+template AttentionKernel prefill_rows_kernel<ThreeDigits>(int);
 template AttentionKernel merge_kernel<TwoDigits>(int, int, bool);
 template AttentionKernel merge_kernel<ThreeDigits>(int, int, bool);
 

@@ -12,7 +12,7 @@ struct Rounds {
   static constexpr int kTileM = 128, kTileN = kPreparedRows, kWarpgroups = 2;
   static constexpr int kMathThreads = kWarpgroups * kWarpgroup, kThreads = kMathThreads + kWarpgroup;
   static constexpr int kMathRegisters = 232, kProducerRegisters = 40;
-  static_assert(kMathThreads * kMathRegisters + kWarpgroup * kProducerRegisters <= kSmRegisters);
+  static_assert(can_move_registers(kMathThreads, kMathRegisters, kWarpgroup, kProducerRegisters, 1));
   static constexpr int kPlaneBytes = kTileM * kTileK, kSlotBytes = 2 * kPlaneBytes;
   static_assert(kTileM == kTileN, "the planes of both operands are alike");
   // High digits of a block stay until its second round; low ones pass by.
@@ -113,5 +113,7 @@ struct RoundSums {
     return totals[i];
   }
 };
+static_assert(sizeof(RoundSums) / 4 + 32 <= Rounds::kMathRegisters,
+              "sums, totals and some 32 registers of descriptors and states must fit");
 
 }  // namespace reprofuse::cuda::int16

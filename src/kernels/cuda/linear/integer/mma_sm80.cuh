@@ -65,7 +65,7 @@ using MmaSums = typename S::Contract::template Sums<S::kBlocks, S::kGroups>;
 template <typename S>
 __device__ inline void multiply_stage(const unsigned char* stage, const MmaWarp<S>& warp,
                                       const LeftOperands<S>& operands, MmaSums<S>& sums) {
-  constexpr int kPair = S::kGroups == 1 ? 1 : 2;
+  constexpr int kPair = S::kPair;
   const int first = warp.share * S::kWarpSteps;  // of the stage
   const unsigned char* x_piece = stage + S::kWBytes + first / S::kPieceSteps * S::kXPieceBytes;
   constexpr int kXPlane = (S::kXPieceBytes - S::kXRestBytes) / S::kDigits;

@@ -50,8 +50,9 @@ struct MmaSizes {
   static constexpr int kThreads = kWarpsM * kWarpsN * kWarpsK * kWarp;
   static constexpr int kGroups = kTileM / kWarpsM / 8;   // of eight rows of x that a warp has
   static constexpr int kBlocks = kTileN / kWarpsN / 16;  // of 16 weight rows that a warp has
+  static constexpr int kPair = kGroups == 1 ? 1 : 2;     // groups whose operands are loaded together
   static_assert(kGroups * kWarpsM * 8 == kTileM && kBlocks * kWarpsN * 16 == kTileN);
-  static_assert(kGroups == 1 || kGroups % 2 == 0, "operands of x come in pairs of groups");
+  static_assert(kGroups % kPair == 0, "operands of x come in pairs of groups");
 
   // A stage is a part of a k-tile, or some k-tiles: pieces of up to kTileSteps.
   static constexpr int kSteps = kShape.stage_steps, kWarpSteps = kSteps / kWarpsK;
@@ -76,7 +77,16 @@ struct MmaSizes {
   static constexpr int kSumPitch = kTileN + 1;  // of sums that warps add
   static constexpr int kSharedBytes = kStages * kStageBytes;
   static_assert(kStages >= 2 && fits_shared(kSharedBytes, 1, kMinSmSharedBytes), "every device must have room");
+  static_assert(fits_shared(kSharedBytes, kCtasPerSm, kSmSharedBytesSm90),
+                "ctas_per_sm CTAs must find room on the SM that has most; others hold as many as the driver says");
   static_assert(kWarpsK == 1 || kWarpsK * kTileM * kSumPitch * 8 <= kSharedBytes, "sums take the place of the stages");
+
+  // Sums; a step's digits of both operands; and where weights come in their format, the terms of two rows.
+  static constexpr int kSumRegisters = sizeof(typename Contract::template Sums<kBlocks, kGroups>) / 4;
+  static constexpr int kLiveRegisters =
+      kSumRegisters + kDigits * (4 * kBlocks + 2 * kPair) + (Weights::kDigits ? 0 : 2 * kThreadTerms);
+  static_assert(kLiveRegisters + 24 <= registers_per_thread(kThreads, kCtasPerSm),
+                "sums, digits and some 24 registers of addresses must fit what ctas_per_sm CTAs leave a thread");
 };
 
 // The tile of a CTA: row tiles of one column tile stand side by side, so that they find its weights in the L2.

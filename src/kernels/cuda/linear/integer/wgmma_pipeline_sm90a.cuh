@@ -49,9 +49,7 @@ struct WgmmaSizes {
   static constexpr int kEvenRegisters = registers_per_thread(kThreads, kCtasPerSm);
   static constexpr int kThreadRegisters = kMoveRegisters ? kMathRegisters : kEvenRegisters;  // of math threads
   static_assert(!kMoveRegisters ||
-                    kCtasPerSm * (kMathThreads * kMathRegisters + kProducerThreads * kProducerRegisters) <=
-                        kSmRegisters,
-                "setmaxnreg must not ask for more registers than the SM has");
+                can_move_registers(kMathThreads, kMathRegisters, kProducerThreads, kProducerRegisters, kCtasPerSm));
 
   static constexpr int kBoxBytes = kWarpgroupRows * kBoxTerms * 2;
   static constexpr int kWeightBytes = kTileN * kTileK * 2;
