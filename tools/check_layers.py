@@ -23,7 +23,7 @@ LAYERS = {
     "src/kernels/vendor": ("src/kernels", "src/kernels/cuda"),
     "src/ops": ("src/kernels", "src/kernels/reference"),
     "src/parallel": ("src/base",),
-    "src/checkpoint": ("src/base",),
+    "src/checkpoint": ("src/numerics",),
     "src/text": ("src/base",),
     "src/model": ("src/ops", "src/checkpoint", "src/parallel"),
     "src/engine": ("src/model", "src/text"),

@@ -6,6 +6,8 @@
 
 #include "base/check.hpp"
 #include "base/json.hpp"
+#include "numerics/rotary.hpp"
+#include "numerics/sampling.hpp"
 
 namespace reprofuse::checkpoint {
 namespace {
@@ -14,17 +16,17 @@ namespace {
 struct SizeKey {
   std::string_view key;
   std::int64_t ModelConfig::*field;
-  std::int64_t max;  // far above any model; keeps what is derived from a hostile file small enough to compute with
+  std::int64_t max;  // of numerics, or far above any model, so that nothing derived from a hostile file overflows
 };
 
 // Sizes that every family states.
 constexpr SizeKey kSizeKeys[] = {
-    {"vocab_size", &ModelConfig::vocab_size, 1 << 26},
+    {"vocab_size", &ModelConfig::vocab_size, sampling::kMaxVocabulary},
     {"hidden_size", &ModelConfig::hidden_size, 1 << 20},
     {"intermediate_size", &ModelConfig::intermediate_size, 1 << 22},
     {"num_hidden_layers", &ModelConfig::layers, 1 << 12},
     {"num_attention_heads", &ModelConfig::heads, 1 << 12},
-    {"max_position_embeddings", &ModelConfig::max_positions, 1 << 20},
+    {"max_position_embeddings", &ModelConfig::max_positions, kMaxRotaryPositions},
 };
 constexpr SizeKey kKvHeadsKey = {"num_key_value_heads", &ModelConfig::kv_heads, 1 << 12};
 constexpr SizeKey kHeadDimKey = {"head_dim", &ModelConfig::head_dim, 1 << 12};
@@ -158,12 +160,12 @@ void read_windows(JsonReader& reader, const ArchitectureTraits& traits, ModelCon
   }
   if (traits.window == WindowRule::kEveryLayer) {
     if (!reader.has("sliding_window")) reader.fail_missing("sliding_window");  // null says: none
-    const auto window = reader.optional_integer("sliding_window", 1, kMaxCount);
+    const auto window = reader.optional_integer("sliding_window", 1, kMaxTokenCount);
     std::fill(config.layer_windows.begin(), config.layer_windows.end(), window.value_or(0));
     return;
   }
   const bool use_window = reader.optional_boolean("use_sliding_window").value_or(false);
-  const auto window = reader.optional_integer("sliding_window", 1, kMaxCount);
+  const auto window = reader.optional_integer("sliding_window", 1, kMaxTokenCount);
   if (use_window && !window) reader.fail_missing("sliding_window");
   const std::vector<bool> sliding = read_sliding_layers(reader, config, use_window);
   for (std::size_t i = 0; i < sliding.size(); ++i) config.layer_windows[i] = sliding[i] ? *window : 0;
@@ -220,7 +222,7 @@ void check_windows(const ModelConfig& config, const ArchitectureTraits& traits, 
           config.layer_windows.size(), config.layers);
   std::int64_t shared = 0;
   for (const std::int64_t window : config.layer_windows) {
-    require(window >= 0 && window <= kMaxCount, "{}: a window of {} positions", file, window);
+    require(window >= 0 && window <= kMaxTokenCount, "{}: a window of {} positions", file, window);
     require(window == 0 || shared == 0 || window == shared, "{}: windows of {} and of {} positions in one model", file,
             shared, window);
     shared = std::max(shared, window);

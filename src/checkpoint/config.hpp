@@ -21,8 +21,8 @@ namespace reprofuse::checkpoint {
 
 using Json = nlohmann::json;
 
-// Of positions or tokens, in keys that no size is derived from: far above any model.
-inline constexpr std::int64_t kMaxCount = std::int64_t{1} << 30;
+// Of tokens or positions, in keys that no size is derived from: far above any model.
+inline constexpr std::int64_t kMaxTokenCount = std::int64_t{1} << 30;
 
 enum class Architecture : std::uint8_t { kLlama, kQwen2, kQwen3, kMistral };
 

@@ -44,7 +44,7 @@ void read_yarn(JsonReader& block, std::int64_t max_positions, RotaryConfig& rota
   // wrote counts here, as it does in the versions before and after.
   rotary.factor = block.number("factor", 1, kMaxFactor);
   rotary.original_max_positions =
-      block.optional_integer("original_max_position_embeddings", 1, kMaxCount).value_or(max_positions);
+      block.optional_integer("original_max_position_embeddings", 1, kMaxTokenCount).value_or(max_positions);
   rotary.beta_fast = number_or(block, "beta_fast", rotary.beta_fast);
   rotary.beta_slow = number_or(block, "beta_slow", rotary.beta_slow);
   rotary.truncate = block.optional_boolean("truncate").value_or(true);
@@ -71,7 +71,7 @@ RotaryConfig read_block(JsonReader block, std::optional<double> theta, std::int6
       rotary.factor = block.number("factor", 1, kMaxFactor);
       rotary.low_freq_factor = block.number("low_freq_factor", 0, kMaxFactor);
       rotary.high_freq_factor = block.number("high_freq_factor", 0, kMaxFactor);
-      rotary.original_max_positions = block.integer("original_max_position_embeddings", 1, kMaxCount);
+      rotary.original_max_positions = block.integer("original_max_position_embeddings", 1, kMaxTokenCount);
       break;
     case RotaryKind::kYarn: read_yarn(block, max_positions, rotary); break;
   }
@@ -107,7 +107,7 @@ void check_rotary(const RotaryConfig& rotary, const std::string& file) {
   require(rotary.theta > 1, "{}: rope_theta is 1, which turns every dimension alike", file);
   within("factor", rotary.factor, 1, kMaxFactor);
   if (rotary.kind == RotaryKind::kLlama3 || rotary.kind == RotaryKind::kYarn)
-    within("original_max_position_embeddings", static_cast<double>(rotary.original_max_positions), 1, kMaxCount);
+    within("original_max_position_embeddings", static_cast<double>(rotary.original_max_positions), 1, kMaxTokenCount);
   if (rotary.kind == RotaryKind::kLlama3)
     require(rotary.low_freq_factor > 0 && rotary.low_freq_factor < rotary.high_freq_factor,
             "{}: low_freq_factor {} is not between 0 and high_freq_factor {}", file, rotary.low_freq_factor,

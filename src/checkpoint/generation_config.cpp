@@ -81,12 +81,12 @@ GenerationConfig parse_generation_config(std::string_view json, const std::strin
   GenerationConfig config;
   config.do_sample = reader.optional_boolean("do_sample");
   config.temperature = reader.optional_number("temperature", 0, kMaxScale);
-  config.top_k = reader.optional_integer("top_k", 0, kMaxCount);
+  config.top_k = reader.optional_integer("top_k", 0, kMaxTokenCount);
   config.top_p = optional_positive(reader, "top_p", 1);
   config.min_p = reader.optional_number("min_p", 0, 1);
   config.repetition_penalty = optional_positive(reader, "repetition_penalty", kMaxScale);
-  config.max_new_tokens = reader.optional_integer("max_new_tokens", 1, kMaxCount);
-  config.max_length = reader.optional_integer("max_length", 1, kMaxCount);
+  config.max_new_tokens = reader.optional_integer("max_new_tokens", 1, kMaxTokenCount);
+  config.max_length = reader.optional_integer("max_length", 1, kMaxTokenCount);
   config.bos_token = reader.optional_integer("bos_token_id", 0, vocab_size - 1);
   config.eos_tokens = reader.integers("eos_token_id", 0, vocab_size - 1);
   config.pad_token = reader.optional_integer("pad_token_id", 0, vocab_size - 1);

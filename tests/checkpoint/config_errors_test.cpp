@@ -93,6 +93,9 @@ TEST(ConfigErrors, WrongTypesAndRangesAreNamed) {
       {kLlama31_8B, R"({"hidden_size": -4096})", "hidden_size is -4096, not an integer from 1 to 1048576"},
       {kLlama31_8B, R"({"hidden_size": 4096.0})", "hidden_size is 4096.0, not an integer from 1 to 1048576"},
       {kLlama31_8B, R"({"hidden_size": "4096"})", "hidden_size is '4096', not an integer from 1 to 1048576"},
+      {kLlama31_8B, R"({"vocab_size": 4194305})", "vocab_size is 4194305, not an integer from 1 to 4194304"},
+      {kLlama31_8B, R"({"max_position_embeddings": 1048577})",
+       "max_position_embeddings is 1048577, not an integer from 1 to 1048576"},
       {kLlama31_8B, R"({"num_hidden_layers": 18446744073709551615})",
        "num_hidden_layers is 18446744073709551615, not an integer from 1 to 4096"},
       {kLlama31_8B, R"({"tie_word_embeddings": 1})", "tie_word_embeddings is 1, not true or false"},
@@ -142,10 +145,10 @@ TEST(ConfigErrors, ValuesThatDoNotFitEachOtherAreNamed) {
 
 // The largest config that is accepted: what is computed from it must not overflow.
 TEST(ConfigErrors, SizesAtTheirLimitsCanBeMultiplied) {
-  const std::string largest = edited(kQwen3_06B, R"({"vocab_size": 67108864, "hidden_size": 1048576,
+  const std::string largest = edited(kQwen3_06B, R"({"vocab_size": 4194304, "hidden_size": 1048576,
       "intermediate_size": 4194304, "num_hidden_layers": 4096, "num_attention_heads": 4096, "num_key_value_heads": 4096,
       "head_dim": 4096, "tie_word_embeddings": false, "attention_bias": true})");
-  const double embeddings = 2 * 0x1p26 * 0x1p20 + 0x1p20;
+  const double embeddings = 2 * 0x1p22 * 0x1p20 + 0x1p20;
   const double layer = 4 * 0x1p24 * 0x1p20 + 3 * 0x1p22 * 0x1p20 + 3 * 0x1p24 + 3 * 0x1p20 + 2 * 0x1p12;
   const double exact = 0x1p12 * layer + embeddings;
   ASSERT_LT(exact * sizeof(float), 0x1p63);
