@@ -60,7 +60,7 @@ std::optional<std::string> try_text(const std::string& text, Sabotage sabotage) 
     const Ids ids = tokenizer.encode(text, false);
     if (find_invalid_utf8(text)) return "text that is not UTF-8 was encoded";
     if (auto violation = check_ids(tokenizer, ids, sabotage)) return violation;
-    // Normalised on both sides: one of the tokenizers normalises what lies between added tokens.
+    // Normalized on both sides: one of the tokenizers normalizes what lies between added tokens.
     if (keeps_text && normalize_nfc(tokenizer.decode(ids, false)) != normalize_nfc(text)) {
       return "decoding gives another text back";
     }

@@ -75,7 +75,7 @@ std::string_view rotary_name(RotaryKind kind) {
 std::string describe_unicode(const std::string& versions) {  // two of them, or "none"
   const std::size_t space = versions.find(' ');
   if (space == std::string::npos) return versions;
-  return fmt::format("{} in patterns, {} in normalisation", versions.substr(0, space), versions.substr(space + 1));
+  return fmt::format("{} in patterns, {} in normalization", versions.substr(0, space), versions.substr(space + 1));
 }
 
 void print_model(const std::string& folder) {

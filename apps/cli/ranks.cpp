@@ -190,7 +190,8 @@ bool run_as_follower(const std::shared_ptr<model::Team>& team, const model::Make
     end_after_leader(error.what());
   } catch (const parallel::RankFailure& error) {
     const bool leader_is_lost = std::string_view(error.what()).starts_with(team->communicator().name_of(0));
-    const bool tells_in_its_place = leader_is_lost && team->rank() == 1 && !team->communicator().leader_speaks();
+    const bool tells_in_its_place =
+        leader_is_lost && team->rank() == 1 && !team->communicator().leader_reported_failure();
     end_after_leader(fmt::format("{}: {}", self, error.what()),
                      tells_in_its_place ? std::chrono::seconds(0) : kForTheLeader);
   } catch (const std::exception& error) {

@@ -230,7 +230,7 @@ class Verification {
   void compare(const Group& group, const std::string& manifest) {
     const std::string date = arguments_.date ? *arguments_.date : text::to_string(text::DateTime{});
     const std::int64_t context = arguments_.context.value_or(files_->checkpoint().config().max_positions);
-    receipt::AtHand here(*files_, *text_files_, artifacts_of(*files_, *text_files_, manifest, date, context));
+    receipt::LocalArtifacts here(*files_, *text_files_, artifacts_of(*files_, *text_files_, manifest, date, context));
     here.any_date = !arguments_.date;
     here.any_context = !arguments_.context;
     for (Evidence* evidence : group) check_artifacts(*evidence, here);

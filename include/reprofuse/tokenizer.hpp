@@ -49,7 +49,7 @@ class REPROFUSE_API Tokenizer {
   static Tokenizer from_json(std::string_view json, const std::string& name);
   static Tokenizer load(const std::filesystem::path& tokenizer_json);
 
-  // Added tokens are found in the text first, special ones included; then the text is normalised, cut into pieces, and
+  // Added tokens are found in the text first, special ones included; then the text is normalized, cut into pieces, and
   // each piece is encoded. With add_special_tokens the tokens of "post_processor" are put around it, such as
   // <|begin_of_text|>. Text that is not well-formed UTF-8 is an error that names the first bad byte. Time grows almost
   // linearly with the text, even when all of it is one word.
@@ -64,7 +64,7 @@ class REPROFUSE_API Tokenizer {
   std::vector<TextSpan> added_tokens_in(std::string_view utf8) const;
 
   // Well-formed UTF-8: bytes that make no character become U+FFFD, one for each maximal subpart. An id that the
-  // vocabulary lacks is an error. For a text without added tokens, decode(encode(text)) is the normalised text.
+  // vocabulary lacks is an error. For a text without added tokens, decode(encode(text)) is the normalized text.
   std::string decode(std::span<const std::int32_t> ids, bool skip_special_tokens = true) const;
 
   // One more than the largest id: how many rows an embedding needs at least. There may be ids below it without a token.

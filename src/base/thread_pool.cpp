@@ -62,7 +62,7 @@ class CoreToAvoid {
     cpu_set_t now;
     CPU_ZERO(&now);
     if (sched_getaffinity(0, sizeof(now), &now) != 0) return;
-    if (!CPU_EQUAL(&now, &chosen_)) allowed_ = now;  // a mask that we did not choose is somebody's wish
+    if (!CPU_EQUAL(&now, &chosen_)) allowed_ = now;  // set by others since: that is what is allowed
     avoided_ = cpu;
     chosen_ = allowed_;
     CPU_CLR(static_cast<std::size_t>(cpu), &chosen_);

@@ -66,14 +66,14 @@ std::string_view architecture_name(Architecture architecture) {
 
 namespace {
 
-struct LayerPart {
+struct LayerTensor {
   std::string_view name;
   std::vector<std::int64_t> shape;
   TensorRole role;
   bool present;
 };
 
-std::vector<LayerPart> layer_parts(const ModelConfig& c) {
+std::vector<LayerTensor> layer_tensors(const ModelConfig& c) {
   using enum TensorRole;
   return {
       {"input_layernorm.weight", {c.hidden_size}, kNorm, true},
@@ -99,17 +99,17 @@ std::vector<LayerPart> layer_parts(const ModelConfig& c) {
 
 }  // namespace
 
-std::string layer_tensor(std::int64_t layer, std::string_view part) {
-  return fmt::format("model.layers.{}.{}", layer, part);
+std::string layer_tensor_name(std::int64_t layer, std::string_view tensor) {
+  return fmt::format("model.layers.{}.{}", layer, tensor);
 }
 
 std::vector<ExpectedTensor> expected_tensors(const ModelConfig& config) {
   std::vector<ExpectedTensor> tensors;
   tensors.push_back({std::string(kEmbeddingName), {config.vocab_size, config.hidden_size}, TensorRole::kEmbedding});
-  const std::vector<LayerPart> parts = layer_parts(config);
+  const std::vector<LayerTensor> of_layer = layer_tensors(config);
   for (std::int64_t layer = 0; layer < config.layers; ++layer)
-    for (const LayerPart& part : parts)
-      if (part.present) tensors.push_back({layer_tensor(layer, part.name), part.shape, part.role});
+    for (const LayerTensor& tensor : of_layer)
+      if (tensor.present) tensors.push_back({layer_tensor_name(layer, tensor.name), tensor.shape, tensor.role});
   tensors.push_back({std::string(kFinalNormName), {config.hidden_size}, TensorRole::kNorm});
   if (!config.tied_embeddings)
     tensors.push_back({std::string(kHeadName), {config.vocab_size, config.hidden_size}, TensorRole::kMatrix});
@@ -118,9 +118,9 @@ std::vector<ExpectedTensor> expected_tensors(const ModelConfig& config) {
 
 std::int64_t parameter_count(const ModelConfig& config) {
   std::int64_t layer = 0;
-  for (const LayerPart& part : layer_parts(config))
-    if (part.present)
-      layer += std::accumulate(part.shape.begin(), part.shape.end(), std::int64_t{1}, std::multiplies());
+  for (const LayerTensor& tensor : layer_tensors(config))
+    if (tensor.present)
+      layer += std::accumulate(tensor.shape.begin(), tensor.shape.end(), std::int64_t{1}, std::multiplies());
   const std::int64_t matrices = config.tied_embeddings ? 1 : 2;  // the embedding, and the head
   return config.layers * layer + matrices * config.vocab_size * config.hidden_size + config.hidden_size;
 }

@@ -153,8 +153,8 @@ inline constexpr std::string_view kEmbeddingName = "model.embed_tokens.weight";
 inline constexpr std::string_view kFinalNormName = "model.norm.weight";
 inline constexpr std::string_view kHeadName = "lm_head.weight";  // expected of an untied model only
 
-// layer_tensor(3, "self_attn.q_proj.weight") is "model.layers.3.self_attn.q_proj.weight".
-std::string layer_tensor(std::int64_t layer, std::string_view part);
+// layer_tensor_name(3, "self_attn.q_proj.weight") is "model.layers.3.self_attn.q_proj.weight".
+std::string layer_tensor_name(std::int64_t layer, std::string_view tensor);
 
 // In the order of the forward pass.
 std::vector<ExpectedTensor> expected_tensors(const ModelConfig& config);

@@ -11,8 +11,8 @@ namespace reprofuse::engine {
 namespace {
 
 // A logit below 3.4e36 in magnitude stays finite under these.
-constexpr float kLeastPenalty = 0.01F;
-constexpr float kGreatestPenalty = 100.0F;
+constexpr float kMinPenalty = 0.01F;
+constexpr float kMaxPenalty = 100.0F;
 constexpr std::int64_t kMaxPassRows = std::int64_t{1} << 20;  // below it no size of a pass overflows
 
 EngineOptions checked(const EngineOptions& options) {
@@ -102,8 +102,8 @@ void Engine::check(const Request& request) const {
   require(request.stop_strings.empty() || tokenizer_, "stop strings need a tokenizer, and this model has none");
   check_sampling_params(request.sampling);
   const float penalty = request.sampling.repetition_penalty;
-  require(penalty >= kLeastPenalty && penalty <= kGreatestPenalty, "repetition_penalty = {} is outside {} to {}",
-          penalty, kLeastPenalty, kGreatestPenalty);
+  require(penalty >= kMinPenalty && penalty <= kMaxPenalty, "repetition_penalty = {} is outside {} to {}", penalty,
+          kMinPenalty, kMaxPenalty);
 }
 
 void Engine::add(RequestId id, Request request) {
@@ -153,7 +153,7 @@ std::vector<RequestUpdate> Engine::step() {
 }
 
 // A job that has waited for more than `max_waited_passes` passes counts as urgent as the most urgent one: within
-// its client's share, none that came later goes before it any more, nor takes its place when it runs.
+// its client's quota, none that came later goes before it any more, nor takes its place when it runs.
 void Engine::age_jobs() {
   int most_urgent = std::numeric_limits<int>::max();
   for (const JobList* list : {&waiting_, &running_})
@@ -164,17 +164,17 @@ void Engine::age_jobs() {
       if ((*list)[i].waited > options_.max_waited_passes) (*list)[i].effective_priority = most_urgent;
 }
 
-// A client's share is an equal part of the places, rounded up. Within it the most urgent jobs go first; among equally
+// A client's quota is an equal number of the places, rounded up. Within it the most urgent jobs go first; among equally
 // urgent ones the first of each client goes before the second of any, and then whoever has had no turn for longest. One
 // that waits comes after those of its client that run. So whoever has many jobs, or urgent ones, has the places that
 // others do not need, and no more.
 void Engine::take_turns() {
   const auto has_jobs = [](const auto& entry) { return !entry.second.expired(); };
   const std::int64_t clients = std::max<std::int64_t>(1, std::ranges::count_if(clients_, has_jobs));
-  const std::int64_t share = (options_.max_batch + clients - 1) / clients;
+  const std::int64_t quota = (options_.max_batch + clients - 1) / clients;
   const auto set_turn = [&](Job& job, std::int64_t turn) {
     job.turn = turn;
-    job.is_beyond_share = turn >= share;
+    job.is_beyond_quota = turn >= quota;
   };
   for (const JobList* list : {&waiting_, &running_})
     for (std::size_t i = 0; i < list->size(); ++i) {

@@ -48,18 +48,18 @@ std::span<const std::int32_t> guess_next(std::span<const std::int32_t> text, std
 std::vector<Engine::PassRows> Engine::guaranteed_rows() const {
   const auto jobs = static_cast<std::int64_t>(running_.size());
   const auto rows_of_clients = [&](std::int64_t rows, const auto& takes_part) {
-    std::map<const Client*, std::int64_t> sharers;  // jobs of each client
+    std::map<const Client*, std::int64_t> of_clients;  // jobs of each; in the end, rows of each of its jobs
     std::int64_t singles = jobs;
     for (std::int64_t i = 0; i < jobs; ++i) {
       const Job& job = running_[static_cast<std::size_t>(i)];
       if (!takes_part(job)) continue;
-      ++sharers[job.client.get()];
+      ++of_clients[job.client.get()];
       --singles;
     }
-    const auto clients = static_cast<std::int64_t>(sharers.size());
-    for (auto& [client, count] : sharers)
+    const auto clients = static_cast<std::int64_t>(of_clients.size());
+    for (auto& [client, count] : of_clients)
       count = std::max(rows / options_.max_batch / clients, (rows - singles) / (2 * clients * count));
-    return sharers;
+    return of_clients;
   };
   const auto is_prompt = [](const Job& job) { return job.pending().size() > 1; };
   const auto has_logprobs = [](const Job& job) { return !job.may_start_from_cache(); };

@@ -65,17 +65,17 @@ class Job {
   int choice() const { return choice_; }
   const Request& request() const { return *request_; }
   const SamplingParams& sampling() const { return sampling_; }
-  // Jobs run in ascending order. Those within their client's share come before all beyond a share, whatever their
+  // Jobs run in ascending order. Those within their client's quota come before all beyond a quota, whatever their
   // priority.
   std::tuple<bool, int, std::int64_t, std::uint64_t, std::uint64_t, int> order() const {
-    return {is_beyond_share, effective_priority, turn, client->last_started, arrival_, choice_};
+    return {is_beyond_quota, effective_priority, turn, client->last_started, arrival_, choice_};
   }
   // Whether it may take the other's place. That of its own client's, if it is more urgent; that of another's, if that
-  // client has more than its share, or else if it is more urgent, or its client has fewer places.
+  // client has more than its quota, or else if it is more urgent, or its client has fewer places.
   bool may_displace(const Job& other) const {
     if (client == other.client) return effective_priority < other.effective_priority;
-    return std::tuple(is_beyond_share, effective_priority, turn) <
-           std::tuple(other.is_beyond_share, other.effective_priority, other.turn);
+    return std::tuple(is_beyond_quota, effective_priority, turn) <
+           std::tuple(other.is_beyond_quota, other.effective_priority, other.turn);
   }
 
   std::span<const std::int32_t> tokens() const { return tokens_; }  // the prompt, then the answer
@@ -119,7 +119,7 @@ class Job {
   bool was_started = false;        // at least once; it may have been preempted since
   std::int64_t waited = 0;         // passes without it
   std::int64_t turn = 0;           // how many jobs of its client go before it
-  bool is_beyond_share = false;    // so many that others could not have as many places
+  bool is_beyond_quota = false;    // so many that others could not have as many places
   // The request's priority, or the most urgent one once it has waited long enough. The lowest number goes first.
   int effective_priority;
   std::int64_t cached_prompt_tokens = 0;       // found in the prefix cache when it was first started

@@ -4,6 +4,9 @@
 // job       the engine's work on one choice (job.hpp)
 // pass      one forward pass over the model, for many jobs at once
 // chunk     the next tokens of one job in a pass: one in decode, many in a prefill
+// quota     the places of a batch that a client has before others, however urgent theirs are
+// share     the outputs that one rank of several computes (model/team.hpp)
+// part      one of the four that a contract is composed of (kernels/schemes.hpp); the tensors and ranges of a share
 // update    what is new of one choice after a pass
 #pragma once
 

@@ -1,4 +1,4 @@
-// The operations of a transformer beside its linear layers, and the sampler: what each is given. Backends implement
+// The operations of a transformer other than its linear layers, and the sampler: what each is given. Backends implement
 // them under the same names; kernels/reference defines their bits.
 #pragma once
 

@@ -17,7 +17,7 @@
 
 namespace reprofuse::model {
 
-using parallel::Patience;
+using parallel::Wait;
 
 Exchange::Exchange(std::shared_ptr<Team> team, const checkpoint::ModelConfig& config)
     : team_(std::move(team)), shares_(shares_of(config, team_->size())) {
@@ -26,7 +26,7 @@ Exchange::Exchange(std::shared_ptr<Team> team, const checkpoint::ModelConfig& co
   const Output hidden{config.hidden_size, {&Share::hidden}};
   const Output intermediate{config.intermediate_size, {&Share::intermediate}};
   for (std::int64_t i = 0; i < config.layers; ++i) {
-    const auto name = [&](std::string_view part) { return checkpoint::layer_tensor(i, part); };
+    const auto name = [&](std::string_view part) { return checkpoint::layer_tensor_name(i, part); };
     ops_.push_back({name("input_layernorm.weight"), OpKind::kNorm, {}});
     ops_.push_back({name("self_attn.qkv"), OpKind::kLinear, {q, kv, kv}});
     ops_.push_back({name("self_attn"), OpKind::kAttention, {}});
@@ -67,7 +67,7 @@ void Exchange::move(const OpScope& scope, float* all, std::span<const std::int64
       if (to_first)
         communicator.gather_to_first(memory, words);
       else
-        communicator.all_gather(memory, words, Patience::kBounded);
+        communicator.all_gather(memory, words, Wait::kBounded);
     });
   };
   const kernels::Backend& backend = *scope.context.state().backend;
@@ -189,7 +189,7 @@ void Exchange::agree(const Failure& failure) const {
     records[static_cast<std::size_t>(team_->rank())].place = {op - ops_.begin(), place.row, place.column};
   }
   const std::vector<std::int64_t> words(shares_.size(), sizeof(Record) / sizeof(std::uint32_t));
-  timed([&] { team_->communicator().all_gather(records.data(), words, Patience::kBounded); });
+  timed([&] { team_->communicator().all_gather(records.data(), words, Wait::kBounded); });
   std::vector<RankTraffic> traffic;
   traffic.reserve(records.size());
   for (const Record& record : records) traffic.push_back(record.traffic);

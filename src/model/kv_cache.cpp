@@ -56,7 +56,7 @@ std::optional<std::int32_t> KvCache::take_page() {
   return page;
 }
 
-void KvCache::share(std::int32_t page) {
+void KvCache::add_user(std::int32_t page) {
   Use& use = uses_[static_cast<std::size_t>(page)];
   invariant(use.users > 0 || use.kept, "a free page is shared");
   if (use.users++ == 0) --kept_unused_;

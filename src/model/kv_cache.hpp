@@ -33,7 +33,7 @@ class KvCache {
   std::int64_t pages_in_use() const { return pages() - free_pages() - kept_unused_; }
 
   std::optional<std::int32_t> take_page();  // none: no page is free
-  void share(std::int32_t page);            // one more user of a page that is full: nobody writes to it any more
+  void add_user(std::int32_t page);         // one more user of a page that is full: nobody writes to it any more
   void give_back(std::int32_t page);        // one user less
 
   // A page that is kept does not become free when its last user gives it back, until it is dropped.
@@ -88,7 +88,7 @@ class Sequence {
   // Starts an empty sequence with a full page that holds its next tokens already.
   void adopt(std::int32_t page) {
     make_room_for(1);
-    cache_->share(page);
+    cache_->add_user(page);
     pages_.push_back(page);
     length_ += cache_->page_size();
   }

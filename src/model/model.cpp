@@ -216,7 +216,7 @@ void Model::feed_forward(const Pass& pass, std::int64_t index) const {
   const Matrix added = a.part(a.delta(rows), share_.hidden);
   const kernels::SiluGateCall gating = {.gate = read_only(a.gate(rows)), .up = read_only(a.up(rows)), .y = own_product};
   const auto gate = [&] { silu_gate(pass.scope, gating); };
-  const auto report = [&] { round_and_report(pass, checkpoint::layer_tensor(index, "mlp"), "silu", own_product); };
+  const auto report = [&] { round_and_report(pass, checkpoint::layer_tensor_name(index, "mlp"), "silu", own_product); };
   attempt(pass, [&] {
     norm_and_multiply(pass, layer.post_attention_norm, read_only(a.delta(rows)), layer.gate_up,
                       {a.gate(rows), a.up(rows)});
@@ -252,7 +252,7 @@ bool Model::may_fuse(const Pass& pass) const {
   return !pass.observer && !bf16_results_;
 }
 
-// `delta` is added to the residual, if there is one, before that is normalised.
+// `delta` is added to the residual, if there is one, before that is normalized.
 kernels::RmsNormCall Model::norm_call(const Pass& pass, const Norm& norm, ConstMatrix delta) const {
   const Activations& a = pass.activations;
   return {.x = a.residual(pass.batch.rows),

@@ -21,10 +21,11 @@ Range part_of(std::int64_t total, int part, int parts) {
 }
 
 void require_ranks(const checkpoint::ModelConfig& config, int ranks) {
-  const std::int64_t most = std::min({config.heads, config.hidden_size, config.intermediate_size, config.vocab_size});
-  if (ranks < 1 || ranks > most)
+  const std::int64_t max_ranks =
+      std::min({config.heads, config.hidden_size, config.intermediate_size, config.vocab_size});
+  if (ranks < 1 || ranks > max_ranks)
     fail(ErrorCode::kUnsupported, "a model of {} heads cannot be split over {} ranks; 1 to {} are possible",
-         config.heads, ranks, most);
+         config.heads, ranks, max_ranks);
 }
 
 // A rank's heads of queries are all that look at some heads of keys or, of one such head, some. Either way the number
@@ -43,10 +44,10 @@ Share share_of(const checkpoint::ModelConfig& config, int rank, int ranks) {
     return share;
   }
   for (std::int64_t head = 0; head < config.kv_heads; ++head) {
-    const Range sharers = part_of(ranks, static_cast<int>(head), static_cast<int>(config.kv_heads));
-    if (rank < sharers.first || rank >= sharers.end()) continue;
+    const Range ranks_of_head = part_of(ranks, static_cast<int>(head), static_cast<int>(config.kv_heads));
+    if (rank < ranks_of_head.first || rank >= ranks_of_head.end()) continue;
     share.kv_heads = {head, 1};
-    share.heads = part_of(group, rank - static_cast<int>(sharers.first), static_cast<int>(sharers.count));
+    share.heads = part_of(group, rank - static_cast<int>(ranks_of_head.first), static_cast<int>(ranks_of_head.count));
     share.heads.first += head * group;
   }
   return share;
@@ -62,7 +63,7 @@ std::vector<Share> shares_of(const checkpoint::ModelConfig& config, int ranks) {
 
 namespace {
 
-using parallel::Patience;
+using parallel::Wait;
 
 constexpr std::int64_t kFirstWords = 256;  // of a message, sent at once; the rest follows if there is any
 constexpr std::size_t kHeaderWords = 3;    // command, number, words
@@ -109,17 +110,17 @@ void Team::tell(const Message& message) {
   words.insert(words.end(), message.words.begin(), message.words.end());
   const auto all = static_cast<std::int64_t>(words.size());
   words.resize(static_cast<std::size_t>(std::max(all, kFirstWords)));
-  communicator_->broadcast(words.data(), kFirstWords, Patience::kEndless);
-  if (all > kFirstWords) communicator_->broadcast(words.data() + kFirstWords, all - kFirstWords, Patience::kBounded);
+  communicator_->broadcast(words.data(), kFirstWords, Wait::kEndless);
+  if (all > kFirstWords) communicator_->broadcast(words.data() + kFirstWords, all - kFirstWords, Wait::kBounded);
 }
 
 Team::Message Team::hear() {
   std::vector<std::int32_t> words(static_cast<std::size_t>(kFirstWords));
-  communicator_->broadcast(words.data(), kFirstWords, Patience::kEndless);
+  communicator_->broadcast(words.data(), kFirstWords, Wait::kEndless);
   Message message{static_cast<Command>(words[0]), words[1], {}};
   const auto all = static_cast<std::int64_t>(kHeaderWords) + words[2];
   words.resize(static_cast<std::size_t>(std::max(all, kFirstWords)));
-  if (all > kFirstWords) communicator_->broadcast(words.data() + kFirstWords, all - kFirstWords, Patience::kBounded);
+  if (all > kFirstWords) communicator_->broadcast(words.data() + kFirstWords, all - kFirstWords, Wait::kBounded);
   message.words.assign(words.begin() + kHeaderWords, words.begin() + all);
   return message;
 }
@@ -128,7 +129,7 @@ std::vector<std::string> Team::exchange(const std::string& own) {
   const auto ranks = static_cast<std::size_t>(size()), self = static_cast<std::size_t>(rank());
   std::vector<std::uint32_t> bytes(ranks);
   bytes[self] = static_cast<std::uint32_t>(own.size());
-  communicator_->all_gather(bytes.data(), std::vector<std::int64_t>(ranks, 1), Patience::kEndless);
+  communicator_->all_gather(bytes.data(), std::vector<std::int64_t>(ranks, 1), Wait::kEndless);
   std::vector<std::int64_t> words;
   std::vector<std::size_t> offsets{0};
   for (const std::uint32_t size : bytes) {
@@ -137,7 +138,7 @@ std::vector<std::string> Team::exchange(const std::string& own) {
   }
   std::vector<std::uint32_t> all(std::max<std::size_t>(offsets.back(), 1));
   std::memcpy(all.data() + offsets[self], own.data(), own.size());
-  communicator_->all_gather(all.data(), words, Patience::kEndless);
+  communicator_->all_gather(all.data(), words, Wait::kEndless);
   std::vector<std::string> texts;
   for (std::size_t i = 0; i < ranks; ++i)
     texts.emplace_back(reinterpret_cast<const char*>(all.data() + offsets[i]), bytes[i]);
@@ -179,11 +180,11 @@ Followed::~Followed() {
 namespace {
 
 // What a rank tells the others: its device, and the version of NCCL or why there is none.
-struct Told {
+struct RankDevice {
   std::string device, version, problem;
 
   std::string text() const { return fmt::format("{}\n{}\n{}", device, version, problem); }
-  static Told from(const std::string& text) {
+  static RankDevice from(const std::string& text) {
     const std::size_t first = text.find('\n'), second = text.find('\n', first + 1);
     return {text.substr(0, first), text.substr(first + 1, second - first - 1), text.substr(second + 1)};
   }
@@ -195,8 +196,8 @@ std::string host_of(const parallel::Communicator& communicator, int rank) {
   return name.substr(name.find(kBefore) + kBefore.size());
 }
 
-// Why not on the stream; empty: nothing speaks against it. Fills in how many ranks share a device.
-std::string problem_of(const parallel::Communicator& communicator, const std::vector<Told>& told,
+// Why not on the stream; empty: there is no reason. Fills in how many ranks share a device.
+std::string problem_of(const parallel::Communicator& communicator, const std::vector<RankDevice>& of_ranks,
                        int& ranks_of_device) {
   std::map<std::pair<std::string, std::string>, int> owners;  // of devices, the first of each
   std::map<std::pair<std::string, std::string>, int> users;
@@ -205,7 +206,7 @@ std::string problem_of(const parallel::Communicator& communicator, const std::ve
     if (problem.empty()) problem = std::move(found);
   };
   for (int rank = 0; rank < communicator.size(); ++rank) {
-    const Told& one = told[static_cast<std::size_t>(rank)];
+    const RankDevice& one = of_ranks[static_cast<std::size_t>(rank)];
     if (one.device.empty()) {
       note(fmt::format("{} has no device with memory of its own", communicator.name_of(rank)));
       continue;
@@ -215,8 +216,9 @@ std::string problem_of(const parallel::Communicator& communicator, const std::ve
     ranks_of_device = std::max(ranks_of_device, ++users[place]);
     if (!is_first) note(fmt::format("ranks {} and {} share the device {}", owner->second, rank, one.device));
     if (!one.problem.empty()) note(fmt::format("{}: {}", communicator.name_of(rank), one.problem));
-    if (one.version != told[0].version)
-      note(fmt::format("{} has NCCL {}, and rank 0 has {}", communicator.name_of(rank), one.version, told[0].version));
+    if (one.version != of_ranks[0].version)
+      note(fmt::format("{} has NCCL {}, and rank 0 has {}", communicator.name_of(rank), one.version,
+                       of_ranks[0].version));
   }
   return problem;
 }
@@ -224,7 +226,7 @@ std::string problem_of(const parallel::Communicator& communicator, const std::ve
 }  // namespace
 
 void choose_gather_transport(Team& team, const kernels::Backend& backend) {
-  Told own{.device = backend.device_id(), .version = {}, .problem = {}};
+  RankDevice own{.device = backend.device_id(), .version = {}, .problem = {}};
   std::shared_ptr<const parallel::NcclLibrary> library;
   if (!own.device.empty()) try {
       library = std::make_shared<const parallel::NcclLibrary>();
@@ -232,22 +234,22 @@ void choose_gather_transport(Team& team, const kernels::Backend& backend) {
     } catch (const Error& error) {
       own.problem = error.what();
     }
-  std::vector<Told> told;
+  std::vector<RankDevice> of_ranks;
   std::string devices;
   for (const std::string& text : team.exchange(own.text())) {
-    told.push_back(Told::from(text));
+    of_ranks.push_back(RankDevice::from(text));
     devices += text + '\n';
   }
   if (team.gather_transport().devices == devices) return;
   GatherTransport transport{
       .on_stream = nullptr, .description = {}, .ranks_of_device = 1, .devices = std::move(devices)};
-  const std::string problem = problem_of(team.communicator(), told, transport.ranks_of_device);
+  const std::string problem = problem_of(team.communicator(), of_ranks, transport.ranks_of_device);
   if (problem.empty()) {
     backend.make_current();
     transport.on_stream = parallel::open_nccl(library, team.communicator());
     transport.description = fmt::format("by {}, on the stream", transport.on_stream->description());
   } else {
-    const bool is_of_host = std::ranges::all_of(told, [](const Told& one) { return one.device.empty(); });
+    const bool is_of_host = std::ranges::all_of(of_ranks, [](const RankDevice& one) { return one.device.empty(); });
     transport.description = is_of_host ? "by MPI" : fmt::format("by MPI, through host memory: {}", problem);
   }
   team.set_gather_transport(std::move(transport));

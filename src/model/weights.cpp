@@ -14,7 +14,7 @@ namespace reprofuse::model {
 namespace {
 
 using checkpoint::HostTensor;
-using checkpoint::layer_tensor;
+using checkpoint::layer_tensor_name;
 using checkpoint::ModelConfig;
 using checkpoint::TensorView;
 
@@ -88,7 +88,7 @@ class Loader {
   }
 
   LayerWeights layer(std::int64_t index, std::vector<Buffer>* matrices) {
-    const auto name = [&](std::string_view part) { return layer_tensor(index, part); };
+    const auto name = [&](std::string_view part) { return layer_tensor_name(index, part); };
     const auto heads = [&](std::string_view part, Range Share::*range) {
       return TensorPart{name(part), range, config_.head_dim};
     };

@@ -25,9 +25,9 @@ namespace reprofuse::cpu::HWY_NAMESPACE {
 
 // x or a bound, and a NaN as it is: on x86 Max and Min give their second operand for it; on NEON they would not.
 template <class D, class V = hwy::HWY_NAMESPACE::Vec<D>>
-HWY_INLINE V exp_at_least(D d, float least, V x) {
+HWY_INLINE V exp_at_least(D d, float min, V x) {
   namespace hn = hwy::HWY_NAMESPACE;
-  const V bound = hn::Set(d, least);
+  const V bound = hn::Set(d, min);
 #if HWY_TARGET == HWY_NEON
   return hn::IfThenElse(hn::Lt(x, bound), bound, x);
 #else

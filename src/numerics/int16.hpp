@@ -19,10 +19,10 @@ inline constexpr int kTermBlock = 512;  // terms of a row of activations that sh
 inline constexpr int kUnitRange = 24;   // a row's units are at most so many powers of two apart
 inline constexpr std::int64_t kMaxTerms = std::int64_t{1} << 17;
 
-inline constexpr int kKeyBlock = 128;     // keys of one softmax block, cut at absolute positions
-inline constexpr int kMaxHeadDim = 512;   // a score's sum fits 32 bits
-inline constexpr int kLeastWeight = -16;  // at this power of two and below, a value's weight is 0
-inline constexpr float kLargestWeight = 127 * 256;
+inline constexpr int kKeyBlock = 128;        // keys of one softmax block, cut at absolute positions
+inline constexpr int kMaxHeadDim = 512;      // a score's sum fits 32 bits
+inline constexpr int kMinWeightPower = -16;  // at this power of two and below, a value's weight is 0
+inline constexpr float kMaxWeight = 127 * 256;
 
 // From the bits of the largest magnitude: the least unit with which it fits. The constant carries into the exponent
 // field just where the integer would be more than two digits hold.
@@ -126,7 +126,7 @@ REPROFUSE_HOST_DEVICE inline float score_factor(float scale, int query_unit) {
 // What a probability is multiplied by before it is rounded to the weight of its value.
 REPROFUSE_HOST_DEVICE inline float weight_factor(int value_unit, int largest_unit) {
   const int apart = value_unit - largest_unit;
-  return kLargestWeight * power_of_two(apart < kLeastWeight ? kLeastWeight : apart);
+  return kMaxWeight * power_of_two(apart < kMinWeightPower ? kMinWeightPower : apart);
 }
 
 // rint(p * factor) for 0 <= p <= 1: the product is rounded at the units place alone.

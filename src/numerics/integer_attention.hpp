@@ -31,8 +31,8 @@ REPROFUSE_HOST_DEVICE inline float exp2_polynomial(float x) {
 struct TwoDigits {
   static constexpr int kDigits = 2;
   static constexpr float kSumBound = 0x1p+31F;  // no sum of products reaches it
-  static constexpr int kLeastWeight = int16::kLeastWeight;
-  static constexpr float kLargestWeight = int16::kLargestWeight;
+  static constexpr int kMinWeightPower = int16::kMinWeightPower;
+  static constexpr float kMaxWeight = int16::kMaxWeight;
   static constexpr float kWeightOffset = int16::kRoundToInteger;  // a sum with it rounds a weight at the units place
   static constexpr std::uint32_t kUnsigned = 0x80;                // added, all digits but the first are unsigned bytes
 
@@ -69,8 +69,8 @@ struct TwoDigits {
 struct ThreeDigits {
   static constexpr int kDigits = 3;
   static constexpr float kSumBound = 0x1p+47F;
-  static constexpr int kLeastWeight = -25;
-  static constexpr float kLargestWeight = 127 * 65536;
+  static constexpr int kMinWeightPower = -25;
+  static constexpr float kMaxWeight = 127 * 65536;
   static constexpr float kWeightOffset = 0x1p+23F;  // weights are not negative, and need 23 bits
   static constexpr std::uint32_t kUnsigned = 0x8080;
 
@@ -125,7 +125,7 @@ struct ThreeDigits {
   }
   REPROFUSE_HOST_DEVICE static float weight_factor(int value_unit, int weight_unit) {
     const int apart = value_unit - weight_unit;
-    return kLargestWeight * int16::power_of_two(apart < kLeastWeight ? kLeastWeight : apart);
+    return kMaxWeight * int16::power_of_two(apart < kMinWeightPower ? kMinWeightPower : apart);
   }
   REPROFUSE_HOST_DEVICE static std::int32_t weight_of(float p, float factor) {
     return static_cast<std::int32_t>(float_bits(fma_rn(p, factor, kWeightOffset)) - float_bits(kWeightOffset));

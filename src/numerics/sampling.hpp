@@ -65,7 +65,7 @@ REPROFUSE_HOST_DEVICE inline float penalized(float logit, float penalty) {
 }
 
 // exp((logit - greatest) / temperature): the probability relative to that of the most likely token, in [0, 1].
-REPROFUSE_HOST_DEVICE inline float unnormalised_probability(float logit, float greatest, float temperature) {
+REPROFUSE_HOST_DEVICE inline float unnormalized_probability(float logit, float greatest, float temperature) {
   return exp_nonpositive_f32(div_rn(logit - greatest, temperature));
 }
 
@@ -108,7 +108,7 @@ REPROFUSE_HOST_DEVICE inline std::uint64_t draw_below(std::uint64_t total, std::
   return multiply_high(philox(seed, position, 0), total);
 }
 
-// log of the sum of unnormalised probabilities, from the sum of their weights: one rounding to binary32, then an exact
+// log of the sum of unnormalized probabilities, from the sum of their weights: one rounding to binary32, then an exact
 // product.
 REPROFUSE_HOST_DEVICE inline float log_total(std::uint64_t total) {
   return log_f32(static_cast<float>(total) * 0x1p-40F);

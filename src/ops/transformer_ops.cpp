@@ -160,7 +160,7 @@ bool FusedLinear::run(const OpScope& scope, const kernels::Producer& producer, c
              producer, {.x = x, .outputs = outputs, .workspace = scope.workspace.data, .stream = scope.stream});
 }
 
-// Operations beside linear layers.
+// Operations other than linear layers.
 namespace {
 
 kernels::OpSite site_of(const OpScope& scope, unsigned op = 0) {

@@ -21,7 +21,7 @@ namespace reprofuse::parallel {
 
 // How long a call waits for the other ranks: a while, after which one of them counts as lost, or as long as it takes,
 // where another may be loading a model or have nothing to do.
-enum class Patience { kBounded, kEndless };
+enum class Wait { kBounded, kEndless };
 
 // A rank has ended, does not answer, or is out of step. Nothing can be computed any more.
 class RankFailure : public Error {
@@ -47,10 +47,10 @@ class Communicator {
 
   // `all` is the parts of all ranks, back to back in their order, part_words of each. Each rank has written its own;
   // afterwards all of them are there, on every rank or on rank 0 alone.
-  virtual void all_gather(void* all, std::span<const std::int64_t> part_words, Patience patience) = 0;
+  virtual void all_gather(void* all, std::span<const std::int64_t> part_words, Wait limit) = 0;
   virtual void gather_to_first(void* all, std::span<const std::int64_t> part_words) = 0;
 
-  virtual void broadcast(void* data, std::int64_t words, Patience patience) = 0;  // what rank 0 has, to all
+  virtual void broadcast(void* data, std::int64_t words, Wait limit) = 0;  // what rank 0 has, to all
   virtual void barrier() = 0;
 
   // Of a rank that can no longer keep step: no call is made any more, and the job ends when the process does. From any
@@ -60,8 +60,9 @@ class Communicator {
   // Of a rank that is known to have ended or to be stopped, its name and that; else empty. From any thread, also while
   // no call is made.
   virtual std::string lost_rank() const = 0;
-  // Rank 0 knows that it cannot go on, and says why; as far as that can be seen from here, also after it has ended.
-  virtual bool leader_speaks() const noexcept = 0;
+  // Rank 0 cannot go on and has said why, or is about to; as far as that can be seen from here, also after it has
+  // ended.
+  virtual bool leader_reported_failure() const noexcept = 0;
   [[noreturn]] virtual void abort() noexcept = 0;  // ends all ranks at once, in an error
 };
 

@@ -72,14 +72,14 @@ class MpiCommunicator final : public Communicator {
   int cores() const override { return cores_; }
   std::chrono::seconds timeout() const override { return timeout_; }
 
-  void all_gather(void* all, std::span<const std::int64_t> part_words, Patience patience) override {
+  void all_gather(void* all, std::span<const std::int64_t> part_words, Wait limit) override {
     require_step();
     lay_out(part_words);
     MPI_Request request = MPI_REQUEST_NULL;
     check(MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_UINT32_T, all, counts_.data(), offsets_.data(), MPI_UINT32_T, results_,
                           &request),
           "MPI_Iallgatherv");
-    wait(request, patience, "MPI_Iallgatherv");
+    wait(request, limit, "MPI_Iallgatherv");
   }
 
   void gather_to_first(void* all, std::span<const std::int64_t> part_words) override {
@@ -91,26 +91,26 @@ class MpiCommunicator final : public Communicator {
     check(MPI_Igatherv(part, counts_[own], MPI_UINT32_T, all, counts_.data(), offsets_.data(), MPI_UINT32_T, 0,
                        results_, &request),
           "MPI_Igatherv");
-    wait(request, Patience::kBounded, "MPI_Igatherv");
+    wait(request, Wait::kBounded, "MPI_Igatherv");
   }
 
-  void broadcast(void* data, std::int64_t words, Patience patience) override {
+  void broadcast(void* data, std::int64_t words, Wait limit) override {
     require_step();
     MPI_Request request = MPI_REQUEST_NULL;
     check(MPI_Ibcast(data, count_of(words), MPI_UINT32_T, 0, results_, &request), "MPI_Ibcast");
-    wait(request, patience, "MPI_Ibcast");
+    wait(request, limit, "MPI_Ibcast");
   }
 
   void barrier() override {
     require_step();
     MPI_Request request = MPI_REQUEST_NULL;
     check(MPI_Ibarrier(results_, &request), "MPI_Ibarrier");
-    wait(request, Patience::kBounded, "MPI_Ibarrier");
+    wait(request, Wait::kBounded, "MPI_Ibarrier");
   }
 
   void break_off() noexcept override {
     is_broken_ = true;
-    if (rank_ == 0) speak();
+    if (rank_ == 0) report_failure();
   }
   bool is_broken() const noexcept override { return is_broken_; }
 
@@ -120,14 +120,16 @@ class MpiCommunicator final : public Communicator {
       if (peer.watched == 0) continue;
       const bool has_gone = has_ended(peer);
       if (!has_gone && !is_stopped_for_long(rank)) continue;
-      if (rank_ == 0) speak();
+      if (rank_ == 0) report_failure();
       return name_of(rank) + " (process " + std::to_string(peer.process) + ") has " +
              (has_gone ? "ended" : "not answered for " + std::to_string(timeout_.count()) + " s: it is stopped");
     }
     return {};
   }
 
-  bool leader_speaks() const noexcept override { return word_ != nullptr && std::atomic_ref(*word_).load() != 0; }
+  bool leader_reported_failure() const noexcept override {
+    return word_ != nullptr && std::atomic_ref(*word_).load() != 0;
+  }
 
   [[noreturn]] void abort() noexcept override {
     is_broken_ = true;
@@ -146,7 +148,7 @@ class MpiCommunicator final : public Communicator {
 
   [[noreturn]] void lose(const std::string& message) {
     is_broken_ = true;
-    if (rank_ == 0) speak();
+    if (rank_ == 0) report_failure();
     throw RankFailure(message);
   }
 
@@ -215,7 +217,7 @@ class MpiCommunicator final : public Communicator {
     void* memory = mmap(nullptr, sizeof(int), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     if (memory != MAP_FAILED) word_ = static_cast<int*>(memory);
   }
-  void speak() const noexcept {
+  void report_failure() const noexcept {
     if (word_ != nullptr) std::atomic_ref(*word_).store(1);
   }
 
@@ -241,7 +243,7 @@ class MpiCommunicator final : public Communicator {
   }
 
   // Never blocks in MPI: a rank that waits looks after the others, and leaves the processor to them.
-  void wait(MPI_Request& request, Patience patience, const char* call) {
+  void wait(MPI_Request& request, Wait limit, const char* call) {
     const auto begin = Clock::now();
     auto next_look = begin + kBetweenLooks;
     while (true) {
@@ -253,7 +255,7 @@ class MpiCommunicator final : public Communicator {
       if (now >= next_look) {
         look_after_peers();
         next_look = now + kBetweenLooks;
-        if (patience == Patience::kBounded && now - begin > longest_wait()) find_lost_rank();
+        if (limit == Wait::kBounded && now - begin > longest_wait()) find_lost_rank();
       }
       prctl(PR_SET_TIMERSLACK, kTimerSlack);  // of this thread, which need not be the one of the call before
       std::this_thread::sleep_for(now - begin < kLongWait ? kShortSleep : microseconds(kLongSleep));
@@ -313,7 +315,7 @@ class MpiCommunicator final : public Communicator {
   int cores_ = 1;
   std::vector<Peer> peers_;
   std::unique_ptr<std::atomic<Clock::rep>[]> stopped_since_;  // of each rank; 0: it is not
-  int* word_ = nullptr;                                       // not 0: rank 0 speaks
+  int* word_ = nullptr;                                       // not 0: rank 0 reported its failure
   std::vector<int> counts_, offsets_;                         // of the parts of a gather
   std::atomic<bool> is_broken_ = false;
 };

@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* kDefaultFile = "libnccl.so.2";
 constexpr const char* kFileVariable = "REPROFUSE_NCCL_LIBRARY";
-constexpr int kLeastVersion = 21300;  // from which on an error of another rank is told apart from those of this one
+constexpr int kMinVersion = 21300;  // from which on an error of another rank is told apart from those of this one
 
 std::string file_of_environment() {
   const char* file = std::getenv(kFileVariable);
@@ -146,7 +146,7 @@ class NcclCommunicator final : public StreamCommunicator {
     } message;
     static_assert(sizeof(message) % sizeof(std::uint32_t) == 0);
     if (rank_ == 0) message.result = library_->get_unique_id(&message.id);
-    host.broadcast(&message, sizeof(message) / sizeof(std::uint32_t), Patience::kBounded);
+    host.broadcast(&message, sizeof(message) / sizeof(std::uint32_t), Wait::kBounded);
     if (message.result != nccl::kSuccess)
       throw RankFailure(
           fmt::format("{}: ncclGetUniqueId failed: {}", host.name_of(0), library_->why(message.result, nullptr)));
@@ -157,7 +157,7 @@ class NcclCommunicator final : public StreamCommunicator {
   void meet(Communicator& host, int own_result) {
     std::vector<std::int32_t> results(static_cast<std::size_t>(size_));
     results[static_cast<std::size_t>(rank_)] = own_result;
-    host.all_gather(results.data(), std::vector<std::int64_t>(results.size(), 1), Patience::kBounded);
+    host.all_gather(results.data(), std::vector<std::int64_t>(results.size(), 1), Wait::kBounded);
     const auto failed = std::ranges::find_if(results, [](std::int32_t result) { return result != nccl::kSuccess; });
     if (failed == results.end()) return;
     abort();
@@ -193,7 +193,7 @@ NcclLibrary::NcclLibrary(const std::string& name) : file(name), handle(open_libr
   find(*this, group_end, "ncclGroupEnd");
   const int result = get_version(&version);
   require(result == nccl::kSuccess, "{}: ncclGetVersion failed: {}", file, get_error_string(result));
-  if (version < kLeastVersion || version / 10000 != kLeastVersion / 10000)
+  if (version < kMinVersion || version / 10000 != kMinVersion / 10000)
     fail(ErrorCode::kUnsupported, "{} is NCCL {}; 2.13 or a later 2 is needed", file, version_text());
   find(*this, get_last_error, "ncclGetLastError");
 }

@@ -77,14 +77,14 @@ std::string system_fingerprint(const Contract& numerics, const Artifacts& artifa
                      artifacts.model.substr(0, kModelDigits), artifacts.settings.substr(0, kSettingsDigits), version);
 }
 
-AtHand::AtHand(const engine::ModelFiles& files, const TextFiles& text_files, Artifacts here)
+LocalArtifacts::LocalArtifacts(const engine::ModelFiles& files, const TextFiles& text_files, Artifacts here)
     : artifacts(std::move(here)),
       files_digest(text_files.digest()),
       stop_tokens(files.stop_tokens()),
       longest(files.checkpoint().config().max_positions) {}
 
-std::string first_difference(const Artifacts& claimed, const AtHand& at_hand) {
-  const Artifacts& here = at_hand.artifacts;
+std::string first_difference(const Artifacts& claimed, const LocalArtifacts& local) {
+  const Artifacts& here = local.artifacts;
   std::string found;
   const auto compare = [&](std::string_view artifact, std::string_view what, const std::string& there,
                            const std::string& own) {
@@ -103,13 +103,12 @@ std::string first_difference(const Artifacts& claimed, const AtHand& at_hand) {
   compare("template", "its source", or_none(claimed.chat_template), or_none(here.chat_template));
   compare_file("template", "chat_template.jinja");
   compare_file("tokenizer", "tokenizer_config.json");
-  if (!at_hand.any_date) compare("date", "today", claimed.date, here.date);
+  if (!local.any_date) compare("date", "today", claimed.date, here.date);
   compare_file("settings", "generation_config.json");
-  const std::int64_t longest = at_hand.any_context ? std::min(claimed.context, at_hand.longest) : here.context;
+  const std::int64_t longest = local.any_context ? std::min(claimed.context, local.longest) : here.context;
   compare("settings", "the longest text", std::to_string(claimed.context), std::to_string(longest));
   const auto settings = [&](engine::SpecialTokens mode) {
-    return settings_digest(at_hand.files_digest, claimed.unicode, at_hand.stop_tokens, claimed.date, claimed.context,
-                           mode);
+    return settings_digest(local.files_digest, claimed.unicode, local.stop_tokens, claimed.date, claimed.context, mode);
   };
   if (claimed.settings != settings(engine::SpecialTokens::kPlain))  // a receipt is of either mode
     compare("settings", "their digest", claimed.settings, settings(engine::SpecialTokens::kAsTokens));

@@ -68,7 +68,7 @@ Artifacts artifacts_of(const engine::ModelFiles& files, const TextFiles& text_fi
 std::string system_fingerprint(const Contract& numerics, const Artifacts& artifacts, std::string_view version);
 
 // What a receipt's artifacts are compared with.
-struct AtHand {
+struct LocalArtifacts {
   Artifacts artifacts;
   std::string files_digest;               // TextFiles::digest()
   std::vector<std::int32_t> stop_tokens;  // the model's
@@ -76,13 +76,13 @@ struct AtHand {
   bool any_date = false;                  // the receipt's own is taken
   bool any_context = false;               // likewise, up to the longest
 
-  AtHand() = default;
-  AtHand(const engine::ModelFiles& files, const TextFiles& text_files, Artifacts here);
+  LocalArtifacts() = default;
+  LocalArtifacts(const engine::ModelFiles& files, const TextFiles& text_files, Artifacts here);
 };
 
 // The first that differs, by name (model, tokenizer, template, date, settings) and with both values; empty: none. The
 // settings' digest is that of the receipt's own version of Unicode, date, context and mode of special tokens.
-std::string first_difference(const Artifacts& claimed, const AtHand& here);
+std::string first_difference(const Artifacts& claimed, const LocalArtifacts& here);
 
 inline constexpr std::string_view kPredicateType = "https://reprofuse.invalid/receipt/v1";
 

@@ -102,7 +102,7 @@ void check_nonce(Evidence& evidence, const std::optional<std::string>& expected)
 void check_needs(Evidence& evidence, Level level, std::size_t spots = 0);
 void check_contract(Evidence& evidence);
 // Compares with the artifacts at hand.
-void check_artifacts(Evidence& evidence, const AtHand& here);
+void check_artifacts(Evidence& evidence, const LocalArtifacts& here);
 // After these: what is left unproven, since the check ends at this level, or as something was wrong already.
 void note_level(Evidence& evidence, Level level);
 

@@ -123,7 +123,7 @@ void check_contract(Evidence& evidence) {
                                                          shown(contract), contract_names()));
 }
 
-void check_artifacts(Evidence& evidence, const AtHand& here) {
+void check_artifacts(Evidence& evidence, const LocalArtifacts& here) {
   Report& report = evidence.report;
   if (!report.is_open()) return;
   evidence.artifacts_compared = true;

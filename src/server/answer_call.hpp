@@ -51,7 +51,7 @@ struct AnswerContext {
   std::shared_ptr<ServedModel> model;
   Metrics& metrics;
   RequestRecord& record;
-  std::shared_ptr<ReplyMemory::Share> memory;
+  std::shared_ptr<ReplyMemory::Grant> memory;
 };
 
 // Starts to compute the answer, which is pending. The context's references must outlive it. Throws what

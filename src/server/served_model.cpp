@@ -67,7 +67,7 @@ ServedModel::ServedModel(const Context& context, const ServedModelOptions& optio
   const receipt::Artifacts artifacts =
       receipt::artifacts_of(files_, text_files_, source_->manifest(), text::to_string(facts_.date),
                             facts_.max_positions, facts_.special_tokens);
-  facts_.at_hand = receipt::AtHand(files_, text_files_, artifacts);
+  facts_.local_artifacts = receipt::LocalArtifacts(files_, text_files_, artifacts);
   facts_.fingerprint = receipt::system_fingerprint(*context.state().contract, artifacts, options.version);
   if (options.key && context.state().contract->pinned())
     issuer_ = std::make_unique<receipt::Issuer>(*options.key, issuer_facts(context, artifacts, options.version),

@@ -121,8 +121,8 @@ TEST_F(EngineFairness, AClientWithManyRequestsHoldsUpItsOwnAndNotThoseOfOthers) 
   }
 }
 
-// Priorities order what one client asks; between clients they decide only about places that are nobody's share.
-TEST_F(EngineFairness, AFloodOfUrgentRequestsTakesNoMoreThanItsClientsShare) {
+// Priorities order what one client asks; between clients they decide only about places that are in nobody's quota.
+TEST_F(EngineFairness, AFloodOfUrgentRequestsTakesNoMoreThanItsClientsQuota) {
   for (const bool is_own : {false, true}) {
     Engine engine(*model_, {.kv_pages = 64, .max_batch = 4}, bundled_tokenizer());
     Answered answered;
@@ -143,7 +143,7 @@ TEST_F(EngineFairness, AFloodOfUrgentRequestsTakesNoMoreThanItsClientsShare) {
       ++passes;
     }
     EXPECT_TRUE(is_own ? passes == 60 : passes == 12) << passes;
-    EXPECT_TRUE((answered[{1002, 0}].tokens.empty())) << "two of four places are its share";
+    EXPECT_TRUE((answered[{1002, 0}].tokens.empty())) << "two of four places are its quota";
     if (!is_own) expect_answer_alone(answered[{1000, 0}], plain);
   }
 }

@@ -21,7 +21,7 @@ namespace reprofuse::study {
 namespace {
 
 using checkpoint::HostTensor;
-using checkpoint::layer_tensor;
+using checkpoint::layer_tensor_name;
 
 struct Dense {
   std::int64_t rows, cols;
@@ -50,10 +50,10 @@ class ReferenceModel {
     const HostTensor table(embedding);
     reference::embedding({.table = weight_of(embedding, table), .tokens = tokens_.data(), .x = x.view()});
     for (std::int64_t layer = 0; layer < config_.layers; ++layer) {
-      delta = linear(attend(layer, norm(x, layer_tensor(layer, "input_layernorm.weight"))),
-                     layer_tensor(layer, "self_attn.o_proj"), config_.o_bias);
+      delta = linear(attend(layer, norm(x, layer_tensor_name(layer, "input_layernorm.weight"))),
+                     layer_tensor_name(layer, "self_attn.o_proj"), config_.o_bias);
       add(x, delta);
-      delta = feed_forward(layer, norm(x, layer_tensor(layer, "post_attention_layernorm.weight")));
+      delta = feed_forward(layer, norm(x, layer_tensor_name(layer, "post_attention_layernorm.weight")));
       add(x, delta);
     }
     const Dense last = norm(x, std::string(checkpoint::kFinalNormName));
@@ -98,7 +98,7 @@ class ReferenceModel {
   }
 
   Dense attend(std::int64_t layer, const Dense& h) {
-    const auto name = [&](const char* part) { return layer_tensor(layer, part); };
+    const auto name = [&](const char* part) { return layer_tensor_name(layer, part); };
     Dense q = linear(h, name("self_attn.q_proj"), config_.qkv_bias);
     const Dense k = linear(h, name("self_attn.k_proj"), config_.qkv_bias);
     const Dense v = linear(h, name("self_attn.v_proj"), config_.qkv_bias);
@@ -147,11 +147,11 @@ class ReferenceModel {
   }
 
   Dense feed_forward(std::int64_t layer, const Dense& h) {
-    const Dense gate = linear(h, layer_tensor(layer, "mlp.gate_proj"), config_.mlp_bias);
-    const Dense up = linear(h, layer_tensor(layer, "mlp.up_proj"), config_.mlp_bias);
+    const Dense gate = linear(h, layer_tensor_name(layer, "mlp.gate_proj"), config_.mlp_bias);
+    const Dense up = linear(h, layer_tensor_name(layer, "mlp.up_proj"), config_.mlp_bias);
     Dense inner{gate.rows, gate.cols};
     reference::silu_gate({.gate = gate.read(), .up = up.read(), .y = inner.view()});
-    return linear(inner, layer_tensor(layer, "mlp.down_proj"), config_.mlp_bias);
+    return linear(inner, layer_tensor_name(layer, "mlp.down_proj"), config_.mlp_bias);
   }
 
   static constexpr std::int32_t kOnePage = 512;  // holds every case's text

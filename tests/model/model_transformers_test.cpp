@@ -21,7 +21,7 @@
 namespace reprofuse::model {
 namespace {
 
-using checkpoint::layer_tensor;
+using checkpoint::layer_tensor_name;
 using nlohmann::json;
 using study::ModelCase;
 
@@ -107,7 +107,7 @@ TEST_P(AgainstTransformers, NormsOfTwoLayersExchangedAreFound) {
   const ModelCase& spec = GetParam();
   const auto source =
       std::make_shared<AlteredSource>(std::make_shared<study::RandomSource>(spec.config, spec.dtype, spec.seed));
-  source->swap(layer_tensor(0, "input_layernorm.weight"), layer_tensor(1, "input_layernorm.weight"));
+  source->swap(layer_tensor_name(0, "input_layernorm.weight"), layer_tensor_name(1, "input_layernorm.weight"));
   const Model altered(Context::cpu(), source, kTestPositions);
   EXPECT_GT(worst_difference(altered, spec), 10 * kTolerance);
 }

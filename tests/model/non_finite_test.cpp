@@ -18,7 +18,7 @@ namespace reprofuse::model {
 namespace {
 
 using checkpoint::Architecture;
-using checkpoint::layer_tensor;
+using checkpoint::layer_tensor_name;
 using checkpoint::ModelConfig;
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
@@ -86,9 +86,9 @@ TEST(NonFinite, AWeightOfAnyMatrixIsFoundAndItsLayerNamed) {
   for (const auto& [tensor, layer] : cases) {
     for (const float value : {kNan, kInfinity, -kInfinity}) {
       const auto source = random_model(Architecture::kLlama);
-      source->change(layer_tensor(1, tensor) + ".weight", set(91, value));
+      source->change(layer_tensor_name(1, tensor) + ".weight", set(91, value));
       const std::string message = pass_error(source);
-      EXPECT_EQ(message.find("linear '" + layer_tensor(1, layer) + "'"), 0U) << tensor << ": " << message;
+      EXPECT_EQ(message.find("linear '" + layer_tensor_name(1, layer) + "'"), 0U) << tensor << ": " << message;
     }
   }
 }
@@ -120,7 +120,7 @@ TEST(NonFinite, ABiasOrANormWeightIsFoundWhereItIsUsed) {
   for (const auto& [architecture, tensor, message] : cases) {
     for (const float value : {kNan, kInfinity}) {
       const auto source = random_model(architecture);
-      source->change(layer_tensor(1, tensor), set(3, value));
+      source->change(layer_tensor_name(1, tensor), set(3, value));
       EXPECT_EQ(pass_error(source), message);
     }
   }
@@ -143,13 +143,13 @@ TEST(NonFinite, AnOverflowInANormNamesTheNormAndTheRow) {
     for (std::size_t row = 0; row * width < values.size(); ++row) values[row * width + kColumn] = 0.0F;
     values[3 * width + kColumn] = 8.0F;
   });
-  source->change(layer_tensor(0, "self_attn.o_proj.weight"), fill(0.0F));
-  source->change(layer_tensor(0, "mlp.gate_proj.weight"), only(kColumn, 1.0F));
-  source->change(layer_tensor(0, "mlp.up_proj.weight"), only(kColumn, 1.0F));
-  source->change(layer_tensor(0, "mlp.down_proj.weight"), only(0, 0x1p70F));
+  source->change(layer_tensor_name(0, "self_attn.o_proj.weight"), fill(0.0F));
+  source->change(layer_tensor_name(0, "mlp.gate_proj.weight"), only(kColumn, 1.0F));
+  source->change(layer_tensor_name(0, "mlp.up_proj.weight"), only(kColumn, 1.0F));
+  source->change(layer_tensor_name(0, "mlp.down_proj.weight"), only(0, 0x1p70F));
   EXPECT_EQ(pass_error(source), "norm 'model.layers.1.input_layernorm.weight' row 3: the sum of squares is not finite");
 
-  source->change(layer_tensor(0, "mlp.down_proj.weight"), only(0, 0x1p10F));
+  source->change(layer_tensor_name(0, "mlp.down_proj.weight"), only(0, 0x1p10F));
   EXPECT_EQ(pass_error(source), "") << "a smaller value is no error";
 }
 
@@ -157,9 +157,9 @@ TEST(NonFinite, AScoreThatOverflowsNamesTheLayerTheRowAndTheHead) {
   const auto source = random_model(Architecture::kLlama);
   const ModelConfig& config = source->config();
   const auto of_head = static_cast<std::size_t>(config.head_dim * config.hidden_size);
-  source->change(layer_tensor(2, "self_attn.q_proj.weight"), scale(4 * of_head, 5 * of_head, 0x1p100F));
+  source->change(layer_tensor_name(2, "self_attn.q_proj.weight"), scale(4 * of_head, 5 * of_head, 0x1p100F));
   EXPECT_EQ(pass_error(source), "") << "large queries alone are no error";
-  source->change(layer_tensor(2, "self_attn.k_proj.weight"), scale(of_head, 2 * of_head, 0x1p60F));
+  source->change(layer_tensor_name(2, "self_attn.k_proj.weight"), scale(of_head, 2 * of_head, 0x1p60F));
   EXPECT_EQ(pass_error(source), "attention 'model.layers.2.self_attn' row 0 head 4: a score is not finite");
 }
 
@@ -169,7 +169,7 @@ TEST(NonFinite, AnOverflowInAHeadNormIsAnErrorOfTheScores) {
     const auto source = random_model(Architecture::kQwen3);
     const ModelConfig& config = source->config();
     const auto of_head = static_cast<std::size_t>(config.head_dim * config.hidden_size);
-    source->change(layer_tensor(1, projection), scale(of_head, 2 * of_head, 0x1p80F));
+    source->change(layer_tensor_name(1, projection), scale(of_head, 2 * of_head, 0x1p80F));
     const std::string head = std::string(projection).find("q_proj") != std::string::npos ? "1" : "3";
     EXPECT_EQ(pass_error(source),
               "attention 'model.layers.1.self_attn' row 0 head " + head + ": a score is not finite");

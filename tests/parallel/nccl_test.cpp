@@ -250,14 +250,14 @@ class Gone : public Communicator {
   int ranks_of_host() const override { return 1; }
   int cores() const override { return 1; }
   std::chrono::seconds timeout() const override { return std::chrono::seconds(0); }
-  void all_gather(void*, std::span<const std::int64_t>, Patience) override {}
+  void all_gather(void*, std::span<const std::int64_t>, Wait) override {}
   void gather_to_first(void*, std::span<const std::int64_t>) override {}
-  void broadcast(void*, std::int64_t, Patience) override {}
+  void broadcast(void*, std::int64_t, Wait) override {}
   void barrier() override { ++barriers; }
   void break_off() noexcept override {}
   bool is_broken() const noexcept override { return false; }
   std::string lost_rank() const override { return lost_; }
-  bool leader_speaks() const noexcept override { return false; }
+  bool leader_reported_failure() const noexcept override { return false; }
   [[noreturn]] void abort() noexcept override { std::abort(); }
 
   int barriers = 0;

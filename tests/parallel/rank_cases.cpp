@@ -88,14 +88,14 @@ void check_answers(const std::shared_ptr<model::Team>& team) {
 
 // While rank 1 waits for the first, a thread of rank 0 breaks off: the call that waits ends, and so do those after it.
 int check_broken() {
-  using parallel::Patience;
+  using parallel::Wait;
   const auto communicator = parallel::open_mpi(std::chrono::seconds(60));
   std::vector<std::uint32_t> words(2);
   const std::vector<std::int64_t> parts = {1, 1};
-  communicator->all_gather(words.data(), parts, Patience::kBounded);  // the control: nothing is broken yet
+  communicator->all_gather(words.data(), parts, Wait::kBounded);  // the control: nothing is broken yet
   communicator->barrier();
   if (communicator->rank() != 0) {
-    communicator->broadcast(words.data(), 1, Patience::kEndless);
+    communicator->broadcast(words.data(), 1, Wait::kEndless);
     return 1;
   }
   const std::jthread other([&] {
@@ -103,10 +103,10 @@ int check_broken() {
     communicator->break_off();
   });
   const std::function<void()> calls[] = {
-      [&] { communicator->all_gather(words.data(), parts, Patience::kEndless); },  // waits at first
-      [&] { communicator->all_gather(words.data(), parts, Patience::kEndless); },
+      [&] { communicator->all_gather(words.data(), parts, Wait::kEndless); },  // waits at first
+      [&] { communicator->all_gather(words.data(), parts, Wait::kEndless); },
       [&] { communicator->gather_to_first(words.data(), parts); },
-      [&] { communicator->broadcast(words.data(), 1, Patience::kEndless); },
+      [&] { communicator->broadcast(words.data(), 1, Wait::kEndless); },
       [&] { communicator->barrier(); },
   };
   int refused = 0;

@@ -76,13 +76,11 @@ class ThreadCommunicator final : public Communicator {
   int cores() const override { return 1; }
   std::chrono::seconds timeout() const override { return std::chrono::seconds(60); }
 
-  void all_gather(void* all, std::span<const std::int64_t> part_words, Patience) override {
-    gather(all, part_words, true);
-  }
+  void all_gather(void* all, std::span<const std::int64_t> part_words, Wait) override { gather(all, part_words, true); }
   void gather_to_first(void* all, std::span<const std::int64_t> part_words) override {
     gather(all, part_words, rank_ == 0);
   }
-  void broadcast(void* data, std::int64_t words, Patience) override {
+  void broadcast(void* data, std::int64_t words, Wait) override {
     meeting_->show(rank_, data);
     if (rank_ != 0) std::memcpy(data, meeting_->shown(0), static_cast<std::size_t>(words) * sizeof(std::uint32_t));
     meeting_->meet();
@@ -94,7 +92,7 @@ class ThreadCommunicator final : public Communicator {
   }
   bool is_broken() const noexcept override { return is_broken_; }
   std::string lost_rank() const override { return {}; }
-  bool leader_speaks() const noexcept override { return false; }
+  bool leader_reported_failure() const noexcept override { return false; }
   [[noreturn]] void abort() noexcept override { std::abort(); }
 
  private:

@@ -36,9 +36,9 @@ class ReceiptTest : public testing::Test {
   }
   static void TearDownTestSuite() { model_.reset(); }
 
-  static AtHand at_hand() {
+  static LocalArtifacts local() {
     static const TextFiles text_files(REPROFUSE_BUNDLED_MODEL);
-    return AtHand(bundled_files(), text_files, artifacts_);
+    return LocalArtifacts(bundled_files(), text_files, artifacts_);
   }
   Issuer issuer() const { return Issuer(key_, issuer_facts(model_->context(), artifacts_, "1.2.3")); }
 
@@ -91,7 +91,7 @@ class ReceiptTest : public testing::Test {
   static Report verify(Evidence evidence, Level level, std::size_t spots) {
     check_contract(evidence);
     check_needs(evidence, level, spots);
-    check_artifacts(evidence, at_hand());
+    check_artifacts(evidence, local());
     note_level(evidence, level);
     if (level >= Level::kTokens) replay_all(*model_, bundled_tokenizer(), {&evidence}, level, spots);
     return evidence.report;

@@ -216,7 +216,7 @@ TEST_F(ReplayTest, AHiddenPromptThatDoesNotFitContradictsItsReceipt) {
 }
 
 TEST_F(ReplayTest, WhatTheSignerAloneKnowsIsNotProven) {
-  AtHand here = at_hand();
+  LocalArtifacts here = local();
   here.any_date = here.any_context = true;
   here.artifacts.unicode = "of another library";
   Evidence evidence = examine(issue(sampled_request()).text(), "it", key_.public_key());
@@ -352,7 +352,7 @@ TEST_F(ReplayTest, ArtifactsAreCalledByTheirNames) {
   const auto problem_of = [&](const auto& alter) {
     Artifacts here = artifacts_;
     alter(here);
-    AtHand altered = at_hand();
+    LocalArtifacts altered = local();
     altered.artifacts = here;
     return first_difference(artifacts_, altered);
   };
@@ -371,7 +371,7 @@ TEST_F(ReplayTest, ArtifactsAreCalledByTheirNames) {
   EXPECT_TRUE(problem_of([](Artifacts& here) { here.chat_template.reset(); }).starts_with("template: "));
   EXPECT_TRUE(problem_of([](Artifacts& here) { here.date = "2025-01-01"; }).starts_with("date: "));
   EXPECT_TRUE(problem_of([](Artifacts& here) { ++here.context; }).starts_with("settings: "));
-  AtHand other_stops = at_hand();
+  LocalArtifacts other_stops = local();
   other_stops.stop_tokens.push_back(1);
   EXPECT_TRUE(first_difference(artifacts_, other_stops).starts_with("settings: their digest"));
 }

@@ -172,7 +172,7 @@ TEST(SampleCpu, ProbabilitiesHaveTheScalarBitsOnEveryInstructionSet) {
       cpu::sample_kernels(isa).probabilities(logits.data(), kCount, greatest, temperature, probabilities.data());
       for (std::size_t i = 0; i < kCount; ++i)
         ASSERT_EQ(float_bits(probabilities[i]),
-                  float_bits(sampling::unnormalised_probability(logits[i], greatest, temperature)))
+                  float_bits(sampling::unnormalized_probability(logits[i], greatest, temperature)))
             << isa_name(isa) << " temperature " << temperature << " id " << i;
     }
   }
@@ -193,7 +193,7 @@ std::size_t draw_by_float_sums(const std::vector<float>& probabilities, bool asc
 TEST(SampleCpu, AFloatSumInAnotherOrderChangesATokenAndIntegerWeightsDoNot) {
   std::vector<float> probabilities;
   for (const float logit : testing::rough_logits(6, 4001))
-    probabilities.push_back(sampling::unnormalised_probability(logit, 16, 4));
+    probabilities.push_back(sampling::unnormalized_probability(logit, 16, 4));
   int changed = 0;
   for (std::uint64_t i = 0; i < 2000; ++i) {
     const float uniform = static_cast<float>(philox(8, i, 0) >> 40) * 0x1p-24F;

@@ -62,7 +62,7 @@ TEST(SampleReference, TopKKeepsTheLargestAndOfEqualOnesTheLowestIds) {
   EXPECT_EQ(support({1, 2, 2, 2, 0}, {.temperature = 10, .top_k = 4}), (std::set<std::int32_t>{0, 1, 2, 3}));
 }
 
-// Probabilities, not normalised: 1, 1/2, 1/4, 1/8, 1/8: cumulative shares of 2 are 1/2, 3/4, 7/8, 15/16, 1.
+// Probabilities, not normalized: 1, 1/2, 1/4, 1/8, 1/8: cumulative shares of 2 are 1/2, 3/4, 7/8, 15/16, 1.
 TEST(SampleReference, TopPKeepsTheShortestPrefixThatReachesIt) {
   const auto log2 = static_cast<float>(std::log(2.0));
   const std::vector<float> logits = {-3 * log2, 0, -1 * log2, -3 * log2, -2 * log2};
@@ -136,7 +136,7 @@ TEST(SampleReference, LogprobErrorIsThatOfBinary32) {
   }
 }
 
-// Tokens keep their log-probabilities, bit for bit, when they change places: the normaliser knows no order.
+// Tokens keep their log-probabilities, bit for bit, when they change places: the normalizer knows no order.
 TEST(SampleReference, LogprobBitsDoNotDependOnTheOrderOfTheVocabulary) {
   std::vector<float> logits = testing::rough_logits(12, 5000);
   const auto float_total = [&] {  // what an order would do

@@ -121,7 +121,7 @@ TEST_F(HttpListenerTest, AClientThatReadsNothingIsGivenUp) {
 TEST_F(HttpListenerTest, AClientThatReadsALittleNowAndThenIsGivenUp) {
   start([](ConnectionLimits& limits) {
     limits.write = milliseconds(3'000);
-    limits.least_rate = kLarge;
+    limits.min_rate = kLarge;
   });
   const auto client = unread(1, "/large");
   const auto is_finished = [&] {  // never so slow as to have taken nothing for long, which is another limit

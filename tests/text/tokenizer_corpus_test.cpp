@@ -55,7 +55,7 @@ TEST_P(TokenizerCorpus, DecodesRandomIdsAsTransformersDoes) {
 }
 
 // Not of the style that adds and strips spaces.
-TEST(TokenizerCorpusRoundTrip, DecodingGivesTheNormalisedTextBack) {
+TEST(TokenizerCorpusRoundTrip, DecodingGivesTheNormalizedTextBack) {
   const nlohmann::json expected = read_expected();
   for (const std::string style : {"llama3", "qwen", "deepseek"}) {
     const Tokenizer tokenizer = load_style(style);

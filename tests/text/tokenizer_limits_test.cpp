@@ -166,7 +166,7 @@ TEST(TokenizerLimits, TextsOfMoreTokensThanAllowedAreGivenUp) {
   }
 }
 
-// Words, one word, one that normalisation changes, and added tokens.
+// Words, one word, one that normalization changes, and added tokens.
 TEST(TokenizerLimits, ALongTextIsGivenUpSoon) {
   json document = small_tokenizer({{"a", "b"}});
   document["added_tokens"] = json::array({added_token("<s>", 300)});

@@ -55,15 +55,15 @@ TEST(Tokenizer, FindsTheLongestAddedTokenFromLeftToRight) {
   EXPECT_EQ(tokenizer.encode("<a><b", false), (Ids{256, '<', 'b'}));
 }
 
-// A token that is not normalised is found first, even to the right of one that is.
-TEST(Tokenizer, FindsVerbatimTokensBeforeNormalisedOnes) {
+// A token that is not normalized is found first, even to the right of one that is.
+TEST(Tokenizer, FindsVerbatimTokensBeforeNormalizedOnes) {
   nlohmann::json document = small_tokenizer();
   document["added_tokens"] =
       nlohmann::json::array({added_token("xy", 256, {{"normalized", true}}), added_token("yz", 257)});
   EXPECT_EQ(make(document).encode("xyz", false), (Ids{'x', 257}));
 }
 
-TEST(Tokenizer, FindsNormalisedTokensInNormalisedText) {
+TEST(Tokenizer, FindsNormalizedTokensInNormalizedText) {
   nlohmann::json document = small_tokenizer();
   document["normalizer"] = {{"type", "NFC"}};
   document["added_tokens"] = nlohmann::json::array({added_token("e\u0301", 256, {{"normalized", true}})});

@@ -1,4 +1,4 @@
-// The operations of a transformer beside its linear layers, the sampler among them.
+// The operations of a transformer other than its linear layers, the sampler among them.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -72,7 +72,7 @@ void round_bf16(const kernels::RoundBf16Call& call) {
 
 namespace {
 
-void normalise(float* head, std::int64_t head_dim, const float* weight, float eps) {
+void normalize(float* head, std::int64_t head_dim, const float* weight, float eps) {
   const float inverse = inverse_rms(sum_of_squares(head, head_dim), head_dim, eps);
   for (std::int64_t d = 0; d < head_dim; ++d) head[d] = weight[d] * (head[d] * inverse);
 }
@@ -99,14 +99,14 @@ void rotate_rows(const kernels::RotaryCall& call, StoreHead store) {
     const float* sin = call.sin + position * (head_dim / 2);
     for (std::int64_t h = 0; h < call.q.cols / head_dim; ++h) {
       float* head = call.q.data + m * call.q.stride + h * head_dim;
-      if (call.q_norm != nullptr) normalise(head, head_dim, call.q_norm, call.eps);
+      if (call.q_norm != nullptr) normalize(head, head_dim, call.q_norm, call.eps);
       rotate(head, head_dim, cos, sin);
     }
     for (std::int64_t h = 0; h < call.kv.kv_heads; ++h) {
       const float* k = call.k.data + m * call.k.stride + h * head_dim;
       const float* v = call.v.data + m * call.v.stride + h * head_dim;
       key.assign(k, k + head_dim);
-      if (call.k_norm != nullptr) normalise(key.data(), head_dim, call.k_norm, call.eps);
+      if (call.k_norm != nullptr) normalize(key.data(), head_dim, call.k_norm, call.eps);
       rotate(key.data(), head_dim, cos, sin);
       store(call, find_place(call.kv, call.batch, call.batch.sequences[m], position, h), key.data(), v);
     }
@@ -242,7 +242,7 @@ std::int32_t draw(const Values& logits, const SamplingParams& params, std::uint6
   const float greatest = greatest_of(logits);
   Values probabilities(logits.size());
   for (std::size_t id = 0; id < logits.size(); ++id)
-    probabilities[id] = sampling::unnormalised_probability(logits[id], greatest, params.temperature);
+    probabilities[id] = sampling::unnormalized_probability(logits[id], greatest, params.temperature);
 
   Ids kept = ids_by_rank(logits);
   if (params.top_k > 0) kept.resize(std::min(kept.size(), static_cast<std::size_t>(params.top_k)));

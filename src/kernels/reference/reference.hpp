@@ -64,7 +64,7 @@ inline constexpr kernels::LinearScheme kLinearInt16{.name = "int16-1",
                                                     .max_terms = int16::kMaxTerms,
                                                     .multiplier = kernels::Multiplier::kInteger8};
 
-// The operations of a transformer beside its linear layers.
+// The operations of a transformer other than its linear layers.
 float sum_of_squares(const float* x, std::int64_t k);  // the reduction of every norm, over a row or over a head
 
 void embedding(const kernels::EmbeddingCall& call);

@@ -21,15 +21,15 @@ namespace reprofuse::server {
 
 // What is known of the model that is served. Set before the first request and constant from then on.
 struct ServedFacts {
-  std::string id;                             // the name that requests give
-  const engine::ModelFiles* files = nullptr;  // outlives every call
-  std::string fingerprint;                    // see receipt::system_fingerprint()
-  std::int64_t max_positions = 0;             // the longest prompt and answer together
-  std::int64_t created = 0;                   // when the server started, in seconds since 1970
-  text::DateTime date;                        // what a chat template sees as today
-  std::string contract = {};                  // what it computes by
-  receipt::AtHand at_hand = {};               // what decides answers, as receipts name it
-  receipt::Issuer* issuer = nullptr;          // signs receipts, and outlives every call; null: nobody does
+  std::string id;                                // the name that requests give
+  const engine::ModelFiles* files = nullptr;     // outlives every call
+  std::string fingerprint;                       // see receipt::system_fingerprint()
+  std::int64_t max_positions = 0;                // the longest prompt and answer together
+  std::int64_t created = 0;                      // when the server started, in seconds since 1970
+  text::DateTime date;                           // what a chat template sees as today
+  std::string contract = {};                     // what it computes by
+  receipt::LocalArtifacts local_artifacts = {};  // what decides answers, as receipts name it
+  receipt::Issuer* issuer = nullptr;             // signs receipts, and outlives every call; null: nobody does
   engine::SpecialTokens special_tokens = engine::SpecialTokens::kAsTokens;  // in contents and prompts, unless they say
 };
 

@@ -141,7 +141,7 @@ void check_choice(Evidence& evidence, const ServedFacts& facts) {
     evidence.report.refuse(Verdict::kContract,
                            fmt::format("contract: it is {}, and this server computes by {}", contract, facts.contract));
   check_needs(evidence, Level::kLogits);
-  check_artifacts(evidence, facts.at_hand);
+  check_artifacts(evidence, facts.local_artifacts);
   if (evidence.receipt && evidence.report.is_open())
     evidence.report.not_proven.emplace_back("previous: the signer says so");
   note_level(evidence, Level::kLogits);

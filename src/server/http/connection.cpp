@@ -55,7 +55,7 @@ Connection::Connection(Socket socket, Origin origin, const ConnectionContext& co
       origin_(std::move(origin)),
       context_(context),
       wakeups_(wakeups),
-      share_(context.memory),
+      memory_(context.memory),
       place_of_key_(context.key_places) {
   ErrorCode ignored;
   socket_.set_option(net::ip::tcp::no_delay(true), ignored);  // a token should not wait for the next one
@@ -201,7 +201,7 @@ void Connection::late() {
 void Connection::await_request() {
   const bool is_first = requests_ == 0;
   parser_.reset();
-  share_.clear();
+  memory_.clear();
   place_of_key_.clear();
   request_ = {};
   record_ = {};
@@ -327,14 +327,14 @@ std::optional<HttpResponse> Connection::begin_request() {
     request_.in_reserve = true;
     if (auto refusal = context_.handler.answer_before_body(request_)) return refusal;
   }
-  request_.reply_memory = std::make_shared<ReplyMemory::Share>(context_.replies, client_);
+  request_.reply_memory = std::make_shared<ReplyMemory::Grant>(context_.replies, client_);
   return refuse_body(header, context_.limits.body_bytes);
 }
 
 void Connection::begin_body() {
   parser_->body_limit(context_.limits.body_bytes);
   parser_->eager(true);
-  parser_->get().body().share = &share_;
+  parser_->get().body().memory = &memory_;
   if (expects_continue(parser_->get()) && buffer_.size() == 0)
     return send("HTTP/1.1 100 Continue\r\n\r\n", "", &Connection::await_body);
   await_body();

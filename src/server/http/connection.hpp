@@ -71,7 +71,7 @@ using Socket = boost::asio::ip::tcp::socket;  // its executor is the loop of the
 struct CountedBody {
   struct value_type {
     std::string text;
-    MemoryBudget::Share* share = nullptr;
+    MemoryBudget::Grant* memory = nullptr;
   };
   class reader {
    public:
@@ -82,7 +82,7 @@ struct CountedBody {
     template <class Buffers>
     std::size_t put(const Buffers& buffers, boost::beast::error_code& error) {
       const std::size_t bytes = boost::asio::buffer_size(buffers);
-      const bool has_room = body_.share->grow(bytes);
+      const bool has_room = body_.memory->grow(bytes);
       error = has_room ? boost::beast::error_code() : make_error_code(boost::beast::http::error::buffer_overflow);
       if (!has_room) return 0;
       const std::size_t begin = body_.text.size();
@@ -258,8 +258,8 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   std::atomic<bool> stop_ = false;        // nobody waits for the answer any more
   boost::beast::flat_buffer buffer_;
   std::array<std::string, 2> out_;
-  MemoryBudget::Share share_;      // what the request at hand has of the memory for all
-  KeyPlaces::Share place_of_key_;  // and of its key's places
+  MemoryBudget::Grant memory_;     // what the request at hand has of the memory for all
+  KeyPlaces::Grant place_of_key_;  // and of its key's places
   bool is_reading_ = false, is_writing_ = false, is_draining_ = false, is_aborted_ = false;
   bool is_asking_ = false, is_waiting_ = false;  // another thread has the request, or the pending answer
 

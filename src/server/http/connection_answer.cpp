@@ -55,7 +55,7 @@ void Connection::ask_handler() noexcept {
 
 void Connection::claim_memory(std::size_t bytes) {
   if (stop_) throw ApiError(503, "server_error", "nobody waits for this answer any more", std::nullopt, "stopped");
-  if (!share_.grow(bytes))
+  if (!memory_.grow(bytes))
     throw ApiError(503, "server_error", "there is no memory for this request now", std::nullopt, "out_of_memory");
 }
 
@@ -64,7 +64,7 @@ void Connection::take_answer() {
   is_asking_ = false;
   parser_.reset();
   request_.body = {};
-  share_.clear();
+  memory_.clear();
   if (!asked_) return failed(std::bad_alloc());
   HttpResponse response = std::move(*asked_);
   asked_.reset();
@@ -129,8 +129,8 @@ void Connection::send(std::string head, std::string body, Next next) {
   is_writing_ = true;
   const std::array<net::const_buffer, 2> rest = {all[0] + sent, all[1] + (sent - std::min(sent, all[0].size()))};
   const ConnectionLimits& limits = context_.limits;
-  const std::chrono::seconds at_least_rate(net::buffer_size(rest) / limits.least_rate);
-  const auto go_on = [self = shared_from_this(), &limits, end = Clock::now() + limits.write + at_least_rate](
+  const std::chrono::seconds at_min_rate(net::buffer_size(rest) / limits.min_rate);
+  const auto go_on = [self = shared_from_this(), &limits, end = Clock::now() + limits.write + at_min_rate](
                          const ErrorCode& error, std::size_t) {
     self->deadline_ = std::min(Clock::now() + limits.write, end).time_since_epoch().count();
     return error ? std::size_t{0} : kEnoughEvents;

@@ -21,13 +21,13 @@ namespace reprofuse::server {
 using Clock = std::chrono::steady_clock;
 
 struct ConnectionLimits {
-  std::chrono::milliseconds idle{75'000};    // without a request
-  std::chrono::milliseconds header{10'000};  // for the whole of a request's header, however slowly it comes
-  std::chrono::milliseconds body{30'000};    // the same for its body
-  std::chrono::milliseconds grace{2'000};    // in which nobody is made to leave for another
-  std::chrono::milliseconds write{30'000};   // in which the client takes nothing of what it asked for
-  std::chrono::milliseconds linger{2'000};   // in which a client may still send what nobody reads, after its answer
-  std::size_t least_rate = std::size_t{16} << 10;  // bytes a second that it must take, after that time
+  std::chrono::milliseconds idle{75'000};        // without a request
+  std::chrono::milliseconds header{10'000};      // for the whole of a request's header, however slowly it comes
+  std::chrono::milliseconds body{30'000};        // the same for its body
+  std::chrono::milliseconds grace{2'000};        // in which nobody is made to leave for another
+  std::chrono::milliseconds write{30'000};       // in which the client takes nothing of what it asked for
+  std::chrono::milliseconds linger{2'000};       // in which a client may still send what nobody reads, after its answer
+  std::size_t min_rate = std::size_t{16} << 10;  // bytes a second that it must take, after that time
   std::size_t header_bytes = std::size_t{32} << 10;
   std::size_t body_bytes = std::size_t{16} << 20;
   std::size_t memory_bytes = std::size_t{512} << 20;  // bodies of all requests, and what is made of them
@@ -88,13 +88,13 @@ class ReplyMemory {
   }
 
   // What one answer has of it.
-  class Share {
+  class Grant {
    public:
-    Share(std::shared_ptr<ReplyMemory> memory, std::string client)
+    Grant(std::shared_ptr<ReplyMemory> memory, std::string client)
         : memory_(std::move(memory)), client_(std::move(client)) {}
-    ~Share() { memory_->give(client_, granted_); }
-    Share(const Share&) = delete;
-    Share& operator=(const Share&) = delete;
+    ~Grant() { memory_->give(client_, granted_); }
+    Grant(const Grant&) = delete;
+    Grant& operator=(const Grant&) = delete;
 
     // False: there is no room for so many bytes more.
     bool grow(std::size_t bytes) {
@@ -151,12 +151,12 @@ class KeyPlaces {
   explicit KeyPlaces(std::size_t per_address) : per_address_(per_address) {}
 
   // What one request has of it.
-  class Share {
+  class Grant {
    public:
-    explicit Share(KeyPlaces& places) : places_(places) {}
-    ~Share() { clear(); }
-    Share(const Share&) = delete;
-    Share& operator=(const Share&) = delete;
+    explicit Grant(KeyPlaces& places) : places_(places) {}
+    ~Grant() { clear(); }
+    Grant(const Grant&) = delete;
+    Grant& operator=(const Grant&) = delete;
 
     // False: this key has as many places there as it may.
     bool take(const std::string& address, const std::string& key) {
@@ -205,12 +205,12 @@ class MemoryBudget {
   std::size_t take_peak() { return peak_.exchange(used_); }
 
   // What one request has of it.
-  class Share {
+  class Grant {
    public:
-    explicit Share(MemoryBudget& budget) : budget_(budget) {}
-    ~Share() { clear(); }
-    Share(const Share&) = delete;
-    Share& operator=(const Share&) = delete;
+    explicit Grant(MemoryBudget& budget) : budget_(budget) {}
+    ~Grant() { clear(); }
+    Grant(const Grant&) = delete;
+    Grant& operator=(const Grant&) = delete;
 
     // False: there is no room for so many bytes more. The last quarter is kept for requests that are small.
     bool grow(std::size_t bytes) {

@@ -214,11 +214,11 @@ class ListenerState {
   // Of large requests, whose small objects' memory the C library keeps for the thread that had them.
   void return_memory() {
     constexpr std::size_t kMuch = std::size_t{16} << 20;
-    most_read_ = std::max(most_read_, memory_.take_peak());
+    max_read_ = std::max(max_read_, memory_.take_peak());
     const auto now = Clock::now();
-    if (most_read_ < kMuch || memory_.in_use() > most_read_ / 2 || now < next_return_) return;
+    if (max_read_ < kMuch || memory_.in_use() > max_read_ / 2 || now < next_return_) return;
     malloc_trim(0);
-    most_read_ = 0;
+    max_read_ = 0;
     next_return_ = now + kBetweenReturns;
   }
 
@@ -353,7 +353,7 @@ class ListenerState {
   ConnectionContext context_;
   std::atomic<bool> is_stopped_ = false, is_closed_ = false, is_over_ = false;  // accepting, the acceptor, and all
   std::thread watcher_;
-  std::size_t most_read_ = 0;  // bytes of requests at once, since memory was last given back
+  std::size_t max_read_ = 0;  // bytes of requests at once, since memory was last given back
   Clock::time_point next_return_;
 
   mutable std::mutex mutex_;

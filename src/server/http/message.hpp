@@ -29,7 +29,7 @@ struct HttpRequest {
   std::string body;                                  // empty until it has been read
   std::map<std::string, std::string> headers;        // those that routes look at, by their names in small letters
   bool in_reserve = false;                           // over a connection that is kept for those who watch the server
-  std::shared_ptr<ReplyMemory::Share> reply_memory;  // what its answer takes until the client has it
+  std::shared_ptr<ReplyMemory::Grant> reply_memory;  // what its answer takes until the client has it
 
   std::optional<std::string> header(const std::string& name) const {
     const auto found = headers.find(name);

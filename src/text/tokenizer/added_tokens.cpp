@@ -50,7 +50,7 @@ void AddedTokenFinder::add(const std::string& string, const AddedToken& token) {
     node = found->second;
     if (is_new) nodes_.push_back({.length = static_cast<std::uint32_t>(string.size() - i)});
   }
-  // Of two tokens that normalise to the same string the first is found.
+  // Of two tokens that normalize to the same string the first is found.
   if (!nodes_[node].token) nodes_[node].token = static_cast<std::uint32_t>(tokens_.size());
   tokens_.push_back(token);
   longest_ = std::max(longest_, string.size());

@@ -210,12 +210,12 @@ void Bpe::read_vocabulary(const JsonNode& vocab) {
   for (const auto& [spelling, id] : vocabulary_) {
     const std::string bytes = bytes_of_spelling(spelling);
     for (const char byte : bytes) {
-      std::size_t& most = longest[static_cast<unsigned char>(byte)];
-      most = std::max(most, bytes.size());
+      std::size_t& max_bytes = longest[static_cast<unsigned char>(byte)];
+      max_bytes = std::max(max_bytes, bytes.size());
     }
   }
   for (int byte = 0; byte < 256; ++byte) {
-    if (longest[byte] > 0) shares_[byte] = (std::uint64_t{1} << 32) / longest[byte];
+    if (longest[byte] > 0) fractions_[byte] = (std::uint64_t{1} << 32) / longest[byte];
     const char character = static_cast<char>(byte);
     const auto found = vocabulary_.find(spell_bytes({&character, 1}));
     byte_ids_[byte] = found == vocabulary_.end() ? -1 : found->second;
@@ -282,7 +282,7 @@ void Bpe::encode(std::string_view piece, std::vector<std::int32_t>& ids, const s
 
 std::size_t Bpe::fewest_tokens(std::string_view text) const {
   std::uint64_t tokens = 0;  // times 2^32
-  for (const char byte : text) tokens += shares_[static_cast<unsigned char>(byte)];
+  for (const char byte : text) tokens += fractions_[static_cast<unsigned char>(byte)];
   return tokens >> 32;
 }
 

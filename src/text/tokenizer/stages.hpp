@@ -30,7 +30,7 @@ struct AddedToken {
   std::int32_t id;
   std::string content;
   bool special;     // skipped when decoding, if asked
-  bool normalized;  // looked for in the normalised text rather than in the text as given
+  bool normalized;  // looked for in the normalized text rather than in the text as given
   bool strip_left;  // swallows the white space before it, or after it
   bool strip_right;
   bool white_space;  // nothing but: it stands for text, and forges nothing
@@ -49,7 +49,7 @@ struct Segment {
 // automaton, run backwards: what ends a token from that side is where it begins, so time is linear in the text.
 class AddedTokenFinder {
  public:
-  // Each token under the string to look for: its content, or what normalisation makes of it.
+  // Each token under the string to look for: its content, or what normalization makes of it.
   void add(const std::string& string, const AddedToken& token);
   // After the last add().
   void finish();
@@ -249,9 +249,9 @@ class Bpe {
   std::string file_;
   Vocabulary vocabulary_;
   MergeTable merges_;
-  std::array<std::int32_t, 256> byte_ids_;   // -1 for a byte that the vocabulary lacks
-  std::array<std::uint64_t, 256> shares_{};  // of the longest token with such a byte: 2^32 is all of it
-  bool whole_pieces_first_ = false;          // ignore_merges: a piece that is a token needs no merges
+  std::array<std::int32_t, 256> byte_ids_;      // -1 for a byte that the vocabulary lacks
+  std::array<std::uint64_t, 256> fractions_{};  // of the longest token with such a byte: 2^32 is all of it
+  bool whole_pieces_first_ = false;             // ignore_merges: a piece that is a token needs no merges
 };
 
 }  // namespace reprofuse::text

@@ -62,7 +62,7 @@ class Encoding {
     const std::string normalized = normalize_nfc(text, options_.poll);
     const std::vector<TextSpan> plain = plain_within(place, text.size());
     require(plain.empty() || normalized == text || !parts_.normalized.finds_more_than_white_space(),
-            "{}: added_tokens has tokens to be found in normalised text, and this text is not: it cannot be told which "
+            "{}: added_tokens has tokens to be found in normalized text, and this text is not: it cannot be told which "
             "of it is plain",
             parts_.name);
     encode_normalized(normalized, plain);

@@ -81,7 +81,7 @@ struct TokenizerParts {
   PreTokenizer pre_tokenizer;
   Bpe bpe;
   Vocabulary added_ids = {};              // the content of each added token
-  AddedTokenFinder verbatim = {};         // added tokens to look for before normalisation,
+  AddedTokenFinder verbatim = {};         // added tokens to look for before normalization,
   AddedTokenFinder normalized = {};       // and after
   bool has_template = false;              // post_processor says what goes around a text, be it nothing
   std::vector<std::int32_t> before = {};  // special tokens that go before a text,

@@ -151,7 +151,7 @@ std::size_t trailing_white_space(std::string_view utf8) {
   return utf8.size() - start;
 }
 
-// Normalisation, by utf8proc.
+// Normalization, by utf8proc.
 #if REPROFUSE_HAVE_TEXT
 namespace {
 

@@ -1,4 +1,4 @@
-// UTF-8, white space and normalisation, as the Unicode standard defines them.
+// UTF-8, white space and normalization, as the Unicode standard defines them.
 #pragma once
 
 #include <cstddef>
@@ -36,7 +36,7 @@ bool is_white_space(char32_t code_point);
 std::size_t leading_white_space(std::string_view utf8);
 std::size_t trailing_white_space(std::string_view utf8);
 
-// The Unicode versions of the tables that decide token ids: classes in patterns, then normalisation. "none" where this
+// The Unicode versions of the tables that decide token ids: classes in patterns, then normalization. "none" where this
 // build has no tokenizer.
 std::string unicode_versions();
 

@@ -1,4 +1,4 @@
-// The operations of a transformer beside its linear layers and attention, on the CPU.
+// The operations of a transformer other than its linear layers and attention, on the CPU.
 // Bits: equal those of kernels/reference/reference.hpp for every input, instruction set, thread count and page size.
 #pragma once
 

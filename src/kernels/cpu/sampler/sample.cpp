@@ -29,7 +29,7 @@ LogitsSummary summarize(const float* logits, std::size_t count) {
 }
 
 void probabilities(const float* logits, std::size_t count, float greatest, float temperature, float* out) {
-  for (std::size_t i = 0; i < count; ++i) out[i] = sampling::unnormalised_probability(logits[i], greatest, temperature);
+  for (std::size_t i = 0; i < count; ++i) out[i] = sampling::unnormalized_probability(logits[i], greatest, temperature);
 }
 
 constexpr SampleKernels kSample = {.target = "scalar", .summarize = summarize, .probabilities = probabilities};

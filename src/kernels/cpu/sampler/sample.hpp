@@ -25,7 +25,7 @@ struct LogitsSummary {
 struct SampleKernels {
   std::string_view target;  // compiled in: what really runs
   LogitsSummary (*summarize)(const float* logits, std::size_t count);
-  // Bits: equal sampling::unnormalised_probability of every logit.
+  // Bits: equal sampling::unnormalized_probability of every logit.
   void (*probabilities)(const float* logits, std::size_t count, float greatest, float temperature, float* out);
 };
 

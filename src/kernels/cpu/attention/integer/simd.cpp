@@ -118,9 +118,9 @@ HWY_INLINE int largest_value_unit(const AttentionTile& tile) {
 template <typename N>
 HWY_INLINE Vector weight_factors(const AttentionTile& tile, int key, int weight_unit) {
   const IntegerVector apart = hn::Max(hn::Sub(units_at(tile.block->value_units, key), hn::Set(Integers(), weight_unit)),
-                                      hn::Set(Integers(), N::kLeastWeight));
+                                      hn::Set(Integers(), N::kMinWeightPower));
   const Vector power = hn::BitCast(Floats(), hn::ShiftLeft<23>(hn::Add(apart, hn::Set(Integers(), 127))));
-  return hn::Mul(hn::Set(Floats(), N::kLargestWeight), power);
+  return hn::Mul(hn::Set(Floats(), N::kMaxWeight), power);
 }
 
 // N::exp2 in every lane.

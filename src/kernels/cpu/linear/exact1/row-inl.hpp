@@ -25,8 +25,8 @@ using HalfVector = hn::Vec<Halves>;
 
 // Terms whose products 32-bit sums hold. A weight's lowest digit is a byte, the activation's is signed.
 constexpr int kRunTerms = 128;
-constexpr std::int64_t kLargestActivation = 127 * 0x10101;
-static_assert(kRunTerms * ((kLargestActivation >> 8) * 255 + 128 * std::int64_t{INT16_MAX}) < std::int64_t{1} << 31);
+constexpr std::int64_t kMaxActivation = 127 * 0x10101;
+static_assert(kRunTerms * ((kMaxActivation >> 8) * 255 + 128 * std::int64_t{INT16_MAX}) < std::int64_t{1} << 31);
 
 HWY_INLINE IntegerVector low_digit(IntegerVector x) {
   return hn::ShiftRight<24>(hn::ShiftLeft<24>(x));
@@ -40,7 +40,7 @@ constexpr int packed_terms(int terms) {
 
 // Of at most kRowTerms, so that 32 bits hold their sum.
 constexpr int kRowTerms = 256;
-static_assert(kRowTerms * kLargestActivation < std::int64_t{1} << 31);
+static_assert(kRowTerms * kMaxActivation < std::int64_t{1} << 31);
 
 inline std::int64_t pack_row(const ActivationStrip& strip) {
   const int terms = packed_terms(strip.terms);

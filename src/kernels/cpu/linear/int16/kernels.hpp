@@ -76,8 +76,8 @@ struct LinearInt16Kernels {
   void (*multiply)(const Int16Tile& tile);
   void (*round)(const Int16Sums& sums);  // int16::result of each
 
-  int least_rows = 1;                             // of a call; fewer are for
-  const LinearInt16Kernels* for_fewer = nullptr;  // this table, whose least_rows is 1
+  int min_rows = 1;                               // of a call; fewer are for
+  const LinearInt16Kernels* for_fewer = nullptr;  // this table, whose min_rows is 1
 };
 
 // All that the machine can run of an instruction set, the quickest last; the machine must support the instruction set.

@@ -161,7 +161,7 @@ std::byte* LinearInt16::strip_at(const Call& call, std::int64_t block, std::int6
 
 std::optional<NonFinite> LinearInt16::run(const LinearCall& linear) const {
   const std::int64_t m = linear.x.rows;
-  const LinearInt16Kernels& kernels = m < kernels_.least_rows ? *kernels_.for_fewer : kernels_;
+  const LinearInt16Kernels& kernels = m < kernels_.min_rows ? *kernels_.for_fewer : kernels_;
   const auto aligned = [](std::byte* at) {
     return at + (kCacheLine - reinterpret_cast<std::uintptr_t>(at) % kCacheLine) % kCacheLine;
   };

@@ -91,7 +91,7 @@ constexpr int kTileBytes = 64;
 constexpr int kTileQuads = kTileBytes / kQuad;
 constexpr int kSideRows = 16;    // of a tile
 constexpr int kBlockRows = 128;  // so many share weights that were unpacked
-constexpr int kLeastRows = 16;   // fewer leave tiles empty
+constexpr int kMinRows = 16;     // fewer leave tiles empty
 constexpr int kDigits = 2;
 
 // What each tile register holds. Two sides of 16 rows share the weights of a step of 64 terms.
@@ -229,7 +229,7 @@ constexpr LinearInt16Kernels kLinearInt16 = {.target = "avx512 amx",
                                              .snap_activations = snap_activations,
                                              .multiply = multiply,
                                              .round = round_panel,
-                                             .least_rows = kLeastRows,
+                                             .min_rows = kMinRows,
                                              .for_fewer = &vnni::kLinearInt16};
 
 }  // namespace amx

@@ -23,7 +23,7 @@ using Halves = hn::ScalableTag<std::int16_t>;
 using HalfVector = hn::Vec<Halves>;
 
 constexpr int kTileRows = 16;
-constexpr int kLeastRows = 8;  // fewer do not repay finding facts
+constexpr int kMinRows = 8;  // fewer do not repay finding facts
 
 static_assert(int16::kLargest + 127 < 1 << 15, "a weight and a digit of x fit 16 bits");
 
@@ -148,7 +148,7 @@ const LinearInt16Kernels* linear_int16_winograd() {
                                             .find_facts = winograd::find_facts,
                                             .multiply = winograd::multiply_rows<winograd::kTileRows>,
                                             .round = linear_int16_vnni()->round,
-                                            .least_rows = winograd::kLeastRows,
+                                            .min_rows = winograd::kMinRows,
                                             .for_fewer = linear_int16_vnni()};
   return &kTable;
 #else
