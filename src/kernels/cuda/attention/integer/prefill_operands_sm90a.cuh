@@ -3,8 +3,7 @@
 #pragma once
 
 #include "kernels/cuda/attention/integer/block_loads_sm90.cuh"
-#include "kernels/cuda/attention/integer/softmax_sm90a.cuh"
-#include "kernels/cuda/ptx/wgmma.cuh"
+#include "kernels/cuda/attention/integer/prefill_products_sm90a.cuh"
 
 namespace reprofuse::cuda::integer_attention {
 
@@ -136,8 +135,6 @@ __device__ inline void prepare_facts(PrefillShared<S>& shared, int blocks) {
     ptx::mbarrier_arrive(&shared.facts_ready[at.stage]);
   }
 }
-
-using Descriptor = ptx::SharedMemoryDescriptor;
 
 // The threads of one warpgroup; barrier 0 is __syncthreads().
 __device__ inline void sync_warpgroup(int warpgroup) {

@@ -7,158 +7,19 @@
 namespace reprofuse::cuda::integer_attention {
 namespace {
 
-// Digits of a left operand, in registers or in shared memory: that of 32 terms.
-template <typename N, int kSteps>
-struct DigitRegisters {
-  const LeftWords<N, kSteps>& digits;
-  __device__ const std::uint32_t* digit(int i, int step) const { return digits[i][step]; }
-};
-
-template <int kPlane>
-struct DigitMemory {
-  std::uint64_t descriptor;
-  __device__ std::uint64_t digit(int i, int step) const {
-    return descriptor + step * Descriptor::advance(2 * kCoreBytes) + i * Descriptor::advance(kPlane);
-  }
-};
-
-// What leads from a right operand's digits to the next ones, to the next 32 terms, and to the next part of the
-// columns; in bytes.
-struct RightStrides {
-  int plane, step, part;
-};
-
-// sums = 256 * (high * high) + high * low + low * high, high products first, so that one set of registers is enough.
-// `take(part, value)` has the sums of a part of the columns, value(i) as binary32, while the next part is multiplied.
-template <int kN, int kParts, int kSteps, RightStrides kRight, typename Left, typename Take>
-__device__ inline void multiply_two_digits(const Left& left, std::uint64_t right, int (&sums)[kParts][kN / kParts / 2],
-                                           const Take& take) {
-  const auto column = [&](int part, int step, int plane) {
-    return right + part * Descriptor::advance(kRight.part) + step * Descriptor::advance(kRight.step) +
-           plane * Descriptor::advance(kRight.plane);
-  };
-  ptx::wgmma_fence();
-#pragma unroll
-  for (int part = 0; part < kParts; ++part) {
-#pragma unroll
-    for (int step = 0; step < kSteps; ++step)
-      ptx::wgmma_m64k32_s8<kN / kParts>(sums[part], left.digit(0, step), column(part, step, 0), step > 0);
-    ptx::wgmma_commit_group();
-  }
-#pragma unroll
-  for (int part = 0; part < kParts; ++part) {
-    ptx::wgmma_wait_group<kParts - 1>();
-    ptx::wgmma_settled(sums[part]);
-#pragma unroll
-    for (int& sum : sums[part]) sum <<= 8;
-    ptx::wgmma_settled(sums[part]);
-    ptx::wgmma_fence();
-#pragma unroll
-    for (int step = 0; step < kSteps; ++step) {
-      ptx::wgmma_m64k32_s8<kN / kParts>(sums[part], left.digit(1, step), column(part, step, 0), 1);
-      ptx::wgmma_m64k32_s8<kN / kParts>(sums[part], left.digit(0, step), column(part, step, 1), 1);
-    }
-    ptx::wgmma_commit_group();
-  }
-#pragma unroll
-  for (int part = 0; part < kParts; ++part) {
-    if (part + 1 < kParts)
-      ptx::wgmma_wait_group<1>();
-    else
-      ptx::wgmma_wait_group<0>();
-    ptx::wgmma_settled(sums[part]);
-    take(part, [&](int i) { return __int2float_rn(sums[part][i]); });
-  }
-}
-
-// The leading sums are 256 (x0 w0) + x0 w1 + x1 w0, as above; the trailing ones 256 (x0 w2 + x1 w1 + x2 w0) + x1 w2 +
-// x2 w1. One kind is shifted while the other is multiplied. While a part is taken the next one is on its way, as far as
-// there are registers: its leading sums, or both.
-template <bool kBothAhead, int kN, int kParts, int kSteps, RightStrides kRight, typename Left, typename Take>
-__device__ inline void multiply_three_digits(const Left& left, std::uint64_t right,
-                                             int (&leading)[kParts][kN / kParts / 2], const Take& take) {
-  int trailing[kParts][kN / kParts / 2];
-  const auto add = [&](int(&sums)[kN / kParts / 2], int part, int of_left, int of_right, bool first) {
-#pragma unroll
-    for (int step = 0; step < kSteps; ++step)
-      ptx::wgmma_m64k32_s8<kN / kParts>(sums, left.digit(of_left, step),
-                                        right + part * Descriptor::advance(kRight.part) +
-                                            step * Descriptor::advance(kRight.step) +
-                                            of_right * Descriptor::advance(kRight.plane),
-                                        !first || step > 0);
-  };
-  const auto begin_leading = [&](int part) {
-    ptx::wgmma_fence();
-    add(leading[part], part, 0, 0, true);
-    ptx::wgmma_commit_group();
-  };
-  const auto begin_trailing = [&](int part) {
-    ptx::wgmma_fence();
-    add(trailing[part], part, 0, 2, true);
-    add(trailing[part], part, 1, 1, false);
-    add(trailing[part], part, 2, 0, false);
-    ptx::wgmma_commit_group();
-  };
-  const auto shift = [&](int(&sums)[kN / kParts / 2]) {
-    ptx::wgmma_settled(sums);
-#pragma unroll
-    for (int& sum : sums) sum <<= 8;
-    ptx::wgmma_settled(sums);
-    ptx::wgmma_fence();
-  };
-  begin_leading(0);
-  if (kBothAhead) begin_trailing(0);
-#pragma unroll
-  for (int part = 0; part < kParts; ++part) {
-    if (!kBothAhead) begin_trailing(part);
-    ptx::wgmma_wait_group<1>();
-    shift(leading[part]);
-    add(leading[part], part, 0, 1, false);
-    add(leading[part], part, 1, 0, false);
-    ptx::wgmma_commit_group();
-    ptx::wgmma_wait_group<1>();
-    shift(trailing[part]);
-    add(trailing[part], part, 1, 2, false);
-    add(trailing[part], part, 2, 1, false);
-    ptx::wgmma_commit_group();
-    if (part + 1 < kParts) {
-      begin_leading(part + 1);
-      if (kBothAhead) begin_trailing(part + 1);
-      ptx::wgmma_wait_group<kBothAhead ? 2 : 1>();
-    } else {
-      ptx::wgmma_wait_group<0>();
-    }
-    ptx::wgmma_settled(leading[part]);
-    ptx::wgmma_settled(trailing[part]);
-    take(part, [&](int i) {
-      return ThreeDigits::value_of(__int2float_rn(leading[part][i]), __int2float_rn(trailing[part][i]));
-    });
-  }
-}
-
-template <typename N, bool kBothAhead, int kN, int kParts, int kSteps, RightStrides kRight, typename Left,
-          typename Take>
-__device__ inline void multiply_digits(const Left& left, std::uint64_t right, int (&sums)[kParts][kN / kParts / 2],
-                                       const Take& take) {
-  if constexpr (N::kDigits == 2)
-    multiply_two_digits<kN, kParts, kSteps, kRight>(left, right, sums, take);
-  else
-    multiply_three_digits<kBothAhead, kN, kParts, kSteps, kRight>(left, right, sums, take);
-}
-
 template <typename S>
 __device__ inline std::uint64_t key_descriptor(const PrefillShared<S>& shared, int stage) {
-  return ptx::SharedMemoryDescriptor{.start_address = ptx::shared_address(shared.keys[stage]),
-                                     .leading_byte_offset = kCoreBytes,
-                                     .stride_byte_offset = S::kHeadDim * kCoreRows}
+  return Descriptor{.start_address = ptx::shared_address(shared.keys[stage]),
+                    .leading_byte_offset = kCoreBytes,
+                    .stride_byte_offset = S::kHeadDim * kCoreRows}
       .word();
 }
 
 template <typename S>
 __device__ inline std::uint64_t value_descriptor(const PrefillShared<S>& shared, int stage) {
-  return ptx::SharedMemoryDescriptor{.start_address = ptx::shared_address(shared.values[stage]),
-                                     .leading_byte_offset = S::kHeadDim * kKeyGroup,
-                                     .stride_byte_offset = kCoreBytes}
+  return Descriptor{.start_address = ptx::shared_address(shared.values[stage]),
+                    .leading_byte_offset = S::kHeadDim * kKeyGroup,
+                    .stride_byte_offset = kCoreBytes}
       .word();
 }
 
@@ -212,21 +73,24 @@ __device__ inline void weigh_keys(const Queries<S>& queries, const RowsAtBlock<S
                                   int stage, LeftWords<typename S::N, S::kKeys / 32>& weights,
                                   RowSoftmax (&result)[2]) {
   using N = typename S::N;
-  constexpr RightStrides kStrides{
-      .plane = S::kPlaneBytes, .step = 2 * kCoreBytes, .part = S::kKeys / S::kParts * S::kHeadDim};
+  constexpr ProductShape kProduct{
+      .parts = S::kParts,
+      .columns = S::kKeys / S::kParts,
+      .steps = S::kHeadDim / 32,
+      .right = {.plane = S::kPlaneBytes, .step = 2 * kCoreBytes, .part = S::kKeys / S::kParts * S::kHeadDim},
+      .both_ahead = S::kHeadDim <= 64};
   using Softmax = BlockSoftmax<N, S::kKeys, S::kParts>;
   const BlockFacts<N, S::kKeys>& facts = shared.facts[stage];
   const bool whole = rows.whole(facts);
   Softmax softmax;
   int sums[S::kParts][Softmax::kSums];
   const auto multiply = [&](const auto& left) {
-    multiply_digits<N, S::kHeadDim <= 64, S::kKeys, S::kParts, S::kHeadDim / 32, kStrides>(
-        left, key_descriptor(shared, stage), sums, [&](int part, const auto& value) {
-          if (whole)
-            softmax.template score<true>(facts, rows, part, value, sums[part]);
-          else
-            softmax.template score<false>(facts, rows, part, value, sums[part]);
-        });
+    multiply_digits<N, kProduct>(left, key_descriptor(shared, stage), sums, [&](int part, const auto& value) {
+      if (whole)
+        softmax.template score<true>(facts, rows, part, value, sums[part]);
+      else
+        softmax.template score<false>(facts, rows, part, value, sums[part]);
+    });
   };
   if constexpr (S::kQueriesInShared)
     multiply(DigitMemory<S::kQueryPlaneBytes>{queries.descriptor});
@@ -245,19 +109,23 @@ __device__ inline void sum_values(const PrefillShared<S>& shared, int stage,
                                   const RowSoftmax (&softmax)[2], Totals<S>& total) {
   using N = typename S::N;
   constexpr int kPartDims = S::kSlice / S::kValueParts;
-  constexpr RightStrides kStrides{
-      .plane = S::kPlaneBytes, .step = 2 * S::kHeadDim * kKeyGroup, .part = kPartDims / kCoreRows * kCoreBytes};
+  constexpr ProductShape kProduct{
+      .parts = S::kValueParts,
+      .columns = kPartDims,
+      .steps = S::kKeys / 32,
+      .right = {
+          .plane = S::kPlaneBytes, .step = 2 * S::kHeadDim * kKeyGroup, .part = kPartDims / kCoreRows * kCoreBytes}};
   const auto factors = total.fold_heads(softmax);
   const std::uint64_t values = value_descriptor(shared, stage);
 #pragma unroll
   for (int slice = 0; slice < S::kHeadDim / S::kSlice; ++slice) {
     int sums[S::kValueParts][kPartDims / 2];
-    multiply_digits<N, true, S::kSlice, S::kValueParts, S::kKeys / 32, kStrides>(
-        DigitRegisters<N, S::kKeys / 32>{weights},
-        values + slice * Descriptor::advance(S::kSlice / kCoreRows * kCoreBytes), sums,
-        [&](int part, const auto& value) {
-          total.template fold<kPartDims / 2>(factors, (slice * S::kValueParts + part) * (kPartDims / 2), value);
-        });
+    multiply_digits<N, kProduct>(DigitRegisters<N, S::kKeys / 32>{weights},
+                                 values + slice * Descriptor::advance(S::kSlice / kCoreRows * kCoreBytes), sums,
+                                 [&](int part, const auto& value) {
+                                   total.template fold<kPartDims / 2>(
+                                       factors, (slice * S::kValueParts + part) * (kPartDims / 2), value);
+                                 });
   }
 }
 

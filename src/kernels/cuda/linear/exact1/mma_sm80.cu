@@ -63,14 +63,14 @@ template <typename W>
 std::vector<Kernel> table() {
   using Vectors = FormatWeights<W, true>;
   std::vector<Kernel> kernels = {
-      kernel<Vectors, kFewRows[1]>("mma 16x64", {.k_tile = 0.54, .start = 7.5, .exchange = 1}),
-      kernel<Vectors, kFewRows[4]>("mma 64x128", {.k_tile = 2.75, .start = 7.5, .exchange = 1.3}),
-      kernel<FormatWeights<W, false>, kFewRows[3]>("mma 32x128, any alignment",
-                                                   {.k_tile = 4.2, .start = 7.5, .exchange = 0.9})};
+      kernel<Vectors, k16x64>("mma 16x64", {.k_tile = 0.54, .start = 7.5, .exchange = 1}),
+      kernel<Vectors, k64x128>("mma 64x128", {.k_tile = 2.75, .start = 7.5, .exchange = 1.3}),
+      kernel<FormatWeights<W, false>, k32x128>("mma 32x128, any alignment",
+                                               {.k_tile = 4.2, .start = 7.5, .exchange = 0.9})};
   if constexpr (sizeof(typename W::Bits) == 2) {
-    kernels.push_back(kernel<Vectors, kFewRows[0]>("mma 8x32", {.k_tile = 0.28, .start = 5.7, .exchange = 1.1}));
-    kernels.push_back(kernel<Vectors, kFewRows[2]>("mma 32x64", {.k_tile = 0.875, .start = 7, .exchange = 0.7}));
-    kernels.push_back(kernel<Vectors, kFewRows[3]>("mma 32x128", {.k_tile = 1.72, .start = 7.5, .exchange = 0.9}));
+    kernels.push_back(kernel<Vectors, k8x32>("mma 8x32", {.k_tile = 0.28, .start = 5.7, .exchange = 1.1}));
+    kernels.push_back(kernel<Vectors, k32x64>("mma 32x64", {.k_tile = 0.875, .start = 7, .exchange = 0.7}));
+    kernels.push_back(kernel<Vectors, k32x128>("mma 32x128", {.k_tile = 1.72, .start = 7.5, .exchange = 0.9}));
   }
   return kernels;
 }

@@ -10,13 +10,13 @@ namespace reprofuse::cuda::exact1 {
 namespace {
 
 template <typename W, WgmmaShape kShape>
-struct Wgmma : WgmmaSizes<W, kShape, tile_bytes(kShape.tile_m), 240> {
+struct Wgmma : WgmmaSizes<W, kShape, tile_bytes(kShape.tile_m)> {
   using Row = exact1::Row;
-  using Sizes = WgmmaSizes<W, kShape, tile_bytes(kShape.tile_m), 240>;
+  using Sizes = WgmmaSizes<W, kShape, tile_bytes(kShape.tile_m)>;
   // Sums of all classes, or of a digit of w with all digits of x at once; two steps' digits of w; 16 terms of two rows.
   static constexpr int kSums = kShape.tile_m <= 16 ? 8 * kShape.tile_m / 2 : kClasses * kShape.tile_m / 2;
   static constexpr int kLiveRegisters = kSums + 2 * kDigits * 4 + 2 * kThreadTerms;
-  static_assert(kLiveRegisters + 24 <= Sizes::kThreadRegisters,
+  static_assert(kLiveRegisters + 24 <= Sizes::kMathRegisters,
                 "sums, digits and some 24 registers of addresses must fit");
 };
 
@@ -146,24 +146,28 @@ Kernel kernel(const char* name, Cost cost) {
 // Costs as an H200 showed them.
 template <typename W>
 std::vector<Kernel> table() {
-  return {kernel<W, WgmmaShape{.tile_m = 8, .warpgroups = 1, .stages = 3, .ctas_per_sm = 3}>(
-              "wgmma 8x64, three blocks", {.k_tile = 1.13, .start = 11}),
-          kernel<W, WgmmaShape{.tile_m = 8, .warpgroups = 2, .stages = 5, .ctas_per_sm = 1}>("wgmma 8x128",
-                                                                                             {.k_tile = 1, .start = 8}),
-          kernel<W, WgmmaShape{.tile_m = 8, .warpgroups = 3, .stages = 4, .ctas_per_sm = 1}>(
-              "wgmma 8x192", {.k_tile = 1.35, .start = 8}),
-          kernel<W, WgmmaShape{.tile_m = 16, .warpgroups = 2, .stages = 5, .ctas_per_sm = 1}>(
-              "wgmma 16x128", {.k_tile = 1.1, .start = 8}),
-          kernel<W, WgmmaShape{.tile_m = 32, .warpgroups = 2, .stages = 5, .ctas_per_sm = 1}>(
-              "wgmma 32x128", {.k_tile = 1.25, .start = 10}),
-          kernel<W, WgmmaShape{.tile_m = 32, .warpgroups = 2, .stages = 5, .ctas_per_sm = 1, .persistent = true}>(
-              "wgmma 32x128, many tiles", {.k_tile = 1.2, .start = 10}),
-          kernel<W, WgmmaShape{.tile_m = 32, .warpgroups = 3, .stages = 3, .ctas_per_sm = 1}>(
-              "wgmma 32x192", {.k_tile = 2.05, .start = 5.9}),
-          kernel<W, WgmmaShape{.tile_m = 64, .warpgroups = 2, .stages = 4, .ctas_per_sm = 1}>(
-              "wgmma 64x128", {.k_tile = 1.6, .start = 9}),
-          kernel<W, WgmmaShape{.tile_m = 64, .warpgroups = 2, .stages = 4, .ctas_per_sm = 1, .persistent = true}>(
-              "wgmma 64x128, many tiles", {.k_tile = 1.6, .start = 9.2})};
+  return {
+      kernel<W, WgmmaShape{.tile_m = 8, .warpgroups = 1, .stages = 3, .ctas_per_sm = 3}>("wgmma 8x64, three blocks",
+                                                                                         {.k_tile = 1.13, .start = 11}),
+      kernel<W, WgmmaShape{.tile_m = 8, .warpgroups = 2, .stages = 5, .ctas_per_sm = 1}>("wgmma 8x128",
+                                                                                         {.k_tile = 1, .start = 8}),
+      kernel<W, WgmmaShape{.tile_m = 8, .warpgroups = 3, .stages = 4, .ctas_per_sm = 1}>("wgmma 8x192",
+                                                                                         {.k_tile = 1.35, .start = 8}),
+      kernel<W, WgmmaShape{.tile_m = 16, .warpgroups = 2, .stages = 5, .ctas_per_sm = 1}>("wgmma 16x128",
+                                                                                          {.k_tile = 1.1, .start = 8}),
+      kernel<W, WgmmaShape{.tile_m = 32, .warpgroups = 2, .stages = 5, .ctas_per_sm = 1}>(
+          "wgmma 32x128", {.k_tile = 1.25, .start = 10}),
+      kernel<W, WgmmaShape{.tile_m = 32, .warpgroups = 2, .stages = 5, .ctas_per_sm = 1, .persistent = true}>(
+          "wgmma 32x128, many tiles", {.k_tile = 1.2, .start = 10}),
+      kernel<W, WgmmaShape{.tile_m = 32, .warpgroups = 3, .stages = 3, .ctas_per_sm = 1}>(
+          "wgmma 32x192", {.k_tile = 2.05, .start = 5.9}),
+      kernel<W, WgmmaShape{.tile_m = 64, .warpgroups = 2, .stages = 4, .ctas_per_sm = 1, .math_registers = 240}>(
+          "wgmma 64x128", {.k_tile = 1.6, .start = 9}),
+      kernel<
+          W,
+          WgmmaShape{
+              .tile_m = 64, .warpgroups = 2, .stages = 4, .ctas_per_sm = 1, .math_registers = 240, .persistent = true}>(
+          "wgmma 64x128, many tiles", {.k_tile = 1.6, .start = 9.2})};
 }
 
 }  // namespace

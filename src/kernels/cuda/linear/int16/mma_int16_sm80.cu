@@ -79,15 +79,14 @@ Kernel kernel(const char* name, DigitCost cost) {
 template <typename W>
 std::vector<Kernel> table() {
   using Vectors = FormatWeights<W, true>;
-  std::vector<Kernel> kernels = {
-      kernel<Vectors, kFewRows[1]>("mma 16x64", {.k_tile = 0.5, .start = 6.5, .exchange = 1.5}),
-      kernel<Vectors, kFewRows[4]>("mma 64x128", {.k_tile = 1.9, .start = 6, .exchange = 1.3}),
-      kernel<FormatWeights<W, false>, kFewRows[3]>("mma 32x128, any alignment",
-                                                   {.k_tile = 3, .start = 6, .exchange = 0.9})};
+  std::vector<Kernel> kernels = {kernel<Vectors, k16x64>("mma 16x64", {.k_tile = 0.5, .start = 6.5, .exchange = 1.5}),
+                                 kernel<Vectors, k64x128>("mma 64x128", {.k_tile = 1.9, .start = 6, .exchange = 1.3}),
+                                 kernel<FormatWeights<W, false>, k32x128>("mma 32x128, any alignment",
+                                                                          {.k_tile = 3, .start = 6, .exchange = 0.9})};
   if constexpr (sizeof(typename W::Bits) == 2) {
-    kernels.push_back(kernel<Vectors, kFewRows[0]>("mma 8x32", {.k_tile = 0.25, .start = 6, .exchange = 1.5}));
-    kernels.push_back(kernel<Vectors, kFewRows[2]>("mma 32x64", {.k_tile = 0.69, .start = 5.5, .exchange = 0.9}));
-    kernels.push_back(kernel<Vectors, kFewRows[3]>("mma 32x128", {.k_tile = 1.35, .start = 6, .exchange = 0.9}));
+    kernels.push_back(kernel<Vectors, k8x32>("mma 8x32", {.k_tile = 0.25, .start = 6, .exchange = 1.5}));
+    kernels.push_back(kernel<Vectors, k32x64>("mma 32x64", {.k_tile = 0.69, .start = 5.5, .exchange = 0.9}));
+    kernels.push_back(kernel<Vectors, k32x128>("mma 32x128", {.k_tile = 1.35, .start = 6, .exchange = 0.9}));
   }
   return kernels;
 }
@@ -103,10 +102,10 @@ constexpr MmaShape kManyRows{.tile_m = 64,
                              .ctas_per_sm = 1};
 
 std::vector<Kernel> digits_table() {
-  return {kernel<DigitWeights<128>, kFewRows[0]>("mma digits 8x32", {.k_tile = 0.24, .start = 5, .exchange = 2.5}),
-          kernel<DigitWeights<128>, kFewRows[1]>("mma digits 16x64", {.k_tile = 0.42, .start = 6, .exchange = 1.5}),
-          kernel<DigitWeights<128>, kFewRows[2]>("mma digits 32x64", {.k_tile = 0.585, .start = 5.5, .exchange = 0.9}),
-          kernel<DigitWeights<128>, kFewRows[3]>("mma digits 32x128", {.k_tile = 1.15, .start = 6, .exchange = 0.9})};
+  return {kernel<DigitWeights<128>, k8x32>("mma digits 8x32", {.k_tile = 0.24, .start = 5, .exchange = 2.5}),
+          kernel<DigitWeights<128>, k16x64>("mma digits 16x64", {.k_tile = 0.42, .start = 6, .exchange = 1.5}),
+          kernel<DigitWeights<128>, k32x64>("mma digits 32x64", {.k_tile = 0.585, .start = 5.5, .exchange = 0.9}),
+          kernel<DigitWeights<128>, k32x128>("mma digits 32x128", {.k_tile = 1.15, .start = 6, .exchange = 0.9})};
 }
 
 }  // namespace

@@ -65,14 +65,10 @@ __global__ __launch_bounds__(S::kThreads, S::kCtasPerSm) void linear_prepared(co
   });
 }
 
-template <int kTileM, int kStages, bool kPersistent = false, int kWarpgroups = 2>
+template <WgmmaShape kShape>
 Kernel kernel(const char* name, DigitCost digit_cost, Cost cost = {}) {
-  using S = Wgmma<void, WgmmaShape{.tile_m = kTileM,
-                                   .warpgroups = kWarpgroups,
-                                   .stages = kStages,
-                                   .ctas_per_sm = 2 / kWarpgroups,
-                                   .persistent = kPersistent,
-                                   .prepared = true}>;
+  static_assert(kShape.prepared);
+  using S = Wgmma<void, kShape>;
   Kernel found = wgmma_kernel<S>(name, cost, kMaxKTiles);
   found.function = reinterpret_cast<const void*>(&linear_prepared<S>);
   found.digit_cost = digit_cost;
@@ -84,16 +80,39 @@ Kernel kernel(const char* name, DigitCost digit_cost, Cost cost = {}) {
 // Costs as an H200 showed them.
 std::vector<Kernel> prepared_kernels(bool digits_in_place) {
   std::vector<Kernel> kernels = {
-      kernel<8, 6>("prepared 8x128", {.k_tile = 0.31, .start = 3.6, .exchange = 0.3}),
-      kernel<16, 5>("prepared 16x128", {.k_tile = 0.38, .start = 4, .exchange = 1.6}),
-      kernel<32, 5>("prepared 32x128", {.k_tile = 0.42, .start = 5.2, .exchange = 1.1}),
-      kernel<64, 4>("prepared 64x128", {.k_tile = 0.66, .start = 6.7, .exchange = 2.2}),
-      kernel<64, 4, true>("prepared 64x128, many tiles", {.k_tile = 0.66, .start = 5, .exchange = 0},
-                          {.k_tile = 0.95, .start = 18, .prepare = 2.76}),
-      kernel<80, 4>("prepared 80x128", {.k_tile = 0.81, .start = 7.4, .exchange = 2.8}),
-      kernel<96, 3>("prepared 96x128", {.k_tile = 0.96, .start = 8.1, .exchange = 3.4})};
+      kernel<WgmmaShape{.tile_m = 8, .warpgroups = 2, .stages = 6, .ctas_per_sm = 1, .prepared = true}>(
+          "prepared 8x128", {.k_tile = 0.31, .start = 3.6, .exchange = 0.3}),
+      kernel<WgmmaShape{.tile_m = 16, .warpgroups = 2, .stages = 5, .ctas_per_sm = 1, .prepared = true}>(
+          "prepared 16x128", {.k_tile = 0.38, .start = 4, .exchange = 1.6}),
+      kernel<WgmmaShape{.tile_m = 32, .warpgroups = 2, .stages = 5, .ctas_per_sm = 1, .prepared = true}>(
+          "prepared 32x128", {.k_tile = 0.42, .start = 5.2, .exchange = 1.1}),
+      kernel<WgmmaShape{
+          .tile_m = 64, .warpgroups = 2, .stages = 4, .ctas_per_sm = 1, .math_registers = 232, .prepared = true}>(
+          "prepared 64x128", {.k_tile = 0.66, .start = 6.7, .exchange = 2.2}),
+      kernel<WgmmaShape{.tile_m = 64,
+                        .warpgroups = 2,
+                        .stages = 4,
+                        .ctas_per_sm = 1,
+                        .math_registers = 232,
+                        .persistent = true,
+                        .prepared = true}>("prepared 64x128, many tiles", {.k_tile = 0.66, .start = 5, .exchange = 0},
+                                           {.k_tile = 0.95, .start = 18, .prepare = 2.76}),
+      kernel<WgmmaShape{.tile_m = 80,
+                        .warpgroups = 2,
+                        .stages = 4,
+                        .ctas_per_sm = 1,
+                        .math_registers = 232,
+                        .prepared = true}>("prepared 80x128", {.k_tile = 0.81, .start = 7.4, .exchange = 2.8}),
+      kernel<WgmmaShape{.tile_m = 96,
+                        .warpgroups = 2,
+                        .stages = 3,
+                        .ctas_per_sm = 1,
+                        .math_registers = 232,
+                        .prepared = true}>("prepared 96x128", {.k_tile = 0.96, .start = 8.1, .exchange = 3.4})};
   if (digits_in_place)  // half a tile of prepared weights: the CTAs that share one find it in the L2
-    kernels.push_back(kernel<32, 4, false, 1>("prepared 32x64", {.k_tile = 0.44, .start = 4.8, .exchange = 1.1}));
+    kernels.push_back(
+        kernel<WgmmaShape{.tile_m = 32, .warpgroups = 1, .stages = 4, .ctas_per_sm = 2, .prepared = true}>(
+            "prepared 32x64", {.k_tile = 0.44, .start = 4.8, .exchange = 1.1}));
   return kernels;
 }
 

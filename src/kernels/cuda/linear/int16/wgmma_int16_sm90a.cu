@@ -74,22 +74,29 @@ Kernel kernel(const char* name, Cost cost) {
 // Costs as an H200 showed them.
 template <typename W>
 std::vector<Kernel> table() {
-  return {kernel<W, WgmmaShape{.tile_m = 8, .warpgroups = 1, .stages = 3, .ctas_per_sm = 3}>(
-              "wgmma 8x64, three blocks", {.k_tile = 1.13, .start = 11}),
-          kernel<W, WgmmaShape{.tile_m = 8, .warpgroups = 2, .stages = 5, .ctas_per_sm = 1}>("wgmma 8x128",
-                                                                                             {.k_tile = 1, .start = 8}),
-          kernel<W, WgmmaShape{.tile_m = 8, .warpgroups = 3, .stages = 4, .ctas_per_sm = 1}>(
-              "wgmma 8x192", {.k_tile = 1.35, .start = 8}),
-          kernel<W, WgmmaShape{.tile_m = 16, .warpgroups = 2, .stages = 5, .ctas_per_sm = 1}>(
-              "wgmma 16x128", {.k_tile = 1.05, .start = 8}),
-          kernel<W, WgmmaShape{.tile_m = 32, .warpgroups = 2, .stages = 5, .ctas_per_sm = 1}>(
-              "wgmma 32x128", {.k_tile = 1.15, .start = 9}),
-          kernel<W, WgmmaShape{.tile_m = 64, .warpgroups = 2, .stages = 4, .ctas_per_sm = 1}>(
-              "wgmma 64x128", {.k_tile = 1.3, .start = 9}),
-          kernel<W, WgmmaShape{.tile_m = 64, .warpgroups = 2, .stages = 4, .ctas_per_sm = 1, .persistent = true}>(
-              "wgmma 64x128, many tiles", {.k_tile = 1.3, .start = 9}),
-          kernel<W, WgmmaShape{.tile_m = 96, .warpgroups = 2, .stages = 3, .ctas_per_sm = 1, .persistent = true}>(
-              "wgmma 96x128, many tiles", {.k_tile = 1.6, .start = 9})};
+  return {
+      kernel<W, WgmmaShape{.tile_m = 8, .warpgroups = 1, .stages = 3, .ctas_per_sm = 3}>("wgmma 8x64, three blocks",
+                                                                                         {.k_tile = 1.13, .start = 11}),
+      kernel<W, WgmmaShape{.tile_m = 8, .warpgroups = 2, .stages = 5, .ctas_per_sm = 1}>("wgmma 8x128",
+                                                                                         {.k_tile = 1, .start = 8}),
+      kernel<W, WgmmaShape{.tile_m = 8, .warpgroups = 3, .stages = 4, .ctas_per_sm = 1}>("wgmma 8x192",
+                                                                                         {.k_tile = 1.35, .start = 8}),
+      kernel<W, WgmmaShape{.tile_m = 16, .warpgroups = 2, .stages = 5, .ctas_per_sm = 1}>("wgmma 16x128",
+                                                                                          {.k_tile = 1.05, .start = 8}),
+      kernel<W, WgmmaShape{.tile_m = 32, .warpgroups = 2, .stages = 5, .ctas_per_sm = 1}>("wgmma 32x128",
+                                                                                          {.k_tile = 1.15, .start = 9}),
+      kernel<W, WgmmaShape{.tile_m = 64, .warpgroups = 2, .stages = 4, .ctas_per_sm = 1, .math_registers = 232}>(
+          "wgmma 64x128", {.k_tile = 1.3, .start = 9}),
+      kernel<
+          W,
+          WgmmaShape{
+              .tile_m = 64, .warpgroups = 2, .stages = 4, .ctas_per_sm = 1, .math_registers = 232, .persistent = true}>(
+          "wgmma 64x128, many tiles", {.k_tile = 1.3, .start = 9}),
+      kernel<
+          W,
+          WgmmaShape{
+              .tile_m = 96, .warpgroups = 2, .stages = 3, .ctas_per_sm = 1, .math_registers = 232, .persistent = true}>(
+          "wgmma 96x128, many tiles", {.k_tile = 1.6, .start = 9})};
 }
 
 // All that take digits of weights.

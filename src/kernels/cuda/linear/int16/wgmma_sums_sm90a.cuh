@@ -8,16 +8,16 @@
 namespace reprofuse::cuda::int16 {
 
 template <typename W, WgmmaShape kShape>
-struct Wgmma : WgmmaSizes<W, kShape, tile_bytes(kShape.tile_m), 232> {
+struct Wgmma : WgmmaSizes<W, kShape, tile_bytes(kShape.tile_m)> {
   using Row = int16::Row;
-  using Sizes = WgmmaSizes<W, kShape, tile_bytes(kShape.tile_m), 232>;
+  using Sizes = WgmmaSizes<W, kShape, tile_bytes(kShape.tile_m)>;
   // With few rows of x an instruction takes longer to issue than to compute: the high digits of the weights meet both
   // digits of x at once, as if they were rows of their own.
   static constexpr bool kAtOnce = kShape.tile_m <= 32;
   // Sums of a block, totals of 64 bits; two steps' digits of w; 8 terms of two rows.
   static constexpr int kSums = (kAtOnce ? 3 : 2) * kShape.tile_m / 2;
   static constexpr int kLiveRegisters = kSums + kShape.tile_m + 2 * kDigits * 4 + kThreadTerms;
-  static_assert(kLiveRegisters + 16 <= Sizes::kThreadRegisters,
+  static_assert(kLiveRegisters + 16 <= Sizes::kMathRegisters,
                 "sums, digits and some 16 registers of addresses must fit");
 };
 

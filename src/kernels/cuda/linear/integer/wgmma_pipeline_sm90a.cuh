@@ -27,12 +27,13 @@ struct WgmmaShape {
   int warpgroups;           // of math threads, each with 64 weight rows
   int stages;               // k-tiles in shared memory
   int ctas_per_sm;          // that the registers must be few enough for
+  int math_registers = 0;   // of a math thread, where the producer hands over some of its own; 0: an even share
   bool persistent = false;  // CTAs take one tile after another; otherwise each has a share of the K of one
   bool prepared = false;    // weights come as digits, which another kernel has made
 };
 
 // What follows from a shape and the bytes that a contract makes of a k-tile of its rows of x.
-template <typename W_, WgmmaShape kShape, int kTileBytes_, int kMathRegisters_>
+template <typename W_, WgmmaShape kShape, int kTileBytes_>
 struct WgmmaSizes {
   using W = W_;
   static constexpr int kTileM = kShape.tile_m, kWarpgroups = kShape.warpgroups, kStages = kShape.stages;
@@ -42,12 +43,12 @@ struct WgmmaSizes {
   static constexpr int kMathThreads = kWarpgroups * kWarpgroup;
   // Sums of many rows need more registers than an even share. They change hands by the warpgroup, so that the producer
   // is one too, and has what is left.
-  static constexpr bool kMoveRegisters = kTileM * kWarpgroups >= 128;
-  static constexpr int kMathRegisters = kMathRegisters_, kProducerRegisters = 512 - 2 * kMathRegisters - 8;
+  static constexpr bool kMoveRegisters = kShape.math_registers > 0;
   static constexpr int kProducerThreads = kMoveRegisters ? kWarpgroup : kWarp;
   static constexpr int kThreads = kMathThreads + kProducerThreads;
   static constexpr int kEvenRegisters = registers_per_thread(kThreads, kCtasPerSm);
-  static constexpr int kThreadRegisters = kMoveRegisters ? kMathRegisters : kEvenRegisters;  // of math threads
+  static constexpr int kMathRegisters = kMoveRegisters ? kShape.math_registers : kEvenRegisters;
+  static constexpr int kProducerRegisters = (kWarpgroups + 1) * kEvenRegisters - kWarpgroups * kMathRegisters;
   static_assert(!kMoveRegisters ||
                 can_move_registers(kMathThreads, kMathRegisters, kProducerThreads, kProducerRegisters, kCtasPerSm));
 
