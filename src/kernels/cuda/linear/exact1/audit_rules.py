@@ -4,11 +4,18 @@ from gpu_code_rules import (
     PTX_TENSOR_CORES, Rule, SASS_CLAMPS, SASS_FLOAT_ATOMICS, SASS_INTEGER_PRODUCT, SASS_OTHER_ROUNDING,
     SASS_TENSOR_CORES, TENSOR_CORES_ROUND)
 
+
+def kernels_of(namespace):
+    """Those of a contract's namespace, and what integer/row_kernels.cuh makes for it."""
+    shared = "16snap_activations|12add_partials|16weight_exponents|15prepare_weights"
+    return rf"_ZN9reprofuse4cuda(?:{namespace}|7integer(?:{shared})INS0_{namespace})"
+
+
 # Integers do the summing. Floats are snapped to them by one product or one fused multiply-add, and a sum becomes a float
 # once, is scaled and gets its bias.
 EXACT1 = Contract(
     name="exact-1",
-    kernels=r"_ZN9reprofuse4cuda6exact1",
+    kernels=kernels_of("6exact1"),
     ptx=InstructionSet(
         forbidden=(
             Rule(PTX_TENSOR_CORES + r"\S*\.satfinite\b", CLAMPS_SUMS),

@@ -136,4 +136,26 @@ struct Snap {
   }
 };
 
+// The contract, as kernels of integers ask for it.
+struct Contract {
+  static constexpr int kDigits = exact1::kDigits;
+  using Row = exact1::Row;
+  using Snap = exact1::Snap;
+
+  static constexpr int tile_bytes(int rows) { return exact1::tile_bytes(rows); }
+  __device__ static long long offset(const Row& row) { return row.offset; }
+  __device__ static int weight_byte(std::uint32_t max) { return weight_exponent(max < kInfinity ? max : 0) + 127; }
+  __device__ static float scale(int weight_byte) { return scale_of_weights(weight_byte); }
+  __device__ static void split(const float4& terms, float scale, std::uint32_t (&digits)[kDigits]) {
+    gather_digits({snap_weight(terms.x, scale), snap_weight(terms.y, scale), snap_weight(terms.z, scale),
+                   snap_weight(terms.w, scale)},
+                  digits[0], digits[1], digits[2]);
+  }
+  // The operand of a matrix product: split_weights().
+  __device__ static void split(const float (&terms)[kThreadTerms], const float (&terms8)[kThreadTerms], float scale,
+                               float scale8, std::uint32_t (&digits)[kDigits][4]) {
+    split_weights(terms, terms8, scale, scale8, digits);
+  }
+};
+
 }  // namespace reprofuse::cuda::exact1

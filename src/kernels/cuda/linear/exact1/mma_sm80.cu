@@ -5,18 +5,7 @@
 namespace reprofuse::cuda::exact1 {
 namespace {
 
-struct Products {
-  static constexpr int kDigits = exact1::kDigits;
-  using Row = exact1::Row;
-
-  static constexpr int tile_bytes(int rows) { return exact1::tile_bytes(rows); }
-  __device__ static long long offset(const Row& row) { return row.offset; }
-  __device__ static float scale(int exponent) { return scale_of_weights(exponent); }
-  __device__ static void split(const float (&terms)[kThreadTerms], const float (&terms8)[kThreadTerms], float scale,
-                               float scale8, std::uint32_t (&digits)[kDigits][4]) {
-    split_weights(terms, terms8, scale, scale8, digits);
-  }
-
+struct Products : Contract {
   template <int kBlocks, int kGroups>
   struct Sums {
     int classes[kClasses][kBlocks][kGroups][4] = {};

@@ -115,4 +115,26 @@ struct Snap {
   }
 };
 
+// The contract, as kernels of integers ask for it.
+struct Contract {
+  static constexpr int kDigits = int16::kDigits;
+  using Row = int16::Row;
+  using Snap = int16::Snap;
+
+  static constexpr int tile_bytes(int rows) { return int16::tile_bytes(rows); }
+  __device__ static long long offset(const Row&) { return 0; }
+  __device__ static int weight_byte(std::uint32_t max) { return unit_byte(max); }
+  __device__ static float scale(int weight_byte) { return inverse_unit(weight_byte); }
+  __device__ static void split(const float4& terms, float inverse, std::uint32_t (&digits)[kDigits]) {
+    gather_digits({snap_biased(terms.x, inverse), snap_biased(terms.y, inverse), snap_biased(terms.z, inverse),
+                   snap_biased(terms.w, inverse)},
+                  digits[0], digits[1]);
+  }
+  // The operand of a matrix product: split_weights().
+  __device__ static void split(const float (&terms)[kThreadTerms], const float (&terms8)[kThreadTerms], float inverse,
+                               float inverse8, std::uint32_t (&digits)[kDigits][4]) {
+    split_weights(terms, terms8, inverse, inverse8, digits);
+  }
+};
+
 }  // namespace reprofuse::cuda::int16

@@ -5,18 +5,7 @@
 namespace reprofuse::cuda::int16 {
 namespace {
 
-struct Products {
-  static constexpr int kDigits = int16::kDigits;
-  using Row = int16::Row;
-
-  static constexpr int tile_bytes(int rows) { return int16::tile_bytes(rows); }
-  __device__ static long long offset(const Row&) { return 0; }
-  __device__ static float scale(int unit) { return inverse_unit(unit); }
-  __device__ static void split(const float (&terms)[kThreadTerms], const float (&terms8)[kThreadTerms], float inverse,
-                               float inverse8, std::uint32_t (&digits)[kDigits][4]) {
-    split_weights(terms, terms8, inverse, inverse8, digits);
-  }
-
+struct Products : Contract {
   // Of one block of terms, and totals of those before.
   template <int kBlocks, int kGroups>
   struct Sums {

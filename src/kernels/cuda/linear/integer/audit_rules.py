@@ -1,4 +1,5 @@
-"""What ops may be made of that leave their results as digits."""
+"""What ops may be made of that leave their results as digits. The other kernels of this folder are templates on a contract, whose rules
+name them."""
 import dataclasses
 
 from gpu_code_rules import Contract, OPS_PTX, OPS_SASS

@@ -47,12 +47,12 @@ void CudaLinear::find_kernels(bool keep) {
 // Looked up now, so that no run has to.
 void CudaLinear::find_row_kernels() {
   const int k = static_cast<int>(weights_[0].k);
-  snap_ = scheme_.snap_rows(k);
-  norm_ = scheme_.norm_rows(k);
-  silu_ = scheme_.silu_rows(k);
+  snap_ = scheme_.rows.snap(k);
+  norm_ = scheme_.rows.norm(k);
+  silu_ = scheme_.rows.silu(k);
   KernelFacts facts;
-  for (const void* function : {scheme_.weight_exponents, scheme_.prepare_weights(weights_[0].dtype),
-                               scheme_.add_partials, snap_.function, norm_.function})
+  for (const void* function : {scheme_.rows.weight_exponents, scheme_.rows.prepare_weights(weights_[0].dtype),
+                               scheme_.rows.add_partials, snap_.function, norm_.function})
     if (function != nullptr) check(look_up_kernel(function, facts), "looking up a kernel of a linear layer");
   if (silu_.function == nullptr) return;
   check(look_up_kernel(silu_.function, facts), "looking up a kernel of a linear layer");
@@ -82,7 +82,7 @@ void CudaLinear::find_exponents() {
                             .first_bad = first_bad.get() + i};
     const GridShape shape{
         .grid = dim3(static_cast<unsigned>(weight.n)), .threads = kRowThreads, .start = Start::kInTurn};
-    check(launch_kernel(scheme_.weight_exponents, shape, params, nullptr), "weight_exponents");
+    check(launch_kernel(scheme_.rows.weight_exponents, shape, params, nullptr), "weight_exponents");
   }
   std::vector<int> bad(weights_.size());
   copy_to_host(bad.data(), first_bad.get(), bad.size() * sizeof(int));
@@ -301,13 +301,13 @@ void CudaLinear::snap_activations(const Params& p, cudaStream_t stream) const {
 void CudaLinear::prepare_weights(const Params& p, cudaStream_t stream) const {
   const dim3 grid(static_cast<unsigned>(p.column_tiles * (p.tile_n / kPrepareRows)),
                   static_cast<unsigned>(ceil_div(p.k_tiles, kPrepareWarps)));
-  check(launch_kernel(scheme_.prepare_weights(weights_[0].dtype), {grid, kPrepareThreads}, p, stream),
+  check(launch_kernel(scheme_.rows.prepare_weights(weights_[0].dtype), {grid, kPrepareThreads}, p, stream),
         "prepare_weights");
 }
 
 void CudaLinear::add_partials(const Params& p, cudaStream_t stream) const {
   const dim3 grid(static_cast<unsigned>(ceil_div(p.columns, kRowThreads)), static_cast<unsigned>(p.m));
-  check(launch_kernel(scheme_.add_partials, {grid, kRowThreads}, p, stream), "add_partials");
+  check(launch_kernel(scheme_.rows.add_partials, {grid, kRowThreads}, p, stream), "add_partials");
 }
 
 }  // namespace reprofuse::cuda::integer

@@ -1,8 +1,7 @@
 // The frame of kernels with the integer matrix product that every GPU from compute capability 8.0 on has. Weights are
 // the left operand: digits in shared memory, or made in registers of weights in their format; digits of x are the right
-// one. A contract brings
-//   kDigits, tile_bytes(rows), Row, offset(row): what the bias that makes weights unsigned adds to its sums,
-//   scale(exponent_byte) and split(terms, terms8, scale, scale8, digits): weights in their format as digits,
+// one. A contract brings what its digits.cuh describes (row_kernels.cuh), and
+//   tile_bytes(rows), split(terms, terms8, scale, scale8, digits): weights of two rows in their format as digits,
 //   Sums<kBlocks, kGroups>: add(w, x, first_group), finish_stage(...), of(block, group, i): a whole sum of 64 bits.
 #pragma once
 

@@ -47,7 +47,7 @@ struct Kernel {
   Cost cost;
   int max_k_tiles;                        // that the sums of a CTA hold
   bool mma_sync = false;                  // multiplies by mma.sync, as every device can; the others by wgmma
-  bool takes_digits = false;              // of weights, which Scheme::prepare_weights has made
+  bool takes_digits = false;              // of weights, which RowKernels::prepare_weights has made
   bool digits_in_place = false;           // and which the layer keeps in place of the weights
   DigitCost digit_cost{};                 // in place of cost
   int ctas_per_sm = 0;                    // on the device
@@ -63,6 +63,17 @@ struct RowKernel {
   int ctas = 1;
 };
 
+// The kernels that are no products. Of k terms: digits and what is kept of every row of x, zero digits up to whole
+// tiles and k-tiles, of x itself (Params) and as ops before it leave it (NormRowsParams, SiluRowsParams).
+struct RowKernels {
+  RowKernel (*snap)(int k);
+  RowKernel (*norm)(int k);
+  RowKernel (*silu)(int k);
+  const void* weight_exponents;                 // WeightRows
+  const void* (*prepare_weights)(DType dtype);  // Params: digits of the launch's column tiles of weights
+  const void* add_partials;                     // Params: sums of the splits, rounded and stored
+};
+
 struct Scheme {
   std::string_view name;
   std::int64_t max_terms;       // in a sum
@@ -74,14 +85,7 @@ struct Scheme {
   // compute capability 9.0.
   std::vector<Kernel> (*mma_kernels)(DType dtype, bool digits_in_place);
   std::vector<Kernel> (*wgmma_kernels)(DType dtype, bool digits_in_place);
-  // Of k terms. Digits and what is kept of every row of x, zero digits up to whole tiles and k-tiles, of x itself
-  // (Params) and as ops before it leave it (NormRowsParams, SiluRowsParams).
-  RowKernel (*snap_rows)(int k);
-  RowKernel (*norm_rows)(int k);
-  RowKernel (*silu_rows)(int k);
-  const void* weight_exponents;                 // WeightRows
-  const void* (*prepare_weights)(DType dtype);  // Params: digits of the launch's column tiles of weights
-  const void* add_partials;                     // Params: sums of the splits, rounded and stored
+  RowKernels rows;
 };
 
 }  // namespace reprofuse::cuda::integer
