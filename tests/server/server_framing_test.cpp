@@ -60,6 +60,11 @@ TEST_F(ServerFraming, ALengthBesideChunksIsRefusedWhicheverIsRight) {
   }
   expect_only_answer(header("/tokenize", length(kBody.size()) + chunked) + kBody, "400");
   expect_only_answer(header("/tokenize", chunked + chunked) + kChunks, "400");
+  // The parser takes these for requests with a length.
+  for (const char* encoding : {"gzip", "identity", "chunked, gzip"})
+    expect_only_answer(
+        header("/tokenize", "Transfer-Encoding: " + std::string(encoding) + "\r\n" + length(kBody.size())) + kBody,
+        "400");
 }
 
 TEST_F(ServerFraming, AHeaderHasLinesAsTheyShouldBe) {
