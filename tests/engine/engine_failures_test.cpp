@@ -110,13 +110,13 @@ TEST_F(EngineFailures, AClientWhoseRequestsFailCostsTheOthersOnePassAtATime) {
       bad.client = client;
       engine.add(id, bad);
     }
-    std::int64_t most = 0;
+    std::int64_t max_passes = 0;
     while (!engine.idle()) {
       const std::int64_t before = engine.stats().passes;
       step(engine, answered);
-      most = std::max(most, engine.stats().passes - before);
+      max_passes = std::max(max_passes, engine.stats().passes - before);
     }
-    EXPECT_EQ(most <= 3, *client != '\0') << most;
+    EXPECT_EQ(max_passes <= 3, *client != '\0') << max_passes;
     for (RequestId id = 0; id < 4; ++id)
       EXPECT_EQ((answered[{id, 0}].end->digest), answer_alone(*poisoned, healthy[id]).end->digest) << id;
     for (RequestId id = 100; id < 112; ++id)

@@ -195,8 +195,8 @@ TEST_P(AttentionIntegerCpu, AnotherValueHasOtherBits) {
 // lower digits are zero, which are almost as probable and have other values.
 TEST_P(AttentionIntegerCpu, TheLargestSumsFit) {
   const int digits = GetParam();
-  const std::int32_t most = digits == 2 ? 127 * 257 : 127 * 65793,
-                     least = digits == 2 ? -126 * 256 - 128 : -126 * 65536 - 128 * 257;
+  const std::int32_t max = digits == 2 ? 127 * 257 : 127 * 65793,
+                     min = digits == 2 ? -126 * 256 - 128 : -126 * 65536 - 128 * 257;
   const auto check = [&](std::int32_t head_dim, std::int32_t integer, bool are_alike) {
     const std::int32_t other_key = are_alike ? -integer : integer - integer % (digits == 2 ? 256 : 65536);
     const KvSpec kv{.kv_heads = 1, .head_dim = head_dim, .page_size = 128};
@@ -218,7 +218,7 @@ TEST_P(AttentionIntegerCpu, TheLargestSumsFit) {
     EXPECT_NEAR(out.at(0, 3), value, std::abs(value) * (digits == 2 ? 1e-2 : 1e-6)) << head_dim;
   };
   for (const std::int32_t head_dim : {128, 512})
-    for (const std::int32_t integer : {most, least})
+    for (const std::int32_t integer : {max, min})
       for (const bool are_alike : {true, false}) check(head_dim, integer, are_alike);
 }
 

@@ -156,11 +156,11 @@ TEST(TokenizerLimits, TextsOfMoreTokensThanAllowedAreGivenUp) {
   const Tokenizer tokenizer = make(document);
   for (const std::string text : {"ab ab ab", "<s>ab<s>", "abababab", "e\u0301e\u0301", "", "a b\n\nc"}) {
     const Ids ids = tokenizer.encode(text, false);
-    for (std::size_t most = 0; most < 12; ++most) {
+    for (std::size_t max_tokens = 0; max_tokens < 12; ++max_tokens) {
       EncodeOptions options;
-      options.max_tokens = most;
+      options.max_tokens = max_tokens;
       const auto within = tokenizer.encode_within(text, options);
-      EXPECT_EQ(within.has_value(), ids.size() <= most) << text << " within " << most;
+      EXPECT_EQ(within.has_value(), ids.size() <= max_tokens) << text << " within " << max_tokens;
       EXPECT_EQ(within.value_or(ids), ids);
     }
   }
