@@ -3,7 +3,7 @@
 
 namespace reprofuse::cuda {
 
-inline constexpr int kWarp = 32;
+inline constexpr int kWarp = 32, kWarpgroup = 128;  // threads
 inline constexpr int kSmRegisters = 65536;
 inline constexpr int kMaxThreadRegisters = 255;
 inline constexpr int kReservedSharedBytes = 1 << 10;  // of each CTA, by the driver

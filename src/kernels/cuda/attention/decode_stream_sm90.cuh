@@ -4,8 +4,8 @@
 #pragma once
 
 #include "kernels/cuda/attention/decode_tile_sm90.cuh"
-#include "kernels/cuda/ptx/copy.cuh"
-#include "kernels/cuda/ptx/pipeline.cuh"
+#include "kernels/cuda/ptx/pipeline_sm90.cuh"
+#include "kernels/cuda/ptx/tma_sm90.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
 
 namespace reprofuse::cuda::ops {

@@ -3,7 +3,8 @@
 #pragma once
 
 #include "kernels/cuda/attention/integer/fold.cuh"
-#include "kernels/cuda/ptx/pipeline.cuh"
+#include "kernels/cuda/ptx/pipeline_sm90.cuh"
+#include "kernels/cuda/ptx/tma_sm90.cuh"
 
 namespace reprofuse::cuda::integer_attention {
 

@@ -81,7 +81,7 @@ __device__ inline void work_on_tiles(const DecodeParams& p, const StreamWork& at
     rotate_queries<S>(p, at, rotation, shared);
   else
     snap_queries<S>(p, row_of, shared.queries);
-  sync_workers();
+  sync_math_warps();
   LeftDigits<typename S::N> query[S::kDim / 64][2];
 #pragma unroll
   for (int i = 0; i < S::kDim / 32; ++i) query[i / 2][i % 2].load(shared.queries.query, i * 32);
@@ -95,11 +95,11 @@ __device__ inline void work_on_tiles(const DecodeParams& p, const StreamWork& at
     if (p.rotates() && at.is_last(at.block(p, i))) {
       pipeline.wait_full(of_values);
       add_own_position<S>(at, shared.own, shared.tiles[tile.stage], shared.tiles[of_values.stage]);
-      sync_workers();
+      sync_math_warps();
     }
     score_tile<S>(p, row, factor, at.block(p, i) * kKeyBlock, query, shared.tiles[tile.stage], scores);
     pipeline.release(tile.stage);
-    const QuerySoftmax softmax = weigh_keys(scores, shared.queries, sync_workers);
+    const QuerySoftmax softmax = weigh_keys(scores, shared.queries, sync_math_warps);
     pipeline.wait_full(of_values);
     take_block(at.block(p, i), softmax, shared.tiles[of_values.stage]);
     pipeline.release(of_values.stage);

@@ -5,8 +5,9 @@
 #include "kernels/cuda/attention/integer/block_loads_sm90.cuh"
 #include "kernels/cuda/attention/integer/queries_sm80.cuh"
 #include "kernels/cuda/attention/integer/store_digits.cuh"
-#include "kernels/cuda/ptx/cluster.cuh"
-#include "kernels/cuda/ptx/mma.cuh"
+#include "kernels/cuda/ptx/cluster_sm90.cuh"
+#include "kernels/cuda/ptx/mma_sm80.cuh"
+#include "kernels/cuda/ptx/named_barrier.cuh"
 
 namespace reprofuse::cuda::integer_attention {
 
@@ -54,9 +55,8 @@ struct StreamShared {
   __device__ ptx::Pipeline pipeline() { return {barriers, S::kStages}; }
 };
 
-// The four warps alone; barrier 0 is __syncthreads().
-__device__ inline void sync_workers() {
-  asm volatile("bar.sync 1, %0;" ::"n"(kRowsThreads) : "memory");
+__device__ inline void sync_math_warps() {
+  ptx::named_barrier_sync<kRowsThreads>(1);
 }
 
 // The left operand of 32 terms: the digits of a row.

@@ -4,10 +4,10 @@
 
 #include "kernels/cuda/attention/integer/block_loads_sm90.cuh"
 #include "kernels/cuda/attention/integer/prefill_products_sm90a.cuh"
+#include "kernels/cuda/ptx/named_barrier.cuh"
+#include "kernels/cuda/ptx/tma_sm90.cuh"
 
 namespace reprofuse::cuda::integer_attention {
-
-inline constexpr int kWarpgroup = 128, kWarpgroupRows = 64;
 
 struct PrefillShape {
   int head_dim;
@@ -136,11 +136,6 @@ __device__ inline void prepare_facts(PrefillShared<S>& shared, int blocks) {
   }
 }
 
-// The threads of one warpgroup; barrier 0 is __syncthreads().
-__device__ inline void sync_warpgroup(int warpgroup) {
-  asm volatile("bar.sync %0, %1;" ::"r"(1 + warpgroup), "n"(kWarpgroup) : "memory");
-}
-
 // The queries of a math thread, digits as the left operand of a product: rows `lane / 4` and 8 more of its warp. Those
 // of long heads lie in shared memory.
 template <typename S>
@@ -165,7 +160,7 @@ struct Queries {
                               .stride_byte_offset = S::kHeadDim * kCoreRows}
                        .word();
       ptx::fence_proxy_async();
-      sync_warpgroup(threadIdx.x / kWarpgroup);
+      ptx::named_barrier_sync<kWarpgroup>(1 + threadIdx.x / kWarpgroup);
     }
   }
   __device__ static int first_query() {

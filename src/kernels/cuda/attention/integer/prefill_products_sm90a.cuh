@@ -3,10 +3,11 @@
 #pragma once
 
 #include "kernels/cuda/attention/integer/softmax_sm90a.cuh"
-#include "kernels/cuda/ptx/wgmma.cuh"
+#include "kernels/cuda/ptx/wgmma_sm90a.cuh"
 
 namespace reprofuse::cuda::integer_attention {
 
+using ptx::kWarpgroupRows;
 using Descriptor = ptx::SharedMemoryDescriptor;
 
 // Digits of a left operand, in registers or in shared memory: that of 32 terms.

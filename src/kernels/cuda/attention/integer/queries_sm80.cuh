@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kernels/cuda/attention/integer/fold.cuh"
+#include "kernels/cuda/ptx/mma_sm80.cuh"
 
 namespace reprofuse::cuda::integer_attention {
 
@@ -56,16 +57,6 @@ struct Shared : SharedFit<N> {
   int unit[kWarps][kRowsQueries];
 };
 
-// sums[16, 8] += a[16, 32] * b[32, 8], signed bytes.
-__device__ inline void mma(int (&sums)[4], std::uint32_t a0, std::uint32_t a1, std::uint32_t a2, std::uint32_t a3,
-                           std::uint32_t b0, std::uint32_t b1) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-      "{%0, %1, %2, %3};"
-      : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3])
-      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
-}
-
 // Sums of products: by[i] those of the right operand's digit i with the left one's first digit, and, two places
 // further, with its second. A fourth of three digits has the left one's third, by the right one's first and second.
 template <typename N>
@@ -76,10 +67,10 @@ struct DigitSums {
   __device__ void multiply(const std::uint32_t (&left)[N::kDigits][2], const std::uint32_t (&right)[N::kDigits][2]) {
 #pragma unroll
     for (int i = 0; i < N::kDigits; ++i)
-      mma(by[i], left[0][0], left[1][0], left[0][1], left[1][1], right[i][0], right[i][1]);
+      ptx::mma_m16n8k32_s8(by[i], left[0][0], left[1][0], left[0][1], left[1][1], right[i][0], right[i][1]);
     if constexpr (N::kDigits == 3) {
-      mma(by[3], left[2][0], 0, left[2][1], 0, right[0][0], right[0][1]);
-      mma(by[3], 0, left[2][0], 0, left[2][1], right[1][0], right[1][1]);
+      ptx::mma_m16n8k32_s8(by[3], left[2][0], 0, left[2][1], 0, right[0][0], right[0][1]);
+      ptx::mma_m16n8k32_s8(by[3], 0, left[2][0], 0, left[2][1], right[1][0], right[1][1]);
     }
   }
   __device__ float value(int e) const {

@@ -13,14 +13,14 @@ template <typename N>
 __device__ inline void multiply(DigitSums<N>& sums, const uint4 (&left)[N::kDigits], const uint4 (&right)[N::kDigits]) {
 #pragma unroll
   for (int i = 0; i < N::kDigits; ++i) {
-    mma(sums.by[i], left[0].x, left[1].x, left[0].y, left[1].y, right[i].x, right[i].y);
-    mma(sums.by[i], left[0].z, left[1].z, left[0].w, left[1].w, right[i].z, right[i].w);
+    ptx::mma_m16n8k32_s8(sums.by[i], left[0].x, left[1].x, left[0].y, left[1].y, right[i].x, right[i].y);
+    ptx::mma_m16n8k32_s8(sums.by[i], left[0].z, left[1].z, left[0].w, left[1].w, right[i].z, right[i].w);
   }
   if constexpr (N::kDigits == 3) {
-    mma(sums.by[3], left[2].x, 0, left[2].y, 0, right[0].x, right[0].y);
-    mma(sums.by[3], left[2].z, 0, left[2].w, 0, right[0].z, right[0].w);
-    mma(sums.by[3], 0, left[2].x, 0, left[2].y, right[1].x, right[1].y);
-    mma(sums.by[3], 0, left[2].z, 0, left[2].w, right[1].z, right[1].w);
+    ptx::mma_m16n8k32_s8(sums.by[3], left[2].x, 0, left[2].y, 0, right[0].x, right[0].y);
+    ptx::mma_m16n8k32_s8(sums.by[3], left[2].z, 0, left[2].w, 0, right[0].z, right[0].w);
+    ptx::mma_m16n8k32_s8(sums.by[3], 0, left[2].x, 0, left[2].y, right[1].x, right[1].y);
+    ptx::mma_m16n8k32_s8(sums.by[3], 0, left[2].z, 0, left[2].w, right[1].z, right[1].w);
   }
 }
 

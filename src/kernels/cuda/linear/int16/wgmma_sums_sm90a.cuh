@@ -3,7 +3,7 @@
 
 #include "kernels/cuda/linear/int16/digits.cuh"
 #include "kernels/cuda/linear/integer/wgmma_roles_sm90a.cuh"
-#include "kernels/cuda/ptx/wgmma.cuh"
+#include "kernels/cuda/ptx/wgmma_sm90a.cuh"
 
 namespace reprofuse::cuda::int16 {
 

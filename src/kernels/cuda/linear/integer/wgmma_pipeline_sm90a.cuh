@@ -3,16 +3,15 @@
 #pragma once
 
 #include "kernels/cuda/linear/integer/terms.cuh"
-#include "kernels/cuda/ptx/copy.cuh"
-#include "kernels/cuda/ptx/pipeline.cuh"
-#include "kernels/cuda/ptx/wgmma.cuh"
+#include "kernels/cuda/ptx/pipeline_sm90.cuh"
+#include "kernels/cuda/ptx/tma_sm90.cuh"
+#include "kernels/cuda/ptx/wgmma_sm90a.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/cuda/sm_limits.hpp"
 
 namespace reprofuse::cuda::integer {
 
-inline constexpr int kWarpgroup = 128;     // threads
-inline constexpr int kWarpgroupRows = 64;  // weight rows that a warpgroup multiplies: the m of wgmma
+using ptx::kWarpgroupRows;
 inline constexpr int kBoxTerms = kBoxRowBytes / 2;
 static_assert(kBoxRows == kWarpgroupRows, "a box has the weight rows of a warpgroup");
 

@@ -4,7 +4,8 @@
 
 #include "kernels/cuda/linear/integer/schedule.hpp"
 #include "kernels/cuda/linear/integer/wgmma_pipeline_sm90a.cuh"
-#include "kernels/cuda/ptx/cluster.cuh"
+#include "kernels/cuda/ptx/cluster_sm90.cuh"
+#include "kernels/cuda/ptx/named_barrier.cuh"
 
 namespace reprofuse::cuda::integer {
 
@@ -155,18 +156,12 @@ __device__ inline void load_epilogue_state(const Params& p, const Tile& tile, St
   if (i < S::kTileM && tile.m0 + i < p.m) state.rows[i] = static_cast<const typename S::Row*>(p.rows)[tile.m0 + i];
 }
 
-// The math threads alone; barrier 0 is __syncthreads().
-template <typename S>
-__device__ inline void sync_math_threads() {
-  asm volatile("bar.sync 1, %0;" ::"n"(S::kMathThreads) : "memory");
-}
-
 // Shows the cluster the sums of its share, less the row's offset in it, and stores its part of the
 // results. The sums take the place of the stages.
 template <typename S, typename Shared, typename Sums, typename Offset>
 __device__ inline void exchange_sums(const Params& p, const Tile& tile, const Shared& shared, const MathThread<S>& own,
                                      const Sums& sums, const Offset& offset) {
-  sync_math_threads<S>();
+  ptx::named_barrier_sync<S::kMathThreads>(1);
   auto* shown = reinterpret_cast<long long*>(shared.memory);
   for_each_sum<S>(own, sums, [&](int m, int column, long long sum) {
     asm volatile("st.shared.s64 [%0], %1;" ::"r"(ptx::shared_address(shown + m * S::kSumPitch + column)),

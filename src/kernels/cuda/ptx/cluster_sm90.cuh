@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/ptx/copy.cuh"
+#include "kernels/cuda/ptx/copy_sm80.cuh"
 
 namespace reprofuse::cuda::ptx {
 

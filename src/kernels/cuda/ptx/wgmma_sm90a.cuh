@@ -17,6 +17,8 @@ __device__ inline void setmaxnreg_inc() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
 }
 
+inline constexpr int kWarpgroupRows = 64;  // of the left operand: the m of wgmma
+
 // Products run beside the warpgroup's other work. Between fence and commit their operands must not change; what they
 // read and add to is free again once at most kPending committed groups are pending.
 __device__ inline void wgmma_fence() {
