@@ -1,5 +1,6 @@
 #include "kernels/cuda/attention/attention.hpp"
 
+#include "kernels/cuda/attention/launch_decode.hpp"
 #include "kernels/cuda/ops/ops.hpp"
 
 namespace reprofuse::cuda {
@@ -69,37 +70,20 @@ AttentionParams params_of(const Launch& launch, const kernels::AttentionCall& ca
   return p;
 }
 
-void launch_clusters(const Launch& launch, const kernels::AttentionCall& call, const AttentionParams& p,
-                     std::int64_t slots) {
-  require(attention_clusters_at_once(launch, call) > 0,
-          "attention: clusters of {} CTAs with pages of {} keys and heads of {} do not fit", p.splits,
-          call.kv.page_size, p.kv.head_dim);
-  const AttentionKernel kernel = cluster_kernel(call, p.splits);
-  const GridShape shape{.grid = decode_grid(call, p.splits, slots),
-                        .threads = kernel.threads,
-                        .shared_bytes = kernel.shared_bytes,
-                        .cluster = p.splits};
-  check(launch_kernel(kernel.function, shape, p, launch.stream), "attention_decode_cluster");
-}
-
 void launch_decode(const Launch& launch, const kernels::AttentionCall& call, const AttentionParams& p,
-                   const AttentionSchedule& schedule, std::int64_t slots) {
-  if (p.splits > 1) {
-    const std::size_t bytes = kWorkspaceHead + partial_bytes(slots, p.heads, p.kv.head_dim, p.key_blocks);
-    require(launch.workspace_bytes >= bytes, "attention: a workspace of {} bytes, but {} are needed",
-            launch.workspace_bytes, bytes);
+                   const AttentionSchedule& schedule) {
+  const std::int64_t slots = slots_of(call, schedule.phases);
+  if (schedule.decode == DecodeBy::kCluster) {
+    require(attention_clusters_at_once(launch, call) > 0,
+            "attention: clusters of {} CTAs with pages of {} keys and heads of {} do not fit", p.splits,
+            call.kv.page_size, p.kv.head_dim);
+    return launch_clusters(launch, call, p, slots, cluster_kernel(call, p.splits));
   }
-  const AttentionKernel decode =
-      schedule.decode == DecodeBy::kStream ? stream_kernel(call, p.stages) : decode_kernel(call, p.one_buffer);
-  const GridShape shape{
-      .grid = decode_grid(call, p.splits, slots), .threads = decode.threads, .shared_bytes = decode.shared_bytes};
-  check(launch_kernel(decode.function, shape, p, launch.stream), "attention_decode");
-  if (p.splits == 1) return;
-  const AttentionKernel merge = merge_kernel(p.kv.head_dim, p.key_blocks, schedule.small_merge);
-  const GridShape merge_shape{.grid = dim3(static_cast<unsigned>(p.heads), static_cast<unsigned>(slots)),
-                              .threads = merge.threads,
-                              .shared_bytes = merge.shared_bytes};
-  check(launch_kernel(merge.function, merge_shape, p, launch.stream), "attention_merge");
+  launch_decode_and_merge(
+      launch, call, p, slots,
+      schedule.decode == DecodeBy::kStream ? stream_kernel(call, p.stages) : decode_kernel(call, p.one_buffer),
+      merge_kernel(p.kv.head_dim, p.key_blocks, schedule.small_merge),
+      partial_bytes(slots, p.heads, p.kv.head_dim, p.key_blocks));
 }
 
 void launch_prefill(const Launch& launch, const kernels::AttentionCall& call, const AttentionParams& p) {
@@ -127,13 +111,7 @@ void attention_with(const Launch& launch, const kernels::AttentionCall& call, co
   check_attention_call(call);
   const DeviceScope device(launch.ordinal);
   const AttentionParams params = params_of(launch, call, schedule);
-  const std::int64_t slots = slots_of(call, schedule.phases);
-  if (schedule.phases != AttentionPhases::kPrefill) {
-    if (schedule.decode == DecodeBy::kCluster)
-      launch_clusters(launch, call, params, slots);
-    else
-      launch_decode(launch, call, params, schedule, slots);
-  }
+  if (schedule.phases != AttentionPhases::kPrefill) launch_decode(launch, call, params, schedule);
   if (schedule.phases != AttentionPhases::kDecode) launch_prefill(launch, call, params);
 }
 

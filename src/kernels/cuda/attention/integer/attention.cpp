@@ -1,6 +1,7 @@
 #include "kernels/cuda/attention/integer/attention.hpp"
 
 #include "kernels/cuda/attention/integer/params.hpp"
+#include "kernels/cuda/attention/launch_decode.hpp"
 #include "kernels/cuda/ops/ops.hpp"
 #include "kernels/cuda/ops/params.hpp"
 #include "kernels/cuda/runtime/device.hpp"
@@ -8,7 +9,6 @@
 namespace reprofuse::cuda::integer_attention {
 namespace {
 
-using ops::decode_grid;
 using ops::slots_of;
 
 constexpr int kDecodeRounds = 2;  // of CTAs that run at once, when the keys allow it: decode by rows
@@ -82,38 +82,20 @@ DecodeParams params_of(const Launch& launch, const kernels::AttentionCall& call,
 void launch_decode(const Launch& launch, const kernels::AttentionCall& call, const DecodeParams& p,
                    const Schedule& schedule, int digits) {
   const Kernels& kernels = kernels_of(digits);
-  const AttentionParams& rotated = p;  // what kernels are given that leave rotary to others
   const std::int64_t slots = slots_of(call, schedule.phases);
   if (schedule.decode == DecodeBy::kCluster) {
     require(clusters_at_once(launch, call, digits) > 0, "attention: clusters of {} CTAs do not fit", p.splits);
-    const AttentionKernel kernel = kernels.stream(p.kv.head_dim, true);
-    const GridShape shape{.grid = decode_grid(call, p.splits, slots),
-                          .threads = kernel.threads,
-                          .shared_bytes = kernel.shared_bytes,
-                          .cluster = p.splits};
-    check(launch_kernel(kernel.function, shape, p, launch.stream), "attention_decode_cluster");
-    return;
+    return ops::launch_clusters(launch, call, p, slots, kernels.stream(p.kv.head_dim, true));
   }
-  require(schedule.decode == DecodeBy::kRows || can_stream(launch, call, digits),
-          "attention: this device does not stream heads of {}", p.kv.head_dim);
-  if (p.splits > 1) {
-    const std::size_t bytes = kWorkspaceHead + partial_bytes(slots, p.heads, p.kv.head_dim, p.key_blocks);
-    require(launch.workspace_bytes >= bytes, "attention: a workspace of {} bytes, but {} are needed",
-            launch.workspace_bytes, bytes);
-  }
-  const bool streams = schedule.decode == DecodeBy::kStream;
-  const AttentionKernel decode = streams ? kernels.stream(p.kv.head_dim, false) : kernels.decode(p.kv.head_dim);
-  const GridShape shape{
-      .grid = decode_grid(call, p.splits, slots), .threads = decode.threads, .shared_bytes = decode.shared_bytes};
-  check(streams ? launch_kernel(decode.function, shape, p, launch.stream)
-                : launch_kernel(decode.function, shape, rotated, launch.stream),
-        "attention_decode");
-  if (p.splits == 1) return;
   const AttentionKernel merge = kernels.merge(p.kv.head_dim, p.key_blocks, schedule.small_merge);
-  const GridShape merge_shape{.grid = dim3(static_cast<unsigned>(p.heads), static_cast<unsigned>(slots)),
-                              .threads = merge.threads,
-                              .shared_bytes = merge.shared_bytes};
-  check(launch_kernel(merge.function, merge_shape, rotated, launch.stream), "attention_merge");
+  const std::size_t partials = partial_bytes(slots, p.heads, p.kv.head_dim, p.key_blocks);
+  if (schedule.decode == DecodeBy::kStream) {
+    require(can_stream(launch, call, digits), "attention: this device does not stream heads of {}", p.kv.head_dim);
+    ops::launch_decode_and_merge(launch, call, p, slots, kernels.stream(p.kv.head_dim, false), merge, partials);
+  } else {
+    const AttentionParams& rotated = p;  // these kernels leave rotary to others
+    ops::launch_decode_and_merge(launch, call, rotated, slots, kernels.decode(p.kv.head_dim), merge, partials);
+  }
 }
 
 void launch_prefill(const Launch& launch, const kernels::AttentionCall& call, const AttentionParams& p, bool warpgroups,
