@@ -119,7 +119,7 @@ int attention_stream_stages(const Launch& launch, const kernels::AttentionCall& 
   const DeviceScope device(launch.ordinal);
   KernelFacts kernel;
   check(look_up_kernel(stream_kernel(call, kMaxTileStages).function, kernel), "looking up attention_decode_stream");
-  if (!kernel.for_hopper) return 0;
+  if (!kernel.for_sm90) return 0;
   const StreamRoom room(launch.ordinal);
   for (const int ctas : {kStreamCtasPerSm, 1})
     for (int stages = kMaxTileStages; stages >= kMinTileStages; --stages)

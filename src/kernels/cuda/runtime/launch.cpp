@@ -33,7 +33,7 @@ class KnownKernels {
 };
 
 cudaError_t ask_driver(int device, const void* function, KernelFacts& facts) {
-  constexpr int kHopper = 90;
+  constexpr int kSm90 = 90;
   cudaFuncAttributes attributes{};
   int max_shared = 0;
   cudaError_t status = cudaFuncGetAttributes(&attributes, function);
@@ -42,8 +42,8 @@ cudaError_t ask_driver(int device, const void* function, KernelFacts& facts) {
   if (status == cudaSuccess)
     status = cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                   max_shared - static_cast<int>(attributes.sharedSizeBytes));
-  facts.for_hopper = attributes.ptxVersion >= kHopper;
-  if (status == cudaSuccess && facts.for_hopper)
+  facts.for_sm90 = attributes.ptxVersion >= kSm90;
+  if (status == cudaSuccess && facts.for_sm90)
     status = cudaFuncSetAttribute(function, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
   return status;
 }
@@ -58,7 +58,7 @@ cudaError_t look_up_kernel(const void* function, KernelFacts& facts) {
     if (const cudaError_t status = ask_driver(device, function, facts); status != cudaSuccess) return status;
     known.add({device, function}, facts);
   }
-  facts.for_hopper = facts.for_hopper && !is_emulated();
+  facts.for_sm90 = facts.for_sm90 && !is_emulated();
   return cudaSuccess;
 }
 
@@ -66,7 +66,7 @@ cudaError_t count_clusters_at_once(const void* function, const GridShape& shape,
   clusters = 0;
   KernelFacts facts;
   const cudaError_t status = look_up_kernel(function, facts);
-  if (status != cudaSuccess || !facts.for_hopper) return status;
+  if (status != cudaSuccess || !facts.for_sm90) return status;
   LaunchConfig launch(shape, false, nullptr);
   if (shape.cluster == 1) launch.set_cluster(1);  // here a cluster has to be named, also one that is a CTA
   return cudaOccupancyMaxActiveClusters(&clusters, function, &launch.config);

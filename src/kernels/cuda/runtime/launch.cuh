@@ -13,7 +13,8 @@ __device__ inline void wait_for_previous_kernel() {
 #endif
 }
 
-// Lets the next kernel take its place on the device, where it waits for this one.
+// Lets the next kernel take its place on the device, where it waits for this one: the trigger of programmatic dependent
+// launch.
 __device__ inline void let_next_kernel_start() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");

@@ -1,6 +1,6 @@
-// The one way to launch a kernel of the model, but for the sampler's, which start in turn: it may start while the
-// kernel before it in the stream still runs, and waits in wait_for_previous_kernel() (launch.cuh) before it touches
-// what that one wrote.
+// The one way to launch a kernel of the model, but for the sampler's, which start in turn. By programmatic dependent
+// launch it may start while the kernel before it in the stream still runs, and waits in wait_for_previous_kernel()
+// (launch.cuh) before it touches what that one wrote.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -12,9 +12,11 @@ namespace reprofuse::cuda {
 inline constexpr std::int64_t kMaxGridYZ = 65535;  // CTAs, in the second or third dimension of a grid
 
 enum class Start {
-  kEarly,   // as soon as there is room beside the kernel before it: for kernels that wait for memory
-  kInTurn,  // on an empty device: a kernel of few heavy CTAs would find room on some multiprocessors and not on
-            // others
+  // As soon as there is room beside the kernel before it (programmatic dependent launch): for kernels that wait for
+  // memory.
+  kEarly,
+  // On an empty device: a kernel of few heavy CTAs would find room on some multiprocessors and not on others.
+  kInTurn,
 };
 
 struct GridShape {
@@ -27,7 +29,7 @@ struct GridShape {
 
 // What a launch has to know of a kernel.
 struct KernelFacts {
-  bool for_hopper = false;  // made of code for 9.0 or later: it waits by itself, and knows clusters
+  bool for_sm90 = false;  // made of code for 9.0 or later: it waits by itself, and knows clusters and the TMA
 };
 
 // On the current device. The driver is asked once for each kernel and device, and told that CTAs may have all shared
@@ -66,7 +68,7 @@ cudaError_t launch_kernel(const void* function, const GridShape& shape, const Pa
   KernelFacts facts;
   if (const cudaError_t status = look_up_kernel(function, facts); status != cudaSuccess) return status;
   // Code made from PTX older than 9.0 has no instruction to wait with, whatever the device: it starts in turn.
-  const LaunchConfig launch(shape, facts.for_hopper && shape.start == Start::kEarly, stream);
+  const LaunchConfig launch(shape, facts.for_sm90 && shape.start == Start::kEarly, stream);
   Params copy = params;
   void* arguments[] = {&copy};
   return cudaLaunchKernelExC(&launch.config, function, arguments);

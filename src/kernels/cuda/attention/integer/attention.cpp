@@ -127,7 +127,7 @@ bool can_stream(const Launch& launch, const kernels::AttentionCall& call, int di
   const DeviceScope device(launch.ordinal);
   KernelFacts facts;
   check(look_up_kernel(kernel.function, facts), "looking up attention_decode_stream");
-  return facts.for_hopper &&
+  return facts.for_sm90 &&
          kernel.shared_bytes <= device_attribute(launch.ordinal, cudaDevAttrMaxSharedMemoryPerBlockOptin);
 }
 

@@ -1,7 +1,8 @@
 // Decode by contracts int16-1 and exact-2 where there is a TMA: a CTA owns one row and one set of heads, and some of
-// the row's key blocks. One warp keeps loads of digits in flight, tiles of keys and of values in turn; four work on
-// them in step. CTAs that have one block each may form a cluster and fold the row's heads from each other's shared
-// memory: no merge. Where rows are the only ones of their sequences, rotary can be left to these kernels, too.
+// the row's key blocks. One warp keeps loads of digits in flight, tiles of keys and of values in turn; four math
+// warps compute with them in step. CTAs that have one block each may form a cluster and fold the row's heads from each
+// other's shared memory: no merge. Where rows are the only ones of their sequences, rotary can be left to these
+// kernels, too.
 #include "kernels/cuda/attention/integer/decode_tiles_sm90.cuh"
 
 namespace reprofuse::cuda::integer_attention {
@@ -53,7 +54,7 @@ struct TileLoads {
 // The TMA warp, the wait for the kernels ahead included. Where decode rotates, none of those writes to these pages: all
 // other positions were stored by passes before, and a pass begins with copies, for which every kernel waits.
 template <typename S>
-__device__ inline void bring_tiles(const DecodeParams& p, const StreamWork& at, StreamShared<S>& shared) {
+__device__ inline void load_stages(const DecodeParams& p, const StreamWork& at, StreamShared<S>& shared) {
   TileLoads<S> loads(p, at, shared);
   if (!p.rotates()) {
     loads.prefetch();
@@ -69,11 +70,11 @@ __device__ inline void bring_tiles(const DecodeParams& p, const StreamWork& at, 
   loads.load_until(2 * at.count);
 }
 
-// The four warps, once the kernels ahead have finished, with digits of the queries in shared memory: calls
+// The math warps, once the kernels ahead have finished, with digits of the queries in shared memory: calls
 // take_block(index, softmax, tile of values) for each block, which has to call sum_tile().
 template <typename S, typename TakeBlock>
-__device__ inline void work_on_tiles(const DecodeParams& p, const StreamWork& at, const ops::Rotation& rotation,
-                                     StreamShared<S>& shared, const TakeBlock& take_block) {
+__device__ inline void attend(const DecodeParams& p, const StreamWork& at, const ops::Rotation& rotation,
+                              StreamShared<S>& shared, const TakeBlock& take_block) {
   const DecodeQueries row_of{at};
   const QueryRow row = row_of(own_query());
   const ptx::Pipeline pipeline = shared.pipeline();
@@ -156,14 +157,14 @@ __global__ __launch_bounds__(S::kThreads,
   let_next_kernel_start();
   const StreamWork at(p);
   init_barriers(shared);
-  if (threadIdx.x >= kRowsThreads) return bring_tiles<S>(p, at, shared);
+  if (threadIdx.x >= kRowsThreads) return load_stages<S>(p, at, shared);
   ops::Rotation rotation{};
   if (p.rotates()) rotation = rotation_of(p, at, S::kDim / 2);
   wait_for_previous_kernel();
   if (at.count == 0) return;
   const QueryRow row = DecodeQueries{at}(own_query());
   Totals<S> total;
-  work_on_tiles<S>(p, at, rotation, shared, [&](int block, const QuerySoftmax& softmax, const Tile<S>& values) {
+  attend<S>(p, at, rotation, shared, [&](int block, const QuerySoftmax& softmax, const Tile<S>& values) {
     if (p.splits == 1) {
       const auto factors = total.fold_head(softmax);
       sum_tile<S>(shared.queries, values, [&](int i, float2 sums) { total.fold(factors, i, sums); });
@@ -191,11 +192,11 @@ __global__ __launch_bounds__(S::kThreads,
   ops::Rotation rotation{};
   if (threadIdx.x < kRowsThreads && p.rotates()) rotation = rotation_of(p, at, S::kDim / 2);
   if (threadIdx.x >= kRowsThreads)
-    bring_tiles<S>(p, at, shared);
+    load_stages<S>(p, at, shared);
   else
     wait_for_previous_kernel();
   if (threadIdx.x < kRowsThreads && at.count > 0) {
-    work_on_tiles<S>(p, at, rotation, shared, [&](int, const QuerySoftmax& softmax, const Tile<S>& values) {
+    attend<S>(p, at, rotation, shared, [&](int, const QuerySoftmax& softmax, const Tile<S>& values) {
       const int query = own_query();
       sum_tile<S>(shared.queries, values, [&](int i, float2 sums) {
         *reinterpret_cast<float2*>(&shared.weighted[query][Totals<S>::first_element(i)]) = sums;

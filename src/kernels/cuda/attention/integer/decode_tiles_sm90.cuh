@@ -75,7 +75,7 @@ struct LeftDigits {
   }
 };
 
-// What a thread of the four warps holds at once: totals, a query's digits or, as many, those of its weights, scores,
+// What a math thread holds at once: totals, a query's digits or, as many, those of its weights, scores,
 // and the sums and digits of 64 terms.
 template <typename S>
 constexpr int live_registers() {
@@ -180,7 +180,7 @@ __device__ inline void make_own_position(const DecodeParams& p, const StreamWork
   if (blockIdx.y % p.sets == 0) made.store(p.kv, page, at.position(), at.heads.kv_head, S::kDim, lane);
 }
 
-// The four warps: puts them into the tiles of their block, which came without them.
+// The math warps: puts them into the tiles of their block, which came without them.
 template <typename S>
 __device__ inline void add_own_position(const StreamWork& at, OwnPosition<S>& own, Tile<S>& keys, Tile<S>& values) {
   const int slot = at.position() % kKeyBlock;
@@ -197,7 +197,7 @@ __device__ inline void add_own_position(const StreamWork& at, OwnPosition<S>& ow
   }
 }
 
-// The four warps: rotates the queries, and makes digits of them as snap_queries() does, of those that there are.
+// The math warps: rotates the queries, and makes digits of them as snap_queries() does, of those that there are.
 template <typename S>
 __device__ inline void rotate_queries(const DecodeParams& p, const StreamWork& at, const ops::Rotation& rotation,
                                       StreamShared<S>& shared) {

@@ -78,7 +78,7 @@ struct PrefillTile {
 
 // The TMA warp.
 template <typename S>
-__device__ inline void load_blocks(const AttentionParams& p, const PrefillTile& tile, PrefillShared<S>& shared,
+__device__ inline void load_stages(const AttentionParams& p, const PrefillTile& tile, PrefillShared<S>& shared,
                                    int first_block, int blocks) {
   const BlockPieces<S::kKeys, S::kHeadDim, S::N::kDigits> pieces(p, tile.sequence, tile.heads.kv_head, tile.begin,
                                                                  tile.end);

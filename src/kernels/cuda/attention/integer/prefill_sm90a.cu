@@ -1,7 +1,7 @@
 // Prefill by contracts int16-1 and exact-2 on compute capability 9.0: a CTA owns 128 queries, which are the heads of
 // one set times as many rows as fit, and walks all key blocks that they see. One warp keeps TMA loads of digits in
-// flight, one makes numbers of units, and two warpgroups have 64 queries each: while one multiplies, the other softens
-// its scores. Built for sm_90a alone: the instructions exist nowhere else.
+// flight, one makes numbers of units, and two warpgroups have 64 queries each: while one multiplies, the other computes
+// its softmax. Built for sm_90a alone: the instructions exist nowhere else.
 #include "kernels/cuda/attention/integer/prefill_operands_sm90a.cuh"
 
 namespace reprofuse::cuda::integer_attention {
@@ -184,7 +184,7 @@ __global__ __launch_bounds__(S::kThreads, 1) void attention_prefill(const __grid
   if (threadIdx.x >= S::kMathThreads) {
     ptx::setmaxnreg_dec<S::kProducerRegisters>();
     const int warp = (threadIdx.x - S::kMathThreads) / kWarp;
-    if (warp == 0) load_blocks<S>(p, tile, shared, first_block, blocks);
+    if (warp == 0) load_stages<S>(p, tile, shared, first_block, blocks);
     if (warp == 1) prepare_facts<S>(shared, blocks);
   } else {
     ptx::setmaxnreg_inc<S::kMathRegisters>();

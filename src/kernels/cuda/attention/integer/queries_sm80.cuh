@@ -164,7 +164,7 @@ __device__ inline int weight_unit_of(const Scores& own, float largest, int large
 }
 
 // Scores become the digits of weights, in shared memory. Threads of a warp, and then warps, agree on the maximum;
-// `sync` is a barrier of the four warps.
+// `sync` is a barrier of the math warps.
 template <typename N, typename Sync>
 __device__ inline QuerySoftmax weigh_keys(const Scores& own, Shared<N>& shared, const Sync& sync) {
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, query = lane / 4;

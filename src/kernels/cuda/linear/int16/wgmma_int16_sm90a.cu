@@ -75,7 +75,7 @@ Kernel kernel(const char* name, Cost cost) {
 template <typename W>
 std::vector<Kernel> table() {
   return {
-      kernel<W, WgmmaShape{.tile_m = 8, .warpgroups = 1, .stages = 3, .ctas_per_sm = 3}>("wgmma 8x64, three blocks",
+      kernel<W, WgmmaShape{.tile_m = 8, .warpgroups = 1, .stages = 3, .ctas_per_sm = 3}>("wgmma 8x64, three CTAs",
                                                                                          {.k_tile = 1.13, .start = 11}),
       kernel<W, WgmmaShape{.tile_m = 8, .warpgroups = 2, .stages = 5, .ctas_per_sm = 1}>("wgmma 8x128",
                                                                                          {.k_tile = 1, .start = 8}),

@@ -56,7 +56,7 @@ void CudaLinear::find_row_kernels() {
     if (function != nullptr) check(look_up_kernel(function, facts), "looking up a kernel of a linear layer");
   if (silu_.function == nullptr) return;
   check(look_up_kernel(silu_.function, facts), "looking up a kernel of a linear layer");
-  if (silu_.ctas > 1 && (device_.major < 9 || !facts.for_hopper)) silu_ = {};  // there are no clusters
+  if (silu_.ctas > 1 && (device_.major < 9 || !facts.for_sm90)) silu_ = {};  // there are no clusters
 }
 
 // Reads the weights, so it waits for whatever may still be writing them.
