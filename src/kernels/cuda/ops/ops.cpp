@@ -117,8 +117,8 @@ void rotary_with(const Launch& launch, const kernels::RotaryCall& call, const vo
   if (call.q.rows == 0) return;
   require_rows("rotary", call.q.rows);
   const int head_dim = call.kv.head_dim;
-  require(head_dim % 2 == 0 && head_dim <= ops::kMaxRotaryHeadDim,
-          "rotary: head_dim {}; the CUDA backend takes even ones up to {}", head_dim, ops::kMaxRotaryHeadDim);
+  require(head_dim % 2 == 0 && head_dim <= ops::kMaxHeadDim,
+          "rotary: head_dim {}; the CUDA backend takes even ones up to {}", head_dim, ops::kMaxHeadDim);
   const DeviceScope device(launch.ordinal);
   const ops::RotaryParams params = rotary_params(call);
   const int slots = params.heads + params.kv.kv_heads;

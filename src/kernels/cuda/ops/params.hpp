@@ -45,8 +45,7 @@ struct RotaryParams {
   KvView kv;
 };
 
-inline constexpr int kRotaryWarps = 4;         // of a CTA; each owns one head of one row
-inline constexpr int kMaxRotaryHeadDim = 256;  // one chain of the norm per element
+inline constexpr int kRotaryWarps = 4;  // of a CTA; each owns one head of one row
 
 const void* rotary_kernel(bool bf16_kv);  // grid: rows, and heads + kv_heads over kRotaryWarps
 

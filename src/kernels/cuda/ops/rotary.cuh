@@ -11,7 +11,8 @@ namespace reprofuse::cuda::ops {
 
 using reprofuse::fma1::kNormLanes;
 
-constexpr int kPairs = kMaxRotaryHeadDim / 2 / kWarp;  // of a lane, at most
+constexpr int kPairs = kMaxHeadDim / 2 / kWarp;  // of a lane, at most
+static_assert(kMaxHeadDim <= kNormLanes, "an element of a head has a chain of the norm to itself");
 
 // The cosines and sines of a position, for the pairs of a lane.
 struct Rotation {

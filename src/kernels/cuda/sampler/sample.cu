@@ -40,8 +40,8 @@ __device__ Word last_key_of_top(Ids& ids, int count, int vocabulary, Word own, c
   if (count <= kSampleThreads / 2 && vocabulary >= kSampleThreads) {  // each thread has a key
     constexpr int kLogitBits = sampling::kKeyBits - sampling::kIdBits;
     const auto own_logit = [&](int, float) { return own >> sampling::kIdBits; };
-    const Word least = last_key_taken(OneEach{}, kLogitBits, own_logit, one, count, shared);
-    ids.keep(least << sampling::kIdBits, ~Word{0}, key, shared);
+    const Word min_key = last_key_taken(OneEach{}, kLogitBits, own_logit, one, count, shared);
+    ids.keep(min_key << sampling::kIdBits, ~Word{0}, key, shared);
   }
   return narrow(ids, key, one, count, shared);
 }

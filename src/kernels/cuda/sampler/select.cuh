@@ -113,14 +113,14 @@ class Ids {
     }
   }
 
-  // From now on those alone whose key is in [least, greatest], if they fit the list. Of all ids: there is one list.
+  // From now on those alone whose key is in [min_key, max_key], if they fit the list. Of all ids: there is one list.
   template <class Key>
-  __device__ void keep(Word least, Word greatest, const Key& key, SampleShared& shared) {
+  __device__ void keep(Word min_key, Word max_key, const Key& key, SampleShared& shared) {
     __syncthreads();
     if (threadIdx.x == 0) shared.listed = 0;
     __syncthreads();
     each([&](int id, float logit) {
-      if (const Word k = key(id, logit); k < least || k > greatest) return;
+      if (const Word k = key(id, logit); k < min_key || k > max_key) return;
       const int place = atomicAdd(&shared.listed, 1);
       if (place < kMaxListed) shared.list[place] = id;
     });

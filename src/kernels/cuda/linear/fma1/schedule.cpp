@@ -32,9 +32,9 @@ std::vector<Kernel> load_kernels(const Device& device, DType dtype) {
             "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
       return ctas;
     };
-    const int least = kernel.shared_bytes + kMinStages * kernel.stage_bytes;
-    kernel.ctas_per_sm = occupancy(least);
-    kernel.ctas_per_sm_fold = occupancy(least + kernel.fold_bytes);
+    const int min_bytes = kernel.shared_bytes + kMinStages * kernel.stage_bytes;
+    kernel.ctas_per_sm = occupancy(min_bytes);
+    kernel.ctas_per_sm_fold = occupancy(min_bytes + kernel.fold_bytes);
   }
   return kernels;
 }

@@ -111,7 +111,7 @@ __device__ inline void store_whole_tile(const Params& p, const Tile& tile, const
   bool careful = tile.n0 + S::kTileN > tile.out.n;
   if (!careful) {
     const Column column(tile.out, tile.n0 + own.row), column8(tile.out, tile.n0 + own.row + 8);
-    const int least = min(column.exponent, column8.exponent), most = max(column.exponent, column8.exponent);
+    const int min_unit = min(column.exponent, column8.exponent), max_unit = max(column.exponent, column8.exponent);
     const auto* units = reinterpret_cast<const int*>(p.rows) + tile.m0 + own.lane % 4 * 2;
     static_assert(sizeof(Row) == sizeof(int));
     const int rows = p.m - tile.m0 - own.lane % 4 * 2;
@@ -119,7 +119,7 @@ __device__ inline void store_whole_tile(const Params& p, const Tile& tile, const
     for (int i = 0; i < S::kTileM / 4; ++i) {  // the exponent fields of the scales, from 1 to 254
       const int row = i / 2 * 8 + i % 2;
       if (row >= rows) continue;
-      careful |= units[row] + least < 144 || units[row] + most > 397 || units[row] == kNotFinite;
+      careful |= units[row] + min_unit < 144 || units[row] + max_unit > 397 || units[row] == kNotFinite;
     }
     if (!careful) careful = store_plain_tile<S>(tile, own, sums, units, rows, column, column8);
   }

@@ -138,23 +138,23 @@ std::int64_t CudaLinear::prepared_tile_bytes(const Kernel& kernel) const {
 }
 
 // The most that a launch prepares at a time.
-std::size_t CudaLinear::most_prepared_bytes() const {
-  std::int64_t most = 0;
+std::size_t CudaLinear::max_prepared_bytes() const {
+  std::int64_t max = 0;
   for (const Kernel& kernel : kernels_)
     for (const Group& group : groups_) {
       if (!kernel.takes_digits || kernel.digits_in_place) continue;
       const Problem all = problem_of(group, 1, true);
       const std::int64_t bytes = prepared_tile_bytes(kernel);
       const std::int64_t tiles = prepared_at_a_time(column_tiles_of(kernel, all.n), all.k, bytes);
-      most = std::max(most, tiles * ceil_div<std::int64_t>(all.k, kTileK) * bytes);
+      max = std::max(max, tiles * ceil_div<std::int64_t>(all.k, kTileK) * bytes);
     }
-  return static_cast<std::size_t>(most);
+  return static_cast<std::size_t>(max);
 }
 
 std::size_t CudaLinear::workspace_bytes(std::int64_t max_m) const {
   require_layer_rows(name_, max_m);
   std::size_t partials = max_partial_bytes(max_m, [](const Problem& p) { return partial_bytes(p, kMaxSplits); });
-  if (max_m >= kMinPreparedRows) partials = std::max(partials, most_prepared_bytes());
+  if (max_m >= kMinPreparedRows) partials = std::max(partials, max_prepared_bytes());
   std::size_t digits = 0;
   for (const Kernel& kernel : kernels_) digits = std::max(digits, digits_bytes(kernel, max_m));
   return kWorkspaceHead + rows_bytes(max_m) + digits + partials;

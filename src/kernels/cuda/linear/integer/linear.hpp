@@ -40,7 +40,7 @@ class CudaLinear : public ScheduledLinear<Kernel, Schedule> {
   void launch_products(const Kernel& kernel, const Params& all, cudaStream_t stream) const;
   void launch_tiles(const Kernel& kernel, const Params& p, cudaStream_t stream) const;
   std::int64_t prepared_tile_bytes(const Kernel& kernel) const;
-  std::size_t most_prepared_bytes() const;
+  std::size_t max_prepared_bytes() const;
   std::size_t rows_bytes(std::int64_t m) const;
   std::size_t digits_bytes(const Kernel& kernel, std::int64_t m) const;
 

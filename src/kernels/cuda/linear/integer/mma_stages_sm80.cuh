@@ -72,8 +72,8 @@ struct MmaSizes {
   static_assert(Weights::kDigits || (kBlocks == 1 && kWarpSteps % 2 == 0), "vectors have the terms of two steps");
 
   static constexpr int kStageBytes = kWBytes + kXBytes;
-  static constexpr int kMostStages = (kMinSmSharedBytes - kReservedSharedBytes) / kStageBytes;
-  static constexpr int kStages = kShape.stages < kMostStages ? kShape.stages : kMostStages;
+  static constexpr int kMaxStages = (kMinSmSharedBytes - kReservedSharedBytes) / kStageBytes;
+  static constexpr int kStages = kShape.stages < kMaxStages ? kShape.stages : kMaxStages;
   static constexpr int kSumPitch = kTileN + 1;  // of sums that warps add
   static constexpr int kSharedBytes = kStages * kStageBytes;
   static_assert(kStages >= 2 && fits_shared(kSharedBytes, 1, kMinSmSharedBytes), "every device must have room");
