@@ -29,7 +29,7 @@ struct KvView {
   int page_shift;  // page_size = 1 << page_shift
 
   REPROFUSE_HOST_DEVICE int page_size() const { return 1 << page_shift; }
-  // Elements before a page's share of one head, in keys and in values alike.
+  // Elements before a page's part of one head, in keys and in values alike.
   REPROFUSE_HOST_DEVICE std::int64_t head_offset(int page, int kv_head) const {
     return (static_cast<std::int64_t>(page) * kv_heads + kv_head) * head_dim << page_shift;
   }

@@ -50,7 +50,7 @@ const void* rms_norm_kernel(int k) {
 
 namespace {
 
-// Element i of the thread's share when neighbours go to neighbouring threads.
+// Element i of the thread when neighbours go to neighbouring threads.
 __device__ int spread_column(int i) {
   return (blockIdx.y * kElements + i) * kElementThreads + threadIdx.x;
 }

@@ -102,10 +102,10 @@ __device__ inline void multiply_tiles(const Params& p, const TileScheduler<S>& s
   }
 }
 
-// Split-K: the CTA's share of one tile, shown to the cluster; then its part of the results. The first CTA takes the
+// Split-K: the CTA's k-tiles of one tile, shown to the cluster; then its part of the results. The first CTA takes the
 // bias of the weights out for all.
 template <typename S>
-__device__ inline void multiply_share(const Params& p, const TileScheduler<S>& scheduler,
+__device__ inline void multiply_split(const Params& p, const TileScheduler<S>& scheduler,
                                       const WgmmaShared<S>& shared) {
   const Tile tile = scheduler.at(0);
   const MathThread<S> own;
@@ -131,7 +131,7 @@ __global__ __launch_bounds__(S::kThreads, S::kCtasPerSm) void linear_wgmma(const
     if constexpr (S::kPersistent)
       multiply_tiles<S>(p, scheduler, shared);
     else
-      multiply_share<S>(p, scheduler, shared);
+      multiply_split<S>(p, scheduler, shared);
   });
 }
 

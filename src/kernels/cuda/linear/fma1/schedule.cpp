@@ -73,8 +73,8 @@ Placement place(const Device& device, const Kernel& kernel, std::int64_t ctas, b
   invariant(resident > 0, "a kernel that does not run, or a launch of no CTAs");
   for (;; --resident) {
     constexpr int kUnit = 128;  // shared memory is given out in such pieces
-    const int share = device.shared_bytes_per_sm / resident / kUnit * kUnit - device.reserved_shared_bytes_per_cta;
-    const int bytes = std::min(device.shared_bytes_per_cta, share);
+    const int room = device.shared_bytes_per_sm / resident / kUnit * kUnit - device.reserved_shared_bytes_per_cta;
+    const int bytes = std::min(device.shared_bytes_per_cta, room);
     const int stages = std::min(kMaxStages, (bytes - fixed) / kernel.stage_bytes);
     if (stages < few && resident > 1) continue;
     const int too_much_for_more = device.shared_bytes_per_sm / (resident + 1);

@@ -227,7 +227,7 @@ __device__ inline void fold_segment(const StreamShared<S>& shared, int segment, 
   if (S::kSets > 1 && !last) ptx::mbarrier_arrive(shared.folded_barrier(segment % S::kSets, warp));
 }
 
-// A math warp's share: its rows of x and of weights, through the set's segments.
+// A math warp: its rows of x and of weights, through the set's segments.
 template <typename S>
 __device__ inline void multiply_stages(const Params& p, const Output& out, const Segments<S>& segments,
                                        const StreamShared<S>& shared, int warp, int m0, int n0) {

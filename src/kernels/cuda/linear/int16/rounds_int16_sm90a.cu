@@ -77,8 +77,8 @@ __device__ inline void multiply_rounds(const RoundsShared& shared, const MathThr
   }
 }
 
-// The CTA's share of the K of one tile; where others have shares too, shown to the cluster.
-__device__ inline void multiply_share(const Params& p, const TileScheduler<Rounds>& scheduler,
+// The CTA's k-tiles of one tile; where others have the rest of them, shown to the cluster.
+__device__ inline void multiply_split(const Params& p, const TileScheduler<Rounds>& scheduler,
                                       const RoundsShared& shared) {
   const Tile tile = scheduler.at(0);
   const MathThread<Rounds> own;
@@ -116,7 +116,7 @@ __global__ __launch_bounds__(Rounds::kThreads, 1) void linear_rounds(const __gri
   } else {
     // Math warpgroups
     ptx::setmaxnreg_inc<Rounds::kMathRegisters>();
-    multiply_share(p, scheduler, shared);
+    multiply_split(p, scheduler, shared);
   }
 }
 

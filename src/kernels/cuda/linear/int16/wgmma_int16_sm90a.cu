@@ -59,7 +59,7 @@ __global__ __launch_bounds__(S::kThreads, S::kCtasPerSm) void linear_wgmma(const
     if constexpr (S::kPersistent)
       multiply_tiles<S>(p, scheduler, multiply);
     else
-      multiply_share<S>(p, scheduler, shared, multiply);
+      multiply_split<S>(p, scheduler, shared, multiply);
   });
 }
 

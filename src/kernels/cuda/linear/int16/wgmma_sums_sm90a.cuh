@@ -143,9 +143,9 @@ __device__ inline void multiply_tiles(const Params& p, const TileScheduler<S>& s
   }
 }
 
-// Split-K: the CTA's share of one tile, shown to the cluster; then its part of the results.
+// Split-K: the CTA's k-tiles of one tile, shown to the cluster; then its part of the results.
 template <typename S, typename Multiply>
-__device__ inline void multiply_share(const Params& p, const TileScheduler<S>& scheduler, const WgmmaShared<S>& shared,
+__device__ inline void multiply_split(const Params& p, const TileScheduler<S>& scheduler, const WgmmaShared<S>& shared,
                                       const Multiply& multiply) {
   const Tile tile = scheduler.at(0);
   const MathThread<S> own;

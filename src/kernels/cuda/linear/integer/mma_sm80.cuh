@@ -15,14 +15,14 @@ namespace reprofuse::cuda::integer {
 template <typename S>
 struct MmaWarp {
   int lane = threadIdx.x % kWarp;
-  int m, n;   // its first rows of x and of weights in the tile
-  int share;  // of the steps
+  int m, n;     // its first rows of x and of weights in the tile
+  int k_range;  // which of the ranges of steps that warps have
 
   __device__ MmaWarp() {
     const int warp = threadIdx.x / kWarp;
     m = warp % S::kWarpsM * (S::kGroups * 8);
     n = warp / S::kWarpsM % S::kWarpsN * (S::kBlocks * 16);
-    share = warp / (S::kWarpsM * S::kWarpsN);
+    k_range = warp / (S::kWarpsM * S::kWarpsN);
   }
 };
 
@@ -65,7 +65,7 @@ template <typename S>
 __device__ inline void multiply_stage(const unsigned char* stage, const MmaWarp<S>& warp,
                                       const LeftOperands<S>& operands, MmaSums<S>& sums) {
   constexpr int kPair = S::kPair;
-  const int first = warp.share * S::kWarpSteps;  // of the stage
+  const int first = warp.k_range * S::kWarpSteps;  // of the stage
   const unsigned char* x_piece = stage + S::kWBytes + first / S::kPieceSteps * S::kXPieceBytes;
   constexpr int kXPlane = (S::kXPieceBytes - S::kXRestBytes) / S::kDigits;
 #pragma unroll
@@ -84,7 +84,7 @@ __device__ inline void multiply_stage(const unsigned char* stage, const MmaWarp<
   }
 }
 
-// Sums the products of the CTA's share of the terms. The stage that was multiplied last is filled again while the next
+// Sums the products of the CTA's terms. The stage that was multiplied last is filled again while the next
 // ones are multiplied: one barrier for each.
 template <typename S>
 __device__ inline void multiply_stages(const Params& p, const MmaTile<S>& tile, const MmaWarp<S>& warp,
@@ -113,11 +113,11 @@ __device__ inline void multiply_stages(const Params& p, const MmaTile<S>& tile, 
     };
     if (!kRefillLate) refill();
     const unsigned char* stage = shared + at * S::kStageBytes;
-    const int own = step + warp.share * S::kWarpSteps;
+    const int own = step + warp.k_range * S::kWarpSteps;
     if (S::kPieces == 1 || own < steps.end) {
       multiply_stage<S>(stage, warp, operands, sums);
       const int next = own + S::kSteps;  // of this warp
-      const int piece = warp.share * S::kWarpSteps / S::kPieceSteps;
+      const int piece = warp.k_range * S::kWarpSteps / S::kPieceSteps;
       sums.finish_stage(own, next < steps.end ? next : -1,
                         stage + S::kWBytes + (piece + 1) * S::kXPieceBytes - S::kXRestBytes, warp.m);
     }
@@ -158,16 +158,16 @@ template <typename S>
 __device__ inline void store_shared_sums(const Params& p, const MmaTile<S>& tile, const MmaWarp<S>& warp,
                                          unsigned char* shared, const MmaSums<S>& sums) {
   auto* shown = reinterpret_cast<long long*>(shared);
-  constexpr int kShare = S::kTileM * S::kSumPitch;
+  constexpr int kSums = S::kTileM * S::kSumPitch;
   __syncthreads();
   for_each_sum<S>(warp, sums,
-                  [&](int m, int n, long long sum) { shown[warp.share * kShare + m * S::kSumPitch + n] = sum; });
+                  [&](int m, int n, long long sum) { shown[warp.k_range * kSums + m * S::kSumPitch + n] = sum; });
   __syncthreads();
   for (int i = threadIdx.x; i < S::kTileM * S::kTileN; i += S::kThreads) {
     const int m = i / S::kTileN, n = i % S::kTileN;
     long long sum = 0;
 #pragma unroll
-    for (int share = 0; share < S::kWarpsK; ++share) sum += shown[share * kShare + m * S::kSumPitch + n];
+    for (int range = 0; range < S::kWarpsK; ++range) sum += shown[range * kSums + m * S::kSumPitch + n];
     store_sum<S>(p, tile, tile.m0 + m, tile.n0 + n, sum);
   }
 }

@@ -104,7 +104,7 @@ struct MmaTile {
         m0(row_tile * S::kTileM) {}
 };
 
-// Steps of 32 terms that a CTA has: those of its share of the k-tiles.
+// Steps of 32 terms that a CTA has: those of its k-tiles.
 struct StepRange {
   int begin, end;
 

@@ -26,8 +26,8 @@ struct WgmmaShape {
   int warpgroups;           // of math threads, each with 64 weight rows
   int stages;               // k-tiles in shared memory
   int ctas_per_sm;          // that the registers must be few enough for
-  int math_registers = 0;   // of a math thread, where the producer hands over some of its own; 0: an even share
-  bool persistent = false;  // CTAs take one tile after another; otherwise each has a share of the K of one
+  int math_registers = 0;   // of a math thread, where the producer hands over some of its own; 0: as many as all
+  bool persistent = false;  // CTAs take one tile after another; otherwise each has some k-tiles of one
   bool prepared = false;    // weights come as digits, which another kernel has made
 };
 
@@ -40,7 +40,7 @@ struct WgmmaSizes {
   static constexpr bool kPersistent = kShape.persistent, kPrepared = kShape.prepared;
   static constexpr int kTileN = kWarpgroups * kWarpgroupRows;
   static constexpr int kMathThreads = kWarpgroups * kWarpgroup;
-  // Sums of many rows need more registers than an even share. They change hands by the warpgroup, so that the producer
+  // Sums of many rows need more registers than other threads. They change hands by the warpgroup, so that the producer
   // is one too, and has what is left.
   static constexpr bool kMoveRegisters = kShape.math_registers > 0;
   static constexpr int kProducerThreads = kMoveRegisters ? kWarpgroup : kWarp;
@@ -102,7 +102,7 @@ struct Tile {
         n0((p.first_column_tile + column_tile - out.first_tile) * tile_n) {}
 };
 
-// What a CTA has to do: one tile after another, or its share of the k-tiles of one (split-K).
+// What a CTA has to do: one tile after another, or some k-tiles of one (split-K).
 template <typename S>
 struct TileScheduler {
   const Params& p;

@@ -156,8 +156,8 @@ __device__ inline void load_epilogue_state(const Params& p, const Tile& tile, St
   if (i < S::kTileM && tile.m0 + i < p.m) state.rows[i] = static_cast<const typename S::Row*>(p.rows)[tile.m0 + i];
 }
 
-// Shows the cluster the sums of its share, less the row's offset in it, and stores its part of the
-// results. The sums take the place of the stages.
+// Shows the cluster the CTA's sums, less the row's offset in them, and stores its part of the results. The sums take
+// the place of the stages.
 template <typename S, typename Shared, typename Sums, typename Offset>
 __device__ inline void exchange_sums(const Params& p, const Tile& tile, const Shared& shared, const MathThread<S>& own,
                                      const Sums& sums, const Offset& offset) {
