@@ -15,6 +15,10 @@ std::unique_ptr<PreparedLinear> Backend::prepare_linear(const LinearScheme& sche
   return prepare_listed_linear(scheme, layer, weights);
 }
 
+void Backend::enqueue_read(const void*, std::size_t, void*, void*) const {
+  fail(ErrorCode::kUnsupported, "the {} backend has no plain read for benches to compare with", name());
+}
+
 void Backend::fail_missing(std::string_view what, std::string_view scheme) const {
   fail(ErrorCode::kUnsupported, "the {} backend has no kernels for {} by '{}'", name(), what, scheme);
 }

@@ -153,8 +153,9 @@ class Backend {
 
   // For benches: binary32 multiply-adds per second by clock and lanes, two operations each, in 10^9; 0: not known.
   virtual double peak_fma_gigaflops() const { return 0; }
-  // A plain read, the floor that benches compare with; `sink` is one word, so that the reads are not dropped.
-  virtual void enqueue_read(const void* memory, std::size_t bytes, void* sink, void* stream) const = 0;
+  // Likewise: a plain read, the floor that they compare with; `sink` is one word, so that the reads are not dropped.
+  // Throws kUnsupported where there is none.
+  virtual void enqueue_read(const void* memory, std::size_t bytes, void* sink, void* stream) const;
 
   // What a library beside this one keeps for a backend: one T, made when first asked for.
   template <typename T>

@@ -138,7 +138,6 @@ class HostBackend final : public kernels::Backend {
   std::unique_ptr<kernels::Attention> make_attention(const kernels::AttentionScheme& scheme,
                                                      const kernels::CacheFormat& cache) const override;
   std::unique_ptr<kernels::SamplerBackend> make_sampler(std::int64_t vocabulary, std::int64_t) const override;
-  void enqueue_read(const void*, std::size_t, void*, void*) const override {}
 
   // Work that reads what is not this backend's memory would not run on a device.
   void require_own(const void* memory) const {

@@ -237,10 +237,6 @@ class Backend final : public kernels::Backend {
     return std::make_unique<CpuSampler>(target_for(""), vocabulary);
   }
 
-  void enqueue_read(const void*, std::size_t, void*, void*) const override {
-    fail(ErrorCode::kUnsupported, "the cpu backend times no plain read; study::StreamingRead does");
-  }
-
  protected:
   std::unique_ptr<kernels::PreparedLinear> prepare_listed_linear(const kernels::LinearScheme& scheme,
                                                                  const kernels::LayerOptions& layer,
