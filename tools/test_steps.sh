@@ -51,6 +51,12 @@ check() {
   fi
 }
 
+# soon COMMAND...: in the background, as many at once as there are cores; `wait` waits for the last ones.
+soon() {
+  while [[ $(jobs -rp | wc -l) -ge $(cores) ]]; do wait -n || true; done
+  "$@" &
+}
+
 step_format() {
   mapfile -t files < <(find apps bench fuzz include src tests -name node_modules -prune -o \
     -regex '.*\.\(cpp\|hpp\|h\|c\|cu\|cuh\)' -print)
@@ -274,18 +280,20 @@ step_tsan() {
 # Emulated arithmetic is slow, so the linear cases with 256 rows are left out: row invariance has batches up to 65. Scalar
 # code computes the probe's models on x86 in the step release; elsewhere it is left with linear layers of every weight type and
 # an answer.
+# Each run has one thread, and there are as many runs at once as cores.
 compare_elsewhere() {
   local arch=$1 isa=$2 cases='decode-*,ragged-*' numerics
   shift 2
   local tool=("qemu-$arch" "build-$arch/bin/reprofuse")
   # `exact-1` differs in its linear layers alone; what surrounds them in a model is probed under `fma-1`. `exact-2` differs
   # from `exact-1` in attention alone, which its answer is by.
-  check "$arch $isa" "${tool[@]}" probe --quick --check --isa "$isa" --cases "$cases" "$@"
+  soon check "$arch $isa" "${tool[@]}" probe --quick --check --threads 1 --isa "$isa" --cases "$cases" "$@"
   for numerics in exact-1 int16-1; do
-    check "$arch $isa $numerics" "${tool[@]}" probe --quick --check --isa "$isa" --numerics "$numerics" --cases "$cases"
+    soon check "$arch $isa $numerics" "${tool[@]}" probe --quick --check --threads 1 --isa "$isa" --numerics "$numerics" \
+      --cases "$cases"
   done
   for numerics in fma-1 exact-1 exact-2 int16-1; do
-    check "$arch $isa $numerics answer" "${tool[@]}" verify --isa "$isa" "golden/receipts/reply-$numerics.json"
+    soon check "$arch $isa $numerics answer" "${tool[@]}" verify --threads 1 --isa "$isa" "golden/receipts/reply-$numerics.json"
   done
 }
 
@@ -294,16 +302,18 @@ step_aarch64() {
   compare_elsewhere aarch64 neon --models
   compare_elsewhere aarch64 scalar
   # qemu has every extension unless it is told otherwise.
-  check "aarch64 neon int16-1 without SDOT" qemu-aarch64 -cpu cortex-a72 build-aarch64/bin/reprofuse probe --quick --check \
-    --isa neon --numerics int16-1 --cases 'decode-*,ragged-*'
-  check "aarch64 neon exact-2 answer without SDOT" qemu-aarch64 -cpu cortex-a72 build-aarch64/bin/reprofuse verify --isa neon \
-    golden/receipts/reply-exact-2.json
-  check "aarch64 instructions" python3 tests/kernels/cpu_instructions_test.py aarch64-linux-gnu-objdump \
+  soon check "aarch64 neon int16-1 without SDOT" qemu-aarch64 -cpu cortex-a72 build-aarch64/bin/reprofuse probe --quick --check \
+    --threads 1 --isa neon --numerics int16-1 --cases 'decode-*,ragged-*'
+  soon check "aarch64 neon exact-2 answer without SDOT" qemu-aarch64 -cpu cortex-a72 build-aarch64/bin/reprofuse verify --threads 1 \
+    --isa neon golden/receipts/reply-exact-2.json
+  soon check "aarch64 instructions" python3 tests/kernels/cpu_instructions_test.py aarch64-linux-gnu-objdump \
     build-aarch64/src/libreprofuse_core.a
+  wait
 }
 step_s390x() {
   await_build s390x
   compare_elsewhere s390x scalar
+  wait
 }
 step_s390x-models() {
   await_build s390x
@@ -312,6 +322,7 @@ step_s390x-models() {
 step_riscv64() {
   await_build riscv64
   compare_elsewhere riscv64 scalar
+  wait
 }
 
 # audit BUILD: its PTX for each architecture that it was configured for, and its machine code.
