@@ -22,7 +22,8 @@ Request = struct("Request", "u32 struct_size struct_version; ptr prompt; size pr
                  "i32 prompt_logprobs digest")
 Update = struct("Update", "u32 struct_size struct_version; i32 kind choice; text text; size text_bytes; ptr tokens;"
                 "size token_count; ptr prompt; size prompt_count; i64 cached_prompt_tokens; i32 finish_reason stop_token;"
-                "text stop_string digest error")
+                "text stop_string digest error; i32 error_status; ptr logits_roots;"
+                "size logits_root_count")
 
 
 def main(library, folder, question="What is 12 + 30?"):

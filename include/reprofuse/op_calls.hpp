@@ -1,5 +1,5 @@
-// The operations of a transformer beside its linear layers: what each is given. Every pointer is one of the context's
-// device; on CUDA a captured graph keeps pointers and sizes and re-reads what they point to.
+// What each operation of a transformer is given, but for linear layers (linear.hpp). Every pointer is one of the
+// context's device; on CUDA a captured graph keeps pointers and sizes and re-reads what they point to.
 #pragma once
 
 #include <cstdint>
@@ -33,17 +33,19 @@ struct Batch {
   std::int32_t page_table_rows = 0;          // sequences are below it; a pass of the model itself does not say
 };
 
-// The keys and values of one layer. Keys lie transposed, so that neighbouring positions are neighbours in memory.
-// Elements are what the contract's cache format says; in formats of integers their order is the backend's own.
+// The keys and values of one layer, in memory of as many bytes as Ops::kv_page_bytes() says for each page. rotary
+// stores in it what attention reads; until then it may hold anything. In contracts that keep integers the elements lie
+// in an order of the backend's own, and each key and each value of a head has a byte of exponent beside it.
 struct KvPages {
+  // Aligned to 16 bytes. Keys lie transposed, so that neighbouring positions are neighbours in memory.
   void* keys = nullptr;       // [pages, kv_heads, head_dim, page_size]
   void* values = nullptr;     // [pages, kv_heads, page_size, head_dim]
-  DType dtype = DType::kF32;  // of floating-point formats; BF16 is rounded to nearest even when stored
+  DType dtype = DType::kF32;  // Ops::kv_dtype(), or as it is here where that has none; BF16 is rounded to nearest even
   std::int32_t kv_heads = 0;
   std::int32_t head_dim = 0;
   std::int32_t page_size = 0;       // a power of two, at least 16
   std::int32_t pages = 0;           // there are so many: the page table's numbers are below it
-  void* key_exponents = nullptr;    // [pages, kv_heads, page_size], in formats that have them: the bytes of units
+  void* key_exponents = nullptr;    // [pages, kv_heads, page_size]; not looked at where there are none
   void* value_exponents = nullptr;  // [pages, kv_heads, page_size]
 };
 
@@ -63,7 +65,7 @@ struct RmsNormCall {
   Matrix y = {};  // [m, k]; may be x itself when there is no delta
 };
 
-// Normalises each head of q and k when there are norm weights, rotates both, and stores k and v in the pages of their
+// Normalizes each head of q and k when there are norm weights, rotates both, and stores k and v in the pages of their
 // rows.
 struct RotaryCall {
   Matrix q = {};                  // [m, heads * head_dim], in place

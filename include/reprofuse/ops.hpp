@@ -1,9 +1,10 @@
-// The operations of a transformer beside its linear layers, for those who write a forward pass of their own.
+// The operations of a transformer that are no linear layers, for those who write a forward pass of their own.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "reprofuse/context.hpp"
@@ -21,6 +22,12 @@ struct AttentionSizes {
   std::int64_t rows = 0;    // at most so many tokens,
   std::int64_t chunks = 0;  // of so many sequences,
   std::int64_t keys = 0;    // each with so many keys
+};
+
+// Memory of the keys of one page in one layer; its values take as much.
+struct KvPageBytes {
+  std::size_t elements = 0;   // of KvPages::keys
+  std::size_t exponents = 0;  // of KvPages::key_exponents; 0 where the contract's elements are floating-point numbers
 };
 
 // Bits: each operation equals its reference in NUMERICS.md for every row alone, whatever the other rows and the device.
@@ -59,8 +66,10 @@ class REPROFUSE_API Ops {
   // 0 bytes are enough. Throws kUnsupported for heads that the device's kernels do not take.
   std::size_t attention_workspace_bytes(const AttentionSizes& sizes) const;
 
-  // Of the elements of KvPages, as the context's numerics have them.
-  DType kv_dtype() const;
+  // Of the elements of KvPages, as the context's numerics have them. None: they are integers, whose form is the
+  // backend's own; kv_page_bytes() is all that a caller needs to know of them.
+  std::optional<DType> kv_dtype() const;
+  KvPageBytes kv_page_bytes(std::int64_t kv_heads, std::int64_t head_dim, std::int64_t page_size) const;
 
  private:
   struct Impl;

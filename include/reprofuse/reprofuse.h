@@ -14,7 +14,7 @@
  * All other structs stay as they are within an ABI version.
  *
  * Texts are UTF-8. A const char* argument is read during the call alone. Strides count elements, not bytes. Whoever
- * gets memory through a char** or an int32_t** gives it back with reprofuse_free().
+ * gets memory through a char**, an int32_t** or a reprofuse_text_span** gives it back with reprofuse_free().
  */
 #ifndef REPROFUSE_REPROFUSE_H_
 #define REPROFUSE_REPROFUSE_H_

@@ -93,8 +93,16 @@ std::size_t Ops::attention_workspace_bytes(const AttentionSizes& sizes) const {
                                   .max_keys = as_int(sizes.keys)});
 }
 
-DType Ops::kv_dtype() const {
-  return impl_->context.state().contract->cache->dtype;
+std::optional<DType> Ops::kv_dtype() const {
+  const kernels::CacheFormat& cache = *impl_->context.state().contract->cache;
+  return cache.exponent_bytes > 0 ? std::nullopt : std::optional(cache.dtype);
+}
+
+KvPageBytes Ops::kv_page_bytes(std::int64_t kv_heads, std::int64_t head_dim, std::int64_t page_size) const {
+  const kernels::CacheFormat& cache = *impl_->context.state().contract->cache;
+  check_kv_page(impl_->name, kv_heads, head_dim, page_size, cache);
+  return {.elements = static_cast<std::size_t>(cache.page_bytes(kv_heads, head_dim, page_size)),
+          .exponents = static_cast<std::size_t>(cache.page_exponent_bytes(kv_heads, page_size))};
 }
 
 RotaryTable rotary_table(const RotaryConfig& config, std::int64_t head_dim, std::int64_t positions) {

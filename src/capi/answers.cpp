@@ -20,9 +20,12 @@ struct reprofuse_answers {
   std::string text = {};
   std::vector<reprofuse_token> tokens = {};
   std::vector<reprofuse_token> prompt = {};
+  std::vector<reprofuse::LogitsRoot> logits_roots = {};
+  bool tells_logits_roots = false;
 };
 
 static_assert(sizeof(reprofuse_token_logprob) == sizeof(reprofuse::TokenLogprob));
+static_assert(sizeof(reprofuse::LogitsRoot) == 32);
 
 namespace {
 
@@ -49,6 +52,12 @@ std::int32_t finish_reason(reprofuse::FinishReason reason) {
     case reprofuse::FinishReason::kError: break;
   }
   return REPROFUSE_FINISH_ERROR;
+}
+
+reprofuse_status error_status(const reprofuse::End& end) {
+  if (end.finish_reason != reprofuse::FinishReason::kError) return REPROFUSE_OK;
+  if (end.at_fault) return REPROFUSE_NON_FINITE;
+  return end.by_memory ? REPROFUSE_OUT_OF_MEMORY : REPROFUSE_INTERNAL;
 }
 
 reprofuse::Request request_of(const reprofuse_request& from, const reprofuse::Checkpoint& checkpoint) {
@@ -84,10 +93,12 @@ void show(reprofuse_answers& self, reprofuse_update& to) {
   self.text.clear();
   self.tokens.clear();
   self.prompt.clear();
+  self.logits_roots.clear();
   for (const auto& token : update.prompt) self.prompt.push_back(token_of(token.id, token.likelihood, "", ""));
   for (const auto& token : update.tokens) {
     self.tokens.push_back(token_of(token.id, token.likelihood, token.text.c_str(), token.digest.c_str()));
     self.text += token.text;
+    if (self.tells_logits_roots) self.logits_roots.push_back(token.logits_root);
   }
   to.kind = REPROFUSE_NEXT_UPDATE;
   to.choice = update.choice;
@@ -102,6 +113,8 @@ void show(reprofuse_answers& self, reprofuse_update& to) {
     to.stop_string = update.end->stop_string ? update.end->stop_string->c_str() : nullptr;
     to.digest = update.end->digest.c_str();
     to.error = update.end->error.c_str();
+    to.error_status = error_status(*update.end);
+    if (self.tells_logits_roots && update.end->stop_token) self.logits_roots.push_back(update.end->logits_root);
   }
   to.text = self.text.c_str();
   to.text_bytes = self.text.size();
@@ -109,6 +122,8 @@ void show(reprofuse_answers& self, reprofuse_update& to) {
   to.token_count = self.tokens.size();
   to.prompt = self.prompt.data();
   to.prompt_count = self.prompt.size();
+  to.logits_roots = self.logits_roots.empty() ? nullptr : self.logits_roots.data()->data();
+  to.logits_root_count = self.logits_roots.size();
 }
 
 }  // namespace
@@ -146,6 +161,10 @@ reprofuse_status reprofuse_engine_create(const reprofuse_model* model, const rep
 
 void reprofuse_engine_destroy(reprofuse_engine* engine) {
   delete engine;
+}
+
+reprofuse_status reprofuse_engine_max_positions(const reprofuse_engine* engine, int64_t* positions) {
+  return guarded([&] { receiver(positions, "number of positions") = unwrap(engine, "engine").engine.max_positions(); });
 }
 
 reprofuse_status reprofuse_engine_get_stats(const reprofuse_engine* engine, reprofuse_engine_stats* stats,
@@ -188,7 +207,8 @@ reprofuse_status reprofuse_engine_submit(const reprofuse_engine* engine, const r
   return create(answers, "answers", [&] {
     const reprofuse::Engine& self = unwrap(engine, "engine").engine;
     const reprofuse::Request made = request_of(read_struct(request, "request"), self.model().checkpoint());
-    return new reprofuse_answers{.answers = self.submit(made)};
+    return new reprofuse_answers{.answers = self.submit(made),
+                                 .tells_logits_roots = made.digest == reprofuse::DigestKind::kTree1};
   });
 }
 

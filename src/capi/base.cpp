@@ -1,4 +1,5 @@
 // Errors and copies that every C function gives back; versions, names and contexts.
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -29,13 +30,6 @@ static_assert(static_cast<int>(ErrorCode::kDevice) == REPROFUSE_DEVICE);
 static_assert(static_cast<int>(ErrorCode::kInternal) == REPROFUSE_INTERNAL);
 static_assert(static_cast<int>(ErrorCode::kBusy) == REPROFUSE_BUSY);
 
-void* copy(const void* from, std::size_t bytes, std::size_t room) {
-  void* memory = std::malloc(room);
-  if (memory == nullptr) throw std::bad_alloc();
-  if (bytes > 0) std::memcpy(memory, from, bytes);
-  return memory;
-}
-
 }  // namespace
 
 reprofuse_status status_of_current_exception() noexcept {
@@ -56,17 +50,23 @@ const char* last_error() noexcept {
   return message;
 }
 
+void* give_copy(const void* from, std::size_t bytes) {
+  auto* memory = static_cast<char*>(std::malloc(bytes + 1));
+  if (memory == nullptr) throw std::bad_alloc();
+  if (bytes > 0) std::memcpy(memory, from, bytes);
+  memory[bytes] = '\0';
+  return memory;
+}
+
 void give_text(std::string_view text, char** to, std::size_t* bytes) {
   require(to != nullptr && bytes != nullptr, "a pointer that receives the text is null");
-  char* copied = static_cast<char*>(copy(text.data(), text.size(), text.size() + 1));
-  copied[text.size()] = '\0';
-  *to = copied;
+  *to = static_cast<char*>(give_copy(text.data(), text.size()));
   *bytes = text.size();
 }
 
 void give_tokens(std::span<const std::int32_t> tokens, std::int32_t** to, std::size_t* count) {
   require(to != nullptr && count != nullptr, "a pointer that receives the tokens is null");
-  *to = static_cast<std::int32_t*>(copy(tokens.data(), tokens.size_bytes(), tokens.size_bytes() + 1));
+  *to = static_cast<std::int32_t*>(give_copy(tokens.data(), tokens.size_bytes()));
   *count = tokens.size();
 }
 
@@ -95,6 +95,11 @@ std::vector<std::string> isa_names() {
 std::vector<std::string> numerics_names() {
   std::vector<std::string> names;
   for (const std::string_view name : reprofuse::numerics_names()) names.emplace_back(name);
+  return names;
+}
+
+const std::vector<std::string>& all_numerics() {
+  static const std::vector<std::string> names = numerics_names();
   return names;
 }
 
@@ -127,10 +132,7 @@ void reprofuse_free(void* memory) {
 
 const char* reprofuse_numerics_name(size_t index) {
   const char* name = nullptr;
-  guarded([&] {
-    static const std::vector<std::string> names = numerics_names();
-    name = name_at(names, index);
-  });
+  guarded([&] { name = name_at(all_numerics(), index); });
   return name;
 }
 
@@ -161,6 +163,14 @@ const char* reprofuse_device_problem(size_t index) {
   return problem;
 }
 
+reprofuse_status reprofuse_default_numerics(const char* device, const char** numerics) {
+  return guarded([&] {
+    const char*& to = receiver(numerics, "name");
+    const std::string_view name = reprofuse::default_numerics(required_text(device, "device"));
+    to = std::ranges::find(all_numerics(), name)->c_str();
+  });
+}
+
 reprofuse_status reprofuse_context_options_init(reprofuse_context_options* options, size_t size) {
   return guarded([&] { init_struct(options, size, "struct of context options", [](auto&) {}); });
 }
@@ -169,10 +179,11 @@ reprofuse_status reprofuse_context_create(const reprofuse_context_options* optio
   return create(context, "context", [&] {
     const auto given =
         options == nullptr ? reprofuse_context_options{} : read_struct(options, "struct of context options");
-    Context made = Context::open(text_or(given.device, "cpu"), text_or(given.numerics, reprofuse::kDefaultNumerics),
-                                 isa_or_best(given.isa), given.threads);
-    std::string description = made.description();
-    return new reprofuse_context{std::move(made), std::move(description)};
+    const Context made =
+        Context::open(text_or(given.device, "cpu"), text_or(given.numerics, reprofuse::kDefaultNumerics),
+                      isa_or_best(given.isa), given.threads);
+    return new reprofuse_context{made, made.description(), made.device(), std::string(made.numerics()),
+                                 std::string(made.threads() == 0 ? "" : reprofuse::isa_name(made.isa()))};
   });
 }
 
@@ -182,6 +193,22 @@ void reprofuse_context_destroy(reprofuse_context* context) {
 
 const char* reprofuse_context_description(const reprofuse_context* context) {
   return context == nullptr ? nullptr : context->description.c_str();
+}
+
+const char* reprofuse_context_device(const reprofuse_context* context) {
+  return context == nullptr ? nullptr : context->device.c_str();
+}
+
+const char* reprofuse_context_numerics(const reprofuse_context* context) {
+  return context == nullptr ? nullptr : context->numerics.c_str();
+}
+
+const char* reprofuse_context_isa(const reprofuse_context* context) {
+  return context == nullptr ? nullptr : context->isa.c_str();
+}
+
+int32_t reprofuse_context_threads(const reprofuse_context* context) {
+  return context == nullptr ? 0 : context->context.threads();
 }
 
 reprofuse_status reprofuse_workspace_reset(const reprofuse_context* context, void* workspace, size_t bytes,

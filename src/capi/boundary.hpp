@@ -19,7 +19,7 @@
 // Handles that several files use: an object of the C++ API each, and the texts that are told by pointer.
 struct reprofuse_context {
   reprofuse::Context context;
-  std::string description;
+  std::string description, device, numerics, isa;
 };
 
 struct reprofuse_tokenizer {
@@ -155,9 +155,19 @@ inline std::string_view required_text(const char* text, const char* what) {
   return text;
 }
 
-// Copies for reprofuse_free(); a text has a zero after it.
+// Where a call puts what it tells.
+template <typename T>
+T& receiver(T* to, const char* what) {
+  require(to != nullptr, "the pointer that receives the {} is null", what);
+  return *to;
+}
+
+// Copies for reprofuse_free(), never null; a text has a zero after it.
 void give_text(std::string_view text, char** to, std::size_t* bytes);
+void* give_copy(const void* from, std::size_t bytes);
 void give_tokens(std::span<const std::int32_t> tokens, std::int32_t** to, std::size_t* count);
+
+void give_table(const RotaryTable& table, float* cos, float* sin);  // to memory of the caller
 
 ChatOptions chat_options(const reprofuse_chat_options* options);  // null: the defaults
 SamplingParams sampling(const reprofuse_sampling& sampling);

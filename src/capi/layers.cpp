@@ -1,5 +1,6 @@
-// Linear layers, the other operations and the sampler.
+// Linear layers and the other operations.
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,15 +20,8 @@ struct reprofuse_ops {
   reprofuse::Ops ops;
 };
 
-struct reprofuse_sampler {
-  reprofuse::Sampler sampler;
-  std::int64_t vocabulary;
-};
-
 static_assert(sizeof(reprofuse_chunk) == sizeof(reprofuse::Chunk) &&
               offsetof(reprofuse_chunk, sequence) == offsetof(reprofuse::Chunk, sequence));
-static_assert(std::size(reprofuse_sample{}.top) == reprofuse::kMaxLogprobs);
-
 namespace {
 
 reprofuse::DType dtype(std::int32_t value) {
@@ -64,15 +58,38 @@ reprofuse::Batch batch_of(const reprofuse_batch* batch) {
           .page_table_rows = b.page_table_rows};
 }
 
-reprofuse::KvPages pages_of(const reprofuse_kv_pages* pages) {
+// NO_DTYPE is right where the numerics have none.
+reprofuse::KvPages pages_of(const reprofuse::Ops& ops, const reprofuse_kv_pages* pages) {
   const reprofuse_kv_pages p = read_struct(pages, "struct of KV pages");
+  const bool in_integers = p.dtype == REPROFUSE_NO_DTYPE && !ops.kv_dtype();
   return {.keys = p.keys,
           .values = p.values,
-          .dtype = dtype(p.dtype),
+          .dtype = in_integers ? reprofuse::DType::kF32 : dtype(p.dtype),
           .kv_heads = p.kv_heads,
           .head_dim = p.head_dim,
           .page_size = p.page_size,
-          .pages = p.pages};
+          .pages = p.pages,
+          .key_exponents = p.key_exponents,
+          .value_exponents = p.value_exponents};
+}
+
+reprofuse::RotaryConfig rotary_of(const reprofuse_rotary& rotary) {
+  const reprofuse_rotary r = read_struct(&rotary, "rotary struct");
+  require(r.kind >= REPROFUSE_ROTARY_PLAIN && r.kind <= REPROFUSE_ROTARY_YARN,
+          "kind = {} is none of the REPROFUSE_ROTARY_ values", r.kind);
+  const auto given = [](double value) { return value == 0 ? std::nullopt : std::optional(value); };
+  return {.kind = static_cast<reprofuse::RotaryKind>(r.kind),
+          .theta = r.theta,
+          .factor = r.factor,
+          .original_max_positions = r.original_max_positions,
+          .low_freq_factor = r.low_freq_factor,
+          .high_freq_factor = r.high_freq_factor,
+          .beta_fast = r.beta_fast,
+          .beta_slow = r.beta_slow,
+          .truncate = r.truncate != 0,
+          .attention_factor = given(r.attention_factor),
+          .mscale = given(r.mscale),
+          .mscale_all_dim = given(r.mscale_all_dim)};
 }
 
 const reprofuse::Ops& unwrap_ops(const reprofuse_ops* ops) {
@@ -83,26 +100,34 @@ const reprofuse::Ops& unwrap_ops(const reprofuse_ops* ops) {
 
 namespace reprofuse::capi {
 
-SamplingParams sampling(const reprofuse_sampling& s) {
-  return {s.temperature, s.top_k, s.top_p, s.min_p, s.repetition_penalty, s.seed};
-}
-
-reprofuse_sampling sampling(const SamplingParams& p) {
-  return {p.temperature, p.top_k, p.top_p, p.min_p, p.repetition_penalty, p.seed};
+void give_table(const RotaryTable& table, float* cos, float* sin) {
+  require(cos != nullptr && sin != nullptr, "a pointer that receives cos or sin is null");
+  std::copy(table.cos.begin(), table.cos.end(), cos);
+  std::copy(table.sin.begin(), table.sin.end(), sin);
 }
 
 }  // namespace reprofuse::capi
 
+reprofuse_status reprofuse_linear_options_init(reprofuse_linear_options* options, size_t size) {
+  return guarded([&] { init_struct(options, size, "struct of options of a linear layer", [](auto&) {}); });
+}
+
 reprofuse_status reprofuse_linear_create(const reprofuse_context* context, const reprofuse_weight* weights,
-                                         size_t count, const char* name, reprofuse_linear** linear) {
+                                         size_t count, const reprofuse_linear_options* options,
+                                         reprofuse_linear** linear) {
   return create(linear, "linear layer", [&] {
+    const auto given =
+        options == nullptr ? reprofuse_linear_options{} : read_struct(options, "struct of options of a linear layer");
+    require(given.weight_use == REPROFUSE_WEIGHTS_READ || given.weight_use == REPROFUSE_WEIGHTS_TAKE,
+            "weight_use = {} is none of the REPROFUSE_WEIGHTS_ values", given.weight_use);
     std::vector<reprofuse::WeightView> views;
     std::vector<std::int64_t> n;
     for (const reprofuse_weight& weight : list(weights, count, "weights")) {
       views.push_back(view(weight));
       n.push_back(weight.n);
     }
-    reprofuse::LinearLayer layer(unwrap(context, "context").context, views, std::string(text_or(name, "linear")));
+    reprofuse::LinearLayer layer(unwrap(context, "context").context, views, std::string(text_or(given.name, "linear")),
+                                 static_cast<reprofuse::WeightUse>(given.weight_use));
     std::string implementation = layer.implementation();
     return new reprofuse_linear{std::move(layer), std::move(implementation), views[0].k, std::move(n)};
   });
@@ -117,10 +142,8 @@ const char* reprofuse_linear_implementation(const reprofuse_linear* linear) {
 }
 
 reprofuse_status reprofuse_linear_workspace_bytes(const reprofuse_linear* linear, int64_t max_m, size_t* bytes) {
-  return guarded([&] {
-    require(bytes != nullptr, "the pointer that receives the number of bytes is null");
-    *bytes = unwrap(linear, "linear layer").layer.workspace_bytes(max_m);
-  });
+  return guarded(
+      [&] { receiver(bytes, "number of bytes") = unwrap(linear, "linear layer").layer.workspace_bytes(max_m); });
 }
 
 reprofuse_status reprofuse_linear_run(const reprofuse_linear* linear, const float* x, int64_t m, int64_t x_stride,
@@ -197,8 +220,18 @@ reprofuse_status reprofuse_kv_pages_init(reprofuse_kv_pages* pages, size_t size)
 
 reprofuse_status reprofuse_ops_kv_dtype(const reprofuse_ops* ops, int32_t* dtype) {
   return guarded([&] {
-    require(dtype != nullptr, "the pointer that receives the dtype is null");
-    *dtype = static_cast<int32_t>(unwrap_ops(ops).kv_dtype());
+    const auto kept = unwrap_ops(ops).kv_dtype();
+    receiver(dtype, "dtype") = kept ? static_cast<int32_t>(*kept) : REPROFUSE_NO_DTYPE;
+  });
+}
+
+reprofuse_status reprofuse_ops_kv_page_bytes(const reprofuse_ops* ops, int64_t kv_heads, int64_t head_dim,
+                                             int64_t page_size, size_t* bytes, size_t* exponent_bytes) {
+  return guarded([&] {
+    const reprofuse::KvPageBytes page = unwrap_ops(ops).kv_page_bytes(kv_heads, head_dim, page_size);
+    size_t& of_exponents = receiver(exponent_bytes, "number of bytes of exponents");
+    receiver(bytes, "number of bytes") = page.elements;
+    of_exponents = page.exponents;
   });
 }
 
@@ -208,18 +241,19 @@ reprofuse_status reprofuse_ops_rotary(const reprofuse_ops* ops, const reprofuse_
                                       const reprofuse_batch* batch, const reprofuse_kv_pages* pages, void* workspace,
                                       size_t workspace_bytes, void* stream) {
   return guarded([&] {
-    unwrap_ops(ops).rotary({.q = written(q, "q"),
-                            .k = read(k, "k"),
-                            .v = read(v, "v"),
-                            .q_norm = q_norm,
-                            .k_norm = k_norm,
-                            .eps = eps,
-                            .cos = cos,
-                            .sin = sin,
-                            .positions = positions,
-                            .batch = batch_of(batch),
-                            .kv = pages_of(pages)},
-                           {workspace, workspace_bytes}, stream);
+    const reprofuse::Ops& self = unwrap_ops(ops);
+    self.rotary({.q = written(q, "q"),
+                 .k = read(k, "k"),
+                 .v = read(v, "v"),
+                 .q_norm = q_norm,
+                 .k_norm = k_norm,
+                 .eps = eps,
+                 .cos = cos,
+                 .sin = sin,
+                 .positions = positions,
+                 .batch = batch_of(batch),
+                 .kv = pages_of(self, pages)},
+                {workspace, workspace_bytes}, stream);
   });
 }
 
@@ -228,14 +262,15 @@ reprofuse_status reprofuse_ops_attention(const reprofuse_ops* ops, const reprofu
                                          const reprofuse_kv_pages* pages, const reprofuse_matrix* out, void* workspace,
                                          size_t workspace_bytes, void* stream) {
   return guarded([&] {
-    unwrap_ops(ops).attention({.q = read(q, "q"),
-                               .kv = pages_of(pages),
-                               .batch = batch_of(batch),
-                               .heads = heads,
-                               .scale = scale,
-                               .window = window,
-                               .out = written(out, "out")},
-                              {workspace, workspace_bytes}, stream);
+    const reprofuse::Ops& self = unwrap_ops(ops);
+    self.attention({.q = read(q, "q"),
+                    .kv = pages_of(self, pages),
+                    .batch = batch_of(batch),
+                    .heads = heads,
+                    .scale = scale,
+                    .window = window,
+                    .out = written(out, "out")},
+                   {workspace, workspace_bytes}, stream);
   });
 }
 
@@ -243,71 +278,30 @@ reprofuse_status reprofuse_ops_attention_workspace_bytes(const reprofuse_ops* op
                                                          int64_t head_dim, int64_t rows, int64_t chunks, int64_t keys,
                                                          size_t* bytes) {
   return guarded([&] {
-    require(bytes != nullptr, "the pointer that receives the number of bytes is null");
-    *bytes = unwrap_ops(ops).attention_workspace_bytes({heads, kv_heads, head_dim, rows, chunks, keys});
+    receiver(bytes, "number of bytes") =
+        unwrap_ops(ops).attention_workspace_bytes({heads, kv_heads, head_dim, rows, chunks, keys});
   });
 }
 
-reprofuse_status reprofuse_rotary_table(double theta, int64_t head_dim, int64_t positions, float* cos, float* sin) {
+reprofuse_status reprofuse_rotary_init(reprofuse_rotary* rotary, size_t size) {
   return guarded([&] {
-    require(cos != nullptr && sin != nullptr, "a pointer that receives cos or sin is null");
-    const auto table = reprofuse::rotary_table({.theta = theta}, head_dim, positions);
-    std::copy(table.cos.begin(), table.cos.end(), cos);
-    std::copy(table.sin.begin(), table.sin.end(), sin);
-  });
-}
-
-reprofuse_status reprofuse_sample_init(reprofuse_sample* sample, size_t size) {
-  return guarded([&] {
-    init_struct(sample, size, "sample", [](auto& made) {
-      made.sampling = sampling(reprofuse::SamplingParams{});
-      made.given = -1;
-      made.logprobs = -1;
-      made.token = -1;
+    init_struct(rotary, size, "rotary struct", [defaults = reprofuse::RotaryConfig{}](auto& made) {
+      made.truncate = defaults.truncate ? 1 : 0;
+      made.theta = defaults.theta;
+      made.factor = defaults.factor;
+      made.low_freq_factor = defaults.low_freq_factor;
+      made.high_freq_factor = defaults.high_freq_factor;
+      made.beta_fast = defaults.beta_fast;
+      made.beta_slow = defaults.beta_slow;
     });
   });
 }
 
-reprofuse_status reprofuse_sampler_create(const reprofuse_context* context, int64_t vocabulary, int64_t max_rows,
-                                          reprofuse_sampler** sampler) {
-  return create(sampler, "sampler", [&] {
-    return new reprofuse_sampler{{unwrap(context, "context").context, vocabulary, max_rows}, vocabulary};
-  });
-}
-
-void reprofuse_sampler_destroy(reprofuse_sampler* sampler) {
-  delete sampler;
-}
-
-reprofuse_status reprofuse_sampler_run(const reprofuse_sampler* sampler, const float* logits, int64_t stride,
-                                       reprofuse_sample* samples, size_t count, void* stream) {
+reprofuse_status reprofuse_rotary_table(const reprofuse_rotary* rotary, int64_t head_dim, int64_t positions, float* cos,
+                                        float* sin) {
   return guarded([&] {
-    const reprofuse_sampler& self = unwrap(sampler, "sampler");
-    require(samples != nullptr || count == 0, "the array of samples is null");
-    // Elements are as far apart as the caller's sizeof says, which may not be this library's.
-    const std::size_t step = count == 0 ? 0 : samples->struct_size;
-    const auto at = [&](std::size_t i) {
-      return reinterpret_cast<reprofuse_sample*>(reinterpret_cast<std::byte*>(samples) + i * step);
-    };
-    std::vector<reprofuse_sample> rows;
-    std::vector<reprofuse::SampleInput> inputs;
-    for (std::size_t i = 0; i < count; ++i) {
-      const reprofuse_sample& sample = rows.emplace_back(read_struct(at(i), "sample"));
-      require(sample.struct_size == step, "sample {} has size {}; the first has size {}", i, sample.struct_size, step);
-      inputs.push_back({.params = sampling(sample.sampling),
-                        .history = list(sample.history, sample.history_count, "the history"),
-                        .position = sample.position,
-                        .given = sample.given,
-                        .logprobs = sample.logprobs});
-    }
-    const auto results =
-        self.sampler.run({logits, static_cast<std::int64_t>(count), self.vocabulary, stride}, inputs, stream);
-    for (std::size_t i = 0; i < count; ++i) {
-      rows[i].token = results[i].token;
-      rows[i].logprob = results[i].logprob;
-      rows[i].rank = results[i].rank;
-      for (int j = 0; j < rows[i].logprobs; ++j) rows[i].top[j] = {results[i].top[j].id, results[i].top[j].logprob};
-      write_struct(at(i), step, rows[i]);
-    }
+    give_table(reprofuse::rotary_table(rotary == nullptr ? reprofuse::RotaryConfig{} : rotary_of(*rotary), head_dim,
+                                       positions),
+               cos, sin);
   });
 }

@@ -65,19 +65,13 @@ reprofuse_status reprofuse_checkpoint_facts(const reprofuse_checkpoint* checkpoi
 reprofuse_status reprofuse_checkpoint_rotary_table(const reprofuse_checkpoint* checkpoint, int64_t positions,
                                                    float* cos, float* sin) {
   return guarded([&] {
-    require(cos != nullptr && sin != nullptr, "a pointer that receives cos or sin is null");
     const reprofuse::Checkpoint& self = unwrap_checkpoint(checkpoint);
-    const auto table = reprofuse::rotary_table(self.rotary(), self.facts().head_dim, positions);
-    std::copy(table.cos.begin(), table.cos.end(), cos);
-    std::copy(table.sin.begin(), table.sin.end(), sin);
+    give_table(reprofuse::rotary_table(self.rotary(), self.facts().head_dim, positions), cos, sin);
   });
 }
 
 reprofuse_status reprofuse_checkpoint_tensor_count(const reprofuse_checkpoint* checkpoint, size_t* count) {
-  return guarded([&] {
-    require(count != nullptr, "the pointer that receives the count is null");
-    *count = unwrap_checkpoint(checkpoint).tensor_count();
-  });
+  return guarded([&] { receiver(count, "count") = unwrap_checkpoint(checkpoint).tensor_count(); });
 }
 
 reprofuse_status reprofuse_checkpoint_tensor(const reprofuse_checkpoint* checkpoint, size_t index,
@@ -158,4 +152,8 @@ reprofuse_status reprofuse_model_load(const reprofuse_context* context, const re
 
 void reprofuse_model_destroy(reprofuse_model* model) {
   delete model;
+}
+
+reprofuse_status reprofuse_model_max_positions(const reprofuse_model* model, int64_t* positions) {
+  return guarded([&] { receiver(positions, "number of positions") = unwrap(model, "model").model.max_positions(); });
 }

@@ -1,4 +1,6 @@
 // Tokenizers and chat templates.
+#include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "capi/boundary.hpp"
@@ -20,11 +22,33 @@ struct reprofuse_detokenizer {
 
 namespace {
 
+std::string_view text_of(const char* text, size_t bytes) {
+  const auto given = list(text, bytes, "bytes of the text");
+  return {given.data(), given.size()};
+}
+
+std::span<const reprofuse::TextSpan> plain_parts(const reprofuse_encode_options& options, size_t text_bytes) {
+  const auto spans = list(options.plain, options.plain_count, "plain parts");
+  size_t from = 0;
+  for (const reprofuse_text_span& span : spans) {
+    require(span.begin >= from && span.begin <= span.end && span.end <= text_bytes,
+            "bytes {} to {} are no plain part of {} bytes of which {} are behind", span.begin, span.end, text_bytes,
+            from);
+    from = span.end;
+  }
+  return {reinterpret_cast<const reprofuse::TextSpan*>(spans.data()), spans.size()};
+}
+
+struct EndedByPoll {};
+
 const reprofuse::Tokenizer& unwrap_tokenizer(const reprofuse_tokenizer* tokenizer) {
   return unwrap(tokenizer, "tokenizer").tokenizer;
 }
 
 }  // namespace
+
+static_assert(sizeof(reprofuse_text_span) == sizeof(reprofuse::TextSpan) &&
+              offsetof(reprofuse_text_span, end) == offsetof(reprofuse::TextSpan, end));
 
 namespace reprofuse::capi {
 
@@ -53,9 +77,48 @@ void reprofuse_tokenizer_destroy(reprofuse_tokenizer* tokenizer) {
 reprofuse_status reprofuse_tokenizer_encode(const reprofuse_tokenizer* tokenizer, const char* text, size_t text_bytes,
                                             int add_special_tokens, int32_t** tokens, size_t* count) {
   return guarded([&] {
-    const auto bytes = list(text, text_bytes, "bytes of the text");
-    give_tokens(unwrap_tokenizer(tokenizer).encode({bytes.data(), bytes.size()}, add_special_tokens != 0), tokens,
-                count);
+    give_tokens(unwrap_tokenizer(tokenizer).encode(text_of(text, text_bytes), add_special_tokens != 0), tokens, count);
+  });
+}
+
+reprofuse_status reprofuse_encode_options_init(reprofuse_encode_options* options, size_t size) {
+  return guarded(
+      [&] { init_struct(options, size, "struct of encode options", [](auto& made) { made.max_tokens = SIZE_MAX; }); });
+}
+
+reprofuse_status reprofuse_tokenizer_encode_within(const reprofuse_tokenizer* tokenizer, const char* text,
+                                                   size_t text_bytes, const reprofuse_encode_options* options,
+                                                   int32_t** tokens, size_t* count) {
+  return guarded([&] {
+    reprofuse::EncodeOptions made;
+    if (options != nullptr) {
+      const reprofuse_encode_options given = read_struct(options, "struct of encode options");
+      made.add_special_tokens = given.add_special_tokens != 0;
+      made.max_tokens = given.max_tokens;
+      made.plain = plain_parts(given, text_bytes);
+      if (given.poll != nullptr)
+        made.poll = [poll = given.poll, user = given.user] {
+          if (poll(user) != 0) throw EndedByPoll();
+        };
+    }
+    receiver(tokens, "tokens") = nullptr;
+    receiver(count, "number of tokens") = 0;
+    try {
+      if (const auto encoded = unwrap_tokenizer(tokenizer).encode_within(text_of(text, text_bytes), made))
+        give_tokens(*encoded, tokens, count);
+    } catch (const EndedByPoll&) {  // *tokens is null
+    }
+  });
+}
+
+reprofuse_status reprofuse_tokenizer_added_tokens_in(const reprofuse_tokenizer* tokenizer, const char* text,
+                                                     size_t text_bytes, reprofuse_text_span** spans, size_t* count) {
+  return guarded([&] {
+    const auto found = unwrap_tokenizer(tokenizer).added_tokens_in(text_of(text, text_bytes));
+    size_t& number = receiver(count, "number of spans");
+    receiver(spans, "spans") =
+        static_cast<reprofuse_text_span*>(give_copy(found.data(), found.size() * sizeof(reprofuse_text_span)));
+    number = found.size();
   });
 }
 
@@ -68,16 +131,12 @@ reprofuse_status reprofuse_tokenizer_decode(const reprofuse_tokenizer* tokenizer
 }
 
 reprofuse_status reprofuse_tokenizer_vocab_size(const reprofuse_tokenizer* tokenizer, int64_t* size) {
-  return guarded([&] {
-    require(size != nullptr, "the pointer that receives the size is null");
-    *size = static_cast<int64_t>(unwrap_tokenizer(tokenizer).vocab_size());
-  });
+  return guarded([&] { receiver(size, "size") = static_cast<int64_t>(unwrap_tokenizer(tokenizer).vocab_size()); });
 }
 
 reprofuse_status reprofuse_tokenizer_token_id(const reprofuse_tokenizer* tokenizer, const char* spelling, int32_t* id) {
   return guarded([&] {
-    require(id != nullptr, "the pointer that receives the id is null");
-    *id = unwrap_tokenizer(tokenizer).token_id(required_text(spelling, "spelling")).value_or(-1);
+    receiver(id, "id") = unwrap_tokenizer(tokenizer).token_id(required_text(spelling, "spelling")).value_or(-1);
   });
 }
 

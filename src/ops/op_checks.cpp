@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <vector>
@@ -94,33 +96,48 @@ Operand unless_same(const Matrix& result, const char* what, const ConstMatrix& m
   return same ? Operand{what, {}} : operand(what, m);
 }
 
-void check_kv(const Op& op, const KvPages& kv, const kernels::CacheFormat& cache) {
-  require_of(op, kv.keys != nullptr && kv.values != nullptr, "a pointer of the KV pages is null");
-  for (const void* data : {kv.keys, kv.values})
-    require_of(op, reinterpret_cast<std::uintptr_t>(data) % 16 == 0, "KV pages at {} are not aligned to 16 bytes",
-               data);
-  if (cache.exponent_bytes > 0) {
-    require_of(op, kv.key_exponents != nullptr && kv.value_exponents != nullptr,
-               "a pointer to exponents is null; the context's numerics keep them in pages of {}", cache.name);
-    for (const void* data : {kv.key_exponents, kv.value_exponents})
-      require_of(op, reinterpret_cast<std::uintptr_t>(data) % 16 == 0, "exponents at {} are not aligned to 16 bytes",
-                 data);
-  } else
-    require_of(op, kv.dtype == cache.dtype, "KV pages of {}; the context's numerics keep them in {}",
-               dtype_name(kv.dtype), dtype_name(cache.dtype));
-  require_of(op, kv.kv_heads >= 1 && kv.head_dim >= 2 && kv.head_dim % 2 == 0,
-             "{} key-value heads of {} elements; heads are even", kv.kv_heads, kv.head_dim);
-  require_of(op, kv.page_size >= kernels::kMinPageSize && std::has_single_bit(static_cast<std::uint32_t>(kv.page_size)),
-             "a page of {} positions is not a power of two of at least {}", kv.page_size, kernels::kMinPageSize);
-  require_of(op, kv.pages >= 1, "pages = {}; there is at least one", kv.pages);
-  require_of(op, checked_product(kv.pages, kv.kv_heads, kv.head_dim, kv.page_size, cache.element_bytes).has_value(),
-             "{} pages of {} positions and {} heads of {} are larger than any memory", kv.pages, kv.page_size,
-             kv.kv_heads, kv.head_dim);
+void check_page_shape(const Op& op, std::int64_t kv_heads, std::int64_t head_dim, std::int64_t page_size,
+                      std::int64_t pages, const kernels::CacheFormat& cache) {
+  require_of(op, kv_heads >= 1 && kv_heads <= INT32_MAX && head_dim >= 2 && head_dim <= INT32_MAX && head_dim % 2 == 0,
+             "{} key-value heads of {} elements; heads are even", kv_heads, head_dim);
+  require_of(op,
+             page_size >= kernels::kMinPageSize && page_size <= INT32_MAX &&
+                 std::has_single_bit(static_cast<std::uint64_t>(page_size)),
+             "a page of {} positions is not a power of two of at least {}", page_size, kernels::kMinPageSize);
+  require_of(op, pages >= 1, "pages = {}; there is at least one", pages);
+  require_of(op, checked_product(pages, kv_heads, head_dim, page_size, cache.element_bytes).has_value(),
+             "{} pages of {} positions and {} heads of {} are larger than any memory", pages, page_size, kv_heads,
+             head_dim);
 }
 
-Operand pages_of(const char* what, const void* pages, const KvPages& kv, const kernels::CacheFormat& cache) {
-  return {what, region(pages, 1, std::int64_t{kv.pages} * kv.kv_heads * kv.head_dim * kv.page_size, 0,
-                       static_cast<std::size_t>(cache.element_bytes))};
+void check_kv(const Op& op, const KvPages& kv, const kernels::CacheFormat& cache) {
+  require_of(op, kv.keys != nullptr && kv.values != nullptr, "a pointer of the KV pages is null");
+  require_of(op, kv.dtype == cache.dtype, "KV pages of {}; the context's numerics keep them in {}",
+             dtype_name(kv.dtype), cache.name);
+  for (const void* data : {kv.keys, kv.values})
+    require_of(op, is_aligned(data, 16), "KV pages at {} are not aligned to 16 bytes", data);
+  if (cache.exponent_bytes > 0) {
+    require_of(op, kv.key_exponents != nullptr && kv.value_exponents != nullptr,
+               "a pointer to exponents is null; the context's numerics keep them beside pages of {}", cache.name);
+    for (const void* data : {kv.key_exponents, kv.value_exponents})
+      require_of(op, is_aligned(data, 16), "exponents at {} are not aligned to 16 bytes", data);
+  }
+  check_page_shape(op, kv.kv_heads, kv.head_dim, kv.page_size, kv.pages, cache);
+}
+
+// The bytes of all pages; of none where the format has no exponents.
+Operand pages_of(const char* what, const void* pages, const KvPages& kv, std::int64_t page_bytes) {
+  return operand(what, static_cast<const std::byte*>(pages), kv.pages * page_bytes);
+}
+
+// Keys, values and their exponents.
+std::array<Operand, 4> stored_in(const KvPages& kv, const kernels::CacheFormat& cache) {
+  const std::int64_t elements = cache.page_bytes(kv.kv_heads, kv.head_dim, kv.page_size);
+  const std::int64_t exponents = cache.page_exponent_bytes(kv.kv_heads, kv.page_size);
+  return {pages_of("the pages of keys", kv.keys, kv, elements),
+          pages_of("the pages of values", kv.values, kv, elements),
+          pages_of("the exponents of keys", kv.key_exponents, kv, exponents),
+          pages_of("the exponents of values", kv.value_exponents, kv, exponents)};
 }
 
 std::int64_t page_at(const Batch& batch, const KvPages& kv, std::int32_t sequence, std::int64_t position) {
@@ -250,10 +267,9 @@ void check_rotary(const std::string& name, const RotaryCall& call, const kernels
   const auto angles = checked_product(call.positions, call.kv.head_dim / 2, sizeof(float));
   require_of(op, angles.has_value(), "cos and sin of {} positions are larger than any memory", call.positions);
   const auto count = static_cast<std::int64_t>(*angles / sizeof(float));
+  const auto [keys, values, key_exponents, value_exponents] = stored_in(call.kv, cache);
   check_overlap(
-      op,
-      {operand("q", call.q), pages_of("the pages of keys", call.kv.keys, call.kv, cache),
-       pages_of("the pages of values", call.kv.values, call.kv, cache)},
+      op, {operand("q", call.q), keys, values, key_exponents, value_exponents},
       {operand("k", call.k), operand("v", call.v), operand("cos", call.cos, count), operand("sin", call.sin, count),
        operand("q_norm", call.q_norm, call.kv.head_dim), operand("k_norm", call.k_norm, call.kv.head_dim)});
   if (!readable || call.q.rows == 0) return;
@@ -274,9 +290,8 @@ void check_attention(const std::string& name, const AttentionCall& call, const k
   check_shape(op, "out", call.out, call.q.rows, size);
   require_of(op, call.window >= 0, "window = {} is below 0", call.window);
   check_batch(op, call.batch, call.kv, call.q.rows);
-  check_overlap(op, {operand("out", call.out)},
-                {operand("q", call.q), pages_of("the pages of keys", call.kv.keys, call.kv, cache),
-                 pages_of("the pages of values", call.kv.values, call.kv, cache)});
+  const auto [keys, values, key_exponents, value_exponents] = stored_in(call.kv, cache);
+  check_overlap(op, {operand("out", call.out)}, {operand("q", call.q), keys, values, key_exponents, value_exponents});
   if (readable && call.q.rows > 0) check_chunks(op, call.batch, call.kv, true);
 }
 
@@ -295,6 +310,11 @@ void check_gather_rows(const std::string& name, const GatherRowsCall& call, bool
   check_shape(op, "y", call.y, call.y.rows, call.x.cols);
   check_indices(op, "rows", call.rows, call.y.rows, call.x.rows, readable);
   check_overlap(op, {operand("y", call.y)}, {operand("x", call.x), operand("rows", call.rows, call.y.rows)});
+}
+
+void check_kv_page(const std::string& name, std::int64_t kv_heads, std::int64_t head_dim, std::int64_t page_size,
+                   const kernels::CacheFormat& cache) {
+  check_page_shape({"kv_page_bytes", name}, kv_heads, head_dim, page_size, 1, cache);
 }
 
 void check_attention_sizes(const std::string& name, const AttentionSizes& sizes) {

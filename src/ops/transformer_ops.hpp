@@ -69,6 +69,8 @@ void check_attention(const std::string& name, const AttentionCall& call, const k
 void check_silu_gate(const std::string& name, const SiluGateCall& call);
 void check_gather_rows(const std::string& name, const GatherRowsCall& call, bool readable);
 
+void check_kv_page(const std::string& name, std::int64_t kv_heads, std::int64_t head_dim, std::int64_t page_size,
+                   const kernels::CacheFormat& cache);
 void check_attention_sizes(const std::string& name, const AttentionSizes& sizes);
 void check_workspace_bytes(const std::string& name, WorkspaceView workspace, std::size_t needed);
 

@@ -24,13 +24,16 @@ int main(void) {
   size_t bytes = 0;
   void* workspace = NULL;
   reprofuse_context_options options;
+  reprofuse_linear_options layer;
 
   CHECK(reprofuse_context_options_init(&options, sizeof options) == REPROFUSE_OK);
   options.isa = "scalar";
   options.threads = 1;
   CHECK(reprofuse_abi_version() == REPROFUSE_ABI_VERSION);
   CHECK(reprofuse_context_create(&options, &context) == REPROFUSE_OK);
-  CHECK(reprofuse_linear_create(context, &weight, 1, "tiny", &linear) == REPROFUSE_OK);
+  CHECK(reprofuse_linear_options_init(&layer, sizeof layer) == REPROFUSE_OK);
+  layer.name = "tiny";
+  CHECK(reprofuse_linear_create(context, &weight, 1, &layer, &linear) == REPROFUSE_OK);
   CHECK(reprofuse_linear_workspace_bytes(linear, 1, &bytes) == REPROFUSE_OK);
   workspace = malloc(bytes + 1);
   CHECK(workspace != NULL);

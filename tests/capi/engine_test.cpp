@@ -1,8 +1,6 @@
-// Answers through the C++ API and the C ABI: the golden ones, streams, cancelling, errors, and many threads at once.
+// Answers through the C++ API and the C ABI: the golden ones, streams, cancelling, misuse, and many threads.
 #include <atomic>
 #include <chrono>
-#include <cmath>
-#include <limits>
 #include <thread>
 
 #include "capi/support.hpp"
@@ -12,47 +10,6 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-
-Request golden_request() {
-  Request request;
-  request.prompt = golden_prompt();
-  request.digest = reprofuse::DigestKind::kTree1;
-  return request;
-}
-
-// All updates of a request through the C ABI.
-struct Collected {
-  std::string text, digest, error;
-  std::vector<std::int32_t> tokens;
-  std::int32_t finish_reason = REPROFUSE_FINISH_NONE;
-  std::int32_t stop_token = -1;
-};
-
-Collected collect(reprofuse_answers* answers) {
-  Collected all;
-  reprofuse_update update;
-  do {
-    EXPECT_EQ(reprofuse_answers_next(answers, 60000, &update, sizeof update), REPROFUSE_OK) << reprofuse_last_error();
-    if (update.kind != REPROFUSE_NEXT_UPDATE) continue;
-    EXPECT_EQ(std::string(update.text).size(), update.text_bytes);
-    all.text += update.text;
-    for (std::size_t i = 0; i < update.token_count; ++i) all.tokens.push_back(update.tokens[i].id);
-    if (update.finish_reason == REPROFUSE_FINISH_NONE) continue;
-    all.finish_reason = update.finish_reason;
-    all.stop_token = update.stop_token;
-    all.digest = update.digest;
-    all.error = update.error;
-  } while (update.kind != REPROFUSE_NEXT_FINISHED);
-  return all;
-}
-
-reprofuse_request c_request(const std::vector<std::int32_t>& prompt) {
-  reprofuse_request request;
-  EXPECT_EQ(reprofuse_request_init(&request, sizeof request), REPROFUSE_OK);
-  request.prompt = prompt.data();
-  request.prompt_count = prompt.size();
-  return request;
-}
 
 TEST(CppEngine, GivesTheGoldenAnswer) {
   const Engine engine(small_model(), {.max_batch = 2});
@@ -83,6 +40,19 @@ TEST(CEngine, GivesTheGoldenAnswerAfterAllElseIsDestroyed) {
   EXPECT_EQ(all.finish_reason, REPROFUSE_FINISH_STOP);
   EXPECT_EQ(all.stop_token, small_model().checkpoint().stop_tokens()[0]);
   EXPECT_EQ(all.error, "");
+  EXPECT_EQ(all.error_status, REPROFUSE_OK);
+
+  const Engine engine(small_model(), {.max_batch = 2});
+  Answers same = engine.submit(golden_request());
+  std::vector<LogitsRoot> roots;
+  while (!same.finished()) {
+    const auto update = same.next(seconds(60));
+    ASSERT_TRUE(update.has_value());
+    for (const AnswerToken& token : update->tokens) roots.push_back(token.logits_root);
+    if (update->end) roots.push_back(update->end->logits_root);
+  }
+  EXPECT_EQ(all.logits_roots, roots) << "of every token, and of the stop token";
+  EXPECT_NE(roots[0], roots[1]);
 }
 
 TEST(CppEngine, StopTokensThatAreGivenReplaceThoseOfTheCheckpoint) {
@@ -221,80 +191,6 @@ TEST(CppEngine, AQueueThatIsFullRefuses) {
   two.choices = 2;
   EXPECT_NE(thrown(ErrorCode::kInvalidArgument, [&] { (void)engine.submit(two); }).find("at most 1"), std::string::npos)
       << "which no patience makes fit";
-}
-
-TEST(CppEngine, RequestsThatMakeNoSenseAreNamed) {
-  const Engine engine(small_model(), {.max_batch = 1});
-  const auto refused = [&](const auto& change) {
-    Request request = golden_request();
-    change(request);
-    return thrown(ErrorCode::kInvalidArgument, [&] { (void)engine.submit(request); });
-  };
-  EXPECT_NE(refused([](Request& r) { r.prompt.clear(); }).find("no tokens"), std::string::npos);
-  EXPECT_NE(refused([](Request& r) { r.prompt[3] = -7; }).find("-7"), std::string::npos);
-  EXPECT_NE(refused([](Request& r) { r.max_tokens = 1 << 20; }).find("1048576"), std::string::npos);
-  EXPECT_NE(refused([](Request& r) { r.sampling.top_p = 2; }).find("top_p = 2"), std::string::npos);
-  EXPECT_NE(refused([](Request& r) { r.choices = 0; }).find("0 choices"), std::string::npos);
-  EXPECT_NE(refused([](Request& r) { r.logprobs = 21; }).find("21"), std::string::npos);
-  EXPECT_NE(refused([](Request& r) { r.sampling.temperature = NAN; }).find("temperature"), std::string::npos);
-  const auto options = [](const EngineOptions& o) {
-    return thrown(ErrorCode::kInvalidArgument, [&] { Engine(small_model(), o); });
-  };
-  constexpr std::int64_t kHuge = std::numeric_limits<std::int64_t>::max();
-  EXPECT_NE(options({.kv_bytes = 1}).find("1 bytes"), std::string::npos);
-  EXPECT_NE(options({.kv_bytes = kHuge}).find("pages"), std::string::npos);
-  EXPECT_NE(options({.max_batch = kHuge}).find("max_rows = 9223372036854775807 is above"), std::string::npos);
-  EXPECT_NE(options({.max_rows = kHuge}).find("max_rows"), std::string::npos);
-  EXPECT_NE(options({.max_queue = 0}).find("max_queue = 0"), std::string::npos);
-}
-
-TEST(CEngine, WrongStructsAndNullsAreErrors) {
-  const CModel loaded;
-  reprofuse_engine* engine = nullptr;
-  ASSERT_EQ(reprofuse_engine_create(loaded.model, nullptr, &engine), REPROFUSE_OK);
-  const std::vector<std::int32_t> prompt = golden_prompt();
-  reprofuse_answers* answers = nullptr;
-  reprofuse_request request = c_request(prompt);
-  request.struct_size = sizeof request - 8;
-  EXPECT_NE(error_text(reprofuse_engine_submit(engine, &request, &answers), REPROFUSE_INVALID_ARGUMENT).find("init"),
-            std::string::npos);
-  request = c_request(prompt);
-  request.struct_version = 9;
-  EXPECT_NE(
-      error_text(reprofuse_engine_submit(engine, &request, &answers), REPROFUSE_INVALID_ARGUMENT).find("version 9"),
-      std::string::npos);
-  request = c_request(prompt);
-  request.prompt_text = "as well";
-  EXPECT_NE(
-      error_text(reprofuse_engine_submit(engine, &request, &answers), REPROFUSE_INVALID_ARGUMENT).find("not both"),
-      std::string::npos);
-  request = c_request(prompt);
-  request.stop_string_count = 1;
-  EXPECT_EQ(reprofuse_engine_submit(engine, &request, &answers), REPROFUSE_INVALID_ARGUMENT);
-  EXPECT_EQ(reprofuse_engine_submit(engine, nullptr, &answers), REPROFUSE_INVALID_ARGUMENT);
-  EXPECT_EQ(reprofuse_engine_submit(nullptr, &request, &answers), REPROFUSE_INVALID_ARGUMENT);
-  EXPECT_EQ(reprofuse_engine_submit(engine, &request, nullptr), REPROFUSE_INVALID_ARGUMENT);
-  EXPECT_EQ(answers, nullptr);
-  reprofuse_update update;
-  EXPECT_EQ(reprofuse_answers_next(nullptr, 0, &update, sizeof update), REPROFUSE_INVALID_ARGUMENT);
-  EXPECT_EQ(reprofuse_answers_cancel(nullptr), REPROFUSE_INVALID_ARGUMENT);
-  EXPECT_EQ(reprofuse_request_init(&request, sizeof request + 1), REPROFUSE_INVALID_ARGUMENT);
-  EXPECT_EQ(reprofuse_request_init(nullptr, sizeof request), REPROFUSE_INVALID_ARGUMENT);
-  reprofuse_engine_options options;
-  ASSERT_EQ(reprofuse_engine_options_init(&options, sizeof options), REPROFUSE_OK);
-  options.speculation = 65;
-  reprofuse_engine* second = nullptr;
-  EXPECT_EQ(reprofuse_engine_create(loaded.model, &options, &second), REPROFUSE_INVALID_ARGUMENT);
-  EXPECT_EQ(reprofuse_engine_create(nullptr, nullptr, &second), REPROFUSE_INVALID_ARGUMENT);
-  EXPECT_EQ(second, nullptr);
-  request = c_request(prompt);
-  ASSERT_EQ(reprofuse_engine_submit(engine, &request, &answers), REPROFUSE_OK);
-  EXPECT_EQ(reprofuse_answers_next(answers, -1, &update, sizeof update), REPROFUSE_INVALID_ARGUMENT);
-  EXPECT_EQ(reprofuse_answers_next(answers, 0, &update, sizeof update - 8), REPROFUSE_INVALID_ARGUMENT);
-  reprofuse_answers_destroy(answers);
-  reprofuse_answers_destroy(nullptr);
-  reprofuse_engine_destroy(engine);
-  reprofuse_engine_destroy(nullptr);
 }
 
 TEST(CppEngine, ManyThreadsGetTheAnswersThatEachGetsAlone) {

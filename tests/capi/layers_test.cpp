@@ -1,8 +1,9 @@
-// The operations beside linear layers, and the sampler: exact cases, the C ABI against the C++ API, and misuse.
+// The operations that are no linear layers: exact cases, the C ABI against the C++ API, and misuse.
+#include <algorithm>
 #include <bit>
-#include <cmath>
 #include <cstddef>
 #include <limits>
+#include <string_view>
 
 #include "capi/support.hpp"
 
@@ -15,7 +16,8 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 struct Pages {
   static constexpr std::int32_t kRows = 3, kHeads = 4, kKvHeads = 2, kDim = 8, kPage = 16;
   std::vector<float> keys = std::vector<float>(2 * kKvHeads * kDim * kPage);
-  std::vector<float> values = keys;
+  std::vector<float> values = keys;  // larger than those of any other format
+  std::vector<std::byte> key_exponents = std::vector<std::byte>(2 * kKvHeads * kPage), value_exponents = key_exponents;
   std::vector<float> q = filled(kRows * kHeads * kDim, 0.25F), k = filled(kRows * kKvHeads * kDim, -0.5F),
                      v = filled(kRows * kKvHeads * kDim, 0.125F), out = std::vector<float>(q.size());
   std::vector<std::int32_t> positions = {0, 0, 1}, sequences = {0, 1, 1}, table = {1, 0};
@@ -47,7 +49,9 @@ struct Pages {
             .kv_heads = kKvHeads,
             .head_dim = kDim,
             .page_size = kPage,
-            .pages = 2};
+            .pages = 2,
+            .key_exponents = key_exponents.data(),
+            .value_exponents = value_exponents.data()};
   }
   RotaryCall rotary_call() {
     return {.q = matrix(q, kHeads * kDim),
@@ -167,7 +171,7 @@ TEST_F(OpsTest, TheCAbiGivesTheBitsOfTheCppApi) {
   const reprofuse_matrix q = {p.q.data(), 3, 32, 32}, k = {p.k.data(), 3, 16, 16}, v = {p.v.data(), 3, 16, 16},
                          out = {p.out.data(), 3, 32, 32};
   std::vector<float> cos(16), sin(16);
-  ASSERT_EQ(reprofuse_rotary_table(10000.0, 8, 4, cos.data(), sin.data()), REPROFUSE_OK);
+  ASSERT_EQ(reprofuse_rotary_table(nullptr, 8, 4, cos.data(), sin.data()), REPROFUSE_OK);
   ASSERT_EQ(reprofuse_ops_rotary(ops, &q, &k, &v, nullptr, nullptr, 0, cos.data(), sin.data(), 4, &batch, &pages,
                                  nullptr, 0, nullptr),
             REPROFUSE_OK)
@@ -320,12 +324,12 @@ TEST_F(OpsTest, SizesBeyondAnyMemoryAreErrors) {
 }
 
 TEST_F(OpsTest, ANaNInKOrVIsNamedWhateverTheCacheKeeps) {
-  for (const char* numerics : {"fma-1", "fma-1-kv16"}) {
+  for (const std::string_view numerics : numerics_names()) {
     const Ops ops(Context::cpu(numerics), "layer 3");
     for (const bool in_k : {true, false}) {
       Pages p;
       RotaryCall call = p.rotary_call();
-      call.kv.dtype = ops.kv_dtype();
+      call.kv.dtype = ops.kv_dtype().value_or(DType::kF32);
       (in_k ? p.k : p.v)[21] = std::bit_cast<float>(0x7fffffffU);  // rounding these bits to 16 would make it -0
       EXPECT_EQ(thrown(ErrorCode::kNonFinite, [&] { ops.rotary(call, workspace_); }),
                 std::string("rotary of 'layer 3': ") + (in_k ? "k" : "v") + " row 1 column 5 is not finite");
@@ -340,72 +344,6 @@ TEST_F(OpsTest, WhatIsNotFiniteIsThrownWithItsRow) {
   const std::string text = thrown(ErrorCode::kNonFinite, [&] { ops_.attention(p.attention_call(), workspace_); });
   EXPECT_NE(text.find("layer 3"), std::string::npos) << text;
   EXPECT_NE(text.find("row 1"), std::string::npos) << text;
-}
-
-TEST(SamplerApi, TheMostLikelyTokenAndItsLogProbability) {
-  const std::vector<float> logits = {1, 3, 3, -2};
-  const Context context = Context::cpu();
-  EXPECT_EQ(sample(context, logits, {}, {}, 0), 1) << "the first of equals";
-  reprofuse_context* c_context = nullptr;
-  reprofuse_sampler* sampler = nullptr;
-  reprofuse_sample row;
-  ASSERT_EQ(reprofuse_context_create(nullptr, &c_context), REPROFUSE_OK);
-  ASSERT_EQ(reprofuse_sampler_create(c_context, 4, 1, &sampler), REPROFUSE_OK);
-  ASSERT_EQ(reprofuse_sample_init(&row, sizeof row), REPROFUSE_OK);
-  row.logprobs = 2;
-  ASSERT_EQ(reprofuse_sampler_run(sampler, logits.data(), 4, &row, 1, nullptr), REPROFUSE_OK) << reprofuse_last_error();
-  EXPECT_EQ(row.token, 1);
-  EXPECT_EQ(row.rank, 1);
-  EXPECT_NEAR(row.logprob, 3 - std::log(std::exp(1.0) + 2 * std::exp(3.0) + std::exp(-2.0)), 1e-6);
-  EXPECT_EQ(row.top[1].id, 2);
-  const std::int32_t seen[] = {1, 2};
-  row.history = seen;
-  row.history_count = 2;
-  row.sampling.repetition_penalty = 10;
-  ASSERT_EQ(reprofuse_sampler_run(sampler, logits.data(), 4, &row, 1, nullptr), REPROFUSE_OK);
-  EXPECT_EQ(row.token, 0);
-  for (std::uint64_t seed = 0; seed < 20; ++seed) {
-    reprofuse_sample drawn;
-    ASSERT_EQ(reprofuse_sample_init(&drawn, sizeof drawn), REPROFUSE_OK);
-    drawn.sampling.temperature = 2;
-    drawn.sampling.seed = seed;
-    drawn.position = 5;
-    ASSERT_EQ(reprofuse_sampler_run(sampler, logits.data(), 4, &drawn, 1, nullptr), REPROFUSE_OK);
-    EXPECT_EQ(drawn.token, sample(context, logits, {.temperature = 2, .seed = seed}, {}, 5));
-  }
-  const std::vector<float> broken = {1, kInfinity, 0, 0};
-  EXPECT_NE(
-      error_text(reprofuse_sampler_run(sampler, broken.data(), 4, &row, 1, nullptr), REPROFUSE_NON_FINITE).find("id 1"),
-      std::string::npos);
-  EXPECT_EQ(reprofuse_sampler_run(sampler, nullptr, 4, &row, 1, nullptr), REPROFUSE_INVALID_ARGUMENT);
-  EXPECT_EQ(reprofuse_sampler_run(nullptr, logits.data(), 4, &row, 1, nullptr), REPROFUSE_INVALID_ARGUMENT);
-  reprofuse_sample rows[2];  // an array: elements are as far apart as their size says
-  for (reprofuse_sample& each : rows) ASSERT_EQ(reprofuse_sample_init(&each, sizeof each), REPROFUSE_OK);
-  rows[1].struct_size = sizeof row - 8;
-  EXPECT_EQ(reprofuse_sampler_run(sampler, logits.data(), 4, rows, 2, nullptr), REPROFUSE_INVALID_ARGUMENT);
-  struct {
-    reprofuse_sample known;
-    std::int64_t added;
-  } newer[2];  // of a program that is newer than the library
-  reprofuse_sampler* two = nullptr;
-  ASSERT_EQ(reprofuse_sampler_create(c_context, 2, 2, &two), REPROFUSE_OK);
-  for (auto& each : newer) ASSERT_EQ(reprofuse_sample_init(&each.known, sizeof each), REPROFUSE_OK);
-  ASSERT_EQ(reprofuse_sampler_run(two, logits.data(), 2, &newer[0].known, 2, nullptr), REPROFUSE_OK)
-      << reprofuse_last_error();
-  EXPECT_EQ(newer[0].known.token, 1);
-  EXPECT_EQ(newer[1].known.token, 0);
-  newer[1].added = 1;
-  EXPECT_NE(
-      error_text(reprofuse_sampler_run(two, logits.data(), 2, &newer[0].known, 2, nullptr), REPROFUSE_INVALID_ARGUMENT)
-          .find("must be zero"),
-      std::string::npos);
-  reprofuse_sampler_destroy(two);
-  row.struct_version = 0;
-  EXPECT_EQ(reprofuse_sampler_run(sampler, logits.data(), 4, &row, 1, nullptr), REPROFUSE_INVALID_ARGUMENT);
-  reprofuse_sampler_destroy(sampler);
-  EXPECT_EQ(reprofuse_sampler_create(c_context, 0, 1, &sampler), REPROFUSE_INVALID_ARGUMENT);
-  EXPECT_EQ(sampler, nullptr);
-  reprofuse_context_destroy(c_context);
 }
 
 }  // namespace

@@ -16,16 +16,6 @@ namespace {
 constexpr std::int64_t kM = 5, kK = 1100, kStride = kK + 3;
 constexpr std::int64_t kN[] = {33, 7};
 
-// Full mantissas from a congruential generator, so that sums round at every step.
-std::vector<float> operand(std::uint32_t seed, std::int64_t count) {
-  std::vector<float> values(static_cast<std::size_t>(count));
-  for (float& value : values) {
-    seed = seed * 1664525u + 1013904223u;
-    value = static_cast<float>(static_cast<std::int32_t>(seed >> 7) - (1 << 24)) * 0x1p-24F;
-  }
-  return values;
-}
-
 class CApi : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -39,7 +29,11 @@ class CApi : public ::testing::Test {
   reprofuse_weight weight(std::size_t i) const { return {weights_[i].data(), REPROFUSE_F32, kN[i], kK, kStride}; }
   void make_pair() {
     const reprofuse_weight list[] = {weight(0), weight(1)};
-    ASSERT_EQ(reprofuse_linear_create(context_, list, 2, "pair", &linear_), REPROFUSE_OK) << reprofuse_last_error();
+    reprofuse_linear_options options;
+    ASSERT_EQ(reprofuse_linear_options_init(&options, sizeof options), REPROFUSE_OK);
+    options.name = "pair";
+    options.weight_use = REPROFUSE_WEIGHTS_TAKE;  // which a CPU packs all the same
+    ASSERT_EQ(reprofuse_linear_create(context_, list, 2, &options, &linear_), REPROFUSE_OK) << reprofuse_last_error();
   }
   // Runs the pair on x_ and returns the status; the results are in y0_ and y1_.
   reprofuse_status run_pair() {
@@ -143,6 +137,22 @@ TEST_F(CApi, WrongArgumentsAreNamed) {
   }
 }
 
+TEST_F(CApi, AUseOfWeightsThatThereIsNotIsNamed) {
+  const reprofuse_weight one = weight(0);
+  reprofuse_linear_options options;
+  ASSERT_EQ(reprofuse_linear_options_init(&options, sizeof options), REPROFUSE_OK);
+  options.weight_use = 2;
+  EXPECT_NE(error_text(reprofuse_linear_create(context_, &one, 1, &options, &linear_), REPROFUSE_INVALID_ARGUMENT)
+                .find("weight_use = 2"),
+            std::string::npos);
+  options.weight_use = REPROFUSE_WEIGHTS_READ;
+  ASSERT_EQ(reprofuse_linear_create(context_, &one, 1, &options, &linear_), REPROFUSE_OK) << reprofuse_last_error();
+  reprofuse_linear_destroy(linear_);
+  options.struct_version = 0;
+  EXPECT_EQ(reprofuse_linear_create(context_, &one, 1, &options, &linear_), REPROFUSE_INVALID_ARGUMENT);
+  EXPECT_EQ(linear_, nullptr);
+}
+
 TEST_F(CApi, CountOfOutputsMustMatchTheWeights) {
   make_pair();
   const reprofuse_output output = {y0_.data(), kN[0], nullptr};
@@ -169,6 +179,40 @@ TEST(CApiErrors, CudaContextWorksOrSaysWhyNot) {
     EXPECT_NE(std::string(reprofuse_last_error()), "");
   }
   reprofuse_context_destroy(context);
+}
+
+TEST(CApiNames, AContextTellsWhatItWasOpenedWith) {
+  reprofuse_context* context = nullptr;
+  ASSERT_EQ(make_context(nullptr, "exact-1", "scalar", 3, &context), REPROFUSE_OK) << reprofuse_last_error();
+  EXPECT_STREQ(reprofuse_context_device(context), "cpu");
+  EXPECT_STREQ(reprofuse_context_numerics(context), "exact-1");
+  EXPECT_STREQ(reprofuse_context_isa(context), "scalar");
+  EXPECT_EQ(reprofuse_context_threads(context), 3);
+  reprofuse_context_destroy(context);
+  ASSERT_EQ(reprofuse_context_create(nullptr, &context), REPROFUSE_OK);
+  EXPECT_EQ(reprofuse_context_numerics(context), kDefaultNumerics);
+  EXPECT_EQ(reprofuse_context_isa(context), isa_name(supported_isas().back()));
+  EXPECT_EQ(reprofuse_context_threads(context), Context::cpu().threads());
+  reprofuse_context_destroy(context);
+  EXPECT_EQ(reprofuse_context_device(nullptr), nullptr);
+  EXPECT_EQ(reprofuse_context_numerics(nullptr), nullptr);
+  EXPECT_EQ(reprofuse_context_isa(nullptr), nullptr);
+  EXPECT_EQ(reprofuse_context_threads(nullptr), 0);
+}
+
+TEST(CApiNames, DefaultsFollowTheDevice) {
+  const char* numerics = nullptr;
+  for (const char* device : {"cpu", "cuda", "cuda:1"}) {
+    ASSERT_EQ(reprofuse_default_numerics(device, &numerics), REPROFUSE_OK) << reprofuse_last_error();
+    EXPECT_EQ(numerics, default_numerics(device)) << device;
+  }
+  const std::string of_a_gpu = numerics;
+  ASSERT_EQ(reprofuse_default_numerics("cpu", &numerics), REPROFUSE_OK);
+  EXPECT_NE(numerics, of_a_gpu);
+  EXPECT_NE(error_text(reprofuse_default_numerics("tpu", &numerics), REPROFUSE_UNSUPPORTED).find("tpu"),
+            std::string::npos);
+  EXPECT_EQ(reprofuse_default_numerics(nullptr, &numerics), REPROFUSE_INVALID_ARGUMENT);
+  EXPECT_EQ(reprofuse_default_numerics("cpu", nullptr), REPROFUSE_INVALID_ARGUMENT);
 }
 
 TEST(CApiNames, ListsEndWithNull) {

@@ -3,7 +3,9 @@
 
 #include <cfenv>
 #include <filesystem>
+#include <optional>
 #include <sstream>
+#include <utility>
 
 #include "capi/support.hpp"
 
@@ -165,6 +167,17 @@ TEST(ModelApi, LoadingTellsItsProgressAndPassesOnWhatIsThrown) {
   reprofuse_model* refused = nullptr;
   EXPECT_EQ(reprofuse_model_load(loaded.context, loaded.checkpoint, &options, &refused), REPROFUSE_INTERNAL);
   options.progress = nullptr;
+  options.max_positions = 64;
+  reprofuse_model* shorter = nullptr;
+  ASSERT_EQ(reprofuse_model_load(loaded.context, loaded.checkpoint, &options, &shorter), REPROFUSE_OK);
+  std::int64_t positions = 0;
+  ASSERT_EQ(reprofuse_model_max_positions(shorter, &positions), REPROFUSE_OK);
+  EXPECT_EQ(positions, 64);
+  ASSERT_EQ(reprofuse_model_max_positions(loaded.model, &positions), REPROFUSE_OK);
+  EXPECT_EQ(positions, checkpoint.facts().max_positions);
+  EXPECT_EQ(reprofuse_model_max_positions(nullptr, &positions), REPROFUSE_INVALID_ARGUMENT);
+  EXPECT_EQ(reprofuse_model_max_positions(shorter, nullptr), REPROFUSE_INVALID_ARGUMENT);
+  reprofuse_model_destroy(shorter);
   options.max_positions = -1;
   EXPECT_EQ(reprofuse_model_load(loaded.context, loaded.checkpoint, &options, &refused), REPROFUSE_INVALID_ARGUMENT);
   options.struct_size = 0;
@@ -264,6 +277,83 @@ TEST(TokenizerApi, TextGoesInAndOut) {
   reprofuse_tokenizer_destroy(tokenizer);
   EXPECT_EQ(reprofuse_tokenizer_load("/no/such/tokenizer.json", &tokenizer), REPROFUSE_INVALID_ARGUMENT);
   EXPECT_EQ(tokenizer, nullptr);
+}
+
+TEST(TokenizerApi, TheCAbiEncodesWithinLimitsAndTakesPartsAsPlain) {
+  const CModel loaded;
+  reprofuse_tokenizer* tokenizer = nullptr;
+  ASSERT_EQ(reprofuse_checkpoint_tokenizer(loaded.checkpoint, &tokenizer), REPROFUSE_OK);
+  const Tokenizer same = small_model().checkpoint().tokenizer();
+  const std::string turn = same.token_bytes(small_model().checkpoint().stop_tokens()[0]);
+  const std::string text = turn + " 12 + " + turn + "30";
+  reprofuse_encode_options options;
+  ASSERT_EQ(reprofuse_encode_options_init(&options, sizeof options), REPROFUSE_OK);
+  const auto encoded = [&]() -> std::optional<std::vector<std::int32_t>> {
+    std::int32_t* tokens = nullptr;
+    size_t count = 77;
+    EXPECT_EQ(reprofuse_tokenizer_encode_within(tokenizer, text.data(), text.size(), &options, &tokens, &count),
+              REPROFUSE_OK)
+        << reprofuse_last_error();
+    if (tokens == nullptr) {
+      EXPECT_EQ(count, 0U);
+      return std::nullopt;
+    }
+    const std::vector<std::int32_t> all(tokens, tokens + count);
+    reprofuse_free(tokens);
+    return all;
+  };
+  const auto all = same.encode(text, false);
+  EXPECT_EQ(encoded(), all);
+  options.max_tokens = all.size();
+  EXPECT_EQ(encoded(), all);
+  options.max_tokens = all.size() - 1;
+  EXPECT_EQ(encoded(), std::nullopt);
+  options.max_tokens = SIZE_MAX;
+  options.add_special_tokens = 1;
+  EXPECT_EQ(encoded(), same.encode(text, true));
+  options.add_special_tokens = 0;
+
+  reprofuse_text_span* spans = nullptr;
+  size_t count = 0;
+  ASSERT_EQ(reprofuse_tokenizer_added_tokens_in(tokenizer, text.data(), text.size(), &spans, &count), REPROFUSE_OK);
+  ASSERT_EQ(count, 2U);
+  EXPECT_EQ(spans[1].begin, text.rfind(turn));
+  EXPECT_EQ(spans[1].end, text.rfind(turn) + turn.size());
+  options.plain = &spans[1];
+  options.plain_count = 1;
+  const std::vector<TextSpan> plain = {{spans[1].begin, spans[1].end}};
+  EXPECT_EQ(encoded(), same.encode_within(text, {.plain = plain}));
+  EXPECT_NE(encoded(), all) << "the second turn is forged";
+  options.plain = spans;
+  options.plain_count = 2;
+  std::swap(spans[0], spans[1]);
+  std::int32_t* tokens = nullptr;
+  const auto refused = [&] {
+    return error_text(reprofuse_tokenizer_encode_within(tokenizer, text.data(), text.size(), &options, &tokens, &count),
+                      REPROFUSE_INVALID_ARGUMENT);
+  };
+  EXPECT_NE(refused().find("no plain part"), std::string::npos) << "they do not ascend";
+  spans[0].end = text.size() + 1;
+  options.plain_count = 1;
+  EXPECT_NE(refused().find("no plain part"), std::string::npos) << "it ends behind the text";
+  EXPECT_EQ(tokens, nullptr);
+  reprofuse_free(spans);
+
+  options.plain_count = 0;
+  int polls = 0;
+  options.user = &polls;
+  options.poll = [](void* user) { return ++*static_cast<int*>(user) == 2 ? 1 : 0; };
+  std::string words;
+  for (int i = 0; i < 100000; ++i) words += "12 ";
+  ASSERT_EQ(reprofuse_tokenizer_encode_within(tokenizer, words.data(), words.size(), &options, &tokens, &count),
+            REPROFUSE_OK);
+  EXPECT_EQ(tokens, nullptr);
+  EXPECT_EQ(polls, 2) << "the second ends it";
+  EXPECT_EQ(reprofuse_tokenizer_encode_within(nullptr, "a", 1, nullptr, &tokens, &count), REPROFUSE_INVALID_ARGUMENT);
+  EXPECT_EQ(reprofuse_tokenizer_encode_within(tokenizer, "a", 1, nullptr, nullptr, &count), REPROFUSE_INVALID_ARGUMENT);
+  EXPECT_EQ(reprofuse_tokenizer_added_tokens_in(tokenizer, "a", 1, nullptr, &count), REPROFUSE_INVALID_ARGUMENT);
+  EXPECT_EQ(reprofuse_tokenizer_added_tokens_in(tokenizer, nullptr, 1, &spans, &count), REPROFUSE_INVALID_ARGUMENT);
+  reprofuse_tokenizer_destroy(tokenizer);
 }
 #else
 TEST(TokenizerApi, ABuildWithoutOneSaysSo) {

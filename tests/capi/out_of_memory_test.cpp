@@ -117,11 +117,16 @@ TEST_F(OutOfMemory, AnswersUnderWayEndInAnErrorThatSaysSo) {
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   every_thread_fails = false;
   std::string error;
+  std::int32_t status = REPROFUSE_OK;
   do {
     ASSERT_EQ(reprofuse_answers_next(answers, 60000, &update, sizeof update), REPROFUSE_OK) << reprofuse_last_error();
-    if (update.finish_reason == REPROFUSE_FINISH_ERROR) error = update.error;
+    EXPECT_EQ(update.error_status == REPROFUSE_OK, update.finish_reason != REPROFUSE_FINISH_ERROR);
+    if (update.finish_reason != REPROFUSE_FINISH_ERROR) continue;
+    error = update.error;
+    status = update.error_status;
   } while (update.kind != REPROFUSE_NEXT_FINISHED);
   EXPECT_NE(error.find("no memory"), std::string::npos) << error;
+  EXPECT_EQ(status, REPROFUSE_OUT_OF_MEMORY);
   reprofuse_answers_destroy(answers);
 }
 

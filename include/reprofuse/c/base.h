@@ -48,7 +48,8 @@ typedef enum reprofuse_status {
  * next failing call of the same thread. */
 REPROFUSE_C_API const char* reprofuse_last_error(void);
 
-/* Gives back memory that a call of this library returned through a char** or int32_t**. NULL is allowed. */
+/* Gives back memory that a call of this library returned through a char**, int32_t** or reprofuse_text_span**. NULL is
+ * allowed. */
 REPROFUSE_C_API void reprofuse_free(void* memory);
 
 /* One by one, NULL when index is past the end; the texts live as long as the library. The contracts ("fma-1",
@@ -59,6 +60,10 @@ REPROFUSE_C_API const char* reprofuse_numerics_name(size_t index);
 REPROFUSE_C_API const char* reprofuse_isa_name(size_t index);
 REPROFUSE_C_API const char* reprofuse_device_name(size_t index);
 REPROFUSE_C_API const char* reprofuse_device_problem(size_t index);
+
+/* What measurements favour on this device, and the tool takes when nobody names a contract: "int16-1" on a GPU, "fma-1"
+ * on a CPU; the text lives as long as the library. REPROFUSE_UNSUPPORTED for a name that is no device's. */
+REPROFUSE_C_API reprofuse_status reprofuse_default_numerics(const char* device, const char** numerics);
 
 /* Where to compute and by which contract. */
 typedef struct reprofuse_context reprofuse_context;
@@ -81,6 +86,14 @@ REPROFUSE_C_API void reprofuse_context_destroy(reprofuse_context* context);
 
 /* "cpu avx512, 2 threads"; valid as long as the context. NULL for a NULL context. */
 REPROFUSE_C_API const char* reprofuse_context_description(const reprofuse_context* context);
+
+/* What it was opened with, resolved: "cpu" or "cuda:0"; the contract; the instruction set of a CPU's kernels, "" on a
+ * GPU; the host threads that compute, 0 on a GPU. Texts are valid as long as the context. NULL and 0 for a NULL
+ * context. */
+REPROFUSE_C_API const char* reprofuse_context_device(const reprofuse_context* context);
+REPROFUSE_C_API const char* reprofuse_context_numerics(const reprofuse_context* context);
+REPROFUSE_C_API const char* reprofuse_context_isa(const reprofuse_context* context);
+REPROFUSE_C_API int32_t reprofuse_context_threads(const reprofuse_context* context);
 
 /* Makes memory of the caller, aligned to 256 bytes, a workspace. CUDA: enqueued on stream, and needed once before the
  * first run. CPU: nothing to do. */

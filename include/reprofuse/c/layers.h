@@ -10,7 +10,12 @@
 extern "C" {
 #endif
 
-typedef enum reprofuse_dtype { REPROFUSE_F32 = 0, REPROFUSE_BF16 = 1, REPROFUSE_F16 = 2 } reprofuse_dtype;
+typedef enum reprofuse_dtype {
+  REPROFUSE_NO_DTYPE = -1, /* of keys and values that a contract keeps in integers */
+  REPROFUSE_F32 = 0,
+  REPROFUSE_BF16 = 1,
+  REPROFUSE_F16 = 2
+} reprofuse_dtype;
 
 typedef struct reprofuse_weight {
   const void* data; /* [n, k] of dtype, aligned to its element */
@@ -31,11 +36,26 @@ typedef struct reprofuse_output {
  * its own. */
 typedef struct reprofuse_linear reprofuse_linear;
 
+/* What a CUDA layer may do with the memory of its weights. TAKE: keep them there in another form of the same size,
+ * which int16-1 does where their sizes allow it; nobody else may read them from then on, also where the layer cannot be
+ * made, and no two matrices may overlap. */
+typedef enum reprofuse_weight_use { REPROFUSE_WEIGHTS_READ = 0, REPROFUSE_WEIGHTS_TAKE = 1 } reprofuse_weight_use;
+
+typedef struct reprofuse_linear_options {
+  uint32_t struct_size;
+  uint32_t struct_version;
+  const char* name;   /* for error messages; NULL: "linear" */
+  int32_t weight_use; /* a reprofuse_weight_use: REPROFUSE_WEIGHTS_READ */
+} reprofuse_linear_options;
+
+REPROFUSE_C_API reprofuse_status reprofuse_linear_options_init(reprofuse_linear_options* options, size_t size);
+
 /* CPU: the weights are packed, and may be freed afterwards. CUDA: they are used in place, must not change and must
- * outlive the layer. name appears in error messages; NULL is "linear". */
+ * outlive the layer. options: NULL for the defaults. */
 REPROFUSE_C_API reprofuse_status reprofuse_linear_create(const reprofuse_context* context,
                                                          const reprofuse_weight* weights, size_t count,
-                                                         const char* name, reprofuse_linear** linear);
+                                                         const reprofuse_linear_options* options,
+                                                         reprofuse_linear** linear);
 
 /* NULL is allowed. On CUDA no launch of the layer may be pending. */
 REPROFUSE_C_API void reprofuse_linear_destroy(reprofuse_linear* linear);
@@ -62,8 +82,8 @@ typedef struct reprofuse_matrix {
   int64_t stride; /* elements between the starts of two rows, >= cols */
 } reprofuse_matrix;
 
-/* The operations beside linear layers, for a place in a model whose name errors tell. Each call takes a workspace of
- * its own: memory for at least as many bytes as it needs, on CUDA prepared by reprofuse_workspace_reset().
+/* The operations that are no linear layers, for a place in a model whose name errors tell. Each call takes a workspace
+ * of its own: memory for at least as many bytes as it needs, on CUDA prepared by reprofuse_workspace_reset().
  *
  * Results may not overlap what they are made of, where nothing else is said. On a CPU what arrays hold is checked: ids,
  * positions, page numbers. On CUDA only pointers and sizes are: an index outside its range is undefined behaviour
@@ -123,23 +143,32 @@ typedef struct reprofuse_batch {
 
 REPROFUSE_C_API reprofuse_status reprofuse_batch_init(reprofuse_batch* batch, size_t size);
 
-/* The keys and values of one layer. */
+/* The keys and values of one layer, in memory of as many bytes as reprofuse_ops_kv_page_bytes() says for each page,
+ * aligned to 16 bytes. reprofuse_ops_rotary() stores in it what attention reads; until then it may hold anything. Where
+ * a contract keeps integers, their order is the backend's own, and exponents lie beside them. */
 typedef struct reprofuse_kv_pages {
   uint32_t struct_size;
   uint32_t struct_version;
   void* keys;    /* [pages, kv_heads, head_dim, page_size] */
   void* values;  /* [pages, kv_heads, page_size, head_dim] */
-  int32_t dtype; /* what reprofuse_ops_kv_dtype() says */
+  int32_t dtype; /* what reprofuse_ops_kv_dtype() says; of integers also 0, as init leaves it */
   int32_t kv_heads;
   int32_t head_dim;
-  int32_t page_size; /* a power of two, at least 16 */
-  int32_t pages;     /* there are so many: the page table's numbers are below it */
+  int32_t page_size;     /* a power of two, at least 16 */
+  int32_t pages;         /* there are so many: the page table's numbers are below it */
+  void* key_exponents;   /* [pages, kv_heads, page_size]; not looked at where there are none */
+  void* value_exponents; /* [pages, kv_heads, page_size] */
 } reprofuse_kv_pages;
 
 REPROFUSE_C_API reprofuse_status reprofuse_kv_pages_init(reprofuse_kv_pages* pages, size_t size);
 
-/* A reprofuse_dtype: of the elements of the pages, as the context's numerics have them. */
+/* A reprofuse_dtype: of what the pages hold by the context's numerics. REPROFUSE_NO_DTYPE: of integers. */
 REPROFUSE_C_API reprofuse_status reprofuse_ops_kv_dtype(const reprofuse_ops* ops, int32_t* dtype);
+
+/* Of the keys of one page, which its values equal, and of their exponents: 0 where the context's numerics have none. */
+REPROFUSE_C_API reprofuse_status reprofuse_ops_kv_page_bytes(const reprofuse_ops* ops, int64_t kv_heads,
+                                                             int64_t head_dim, int64_t page_size, size_t* bytes,
+                                                             size_t* exponent_bytes);
 
 /* Rotates q [m, heads * head_dim] in place and k by cos and sin [positions, head_dim / 2], and stores k and v
  * [m, kv_heads * head_dim] in the pages of their rows. positions: at least the batch's max_keys. q_norm and k_norm
@@ -165,10 +194,37 @@ REPROFUSE_C_API reprofuse_status reprofuse_ops_attention_workspace_bytes(const r
                                                                          int64_t rows, int64_t chunks, int64_t keys,
                                                                          size_t* bytes);
 
-/* Fills cos and sin, [positions, head_dim / 2] each, in host memory: frequency i is theta^(-2i / head_dim).
- * reprofuse_checkpoint_rotary_table() has what a config.json says beside that. */
-REPROFUSE_C_API reprofuse_status reprofuse_rotary_table(double theta, int64_t head_dim, int64_t positions, float* cos,
-                                                        float* sin);
+typedef enum reprofuse_rotary_kind {
+  REPROFUSE_ROTARY_PLAIN = 0,  /* frequency i is theta^(-2i / head_dim) */
+  REPROFUSE_ROTARY_LINEAR = 1, /* every frequency divided by factor */
+  REPROFUSE_ROTARY_LLAMA3 = 2, /* long wavelengths divided by factor, short ones kept, a ramp between them */
+  REPROFUSE_ROTARY_YARN = 3    /* a ramp over dimensions, and cos and sin multiplied by an attention factor */
+} reprofuse_rotary_kind;
+
+/* How positions turn queries and keys; reprofuse/rotary.hpp says which fields a kind reads, and their ranges. */
+typedef struct reprofuse_rotary {
+  uint32_t struct_size;
+  uint32_t struct_version;
+  int32_t kind;     /* a reprofuse_rotary_kind: REPROFUSE_ROTARY_PLAIN */
+  int32_t truncate; /* 1 */
+  double theta;     /* 10000 */
+  double factor;    /* 1 */
+  int64_t original_max_positions;
+  double low_freq_factor;  /* 1 */
+  double high_freq_factor; /* 1 */
+  double beta_fast;        /* 32 */
+  double beta_slow;        /* 1 */
+  double attention_factor; /* 0: none is given, as of the next two */
+  double mscale;
+  double mscale_all_dim;
+} reprofuse_rotary;
+
+REPROFUSE_C_API reprofuse_status reprofuse_rotary_init(reprofuse_rotary* rotary, size_t size);
+
+/* Fills cos and sin, [positions, head_dim / 2] each, in host memory. rotary: NULL for the defaults.
+ * reprofuse_checkpoint_rotary_table() does so by what a config.json says. */
+REPROFUSE_C_API reprofuse_status reprofuse_rotary_table(const reprofuse_rotary* rotary, int64_t head_dim,
+                                                        int64_t positions, float* cos, float* sin);
 
 /* How a token is chosen of its row of logits. */
 typedef struct reprofuse_sampling {
@@ -200,6 +256,12 @@ typedef struct reprofuse_sample {
   float logprob;
   int32_t rank; /* 1: the most likely */
   reprofuse_token_logprob top[20];
+  /* Given: */
+  int32_t slot; /* 1 to max_rows: who goes on with a text names the same one again, and only new ids of its history go
+                   to the device; 0: none. A matter of speed alone */
+  int32_t tell_logits_root; /* 1: fill logits_root */
+  /* Filled by the call: */
+  uint8_t logits_root[32]; /* of the Merkle tree over the row as it came, which digests of TREE_1 chain */
 } reprofuse_sample;
 
 REPROFUSE_C_API reprofuse_status reprofuse_sample_init(reprofuse_sample* sample, size_t size);

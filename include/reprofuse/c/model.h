@@ -108,6 +108,9 @@ REPROFUSE_C_API reprofuse_status reprofuse_model_load(const reprofuse_context* c
                                                       const reprofuse_load_options* options, reprofuse_model** model);
 REPROFUSE_C_API void reprofuse_model_destroy(reprofuse_model* model);
 
+/* The longest text that it serves: what reprofuse_load_options gave, or the checkpoint declares. */
+REPROFUSE_C_API reprofuse_status reprofuse_model_max_positions(const reprofuse_model* model, int64_t* positions);
+
 /* Many requests at once over one model, on a thread of its own. */
 typedef struct reprofuse_engine reprofuse_engine;
 
@@ -116,7 +119,7 @@ typedef struct reprofuse_engine_options {
   uint32_t struct_version;
   int64_t kv_bytes;     /* of keys and values, for one of the longest texts at least; 0: for max_batch of them, but at
                            most a quarter of the host's available memory, or nine tenths of a GPU's free one */
-  int64_t max_batch;    /* answers in one pass: 64 */
+  int64_t max_batch;    /* answers in one pass: 64, up to 4096 */
   int64_t max_rows;     /* tokens in one pass: 512; no fewer than max_batch, to which it is raised */
   int64_t max_queue;    /* answers that may wait or run at the same time: 1024 */
   int32_t prefix_cache; /* 1: keep the keys and values of texts that may come again */
@@ -131,6 +134,9 @@ REPROFUSE_C_API reprofuse_status reprofuse_engine_create(const reprofuse_model* 
                                                          reprofuse_engine** engine);
 /* Answers under way go on, and the engine runs until the last of them is destroyed. */
 REPROFUSE_C_API void reprofuse_engine_destroy(reprofuse_engine* engine);
+
+/* The longest text: what the model and the KV cache hold. */
+REPROFUSE_C_API reprofuse_status reprofuse_engine_max_positions(const reprofuse_engine* engine, int64_t* positions);
 
 typedef struct reprofuse_engine_stats {
   uint32_t struct_size;
@@ -208,7 +214,9 @@ typedef enum reprofuse_finish_reason {
   REPROFUSE_FINISH_ERROR = 3   /* such as a value that is not finite */
 } reprofuse_finish_reason;
 
-/* A token of an answer or, without text and digest, of a prompt. */
+/* A token of an answer or, without text and digest, of a prompt. It does not grow, so that tokens[i] is right in
+ * programs and libraries of all ages: more about tokens will be arrays of their own in reprofuse_update, as
+ * logits_roots is. */
 typedef struct reprofuse_token {
   int32_t id;
   int32_t has_logprob; /* 0: not asked for, or the first of a prompt */
@@ -238,6 +246,13 @@ typedef struct reprofuse_update {
   const char* stop_string; /* which of these, or NULL */
   const char* digest;      /* of all steps when it has ended and a digest was asked for, else "" */
   const char* error;       /* REPROFUSE_FINISH_ERROR: why, else "" */
+  /* REPROFUSE_FINISH_ERROR: a reprofuse_status, else REPROFUSE_OK. REPROFUSE_NON_FINITE: the answer met a NaN or an
+   * infinity, and would again. REPROFUSE_OUT_OF_MEMORY: there was no memory for it, ask again. REPROFUSE_INTERNAL: the
+   * engine or its device failed. */
+  int32_t error_status;
+  const uint8_t* logits_roots; /* REPROFUSE_DIGEST_TREE_1: 32 bytes for each of tokens, the Merkle root of the row of
+                                  logits that chose it, and 32 more for a stop token; else NULL */
+  size_t logits_root_count;
 } reprofuse_update;
 
 /* Waits up to timeout_ms milliseconds for an update. */

@@ -21,6 +21,41 @@ REPROFUSE_C_API reprofuse_status reprofuse_tokenizer_encode(const reprofuse_toke
                                                             size_t text_bytes, int add_special_tokens, int32_t** tokens,
                                                             size_t* count);
 
+/* A part of a text, in bytes. */
+typedef struct reprofuse_text_span {
+  size_t begin;
+  size_t end;
+} reprofuse_text_span;
+
+typedef struct reprofuse_encode_options {
+  uint32_t struct_size;
+  uint32_t struct_version;
+  int32_t add_special_tokens; /* 0 */
+  size_t max_tokens;          /* SIZE_MAX: no limit */
+  int (*poll)(void* user);    /* called now and then: what is not 0 ends encoding; may be NULL */
+  void* user;                 /* what poll is given */
+  /* Parts in which no added token is found, ascending and apart: what a user wrote, say, so that it cannot forge a turn
+   * of a chat. Added tokens of nothing but white space are found there, too; they are how a text is written. */
+  const reprofuse_text_span* plain;
+  size_t plain_count;
+} reprofuse_encode_options;
+
+REPROFUSE_C_API reprofuse_status reprofuse_encode_options_init(reprofuse_encode_options* options, size_t size);
+
+/* The same within limits; options: NULL for the defaults. *tokens is NULL where there are more than max_tokens, or poll
+ * ended it: encoding stops as soon as that is certain, in memory for about so many. REPROFUSE_INVALID_ARGUMENT where
+ * plain text cannot be told from an added token. */
+REPROFUSE_C_API reprofuse_status reprofuse_tokenizer_encode_within(const reprofuse_tokenizer* tokenizer,
+                                                                   const char* text, size_t text_bytes,
+                                                                   const reprofuse_encode_options* options,
+                                                                   int32_t** tokens, size_t* count);
+
+/* Where a text spells added tokens that are more than white space, ascending: what `plain` would keep from being
+ * tokens. *spans goes back with reprofuse_free(). */
+REPROFUSE_C_API reprofuse_status reprofuse_tokenizer_added_tokens_in(const reprofuse_tokenizer* tokenizer,
+                                                                     const char* text, size_t text_bytes,
+                                                                     reprofuse_text_span** spans, size_t* count);
+
 /* *text is well-formed UTF-8 with a zero after it, and goes back with reprofuse_free(). */
 REPROFUSE_C_API reprofuse_status reprofuse_tokenizer_decode(const reprofuse_tokenizer* tokenizer, const int32_t* tokens,
                                                             size_t count, int skip_special_tokens, char** text,
