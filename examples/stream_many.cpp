@@ -1,5 +1,5 @@
 // Asks many questions at once and prints who gets how far when: stream_many MODEL_FOLDER
-// Then asks each alone. Company changes no bit of an answer, so the digests are the same.
+// Then asks each alone: an answer has the same bits whatever is computed beside it, so the digests are the same.
 #include <chrono>
 #include <cstdio>
 #include <reprofuse/reprofuse.hpp>
