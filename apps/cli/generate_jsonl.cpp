@@ -264,7 +264,7 @@ void add_jsonl_options(CLI::App& command, JsonlArguments& arguments) {
       "options of its own; a line of JSON for each, in their order");
   file->type_name("FILE")->check([](const std::string& text) { return text.empty() ? "'' names no file" : ""; });
   command.add_option("--batch", arguments.batch, "Answers at once, with --jsonl; does not change them")
-      ->check(whole_number<std::int64_t>(1, 4096))
+      ->check(whole_number<std::int64_t>(1, engine::kMaxBatch))
       ->type_name("N")
       ->capture_default_str()
       ->needs(file);

@@ -38,7 +38,7 @@ struct EngineOptions {
   // 0: for max_batch of these, but at most a quarter of the host's available memory, or nine tenths of a GPU's free
   // one.
   std::int64_t kv_bytes = 0;
-  std::int64_t max_batch = 64;    // answers in one pass
+  std::int64_t max_batch = 64;    // answers in one pass, up to 4096
   std::int64_t max_rows = 512;    // tokens in one pass; longer prompts take several. Raised to max_batch where below
   std::int64_t max_queue = 1024;  // answers that may wait or run at the same time
   bool prefix_cache = true;       // keep the keys and values of texts that may come again

@@ -13,17 +13,17 @@ namespace {
 // A logit below 3.4e36 in magnitude stays finite under these.
 constexpr float kMinPenalty = 0.01F;
 constexpr float kMaxPenalty = 100.0F;
-constexpr std::int64_t kMaxPassRows = std::int64_t{1} << 20;  // below it no size of a pass overflows
 
 EngineOptions checked(const EngineOptions& options) {
   require(options.kv_pages >= 1, "a KV cache of {} pages; an engine needs at least one", options.kv_pages);
-  require(options.max_batch >= 1, "max_batch = {} is below 1", options.max_batch);
+  require(options.max_batch >= 1 && options.max_batch <= kMaxBatch, "max_batch = {} is outside 1 to {}",
+          options.max_batch, kMaxBatch);
   require(options.max_rows <= kMaxPassRows, "max_rows = {} is above {}", options.max_rows, kMaxPassRows);
   require(options.max_rows >= options.max_batch, "max_rows = {} is below max_batch = {}: each answer needs a row",
           options.max_rows, options.max_batch);
   require(options.max_waited_passes >= 1, "max_waited_passes = {} is below 1", options.max_waited_passes);
-  require(options.speculation >= 0 && options.speculation <= 64, "speculation = {} is outside 0 to 64",
-          options.speculation);
+  require(options.speculation >= 0 && options.speculation <= kMaxSpeculation, "speculation = {} is outside 0 to {}",
+          options.speculation, kMaxSpeculation);
   return options;
 }
 

@@ -19,6 +19,11 @@
 
 namespace reprofuse::engine {
 
+inline constexpr std::int64_t kMaxBatch = 4096;
+inline constexpr std::int64_t kMaxPassRows = std::int64_t{1} << 20;  // below it no size of a pass overflows
+inline constexpr int kMaxSpeculation = 64;
+
+// The limits of a batch, of rows and of speculation are those above.
 struct EngineOptions {
   std::int64_t kv_pages = 0;  // see kv_pages_within()
   std::int32_t page_size = model::kDefaultPageSize;

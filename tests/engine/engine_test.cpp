@@ -278,6 +278,15 @@ TEST_F(EngineTest, RequestsThatMakeNoSenseAreRefusedWithTheReason) {
             "a KV cache of 0 pages; an engine needs at least one");
   EXPECT_EQ(error_of([&] { const Engine few(*model_, {.kv_pages = 1, .max_batch = 4, .max_rows = 3}, std::nullopt); }),
             "max_rows = 3 is below max_batch = 4: each answer needs a row");
+  const EngineOptions limits{.kv_pages = 1, .max_batch = kMaxBatch, .max_rows = kMaxPassRows};
+  const auto with = [&](auto change) {
+    EngineOptions options = limits;
+    change(options);
+    return error_of([&] { const Engine beyond(*model_, options, std::nullopt); });
+  };
+  EXPECT_EQ(with([](EngineOptions& o) { ++o.max_batch; }), "max_batch = 4097 is outside 1 to 4096");
+  EXPECT_EQ(with([](EngineOptions& o) { ++o.max_rows; }), "max_rows = 1048577 is above 1048576");
+  EXPECT_EQ(with([](EngineOptions& o) { o.speculation = kMaxSpeculation + 1; }), "speculation = 65 is outside 0 to 64");
 }
 
 }  // namespace
