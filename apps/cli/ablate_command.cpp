@@ -34,8 +34,7 @@ constexpr Rule kRules[] = {
 void run_ablate(const AblateArguments& arguments) {
   if (arguments.openblas_digests) return print_openblas_digests();
   OutputFile json_file(arguments.json), report_file(arguments.report);
-  const auto machine = computes_on_threads(arguments.device) ? study::make_cpu_ablation_machine()
-                                                             : study::make_cuda_ablation_machine(arguments.device);
+  const auto machine = study::make_ablation_machine(arguments.device);
   const Terminal terminal;
   study::AblationOptions options;
   options.progress = [&](std::string_view line) { terminal.progress(line); };

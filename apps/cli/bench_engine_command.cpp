@@ -15,8 +15,9 @@
 #include "cli/output_file.hpp"
 #include "cli/ranks.hpp"
 #include "cli/terminal.hpp"
+#include "engine/engine.hpp"
 #include "engine/model_files.hpp"
-#include "ops/contract.hpp"
+#include "ops/context_state.hpp"
 #include "study/bench/engine.hpp"
 #include "study/bench/model.hpp"
 #include "study/seeded/models.hpp"
@@ -48,10 +49,10 @@ std::string subject_of(const BenchEngineArguments& arguments) {
   return std::filesystem::canonical(arguments.model).filename().string();
 }
 
-std::shared_ptr<const model::WeightSource> make_source(const BenchEngineArguments& arguments) {
+std::shared_ptr<const model::WeightSource> make_source(const BenchEngineArguments& arguments, const Context& context) {
   if (!arguments.model.empty()) return engine::ModelFiles(arguments.model).source();
   const checkpoint::ModelConfig shape = study::published_shape(arguments.shape);
-  if (computes_on_threads(arguments.device.device))
+  if (context.state().backend->capabilities().shares_host_memory)
     return std::make_shared<study::RandomSource>(shape, DType::kBF16, kWeightSeed);
   return std::make_shared<study::RepeatedSource>(shape, DType::kBF16, kWeightSeed);
 }
@@ -166,12 +167,12 @@ void run_bench_engine(const BenchEngineArguments& arguments) {
   const auto team = open_team(arguments.ranks);
   const std::vector<Context> contexts = make_contexts(arguments.device, arguments.numerics, team);
   const auto make_part = [&](std::int32_t context) {
-    return study::make_engine_bench_model(contexts[static_cast<std::size_t>(context)], make_source(arguments),
-                                          arguments.options, {}, {team, context});
+    const Context& own = contexts[static_cast<std::size_t>(context)];
+    return study::make_engine_bench_model(own, make_source(arguments, own), arguments.options, {}, {team, context});
   };
   if (run_as_follower(team, make_part)) return;
   OutputFile json(arguments.json);
-  const std::shared_ptr<const model::WeightSource> source = make_source(arguments);
+  const std::shared_ptr<const model::WeightSource> source = make_source(arguments, contexts.front());
   require(arguments.options.prompt + arguments.options.tokens <= source->config().max_positions,
           "a prompt of {} tokens and an answer of {} do not fit into the {} of the model", arguments.options.prompt,
           arguments.options.tokens, source->config().max_positions);
@@ -180,7 +181,7 @@ void run_bench_engine(const BenchEngineArguments& arguments) {
   const Terminal terminal;
   Rows rows;
   print_header(arguments, subject_of(arguments), device);
-  const OtherLoadWarning other_load(computes_on_threads(arguments.device.device));
+  const OtherLoadWarning other_load(takes_threads(arguments.device.device));
   for (std::int32_t index = 0; const Context& context : contexts) {
     const auto print_progress = [&](std::string_view doing) {
       terminal.progress(fmt::format("{}: {} ...", context.numerics(), doing));
@@ -204,25 +205,24 @@ void run_bench_engine(const BenchEngineArguments& arguments) {
 void add_bench_engine_command(CLI::App& bench) {
   auto arguments = std::make_shared<BenchEngineArguments>();
   study::EngineBenchOptions& options = arguments->options;
-  constexpr std::int64_t kMaxLength = 100000;
   CLI::App* command = bench.add_subcommand("engine", "The serving engine with many requests at once, end to end");
   CLI::Option* shape = command->add_option("--shape", arguments->shape, "Random weights of a published shape")
                            ->check(one_of(study::published_shapes()))
                            ->type_name("NAME")
                            ->capture_default_str();
   command->add_option("--model", arguments->model, "Folder of a model instead")->type_name("DIR")->excludes(shape);
-  add_number_list(*command, "--batch", options.batches, 4096, "Requests that come at once");
+  add_number_list(*command, "--batch", options.batches, engine::kMaxBatch, "Requests that come at once");
   command->add_option("--prompt", options.prompt, "Tokens of each prompt: random, and different from the others'")
-      ->check(whole_number<std::int64_t>(1, kMaxLength))
+      ->check(whole_number<std::int64_t>(1, kMaxTokens))
       ->capture_default_str();
   command->add_option("--tokens", options.tokens, "Tokens of each answer: the likeliest, whatever they are")
-      ->check(whole_number<std::int64_t>(1, kMaxLength))
+      ->check(whole_number<std::int64_t>(1, kMaxTokens))
       ->capture_default_str();
   command->add_option("--max-rows", options.max_rows, "Tokens in one pass; longer prompts take several")
-      ->check(whole_number<std::int64_t>(1, 65536))
+      ->check(whole_number<std::int64_t>(1, engine::kMaxPassRows))
       ->capture_default_str();
   command->add_option("--speculate", options.speculation, "Tokens guessed ahead per answer and checked in one pass")
-      ->check(whole_number(0, 64))
+      ->check(whole_number(0, engine::kMaxSpeculation))
       ->capture_default_str();
   add_device_options(*command, arguments->device);
   add_rank_options(*command, arguments->ranks);

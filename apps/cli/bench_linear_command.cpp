@@ -204,7 +204,7 @@ std::vector<study::BenchRow> measure_and_print(study::LinearTimer& timer, const 
 }
 
 void check_together(const BenchArguments& arguments) {
-  check_usage(computes_on_threads(arguments.device) || (arguments.isa.empty() && arguments.threads == 0),
+  check_usage(takes_threads(arguments.device) || (arguments.isa.empty() && arguments.threads == 0),
               fmt::format("--isa and --threads go with --device cpu, not {}", arguments.device));
   act_as(arguments.as, arguments.device);
   check_usage(arguments.json.empty() || arguments.json != arguments.plot,
@@ -219,7 +219,7 @@ void run_bench_linear(const BenchArguments& arguments) {
   std::vector<study::BenchRow> all_rows;
   std::string device;
   nlohmann::ordered_json runs = nlohmann::ordered_json::array();
-  const OtherLoadWarning other_load(computes_on_threads(arguments.device));
+  const OtherLoadWarning other_load(takes_threads(arguments.device));
   for (const std::string& numerics : selection.subjects) {
     const auto timer = make_timer(arguments, numerics, selection.baselines);
     if (!runs.empty()) fmt::print("\n");

@@ -12,6 +12,7 @@
 #include "cli/output_file.hpp"
 #include "cli/ranks.hpp"
 #include "cli/terminal.hpp"
+#include "engine/engine.hpp"
 #include "study/bench/model.hpp"
 
 namespace reprofuse::cli {
@@ -84,7 +85,7 @@ void run_bench_model(const BenchModelArguments& arguments) {
              default_note(arguments.numerics, arguments.device.device), team ? "by all of them " : "", bandwidth / 1e9);
   fmt::print("{:<12} {:>5} {:>8} {:>9} {:>9} {:>9} {:>7} {:>9}\n", "numerics", "batch", "context", "step ms", "p90",
              "tokens/s", "of read", "prefill/s");
-  const OtherLoadWarning other_load(computes_on_threads(arguments.device.device));
+  const OtherLoadWarning other_load(takes_threads(arguments.device.device));
   for (std::int32_t index = 0; const Context& context : contexts) {
     terminal.progress(fmt::format("{}: making {} ...", context.numerics(), arguments.shape));
     const auto model = study::make_bench_model(context, options, {team, index++});
@@ -118,13 +119,14 @@ void add_bench_model_command(CLI::App& bench) {
       ->check(one_of(study::published_shapes()))
       ->type_name("NAME")
       ->capture_default_str();
-  add_number_list(*command, "--batch", arguments->batches, 4096, "Texts that go on side by side");
+  add_number_list(*command, "--batch", arguments->batches, engine::kMaxBatch, "Texts that go on side by side");
   command->add_option("--context", arguments->context, "Tokens of each text before the steps that are timed")
-      ->check(whole_number<std::int64_t>(1, 100000))
+      ->check(whole_number<std::int64_t>(1, study::kPublishedPositions))
       ->capture_default_str();
-  add_number_list(*command, "--prompt", arguments->prompts, 131072, "Also time the prefill of one prompt of N tokens");
+  add_number_list(*command, "--prompt", arguments->prompts, study::kPublishedPositions,
+                  "Also time the prefill of one prompt of N tokens");
   command->add_option("--prefill-rows", arguments->prefill_rows, "Tokens of prompts in one pass")
-      ->check(whole_number<std::int64_t>(1, 131072))
+      ->check(whole_number<std::int64_t>(1, study::kPublishedPositions))
       ->capture_default_str();
   command->add_option("--steps", arguments->steps, "Steps timed")->check(whole_number(1, 10000))->capture_default_str();
   add_device_options(*command, arguments->device);

@@ -27,7 +27,7 @@ std::string default_numerics_names() {
   return names;
 }
 
-bool computes_on_threads(const std::string& device) {
+bool takes_threads(const std::string& device) {
   return parse_device(device).backend->takes_threads;
 }
 
@@ -64,14 +64,15 @@ void add_as_option(CLI::App& command, std::string& architecture) {
 
 void act_as(const std::string& architecture, const std::string& device) {
   if (architecture.empty()) return;
-  check_usage(!computes_on_threads(device), fmt::format("--as goes with a GPU, not with --device {}", device));
-  kernels::act_as(architecture);
+  const kernels::BackendRow& backend = *parse_device(device).backend;
+  check_usage(backend.act_as != nullptr, fmt::format("--as goes with a GPU, not with --device {}", device));
+  backend.act_as(architecture);
 }
 
 Context make_context(const DeviceArguments& arguments, const std::shared_ptr<model::Team>& team) {
-  check_usage(computes_on_threads(arguments.device) || (arguments.isa.empty() && arguments.threads == 0),
+  check_usage(takes_threads(arguments.device) || (arguments.isa.empty() && arguments.threads == 0),
               fmt::format("--isa and --threads go with --device cpu, not {}", arguments.device));
-  const bool takes_its_part = team && arguments.threads == 0 && computes_on_threads(arguments.device);
+  const bool takes_its_part = team && arguments.threads == 0 && takes_threads(arguments.device);
   return Context::open(arguments.device, arguments.chosen_numerics(), parse_isa(arguments.isa),
                        takes_its_part ? team->communicator().cores() : arguments.threads);
 }

@@ -24,8 +24,8 @@ struct DeviceArguments {
 };
 
 CLI::Validator is_device();
-std::string default_numerics_names();                 // "fma-1 on cpu, int16-1 on cuda"
-bool computes_on_threads(const std::string& device);  // and takes --isa and --threads
+std::string default_numerics_names();           // "fma-1 on cpu, int16-1 on cuda"
+bool takes_threads(const std::string& device);  // and an instruction set: --threads and --isa
 
 void add_device_options(CLI::App& command, DeviceArguments& arguments);
 void add_device_only_options(CLI::App& command, std::string& device, std::string& isa, int& threads);  // no --numerics

@@ -44,7 +44,7 @@ struct Subject {
 // --threads counts for the reference, too, so that it may stand beside any device.
 Context open_context(const ProbeArguments& arguments) {
   return Context::open(arguments.device, arguments.numerics, parse_isa(arguments.isa),
-                       computes_on_threads(arguments.device) ? arguments.threads : 0);
+                       takes_threads(arguments.device) ? arguments.threads : 0);
 }
 
 Subject make_subject(const ProbeArguments& arguments, const Contract& contract, ThreadPool& pool) {
@@ -106,10 +106,10 @@ study::ProbeOptions make_options(const ProbeArguments& arguments) {
   return options;
 }
 
-// "cuda sm_90" without its device: "sm_90"; "avx512 vnni" without the extension: "avx512".
-std::string isa_of(const std::string& implementation) {
-  constexpr std::string_view kDevice = "cuda ";
-  const std::size_t begin = implementation.starts_with(kDevice) ? kDevice.size() : 0;
+// "cuda sm_90" without the name of its backend: "sm_90"; "avx512 vnni" without the extension: "avx512".
+std::string isa_of(const std::string& implementation, const std::string& device) {
+  const std::string backend = fmt::format("{} ", parse_device(device).backend->name);
+  const std::size_t begin = implementation.starts_with(backend) ? backend.size() : 0;
   return implementation.substr(begin, implementation.find(' ', begin) - begin);
 }
 
@@ -132,7 +132,7 @@ void print_json(const ProbeArguments& arguments, const study::ProbeReport& repor
   const nlohmann::ordered_json root = {
       {"contract", arguments.numerics},
       {"device", arguments.device},
-      {"isa", isa_of(report.implementation())},
+      {"isa", isa_of(report.implementation(), arguments.device)},
       {"cases", cases},
       {"models", models_json},
       {"row_invariant", report.row_invariant()},
@@ -213,7 +213,7 @@ study::Golden golden_of(const ProbeArguments& arguments, const Contract& contrac
 }
 
 void run_probe_command(const ProbeArguments& arguments) {
-  check_usage(computes_on_threads(arguments.device) || arguments.isa.empty(),
+  check_usage(takes_threads(arguments.device) || arguments.isa.empty(),
               fmt::format("--isa {} goes with --device cpu, not {}", arguments.isa, arguments.device));
   if (!arguments.write_golden.empty()) study::require_new_file(arguments.write_golden);
   const Contract& contract = find_contract(arguments.numerics);
@@ -241,7 +241,7 @@ void run_probe_command(const ProbeArguments& arguments) {
   }
   const study::ProbeReport report = study::run_probe(contract, golden, subject.prepare, options, pool, observer);
   terminal.clear_progress();
-  invariant(arguments.isa.empty() || isa_of(report.implementation()) == arguments.isa,
+  invariant(arguments.isa.empty() || isa_of(report.implementation(), arguments.device) == arguments.isa,
             "other kernels ran than --isa asked for");
 
   std::vector<study::ModelProbeResult> models;

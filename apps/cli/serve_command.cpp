@@ -24,7 +24,7 @@
 #include "cli/usage.hpp"
 #include "engine/model_files.hpp"
 #include "kernels/op_calls.hpp"
-#include "ops/contract.hpp"
+#include "ops/context_state.hpp"
 #include "server/server.hpp"
 
 namespace reprofuse::cli {
@@ -32,7 +32,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr std::int64_t kMaxCount = std::int64_t{1} << 20;
+constexpr std::int64_t kMaxAnswers = std::int64_t{1} << 20;
+constexpr int kMaxListed = 1 << 20;  // keys, or origins
 constexpr milliseconds kBetweenLooks{50};
 constexpr milliseconds kLastWords{2'000};  // for clients to take the error that ends their answers
 constexpr std::chrono::seconds kForExit{10};
@@ -108,9 +109,10 @@ bool load(server::Server& server, const ServeArguments& arguments, const StopSig
   }
   std::shared_ptr<server::ServedModel> model = loading.take();
   log_model(*model, arguments.served.folder, log);
+  const Context& context = model->service().engine().model().context();
+  const bool has_no_driver = context.state().backend->capabilities().shares_host_memory;
   server.serve_model(std::move(model));
-  if (computes_on_threads(arguments.device.device))
-    stay_within_control_groups();  // drivers of GPUs allocate in ways of their own
+  if (has_no_driver) stay_within_control_groups();  // drivers of devices allocate in ways of their own
   // Not before requests are answered.
   write_patiently(STDOUT_FILENO, fmt::format("listening on http://{}\n", server.address().to_string()), kLastWords);
   log.add("ready");
@@ -189,11 +191,9 @@ void open_receipt_log(ServeArguments& arguments) {
   });
 }
 
-// A GPU needs many rows to be busy.
 void set_pass_size(ServeArguments& arguments) {
   engine::EngineOptions& engine = arguments.served.engine;
-  if (!computes_on_threads(arguments.device.device)) engine.max_rows = 2048;
-  arguments.served.may_lower_rows = !arguments.max_rows;
+  arguments.served.may_raise_rows = !arguments.max_rows;
   engine.max_rows = arguments.max_rows.value_or(std::max(engine.max_rows, engine.max_batch));
 }
 
@@ -284,7 +284,7 @@ void add_network_options(CLI::App& command, ServeArguments& arguments) {
                   "A key that clients must send; may be given more than once. REPROFUSE_API_KEY in the environment is "
                   "one, too, and does not show in the list of processes")
       ->type_name("KEY")
-      ->expected(1, kMaxCount)
+      ->expected(1, kMaxListed)
       ->allow_extra_args(false);
   command.add_flag("--allow-public-without-key", server.public_without_key,
                    "Listen on an address that other machines can reach, and let everyone ask");
@@ -295,7 +295,7 @@ void add_network_options(CLI::App& command, ServeArguments& arguments) {
                   "A site whose pages may ask from a browser, as https://example.org, or *: any; may be given more "
                   "than once")
       ->type_name("ORIGIN")
-      ->expected(1, kMaxCount)
+      ->expected(1, kMaxListed)
       ->allow_extra_args(false);
   command.add_flag("--allow-priority", server.rules.allow_priority,
                    "Let clients say, by the field priority, whose answers go first");
@@ -321,27 +321,28 @@ void add_network_options(CLI::App& command, ServeArguments& arguments) {
 
 void add_engine_options(CLI::App& command, ServeArguments& arguments) {
   server::ServedModelOptions& served = arguments.served;
-  add_number<std::int64_t>(command, "--max-queue", served.service.max_queue, 1, kMaxCount,
+  add_number<std::int64_t>(command, "--max-queue", served.service.max_queue, 1, kMaxAnswers,
                            "Answers that may wait or run; one more is refused");
   command
       .add_option("--max-answers-per-client", served.service.max_answers_per_client,
                   "Answers of one API key, or of one address where there is no key (default: seven eighths of all)")
-      ->check(whole_number<std::int64_t>(1, kMaxCount))
+      ->check(whole_number<std::int64_t>(1, kMaxAnswers))
       ->type_name("N");
   command
       .add_option("--max-tokens-per-client", served.service.max_tokens_per_client,
                   "Tokens that they may come to, prompts included (default: four batches of texts of full length)")
       ->check(whole_number<std::int64_t>(1, std::int64_t{1} << 40))
       ->type_name("N");
-  add_number<std::int64_t>(command, "--max-batch", served.engine.max_batch, 1, 4096, "Answers in one pass");
+  add_number<std::int64_t>(command, "--max-batch", served.engine.max_batch, 1, engine::kMaxBatch,
+                           "Answers in one pass");
   command
       .add_option(
           "--max-rows", arguments.max_rows,
           "Tokens in one pass (default: 512, on a GPU with 8 GiB to spare 2048; --max-batch where that is more)")
-      ->check(whole_number<std::int64_t>(1, 65536))
+      ->check(whole_number<std::int64_t>(1, engine::kMaxPassRows))
       ->type_name("N");
   command.add_option("--context", served.max_positions, "The longest text (default: as the model declares)")
-      ->check(whole_number<std::int64_t>(1, kMaxCount))
+      ->check(whole_number<std::int64_t>(1, kMaxTokens))
       ->type_name("N");
   command
       .add_option("--kv-memory", arguments.kv_gibibytes,
@@ -355,7 +356,7 @@ void add_engine_options(CLI::App& command, ServeArguments& arguments) {
       ->type_name("N")
       ->capture_default_str();
   command.add_flag("--no-prefix-cache", arguments.no_prefix_cache, "Compute the beginning of every prompt anew");
-  add_number<int>(command, "--speculate", served.engine.speculation, 0, 64,
+  add_number<int>(command, "--speculate", served.engine.speculation, 0, engine::kMaxSpeculation,
                   "Tokens to guess ahead from the text itself and check in one pass");
   command.footer(
       "None of --max-queue, --max-batch, --max-rows, --kv-memory, --page-size, --no-prefix-cache, --speculate,\n"

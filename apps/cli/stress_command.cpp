@@ -43,7 +43,7 @@ class Models {
       : device_(device), files_(files), team_(std::move(team)) {}
 
   const model::Model& with_threads(int threads) {
-    if (!computes_on_threads(device_.device) || device_.threads != 0) threads = device_.threads;
+    if (!takes_threads(device_.device) || device_.threads != 0) threads = device_.threads;
     std::unique_ptr<model::Model>& made = models_[threads];
     if (!made) made = make(threads);
     return *made;

@@ -16,9 +16,11 @@
 #include "cli/option_values.hpp"
 #include "cli/terminal.hpp"
 #include "cli/usage.hpp"
+#include "engine/engine.hpp"
 #include "engine/model_files.hpp"
 #include "ops/contract.hpp"
 #include "receipt/receipt.hpp"
+#include "study/bench/linear.hpp"
 #include "study/runs/runs.hpp"
 
 namespace reprofuse::cli {
@@ -175,7 +177,7 @@ void add_study_run(CLI::App& study) {
       ->type_name("N")
       ->capture_default_str();
   command->add_option("--batch", arguments->batch, "Answers at once")
-      ->check(whole_number<std::int64_t>(1, 4096))
+      ->check(whole_number<std::int64_t>(1, engine::kMaxBatch))
       ->type_name("N")
       ->capture_default_str();
   command->add_option("--max-tokens", arguments->max_tokens, "The longest answer")

@@ -13,6 +13,7 @@
 #include "cli/option_values.hpp"
 #include "cli/terminal.hpp"
 #include "cli/usage.hpp"
+#include "engine/engine.hpp"
 #include "study/bench/engine.hpp"
 #include "study/bench/model.hpp"
 
@@ -105,7 +106,7 @@ void add_study_memory_command(CLI::App& study) {
   add_bytes_option(*command, "--budget", arguments->budget,
                    "For weights, passes and keys and values, such as 24GiB (default: nine tenths of what is free)");
   command->add_option("--batch", arguments->batch, "Answers in a decode pass")
-      ->check(whole_number<std::int64_t>(1, 4096))
+      ->check(whole_number<std::int64_t>(1, engine::kMaxBatch))
       ->type_name("N")
       ->capture_default_str();
   command->add_option("--prefill-chunk", arguments->prefill_chunk, "Tokens in a prefill pass")

@@ -10,9 +10,18 @@ std::unique_ptr<PreparedLinear> Backend::prepare_linear(const LinearScheme& sche
   require(weights[0].k <= scheme.max_terms,
           "linear '{}': k = {} is more than the {} terms whose sum contract {} can hold", layer.name, weights[0].k,
           scheme.max_terms, scheme.name);
-  for (const ExternalLinear& kernels : scheme.external)
-    if (kernels.backend == name()) return kernels.prepare(*this, layer, weights);
+  if (const ExternalLinear* kernels = scheme.external_on(name())) return kernels->prepare(*this, layer, weights);
   return prepare_listed_linear(scheme, layer, weights);
+}
+
+std::string Backend::library_of(const LinearScheme& scheme) const {
+  const ExternalLinear* kernels = scheme.external_on(name());
+  return kernels == nullptr || kernels->library == nullptr ? "" : kernels->library(*this);
+}
+
+ThreadPool& Backend::required_pool() const {
+  if (pool() == nullptr) fail(ErrorCode::kUnsupported, "the {} backend computes on no threads of this process", name());
+  return *pool();
 }
 
 void Backend::enqueue_read(const void*, std::size_t, void*, void*) const {
@@ -39,7 +48,8 @@ constexpr BackendRow kBackends[] = {
      .takes_threads = false,
      .default_numerics = "int16-1",
      .count = count_cuda,
-     .open = open_cuda},
+     .open = open_cuda,
+     .act_as = act_as},
 };
 
 }  // namespace

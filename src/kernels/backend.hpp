@@ -119,6 +119,7 @@ class Backend {
   virtual std::string device_id() const { return {}; }
   virtual Isa isa() const { return Isa::kScalar; }      // of a CPU's kernels
   virtual ThreadPool* pool() const { return nullptr; }  // host threads that compute; null: none do
+  ThreadPool& required_pool() const;                    // throws kUnsupported where none do
 
   // Makes it the device of the calling thread, for libraries beside this one that go by that.
   virtual void make_current() const {}
@@ -147,6 +148,8 @@ class Backend {
   // Operations. Each throws kUnsupported where the backend has no kernels for the scheme.
   std::unique_ptr<PreparedLinear> prepare_linear(const LinearScheme& scheme, const LayerOptions& layer,
                                                  std::span<const WeightView> weights) const;
+  // "cuBLAS 13.0.2": the library that a baseline brings along for this backend; empty: none.
+  std::string library_of(const LinearScheme& scheme) const;
   virtual std::unique_ptr<Elementwise> make_elementwise(const ElementwiseScheme& scheme) const = 0;
   virtual std::unique_ptr<Attention> make_attention(const AttentionScheme& scheme, const CacheFormat& cache) const = 0;
   virtual std::unique_ptr<SamplerBackend> make_sampler(std::int64_t vocabulary, std::int64_t max_rows) const = 0;
@@ -194,6 +197,7 @@ struct BackendRow {
   int (*count)();  // devices of this machine, also such as open() refuses; 0 where the build has no code for them
   // Throws kUnsupported, with the reason, where the build or the machine has no such device.
   std::shared_ptr<const Backend> (*open)(const BackendOptions& options);
+  void (*act_as)(std::string_view architecture) = nullptr;  // as below; null: its devices run as nothing but themselves
 };
 
 std::span<const BackendRow> backends();

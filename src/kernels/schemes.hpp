@@ -101,6 +101,7 @@ struct ExternalLinear {
   std::string_view backend;
   PrepareLinear prepare;
   Multiplier multiplier = Multiplier::kBinary32;
+  std::string (*library)(const Backend& backend) = nullptr;  // its name and version; throws where the machine lacks it
 };
 
 struct LinearScheme {
@@ -112,10 +113,14 @@ struct LinearScheme {
   std::span<const ExternalLinear> external{};
   const LinearScheme* same_results_as = nullptr;  // another that computes the same, in other time
 
-  Multiplier multiplier_on(std::string_view backend) const {
+  const ExternalLinear* external_on(std::string_view backend) const {  // null: the backend lists the kernels itself
     for (const ExternalLinear& kernels : external)
-      if (kernels.backend == backend) return kernels.multiplier;
-    return multiplier;
+      if (kernels.backend == backend) return &kernels;
+    return nullptr;
+  }
+  Multiplier multiplier_on(std::string_view backend) const {
+    const ExternalLinear* kernels = external_on(backend);
+    return kernels == nullptr ? multiplier : kernels->multiplier;
   }
 };
 

@@ -11,11 +11,17 @@ using kernels::ExternalLinear;
 using kernels::LinearScheme;
 using kernels::Multiplier;
 
-constexpr ExternalLinear kLayercast[] = {{"cpu", vendor::prepare_openblas_layercast},
-                                         {"cuda", vendor::prepare_cublas_layercast}};
-constexpr ExternalLinear kBf16[] = {{"cpu", vendor::prepare_openblas_bf16},
-                                    {"cuda", vendor::prepare_cublas_bf16, Multiplier::kBf16}};
-constexpr ExternalLinear kSgemm[] = {{"cpu", vendor::prepare_openblas_sgemm}, {"cuda", vendor::prepare_cublas_sgemm}};
+constexpr ExternalLinear on_cpu(kernels::PrepareLinear prepare) {
+  return {.backend = "cpu", .prepare = prepare, .library = vendor::describe_openblas};
+}
+constexpr ExternalLinear on_cuda(kernels::PrepareLinear prepare, Multiplier multiplier = Multiplier::kBinary32) {
+  return {.backend = "cuda", .prepare = prepare, .multiplier = multiplier, .library = vendor::describe_cublas};
+}
+constexpr ExternalLinear kLayercast[] = {on_cpu(vendor::prepare_openblas_layercast),
+                                         on_cuda(vendor::prepare_cublas_layercast)};
+constexpr ExternalLinear kBf16[] = {on_cpu(vendor::prepare_openblas_bf16),
+                                    on_cuda(vendor::prepare_cublas_bf16, Multiplier::kBf16)};
+constexpr ExternalLinear kSgemm[] = {on_cpu(vendor::prepare_openblas_sgemm), on_cuda(vendor::prepare_cublas_sgemm)};
 
 constexpr LinearScheme kLinearSgemm{.name = "sgemm", .external = kSgemm};
 constexpr LinearScheme kLinearLayercast{.name = "layercast", .external = kLayercast, .same_results_as = &kLinearSgemm};

@@ -248,15 +248,16 @@ Issued Issuer::issue(const engine::Request& request, Answer answer, const Receip
 }
 
 IssuerFacts issuer_facts(const Context& context, Artifacts artifacts, std::string version) {
-  const bool is_cpu = parse_device(context.device()).backend->takes_threads;
-  std::string device = is_cpu ? context.device() : context.description();
+  const bool has_isa =
+      parse_device(context.device()).backend->takes_threads;  // which names its kernels; threads do not
+  std::string device = has_isa ? context.device() : context.description();
   if (const std::size_t ordinal = device.find(':'); ordinal != std::string::npos)
     device.erase(ordinal, device.find(' ', ordinal) - ordinal);  // a machine's own affair
   return {.version = std::move(version),
           .contract = std::string(require_pinned(find_contract(context.numerics())).name),
           .artifacts = std::move(artifacts),
           .device = std::move(device),
-          .isa = is_cpu ? std::string(isa_name(context.isa())) : ""};
+          .isa = has_isa ? std::string(isa_name(context.isa())) : ""};
 }
 
 }  // namespace reprofuse::receipt

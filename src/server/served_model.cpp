@@ -20,8 +20,10 @@ std::unique_ptr<engine::Engine> make_engine(const model::Model& model, const Ser
                                             const engine::TextFormat& text) {
   engine::EngineOptions engine = options.engine;
   constexpr std::int64_t kMuch = std::int64_t{8} << 30;  // beside which activations of many rows are little
-  if (options.may_lower_rows && model.context().state().backend->free_bytes() < kMuch)
-    engine.max_rows = std::min(engine.max_rows, std::max(engine::EngineOptions{}.max_rows, engine.max_batch));
+  constexpr std::int64_t kManyRows = 2048;               // that keep a device busy whose work is enqueued
+  const kernels::Backend& backend = *model.context().state().backend;
+  if (options.may_raise_rows && backend.capabilities().asynchronous && backend.free_bytes() >= kMuch)
+    engine.max_rows = std::max(engine.max_rows, kManyRows);
   engine.max_prompt_logit_rows = engine::default_prompt_logit_rows(model, engine);
   const std::int64_t bytes = options.kv_bytes ? *options.kv_bytes : engine::default_kv_bytes(model, engine);
   engine.kv_pages = engine::kv_pages_within(model, bytes, engine.page_size);

@@ -19,7 +19,7 @@ struct ServedModelOptions {
   std::string name;                      // empty: the folder's
   std::int64_t max_positions = 0;        // of the longest text; 0: as the model declares
   std::optional<std::int64_t> kv_bytes;  // none: engine::default_kv_bytes()
-  bool may_lower_rows = false;           // engine.max_rows, where little memory is left beside the weights
+  bool may_raise_rows = false;           // engine.max_rows, where the device wants more and has the memory
   engine::EngineOptions engine;          // but for kv_pages, which kv_bytes gives
   engine::ServiceOptions service;
   text::DateTime date;

@@ -1,7 +1,10 @@
 #include <gtest/gtest.h>
 
+#include "ops/context_state.hpp"
 #include "reprofuse/error.hpp"
 #include "study/bench/linear.hpp"
+#include "support/host_backend.hpp"
+#include "support/messages.hpp"
 
 namespace reprofuse::study {
 namespace {
@@ -98,12 +101,12 @@ TEST(BenchLinear, AForwardIsEveryLayersProjectionsAndTheHead) {
 }
 
 TEST(BenchLinear, TheCpuTimerMeasuresEveryRowItIsAskedForUpToTheShapesLimit) {
-  const auto timer = make_cpu_linear_timer({.numerics = "fma-1",
-                                            .baselines = {"layercast", "sgemm"},
-                                            .baselines_may_miss = true,
-                                            .weights = DType::kF16,
-                                            .isa = Isa::kScalar,
-                                            .threads = 2});
+  const auto timer = make_linear_timer({.numerics = "fma-1",
+                                        .baselines = {"layercast", "sgemm"},
+                                        .baselines_may_miss = true,
+                                        .weights = DType::kF16,
+                                        .isa = Isa::kScalar,
+                                        .threads = 2});
   std::vector<std::int64_t> measured_m;
   const std::int64_t ms[] = {1, 3, 70};
   timer->measure({"small", 4096, 512, 64}, ms, [&](const BenchRow& row) {
@@ -120,6 +123,22 @@ TEST(BenchLinear, TheCpuTimerMeasuresEveryRowItIsAskedForUpToTheShapesLimit) {
   });
   EXPECT_EQ(measured_m, (std::vector<std::int64_t>{1, 3}));
   EXPECT_FALSE(timer->vendor_description().empty());
+}
+
+TEST(BenchLinear, ABackendWithoutThreadsAndLibrariesIsTakenForNoOther) {
+  const auto backend = std::make_shared<test::HostBackend>();
+  const Context context = make_context(backend, find_contract("fma-1"));
+  EXPECT_EQ(error_of([&] { make_calling_linear_timer({}, context); }),
+            "the host backend computes on no threads of this process");
+  for (const Contract& baseline : baselines()) EXPECT_EQ(vendor_of(make_context(backend, baseline)), "");
+  EXPECT_EQ(vendor_of(Context::cpu("fma-1")), "");
+  const std::int64_t m = 1;
+  const auto by_replays = make_replaying_linear_timer({}, context);
+  EXPECT_EQ(error_of([&] {
+              by_replays->measure({"small", 4, 8}, {&m, 1}, [](const BenchRow&) {});
+            }),
+            "the host backend has no plain read for benches to compare with");
+  EXPECT_GT(backend->replays, 0) << "its layers were timed before that";
 }
 
 }  // namespace

@@ -109,13 +109,20 @@ struct Libraries {
 };
 
 inline const OpenBlas& openblas_of(const kernels::Backend& backend) {
-  return backend.attached<Libraries>().openblas.get(backend.pool()->threads());
+  return backend.attached<Libraries>().openblas.get(backend.required_pool().threads());
 }
 
 // Makes the backend's device that of the calling thread, as cuBLAS wants it.
 inline const Cublas& cublas_of(const kernels::Backend& backend) {
   backend.make_current();
   return backend.attached<Libraries>().cublas.get();
+}
+
+inline std::string describe_openblas(const kernels::Backend& backend) {
+  return openblas_of(backend).description();
+}
+inline std::string describe_cublas(const kernels::Backend& backend) {
+  return cublas_of(backend).description();
 }
 
 // The linear layer by a vendor's library: baselines, selected like a contract, that pin no bits. Non-finite results are

@@ -87,7 +87,7 @@ class OpenBlasLinear final : public kernels::PreparedLinear {
   // kept: the format the weights are held in. bf16: x and y are rounded to it.
   OpenBlasLinear(const kernels::Backend& backend, const kernels::LayerOptions& layer,
                  std::span<const WeightView> weights, DType kept, bool bf16)
-      : name_(layer.name), pool_(*backend.pool()), bf16_(bf16), k_(weights[0].k) {
+      : name_(layer.name), pool_(backend.required_pool()), bf16_(bf16), k_(weights[0].k) {
     blas_ = &openblas_of(backend);
     require_int_sizes(weights, name_);
     for (const WeightView& weight : weights) {

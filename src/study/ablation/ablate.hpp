@@ -125,6 +125,8 @@ struct CpuAblationSetup {
 };
 std::unique_ptr<AblationMachine> make_cpu_ablation_machine(const CpuAblationSetup& setup = {});
 std::unique_ptr<AblationMachine> make_cuda_ablation_machine(const std::string& device = "cuda");
+// Of any device. Throws kUnsupported where there are no ablated kernels for its backend.
+std::unique_ptr<AblationMachine> make_ablation_machine(const std::string& device);
 
 inline constexpr std::uint64_t kActivationSeed = 7;
 // A prefill has the weights of its decode, and every other product its own.

@@ -49,7 +49,7 @@ class CpuCase final : public LoadedCase {
         max_m_(static_cast<std::int64_t>(operands_.x.size()) / operands_.weights.k),
         schedules_(schedules),
         shipped_(context, operands_.weights.view(), max_m_),
-        ablated_(operands_.weights.view(), context.isa(), *context.state().backend->pool()) {
+        ablated_(operands_.weights.view(), context.isa(), context.state().backend->required_pool()) {
     if (sgemm != nullptr) sgemm_ = std::make_unique<PreparedLayer>(*sgemm, operands_.weights.view(), max_m_);
   }
 
@@ -166,7 +166,7 @@ class CpuMachine final : public AblationMachine {
     const std::int64_t columns = std::min(shape.n, setup_.columns);
     Operands operands{
         make_activations(kActivationSeed, std::max(rows, max_m), shape.k),
-        make_weights(weight_seed(shape), DType::kBF16, columns, shape.k, *context_.state().backend->pool())};
+        make_weights(weight_seed(shape), DType::kBF16, columns, shape.k, context_.state().backend->required_pool())};
     return std::make_unique<CpuCase>(shape, rows, std::move(operands), context_, schedules_, sgemm_.get());
   }
 

@@ -59,7 +59,7 @@ class CudaCase final : public LoadedCase {
         max_m_(max_m),
         host_x_(make_activations(kActivationSeed, max_m, this->shape().k)),
         host_weights_(make_weights(weight_seed(this->shape()), DType::kBF16, columns(), this->shape().k,
-                                   *contexts.cpu.state().backend->pool())),
+                                   contexts.cpu.state().backend->required_pool())),
         x_(contexts.upload(host_x_.data(), host_x_.size() * sizeof(float))),
         y_(contexts.shipped, static_cast<std::size_t>(max_m * columns()) * sizeof(float)) {
     const std::size_t bytes = host_weights_.storage.size();
@@ -246,6 +246,19 @@ class CudaMachine final : public AblationMachine {
 
 std::unique_ptr<AblationMachine> make_cuda_ablation_machine(const std::string& device) {
   return std::make_unique<CudaMachine>(device);
+}
+
+// Ablated kernels are written for one backend each, and a backend has them or not.
+std::unique_ptr<AblationMachine> make_ablation_machine(const std::string& device) {
+  constexpr struct {
+    std::string_view backend;
+    std::unique_ptr<AblationMachine> (*make)(const std::string& device);
+  } kMachines[] = {{"cpu", [](const std::string&) { return make_cpu_ablation_machine(); }},
+                   {"cuda", make_cuda_ablation_machine}};
+  const std::string_view backend = parse_device(device).backend->name;
+  for (const auto& machine : kMachines)
+    if (machine.backend == backend) return machine.make(device);
+  fail(ErrorCode::kUnsupported, "the {} backend has no ablated kernels", backend);
 }
 
 }  // namespace reprofuse::study

@@ -159,13 +159,22 @@ std::vector<ForwardSum> sum_forwards(std::span<const BenchRow> rows) {
   return complete;
 }
 
-LinearTimer::LinearTimer(const BenchTarget& target, const OpenContext& open, const DescribeVendor& describe_vendor)
-    : target_(target), context_(open(target.numerics)) {
+std::string vendor_of(const Context& context) {
+  const ContextState& state = context.state();
+  return state.backend->library_of(*state.contract->linear);
+}
+
+LinearTimer::LinearTimer(const BenchTarget& target, Context context)
+    : target_(target), context_(std::move(context)), vendor_(vendor_of(context_)) {
   try {
-    vendor_ = describe_vendor(context_);
-    for (const std::string& name : target.baselines) baselines_.push_back(open(name));
+    std::vector<Context> baselines;
+    for (const std::string& name : target.baselines) {
+      baselines.push_back(Context::open(target.device, name, target.isa, target.threads));
+      if (vendor_.empty()) vendor_ = vendor_of(baselines.back());
+    }
+    baselines_ = std::move(baselines);
   } catch (const Error& error) {
-    if (!target.baselines_may_miss && !target.baselines.empty()) throw;
+    if (!target.baselines_may_miss) throw;
     vendor_ = error.what();
   }
 }
@@ -177,8 +186,9 @@ std::vector<std::string> LinearTimer::baselines() const {
 }
 
 std::unique_ptr<LinearTimer> make_linear_timer(const BenchTarget& target) {
-  return parse_device(target.device).backend->takes_threads ? make_cpu_linear_timer(target)
-                                                            : make_cuda_linear_timer(target);
+  Context context = Context::open(target.device, target.numerics, target.isa, target.threads);
+  return context.state().backend->capabilities().graphs ? make_replaying_linear_timer(target, std::move(context))
+                                                        : make_calling_linear_timer(target, std::move(context));
 }
 
 namespace {

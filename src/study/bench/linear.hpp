@@ -110,9 +110,7 @@ class LinearTimer {
                        const std::function<void(const BenchRow&)>& report) = 0;
 
  protected:
-  using OpenContext = std::function<Context(const std::string& numerics)>;
-  using DescribeVendor = std::function<std::string(const Context& context)>;  // throws where the library is missing
-  LinearTimer(const BenchTarget& target, const OpenContext& open, const DescribeVendor& describe_vendor);
+  LinearTimer(const BenchTarget& target, Context context);  // of the target's numerics
 
   BenchTarget target_;
   Context context_;
@@ -122,9 +120,13 @@ class LinearTimer {
   std::string vendor_;
 };
 
+// The library behind a baseline; empty for a contract, which is computed here. Throws where the library is missing.
+std::string vendor_of(const Context& context);
+
 std::unique_ptr<LinearTimer> make_linear_timer(const BenchTarget& target);
-std::unique_ptr<LinearTimer> make_cpu_linear_timer(const BenchTarget& target);
-std::unique_ptr<LinearTimer> make_cuda_linear_timer(const BenchTarget& target);
+// What it makes: by graphs that are replayed, and by calls on threads of this process.
+std::unique_ptr<LinearTimer> make_replaying_linear_timer(const BenchTarget& target, Context context);
+std::unique_ptr<LinearTimer> make_calling_linear_timer(const BenchTarget& target, Context context);
 
 // The arithmetic floor of a linear layer on the CPU: fused multiply-adds of binary32 and nothing else, on all threads
 // of the pool, in the widest registers the machine has, for about a millisecond. Returns how many operations they were,

@@ -1,4 +1,4 @@
-// How layers are timed: on CPUs, and on GPUs.
+// How layers are timed: by calls on threads of this process, and by replays of graphs.
 #include <algorithm>
 #include <chrono>
 #include <fstream>
@@ -90,13 +90,11 @@ class RotatedLayers {
   std::size_t next_ = 0;
 };
 
-class CpuLinearTimer final : public LinearTimer {
+class CallingLinearTimer final : public LinearTimer {
  public:
-  explicit CpuLinearTimer(const BenchTarget& target)
-      : LinearTimer(
-            target, [&](const std::string& numerics) { return Context::cpu(numerics, target.isa, target.threads); },
-            [](const Context& context) { return vendor::openblas_of(*context.state().backend).description(); }),
-        pool_(context_.threads()),
+  CallingLinearTimer(const BenchTarget& target, Context context)
+      : LinearTimer(target, std::move(context)),
+        pool_(context_.state().backend->required_pool().threads()),
         read_(past_the_caches(), pool_) {}
 
   void measure(const BenchShape& shape, std::span<const std::int64_t> ms,
@@ -161,8 +159,8 @@ class CpuLinearTimer final : public LinearTimer {
 
 }  // namespace
 
-std::unique_ptr<LinearTimer> make_cpu_linear_timer(const BenchTarget& target) {
-  return std::make_unique<CpuLinearTimer>(target);
+std::unique_ptr<LinearTimer> make_calling_linear_timer(const BenchTarget& target, Context context) {
+  return std::make_unique<CallingLinearTimer>(target, std::move(context));
 }
 
 namespace {
@@ -185,12 +183,10 @@ std::vector<Buffer> upload_copies(const Context& context, const void* data, std:
   return copies;
 }
 
-class CudaLinearTimer final : public LinearTimer {
+class ReplayingLinearTimer final : public LinearTimer {
  public:
-  explicit CudaLinearTimer(const BenchTarget& target)
-      : LinearTimer(
-            target, [&](const std::string& numerics) { return Context::open(target.device, numerics); },
-            [](const Context& context) { return vendor::cublas_of(*context.state().backend).description(); }),
+  ReplayingLinearTimer(const BenchTarget& target, Context context)
+      : LinearTimer(target, std::move(context)),
         pool_(available_cores()),
         peak_gigaflops_(backend().peak_fma_gigaflops()) {}
 
@@ -234,7 +230,8 @@ class CudaLinearTimer final : public LinearTimer {
 
   // A framework's BF16, whose activations are BF16 already.
   bool is_product_alone(const Context& baseline) const {
-    return baseline.state().contract->elementwise->bf16_results && target_.weights == DType::kBF16;
+    const kernels::ExternalLinear* kernels = baseline.state().contract->linear->external_on(backend().name());
+    return kernels != nullptr && kernels->prepare == vendor::prepare_cublas_bf16 && target_.weights == DType::kBF16;
   }
 
   BenchRow measure_row(const BenchShape& shape, std::int64_t m, const std::vector<Buffer>& copies, const Layers& layers,
@@ -309,8 +306,8 @@ class CudaLinearTimer final : public LinearTimer {
 
 }  // namespace
 
-std::unique_ptr<LinearTimer> make_cuda_linear_timer(const BenchTarget& target) {
-  return std::make_unique<CudaLinearTimer>(target);
+std::unique_ptr<LinearTimer> make_replaying_linear_timer(const BenchTarget& target, Context context) {
+  return std::make_unique<ReplayingLinearTimer>(target, std::move(context));
 }
 
 }  // namespace reprofuse::study

@@ -108,7 +108,7 @@ ModelConfig published_shape(std::string_view name) {
     config.heads = shape.heads;
     config.kv_heads = shape.kv_heads;
     config.head_dim = shape.head_dim;
-    config.max_positions = 131072;
+    config.max_positions = kPublishedPositions;
     config.rms_norm_eps = 1e-5;
     config.rotary.theta = 500000.0;
     config.tied_embeddings = shape.tied;
@@ -175,8 +175,7 @@ double streaming_bandwidth(const Context& context) {
   constexpr std::size_t kBytes = std::size_t{1} << 30;
   const kernels::Backend& backend = *context.state().backend;
   if (!backend.capabilities().graphs) {
-    ThreadPool& pool = *backend.pool();
-    StreamingRead read(kBytes, pool);
+    StreamingRead read(kBytes, backend.required_pool());
     std::size_t bytes = 0;
     std::vector<double> seconds(9);
     for (double& taken : seconds) taken = seconds_of([&] { bytes = read.run(kBytes / 4); });

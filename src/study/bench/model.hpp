@@ -15,6 +15,8 @@
 
 namespace reprofuse::study {
 
+inline constexpr std::int64_t kPublishedPositions = 131072;  // the longest text of each of these shapes
+
 // Throws kInvalidArgument, listing the names there are.
 checkpoint::ModelConfig published_shape(std::string_view name);
 std::vector<std::string_view> published_shapes();

@@ -149,9 +149,6 @@ std::vector<std::uint32_t> arrival_order(std::uint64_t seed, std::size_t problem
 void make_cell(RunWriter& writer, std::uint32_t cell, const model::Model& model, const RunRequest& request,
                const Tokenizer* tokenizer, const std::function<void(const RunProgress&)>& progress);
 
-// The library behind a baseline; empty for a contract, which is computed here.
-std::string vendor_of(const Context& context);
-
 // The SHA-256 of token ids, each a little-endian word, in hex.
 std::string tokens_sha256(const std::vector<std::int32_t>& tokens);
 

@@ -11,7 +11,6 @@
 #include "base/check.hpp"
 #include "base/hash.hpp"
 #include "base/json.hpp"
-#include "kernels/vendor/libraries.hpp"
 #include "ops/context_state.hpp"
 #include "ops/contract.hpp"
 #include "study/runs/runs.hpp"
@@ -207,13 +206,6 @@ std::vector<std::uint32_t> arrival_order(std::uint64_t seed, std::size_t problem
   if (seed == 0) return order;
   for (std::size_t i = problems; i > 1; --i) std::swap(order[i - 1], order[random_word(seed, i) % i]);
   return order;
-}
-
-std::string vendor_of(const Context& context) {
-  const ContextState& state = context.state();
-  if (state.contract->reproducible()) return {};
-  return state.backend->pool() != nullptr ? vendor::openblas_of(*state.backend).description()
-                                          : vendor::cublas_of(*state.backend).description();
 }
 
 std::string tokens_sha256(const std::vector<std::int32_t>& tokens) {
