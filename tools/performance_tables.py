@@ -30,7 +30,6 @@ Lines = list[str]
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 COLUMNS = 130  # where lines of text end
 SHOWN_DIFFERENCES = 20
-BASELINES = {"layercast": "LayerCast", "sgemm": "SGEMM", "bf16": "BF16"}  # in the order of their columns
 
 
 class Unusable(Exception):
@@ -49,12 +48,8 @@ def run_of(result: Json, contract: str) -> Json:
     raise Unusable(f"no contract '{contract}'")
 
 
-def baselines_of(run: Json) -> Lines:
-    return [name for name in BASELINES if name in run["baselines"]]
-
-
 def baseline_header(run: Json) -> Lines:
-    return [cell for name in baselines_of(run) for cell in (BASELINES[name], f"times {BASELINES[name]}")]
+    return [cell for name in run["baselines"] for cell in (name, f"times {name}")]
 
 
 def part_of_peak(row: Json, integer_peak: Json) -> float:
@@ -80,7 +75,7 @@ def projections(measurement: Json, contract: str) -> Lines:
     integer_peak = measurement["integer_peak"] if is_integer else {}
     peak = "of INT8 peak" if is_integer else "of FMA peak"
     header = ["projection", "N x K", "M", "us", "of read bandwidth", peak, *baseline_header(run)]
-    return table(header, [projection_row(row, baselines_of(run), integer_peak) for row in run["rows"]])
+    return table(header, [projection_row(row, run["baselines"], integer_peak) for row in run["rows"]])
 
 
 def forward_row(row: Json, baselines: Lines, others: list[Json]) -> Lines:
@@ -100,7 +95,7 @@ def forward(measurement: Json, contract: str) -> Lines:
     run = run_of(measurement["result"], contract)
     others = [one for one in measurement["result"]["runs"] if one is not run]
     header = ["M", f"{contract}, ms", *baseline_header(run), *(one["contract"] for one in others)]
-    return table(header, [forward_row(row, baselines_of(run), others) for row in run["forwards"]])
+    return table(header, [forward_row(row, run["baselines"], others) for row in run["forwards"]])
 
 
 def steps(measurement: Json) -> Lines:
@@ -110,8 +105,8 @@ def steps(measurement: Json) -> Lines:
     found = {(row["numerics"], row["batch"]): row for row in rows}
     header = ["numerics", *(f"batch {batch}" for batch in batches), f"prefill at batch {batches[-1]}, tokens/s"]
     lines = []
-    for numerics in dict.fromkeys(row["numerics"] for row in rows):
-        label = f"`{numerics}`" + (", same engine" if numerics in BASELINES else "")
+    for numerics, pins_bits in {row["numerics"]: row["pins_bits"] for row in rows}.items():
+        label = f"`{numerics}`" + ("" if pins_bits else ", same engine")
         times = [f"{found[numerics, batch]['step_seconds'] * 1e3:.2f}" for batch in batches]
         lines.append([label, *times, f"{found[numerics, batches[-1]]['prefill_tokens_per_second']:,.0f}"])
     return table(header, lines)
@@ -119,7 +114,7 @@ def steps(measurement: Json) -> Lines:
 
 def requests_row(row: Json) -> Lines:
     compared = row["compared_answers"]
-    return [f"`{row['numerics']}`", str(row["batch"]), f"{row['tokens_per_second']:,.0f}", f"{row['times_layercast']:.2f}",
+    return [f"`{row['numerics']}`", str(row["batch"]), f"{row['tokens_per_second']:,.0f}", f"{row['times_baseline']:.2f}",
             f"{row['decode_pass']['median_s'] * 1e3:.2f}", f"{row['outside_model'] * 100:.1f} %",
             f"{row['prefill_tokens_per_second']:,.0f}", f"{row['first_token_s'] * 1e3:.0f}",
             f"{row['changed_answers']} of {compared}" if compared else "-"]
@@ -127,9 +122,10 @@ def requests_row(row: Json) -> Lines:
 
 def requests(measurement: Json) -> Lines:
     """Whole requests through the serving engine."""
-    header = ["numerics", "batch", "tokens/s", "times LayerCast", "step, ms", "outside the model", "prefill, tokens/s",
-              "first token, ms", "answers moved"]
-    return table(header, [requests_row(row) for row in measurement["result"]["rows"]])
+    result = measurement["result"]
+    header = ["numerics", "batch", "tokens/s", f"times {result['baseline']}", "step, ms", "outside the model",
+              "prefill, tokens/s", "first token, ms", "answers moved"]
+    return table(header, [requests_row(row) for row in result["rows"]])
 
 
 def source(measurement: Json) -> Lines:

@@ -129,11 +129,12 @@ nlohmann::ordered_json to_json(const Rows& rows, const study::EngineBenchRow& ro
               {"p90_s", row.decode->p90},
               {"tokens_per_second", row.decode_per_second}};
   return {{"numerics", row.numerics},
+          {"pins_bits", find_numerics(row.numerics).reproducible()},
           {"batch", row.batch},
           {"seconds", row.seconds},
           {"output_tokens", row.output_tokens},
           {"tokens_per_second", row.tokens_per_second()},
-          {"times_layercast", or_null(ratio_to_baseline(rows, row))},
+          {"times_baseline", or_null(ratio_to_baseline(rows, row))},
           {"decode_pass", decode},
           {"model_step_s", or_null(row.model_step)},
           {"outside_model", or_null(row.outside_model())},
@@ -153,6 +154,7 @@ void write_json(OutputFile& file, const BenchEngineArguments& arguments, const s
                                  {"tokens", arguments.options.tokens},
                                  {"max_rows", arguments.options.max_rows},
                                  {"speculation", arguments.options.speculation},
+                                 {"baseline", baseline()},
                                  {"rows", nlohmann::ordered_json::array()}};
   for (const study::EngineBenchRow& row : rows) root["rows"].push_back(to_json(rows, row));
   file.write(root.dump(2) + "\n");

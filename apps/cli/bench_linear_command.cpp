@@ -231,6 +231,7 @@ void run_bench_linear(const BenchArguments& arguments) {
     device = timer->description();
     print_forwards(forwards, numerics, timer->baselines());
     nlohmann::ordered_json run = {{"contract", numerics},
+                                  {"pins_bits", find_numerics(numerics).reproducible()},
                                   {"device", timer->description()},
                                   {"baselines", timer->baselines()},
                                   {"vendor", timer->vendor_description()},

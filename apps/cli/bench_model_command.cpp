@@ -13,6 +13,7 @@
 #include "cli/ranks.hpp"
 #include "cli/terminal.hpp"
 #include "engine/engine.hpp"
+#include "ops/contract.hpp"
 #include "study/bench/model.hpp"
 
 namespace reprofuse::cli {
@@ -41,6 +42,7 @@ void print_row(const study::ModelBenchRow& row, double bandwidth) {
 
 nlohmann::ordered_json to_json(const study::ModelBenchRow& row) {
   return {{"numerics", row.numerics},
+          {"pins_bits", find_numerics(row.numerics).reproducible()},
           {"batch", row.batch},
           {"context", row.context},
           {"step_seconds", row.step.median},

@@ -14,6 +14,7 @@
 #include "cli/terminal.hpp"
 #include "cli/usage.hpp"
 #include "engine/engine.hpp"
+#include "ops/context_state.hpp"
 #include "study/bench/engine.hpp"
 #include "study/bench/model.hpp"
 
@@ -80,6 +81,7 @@ void run_study_memory(const StudyMemoryArguments& arguments) {
       terminal.clear_progress();
       root["rows"].push_back({{"shape", shape},
                               {"numerics", row.numerics},
+                              {"pins_bits", context.state().contract->reproducible()},
                               {"resident_weight_bytes", row.weight_bytes},
                               {"transient_peak_bytes", row.transient_bytes},
                               {"kv_tokens", row.kv_tokens}});

@@ -2,8 +2,6 @@
 import re
 import statistics
 
-ORDER = ("fma-1", "fma-1-kv16", "exact-1", "exact-1-kv16", "exact-2", "int16-1", "layercast", "bf16", "sgemm")
-
 
 def table(titles, rows):
     return "\n".join("| " + " | ".join(map(str, row)) + " |" for row in (titles, ["---"] * len(titles), *rows))
@@ -22,10 +20,14 @@ def baseline_columns(group, numerics):
     return ["-"] * 3
 
 
+def methods_of(groups, pins_bits):
+    return list(dict.fromkeys(method["numerics"] for group in groups for method in group["methods"]
+                              if method["pins_bits"] == pins_bits))
+
+
 def contracts_of(groups):
     """`fma-1`, `exact-1` or `int16-1`, as many as there are."""
-    names = [f"`{name}`" for name in dict.fromkeys(method["numerics"] for group in groups for method in group["methods"]
-                                                   if method["pins_bits"])]
+    names = [f"`{name}`" for name in methods_of(groups, True)]
     return " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
@@ -38,10 +40,12 @@ def contract_counts(groups):
 
 
 def workloads(benches, transformers):
-    """What `bench engine` and bench/transformers_step.py measured: answer tokens per second, and times those of LayerCast."""
+    """What `bench engine` and bench/transformers_step.py measured: answer tokens per second, and times those of a baseline."""
     if not benches:
         return ""
-    numerics = sorted({row["numerics"] for bench in benches for row in bench["rows"]}, key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name))
+    baseline = benches[0]["baseline"]
+    numerics = list(dict.fromkeys(row["numerics"] for bench in benches for row in bench["rows"]))
+    methods = list(dict.fromkeys(row["numerics"] for row in transformers))
     theirs = {(row["shape"], row["numerics"]): row for row in transformers}
     shown = lambda row, tokens: f"{row['tokens_per_second']:,}" + (f" (+ {row['answer']})" if row["answer"] != tokens else "")
     lines = []
@@ -49,17 +53,17 @@ def workloads(benches, transformers):
         shape = bench["model"].split()[0]
         rates = {row["numerics"]: row["tokens_per_second"] for row in bench["rows"]}
         lines.append([shape, f"{bench['rows'][0]['batch']} x {bench['prompt']} + {bench['tokens']}",
-                      *(f"{rates[name]:,.0f} ({rates[name] / rates['layercast']:.2f})" if name in rates else "-" for name in numerics),
+                      *(f"{rates[name]:,.0f} ({rates[name] / rates[baseline]:.2f})" if name in rates else "-" for name in numerics),
                       *(shown(theirs[shape, name], bench["tokens"]) if (shape, name) in theirs else "-"
-                        for name in ("bf16", "layercast"))])
+                        for name in methods)])
     return f"""
 ## Time of whole workloads
 
-Answer tokens per second on {benches[0]["device"]}, prefill included, and in brackets times those of LayerCast in the same engine; the paper has
-1.17 to 1.43. The load is answers at once x tokens of a prompt + tokens of an answer. `bf16` in our engine has FP32 attention.
+Answer tokens per second on {benches[0]["device"]}, prefill included, and in brackets times those of `{baseline}` in the same engine;
+the paper has 1.17 to 1.43. The load is answers at once x tokens of a prompt + tokens of an answer. `bf16` in our engine has FP32 attention.
 Transformers replays a CUDA graph for each step, with a static cache, and takes flash attention for prompts in BF16.
 
-{table(["shape", "load", *(f"`{name}`" for name in numerics), "BF16 in transformers", "LayerCast in transformers"], lines)}
+{table(["shape", "load", *(f"`{name}`" for name in numerics), *(f"`{name}` in transformers" for name in methods)], lines)}
 """
 
 
@@ -101,6 +105,7 @@ tells how, and the page has the figures.
 
 def write(groups, commit, benches, transformers, memories, ablated):
     pairs, other, positions, equal = contract_counts(groups)
+    baselines = methods_of(groups, False)
     ratios = [method["predicted"] / method["measured"] for group in groups for method in group["methods"] if method.get("measured")]
     platforms = {}
     for group in groups:
@@ -120,9 +125,10 @@ a token or a logit that differs. Margins are equal, bit for bit, at {equal:,} of
 such token; seeds: pairs of orders of arrival, on one platform, whose tokens differ. Predicted over measured divergence has a
 median of {f'{statistics.median(ratios):.2f}' if ratios else '-'} over {len(ratios)} cells where some is measured; in the paper it is 1.5.
 
-{table(["model", "task", "problems", "platforms", "contracts: pairs that differ", "`bf16` Div%", "d", "seeds", "`layercast` Div%", "d", "seeds"],
+{table(["model", "task", "problems", "platforms", "contracts: pairs that differ",
+        *(title for name in baselines for title in (f"`{name}` Div%", "d", "seeds"))],
        [[group["model"], group["task"], group["problems"], len(group["runs"]), "{1} of {0:,}".format(*contract_counts([group])),
-         *baseline_columns(group, "bf16"), *baseline_columns(group, "layercast")] for group in groups])}
+         *(cell for name in baselines for cell in baseline_columns(group, name))] for group in groups])}
 {workloads(benches, transformers)}{memory(memories)}{ablations(ablated)}
 ## What ran where
 

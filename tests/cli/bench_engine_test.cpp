@@ -39,7 +39,8 @@ TEST(BenchEngineCommand, MeasuresEveryNumericsAtEveryBatchAndWritesThemAsJson) {
     EXPECT_EQ(row["batch"], expected[i].second);
     EXPECT_EQ(row["output_tokens"], 12 * expected[i].second);
     EXPECT_NEAR(row["tokens_per_second"].get<double>() * row["seconds"].get<double>(), row["output_tokens"], 1e-6);
-    EXPECT_TRUE(row["times_layercast"].is_null());
+    EXPECT_TRUE(row["pins_bits"].get<bool>());
+    EXPECT_TRUE(row["times_baseline"].is_null());
     EXPECT_GT(row["decode_pass"]["tokens_per_second"].get<double>(), 0.0);
     EXPECT_GT(row["model_step_s"].get<double>(), 0.0);
     EXPECT_GT(row["prefill_tokens_per_second"].get<double>(), 0.0);
@@ -57,10 +58,12 @@ TEST(BenchEngineCommand, TheBaselineIsComparedWithWhereverItStandsInTheList) {
   if (run.status == 1 && contains(run.err, "OpenBLAS")) GTEST_SKIP() << run.err;
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_TRUE(contains(run.out, "Times the tokens/s of layercast\nbatch              2\nfma-1")) << run.out;
-  const Json rows = Json::parse(read_whole_file(path))["rows"];
-  EXPECT_DOUBLE_EQ(rows[0]["times_layercast"].get<double>(),
+  const Json json = Json::parse(read_whole_file(path)), &rows = json["rows"];
+  EXPECT_EQ(json["baseline"], "layercast");
+  EXPECT_FALSE(rows[1]["pins_bits"].get<bool>());
+  EXPECT_DOUBLE_EQ(rows[0]["times_baseline"].get<double>(),
                    rows[0]["tokens_per_second"].get<double>() / rows[1]["tokens_per_second"].get<double>());
-  EXPECT_EQ(rows[1]["times_layercast"], 1.0);
+  EXPECT_EQ(rows[1]["times_baseline"], 1.0);
 }
 
 TEST(BenchEngineCommand, ATextLongerThanTheModelAllowsIsRefusedBeforeAnythingIsPrinted) {

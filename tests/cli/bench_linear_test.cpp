@@ -31,7 +31,7 @@ TEST(BenchCommand, MeasuresEveryBatchSizeAndWritesThemAsJson) {
   ASSERT_EQ(json["runs"].size(), 1U);
   const Json& bench = json["runs"][0];
   EXPECT_EQ(names_in(bench),
-            (std::vector<std::string>{"contract", "device", "baselines", "vendor", "rows", "forwards"}));
+            (std::vector<std::string>{"contract", "pins_bits", "device", "baselines", "vendor", "rows", "forwards"}));
   EXPECT_EQ(bench["contract"], "fma-1");
   ASSERT_EQ(bench["rows"].size(), 2U);
   const std::int64_t expected[][3] = {{1, 256, 512}, {3, 256, 512}};

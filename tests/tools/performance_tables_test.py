@@ -29,11 +29,12 @@ def small_run(contract: str, fma_fraction: float | None) -> dict:
 
 
 LINEAR = {"version": "0", "runs": [small_run("exact-1", None), small_run("fma-1", 0.25)]}
-MODEL = {"rows": [{"numerics": numerics, "batch": batch, "step_seconds": batch * 1e-3,
-                   "prefill_tokens_per_second": batch * 1e3} for numerics in ("fma-1", "bf16") for batch in (2, 8)]}
+MODEL = {"rows": [{"numerics": numerics, "pins_bits": pins_bits, "batch": batch, "step_seconds": batch * 1e-3,
+                   "prefill_tokens_per_second": batch * 1e3}
+                  for numerics, pins_bits in (("fma-1", True), ("of-a-vendor", False)) for batch in (2, 8)]}
 
-ENGINE = {"device": "cuda:0 Some GPU", "rows": [
-    {"numerics": "fma-1", "batch": batch, "tokens_per_second": 1234.5, "times_layercast": 2.5,
+ENGINE = {"device": "cuda:0 Some GPU", "baseline": "of-a-vendor", "rows": [
+    {"numerics": "fma-1", "batch": batch, "tokens_per_second": 1234.5, "times_baseline": 2.5,
      "decode_pass": {"median_s": 0.004}, "outside_model": 0.015, "prefill_tokens_per_second": 20000.0,
      "first_token_s": 0.05, "compared_answers": batch - 1, "changed_answers": 0} for batch in (1, 8)]}
 
@@ -41,25 +42,25 @@ ENGINE = {"device": "cuda:0 Some GPU", "rows": [
 EXPECTED = {
     "linear source": "2026-01-02, commit abc, cuda:0 Some GPU, cuBLAS 1, one run: `reprofuse bench linear --m 4`",
     "linear projections exact-1": """\
-| projection | N x K | M | us | of read bandwidth | of INT8 peak | SGEMM | times SGEMM | BF16 | times BF16 |
+| projection | N x K | M | us | of read bandwidth | of INT8 peak | bf16 | times bf16 | sgemm | times sgemm |
 |---|---|---|---|---|---|---|---|---|---|
-| o | 1000 x 2000 | 4 | 2.0 | 0.50 | 0.03 | 5.0 | 2.50 | 1.0 | 0.50 |""",
+| o | 1000 x 2000 | 4 | 2.0 | 0.50 | 0.03 | 1.0 | 0.50 | 5.0 | 2.50 |""",
     "linear projections fma-1": """\
-| projection | N x K | M | us | of read bandwidth | of FMA peak | SGEMM | times SGEMM | BF16 | times BF16 |
+| projection | N x K | M | us | of read bandwidth | of FMA peak | bf16 | times bf16 | sgemm | times sgemm |
 |---|---|---|---|---|---|---|---|---|---|
-| o | 1000 x 2000 | 4 | 2.0 | 0.50 | 0.25 | 5.0 | 2.50 | 1.0 | 0.50 |""",
+| o | 1000 x 2000 | 4 | 2.0 | 0.50 | 0.25 | 1.0 | 0.50 | 5.0 | 2.50 |""",
     "linear forward fma-1": """\
-| M | fma-1, ms | SGEMM | times SGEMM | BF16 | times BF16 | exact-1 |
+| M | fma-1, ms | bf16 | times bf16 | sgemm | times sgemm | exact-1 |
 |---|---|---|---|---|---|---|
-| 4 (no head) | 2.00 | 5.00 | 2.50 | 1.00 | 0.50 | 2.00 |""",
+| 4 (no head) | 2.00 | 1.00 | 0.50 | 5.00 | 2.50 | 2.00 |""",
     "model steps": """\
 | numerics | batch 2 | batch 8 | prefill at batch 8, tokens/s |
 |---|---|---|---|
 | `fma-1` | 2.00 | 8.00 | 8,000 |
-| `bf16`, same engine | 2.00 | 8.00 | 8,000 |""",
+| `of-a-vendor`, same engine | 2.00 | 8.00 | 8,000 |""",
     "engine source": "2026-01-02, commit abc, cuda:0 Some GPU, one run: `reprofuse bench engine --m 4`",
     "engine requests": """\
-| numerics | batch | tokens/s | times LayerCast | step, ms | outside the model | prefill, tokens/s | first token, ms | answers moved |
+| numerics | batch | tokens/s | times of-a-vendor | step, ms | outside the model | prefill, tokens/s | first token, ms | answers moved |
 |---|---|---|---|---|---|---|---|---|
 | `fma-1` | 1 | 1,234 | 2.50 | 4.00 | 1.5 % | 20,000 | 50 | - |
 | `fma-1` | 8 | 1,234 | 2.50 | 4.00 | 1.5 % | 20,000 | 50 | 0 of 7 |""",

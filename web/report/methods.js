@@ -1,9 +1,7 @@
 // How often answers differ: what `study compare` computed, as cards, a figure and tables.
 "use strict";
 
-const COOL = 4;
-const WARM = { bf16: "--warm-1", layercast: "--warm-2" };
-const OTHER_WARM = ["--warm-3", "--warm-4"];
+const COLORS = 4; // of contracts, and of baselines
 
 // A colour per numerics, the same in every figure; contracts before baselines.
 function colors_of(groups) {
@@ -12,9 +10,7 @@ function colors_of(groups) {
   const methods = groups.flatMap((group) => group.methods);
   for (const method of methods.toSorted((a, b) => b.pins_bits - a.pins_bits)) {
     if (colors.has(method.numerics)) continue;
-    const variable = method.pins_bits
-      ? `--cool-${(cool++ % COOL) + 1}`
-      : (WARM[method.numerics] ?? OTHER_WARM[warm++ % OTHER_WARM.length]);
+    const variable = method.pins_bits ? `--cool-${(cool++ % COLORS) + 1}` : `--warm-${(warm++ % COLORS) + 1}`;
     colors.set(method.numerics, `var(${variable})`);
   }
   return colors;

@@ -18,18 +18,19 @@ const END_TO_END = "end to end";
 function speedup_points(benches, groups) {
   const ratios = device_ratios(benches);
   const points = [];
-  const add = (device, numerics, speedup, what) => {
-    if (ratios.has(device) && speedup > 0 && numerics !== "layercast" && numerics !== "bf16")
+  const add = (device, numerics, { pins_bits }, speedup, what) => {
+    if (ratios.has(device) && speedup > 0 && pins_bits)
       points.push({ device, ratio: ratios.get(device), numerics, speedup, what });
   };
   for (const bench of benches) {
     for (const run of bench.runs ?? [])
       for (const forward of run.forwards.filter(({ m }) => m <= 64))
-        add(run.device, run.contract, forward.layercast_ratio, LINEAR);
-    for (const row of bench.rows ?? []) add(bench.device, row.numerics, row.times_layercast, END_TO_END);
+        add(run.device, run.contract, run, forward[`${PAPER_SPEED_BASELINE}_ratio`], LINEAR);
+    if (bench.baseline === PAPER_SPEED_BASELINE)
+      for (const row of bench.rows) add(bench.device, row.numerics, row, row.times_baseline, END_TO_END);
   }
   for (const row of time_rows(groups))
-    if (row.method.pins_bits && row.to_layercast) add(row.device, row.numerics, 1 / row.to_layercast, END_TO_END);
+    add(row.device, row.numerics, row.method, 1 / row.of_baselines[PAPER_SPEED_BASELINE], END_TO_END);
   return points;
 }
 
@@ -178,8 +179,7 @@ function memory(tables, colors) {
   const color = (row) => colors.get(row.numerics) ?? "var(--muted)";
   const from_paper = (row) => {
     const found = PAPER_MEMORY.find(({ shapes }) => shapes.test(plain_name(row.shape)));
-    const key = row.numerics === "layercast" ? "layercast" : row.numerics === "bf16" ? null : "ours";
-    return (found && key && found[key]) ?? null;
+    return found?.[paper_method(row)] ?? null;
   };
   const bars = rows.flatMap((row) => [
     { ...row, gib: row.resident_weight_bytes / GIB, opacity: 0.85 },

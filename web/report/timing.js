@@ -1,7 +1,7 @@
 // How long the runs took.
 "use strict";
 
-// A run's cells of every numerics, with its times as parts of those that have been named.
+// A run's cells of every numerics, with its times as parts of those of each baseline.
 function time_rows(groups) {
   return groups.flatMap((group) =>
     group.runs.flatMap((run) => {
@@ -10,15 +10,15 @@ function time_rows(groups) {
           .filter((cell) => cell.run === run.name && cell.seconds > 0)
           .map((cell) => ({ ...cell, method, numerics: method.numerics })),
       );
-      const seconds = (numerics) => cells.find((cell) => cell.numerics === numerics)?.seconds ?? null;
-      const [layercast, bf16] = [seconds("layercast"), seconds("bf16")];
+      const baselines = cells.filter((cell) => !cell.method.pins_bits);
       return cells.map((cell) => ({
         ...cell,
         group,
         device: run.device,
         facet: short_run(run.name),
-        to_layercast: layercast === null ? null : cell.seconds / layercast,
-        to_bf16: bf16 === null ? null : cell.seconds / bf16,
+        of_baselines: Object.fromEntries(
+          baselines.map((baseline) => [baseline.numerics, cell.seconds / baseline.seconds]),
+        ),
       }));
     }),
   );
@@ -27,11 +27,11 @@ function time_rows(groups) {
 function timing(groups, colors) {
   const rows = time_rows(groups);
   if (rows.length === 0) return null;
-  const key = ["to_layercast", "to_bf16"].find((name) => rows.some((row) => row[name] !== null));
-  const shown = key ? rows.filter((row) => row[key] !== null) : rows;
-  const value = (row) => (key ? row[key] : row.seconds);
+  const baselines = [...new Set(rows.flatMap((row) => Object.keys(row.of_baselines)))];
+  const key = baselines.includes(PAPER_SPEED_BASELINE) ? PAPER_SPEED_BASELINE : baselines[0];
+  const shown = key ? rows.filter((row) => key in row.of_baselines) : rows;
+  const value = (row) => (key ? row.of_baselines[key] : row.seconds);
   const deviation = (row) => (row.seconds > 0 ? (value(row) * row.seconds_deviation) / row.seconds : 0);
-  const against = { to_layercast: "LayerCast", to_bf16: "BF16" }[key];
   const largest = (rows) => Math.max(...rows.map((row) => value(row) + deviation(row)), 1);
   const color = (row) => colors.get(row.numerics);
   const marks = (shown) => [
@@ -62,7 +62,7 @@ function timing(groups, colors) {
   const timed = [...new Set(shown.map((row) => row.group))];
   const drawn = (groups) =>
     figure({
-      title: against ? `Time as a multiple of ${against}'s on the same platform.` : "Seconds.",
+      title: key ? `Time as a multiple of ${baseline_title(key)}'s on the same platform.` : "Seconds.",
       note: "Lines show the standard deviation over the seeds.",
       says: shown
         .filter((row) => groups.includes(row.group))
@@ -108,8 +108,10 @@ function timing(groups, colors) {
             }),
           },
           { title: "tokens/s", of: (row) => number(row.tokens_per_second, 1) },
-          { title: "of LayerCast's time", of: (row) => number(row.to_layercast, 2) },
-          { title: "of BF16's time", of: (row) => number(row.to_bf16, 2) },
+          ...baselines.map((name) => ({
+            title: `of ${baseline_title(name)}'s time`,
+            of: (row) => number(row.of_baselines[name], 2),
+          })),
         ],
         rows,
       ),

@@ -79,8 +79,9 @@ bool all_have(const nlohmann::json& object, const char* list, std::initializer_l
 }
 
 bool is_bench(const nlohmann::json& json) {
-  if (!all_have(json, "runs", {"contract", "device", "rows", "forwards"}))
-    return has(json, {"model", "device"}) && all_have(json, "rows", {"numerics", "batch", "times_layercast"});
+  if (!all_have(json, "runs", {"contract", "pins_bits", "device", "rows", "forwards"}))
+    return has(json, {"model", "device", "baseline"}) &&
+           all_have(json, "rows", {"numerics", "pins_bits", "batch", "times_baseline"});
   return std::all_of(json["runs"].begin(), json["runs"].end(), [](const nlohmann::json& run) {
     return all_have(run, "rows", {"gigaflops", "read_bytes", "read"}) && all_have(run, "forwards", {"model", "m"});
   });
@@ -88,7 +89,8 @@ bool is_bench(const nlohmann::json& json) {
 
 bool is_memory(const nlohmann::json& json) {
   return has(json, {"budget_bytes", "device"}) &&
-         all_have(json, "rows", {"shape", "numerics", "resident_weight_bytes", "transient_peak_bytes", "kv_tokens"});
+         all_have(json, "rows",
+                  {"shape", "numerics", "pins_bits", "resident_weight_bytes", "transient_peak_bytes", "kv_tokens"});
 }
 
 bool is_ablation(const nlohmann::json& json) {

@@ -148,16 +148,24 @@ export function write_other_results(folder) {
   });
   const run = (contract, ratios) => ({
     contract,
+    pins_bits: true,
     device,
     baselines: ["layercast"],
     vendor: "a library of the test",
     rows: [1, 32].map(row),
     forwards: [1, 8, 32].map((m, at) => forward(m, ratios[at])),
   });
-  const engine_row = (numerics, batch, times) => ({ numerics, batch, times_layercast: times });
+  const pins_bits = (name) => METHODS.find(({ numerics }) => numerics === name).pins_bits;
+  const engine_row = (numerics, batch, times) => ({
+    numerics,
+    pins_bits: pins_bits(numerics),
+    batch,
+    times_baseline: times,
+  });
   const memory_row = (shape, numerics, weights, peak, tokens) => ({
     shape,
     numerics,
+    pins_bits: pins_bits(numerics),
     resident_weight_bytes: weights * 2 ** 30,
     transient_peak_bytes: peak * 2 ** 30,
     kv_tokens: tokens,
@@ -171,6 +179,7 @@ export function write_other_results(folder) {
       version: "0.0.0",
       model: "llama-3.2-3b with random weights",
       device,
+      baseline: "layercast",
       rows: [
         engine_row("fma-1", 1, 3.6),
         engine_row("fma-1", 32, 1.9),
