@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/check.hpp"
 #include "kernels/backend.hpp"
 #include "kernels/cuda/linear/exact1/params.hpp"
 #include "kernels/cuda/linear/fma1/linear.hpp"
@@ -36,7 +37,7 @@ constexpr std::size_t kPastL2 = std::size_t{256} << 20;  // bytes of weights to 
 // What is asked for; empty: all.
 struct Options {
   std::vector<std::int64_t> ms;
-  std::string shape, kernel, numerics{reference::kLinearFma1.name};
+  std::string shape, kernel, numerics{kDefaultNumerics};
   int max_splits = 8;
   bool chosen_alone = false, cublas = false, digits_in_place = false;
 };
@@ -140,7 +141,24 @@ class Sweep {
   ThreadPool& pool_;
 };
 
+// How the layers of a scheme are swept.
+constexpr struct {
+  std::string_view scheme;
+  void (*run)(Sweep& sweep);
+} kSweeps[] = {
+    {reference::kLinearFma1.name, [](Sweep& sweep) { sweep.run<cuda::fma1::CudaLinear>(); }},
+    {reference::kLinearExact1.name, [](Sweep& sweep) { sweep.run<cuda::integer::CudaLinear>(cuda::exact1::scheme()); }},
+    {reference::kLinearInt16.name, [](Sweep& sweep) { sweep.run<cuda::integer::CudaLinear>(cuda::int16::scheme()); }},
+};
+
+auto sweep_of(const kernels::LinearScheme& scheme) {
+  for (const auto& [name, run] : kSweeps)
+    if (name == scheme.name) return run;
+  fail(ErrorCode::kUnsupported, "linear layers by '{}' have no schedules to choose from", scheme.name);
+}
+
 void run(const Options& options) {
+  const auto run_sweep = sweep_of(*find_contract(options.numerics).linear);
   const Context context = Context::cuda();
   ThreadPool pool(available_cores());
   std::printf(
@@ -149,12 +167,7 @@ void run(const Options& options) {
   for (const Shape& shape : kShapes) {
     if (!options.shape.empty() && options.shape != shape.name) continue;
     Sweep sweep(context, options, shape, pool);
-    if (options.numerics == reference::kLinearExact1.name)
-      sweep.run<cuda::integer::CudaLinear>(cuda::exact1::scheme());
-    else if (options.numerics == reference::kLinearInt16.name)
-      sweep.run<cuda::integer::CudaLinear>(cuda::int16::scheme());
-    else
-      sweep.run<cuda::fma1::CudaLinear>();
+    run_sweep(sweep);
   }
 }
 

@@ -11,4 +11,4 @@ if __name__ == "__main__":
     if len(sys.argv) != 3 or sys.argv[1] not in transformers_step.SHAPES:
         sys.exit(__doc__)
     shape, directory = sys.argv[1:]
-    transformers_step.make_model(transformers_step.SHAPES[shape], layercast=False).save_pretrained(directory)
+    transformers_step.make_model(transformers_step.SHAPES[shape], casts_weights=False).save_pretrained(directory)

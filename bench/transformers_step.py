@@ -36,13 +36,16 @@ class LayerCastLinear(torch.nn.Module):
         return torch.nn.functional.linear(x, self.weight.float())
 
 
-def make_model(config, layercast):
+METHODS = {"bf16": False, "layercast": True}  # by the names that our baselines have: whether layers cast their weights
+
+
+def make_model(config, casts_weights):
     torch.manual_seed(1)
     with torch.device("cuda"):
         torch.set_default_dtype(torch.bfloat16)
         model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="sdpa").eval()
         torch.set_default_dtype(torch.float32)
-    if layercast:
+    if casts_weights:
         for module in list(model.modules()):
             for name, child in list(module.named_children()):
                 if isinstance(child, torch.nn.Linear):
@@ -106,7 +109,7 @@ def main():
     numbers = lambda text: [int(word) for word in text.split(",")]
     parser = argparse.ArgumentParser()
     parser.add_argument("--shape", choices=SHAPES, default="llama-3.2-3b")
-    parser.add_argument("--numerics", type=lambda text: text.split(","), default=["bf16", "layercast"])
+    parser.add_argument("--numerics", type=lambda text: text.split(","), default=list(METHODS))
     parser.add_argument("--batch", type=numbers, default=[1, 32])
     parser.add_argument("--context", type=int, default=1024)
     parser.add_argument("--prefill", type=numbers, default=[], help="lengths of prompts")
@@ -114,7 +117,7 @@ def main():
     arguments = parser.parse_args()
     torch.backends.cuda.matmul.allow_tf32 = False
     for name in arguments.numerics:
-        model = make_model(SHAPES[arguments.shape], name == "layercast")
+        model = make_model(SHAPES[arguments.shape], METHODS[name])
 
         def report(**values):
             print(json.dumps({"transformers": transformers.__version__, "shape": arguments.shape, "numerics": name} | values),

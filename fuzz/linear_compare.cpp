@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <bit>
 #include <iterator>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "base/fp_environment.hpp"
 #include "base/thread_pool.hpp"
 #include "kernels/cpu/linear/exact1/kernels.hpp"
+#include "kernels/cpu/linear/int16/kernels.hpp"
 #include "kernels/reference/reference.hpp"
 #include "numerics/float_ops.hpp"
 #include "ops/buffer.hpp"
@@ -111,19 +113,16 @@ Outcome run_cpu(const LinearCase& drawn, const Context& context) {
   return outcome;
 }
 
-// One table of kernels, whatever a context would choose.
-Outcome run_exact1_kernels(const LinearCase& drawn, const cpu::LinearExact1Kernels& kernels) {
+// By kernels of one table, whatever a context would choose.
+Outcome run_prepared(const LinearCase& drawn, const kernels::PreparedLinear& layer) {
   Outcome outcome = untouched(drawn);
   const FpEnvironment pinned;
   const std::vector<LinearOutput> outputs = host_outputs(drawn, outcome);
-  ThreadPool pool(drawn.threads);
-  const auto layer =
-      cpu::prepare_linear_exact1(kernels, {.isa = Isa::kScalar, .pool = &pool, .name = "fuzz"}, host_weights(drawn));
-  std::vector<std::byte> workspace(layer->workspace_bytes(drawn.m));
+  std::vector<std::byte> workspace(layer.workspace_bytes(drawn.m));
   std::vector<std::int64_t> n;
   for (const FuzzOutput& output : drawn.outputs) n.push_back(output.n);
   const auto non_finite =
-      layer->run({.x = x_view(drawn, drawn.x.data()), .outputs = outputs, .workspace = workspace.data()});
+      layer.run({.x = x_view(drawn, drawn.x.data()), .outputs = outputs, .workspace = workspace.data()});
   if (non_finite) catch_non_finite(outcome, [&] { fail_non_finite("fuzz", n, *non_finite); });
   return outcome;
 }
@@ -216,14 +215,41 @@ std::vector<Result> run_contexts(const LinearCase& drawn, const Contract& contra
   return results;
 }
 
-// Kernels of exact-1 that a context passes over because the machine has better ones: AVX-512 without VNNI.
-std::vector<Result> run_passed_over(const LinearCase& drawn) {
+using Layers = std::vector<std::unique_ptr<kernels::PreparedLinear>>;
+
+Layers exact1_passed_over(const kernels::CpuTarget& target, std::span<const WeightView> weights) {
+  const cpu::LinearExact1Kernels* plain = target.isa == Isa::kScalar ? nullptr : cpu::linear_exact1_simd(target.isa);
+  Layers layers;
+  if (plain != nullptr && plain != &cpu::best_linear_exact1(target.isa))
+    layers.push_back(cpu::prepare_linear_exact1(*plain, target, weights));
+  return layers;
+}
+
+Layers int16_passed_over(const kernels::CpuTarget& target, std::span<const WeightView> weights) {
+  std::vector<const cpu::LinearInt16Kernels*> tables = cpu::linear_int16_tables(target.isa);
+  tables.pop_back();  // the quickest
+  Layers layers;
+  for (const cpu::LinearInt16Kernels* table : tables)
+    layers.push_back(cpu::prepare_linear_int16(*table, target, weights));
+  return layers;
+}
+
+// Kernels that a context passes over because the machine has better ones of the instruction set, such as AVX-512
+// without VNNI. A scheme that is not here has one table of kernels for each.
+constexpr struct {
+  std::string_view scheme;
+  Layers (*layers)(const kernels::CpuTarget& target, std::span<const WeightView> weights);
+} kPassedOver[] = {{reference::kLinearExact1.name, exact1_passed_over},
+                   {reference::kLinearInt16.name, int16_passed_over}};
+
+std::vector<Result> run_passed_over(const LinearCase& drawn, const kernels::LinearScheme& scheme) {
   std::vector<Result> results;
-  for (const Isa isa : supported_isas()) {
-    if (isa == Isa::kScalar) continue;
-    const cpu::LinearExact1Kernels* plain = cpu::linear_exact1_simd(isa);
-    if (plain == &cpu::best_linear_exact1(isa)) continue;
-    results.push_back({fmt::format("{} kernels by name", plain->target), run_exact1_kernels(drawn, *plain)});
+  ThreadPool pool(drawn.threads);
+  for (const auto& [name, layers] : kPassedOver) {
+    if (name != scheme.name) continue;
+    for (const Isa isa : supported_isas())
+      for (const auto& layer : layers({.isa = isa, .pool = &pool, .name = "fuzz"}, host_weights(drawn)))
+        results.push_back({fmt::format("{} kernels by name", layer->implementation()), run_prepared(drawn, *layer)});
   }
   return results;
 }
@@ -232,8 +258,7 @@ void compare_contract(const LinearCase& drawn, const Contract& contract, Sabotag
   const Outcome expected = run_reference(drawn, contract);
   comparison.non_finite |= !expected.non_finite.empty();
   std::vector<Result> results = run_contexts(drawn, contract);
-  if (contract.linear == &reference::kLinearExact1)
-    std::ranges::move(run_passed_over(drawn), std::back_inserter(results));
+  std::ranges::move(run_passed_over(drawn, *contract.linear), std::back_inserter(results));
   for (Result& result : results) {
     ++comparison.implementations;
     if (sabotage == Sabotage::kFlipBit) flip_bit(drawn, result.outcome);

@@ -1,13 +1,14 @@
-"""What the checks of sources look at: every file of C++, C and CUDA in some folders, in a fixed order."""
+"""What the checks of sources look at: every file of some kinds in some folders, those of C++, C and CUDA unless told otherwise, in a fixed
+order."""
 import pathlib
 import sys
 
 ENDINGS = {".c", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".in"}
 
 
-def texts(root, *folders):
+def texts(root, *folders, endings=frozenset(ENDINGS)):
     """Each file's path, as seen from the root, and its text."""
-    files = sorted(path for folder in folders for path in (root / folder).rglob("*") if path.suffix in ENDINGS)
+    files = sorted(path for folder in folders for path in (root / folder).rglob("*") if path.suffix in endings)
     return {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8") for path in files}
 
 

@@ -44,13 +44,17 @@ struct Task {
 
 // Not every contract: each adds its part to some minutes.
 constexpr const char* kContracts = "fma-1,exact-1";
-constexpr const char* kAllNumerics = "fma-1,exact-1,layercast,bf16";
+constexpr const char* kBaselines = "layercast,bf16";
+
+std::string numerics_with(const std::vector<OpenBlasChoice>& choices) {
+  return choices.empty() ? kContracts : fmt::format("{},{}", kContracts, kBaselines);
+}
 
 // OpenBLAS has one thread everywhere: several that wait for each other take minutes on a busy machine.
 std::vector<Platform> platforms_of(const std::vector<OpenBlasChoice>& choices) {
   const std::vector<Isa> isas = supported_isas();  // slowest first
   const Isa best = isas.back(), other = isas.size() > 2 ? isas[isas.size() - 2] : best;
-  const std::string all = choices.empty() ? kContracts : kAllNumerics;
+  const std::string all = numerics_with(choices);
   std::vector<Platform> platforms = {{"one-thread", "", best, 1, 16, all},
                                      {"other-instructions", "", other, 1, 16, all},
                                      {"small-batches", "", best, 1, 5, all},
@@ -108,8 +112,7 @@ void run_study_demo(const StudyDemoArguments& arguments) {
   const std::vector<OpenBlasChoice> choices = openblas_choices({"study", "demo", "--openblas-kernels"});
   if (choices.empty())
     fmt::print("Without OpenBLAS, which the baselines need; on Debian: apt install libopenblas0-pthread\n");
-  fmt::print("The bundled model answers two tasks by {}, some minutes in all\n",
-             choices.empty() ? kContracts : kAllNumerics);
+  fmt::print("The bundled model answers two tasks by {}, some minutes in all\n", numerics_with(choices));
   std::vector<study::Run> runs;
   for (const Platform& platform : platforms_of(choices)) {
     fmt::print("{}\n", platform.name);
