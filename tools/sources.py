@@ -8,7 +8,8 @@ ENDINGS = {".c", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".in"}
 
 def texts(root, *folders, endings=frozenset(ENDINGS)):
     """Each file's path, as seen from the root, and its text."""
-    files = sorted(path for folder in folders for path in (root / folder).rglob("*") if path.suffix in endings)
+    files = sorted(path for folder in folders for path in (root / folder).rglob("*")
+                   if path.suffix in endings and "node_modules" not in path.parts)
     return {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8") for path in files}
 
 

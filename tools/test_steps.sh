@@ -80,9 +80,8 @@ without_aslr() {
   fi
 }
 
-# Tests that take five seconds or more under AddressSanitizer with two cores, and whose code shorter ones run there.
+# Tests that take three seconds or more under AddressSanitizer with two cores, and whose code shorter ones run there.
 LONG_UNDER_ASAN=(
-  AnswersWithoutMemory.AreA503AndStreamsNeedLittle
   BenchErrorCommand.WritesTheSeededRowsAndTheModels
   BenchUsage.AFileThatCannotBeWrittenIsAnErrorBeforeAnythingIsMeasured
   Cases/ModelInvariance.EveryContractGivesItsCommittedDigestOnEveryInstructionSet/mistral_window
@@ -90,56 +89,29 @@ LONG_UNDER_ASAN=(
   JsonWriter.NumbersHaveTheDigitsThatDumpGivesThem
   TokenizerLimits.EncodingAsksNowAndThenWhetherToGoOn
   EngineTest.AStopStringEndsTheTextWhereverItLies
-  Generate.ALongPromptMayBeCutAnywhere
   Generate.TheGoldenAnswerComesOutOfEveryInstructionSet
-  GenerateInput.TokenIdsComeFromFilesAndPipesInAnyUsualForm
-  GenerateInput.LogprobsTellTheLikeliestAndTheMarginAndMoveNoBit
   GenerateInput.SpecialTokensInWhatAUserWritesAreTokensOrPlainText
-  GenerateJsonl.ALineHasWhatARunOfItsOwnPrints
   GenerateText.HowItIsComputedMovesNoBit
-  GenerateText.SeedsAndTemperatureReachTheSampler
-  GenerateText.EveryContractWithAGoldenDigestGivesIt
   GenerateText.BaselinesRunTheSameModel
-  BenchEngineCommand.MeasuresEveryNumericsAtEveryBatchAndWritesThemAsJson
   BenchErrorCommand.TheTableOfContractsIsTheSameForEveryIsa
   ProbeCommand.QuickCheckPasses
-  ProbeCommand.SelectedCasesBringTheModelsOnRequestAlone
   ExpSimd.EveryInstructionSetHasTheScalarBits
   ProbeRows.RowBitsDoNotDependOnBatchSizeOnAnyIsa
-  AblationR4.RowZeroIsOursAtEveryBatchAndNotUnderASplitForTheBatch
   BenchCommand.MeasuresEveryBatchSizeAndWritesThemAsJson
-  BenchEngineCommand.TheBaselineIsComparedWithWhereverItStandsInTheList
   Cases/ModelInvariance.EveryInstructionSetAndThreadCountGivesTheSameBits/mistral_window
   ApiBody.MemoryIsAskedForBeforeItIsTaken
   ApiBody.WhatNobodyReadsTakesNeitherTimeNorMemory
-  EngineFailures.AClientWhoseRequestsFailCostsTheOthersOnePassAtATime
   EngineFairness.AClientWithManyRequestsHoldsUpItsOwnAndNotThoseOfOthers
-  EngineFairness.ClientsHaveEqualPartsOfThePassesWhenAllHaveEnoughToAsk
-  EngineFairness.ClientsHaveEqualPartsOfTheRowsWhateverPromptsEachHas
-  EngineFailures.ARequestThatFailsCostsTheOthersOnePass
-  EngineFairness.PrefixesAreSharedWithinASaltAndNotBeyond
   EngineOracle.APenaltyIsForTheTokensOfItsOwnText
-  EngineOracle.APreemptedJobGoesOnAtTheTokenWhereItWas
   EngineOracle.EveryScheduleGivesTheAnswersOfThePlainLoop
-  EngineOracle.GuessesCountAsFarAsTheyAreRightAndNoFurther
-  EngineOracle.WrongGuessesLeaveNothingInPagesThatAreKept
-  EngineTest.ChoiceNumberIIsTheAnswerOfSeedPlusI
-  EngineTest.NoJobIsPreemptedWhenThatWouldNotMakeRoom
-  ProbeCommand.CheckFailsOnATamperedDigestAndNamesTheCase
   OutOfMemory.EndsAnswersWithAnErrorAndTheServiceGoesOn
-  ServiceTest.WhatCannotBeTakenIsRefusedWithTheReason
   ReceiptCommand.GoldenReceiptsOfEveryDeviceAreTrueHere
   VerifyCommand.RepliesOfAServerAreTrueOnEveryInstructionSet
-  ReplayTest.EveryFieldThatIsFalseIsCaughtThoughItIsSigned
-  ReplayTest.ManyGoThroughTheEngineTogetherAndOnlyTheFalseOneDiverges
   ReplayTest.EveryBitOfTheEnvelopeAndOfThePayloadIsUnderTheSignature
   ParseJson.TakesTimeThatGrowsWithTheTextAlone
   ParseJson.TheControlThatLooksThroughListsAgainGrowsQuadratically
   TokenizerLimits.ALongTextIsGivenUpSoon
-  TokenizerLimits.AListOfValuesWithoutEndIsRefusedWhileItIsRead
-  TokenizerPattern.StopsAPatternThatTakesQuadraticTime
   TokenizerPattern.TakesLongTextsOfAnythingWithPublishedPatterns
-  ReplayTest.ALieThatIsConsistentDivergesAtItsStep
   StudyCommand.RunsAreComparedAndAContractDoesNotMove
   StudyCommand.TheDemoWritesAReportOfFourPlatformsAndTwoTasks
   fuzz.linear.self_test
