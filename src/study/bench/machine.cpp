@@ -28,7 +28,7 @@ constexpr std::size_t kLine = 64;
 constexpr std::size_t kWords = kLine / sizeof(std::uint64_t);
 constexpr std::size_t kStreams[] = {1, 2, 4, 8};
 constexpr int kTrials = 5;
-constexpr std::size_t kTrialsPerRound = 8;  // each reads another part of the memory, so that no cache keeps it for the next
+constexpr std::size_t kTrialsPerRound = 8;  // each reads another part, so that no cache keeps it for the next
 
 std::uint64_t fold(const std::uint64_t (&words)[kWords]) {
   std::uint64_t folded = 0;
