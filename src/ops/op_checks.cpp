@@ -1,3 +1,5 @@
+#include "ops/op_checks.hpp"
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -9,7 +11,6 @@
 #include "base/check.hpp"
 #include "kernels/op_calls.hpp"
 #include "numerics/float_ops.hpp"
-#include "ops/transformer_ops.hpp"
 
 namespace reprofuse {
 namespace {
