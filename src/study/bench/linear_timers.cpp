@@ -231,7 +231,7 @@ class ReplayingLinearTimer final : public LinearTimer {
   // A framework's BF16, whose activations are BF16 already.
   bool is_product_alone(const Context& baseline) const {
     const kernels::ExternalLinear* kernels = baseline.state().contract->linear->external_on(backend().name());
-    return kernels != nullptr && kernels->prepare == vendor::prepare_cublas_bf16 && target_.weights == DType::kBF16;
+    return kernels != nullptr && kernels->multiplier == kernels::Multiplier::kBf16 && target_.weights == DType::kBF16;
   }
 
   BenchRow measure_row(const BenchShape& shape, std::int64_t m, const std::vector<Buffer>& copies, const Layers& layers,
