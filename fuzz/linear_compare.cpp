@@ -236,21 +236,21 @@ Layers int16_passed_over(const kernels::CpuTarget& target, std::span<const Weigh
 
 // Kernels that a context passes over because the machine has better ones of the instruction set, such as AVX-512
 // without VNNI. A scheme that is not here has one table of kernels for each.
-constexpr struct {
+struct PassedOver {
   std::string_view scheme;
   Layers (*layers)(const kernels::CpuTarget& target, std::span<const WeightView> weights);
-} kPassedOver[] = {{reference::kLinearExact1.name, exact1_passed_over},
-                   {reference::kLinearInt16.name, int16_passed_over}};
+};
+constexpr PassedOver kPassedOver[] = {{reference::kLinearExact1.name, exact1_passed_over},
+                                      {reference::kLinearInt16.name, int16_passed_over}};
 
 std::vector<Result> run_passed_over(const LinearCase& drawn, const kernels::LinearScheme& scheme) {
+  const PassedOver* found = std::ranges::find(kPassedOver, scheme.name, &PassedOver::scheme);
+  if (found == std::end(kPassedOver)) return {};
   std::vector<Result> results;
   ThreadPool pool(drawn.threads);
-  for (const auto& [name, layers] : kPassedOver) {
-    if (name != scheme.name) continue;
-    for (const Isa isa : supported_isas())
-      for (const auto& layer : layers({.isa = isa, .pool = &pool, .name = "fuzz"}, host_weights(drawn)))
-        results.push_back({fmt::format("{} kernels by name", layer->implementation()), run_prepared(drawn, *layer)});
-  }
+  for (const Isa isa : supported_isas())
+    for (const auto& layer : found->layers({.isa = isa, .pool = &pool, .name = "fuzz"}, host_weights(drawn)))
+      results.push_back({fmt::format("{} kernels by name", layer->implementation()), run_prepared(drawn, *layer)});
   return results;
 }
 
