@@ -18,12 +18,18 @@ constexpr int registers_per_thread(int threads, int ctas_per_sm) {
   return even < kMaxThreadRegisters ? even : kMaxThreadRegisters;
 }
 
+// What setmaxnreg takes as the registers of a thread.
+constexpr bool can_be_set(int registers) {
+  return registers >= 24 && registers <= 256 && registers % 8 == 0;
+}
+
 // setmaxnreg hands out what the CTA was launched with, and no more: a warpgroup that asks for more waits for ever.
 constexpr bool can_move_registers(int math_threads, int math_registers, int other_threads, int other_registers,
                                   int ctas_per_sm) {
   const int threads = math_threads + other_threads;
-  return math_threads * math_registers + other_threads * other_registers <=
-         threads * registers_per_thread(threads, ctas_per_sm);
+  return can_be_set(math_registers) && can_be_set(other_registers) &&
+         math_threads * math_registers + other_threads * other_registers <=
+             threads * registers_per_thread(threads, ctas_per_sm);
 }
 
 constexpr bool fits_shared(int bytes_per_cta, int ctas_per_sm, int sm_bytes) {
