@@ -1,5 +1,6 @@
-// How attention by fma-1 splits its work, with an entry point for tests and benches that runs a given schedule, and
-// what the sizes of a call come to in any contract. No schedule changes a bit.
+// Attention of fma-1: how its work is split, with an entry point for tests and benches that runs a given schedule. And
+// what all contracts share: phases, the shapes that are taken, what the sizes of a call come to. No schedule changes a
+// bit.
 #pragma once
 
 #include <algorithm>
@@ -50,7 +51,7 @@ void attention_with(const Launch& launch, const kernels::AttentionCall& call, co
 
 }  // namespace reprofuse::cuda
 
-// What the sizes of a call come to: for the choice of a schedule, and for the launch.
+// Of any contract: what the sizes of a call come to, for the choice of a schedule, and for the launch.
 namespace reprofuse::cuda::ops {
 
 inline constexpr int kMaxDecodeChunk = 4;  // rows: a batch of chunks no longer than this is decoded row by row
@@ -112,7 +113,7 @@ inline int cluster_ctas(const kernels::AttentionCall& call, int key_block = kKey
   return static_cast<int>(std::bit_ceil(std::max(key_blocks, 2U)));
 }
 
-// Calls make<Kv>() for the format of keys and values.
+// The kernels of fma-1 for a call. Calls make<Kv>() for the format of keys and values.
 template <typename Make>
 auto kernel_of_format(const kernels::AttentionCall& call, const Make& make) {
   return call.kv.dtype == DType::kBF16 ? make.template operator()<Bf16Kv>() : make.template operator()<F32Kv>();
