@@ -15,8 +15,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent.parent / "tools"))
 import audit_gpu_code  # noqa: E402  (where it is, is known only now)
 
-from planted_instructions import (ABLATION, ALLOWED_IN_ABLATIONS, ALLOWED_IN_OPS, OPS, PLANTED, PLANTED_IN_EXACT1,
-                                  PLACED, PLANTED_IN_OPS)
+from planted_instructions import (ABLATION, ALLOWED_IN_ABLATIONS, ALLOWED_IN_OPS, IN_EXACT1, OPS, PLANTED,
+                                  PLANTED_IN_EXACT1, PLACED, PLANTED_IN_OPS)
 
 SKIPPED = 77
 ARCHITECTURES = ("80", "90", "90a", "100", "120")
@@ -31,7 +31,7 @@ def audit(*arguments):
 
 def planted_text(suffix, instruction, namespace, stem):
     """The file with the instruction as the last but one of its kernel, which stands in the namespace."""
-    clean = (HERE / f"{stem}{suffix}").read_text().replace("4fma1", namespace)
+    clean = re.sub("4fma1|6exact1", namespace, (HERE / f"{stem}{suffix}").read_text())
     if suffix == ".ptx":
         return clean.replace("\tret;", f"\t{instruction}\n\tret;", 1)
     return re.sub(r"(.*/[*]\w+[*]/\s+EXIT)", rf"        /*ff00*/                   {instruction} ;\n\1", clean, count=1)
@@ -55,7 +55,8 @@ def cases(suffix):
     for instruction, reason in PLANTED[suffix]:
         yield instruction, "4fma1", "clean", reason
     for instruction, reason in PLANTED_IN_EXACT1[suffix]:
-        yield instruction, "6exact1", "clean_exact1", reason
+        for place in IN_EXACT1:
+            yield instruction, place, "clean_exact1", reason
     for instruction, reason in PLANTED_IN_OPS[suffix]:
         yield instruction, OPS, "clean", reason
     for instruction, place, reason in PLACED[suffix]:

@@ -99,6 +99,11 @@ PLANTED_IN_OPS = {
 # products of integers in attention. clean.* stands in a namespace of this name.
 OPS, SAMPLER = "3ops", "7sampler"
 ATTENTION = "17integer_attention"
+# Kernels that no rule names: a template on a contract keeps the contract's rules, one on its Snap those of ops, and what is
+# neither is caught.
+OF_CONTRACT, OF_SNAP = "7integer7unnamedINS0_6exact18ContractEEvv", "7integer7unnamedINS0_5int164SnapEEvv"
+OF_INT16, OF_NONE = "7integer7unnamedINS0_5int168ContractELi2EEvv", "7integer"
+OF_UNKNOWN = "7integer7unnamedINS0_6exact98ContractEEvv"
 PLACED = {
     ".ptx": (
         ("cvt.rzi.s64.f32 %rd1, %f1;", SAMPLER, ""),
@@ -113,6 +118,10 @@ PLACED = {
         ("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%r1}, {%r2}, {%r3}, {%r1};", OPS, "sums floats"),
         ("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%f1}, {%r1}, {%r2}, {%f1};", ATTENTION, "tensor cores"),
         ("ex2.approx.f32 %f1, %f2;", ATTENTION, "approximation"),
+        ("cvt.rni.s32.f32 %r1, %f1;", OF_SNAP, ""),
+        ("div.rn.f32 %f1, %f2, %f3;", OF_SNAP, ""),
+        ("mov.f32 %f1, %f2;", OF_NONE, "belongs to no contract"),
+        ("mov.f32 %f1, %f2;", OF_UNKNOWN, "belongs to no contract"),
     ),
     ".sass": (
         ("F2I.S64.TRUNC R2, R1", SAMPLER, ""),
@@ -123,6 +132,9 @@ PLACED = {
         ("IMMA.16832.S8.S8 R4, R4.ROW, R8.COL, R4", OPS, "sums floats"),
         ("HMMA.16816.F32.BF16 R4, R4, R8, R4", ATTENTION, "tensor cores"),
         ("MUFU.EX2 R1, R2", ATTENTION, "special function unit"),
+        ("MUFU.RSQ R1, R2", OF_SNAP, ""),
+        ("FADD R1, R2, R3", OF_NONE, "belongs to no contract"),
+        ("FADD R1, R2, R3", OF_UNKNOWN, "belongs to no contract"),
     ),
 }
 
@@ -134,7 +146,8 @@ ALLOWED_IN_ABLATIONS = {
     ".sass": ("HMMA.16816.F32.BF16 R4, R4, R8, R4", "FMUL R1, R2, R3"),
 }
 
-# As PLANTED, for clean_exact1.ptx and clean_exact1.sass.
+# As PLANTED, for clean_exact1.ptx and clean_exact1.sass, in each of IN_EXACT1.
+IN_EXACT1 = ("6exact1", OF_CONTRACT, OF_INT16)
 PLANTED_IN_EXACT1 = {
     ".ptx": (
         ("wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f1}, %rd1, %rd2, p, 1, 1;", "tensor cores"),
@@ -153,6 +166,7 @@ PLANTED_IN_EXACT1 = {
         ("mul.f32 %f1, %f2, %f3;", "not among"),
         ("fma.rz.f32 %f1, %f2, %f3, %f4;", "not among"),
         ("add.f64 %fd1, %fd2, %fd3;", "not among"),
+        ("div.rn.f32 %f1, %f2, %f3;", "not among"),
         ("rcp.approx.f32 %f1, %f2;", "approximation"),
         ("red.global.add.f32 [%rd1], %f2;", "atomic"),
     ),
@@ -167,6 +181,7 @@ PLANTED_IN_EXACT1 = {
         ("FFMA.RZ R1, R2, R3, R4", "round to nearest"),
         ("FMUL.RM R1, R2, R3", "round to nearest"),
         ("MUFU.EX2 R1, R2", "special function unit"),
+        ("MUFU.RSQ R1, R2", "special function unit"),
         ("F2I.TRUNC.NTZ R1, R2", "not among"),
         ("I2F.S64.RZ R1, R2", "not among"),
         ("DADD R2, R4, R6", "not among"),

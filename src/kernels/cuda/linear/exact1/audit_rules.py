@@ -6,9 +6,8 @@ from gpu_code_rules import (
 
 
 def kernels_of(namespace):
-    """Those of a contract's namespace, and what integer/row_kernels.cuh makes for it."""
-    shared = "16snap_activations|12add_partials|16weight_exponents|15prepare_weights"
-    return rf"_ZN9reprofuse4cuda(?:{namespace}|7integer(?:{shared})INS0_{namespace})"
+    """Those of a contract's namespace, and templates of linear/integer on the contract."""
+    return rf"_ZN9reprofuse4cuda(?:{namespace}|7integer\d+[a-z][a-z0-9_]*INS0_{namespace}8ContractE)"
 
 
 # Integers do the summing. Floats are snapped to them by one product or one fused multiply-add, and a sum becomes a float
