@@ -122,6 +122,7 @@ LONG_UNDER_TSAN=(
   AnswersWithoutMemory.AreA503AndStreamsNeedLittle
   Digits/AttentionIntegerCpu.ARowHasTheSameBitsInEveryCutAndOnEveryPage/0
   Digits/AttentionIntegerCpu.ARowHasTheSameBitsInEveryCutAndOnEveryPage/1
+  Digits/AttentionIntegerCpu.BitsDoNotDependOnThreadsOrTheirShareOfTheKeys/1
   Cases/ModelInvariance.EveryContractGivesItsCommittedDigestOnEveryInstructionSet/llama_f32
   Cases/ModelInvariance.EveryContractGivesItsCommittedDigestOnEveryInstructionSet/llama_tied
   Cases/ModelInvariance.EveryContractGivesItsCommittedDigestOnEveryInstructionSet/qwen2_tied_f16
@@ -146,6 +147,7 @@ LONG_UNDER_TSAN=(
   EngineFailures.AValueThatIsNotFiniteFailsItsOwnRequestAloneAndInAnyScheduleAlike
   EngineFairness.LogprobsOfOnePromptDoNotHoldUpThoseOfAnother
   EngineFairness.PrefixesAreSharedWithinASaltAndNotBeyond
+  EngineOracle.APenaltyIsForTheTokensOfItsOwnText
   EngineOracle.AnotherRequestHasAnotherPlainAnswer
   EngineOracle.APageThatWasDroppedForAnotherTextIsComputedAgain
   EngineOracle.APreemptedJobGoesOnAtTheTokenWhereItWas
