@@ -1,5 +1,5 @@
 // Clients that misbehave, in a process of their own: what each does, again and again.
-// Usage: node attack.mjs PORT NAME CLIENTS, until it is killed
+// Usage: node attack.mjs PORT NAME CLIENTS, until it is killed. A parent is told when the first of them is connected.
 import net from "node:net";
 import { pathToFileURL } from "node:url";
 import { request } from "../support/http.mjs";
@@ -12,11 +12,18 @@ const BAD_KEY = BAD_KEYS[0];
 
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
+let told = false;
+function tell_parent() {
+  if (!told) process.send?.("connected");
+  told = true;
+}
+
 // A connection that sends these bytes and stays until the server ends it, but not for longer than `hold_ms`. It reads
 // all that comes, nothing, or a little now and then.
 async function send(port, bytes, hold_ms, { reads = "all", address = ADDRESS } = {}) {
   const socket = net.connect({ port, host: "127.0.0.1", localAddress: address });
   socket.on("error", () => {});
+  socket.once("connect", tell_parent);
   if (reads === "all") socket.resume();
   else socket.pause();
   const timer = reads === "little" ? setInterval(() => socket.read(1024), 100) : undefined;

@@ -16,12 +16,13 @@ const attacks = names.length;
 const ROUNDS = 2;
 const OPTIONS =
   minutes === undefined
-    ? { streams: 4, attackers: 32, rounds: 1, parts: 3, seconds: 0.7, max_growth_mebibytes: 256 }
+    ? { streams: 4, attackers: 32, rounds: 1, parts: 3, seconds: 0.7, few_refused: 1, max_growth_mebibytes: 256 }
     : {
         streams: 64,
         attackers: 300, // more than there are places
         rounds: ROUNDS,
         parts: 1,
+        few_refused: 3,
         seconds: (60 * Number(minutes)) / (ROUNDS * 2 * attacks),
         factor: 3,
         max_growth_mebibytes: 32,
@@ -44,16 +45,18 @@ test("good clients are served as they are alone while others misbehave", { timeo
 });
 
 test("a failure, silence, many refusals and a slow server are complaints, and a refusal is none", () => {
+  const asked = { factor: 3, few_refused: 3 };
   const calm = { answers: 9, failures: [], time_to_first_token_ms: { p99: 10 } };
-  assert.deepEqual(complaints("x", calm, calm, 3), []);
+  assert.deepEqual(complaints("x", calm, calm, asked), []);
   const refused = (count) => ({ ...calm, failures: Array(count).fill('request 1: status 429: {"error":{}}') });
-  assert.deepEqual(complaints("x", refused(3), calm, 3), []);
-  assert.match(complaints("x", refused(4), calm, 3).join(), /4 refusals beside 9 answers/);
-  assert.deepEqual(complaints("x", { ...refused(4), answers: 900 }, calm, 3), []);
+  assert.deepEqual(complaints("x", refused(3), calm, asked), []);
+  assert.match(complaints("x", refused(4), calm, asked).join(), /4 refusals beside 9 answers/);
+  assert.match(complaints("x", refused(2), calm, { ...asked, few_refused: 1 }).join(), /2 refusals beside 9 answers/);
+  assert.deepEqual(complaints("x", { ...refused(4), answers: 900 }, calm, asked), []);
   const failed = { ...calm, failures: ["request 1: not the answer that the request has alone"] };
-  assert.match(complaints("x", failed, calm, 3).join(), /not the answer/);
-  assert.match(complaints("x", { ...calm, answers: 0 }, calm, 3).join(), /no good client/);
+  assert.match(complaints("x", failed, calm, asked).join(), /not the answer/);
+  assert.match(complaints("x", { ...calm, answers: 0 }, calm, asked).join(), /no good client/);
   const slow = { ...calm, time_to_first_token_ms: { p99: 31 } };
-  assert.match(complaints("x", slow, calm, 3).join(), /31 ms, more than 3 times 10/);
-  assert.deepEqual(complaints("x", slow, calm, undefined), []);
+  assert.match(complaints("x", slow, calm, asked).join(), /31 ms, more than 3 times 10/);
+  assert.deepEqual(complaints("x", slow, calm, { ...asked, factor: undefined }), []);
 });
