@@ -11,11 +11,12 @@ namespace {
 
 thread_local std::int64_t allocations_left = -1;  // of this thread; -1: no limit
 std::atomic<bool> every_thread_fails = false;
+thread_local bool is_spared = false;  // of this thread: it fails by allocations_left alone
 
 }  // namespace
 
 [[gnu::noinline]] void* operator new(std::size_t bytes) {
-  const bool fails = every_thread_fails || allocations_left == 0;
+  const bool fails = (every_thread_fails && !is_spared) || allocations_left == 0;
   if (allocations_left > 0) --allocations_left;
   void* memory = fails ? nullptr : std::malloc(bytes);
   if (memory == nullptr) throw std::bad_alloc();
@@ -23,6 +24,13 @@ std::atomic<bool> every_thread_fails = false;
 }
 [[gnu::noinline]] void* operator new[](std::size_t bytes) {
   return operator new(bytes);
+}
+[[gnu::noinline]] void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  try {
+    return operator new(bytes);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
 }
 [[gnu::noinline]] void operator delete(void* memory) noexcept {
   std::free(memory);
@@ -128,6 +136,28 @@ TEST_F(OutOfMemory, AnswersUnderWayEndInAnErrorThatSaysSo) {
   EXPECT_NE(error.find("no memory"), std::string::npos) << error;
   EXPECT_EQ(status, REPROFUSE_OUT_OF_MEMORY);
   reprofuse_answers_destroy(answers);
+}
+
+TEST_F(OutOfMemory, GenerateThrowsBadAllocWhereTheEngineHadNoMemory) {
+  const Engine engine(small_model(), {.max_batch = 1});
+  Request request = golden_request();
+  request.max_tokens = 900;
+  request.stop_tokens.emplace();
+  std::atomic<bool> has_ended = false;
+  std::thread takes_memory([&] {
+    while (engine.stats().generated_tokens == 0 && !has_ended)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    every_thread_fails = true;
+    while (!has_ended) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    every_thread_fails = false;
+  });
+  is_spared = true;
+  EXPECT_THROW((void)engine.generate(request), std::bad_alloc);
+  is_spared = false;
+  has_ended = true;
+  takes_memory.join();
+  request.max_tokens = 3;
+  EXPECT_EQ(engine.generate(request)[0].tokens.size(), 3U) << "the engine goes on";
 }
 
 }  // namespace
