@@ -114,10 +114,10 @@ reprofuse_status reprofuse_tokenizer_encode_within(const reprofuse_tokenizer* to
 reprofuse_status reprofuse_tokenizer_added_tokens_in(const reprofuse_tokenizer* tokenizer, const char* text,
                                                      size_t text_bytes, reprofuse_text_span** spans, size_t* count) {
   return guarded([&] {
-    const auto found = unwrap_tokenizer(tokenizer).added_tokens_in(text_of(text, text_bytes));
+    reprofuse_text_span*& to = receiver(spans, "spans");
     size_t& number = receiver(count, "number of spans");
-    receiver(spans, "spans") =
-        static_cast<reprofuse_text_span*>(give_copy(found.data(), found.size() * sizeof(reprofuse_text_span)));
+    const auto found = unwrap_tokenizer(tokenizer).added_tokens_in(text_of(text, text_bytes));
+    to = static_cast<reprofuse_text_span*>(give_copy(found.data(), found.size() * sizeof(reprofuse_text_span)));
     number = found.size();
   });
 }
