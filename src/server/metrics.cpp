@@ -146,7 +146,7 @@ std::string Metrics::text(const Gauges& gauges) const {
   families.add("e2e_request_latency_seconds", "From a request's arrival to the end of its last answer.",
                MetricType::Histogram, {request_latency_.Collect()});
   families.gauge("num_connections", "Open connections.", static_cast<double>(gauges.connections));
-  families.counter("refused_connections_total", "Connections closed because there were too many.",
+  families.counter("refused_connections_total", "Connections that were served nothing because there were too many.",
                    static_cast<double>(gauges.refused_connections));
   families.counter("evicted_connections_total", "Idle or slow connections closed to make room for others.",
                    static_cast<double>(gauges.evicted_connections));

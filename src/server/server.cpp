@@ -105,8 +105,10 @@ std::optional<HttpResponse> Server::answer_before_body(const HttpRequest& reques
   const bool needs_key =
       route != nullptr && route->needs_key && !(options_.metrics_without_key && request.path == "/metrics");
   if (needs_key && !keys_.accept(authorization)) return wrong_key(authorization.has_value());
-  if (request.in_reserve && (route == nullptr || !route->in_reserve))
+  if (request.in_reserve && (route == nullptr || !route->in_reserve)) {
+    ++refused_in_reserve_;
     return http_error(503, "there are too many connections, and no more are served", "too_many_connections");
+  }
   return route->needs_model ? refuse_now() : std::nullopt;
 }
 
@@ -294,7 +296,7 @@ HttpResponse Server::metrics(const Visit&) {
   }
   const HttpListener::Counts counts = listener_->counts();
   gauges.connections = counts.connections;
-  gauges.refused_connections = counts.refused;
+  gauges.refused_connections = counts.refused + refused_in_reserve_;
   gauges.evicted_connections = counts.evicted;
   gauges.reply_bytes = counts.reply_bytes;
   if (options_.dropped_log_lines) gauges.dropped_log_lines = options_.dropped_log_lines();

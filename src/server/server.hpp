@@ -117,6 +117,7 @@ class Server final : private HttpHandler {
   const Cors cors_;
   Metrics metrics_;
   std::atomic<bool> draining_ = false;
+  std::atomic<std::uint64_t> refused_in_reserve_ = 0;  // requests there that are none of those it is for
   mutable std::mutex mutex_;
   std::shared_ptr<ServedModel> model_;
   std::unique_ptr<HttpListener> listener_;  // last: its threads use all the rest

@@ -179,12 +179,12 @@ class ListenerState {
     {
       const std::lock_guard lock(mutex_);
       const std::optional<Admission> admission = admission_for(client);
+      if (!admission || *admission == Admission::kTurnedAway) ++counts_.refused;
       if (!admission) return;
       const Connection::Origin origin{.id = next_id_, .address = client, .admission = *admission};
       connection = std::make_shared<Connection>(std::move(socket), origin, context_, worker.wakeups());
       connections_.emplace(next_id_++, connection);
       if (*admission == Admission::kTurnedAway) ++turned_away_;
-      if (*admission == Admission::kReserve || *admission == Admission::kTurnedAway) ++counts_.refused;
     }
     connection->start();
   }

@@ -44,7 +44,7 @@ class HttpListener {
 
   struct Counts {
     std::size_t connections = 0;  // open
-    std::uint64_t refused = 0;    // because there were too many
+    std::uint64_t refused = 0;    // told or closed at once because there were too many, without a place of the reserve
     std::uint64_t evicted = 0;    // closed to make room for others
     std::size_t reply_bytes = 0;  // of answers that clients have not taken yet
   };
