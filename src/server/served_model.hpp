@@ -8,6 +8,7 @@
 
 #include "engine/model_files.hpp"
 #include "engine/service.hpp"
+#include "kernels/backend.hpp"
 #include "model/model.hpp"
 #include "receipt/log.hpp"
 #include "server/api/call.hpp"
@@ -19,7 +20,7 @@ struct ServedModelOptions {
   std::string name;                      // empty: the folder's
   std::int64_t max_positions = 0;        // of the longest text; 0: as the model declares
   std::optional<std::int64_t> kv_bytes;  // none: engine::default_kv_bytes()
-  bool may_raise_rows = false;           // engine.max_rows, where the device wants more and has the memory
+  bool may_raise_rows = false;           // engine.max_rows: see rows_of_pass()
   engine::EngineOptions engine;          // but for kv_pages, which kv_bytes gives
   engine::ServiceOptions service;
   text::DateTime date;
@@ -29,6 +30,11 @@ struct ServedModelOptions {
   std::optional<receipt::SigningKey> key;     // none: no receipts
   std::shared_ptr<receipt::Log> receipt_log;  // where they are kept; null: nowhere
 };
+
+// Rows of a pass: engine.max_rows, or more where that may be raised, work on the device is enqueued, and so many bytes
+// are free there that activations of many rows are little.
+std::int64_t rows_of_pass(const ServedModelOptions& options, const kernels::Capabilities& device,
+                          std::int64_t free_bytes);
 
 std::int64_t seconds_since_1970();  // what the API calls "created"
 
