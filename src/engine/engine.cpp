@@ -16,14 +16,7 @@ constexpr float kMaxPenalty = 100.0F;
 
 EngineOptions checked(const EngineOptions& options) {
   require(options.kv_pages >= 1, "a KV cache of {} pages; an engine needs at least one", options.kv_pages);
-  require(options.max_batch >= 1 && options.max_batch <= kMaxBatch, "max_batch = {} is outside 1 to {}",
-          options.max_batch, kMaxBatch);
-  require(options.max_rows <= kMaxPassRows, "max_rows = {} is above {}", options.max_rows, kMaxPassRows);
-  require(options.max_rows >= options.max_batch, "max_rows = {} is below max_batch = {}: each answer needs a row",
-          options.max_rows, options.max_batch);
-  require(options.max_waited_passes >= 1, "max_waited_passes = {} is below 1", options.max_waited_passes);
-  require(options.speculation >= 0 && options.speculation <= kMaxSpeculation, "speculation = {} is outside 0 to {}",
-          options.speculation, kMaxSpeculation);
+  check_limits(options);
   return options;
 }
 
@@ -35,6 +28,18 @@ model::RunnerLimits limits_of(const EngineOptions& options) {
 }
 
 }  // namespace
+
+void check_limits(const EngineOptions& options) {
+  require(options.max_batch >= 1 && options.max_batch <= kMaxBatch, "max_batch = {} is outside 1 to {}",
+          options.max_batch, kMaxBatch);
+  require(options.max_rows >= 1 && options.max_rows <= kMaxPassRows, "max_rows = {} is outside 1 to {}",
+          options.max_rows, kMaxPassRows);
+  require(options.max_rows >= options.max_batch, "max_rows = {} is below max_batch = {}: each answer needs a row",
+          options.max_rows, options.max_batch);
+  require(options.max_waited_passes >= 1, "max_waited_passes = {} is below 1", options.max_waited_passes);
+  require(options.speculation >= 0 && options.speculation <= kMaxSpeculation, "speculation = {} is outside 0 to {}",
+          options.speculation, kMaxSpeculation);
+}
 
 std::int64_t kv_pages_within(const model::Model& model, std::int64_t bytes, std::int32_t page_size) {
   return bytes / model::KvCache::bytes_per_page(model.context(), model.own_config(), page_size);

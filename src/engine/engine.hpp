@@ -20,7 +20,7 @@
 namespace reprofuse::engine {
 
 inline constexpr std::int64_t kMaxBatch = 4096;
-inline constexpr std::int64_t kMaxPassRows = std::int64_t{1} << 20;  // below it no size of a pass overflows
+inline constexpr std::int64_t kMaxPassRows = kernels::kMaxBatchRows;  // one limit for all devices
 inline constexpr int kMaxSpeculation = 64;
 
 // The limits of a batch, of rows and of speculation are those above.
@@ -34,6 +34,9 @@ struct EngineOptions {
   int speculation = 0;                       // tokens guessed ahead by prompt lookup and checked in one pass
   std::int64_t max_waited_passes = 256;      // passes that a request waits while later, more urgent ones go first
 };
+
+// Throws kInvalidArgument for a limit that makes no sense; of kv_pages says nothing. The engine checks these, too.
+void check_limits(const EngineOptions& options);
 
 // Pages that fit into so many bytes.
 std::int64_t kv_pages_within(const model::Model& model, std::int64_t bytes,

@@ -21,6 +21,9 @@ using reprofuse::RotaryCall;
 using reprofuse::SiluGateCall;
 
 inline constexpr std::int32_t kMinPageSize = 16;  // positions of a page of keys and values; a power of two
+// Of a pass over a model, on any device: attention on CUDA has a grid of rows, whose second and third dimension end
+// here.
+inline constexpr std::int64_t kMaxBatchRows = 65535;
 
 // Where an operation runs: OpScope (ops/) without the context, plus the op's index. The workspace serves one call at
 // a time.

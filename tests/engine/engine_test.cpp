@@ -285,7 +285,7 @@ TEST_F(EngineTest, RequestsThatMakeNoSenseAreRefusedWithTheReason) {
     return error_of([&] { const Engine beyond(*model_, options, std::nullopt); });
   };
   EXPECT_EQ(with([](EngineOptions& o) { ++o.max_batch; }), "max_batch = 4097 is outside 1 to 4096");
-  EXPECT_EQ(with([](EngineOptions& o) { ++o.max_rows; }), "max_rows = 1048577 is above 1048576");
+  EXPECT_EQ(with([](EngineOptions& o) { ++o.max_rows; }), "max_rows = 65536 is outside 1 to 65535");
   EXPECT_EQ(with([](EngineOptions& o) { o.speculation = kMaxSpeculation + 1; }), "speculation = 65 is outside 0 to 64");
 }
 

@@ -103,7 +103,9 @@ class LinearTimer {
  public:
   virtual ~LinearTimer() = default;
   std::string description() const { return context_.description(); }  // "cpu avx512, 2 threads"
-  const std::string& vendor_description() const { return vendor_; }   // whose library the baselines run, or why none is
+  const std::string& vendor_description() const {
+    return vendor_;
+  }  // whose library the baselines run, or why none is; empty: none is wanted
   std::vector<std::string> baselines() const;
   // One row per m, each reported as soon as it is known.
   virtual void measure(const BenchShape& shape, std::span<const std::int64_t> ms,

@@ -6,6 +6,8 @@
 namespace reprofuse::cuda {
 namespace ops {
 
+static_assert(kernels::kMaxBatchRows <= kMaxGridYZ, "else a pass that the engine allows would fail here");
+
 dim3 decode_grid(const kernels::AttentionCall& call, int ctas, std::int64_t slots) {
   return {static_cast<unsigned>(ctas), static_cast<unsigned>(call.kv.kv_heads * set_count(call)),
           static_cast<unsigned>(slots)};
