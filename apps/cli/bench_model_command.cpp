@@ -63,7 +63,17 @@ double read_of_all_ranks(const Context& context, const std::shared_ptr<model::Te
   return all;
 }
 
+void check_lengths(const BenchModelArguments& arguments) {
+  const std::int64_t longest = arguments.context + arguments.steps + study::kWarmUpSteps;
+  check_usage(
+      longest <= study::kPublishedPositions,
+      fmt::format("--context {} and --steps {}, with {} to warm up, make texts of {} tokens; the shapes have {} "
+                  "positions",
+                  arguments.context, arguments.steps, study::kWarmUpSteps, longest, study::kPublishedPositions));
+}
+
 void run_bench_model(const BenchModelArguments& arguments) {
+  check_lengths(arguments);
   act_as(arguments.as, arguments.device.device);
   const study::ModelBenchOptions options{.config = study::published_shape(arguments.shape),
                                          .batches = arguments.batches,

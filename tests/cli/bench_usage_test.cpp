@@ -65,8 +65,12 @@ TEST(BenchUsage, OptionsThatContradictEachOtherAreRefused) {
   expect_usage_errors(
       {{"bench linear --device cuda --isa scalar", "--isa and --threads go with --device cpu, not cuda"},
        {"bench model --device cuda --threads 1", "--isa and --threads go with --device cpu, not cuda"},
+       {"bench model --context 131000 --steps 65",
+        "--context 131000 and --steps 65, with 8 to warm up, make texts of 131073 tokens; the shapes have 131072 "
+        "positions"},
        {"bench model --shape llama-9b", "--shape: 'llama-9b' is not one of llama-"},
        {"bench engine --shape llama-8b --model .", "--shape excludes --model"},
+       {"bench engine --max-rows 65536", "--max-rows: '65536' is not a whole number from 1 to 65535"},
        {"bench engine --batch 1,8 --max-rows 7", "--max-rows: 7 is below the batch of 8: each answer needs a row"}});
 }
 

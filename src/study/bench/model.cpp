@@ -34,7 +34,6 @@ constexpr Shape kShapes[] = {
 constexpr DType kWeights = DType::kBF16;
 
 std::int64_t decoded_text(const ModelBenchOptions& options) {
-  constexpr std::int64_t kWarmUpSteps = 8;
   return options.context + options.steps + kWarmUpSteps;
 }
 

@@ -16,6 +16,7 @@
 namespace reprofuse::study {
 
 inline constexpr std::int64_t kPublishedPositions = 131072;  // the longest text of each of these shapes
+inline constexpr std::int64_t kWarmUpSteps = 8;              // of each text, before those that are timed: room for them
 
 // Throws kInvalidArgument, listing the names there are.
 checkpoint::ModelConfig published_shape(std::string_view name);
