@@ -99,7 +99,7 @@ std::string first_model_failure(const std::vector<study::ModelProbeResult>& mode
 
 study::ProbeOptions make_options(const ProbeArguments& arguments) {
   study::ProbeOptions options{.cases = arguments.quick ? study::quick_probe_cases() : study::all_probe_cases(),
-                              .max_batch = arguments.quick ? study::kMaxQuickBatch : study::kMaxBatch,
+                              .max_batch = arguments.quick ? study::kMaxQuickProbeRows : study::kMaxProbeRows,
                               .explain = arguments.check};
   if (!arguments.cases.empty())
     options.cases = reading_option("--cases", [&] { return study::select_cases(options.cases, arguments.cases); });

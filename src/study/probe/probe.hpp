@@ -197,8 +197,8 @@ struct ProbeObserver {
   std::function<void(const CaseResult&)> on_result;
 };
 
-inline constexpr std::int64_t kMaxBatch = 2049;
-inline constexpr std::int64_t kMaxQuickBatch = 65;
+inline constexpr std::int64_t kMaxProbeRows = 2049;
+inline constexpr std::int64_t kMaxQuickProbeRows = 65;
 // Above so many multiply-adds the reference is too slow to be computed for an explanation.
 inline constexpr std::int64_t kReferenceLimit = std::int64_t{1} << 31;
 
