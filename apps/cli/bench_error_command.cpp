@@ -10,6 +10,7 @@
 #include "base/thread_pool.hpp"
 #include "cli/bench_options.hpp"
 #include "cli/commands.hpp"
+#include "cli/device_options.hpp"
 #include "cli/output_file.hpp"
 #include "cli/terminal.hpp"
 #include "engine/model_files.hpp"
@@ -185,7 +186,7 @@ nlohmann::ordered_json measure_attention(const Subjects& subjects) {
 
 void run_bench_error(const BenchErrorArguments& arguments) {
   OutputFile json_file(arguments.json);
-  const engine::ModelFiles files(arguments.model ? *arguments.model : engine::bundled_model_folder());
+  const engine::ModelFiles files(model_folder(arguments.model));
   const Subjects subjects = select(arguments);
   ThreadPool pool(arguments.device.threads == 0 ? available_cores() : arguments.device.threads);
   nlohmann::ordered_json seeded = nlohmann::ordered_json::array();

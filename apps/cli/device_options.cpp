@@ -1,7 +1,9 @@
 #include "cli/device_options.hpp"
 
+#include "base/check.hpp"
 #include "cli/option_values.hpp"
 #include "cli/usage.hpp"
+#include "engine/model_files.hpp"
 #include "kernels/backend.hpp"
 #include "ops/context_state.hpp"
 #include "reprofuse/error.hpp"
@@ -54,6 +56,15 @@ void add_device_only_options(CLI::App& command, std::string& device, std::string
 
 void add_model_option(CLI::App& command, std::optional<std::string>& folder) {
   command.add_option("--model", folder, "Checkpoint folder (default: the bundled model)")->type_name("DIR");
+}
+
+std::string model_folder(const std::optional<std::string>& folder) {
+  if (folder) return *folder;
+  try {
+    return engine::bundled_model_folder();
+  } catch (const Error& error) {
+    fail(error.code(), "{}; name a model folder with --model", error.what());
+  }
 }
 
 void add_as_option(CLI::App& command, std::string& architecture) {

@@ -30,6 +30,7 @@ bool takes_threads(const std::string& device);  // and an instruction set: --thr
 void add_device_options(CLI::App& command, DeviceArguments& arguments);
 void add_device_only_options(CLI::App& command, std::string& device, std::string& isa, int& threads);  // no --numerics
 void add_model_option(CLI::App& command, std::optional<std::string>& folder);  // none: the bundled one
+std::string model_folder(const std::optional<std::string>& folder);            // which is looked for
 // --as: what an older GPU would run. act_as() comes before any context of the command.
 void add_as_option(CLI::App& command, std::string& architecture);
 void act_as(const std::string& architecture, const std::string& device);

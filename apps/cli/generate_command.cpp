@@ -36,7 +36,7 @@ struct GenerateArguments {
   RankArguments ranks;
 
   bool has_text() const { return prompt || prompt_file; }  // as the prompt
-  std::string folder() const { return model ? *model : engine::bundled_model_folder(); }
+  std::string folder() const { return model_folder(model); }
 };
 
 void check_arguments(const GenerateArguments& arguments) {

@@ -123,7 +123,7 @@ void add_info_command(CLI::App& app) {
   add_model_option(*command, *model);
   command->callback([model] {
     print_machine();
-    print_model(*model ? **model : engine::bundled_model_folder());
+    print_model(model_folder(*model));
   });
 }
 

@@ -55,7 +55,7 @@ struct ServeArguments {
   DeviceArguments device;
   RankArguments ranks;
 
-  std::string folder() const { return model ? *model : engine::bundled_model_folder(); }
+  std::string folder() const { return model_folder(model); }
 };
 
 void log_issuer(const receipt::Issuer& issuer, ServeLog& log) {

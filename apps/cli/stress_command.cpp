@@ -131,7 +131,7 @@ std::string golden_verdict(const StressArguments& arguments, const engine::Model
 
 void run_stress_command(const StressArguments& arguments) {
   const auto team = open_team(arguments.ranks);
-  const std::string folder = arguments.model ? *arguments.model : engine::bundled_model_folder();
+  const std::string folder = model_folder(arguments.model);
   const auto make_part = [&](std::int32_t threads) {
     return Models(arguments.device, engine::ModelFiles(folder), team).make(threads);
   };

@@ -131,7 +131,7 @@ void run_study_run(const StudyRunArguments& arguments) {
   std::vector<study::Problem> problems = study::read_task(arguments.task);
   if (arguments.limit > 0 && static_cast<std::size_t>(arguments.limit) < problems.size())
     problems.resize(static_cast<std::size_t>(arguments.limit));
-  const engine::ModelFiles files(arguments.model ? *arguments.model : engine::bundled_model_folder());
+  const engine::ModelFiles files(model_folder(arguments.model));
   const study::RunRequest request = request_of(arguments, files, problems, date);
   const std::vector<Context> contexts = make_contexts(arguments.device, arguments.numerics);
   study::RunWriter writer(arguments.out, header_of(arguments, files, contexts, problems, request, date));

@@ -119,7 +119,7 @@ std::string text_of(std::int32_t token, const engine::TextFormat& text) {
 
 void run_trace_command(const TraceArguments& arguments) {
   check_usage(!arguments.out.empty() || arguments.json, "say where the trace goes: --out FILE, or --json for digests");
-  const engine::ModelFiles files(arguments.text.model ? *arguments.text.model : engine::bundled_model_folder());
+  const engine::ModelFiles files(model_folder(arguments.text.model));
   study::TraceRequest request = request_of(arguments.text, files);
   request.values = !arguments.out.empty() && !arguments.digests_only;
   const OutputFile writable(arguments.out);
@@ -236,7 +236,7 @@ void run_diff_command(const DiffArguments& arguments) {
       "and --prefill-chunk do not go with it");
   std::optional<engine::ModelFiles> files;
   if (has_live) {
-    files.emplace(arguments.text.model ? *arguments.text.model : engine::bundled_model_folder());
+    files.emplace(model_folder(arguments.text.model));
     const std::string digest = digest_of(*files);
     for (const Side* saved : {&a, &b})
       require(!saved->saved || saved->saved->model_digest == digest, "the saved trace is of model {}; {} has model {}",

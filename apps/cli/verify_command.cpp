@@ -156,7 +156,7 @@ class Verification {
     if (level_ == Level::kSignature || !is_open) return note_levels(all_);
     const auto start = std::chrono::steady_clock::now();
     try {
-      const std::string folder = arguments_.model ? *arguments_.model : engine::bundled_model_folder();
+      const std::string folder = model_folder(arguments_.model);
       text_files_.emplace(folder);
       files_.emplace(folder);
     } catch (const Error& error) {

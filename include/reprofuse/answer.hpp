@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "reprofuse/error.hpp"
 #include "reprofuse/export.hpp"
 #include "reprofuse/sampling.hpp"
 
@@ -44,6 +45,7 @@ struct PromptToken {
   std::optional<Likelihood> likelihood;  // none for the first token
 };
 
+// kCancelled is what the tool calls an answer that it gave up before it ended: no End of an engine says it.
 enum class FinishReason { kStop, kLength, kCancelled, kError };
 REPROFUSE_API std::string_view finish_reason_name(FinishReason reason);  // "stop", "length", "cancelled", "error"
 
@@ -55,9 +57,11 @@ struct End {
   std::string digest;                      // of all steps, the one that chose the stop token included
   LogitsRoot logits_root = {};             // of the row that chose the stop token, with DigestKind::kTree1
   std::string error;                       // kError: why
-  bool by_stop = false;                    // kError: the engine was stopped, and the answer is not at fault
-  bool by_memory = false;                  // kError: there was no memory for it; it may be asked for again
-  bool at_fault = false;                   // kError: the answer's own, such as a NaN; else memory or the device failed
+  // kError: the kind of failure, of which at most one is set. None: the engine has failed, and takes no more requests.
+  bool by_stop = false;    // a server stopped its engine; reprofuse::Engine goes on until the last Answers are gone
+  bool by_memory = false;  // there was no memory for it; it may be asked for again
+  bool at_fault = false;   // the answer's own: it met a value that is not finite, and would again
+  ErrorCode error_code = ErrorCode::kInternal;  // kError: kNonFinite where at_fault; kDevice or kInternal
 };
 
 // What is new of one choice. It may end without a token.

@@ -21,7 +21,7 @@ struct Request {
   std::vector<std::int32_t> prompt = {};  // Checkpoint::encode_prompt() and encode_chat() make one of a text
   SamplingParams sampling = {};
   std::int64_t max_tokens = 256;  // 0: none, for the log-probabilities of the prompt alone
-  int choices = 1;                // choice i is the answer that seed + i gives
+  int choices = 1;                // up to 128; choice i is the answer that seed + i gives
   int priority = 0;               // the lowest number goes first; among equals, the one that came first
   std::optional<std::vector<std::int32_t>> stop_tokens = {};  // any of them ends an answer and is not part of it; not
                                                               // given: those of the checkpoint
@@ -38,8 +38,10 @@ struct EngineOptions {
   // 0: for max_batch of these, but at most a quarter of the host's available memory, or nine tenths of a GPU's free
   // one.
   std::int64_t kv_bytes = 0;
-  std::int64_t max_batch = 64;    // answers in one pass, up to 4096
-  std::int64_t max_rows = 512;    // tokens in one pass; longer prompts take several. Raised to max_batch where below
+  std::int64_t max_batch = 64;  // answers in one pass, up to 4096
+  // Tokens in one pass, up to 65535; longer prompts take several. Raised to max_batch where below. 512 is for any
+  // device; `reprofuse serve` takes 2048 on a GPU that has the memory, where prompts are then computed faster.
+  std::int64_t max_rows = 512;
   std::int64_t max_queue = 1024;  // answers that may wait or run at the same time
   bool prefix_cache = true;       // keep the keys and values of texts that may come again
   int speculation = 0;            // tokens guessed ahead by prompt lookup and checked in one pass, up to 64
@@ -84,12 +86,12 @@ class REPROFUSE_API Engine {
  public:
   explicit Engine(const Model& model, const EngineOptions& options = {});
 
-  // Returns at once. Throws kInvalidArgument with what is wrong with the request, and kBusy when max_queue answers are
-  // under way.
+  // Returns at once. Throws kInvalidArgument with what is wrong with the request, kBusy when max_queue answers are
+  // under way, and, once the engine has failed, the code with which it did: kDevice or kInternal. Make a new one then.
   Answers submit(const Request& request) const;
 
-  // Waits for the whole answer of every choice. Throws the error that an answer ended in: kNonFinite, or kInternal when
-  // the engine failed.
+  // Waits for the whole answer of every choice. Throws what submit() throws, and what an answer ended in: kNonFinite,
+  // std::bad_alloc where there was no memory for it, or kDevice or kInternal where the engine failed.
   std::vector<Completion> generate(const Request& request) const;
 
   EngineStats stats() const;

@@ -1,4 +1,6 @@
-// Every failure the library reports: a code a program can act on and a message a person can.
+// Every failure the library reports: a code a program can act on and a message a person can. Where the host has no
+// memory left it is std::bad_alloc instead, whose number in the C ABI, REPROFUSE_OUT_OF_MEMORY, is the 6 that is left
+// out here.
 #pragma once
 
 #include <stdexcept>
@@ -10,9 +12,9 @@ namespace reprofuse {
 
 enum class ErrorCode {
   kInvalidArgument = 1,  // a shape, stride, pointer or name that makes no sense
-  kUnsupported = 2,      // a backend, instruction set or contract this build or machine lacks
+  kUnsupported = 2,      // what this build, machine or model lacks: a backend, a contract, a tokenizer
   kNonFinite = 3,        // a NaN or an infinity in a weight or a result; the message names the place
-  kDevice = 4,           // the CUDA runtime reported an error
+  kDevice = 4,           // the CUDA runtime reported an error, such as no memory on the device
   kInternal = 5,         // a broken invariant: a bug in ReproFuse
   kBusy = 7,             // a queue is full: try again later
 };

@@ -9,9 +9,9 @@
  * Any number of threads may use a handle at a time, unless its comment says otherwise.
  *
  * Structs that may grow begin with struct_size and struct_version. reprofuse_..._init(&it, sizeof it) sets both and the
- * defaults; a struct that was not made so is refused. Structs that the library fills are given with their size, and say
- * in these fields what was filled. c/base.h says how a program and a library of different ages understand each other.
- * All other structs stay as they are within an ABI version.
+ * defaults; a struct that a call reads and that was not made so is refused. Structs that the library fills need not be
+ * made: they are given with their size, and say in these fields what was filled. c/base.h says how a program and a
+ * library of different ages understand each other. All other structs stay as they are within an ABI version.
  *
  * Texts are UTF-8. A const char* argument is read during the call alone. Strides count elements, not bytes. Whoever
  * gets memory through a char**, an int32_t** or a reprofuse_text_span** gives it back with reprofuse_free().

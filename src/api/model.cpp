@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -231,13 +232,13 @@ namespace {
 
 engine::EngineOptions options_of(const model::Model& model, const EngineOptions& options) {
   require(options.kv_bytes >= 0, "kv_bytes = {} is below 0", options.kv_bytes);
-  require(options.max_batch >= 1, "max_batch = {} is below 1", options.max_batch);
   require(options.max_queue >= 1, "max_queue = {} is below 1", options.max_queue);
   engine::EngineOptions made;
   made.max_batch = options.max_batch;
   made.max_rows = std::max(options.max_rows, options.max_batch);
   made.prefix_cache = options.prefix_cache;
   made.speculation = options.speculation;
+  engine::check_limits(made);  // before memory is made of them
   const std::int64_t bytes = options.kv_bytes == 0 ? engine::default_kv_bytes(model, made) : options.kv_bytes;
   made.kv_pages = engine::kv_pages_within(model, bytes, made.page_size);
   const std::int64_t held = made.kv_pages * made.page_size;  // no overflow: a page has more bytes than positions
@@ -332,8 +333,10 @@ std::vector<Completion> Engine::generate(const Request& request) const {
   while (!answers.finished()) {
     std::optional<Update> update = answers.next(std::chrono::hours(1));
     if (!update) continue;
-    if (update->end && update->end->finish_reason == FinishReason::kError)
-      fail(update->end->at_fault ? ErrorCode::kNonFinite : ErrorCode::kInternal, "{}", update->end->error);
+    if (update->end && update->end->finish_reason == FinishReason::kError) {
+      if (update->end->by_memory) throw std::bad_alloc();
+      fail(update->end->error_code, "{}", update->end->error);
+    }
     add(completions[static_cast<std::size_t>(update->choice)], *update);
   }
   return completions;

@@ -56,8 +56,7 @@ std::int32_t finish_reason(reprofuse::FinishReason reason) {
 
 reprofuse_status error_status(const reprofuse::End& end) {
   if (end.finish_reason != reprofuse::FinishReason::kError) return REPROFUSE_OK;
-  if (end.at_fault) return REPROFUSE_NON_FINITE;
-  return end.by_memory ? REPROFUSE_OUT_OF_MEMORY : REPROFUSE_INTERNAL;
+  return end.by_memory ? REPROFUSE_OUT_OF_MEMORY : static_cast<reprofuse_status>(end.error_code);
 }
 
 reprofuse::Request request_of(const reprofuse_request& from, const reprofuse::Checkpoint& checkpoint) {

@@ -128,6 +128,7 @@ void Job::end_by_error(const std::string& why) {
   end(FinishReason::kError);
   update_.end->error = why;
   update_.end->at_fault = true;
+  update_.end->error_code = ErrorCode::kNonFinite;
 }
 
 void Job::end(FinishReason reason) {

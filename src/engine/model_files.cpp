@@ -357,8 +357,8 @@ std::string bundled_model_folder() {
     std::error_code ignored;
     if (fs::exists(folder / "config.json", ignored)) return folder.lexically_normal().string();
   }
-  fail(ErrorCode::kInvalidArgument, "the model {} is not in {}, {} or {}; name a model folder with --model",
-       kBundledModel, installed.lexically_normal().string(), source.string(), moved.lexically_normal().string());
+  fail(ErrorCode::kInvalidArgument, "the model {} is not in {}, {} or {}", kBundledModel,
+       installed.lexically_normal().string(), source.string(), moved.lexically_normal().string());
 }
 
 }  // namespace reprofuse::engine

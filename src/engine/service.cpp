@@ -16,6 +16,23 @@ class NoMemory : public Error {
   NoMemory() : Error(ErrorCode::kInternal, "there was no memory to complete the answer; try again") {}
 };
 
+struct Failure {
+  std::string why;
+  ErrorCode code;  // kDevice or kInternal: what no request caused and is not the device's is a bug
+  bool by_memory;
+};
+
+Failure failure_of(const std::exception_ptr& exception) {
+  try {
+    std::rethrow_exception(exception);
+  } catch (const std::exception& error) {
+    const auto* known = dynamic_cast<const Error*>(&error);
+    const bool by_device = known != nullptr && known->code() == ErrorCode::kDevice;
+    const bool by_memory = dynamic_cast<const NoMemory*>(&error) != nullptr;
+    return {error.what(), by_device ? ErrorCode::kDevice : ErrorCode::kInternal, by_memory};
+  }
+}
+
 }  // namespace
 
 struct Answers::Inbox {
@@ -75,14 +92,10 @@ struct Answers::Inbox {
     update.end->finish_reason = FinishReason::kError;
     update.end->by_stop = failed_by_stop;
     update.at = std::chrono::steady_clock::now();
-    try {
-      std::rethrow_exception(failure);
-    } catch (const NoMemory& error) {
-      update.end->error = error.what();
-      update.end->by_memory = true;
-    } catch (const std::exception& error) {
-      update.end->error = error.what();
-    }
+    const Failure failed = failure_of(failure);
+    update.end->error = failed.why;
+    update.end->error_code = failed.code;
+    update.end->by_memory = failed.by_memory;
     return update;
   }
 };
@@ -120,6 +133,10 @@ ServiceOptions complete(ServiceOptions options, const Engine& engine) {
 template <typename... Values>
 [[noreturn]] void refuse(Refusal why, fmt::format_string<const Values&...> text, const Values&... values) {
   throw Refused(why, fmt::format(text, values...));
+}
+
+[[noreturn]] void refuse_after(const Failure& failure) {
+  throw Refused(Refusal::kStopped, failure.code, "the engine has failed: " + failure.why);
 }
 
 // Of each of its answers.
@@ -184,11 +201,12 @@ std::vector<std::unique_ptr<Answers>> Service::submit_all(std::vector<Request> r
 }
 
 void Service::refuse_unless_taken(const Load& wanted) const {
-  if (failure_ || stopping_) refuse(Refusal::kStopped, "the engine has stopped");
+  if (failure_) refuse_after(failure_of(failure_));
+  if (stopping_) refuse(Refusal::kStopped, "the engine has stopped");
   if (!takes_requests_) refuse(Refusal::kDraining, "no new requests are taken");
   if (wanted.answers > options_.max_queue)
     refuse(Refusal::kNeverFits,
-           "{} answers at once, and at most {} are ever under way (max-queue); ask for fewer at a time", wanted.answers,
+           "{} answers at once, and at most {} are ever under way (max_queue); ask for fewer at a time", wanted.answers,
            options_.max_queue);
   if (unfinished_ + wanted.answers > options_.max_queue)
     refuse(Refusal::kFull, "{} answers are under way and at most {} may be; try again later", unfinished_,
@@ -201,12 +219,12 @@ void Service::refuse_unless_allowed(const Load& wanted, const std::string& clien
   const auto check = [](std::int64_t asked, std::int64_t under_way, std::int64_t limit, const char* what) {
     if (asked > limit)
       refuse(Refusal::kNeverFits,
-             "{} {} at once, and one client never has more than {} under way (max-{}-per-client); ask for fewer at a "
+             "{} {} at once, and one client never has more than {} under way (max_{}_per_client); ask for fewer at a "
              "time",
              asked, what, limit, what);
     if (under_way + asked > limit)
       refuse(Refusal::kClientFull,
-             "this client has {} {} under way, and with {} more it would have more than {} (max-{}-per-client); try "
+             "this client has {} {} under way, and with {} more it would have more than {} (max_{}_per_client); try "
              "again later",
              under_way, what, asked, limit, what);
   };
@@ -276,10 +294,6 @@ void Service::fail(const std::exception_ptr& why) {
     work_.notify_all();
   }
   end_all(why, false);  // here, since a pass that is under way may never end
-}
-
-bool Service::failed() const {
-  return failure() != nullptr;
 }
 
 std::exception_ptr Service::failure() const {

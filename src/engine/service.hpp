@@ -35,13 +35,13 @@ enum class Refusal { kNeverFits, kFull, kClientFull, kDraining, kStopped };
 
 class Refused : public Error {
  public:
-  Refused(Refusal why, const std::string& message) : Error(code_of(why), message), why_(why) {}
+  Refused(Refusal why, const std::string& message) : Refused(why, code_of(why), message) {}
+  Refused(Refusal why, ErrorCode code, const std::string& message) : Error(code, message), why_(why) {}
   Refusal why() const { return why_; }
 
  private:
   static ErrorCode code_of(Refusal why) {
-    if (why == Refusal::kFull || why == Refusal::kClientFull) return ErrorCode::kBusy;
-    return why == Refusal::kNeverFits ? ErrorCode::kInvalidArgument : ErrorCode::kUnsupported;
+    return why == Refusal::kNeverFits ? ErrorCode::kInvalidArgument : ErrorCode::kBusy;
   }
 
   Refusal why_;
@@ -115,7 +115,7 @@ class Service {
   ~Service();  // stops
 
   // All of the requests or none: throws kInvalidArgument for an invalid one, and Refused when they cannot be
-  // taken. The service must outlive the answers.
+  // taken, after a failure with its code. The service must outlive the answers.
   std::vector<std::unique_ptr<Answers>> submit_all(std::vector<Request> requests,
                                                    const std::shared_ptr<AnswerNotifier>& notifier = nullptr);
   std::unique_ptr<Answers> submit(Request request);
@@ -127,7 +127,8 @@ class Service {
 
   // What the owner knows of and no pass does: ends all answers in this error, and there is no next pass.
   void fail(const std::exception_ptr& why);
-  bool failed() const;                 // a pass failed in a way that no request caused; nothing runs any more
+  // A pass failed in a way that no request caused; nothing runs any more.
+  bool failed() const { return failure() != nullptr; }
   std::exception_ptr failure() const;  // why; null: it has not
   EngineStats stats() const;
   const ServiceOptions& options() const { return options_; }
@@ -181,7 +182,7 @@ class Service {
   bool stopping_ = false;
   std::exception_ptr failure_;
   const std::exception_ptr stopped_ =
-      std::make_exception_ptr(Error(ErrorCode::kInternal, "the server stopped before the answer was complete"));
+      std::make_exception_ptr(Error(ErrorCode::kInternal, "the engine was stopped before the answer was complete"));
   const std::exception_ptr out_of_memory_;
 
   std::thread thread_;

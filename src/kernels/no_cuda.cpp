@@ -12,8 +12,7 @@ namespace {
 
 [[noreturn]] void fail_without_cuda() {
   fail(ErrorCode::kUnsupported,
-       "this build of ReproFuse has no CUDA backend ({}). The CPU gives the same bits by "
-       "the same contract (--numerics)",
+       "this build of ReproFuse has no CUDA backend ({}). The CPU gives the same bits by the same contract",
        REPROFUSE_CUDA_STATUS);
 }
 

@@ -55,6 +55,7 @@ TEST_F(EngineFailures, AValueThatIsNotFiniteFailsItsOwnRequestAloneAndInAnySched
       ASSERT_TRUE((answered[{1, choice}].end.has_value())) << choice;
       EXPECT_EQ((answered[{1, choice}].end->finish_reason), FinishReason::kError);
       EXPECT_TRUE((answered[{1, choice}].end->at_fault));
+      EXPECT_EQ((answered[{1, choice}].end->error_code), ErrorCode::kNonFinite);
       EXPECT_EQ(
           (answered[{1, choice}].end->error),
           "at token 13 of the text: norm 'model.layers.0.input_layernorm.weight' row 0: the sum of squares is not "

@@ -71,7 +71,16 @@ TEST_F(ServiceTest, WhatItsOwnerKnowsEndsAllAnswersAndTakesNoMore) {
   const Received received = wait_for(*answers);
   EXPECT_EQ(received.end->finish_reason, FinishReason::kError);
   EXPECT_EQ(received.end->error, "a rank is lost");
-  EXPECT_THROW(service->submit(sampled_request(10, 5, 1)), Refused);
+  EXPECT_EQ(received.end->error_code, ErrorCode::kDevice);
+  EXPECT_FALSE(received.end->at_fault || received.end->by_memory || received.end->by_stop);
+  try {
+    service->submit(sampled_request(10, 5, 1));
+    ADD_FAILURE() << "was taken";
+  } catch (const Refused& refused) {
+    EXPECT_EQ(refused.why(), Refusal::kStopped);
+    EXPECT_EQ(refused.code(), ErrorCode::kDevice);
+    EXPECT_STREQ(refused.what(), "the engine has failed: a rank is lost");
+  }
 }
 
 TEST_F(ServiceTest, WhatCannotBeTakenIsRefusedWithTheReason) {
@@ -124,10 +133,10 @@ TEST_F(ServiceTest, AClientHasItsPartOfTheQueueAndOthersHaveTheRest) {
   EXPECT_EQ(refusal_of(ask("a", 2, 1)),
             Result(Refusal::kClientFull,
                    "this client has 2 answers under way, and with 2 more it would have more than 3 "
-                   "(max-answers-per-client); try again later"));
+                   "(max_answers_per_client); try again later"));
   EXPECT_EQ(refusal_of(ask("a", 4, 1)),
             Result(Refusal::kNeverFits,
-                   "4 answers at once, and one client never has more than 3 under way (max-answers-per-client); ask "
+                   "4 answers at once, and one client never has more than 3 under way (max_answers_per_client); ask "
                    "for fewer at a time"));
   EXPECT_EQ(refusal_of(ask("b", 2, 1)), taken) << "others have their own part";
   EXPECT_EQ(refusal_of(ask("", 4, 1)), taken) << "nobody in particular has no such limit";
@@ -171,10 +180,10 @@ TEST_F(ServiceTest, AClientHasTokensUnderWayUpToItsLimit) {
   for (int i = 0; i < 5; ++i) all.push_back(service->submit(request));
   EXPECT_EQ(error_of([&] { service->submit(request); }),
             "this client has 1000 tokens under way, and with 200 more it would have more than 1000 "
-            "(max-tokens-per-client); try again later");
+            "(max_tokens_per_client); try again later");
   request.choices = 6;
   EXPECT_EQ(error_of([&] { service->submit(request); }),
-            "1200 tokens at once, and one client never has more than 1000 under way (max-tokens-per-client); ask for "
+            "1200 tokens at once, and one client never has more than 1000 under way (max_tokens_per_client); ask for "
             "fewer at a time");
   request.choices = 1;
   all.pop_back();
@@ -197,7 +206,7 @@ TEST_F(ServiceTest, SeveralRequestsAreTakenTogetherOrNotAtAll) {
     return requests;
   };
   EXPECT_EQ(error_of([&] { service->submit_all(several(4)); }),
-            "4 answers at once, and at most 3 are ever under way (max-queue); ask for fewer at a time");
+            "4 answers at once, and at most 3 are ever under way (max_queue); ask for fewer at a time");
   std::vector<Request> with_a_bad_one = several(2);
   with_a_bad_one[1].prompt.clear();
   EXPECT_THROW(service->submit_all(with_a_bad_one), Error);

@@ -170,7 +170,7 @@ TEST_F(ServerTest, AFullQueueIs429AndACallThatNeverFitsA400) {
   auto client = small.client();
   const auto never = post(client, "/v1/completions", {{"prompt", {"x", "y"}}, {"n", 33}});
   EXPECT_EQ(never->status, 400);
-  EXPECT_TRUE(contains(never->body, "66 answers at once, and at most 65 are ever under way (max-queue)"))
+  EXPECT_TRUE(contains(never->body, "66 answers at once, and at most 65 are ever under way (max_queue)"))
       << never->body;
   EXPECT_EQ(Json::parse(never->body)["error"]["param"], "n");
   const auto prompts = post(client, "/v1/completions", {{"prompt", std::vector<std::string>(66, "x")}});
@@ -208,7 +208,7 @@ TEST_F(ServerTest, AClientThatHasItsPartOfTheQueueIsRefusedAndOthersAreNot) {
     EXPECT_EQ(post(client, "/v1/completions", two)->status, has_keys ? 200 : 429);
     const auto never = post(client, "/v1/completions", {{"prompt", "x"}, {"n", 66}});
     EXPECT_EQ(never->status, 400);
-    EXPECT_TRUE(contains(never->body, "(max-answers-per-client)")) << never->body;
+    EXPECT_TRUE(contains(never->body, "(max_answers_per_client)")) << never->body;
     many.close();
     client.set_bearer_token_auth("first-key");
     EXPECT_TRUE(soon([&] { return post(client, "/v1/completions", two)->status == 200; }));
@@ -354,7 +354,8 @@ TEST_F(ServerTest, WhatIsBrokenOffIsTheServersFaultAndEndsInAnError) {
   server->break_off(kPatience);
   const std::string rest = streaming.read();
   const std::string last = rest.substr(rest.rfind("data: "));
-  EXPECT_EQ(last.find(R"(data: {"error":{"message":"the server stopped before the answer was complete",)"), 0U) << last;
+  EXPECT_EQ(last.find(R"(data: {"error":{"message":"the engine was stopped before the answer was complete",)"), 0U)
+      << last;
   EXPECT_TRUE(contains(last, R"("code":"stopped")")) << last;
   EXPECT_FALSE(contains(rest, "[DONE]")) << rest;
   EXPECT_EQ(waiting.read().find("HTTP/1.1 503"), 0U);

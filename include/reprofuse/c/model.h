@@ -120,7 +120,8 @@ typedef struct reprofuse_engine_options {
   int64_t kv_bytes;     /* of keys and values, for one of the longest texts at least; 0: for max_batch of them, but at
                            most a quarter of the host's available memory, or nine tenths of a GPU's free one */
   int64_t max_batch;    /* answers in one pass: 64, up to 4096 */
-  int64_t max_rows;     /* tokens in one pass: 512; no fewer than max_batch, to which it is raised */
+  int64_t max_rows;     /* tokens in one pass: 512, up to 65535; no fewer than max_batch, to which it is raised. 2048
+                           compute prompts faster on a GPU that has the memory */
   int64_t max_queue;    /* answers that may wait or run at the same time: 1024 */
   int32_t prefix_cache; /* 1: keep the keys and values of texts that may come again */
   int32_t speculation;  /* tokens guessed ahead and checked in one pass: 0, up to 64 */
@@ -175,7 +176,7 @@ typedef struct reprofuse_request {
   const char* prompt_text; /* encoded as reprofuse_checkpoint_encode_prompt() does; NULL where there are ids */
   reprofuse_sampling sampling;
   int64_t max_tokens;         /* 256; 0: none, for the log-probabilities of the prompt alone */
-  int32_t choices;            /* 1; choice i is the answer that seed + i gives */
+  int32_t choices;            /* 1, up to 128; choice i is the answer that seed + i gives */
   int32_t priority;           /* 0; the lowest number goes first */
   const int32_t* stop_tokens; /* any of them ends an answer; NULL: those of the checkpoint */
   size_t stop_token_count;
@@ -193,7 +194,8 @@ REPROFUSE_C_API reprofuse_status reprofuse_request_init(reprofuse_request* reque
 /* The answers to one request, as a stream of updates. For one thread at a time. */
 typedef struct reprofuse_answers reprofuse_answers;
 
-/* Returns at once. REPROFUSE_BUSY when max_queue answers are under way. */
+/* Returns at once. REPROFUSE_BUSY when max_queue answers are under way. Once the engine has failed, the status with
+ * which it did: make a new one. */
 REPROFUSE_C_API reprofuse_status reprofuse_engine_submit(const reprofuse_engine* engine,
                                                          const reprofuse_request* request, reprofuse_answers** answers);
 /* Cancels what has not ended. */
@@ -247,8 +249,8 @@ typedef struct reprofuse_update {
   const char* digest;      /* of all steps when it has ended and a digest was asked for, else "" */
   const char* error;       /* REPROFUSE_FINISH_ERROR: why, else "" */
   /* REPROFUSE_FINISH_ERROR: a reprofuse_status, else REPROFUSE_OK. REPROFUSE_NON_FINITE: the answer met a NaN or an
-   * infinity, and would again. REPROFUSE_OUT_OF_MEMORY: there was no memory for it, ask again. REPROFUSE_INTERNAL: the
-   * engine or its device failed. */
+   * infinity, and would again. REPROFUSE_OUT_OF_MEMORY: there was no memory for it, ask again. REPROFUSE_DEVICE and
+   * REPROFUSE_INTERNAL: the engine has failed; make a new one. */
   int32_t error_status;
   const uint8_t* logits_roots; /* REPROFUSE_DIGEST_TREE_1: 32 bytes for each of tokens, the Merkle root of the row of
                                   logits that chose it, and 32 more for a stop token; else NULL */

@@ -59,12 +59,10 @@ void require_device(int ordinal) {
   if (status == cudaErrorInsufficientDriver)
     fail(ErrorCode::kUnsupported,
          "no usable CUDA device: there is no NVIDIA driver, or one too old for CUDA {}.{}. The CPU gives the same bits "
-         "by the same contract (--numerics)",
+         "by the same contract",
          CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
   if (status != cudaSuccess)
-    fail(ErrorCode::kUnsupported,
-         "no usable CUDA device: {}. The CPU gives the same bits "
-         "by the same contract (--numerics)",
+    fail(ErrorCode::kUnsupported, "no usable CUDA device: {}. The CPU gives the same bits by the same contract",
          cudaGetErrorString(status));
   if (ordinal < 0 || ordinal >= count)
     fail(ErrorCode::kUnsupported, "CUDA device {} does not exist; this machine has {}", ordinal, count);
