@@ -59,8 +59,8 @@ class REPROFUSE_API Context {
 
   std::string device() const;  // as open() takes it: "cpu", "cuda:0"
   std::string_view numerics() const;
-  Isa isa() const;  // of a CPU context
-  int threads() const;
+  Isa isa() const;                  // of a CPU's kernels; kScalar on CUDA, where it says nothing
+  int threads() const;              // of the host that compute; 0 on CUDA
   std::string description() const;  // "cpu avx512, 2 threads" or "cuda:0 NVIDIA H200 (sm_90)"
 
   // For the library itself: the state is no part of the interface.

@@ -30,10 +30,10 @@ enum class WeightUse : std::uint8_t {
 class REPROFUSE_API LinearLayer {
  public:
   // CPU: packs the weights into panels; the views may be freed afterwards.
-  // CUDA: keeps the device pointers, copies nothing; the weights must be complete when the layer is built, must not
-  // change and must outlive it; int16-1 turns weights that it may take into digits, where their sizes allow it. exact-1
-  // reads them then, and takes a byte for each weight row. All weights share k and dtype; contracts in integers take k
-  // up to 131072. `name` appears in error messages.
+  // CUDA: keeps the device pointers and copies nothing. The weights must be complete when the layer is made, must not
+  // change and must outlive it. Contracts in integers read them once, here, and keep a byte for each of their rows;
+  // int16-1 turns those that it may take into digits, where their sizes allow it.
+  // All weights share k and dtype; contracts in integers take k up to 131072. `name` appears in error messages.
   LinearLayer(const Context& context, std::span<const WeightView> weights, std::string name = "linear",
               WeightUse use = WeightUse::kRead);
   ~LinearLayer();

@@ -22,15 +22,17 @@ struct Chunk {
 struct Batch {
   std::int32_t rows = 0;
   std::int32_t chunk_count = 0;
-  std::int32_t max_chunk_rows = 0;           // of any chunk
-  std::int32_t max_keys = 0;                 // bound on position + 1 over all rows
-  const std::int32_t* tokens = nullptr;      // [rows]
-  const std::int32_t* positions = nullptr;   // [rows]
-  const std::int32_t* sequences = nullptr;   // [rows]: row of the page table
-  const Chunk* chunks = nullptr;             // [chunk_count]
-  const std::int32_t* page_table = nullptr;  // [page_table_rows, page_table_stride]: page that holds positions
-  std::int32_t page_table_stride = 0;        // [i * page_size, (i + 1) * page_size) of the sequence
-  std::int32_t page_table_rows = 0;          // sequences are below it; a pass of the model itself does not say
+  std::int32_t max_chunk_rows = 0;          // of any chunk
+  std::int32_t max_keys = 0;                // bound on position + 1 over all rows
+  const std::int32_t* tokens = nullptr;     // [rows]
+  const std::int32_t* positions = nullptr;  // [rows]
+  const std::int32_t* sequences = nullptr;  // [rows]: row of the page table
+  const Chunk* chunks = nullptr;            // [chunk_count]
+  // [page_table_rows, page_table_stride]: entry i of a row is the page that holds positions [i * page_size,
+  // (i + 1) * page_size) of its sequence.
+  const std::int32_t* page_table = nullptr;
+  std::int32_t page_table_stride = 0;  // elements between the starts of two rows, >= 1
+  std::int32_t page_table_rows = 0;    // sequences are below it; Ops takes at least 1
 };
 
 // The keys and values of one layer, in memory of as many bytes as Ops::kv_page_bytes() says for each page. rotary
@@ -43,10 +45,11 @@ struct KvPages {
   DType dtype = DType::kF32;  // Ops::kv_dtype(), or as it is here where that has none; BF16 is rounded to nearest even
   std::int32_t kv_heads = 0;
   std::int32_t head_dim = 0;
-  std::int32_t page_size = 0;       // a power of two, at least 16
-  std::int32_t pages = 0;           // there are so many: the page table's numbers are below it
-  void* key_exponents = nullptr;    // [pages, kv_heads, page_size]; not looked at where there are none
-  void* value_exponents = nullptr;  // [pages, kv_heads, page_size]
+  std::int32_t page_size = 0;  // a power of two, at least 16
+  std::int32_t pages = 0;      // there are so many: the page table's numbers are below it
+  // [pages, kv_heads, page_size], aligned to 16 bytes; not looked at where there are none.
+  void* key_exponents = nullptr;
+  void* value_exponents = nullptr;
 };
 
 // x[m] = row tokens[m] of the table, widened.
@@ -76,7 +79,7 @@ struct RotaryCall {
   float eps = 0.0F;
   const float* cos = nullptr;  // [positions, head_dim / 2]
   const float* sin = nullptr;
-  std::int64_t positions = 0;  // at least the batch's max_keys; a pass of the model itself does not say
+  std::int64_t positions = 0;  // Ops takes at least the batch's max_keys
   Batch batch = {};
   KvPages kv = {};
 };

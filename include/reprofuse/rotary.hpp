@@ -20,7 +20,7 @@ enum class RotaryKind : std::uint8_t {
 // Checkpoint::rotary() gives that of a config.json, with the defaults of its family.
 struct RotaryConfig {
   RotaryKind kind = RotaryKind::kPlain;
-  double theta = 10000.0;
+  double theta = 10000.0;  // above 1
 
   double factor = 1.0;                      // kLinear, kLlama3, kYarn: >= 1
   std::int64_t original_max_positions = 0;  // kLlama3, kYarn: the context the model was first trained at, > 0
@@ -45,7 +45,7 @@ struct RotaryTable {
   std::vector<float> cos, sin;  // [positions, head_dim / 2]
 };
 
-// Throws kInvalidArgument for a head_dim that is not even, or a value outside its range.
+// Up to 2^20 positions. Throws kInvalidArgument for a head_dim that is not even, or a value outside its range.
 REPROFUSE_API RotaryTable rotary_table(const RotaryConfig& config, std::int64_t head_dim, std::int64_t positions);
 
 }  // namespace reprofuse

@@ -49,7 +49,8 @@ class REPROFUSE_API Sampler {
   std::unique_ptr<Impl> impl_;
 };
 
-// One row.
+// One row of logits, on the context's device as those of a Sampler, of which each call makes one: for a program that
+// chooses few tokens.
 REPROFUSE_API std::int32_t sample(const Context& context, std::span<const float> logits, const SamplingParams& params,
                                   std::span<const std::int32_t> history, std::uint64_t position);
 

@@ -5,13 +5,13 @@
 
 namespace reprofuse {
 
-// A token is a function of its row of logits, of these and of its position.
+// A token is a function of its row of logits, of these and of its position. All are finite.
 struct SamplingParams {
-  float temperature = 0;         // 0: the most likely token
-  int top_k = 0;                 // 0: all
-  float top_p = 1;               // 1: all
-  float min_p = 0;               // 0: all
-  float repetition_penalty = 1;  // 1: none
+  float temperature = 0;         // at least 0; 0: the most likely token
+  int top_k = 0;                 // at least 0; 0: all
+  float top_p = 1;               // 0 to 1; 1: all
+  float min_p = 0;               // 0 to 1; 0: all
+  float repetition_penalty = 1;  // above 0, in a Request 0.01 to 100, lest logits overflow; 1: none
   std::uint64_t seed = 0;
 };
 

@@ -36,6 +36,8 @@ struct EncodeOptions {
   std::span<const TextSpan> plain = {};
 };
 
+// Whatever is called an error here is kInvalidArgument.
+//
 // A byte-level BPE tokenizer: that of Llama 3, Qwen 2 and 3, DeepSeek-R1-Distill, GPT-2 and their like. It gives the
 // ids that Hugging Face's tokenizers give. A setting in tokenizer.json that is not understood is an error that names
 // file, key and value; only "truncation" and "padding" are passed over, as transformers passes over them.

@@ -2,11 +2,14 @@
 // request   what a client asks for: one prompt, and one or more choices
 // choice    one answer to a request: number i is the answer of seed + i
 // job       the engine's work on one choice (job.hpp)
+// pending   tokens of a job that the KV cache lacks
+// batch     the jobs that run: up to max_batch; the others wait
 // pass      one forward pass over the model, for many jobs at once
+// row       one token in a pass, and what is computed of it
 // chunk     the next tokens of one job in a pass: one in decode, many in a prefill
+// slot      where the sampler keeps which ids the text of one job has
 // quota     the places of a batch that a client has before others, however urgent theirs are
 // share     the outputs that one rank of several computes (model/team.hpp)
-// part      one of the four that a contract is composed of (kernels/schemes.hpp); the tensors and ranges of a share
 // update    what is new of one choice after a pass
 #pragma once
 

@@ -1,6 +1,8 @@
 /* Linear layers, the other operations of a transformer, and the sampler, over memory of the caller. On a CUDA context
- * every data pointer is a device pointer, and calls enqueue on stream (a cudaStream_t, NULL is the default stream)
- * without allocating or synchronising, so that they can be captured in a graph. On a CPU they compute and return. */
+ * what layers and operations are given is in device memory, and so are logits; calls of layers and operations enqueue
+ * on stream (a cudaStream_t, NULL is the default stream) without allocating or synchronising, so that they can be
+ * captured in a graph. What reprofuse_rotary_table() fills and reprofuse_sampler_run() is given beside logits is in
+ * host memory, and the sampler waits. On a CPU every call computes and returns. */
 #ifndef REPROFUSE_C_LAYERS_H_
 #define REPROFUSE_C_LAYERS_H_
 
@@ -136,9 +138,11 @@ typedef struct reprofuse_batch {
   const int32_t* positions;      /* [rows] */
   const int32_t* sequences;      /* [rows]: row of the page table */
   const reprofuse_chunk* chunks; /* [chunk_count] */
-  const int32_t* page_table;     /* [page_table_rows, page_table_stride]: page that holds positions */
-  int32_t page_table_stride;     /* [i * page_size, (i + 1) * page_size) of the sequence */
-  int32_t page_table_rows;       /* sequences are below it */
+  /* [page_table_rows, page_table_stride]: entry i of a row is the page that holds positions [i * page_size,
+   * (i + 1) * page_size) of its sequence. */
+  const int32_t* page_table;
+  int32_t page_table_stride; /* elements between the starts of two rows, >= 1 */
+  int32_t page_table_rows;   /* sequences are below it, >= 1 */
 } reprofuse_batch;
 
 REPROFUSE_C_API reprofuse_status reprofuse_batch_init(reprofuse_batch* batch, size_t size);
@@ -156,8 +160,8 @@ typedef struct reprofuse_kv_pages {
   int32_t head_dim;
   int32_t page_size;     /* a power of two, at least 16 */
   int32_t pages;         /* there are so many: the page table's numbers are below it */
-  void* key_exponents;   /* [pages, kv_heads, page_size]; not looked at where there are none */
-  void* value_exponents; /* [pages, kv_heads, page_size] */
+  void* key_exponents;   /* [pages, kv_heads, page_size], aligned to 16 bytes; not looked at where there are none */
+  void* value_exponents; /* likewise */
 } reprofuse_kv_pages;
 
 REPROFUSE_C_API reprofuse_status reprofuse_kv_pages_init(reprofuse_kv_pages* pages, size_t size);
@@ -221,8 +225,8 @@ typedef struct reprofuse_rotary {
 
 REPROFUSE_C_API reprofuse_status reprofuse_rotary_init(reprofuse_rotary* rotary, size_t size);
 
-/* Fills cos and sin, [positions, head_dim / 2] each, in host memory. rotary: NULL for the defaults.
- * reprofuse_checkpoint_rotary_table() does so by what a config.json says. */
+/* Fills cos and sin, [positions, head_dim / 2] each, in host memory, for up to 2^20 positions. rotary: NULL for the
+ * defaults. reprofuse_checkpoint_rotary_table() does so by what a config.json says. */
 REPROFUSE_C_API reprofuse_status reprofuse_rotary_table(const reprofuse_rotary* rotary, int64_t head_dim,
                                                         int64_t positions, float* cos, float* sin);
 
@@ -230,9 +234,9 @@ REPROFUSE_C_API reprofuse_status reprofuse_rotary_table(const reprofuse_rotary* 
 typedef struct reprofuse_sampling {
   float temperature;        /* 0: the most likely token */
   int32_t top_k;            /* 0: all */
-  float top_p;              /* 1: all */
-  float min_p;              /* 0: all */
-  float repetition_penalty; /* 1: none */
+  float top_p;              /* 0 to 1; 1: all */
+  float min_p;              /* 0 to 1; 0: all */
+  float repetition_penalty; /* above 0, in a request 0.01 to 100; 1: none */
   uint64_t seed;
 } reprofuse_sampling;
 
