@@ -19,6 +19,7 @@ int main(int argc, char** argv) {
   reprofuse_request request;
   reprofuse_update update;
   int32_t* prompt = NULL;
+  int result = EXIT_SUCCESS;
 
   if (argc < 2 || reprofuse_abi_version() != REPROFUSE_ABI_VERSION) {
     fprintf(stderr, "usage: %s MODEL_FOLDER [MESSAGES_AS_JSON], with a library of ABI %d\n", argv[0],
@@ -40,8 +41,12 @@ int main(int argc, char** argv) {
     if (update.kind != REPROFUSE_NEXT_UPDATE) continue;
     fputs(update.text, stdout);
     fflush(stdout);
-    if (update.finish_reason == REPROFUSE_FINISH_ERROR) fprintf(stderr, "%s\n", update.error);
-    if (update.finish_reason != REPROFUSE_FINISH_NONE) printf("\ndigest %s\n", update.digest);
+    if (update.finish_reason == REPROFUSE_FINISH_ERROR) {
+      fprintf(stderr, "%s\n", update.error);
+      result = EXIT_FAILURE;
+    } else if (update.finish_reason != REPROFUSE_FINISH_NONE) {
+      printf("\ndigest %s\n", update.digest);
+    }
   } while (update.kind != REPROFUSE_NEXT_FINISHED);
 
   reprofuse_free(prompt);
@@ -50,5 +55,5 @@ int main(int argc, char** argv) {
   reprofuse_model_destroy(model);
   reprofuse_checkpoint_destroy(checkpoint);
   reprofuse_context_destroy(context);
-  return EXIT_SUCCESS;
+  return result;
 }
