@@ -1,4 +1,6 @@
-// Rotary and attention by every contract through the C ABI, over pages that the caller allocates.
+// Rotary and attention by every contract through the C ABI, over pages that the caller allocates. They run on the CPU:
+// no public call fills memory of a GPU. What they call there is run on one by
+// tests/ops/rotary_attention_integer_cuda_test.cpp, rotary_cuda_test.cpp and attention_cuda_test.cpp.
 #include <algorithm>
 #include <compare>
 #include <cstddef>
@@ -67,8 +69,9 @@ struct Pass {
 
 // A context by one contract and one instruction set, with its operations, through the C ABI.
 struct COps {
-  COps(const char* numerics, const char* isa) {
-    EXPECT_EQ(make_context("cpu", numerics, isa, 2, &context), REPROFUSE_OK) << reprofuse_last_error();
+  COps(const char* numerics, const char* isa, const char* device = "cpu") {
+    EXPECT_EQ(make_context(device, numerics, isa, isa == nullptr ? 0 : 2, &context), REPROFUSE_OK)
+        << reprofuse_last_error();
     EXPECT_EQ(reprofuse_ops_create(context, "layer 3", &ops), REPROFUSE_OK) << reprofuse_last_error();
     EXPECT_EQ(reprofuse_ops_kv_dtype(ops, &format.dtype), REPROFUSE_OK);
     EXPECT_EQ(reprofuse_ops_kv_page_bytes(ops, kKvHeads, kDim, kPage, &format.page_bytes, &format.exponent_bytes),
@@ -260,6 +263,12 @@ TEST(CKvPages, WhatIsWrongWithPagesIsNamed) {
     EXPECT_EQ(c.rotate(pass, pages), REPROFUSE_OK) << reprofuse_last_error();
   }
   EXPECT_GE(in_integers, 2);
+}
+
+TEST(CKvPages, PagesTakeTheSameMemoryOnEveryDevice) {
+  for (const std::string& device : available_devices())
+    for (size_t i = 0; const char* numerics = reprofuse_numerics_name(i); ++i)
+      EXPECT_EQ(COps(numerics, nullptr, device.c_str()).format, COps(numerics, nullptr).format) << device << numerics;
 }
 
 TEST(CKvPages, SizesThatNoPageHasAreErrors) {
