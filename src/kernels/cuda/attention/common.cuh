@@ -3,7 +3,7 @@
 
 #include "kernels/cuda/attention/params.hpp"
 #include "kernels/cuda/element_types.cuh"
-#include "kernels/cuda/ptx/copy_sm80.cuh"
+#include "kernels/cuda/ptx/sm80.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/cuda/sm_limits.hpp"
 #include "numerics/exp_log.hpp"

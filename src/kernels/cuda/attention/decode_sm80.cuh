@@ -4,8 +4,8 @@
 #pragma once
 
 #include "kernels/cuda/attention/common.cuh"
-#include "kernels/cuda/ptx/copy_sm80.cuh"
-#include "kernels/cuda/ptx/tma_sm90.cuh"
+#include "kernels/cuda/ptx/sm80.cuh"
+#include "kernels/cuda/ptx/sm90.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
 
 namespace reprofuse::cuda::ops {

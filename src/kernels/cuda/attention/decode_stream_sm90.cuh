@@ -5,7 +5,7 @@
 
 #include "kernels/cuda/attention/decode_tile_sm90.cuh"
 #include "kernels/cuda/ptx/pipeline_sm90.cuh"
-#include "kernels/cuda/ptx/tma_sm90.cuh"
+#include "kernels/cuda/ptx/sm90.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
 
 namespace reprofuse::cuda::ops {

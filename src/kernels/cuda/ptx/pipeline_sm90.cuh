@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/ptx/copy_sm80.cuh"
+#include "kernels/cuda/ptx/sm80.cuh"
 
 namespace reprofuse::cuda::ptx {
 

@@ -4,7 +4,7 @@
 
 #include "kernels/cuda/attention/integer/fold.cuh"
 #include "kernels/cuda/ptx/pipeline_sm90.cuh"
-#include "kernels/cuda/ptx/tma_sm90.cuh"
+#include "kernels/cuda/ptx/sm90.cuh"
 
 namespace reprofuse::cuda::integer_attention {
 

@@ -5,9 +5,8 @@
 #include "kernels/cuda/attention/integer/block_loads_sm90.cuh"
 #include "kernels/cuda/attention/integer/queries_sm80.cuh"
 #include "kernels/cuda/attention/integer/store_digits.cuh"
-#include "kernels/cuda/ptx/cluster_sm90.cuh"
-#include "kernels/cuda/ptx/mma_sm80.cuh"
-#include "kernels/cuda/ptx/named_barrier.cuh"
+#include "kernels/cuda/ptx/sm80.cuh"
+#include "kernels/cuda/ptx/sm90.cuh"
 
 namespace reprofuse::cuda::integer_attention {
 

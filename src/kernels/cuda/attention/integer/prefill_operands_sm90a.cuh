@@ -4,8 +4,8 @@
 
 #include "kernels/cuda/attention/integer/block_loads_sm90.cuh"
 #include "kernels/cuda/attention/integer/prefill_products_sm90a.cuh"
-#include "kernels/cuda/ptx/named_barrier.cuh"
-#include "kernels/cuda/ptx/tma_sm90.cuh"
+#include "kernels/cuda/ptx/sm80.cuh"
+#include "kernels/cuda/ptx/sm90.cuh"
 
 namespace reprofuse::cuda::integer_attention {
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "kernels/cuda/attention/integer/fold.cuh"
-#include "kernels/cuda/ptx/mma_sm80.cuh"
+#include "kernels/cuda/ptx/sm80.cuh"
 
 namespace reprofuse::cuda::integer_attention {
 

@@ -5,7 +5,7 @@
 
 #include "kernels/cuda/element_types.cuh"
 #include "kernels/cuda/linear/fma1/epilogue.cuh"
-#include "kernels/cuda/ptx/copy_sm80.cuh"
+#include "kernels/cuda/ptx/sm80.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/cuda/sm_limits.hpp"
 #include "numerics/order.hpp"

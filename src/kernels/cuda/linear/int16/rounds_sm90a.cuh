@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/cuda/linear/int16/wgmma_sums_sm90a.cuh"
-#include "kernels/cuda/ptx/tma_sm90.cuh"
+#include "kernels/cuda/ptx/sm90.cuh"
 
 namespace reprofuse::cuda::int16 {
 

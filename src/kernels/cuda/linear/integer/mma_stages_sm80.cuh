@@ -3,8 +3,7 @@
 #pragma once
 
 #include "kernels/cuda/linear/integer/terms.cuh"
-#include "kernels/cuda/ptx/copy_sm80.cuh"
-#include "kernels/cuda/ptx/mma_sm80.cuh"
+#include "kernels/cuda/ptx/sm80.cuh"
 #include "kernels/cuda/sm_limits.hpp"
 
 namespace reprofuse::cuda::integer {

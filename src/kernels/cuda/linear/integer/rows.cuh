@@ -4,7 +4,7 @@
 #include <cuda_fp16.h>
 
 #include "kernels/cuda/linear/integer/terms.cuh"
-#include "kernels/cuda/ptx/cluster_sm90.cuh"
+#include "kernels/cuda/ptx/sm90.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/cuda/sm_limits.hpp"
 

@@ -4,7 +4,7 @@
 
 #include "kernels/cuda/linear/integer/terms.cuh"
 #include "kernels/cuda/ptx/pipeline_sm90.cuh"
-#include "kernels/cuda/ptx/tma_sm90.cuh"
+#include "kernels/cuda/ptx/sm90.cuh"
 #include "kernels/cuda/ptx/wgmma_sm90a.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/cuda/sm_limits.hpp"

@@ -4,8 +4,8 @@
 
 #include "kernels/cuda/linear/integer/schedule.hpp"
 #include "kernels/cuda/linear/integer/wgmma_pipeline_sm90a.cuh"
-#include "kernels/cuda/ptx/cluster_sm90.cuh"
-#include "kernels/cuda/ptx/named_barrier.cuh"
+#include "kernels/cuda/ptx/sm80.cuh"
+#include "kernels/cuda/ptx/sm90.cuh"
 
 namespace reprofuse::cuda::integer {
 
