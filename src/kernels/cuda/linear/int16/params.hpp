@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/cuda/linear/integer/scheme.hpp"
+#include "kernels/cuda/linear/integer/schedule.hpp"
 #include "numerics/int16.hpp"
 
 namespace reprofuse::cuda::int16 {
