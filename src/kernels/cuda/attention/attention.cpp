@@ -1,7 +1,15 @@
+// Which kernels attention by fma-1 takes, how many CTAs share a row, and their launches; and of any contract what its
+// kernels are given, and the clusters that a device holds at once.
 #include "kernels/cuda/attention/attention.hpp"
 
-#include "kernels/cuda/attention/launch_decode.hpp"
+#include <map>
+#include <mutex>
+#include <tuple>
+
 #include "kernels/cuda/ops/ops.hpp"
+#include "kernels/cuda/runtime/check.hpp"
+#include "kernels/cuda/runtime/device.hpp"
+#include "kernels/cuda/runtime/launch.hpp"
 
 namespace reprofuse::cuda {
 namespace ops {
@@ -52,6 +60,166 @@ AttentionParams attention_params(const Launch& launch, const kernels::AttentionC
 namespace {
 
 using namespace ops;  // NOLINT(google-build-using-namespace): the kernels of this operation
+
+constexpr int kDecodeRounds = 16;  // of CTAs that run at once, when the keys allow it: decode by threads
+
+// How many clusters of a kernel a device holds never changes, so one answer of the driver is enough for all threads.
+class KnownClusters {
+ public:
+  int at_once(int ordinal, const AttentionKernel& kernel, int ctas) {
+    const std::lock_guard lock(mutex_);
+    const std::tuple key(ordinal, kernel.function, ctas);
+    if (const auto known = counts_.find(key); known != counts_.end()) return known->second;
+    const DeviceScope device(ordinal);
+    const GridShape one_cluster{.grid = dim3(static_cast<unsigned>(ctas)),
+                                .threads = kernel.threads,
+                                .shared_bytes = kernel.shared_bytes,
+                                .cluster = ctas};
+    const int clusters = clusters_at_once(kernel.function, one_cluster);
+    if (clusters > 0) counts_.emplace(key, clusters);  // none may be a failure that passes, so it is asked again
+    return clusters;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::tuple<int, const void*, int>, int> counts_;  // by device, kernel and CTAs of a cluster
+};
+
+// The TMA brings a page of a head in one piece, which must be the keys, or the values, of one block.
+bool suits_tma(const kernels::KvPages& kv) {
+  return kv.page_size == kKeyBlock && (kv.head_dim == 64 || kv.head_dim == 128);
+}
+
+// The shared memory of a multiprocessor.
+class StreamRoom {
+ public:
+  explicit StreamRoom(int ordinal)
+      : max_(device_attribute(ordinal, cudaDevAttrMaxSharedMemoryPerBlockOptin)),
+        room_(device_attribute(ordinal, cudaDevAttrMaxSharedMemoryPerMultiprocessor)),
+        reserved_(device_attribute(ordinal, cudaDevAttrReservedSharedMemoryPerBlock)) {}
+
+  bool holds(int ctas, int bytes) const { return bytes <= max_ && ctas * (bytes + reserved_) <= room_; }
+
+ private:
+  int max_, room_, reserved_;
+};
+
+// Whether decode by the TMA is the faster way: with three tiles each, two CTAs hide each other's waits. With
+// less room nothing was measured.
+bool should_stream(const Launch& launch, const kernels::AttentionCall& call) {
+  constexpr int kEnoughStages = 3;
+  return attention_stream_stages(launch, call) >= kEnoughStages &&
+         StreamRoom(launch.ordinal).holds(kStreamCtasPerSm, stream_kernel(call, kEnoughStages).shared_bytes);
+}
+
+// What decode by the TMA takes. Time is counted in bytes, those that a multiprocessor's part of the bandwidth
+// reads in it; the constants fit `attention_cuda --sweep` on an H200 with the heads of Llama-3.2-3B.
+class StreamTime {
+ public:
+  StreamTime(const kernels::AttentionCall& call, std::int64_t row_heads, int key_blocks, int multiprocessors)
+      : row_heads_(row_heads), key_blocks_(key_blocks), multiprocessors_(multiprocessors) {
+    const std::int64_t bytes = std::int64_t{2} * kKeyBlock * call.kv.head_dim * element_bytes(call.kv);
+    const std::int64_t partial = std::int64_t{4} * (call.kv.head_dim + 2) * set_heads_of(call);
+    const std::int64_t work = ceil_div<std::int64_t>(row_heads * key_blocks, multiprocessors);
+    read_ = work * bytes;
+    merge_ = kMerge + kPartialTraffic * partial * work + kMergeOfPartial * key_blocks;
+  }
+
+  std::int64_t of(int splits) const {
+    const std::int64_t ctas = ceil_div<std::int64_t>(row_heads_ * splits, multiprocessors_);
+    const std::int64_t one_after_another = ceil_div<std::int64_t>(ctas, kStreamCtasPerSm);
+    const std::int64_t latency = one_after_another * ceil_div(key_blocks_, splits) * kKeyBlockLatency;
+    return std::max(read_, latency) + (splits > 1 ? merge_ : 0);
+  }
+
+ private:
+  static constexpr std::int64_t kKeyBlockLatency = 62'000;  // of a CTA, from one key block to the next
+  static constexpr std::int64_t kMerge = 111'000, kMergeOfPartial = 800;
+  static constexpr std::int64_t kPartialTraffic = 4;  // a partial is written, read, and waited for
+
+  std::int64_t row_heads_;  // rows times sets of heads
+  int key_blocks_, multiprocessors_;
+  std::int64_t read_ = 0, merge_ = 0;
+};
+
+int fastest_splits(const StreamTime& time, int max_splits) {
+  int best = 1;
+  std::int64_t best_time = time.of(1);
+  for (int splits = 2; splits <= max_splits; ++splits)
+    if (const std::int64_t one = time.of(splits); one < best_time) {
+      best = splits;
+      best_time = one;
+    }
+  return best;
+}
+
+}  // namespace
+
+std::size_t attention_workspace_bytes(int heads, int head_dim, int chunk_count, int rows, int max_keys) {
+  return workspace_bytes_of(rows, chunk_count, [&](std::int64_t slots) {
+    return partial_bytes(slots, heads, head_dim, key_blocks_of(max_keys, 0));
+  });
+}
+
+int attention_stream_stages(const Launch& launch, const kernels::AttentionCall& call) {
+  if (!suits_tma(call.kv)) return 0;
+  const DeviceScope device(launch.ordinal);
+  KernelFacts kernel;
+  check(look_up_kernel(stream_kernel(call, kMaxTileStages).function, kernel), "looking up attention_decode_stream");
+  if (!kernel.for_sm90) return 0;
+  const StreamRoom room(launch.ordinal);
+  for (const int ctas : {kStreamCtasPerSm, 1})
+    for (int stages = kMaxTileStages; stages >= kMinTileStages; --stages)
+      if (room.holds(ctas, stream_kernel(call, stages).shared_bytes)) return stages;
+  return 0;
+}
+
+namespace ops {
+
+int known_clusters_at_once(int ordinal, const AttentionKernel& kernel, int ctas) {
+  static KnownClusters known;
+  return known.at_once(ordinal, kernel, ctas);
+}
+
+}  // namespace ops
+
+int attention_clusters_at_once(const Launch& launch, const kernels::AttentionCall& call) {
+  const int ctas = cluster_ctas(call);
+  if (ctas > kMaxClusterCtas || !suits_tma(call.kv)) return 0;
+  return known_clusters_at_once(launch.ordinal, cluster_kernel(call, ctas), ctas);
+}
+
+AttentionSchedule choose_attention_schedule(const Launch& launch, const kernels::AttentionCall& call) {
+  const kernels::Batch& batch = call.batch;
+  AttentionSchedule schedule{.phases = phases_of(batch), .splits = 1, .one_buffer = false, .prefetch = false};
+  if (schedule.phases == AttentionPhases::kPrefill) return schedule;  // the rest is about decode
+  const int key_blocks = key_blocks_of(batch.max_keys, call.window);
+  const int max_shared = device_attribute(launch.ordinal, cudaDevAttrMaxSharedMemoryPerBlockOptin);
+  schedule.one_buffer =
+      decode_shared_bytes(call.kv.head_dim, set_heads_of(call), element_bytes(call.kv), false) > max_shared;
+  schedule.small_merge = merge_kernel(call.kv.head_dim, key_blocks, false).shared_bytes > max_shared;
+  const std::int64_t slots = slots_of(call, schedule.phases);
+  const bool partials_fit = partial_bytes(slots, call.heads, call.kv.head_dim, key_blocks) <= kMaxAttentionPartialBytes;
+  const int max_splits = partials_fit ? key_blocks : 1;
+  const int multiprocessors = device_attribute(launch.ordinal, cudaDevAttrMultiProcessorCount);
+  const std::int64_t row_heads = slots * call.kv.kv_heads * set_count(call);
+  if (row_heads <= attention_clusters_at_once(launch, call)) {
+    schedule.decode = DecodeBy::kCluster;
+  } else if (should_stream(launch, call)) {
+    const auto one_round = static_cast<int>(
+        ceil_div<std::int64_t>(std::int64_t{kStreamCtasPerSm} * multiprocessors, row_heads));  // more gain nothing
+    schedule.decode = DecodeBy::kStream;
+    schedule.splits = fastest_splits({call, row_heads, key_blocks, multiprocessors}, std::min(max_splits, one_round));
+  } else {
+    const std::int64_t round = std::int64_t{kDecodeCtasPerSm} * multiprocessors;
+    schedule.splits =
+        static_cast<int>(std::clamp<std::int64_t>(ceil_div(kDecodeRounds * round, row_heads), 1, max_splits));
+    schedule.prefetch = row_heads * schedule.splits <= round;  // later rounds do not start early
+  }
+  return schedule;
+}
+
+namespace {
 
 AttentionParams params_of(const Launch& launch, const kernels::AttentionCall& call, const AttentionSchedule& schedule) {
   AttentionParams p = attention_params(launch, call, schedule.phases);

@@ -1,7 +1,7 @@
 #include "kernels/cuda/attention/integer/attention.hpp"
 
+#include "kernels/cuda/attention/attention.hpp"
 #include "kernels/cuda/attention/integer/params.hpp"
-#include "kernels/cuda/attention/launch_decode.hpp"
 #include "kernels/cuda/ops/ops.hpp"
 #include "kernels/cuda/ops/params.hpp"
 #include "kernels/cuda/runtime/device.hpp"
