@@ -15,7 +15,7 @@
 
 #include "base/thread_pool.hpp"
 #include "reprofuse/types.hpp"
-#include "study/ablation/kernels/variant.hpp"
+#include "study/ablation/kernels/linear.hpp"
 #include "study/seeded/inputs.hpp"
 
 namespace reprofuse::study {

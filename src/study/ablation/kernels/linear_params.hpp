@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "study/ablation/kernels/variant.hpp"
+#include "study/ablation/kernels/linear.hpp"
 
 namespace reprofuse::cuda::ablation {
 
