@@ -17,7 +17,7 @@
 #include "base/math.hpp"
 #include "kernels/cuda/attention/attention.hpp"
 #include "kernels/cuda/attention/integer/attention.hpp"
-#include "kernels/cuda/runtime/memory.hpp"
+#include "kernels/cuda/runtime/device.hpp"
 #include "ops/context_state.hpp"
 #include "reprofuse/reprofuse.hpp"
 #include "study/bench/linear.hpp"

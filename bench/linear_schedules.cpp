@@ -12,7 +12,7 @@
 #include "kernels/cuda/linear/fma1/linear.hpp"
 #include "kernels/cuda/linear/int16/params.hpp"
 #include "kernels/cuda/linear/integer/linear.hpp"
-#include "kernels/cuda/runtime/memory.hpp"
+#include "kernels/cuda/runtime/device.hpp"
 #include "kernels/reference/reference.hpp"
 #include "kernels/vendor/libraries.hpp"
 #include "ops/context_state.hpp"

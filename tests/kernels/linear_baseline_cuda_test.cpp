@@ -6,7 +6,7 @@
 #include <bit>
 #include <optional>
 
-#include "kernels/cuda/runtime/memory.hpp"
+#include "kernels/cuda/runtime/device.hpp"
 #include "kernels/linear_baseline_case.hpp"
 #include "kernels/vendor/libraries.hpp"
 #include "numerics/float_ops.hpp"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cuda/runtime/memory.hpp"
+#include "kernels/cuda/runtime/device.hpp"
 #include "kernels/reference/reference.hpp"
 #include "reprofuse/reprofuse.hpp"
 #include "study/probe/probe.hpp"

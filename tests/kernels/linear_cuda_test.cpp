@@ -11,7 +11,7 @@
 
 #include "kernels/cuda/linear/fma1/linear.hpp"
 #include "kernels/cuda/linear/fma1/params.hpp"
-#include "kernels/cuda/runtime/memory.hpp"
+#include "kernels/cuda/runtime/device.hpp"
 #include "kernels/linear_cuda_case.hpp"
 #include "kernels/reference/reference.hpp"
 #include "numerics/float_ops.hpp"

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "kernels/backend.hpp"
-#include "kernels/cuda/runtime/memory.hpp"
+#include "kernels/cuda/runtime/device.hpp"
 #include "kernels/cuda/sampler/sample.hpp"
 #include "kernels/reference/reference.hpp"
 #include "reprofuse/error.hpp"

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <set>
 
-#include "kernels/cuda/runtime/memory.hpp"
+#include "kernels/cuda/runtime/device.hpp"
 #include "reprofuse/error.hpp"
 #include "study/ablate_support.hpp"
 #include "study/ablation/ablate.hpp"

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "kernels/cuda/runtime/memory.hpp"
+#include "kernels/cuda/runtime/device.hpp"
 
 namespace reprofuse::cuda {
 

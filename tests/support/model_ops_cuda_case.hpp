@@ -5,7 +5,6 @@
 
 #include "kernels/cuda/ops/ops.hpp"
 #include "kernels/cuda/runtime/device.hpp"
-#include "kernels/cuda/runtime/memory.hpp"
 #include "kernels/cuda/runtime/stream.hpp"
 #include "support/device_buffer.hpp"
 #include "support/model_ops_case.hpp"

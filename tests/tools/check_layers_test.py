@@ -43,8 +43,8 @@ class Layers(unittest.TestCase):
         for path in ("src/server/served_model.cpp", "src/model/runner.hpp", "src/ops/transformer_ops.cpp", "apps/cli/main.cpp"):
             with self.subTest(path):
                 before = (self.root / path).read_text(encoding="utf-8")
-                self.expect(path, '#include "kernels/cuda/runtime/memory.hpp"\n',
-                            f"{path} includes src/kernels/cuda/runtime/memory.hpp, which only src/kernels/cuda itself "
+                self.expect(path, '#include "kernels/cuda/runtime/device.hpp"\n',
+                            f"{path} includes src/kernels/cuda/runtime/device.hpp, which only src/kernels/cuda itself "
                             "includes")
                 (self.root / path).write_text(before, encoding="utf-8")
 

@@ -10,7 +10,6 @@
 #include "kernels/cuda/ops/ops.hpp"
 #include "kernels/cuda/runtime/check.hpp"
 #include "kernels/cuda/runtime/device.hpp"
-#include "kernels/cuda/runtime/memory.hpp"
 #include "kernels/cuda/runtime/stream.hpp"
 #include "kernels/cuda/sampler/sample.hpp"
 #include "kernels/reference/reference.hpp"

@@ -5,7 +5,6 @@
 #include "base/math.hpp"
 #include "kernels/cuda/runtime/check.hpp"
 #include "kernels/cuda/runtime/device.hpp"
-#include "kernels/cuda/runtime/memory.hpp"
 #include "kernels/vendor/cast.hpp"
 #include "kernels/vendor/libraries.hpp"
 

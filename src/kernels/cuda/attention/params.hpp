@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "base/math.hpp"
-#include "kernels/cuda/runtime/memory.hpp"
+#include "kernels/cuda/runtime/device.hpp"
 #include "kernels/op_calls.hpp"
 #include "numerics/order.hpp"
 

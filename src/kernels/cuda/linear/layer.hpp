@@ -17,7 +17,6 @@
 #include "kernels/cuda/runtime/check.hpp"
 #include "kernels/cuda/runtime/device.hpp"
 #include "kernels/cuda/runtime/launch.hpp"
-#include "kernels/cuda/runtime/memory.hpp"
 #include "kernels/schemes.hpp"
 
 namespace reprofuse::cuda {

@@ -7,8 +7,8 @@
 #include "kernels/cuda/attention/params.hpp"
 #include "kernels/cuda/ops/params.hpp"
 #include "kernels/cuda/runtime/check.hpp"
+#include "kernels/cuda/runtime/device.hpp"
 #include "kernels/cuda/runtime/launch.hpp"
-#include "kernels/cuda/runtime/memory.hpp"
 #include "kernels/op_calls.hpp"
 
 namespace reprofuse::cuda {

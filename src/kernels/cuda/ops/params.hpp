@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/attention/params.hpp"
-#include "kernels/cuda/runtime/memory.hpp"
+#include "kernels/cuda/runtime/device.hpp"
 #include "numerics/order.hpp"
 #include "reprofuse/types.hpp"
 

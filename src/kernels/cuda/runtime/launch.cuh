@@ -1,7 +1,7 @@
 // The device side of launch.hpp.
 #pragma once
 
-#include "kernels/cuda/runtime/memory.hpp"
+#include "kernels/cuda/runtime/device.hpp"
 
 namespace reprofuse::cuda {
 

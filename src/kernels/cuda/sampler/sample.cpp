@@ -7,7 +7,7 @@
 
 #include "base/math.hpp"
 #include "kernels/cuda/runtime/check.hpp"
-#include "kernels/cuda/runtime/memory.hpp"
+#include "kernels/cuda/runtime/device.hpp"
 #include "kernels/cuda/runtime/stream.hpp"
 
 namespace reprofuse::cuda {

@@ -4,8 +4,8 @@
 #include "kernels/cuda/linear/fma1/params.hpp"
 #include "kernels/cuda/linear/layer.hpp"
 #include "kernels/cuda/runtime/check.hpp"
+#include "kernels/cuda/runtime/device.hpp"
 #include "kernels/cuda/runtime/launch.hpp"
-#include "kernels/cuda/runtime/memory.hpp"
 
 namespace reprofuse::cuda::fma1 {
 namespace {

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/linear/problem.hpp"
-#include "kernels/cuda/runtime/memory.hpp"
+#include "kernels/cuda/runtime/device.hpp"
 #include "numerics/order.hpp"
 
 namespace reprofuse::cuda::fma1 {

@@ -5,8 +5,8 @@
 #include "base/math.hpp"
 #include "kernels/cuda/ops/ops.hpp"
 #include "kernels/cuda/runtime/check.hpp"
+#include "kernels/cuda/runtime/device.hpp"
 #include "kernels/cuda/runtime/launch.hpp"
-#include "kernels/cuda/runtime/memory.hpp"
 
 namespace reprofuse::cuda::integer {
 void CudaLinear::Release::operator()(void* memory) const {

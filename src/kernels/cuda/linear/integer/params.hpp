@@ -8,7 +8,7 @@
 
 #include "kernels/cuda/linear/problem.hpp"
 #include "kernels/cuda/ops/params.hpp"
-#include "kernels/cuda/runtime/memory.hpp"
+#include "kernels/cuda/runtime/device.hpp"
 #include "reprofuse/types.hpp"
 
 namespace reprofuse::cuda::integer {
