@@ -23,9 +23,10 @@
 namespace reprofuse::kernels {
 
 struct Capabilities {
-  bool shares_host_memory = false;  // its pointers are host pointers: nothing has to be copied
-  bool asynchronous = false;        // work is enqueued, and non-finite results are recorded in the workspace
-  bool graphs = false;              // work can be captured once and replayed
+  bool shares_host_memory = false;   // its pointers are host pointers: nothing has to be copied
+  bool asynchronous = false;         // work is enqueued, and non-finite results are recorded in the workspace
+  bool graphs = false;               // work can be captured once and replayed
+  bool allocates_in_driver = false;  // memory of the host, too, which nobody here can bound
 };
 
 // A queue of work. Handles are passed as void*, as the public interface has them; null is the default stream.

@@ -136,7 +136,9 @@ class Backend final : public kernels::Backend {
     return id.data();
   }
   std::string description() const override { return fmt::format("cuda:{} {}", ordinal_, device_description(ordinal_)); }
-  kernels::Capabilities capabilities() const override { return {.asynchronous = true, .graphs = true}; }
+  kernels::Capabilities capabilities() const override {
+    return {.asynchronous = true, .graphs = true, .allocates_in_driver = true};
+  }
 
   void make_current() const override { check(cudaSetDevice(ordinal_), "cudaSetDevice"); }
 
