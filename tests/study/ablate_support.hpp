@@ -64,7 +64,10 @@ class AlteredMachine final : public AblationMachine {
   explicit AlteredMachine(Alteration alter) : inner_(small_machine()), alter_(std::move(alter)) {}
 
   std::string description() const override { return inner_->description(); }
-  bool is_gpu() const override { return false; }
+  bool has_tensor_cores() const override { return false; }
+  bool has_instruction_sets() const override { return true; }
+  bool computes_whole_cases() const override { return false; }
+  std::string vendor_library() const override { return "OpenBLAS"; }
   std::string reference_name() const override { return inner_->reference_name(); }
   int multiprocessors() const override { return inner_->multiprocessors(); }
   std::vector<ablation::Tile> tiles(std::int64_t) const override { return {ablation::kPinnedTile}; }

@@ -129,7 +129,7 @@ double median(std::vector<double> values) {
 
 double seconds_beside_ablated(const AblationMachine& machine, LoadedCase& operands, const Method& method,
                               std::int64_t m) {
-  const bool comparable = machine.is_gpu() || std::holds_alternative<ablation::Variant>(method);
+  const bool comparable = machine.computes_whole_cases() || std::holds_alternative<ablation::Variant>(method);
   return comparable ? operands.seconds(method, m) : std::numeric_limits<double>::quiet_NaN();
 }
 
@@ -139,14 +139,14 @@ Claim claim_of(std::string text, std::int64_t held, std::int64_t of) {
 
 Experiment open_experiment(const AblationMachine& machine, std::string rule, std::string title,
                            const std::string& analogue) {
-  constexpr const char* kOnEveryCpu =
+  constexpr const char* kOfPartOfEachCase =
       " Of each case the first columns are computed, and of a prefill the first rows. A dash stands where times would "
-      "not "
-      "compare: the ablated layer has its few columns in binary32 and in a cache, the shipped layer has not.";
+      "not compare: the ablated layer has its few columns in binary32 and in a cache, the shipped layer has not.";
   return {.rule = std::move(rule),
           .title = std::move(title),
           .machine = machine.description(),
-          .analogue = machine.is_gpu() ? "" : analogue + kOnEveryCpu};
+          .analogue =
+              (machine.has_tensor_cores() ? "" : analogue) + (machine.computes_whole_cases() ? "" : kOfPartOfEachCase)};
 }
 
 void claim_rules_on(AblationMachine& machine, const AblationOptions& options, Experiment& experiment) {

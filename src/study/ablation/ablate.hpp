@@ -20,8 +20,6 @@
 
 namespace reprofuse::study {
 
-// Where ablations run: a product's operands on one machine, and every way there to compute it.
-
 // What the ablations run over: the paper's nine products, its batch sizes, and the rules that it switches.
 enum class CaseKind { kDecode, kPrefill, kRagged };
 
@@ -74,7 +72,8 @@ struct Overloaded : Functions... {
 template <typename... Functions>
 Overloaded(Functions...) -> Overloaded<Functions...>;  // clang 14 does not find it by itself
 
-// One product. Columns that a machine leaves out change no tree: each result is a function of its own row and column.
+// One product on one machine, and every way there to compute it. Columns that a machine leaves out change no tree: each
+// result is a function of its own row and column.
 class LoadedCase {
  public:
   explicit LoadedCase(AblationCase shape) : shape_(std::move(shape)) {}
@@ -102,11 +101,15 @@ class AblationMachine {
  public:
   virtual ~AblationMachine() = default;
   virtual std::string description() const = 0;
-  virtual bool is_gpu() const = 0;
+  // What the ablations ask for; none of them asks which device it is.
+  virtual bool has_tensor_cores() const = 0;      // else operands are rounded as they do, and summed in IEEE arithmetic
+  virtual bool has_instruction_sets() const = 0;  // several, with registers of as many lanes, to choose from
+  virtual bool computes_whole_cases() const = 0;  // else the first rows and columns of each
   virtual std::string reference_name() const = 0;
   virtual int multiprocessors() const = 0;                              // that an occupancy-sized split is sized for
   virtual std::vector<ablation::Tile> tiles(std::int64_t m) const = 0;  // that a tuner tries for m rows
-  virtual std::vector<std::string> vendors() const = 0;                 // libraries found here, by numerics
+  virtual std::string vendor_library() const = 0;                       // "cuBLAS"
+  virtual std::vector<std::string> vendors() const = 0;                 // its numerics; none: it was not found
   virtual std::vector<std::int64_t> batches_beyond_decode() const = 0;
   // Operands for up to max_m rows; 0: for the rows of the case.
   virtual std::unique_ptr<LoadedCase> load(const AblationCase& shape, std::int64_t max_m = 0) = 0;
@@ -224,12 +227,12 @@ class Fp64Sample {
 
 double median(std::vector<double> values);  // of those that are numbers; NaN of none
 
-// The time of a method beside the ablated layer's, or NaN where that would mislead: on the CPU the ablated layer has
-// its few columns in binary32 and in a cache, so its times compare with each other alone.
+// The time of a method beside the ablated layer's, or NaN where that would mislead: of a part of a case the ablated
+// layer has its few columns in binary32 and in a cache, so its times compare with each other alone.
 double seconds_beside_ablated(const AblationMachine& machine, LoadedCase& operands, const Method& method,
                               std::int64_t m);
 
-// `analogue` says what stands in for a GPU where the machine has none.
+// `analogue` says what stands in for tensor cores where the machine has none.
 Experiment open_experiment(const AblationMachine& machine, std::string rule, std::string title,
                            const std::string& analogue);
 

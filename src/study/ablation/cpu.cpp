@@ -139,7 +139,10 @@ class CpuMachine final : public AblationMachine {
   }
 
   std::string description() const override { return context_.description(); }
-  bool is_gpu() const override { return false; }
+  bool has_tensor_cores() const override { return false; }
+  bool has_instruction_sets() const override { return true; }
+  bool computes_whole_cases() const override { return false; }
+  std::string vendor_library() const override { return "OpenBLAS"; }
   std::string reference_name() const override { return "the reference loop"; }
   int multiprocessors() const override { return kStandInMultiprocessors; }
 

@@ -221,7 +221,10 @@ class CudaMachine final : public AblationMachine {
   }
 
   std::string description() const override { return contexts_.shipped.description(); }
-  bool is_gpu() const override { return true; }
+  bool has_tensor_cores() const override { return true; }
+  bool has_instruction_sets() const override { return false; }
+  bool computes_whole_cases() const override { return true; }
+  std::string vendor_library() const override { return "cuBLAS"; }
   std::string reference_name() const override { return "the CPU's kernels"; }
   int multiprocessors() const override { return cuda::ablation::multiprocessors(contexts_.ordinal()); }
 

@@ -31,15 +31,16 @@ struct Tally {
 };
 
 std::vector<Setting> settings(const AblationMachine& machine) {
-  const bool gpu = machine.is_gpu();
-  std::vector<Setting> all = {
-      {"IEEE FMA (all rules on)", Variant{}},
-      {"multiply, then add", Variant{.arithmetic = Arithmetic::kMultiplyThenAdd}},
-      {gpu ? "TF32 tensor cores" : "TF32 operands, emulated", Variant{.arithmetic = Arithmetic::kTf32}},
-      {gpu ? "3xTF32 tensor cores" : "3xTF32 operands, emulated", Variant{.arithmetic = Arithmetic::kTf32x3}},
-      {gpu ? "BF16 tensor cores" : "BF16 operands, emulated", Variant{.arithmetic = Arithmetic::kBf16}}};
+  const auto on_tensor_cores = [&](const char* operands) {
+    return fmt::format("{} {}", operands, machine.has_tensor_cores() ? "tensor cores" : "operands, emulated");
+  };
+  std::vector<Setting> all = {{"IEEE FMA (all rules on)", Variant{}},
+                              {"multiply, then add", Variant{.arithmetic = Arithmetic::kMultiplyThenAdd}},
+                              {on_tensor_cores("TF32"), Variant{.arithmetic = Arithmetic::kTf32}},
+                              {on_tensor_cores("3xTF32"), Variant{.arithmetic = Arithmetic::kTf32x3}},
+                              {on_tensor_cores("BF16"), Variant{.arithmetic = Arithmetic::kBf16}}};
   for (const std::string& vendor : machine.vendors())
-    all.push_back({fmt::format("{} {}", gpu ? "cuBLAS" : "OpenBLAS", vendor), Vendor{vendor}});
+    all.push_back({fmt::format("{} {}", machine.vendor_library(), vendor), Vendor{vendor}});
   all.push_back({"shipped kernel", Shipped{}});
   return all;
 }
@@ -147,7 +148,7 @@ Experiment ablate_r1(AblationMachine& machine, const AblationOptions& options) {
   experiment.tables.push_back(per_case("R1: error against FP64", options, all, tallies, &Tally::errors));
   experiment.tables.push_back(
       per_case("R1: time relative to IEEE FMA in the ablated kernel", options, all, tallies, &Tally::times));
-  if (!machine.is_gpu()) add_vendor_kernels(machine, options, experiment);
+  if (machine.has_instruction_sets()) add_vendor_kernels(machine, options, experiment);
   return experiment;
 }
 

@@ -125,14 +125,14 @@ Experiment ablate_r3(AblationMachine& machine, const AblationOptions& options) {
                                   operands->seconds(kNoSplit, m) / seconds, operands->seconds(kAtomic, m) / seconds});
     tables.swept.rows.push_back(swept_row(*operands));
     tables.sized.rows.push_back(sized_row(*operands));
-    if (!machine.is_gpu()) tables.lanes.rows.push_back(lanes_row(*operands));
+    if (machine.has_instruction_sets()) tables.lanes.rows.push_back(lanes_row(*operands));
     ++decode;
     one_result += ordered.distinct == 1;
   }
   experiment.claims.push_back(
       claim_of(fmt::format("parts merged in order give one result in {} runs", options.runs), one_result, decode));
   experiment.tables = {std::move(tables.merged), std::move(tables.swept), std::move(tables.sized)};
-  if (!machine.is_gpu()) experiment.tables.push_back(std::move(tables.lanes));
+  if (machine.has_instruction_sets()) experiment.tables.push_back(std::move(tables.lanes));
   return experiment;
 }
 

@@ -43,7 +43,7 @@ std::vector<Policy> policies(const AblationMachine& machine) {
          return tune(operands, candidates(machine.tiles(m), kTunedSplits), m);
        }}};
   for (const std::string& vendor : machine.vendors())
-    all.push_back({fmt::format("{} {}", machine.is_gpu() ? "cuBLAS" : "OpenBLAS", vendor),
+    all.push_back({fmt::format("{} {}", machine.vendor_library(), vendor),
                    [vendor](LoadedCase&, std::int64_t) { return Vendor{vendor}; }});
   return all;
 }
