@@ -41,24 +41,22 @@ std::span<const std::int32_t> guess_next(std::span<const std::int32_t> text, std
   return {};
 }
 
-// The rows of a pass that each job has for itself, whoever comes before it: one for a single token. For more tokens
-// half the rows that single tokens leave are shared equally by clients, and by the jobs of each; but of c clients each
-// job has max_rows / max_batch / c at least. So beside others of its client, a prompt of p tokens takes at most p /
-// (max_rows / max_batch) passes, rounded up. What is left goes to the first ones.
+// The rows of a pass that each job has for itself, whoever comes before it: one, so that each goes on in every pass.
+// Half of the others are shared equally by the clients that have more tokens to compute, and by the jobs of each; but
+// of c such clients each job has max_rows / max_batch / c at least. So beside others of its client alone, a prompt of p
+// tokens takes at most p / (max_rows / max_batch) passes, rounded up. What is left goes to the first ones.
 std::vector<Engine::PassRows> Engine::guaranteed_rows() const {
   const auto jobs = static_cast<std::int64_t>(running_.size());
   const auto rows_of_clients = [&](std::int64_t rows, const auto& takes_part) {
     std::map<const Client*, std::int64_t> of_clients;  // jobs of each; in the end, rows of each of its jobs
-    std::int64_t singles = jobs;
     for (std::int64_t i = 0; i < jobs; ++i) {
       const Job& job = running_[static_cast<std::size_t>(i)];
-      if (!takes_part(job)) continue;
-      ++of_clients[job.client.get()];
-      --singles;
+      if (takes_part(job)) ++of_clients[job.client.get()];
     }
     const auto clients = static_cast<std::int64_t>(of_clients.size());
+    const std::int64_t others = rows - jobs;  // a pass has a row for each job at least
     for (auto& [client, count] : of_clients)
-      count = std::max(rows / options_.max_batch / clients, (rows - singles) / (2 * clients * count));
+      count = 1 + std::max(others / options_.max_batch / clients, others / (2 * clients * count));
     return of_clients;
   };
   const auto is_prompt = [](const Job& job) { return job.pending().size() > 1; };

@@ -229,11 +229,31 @@ TEST_F(EngineFairness, ClientsHaveEqualPartsOfTheRowsWhateverPromptsEachHas) {
     one.client = is_own ? "many" : "one";
     engine.add(99, one);
     const std::int64_t passes = passes_to_first_token(engine, 99, answered);
-    const std::int64_t with_half_the_rows_of_two_clients = (100 + 11) / 12;
-    EXPECT_EQ(passes <= with_half_the_rows_of_two_clients, !is_own) << passes;
+    // One row of each pass is each job's own; of half of the other 40, one of two clients has half.
+    const std::int64_t with_equal_parts = (100 + 10) / 11;
+    EXPECT_EQ(passes <= with_equal_parts, !is_own) << passes;
     while (!answered[{99, 0}].end) step(engine, answered);
     expect_answer_alone(answered[{99, 0}], one);
   }
+}
+
+TEST_F(EngineFairness, EveryPromptThatRunsHasARowOfEachPassHoweverManyRunBeforeIt) {
+  const EngineOptions options{.kv_pages = 80, .max_batch = 8, .max_rows = 8, .prefix_cache = false, .speculation = 4};
+  Engine engine(*model_, options, bundled_tokenizer());
+  Answered answered;
+  for (RequestId id = 0; id < 4; ++id) {
+    Request long_one = sampled_request(100, 8, id);
+    long_one.client = id == 0 ? "one" : "many";
+    engine.add(id, long_one);
+  }
+  step(engine, answered);
+  Request question = sampled_request(5, 3, 99);
+  question.client = "many";
+  engine.add(99, question);
+  EXPECT_LE(passes_to_first_token(engine, 99, answered), 5);
+  EXPECT_TRUE((answered[{1, 0}].tokens.empty())) << "the long prompts are long";
+  while (!engine.idle()) step(engine, answered);
+  expect_answer_alone(answered[{99, 0}], question);
 }
 
 TEST_F(EngineFairness, PrefixesAreSharedWithinASaltAndNotBeyond) {
