@@ -165,7 +165,7 @@ void GenerateOutput::print_notes(const engine::Request& request) const {
 
 void GenerateOutput::print_end(const engine::Request& request, const Answer& answer) const {
   print_likelihoods(answer, files.text());
-  if (request.digest != DigestKind::kNone) fmt::print("digest {}\n", answer.end().digest);
+  if (!answer.end().digest.empty()) fmt::print("digest {}\n", answer.end().digest);
   std::fflush(stdout);
   if (answer.tokens().empty() && files.text().has_chat_template())
     fmt::print(stderr, "the model ended its answer at once; a chat model wants --chat\n");
@@ -188,7 +188,8 @@ ordered_json GenerateOutput::to_json(const engine::Request& request, const Answe
   if (date) root["date"] = text::to_string(*date);
   if (answer.logprobs() >= 0) root["logprobs"] = likelihoods_json(answer, files.text());
   if (request.digest != DigestKind::kNone) {
-    root["digest"] = answer.end().digest;
+    const std::string& digest = answer.end().digest;  // empty: interrupted before the first token
+    root["digest"] = digest.empty() ? ordered_json(nullptr) : ordered_json(digest);
     root["model_digest"] = model_digest;
   }
   return root;

@@ -54,7 +54,7 @@ struct End {
   std::string text;                        // what was held back until now
   std::optional<std::int32_t> stop_token;  // which one ended it,
   std::optional<std::string> stop_string;  // or which of these
-  std::string digest;                      // of all steps, the one that chose the stop token included
+  std::string digest;                      // of all steps, the one that chose the stop token included; empty: no step
   LogitsRoot logits_root = {};             // of the row that chose the stop token, with DigestKind::kTree1
   std::string error;                       // kError: why
   // kError: the kind of failure, of which at most one is set. None: the engine has failed, and takes no more requests.

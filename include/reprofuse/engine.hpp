@@ -54,7 +54,7 @@ struct Completion {
   std::vector<Likelihood> likelihoods;  // one per token, with Request::logprobs
   std::vector<PromptToken> prompt;      // with Request::prompt_logprobs, of choice 0 alone
   FinishReason finish_reason = FinishReason::kStop;
-  std::string digest;  // with Request::digest
+  std::string digest;  // with Request::digest; empty where nothing was chosen (max_tokens = 0)
 };
 
 // The answers to one request, as a stream of updates. Dropping them before the end cancels the request. They keep the

@@ -36,6 +36,7 @@ void LogitsDigest::add_row(std::span<const float> row) {
   const auto columns = static_cast<std::int64_t>(row.size());
   hash.update_values({.data = row.data(), .rows = 1, .cols = columns, .stride = columns});
   chain_ = hash.finish();
+  has_rows_ = true;
 }
 
 void LogitsDigest::add_root(const std::uint8_t (&root)[32]) {
@@ -45,9 +46,11 @@ void LogitsDigest::add_root(const std::uint8_t (&root)[32]) {
   Sha256 hash;
   hash.update(step, sizeof(step));
   chain_ = hash.finish();
+  has_rows_ = true;
 }
 
 std::string LogitsDigest::text() const {
+  if (!has_rows_) return {};
   return kind_ == DigestKind::kTree1 ? "tree-1:" + to_hex(chain_) : to_hex(chain_);
 }
 

@@ -19,11 +19,14 @@ class LogitsDigest {
   // tree-1: the hash of the byte 2, the digest before, then the Merkle root of the row.
   void add_root(const std::uint8_t (&root)[32]);
 
-  std::string text() const;  // "tree-1:" and hex digits; of chain-1 these alone
+  // "tree-1:" and hex digits; of chain-1 these alone. Empty before the first row: nothing was computed, and a digest of
+  // nothing would be equal to any other.
+  std::string text() const;
 
  private:
   DigestKind kind_;
   Sha256::Digest chain_{};
+  bool has_rows_ = false;
 };
 
 }  // namespace reprofuse::model

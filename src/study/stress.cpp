@@ -92,10 +92,17 @@ void add_likelihood(Sha256& hash, const std::optional<engine::Likelihood>& likel
   }
 }
 
+// Before the first row a record has zeros, where an answer has no digest.
+std::string digest_in_record(const std::string& digest, DigestKind kind) {
+  constexpr std::size_t kDigits = 64;
+  if (!digest.empty() || kind == DigestKind::kNone) return digest;
+  return (kind == DigestKind::kTree1 ? "tree-1:" : "") + std::string(kDigits, '0');
+}
+
 // All updates of one choice, however the answer was cut into them.
 class ChoiceDigest {
  public:
-  void add(const engine::Update& update) {
+  void add(const engine::Update& update, DigestKind kind) {
     for (const engine::PromptToken& token : update.prompt) {
       add_text(hash_, fmt::format("prompt {} ", token.id));
       add_likelihood(hash_, token.likelihood);
@@ -105,9 +112,9 @@ class ChoiceDigest {
       add_likelihood(hash_, token.likelihood);
     }
     if (!update.end) return;
-    add_text(hash_,
-             fmt::format("end {} {} {} text {} {}", engine::finish_reason_name(update.end->finish_reason),
-                         update.end->digest, update.end->stop_token.value_or(-1), update.end->text, update.end->error));
+    const engine::End& end = *update.end;
+    add_text(hash_, fmt::format("end {} {} {} text {} {}", engine::finish_reason_name(end.finish_reason),
+                                digest_in_record(end.digest, kind), end.stop_token.value_or(-1), end.text, end.error));
     hex_ = to_hex(hash_.finish());
   }
   const std::string& hex() const { return hex_; }
@@ -175,7 +182,7 @@ StressOutcome run_stress(const model::Model& model, const std::vector<engine::Re
       engine.add(order[arrived], std::move(request));
     }
     for (const engine::RequestUpdate& news : engine.step())
-      digests[{news.request, news.update.choice}].add(news.update);
+      digests[{news.request, news.update.choice}].add(news.update, requests[news.request].digest);
   }
 
   StressOutcome outcome{.schedule = schedule, .digests = {}, .stats = engine.stats()};

@@ -104,6 +104,7 @@ TEST_F(EngineTest, LikelihoodsOfAPromptAreThoseOfAnswering) {
   scored.prompt = request.prompt;
   scored.prompt.insert(scored.prompt.end(), answer.tokens.begin(), answer.tokens.end());
   scored.max_tokens = 0;
+  scored.digest = DigestKind::kTree1;
   scored.prompt_logprobs = 3;
   for (const std::int64_t rows : {1, 3, 512}) {
     const Received received =
@@ -112,6 +113,7 @@ TEST_F(EngineTest, LikelihoodsOfAPromptAreThoseOfAnswering) {
     EXPECT_FALSE(received.prompt[0].likelihood.has_value());
     EXPECT_TRUE(received.tokens.empty());
     EXPECT_EQ(received.end->finish_reason, FinishReason::kLength);
+    EXPECT_EQ(received.end->digest, "") << "without a token there is no row to chain";
     for (std::size_t i = 0; i < answer.tokens.size(); ++i) {
       const Likelihood& expected = *answer.details[i].likelihood;
       const Likelihood& given = *received.prompt[request.prompt.size() + i].likelihood;

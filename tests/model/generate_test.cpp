@@ -131,7 +131,7 @@ TEST(Generate, AnotherSamplingPromptOrContractHasAnotherDigest) {
 //   chain = hashlib.sha256(chain + struct.pack("<3f", *row)).digest()
 TEST(LogitsDigest, OfTheKindChain1IsTheDocumentedChain) {
   LogitsDigest digest(DigestKind::kChain1);
-  EXPECT_EQ(digest.text(), std::string(64, '0'));
+  EXPECT_EQ(digest.text(), "") << "of no row";
   digest.add_row(std::vector<float>{1.0F, -2.5F, 0.15625F});
   EXPECT_EQ(digest.text(), "53fbd539af1c3294b362e51cf4998611f25f176c289e156c623fced81f2c90e9");
   digest.add_row(std::vector<float>{-0.0F, 3.0e-39F, 1e38F});
@@ -152,7 +152,7 @@ void add_row(LogitsDigest& digest, std::span<const float> row) {
 //     chain = sha256(b"\2" + chain + root(leaves))
 TEST(LogitsDigest, OfTheKindTree1ChainsTheDocumentedRoots) {
   LogitsDigest digest(DigestKind::kTree1);
-  EXPECT_EQ(digest.text(), "tree-1:" + std::string(64, '0'));
+  EXPECT_EQ(digest.text(), "") << "of no row";
   const std::pair<int, const char*> expected[] = {
       {3, "6157a6083c8f8b0608ae15bf446ecdbab0de1bbef778260e9164827d358dcb43"},
       {256, "88d945b941d41f6a7730d95cfdaeeba863037d7392d6327a4efbe2778a73672b"},

@@ -218,9 +218,8 @@ void ReplyBase::write_end_facts(JsonWriter& json, const Choice& choice, const en
     json.value(*end.stop_token);
   else
     json.value(end.stop_string);
-  // Where no token was chosen, no logits were chained, and a digest of nothing would be equal to any other.
-  const bool of_nothing = end.digest.ends_with(std::string(64, '0'));
-  if (!end.digest.empty()) json.field("digest", of_nothing ? std::nullopt : std::optional(end.digest));
+  if (request_of(choice).digest != DigestKind::kNone)  // null: no token was chosen, so that there are no logits
+    json.field("digest", end.digest.empty() ? std::nullopt : std::optional(end.digest));
   if (call_.receipt) json.key("receipt").raw(choice.receipt);
   if (!choice.receipt_opening.empty()) json.key("receipt_opening").raw(choice.receipt_opening);
 }
