@@ -24,6 +24,13 @@ RunnerLimits checked(RunnerLimits limits) {
   return limits;
 }
 
+void require_different_sequences(std::span<const TokenChunk> chunks) {
+  std::vector<const Sequence*> sequences;
+  for (const TokenChunk& chunk : chunks) sequences.push_back(chunk.sequence);
+  std::ranges::sort(sequences);
+  require(std::ranges::adjacent_find(sequences) == sequences.end(), "a sequence is in a pass twice");
+}
+
 parallel::RankFailure out_of_memory(const Model& model) {
   constexpr const char* kReason = "there is not enough memory for a pass";
   if (model.exchange() == nullptr) return parallel::RankFailure(kReason);
@@ -96,14 +103,13 @@ PassBatch Runner::build(std::span<const TokenChunk> chunks) const {
   PassBatch host;
   require(static_cast<std::int64_t>(chunks.size()) <= limits_.sequences, "a pass over {} sequences; the limit is {}",
           chunks.size(), limits_.sequences);
+  require_different_sequences(chunks);
   for (const TokenChunk& chunk : chunks) {
     const auto rows = static_cast<std::int32_t>(chunk.tokens.size());
     const auto first_row = static_cast<std::int32_t>(host.tokens.size());
     const auto first_position = static_cast<std::int32_t>(chunk.sequence->length());
     require(rows >= 1, "a chunk has no tokens");
     require(chunk.sequence->is_in(cache_), "a sequence of a pass lives in another cache");
-    for (const TokenChunk& other : chunks)
-      require(&other == &chunk || other.sequence != chunk.sequence, "a sequence is in a pass twice");
     require(first_position + rows <= model_.max_positions(), "a sequence of {} tokens; the limit is {}",
             first_position + rows, model_.max_positions());
     invariant(static_cast<std::int64_t>(chunk.sequence->pages().size()) >= cache_.pages_for(first_position + rows),
