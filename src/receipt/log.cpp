@@ -248,8 +248,8 @@ Issued Issuer::issue(const engine::Request& request, Answer answer, const Receip
 }
 
 IssuerFacts issuer_facts(const Context& context, Artifacts artifacts, std::string version) {
-  const bool has_isa =
-      parse_device(context.device()).backend->takes_threads;  // which names its kernels; threads do not
+  // A device that takes an instruction set is named by that, which decides its kernels; others by what they are.
+  const bool has_isa = parse_device(context.device()).backend->takes_threads;
   std::string device = has_isa ? context.device() : context.description();
   if (const std::size_t ordinal = device.find(':'); ordinal != std::string::npos)
     device.erase(ordinal, device.find(' ', ordinal) - ordinal);  // a machine's own affair
