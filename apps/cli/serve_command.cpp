@@ -32,7 +32,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr std::int64_t kMaxAnswers = std::int64_t{1} << 20;
+constexpr std::int64_t kMaxQueue = std::int64_t{1} << 20;  // answers
+constexpr std::size_t kMaxConnections = 65536;
 constexpr int kMaxListed = 1 << 20;  // keys, or origins
 constexpr milliseconds kBetweenLooks{50};
 constexpr milliseconds kLastWords{2'000};  // for clients to take the error that ends their answers
@@ -301,13 +302,13 @@ void add_network_options(CLI::App& command, ServeArguments& arguments) {
                    "Let clients say, by the field priority, whose answers go first");
   command.add_flag("--report-cached-tokens", server.rules.report_cached_tokens,
                    "Say in the usage how much of a prompt the prefix cache had, which tells what others asked");
-  add_number<std::size_t>(command, "--max-connections", server.limits.connections, 1, 65536,
+  add_number<std::size_t>(command, "--max-connections", server.limits.connections, 1, kMaxConnections,
                           "Open connections; where all are in use, one that waits for a request makes room");
   command
       .add_option("--max-connections-per-client", server.limits.connections_per_client,
                   "Connections of one address (default: seven eighths of all); one key there has at most half of what "
                   "others leave")
-      ->check(whole_number<std::size_t>(1, 65536))
+      ->check(whole_number<std::size_t>(1, kMaxConnections))
       ->type_name("N");
   add_number<std::int64_t>(
       command, "--max-reply-memory", arguments.max_reply_mebibytes, 1, 1 << 20,
@@ -321,12 +322,12 @@ void add_network_options(CLI::App& command, ServeArguments& arguments) {
 
 void add_engine_options(CLI::App& command, ServeArguments& arguments) {
   server::ServedModelOptions& served = arguments.served;
-  add_number<std::int64_t>(command, "--max-queue", served.service.max_queue, 1, kMaxAnswers,
+  add_number<std::int64_t>(command, "--max-queue", served.service.max_queue, 1, kMaxQueue,
                            "Answers that may wait or run; one more is refused");
   command
       .add_option("--max-answers-per-client", served.service.max_answers_per_client,
                   "Answers of one API key, or of one address where there is no key (default: seven eighths of all)")
-      ->check(whole_number<std::int64_t>(1, kMaxAnswers))
+      ->check(whole_number<std::int64_t>(1, kMaxQueue))
       ->type_name("N");
   command
       .add_option("--max-tokens-per-client", served.service.max_tokens_per_client,

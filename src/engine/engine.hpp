@@ -44,7 +44,7 @@ std::int64_t kv_pages_within(const model::Model& model, std::int64_t bytes,
 
 // Memory for keys and values when nobody says how much: enough for max_batch answers of full length, but on a CPU at
 // most a quarter of the memory that is available, and on a GPU at most nine tenths of what the weights leave free. Of
-// several ranks, each takes so much for its heads, on a CPU its part of that quarter.
+// several ranks, each takes so much for its heads, on a CPU its share of that quarter.
 std::int64_t default_kv_bytes(const model::Model& model, const EngineOptions& options);
 
 // max_prompt_logit_rows when nobody says how many: on a GPU the logits of a whole pass, but at most a 64th of what the

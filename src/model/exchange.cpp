@@ -26,7 +26,7 @@ Exchange::Exchange(std::shared_ptr<Team> team, const checkpoint::ModelConfig& co
   const Output hidden{config.hidden_size, {&Share::hidden}};
   const Output intermediate{config.intermediate_size, {&Share::intermediate}};
   for (std::int64_t i = 0; i < config.layers; ++i) {
-    const auto name = [&](std::string_view part) { return checkpoint::layer_tensor_name(i, part); };
+    const auto name = [&](std::string_view ending) { return checkpoint::layer_tensor_name(i, ending); };
     ops_.push_back({name("input_layernorm.weight"), OpKind::kNorm, {}});
     ops_.push_back({name("self_attn.qkv"), OpKind::kLinear, {q, kv, kv}});
     ops_.push_back({name("self_attn"), OpKind::kAttention, {}});
@@ -45,7 +45,7 @@ int Exchange::owner_of_token(std::int32_t token) const {
   return static_cast<int>(after - shares_.begin()) - 1;
 }
 
-std::vector<std::int64_t> Exchange::part_words(Columns columns, std::int64_t rows) const {
+std::vector<std::int64_t> Exchange::words_of_ranks(Columns columns, std::int64_t rows) const {
   std::vector<std::int64_t> words;
   for (const Share& share : shares_) words.push_back(rows * (share.*columns.range).count * columns.unit);
   return words;
@@ -124,12 +124,12 @@ void Exchange::wait_for(const OpScope& scope) const {
 void Exchange::unpack(const OpScope& scope, const Activations& activations, Matrix whole, Columns columns) const {
   if (whole.rows == 1) return;
   for (const Share& share : shares_) {
-    const Range part = (share.*columns.range).times(columns.unit);
+    const Range range = (share.*columns.range).times(columns.unit);
     reprofuse::gather_rows(
         scope,
-        {.x = read_only(activations.part(whole, part)),
+        {.x = read_only(activations.own_columns(whole, range)),
          .rows = activations.every_row(),
-         .y = {.data = whole.data + part.first, .rows = whole.rows, .cols = part.count, .stride = whole.stride}});
+         .y = {.data = whole.data + range.first, .rows = whole.rows, .cols = range.count, .stride = whole.stride}});
   }
 }
 
@@ -138,11 +138,11 @@ void Exchange::unpack(const OpScope& scope, const Activations& activations, Matr
 void Exchange::gather(const OpScope& scope, const Activations& activations, Matrix whole, Columns columns,
                       const Failure& failure) const {
   const auto first_value = [&](const Share& share) -> float& {
-    return *activations.part(whole, (share.*columns.range).times(columns.unit)).data;
+    return *activations.own_columns(whole, (share.*columns.range).times(columns.unit)).data;
   };
   const bool tells_at_once = !scope.context.state().backend->capabilities().asynchronous;
   if (tells_at_once && failure) first_value(own()) = std::numeric_limits<float>::quiet_NaN();
-  move(scope, activations.part(whole, {}).data, part_words(columns, whole.rows), false);
+  move(scope, activations.own_columns(whole, {}).data, words_of_ranks(columns, whole.rows), false);
   if (tells_at_once && std::ranges::any_of(shares_, [&](const Share& share) { return std::isnan(first_value(share)); }))
     agree(failure);
   unpack(scope, activations, whole, columns);
@@ -150,7 +150,7 @@ void Exchange::gather(const OpScope& scope, const Activations& activations, Matr
 
 void Exchange::gather_to_first(const OpScope& scope, const Activations& activations, Matrix whole,
                                Columns columns) const {
-  move(scope, activations.part(whole, {}).data, part_words(columns, whole.rows), true);
+  move(scope, activations.own_columns(whole, {}).data, words_of_ranks(columns, whole.rows), true);
   if (team_->leads()) unpack(scope, activations, whole, columns);
 }
 
@@ -166,9 +166,9 @@ kernels::NonFinite Exchange::place_in_whole(const Op& op, kernels::NonFinite pla
   if (op.kind == OpKind::kAttention) return {place.row, place.column + own().heads.first};
   std::int64_t before = 0;  // columns of the outputs before, of all ranks
   for (const Output& output : op.outputs) {
-    const Range part = (own().*output.shared.range).times(output.shared.unit);
-    if (place.column < part.count) return {place.row, before + part.first + place.column};
-    place.column -= part.count;
+    const Range range = (own().*output.shared.range).times(output.shared.unit);
+    if (place.column < range.count) return {place.row, before + range.first + place.column};
+    place.column -= range.count;
     before += output.columns;
   }
   return place;

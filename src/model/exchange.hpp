@@ -44,7 +44,7 @@ class Activations {
     if (is_alone) return;
     const std::int64_t widest = std::max({config.q_size(), config.hidden_size, config.intermediate_size});
     product_ = Buffer(context, bytes(max_rows * config.intermediate_size));
-    parts_ = Buffer(context, bytes(std::max(max_rows * widest, max_logit_rows * config.vocab_size)));
+    gathered_ = Buffer(context, bytes(std::max(max_rows * widest, max_logit_rows * config.vocab_size)));
     std::vector<std::int32_t> rows(static_cast<std::size_t>(std::max(max_rows, max_logit_rows)));
     std::iota(rows.begin(), rows.end(), 0);
     every_row_ = Buffer(context, rows.size() * sizeof(std::int32_t));
@@ -76,14 +76,14 @@ class Activations {
     return columns(gate_up_, rows, share_.intermediate.count, share_.intermediate.count, 2 * share_.intermediate.count);
   }
 
-  // Where a rank writes its columns of whole rows before they are gathered: parts of ranks lie back to back, so one
-  // row is whole as soon as all parts are there.
-  Matrix part(Matrix whole, Range own) const {
+  // Where a rank writes its columns of whole rows before they are gathered: those of the ranks lie back to back, so one
+  // row is whole as soon as all are there.
+  Matrix own_columns(Matrix whole, Range own) const {
     if (is_alone_) return whole;
-    float* all = whole.rows == 1 ? whole.data : parts();
+    float* all = whole.rows == 1 ? whole.data : gathered();
     return {.data = all + whole.rows * own.first, .rows = whole.rows, .cols = own.count, .stride = own.count};
   }
-  float* parts() const { return parts_.as<float>(); }
+  float* gathered() const { return gathered_.as<float>(); }
   const std::int32_t* every_row() const { return every_row_.as<std::int32_t>(); }  // 0, 1, 2, ...
 
  private:
@@ -103,7 +103,7 @@ class Activations {
   Share share_;
   bool is_alone_;  // one rank, which exchanges nothing
   Buffer residual_, normed_, qkv_, attended_, delta_, gate_up_, logit_inputs_, logits_;
-  Buffer product_, parts_, every_row_;  // of a team
+  Buffer product_, gathered_, every_row_;  // of a team
 };
 
 // What a rank has found that is not finite, its first.
@@ -124,7 +124,7 @@ class Exchange {
   const Share& own() const { return shares_[static_cast<std::size_t>(team_->rank())]; }
   int owner_of_token(std::int32_t token) const;
 
-  // Every rank's part of the rows. Where a rank has failed, all of them throw what agree() throws.
+  // Every rank's columns of the rows. Where a rank has failed, all of them throw what agree() throws.
   void gather(const OpScope& scope, const Activations& activations, Matrix whole, Columns columns,
               const Failure& failure) const;
   void gather_to_first(const OpScope& scope, const Activations& activations, Matrix whole, Columns columns) const;
@@ -153,7 +153,7 @@ class Exchange {
   template <typename Gather>
   void timed(const Gather& gather) const;
   kernels::NonFinite place_in_whole(const Op& op, kernels::NonFinite place) const;
-  std::vector<std::int64_t> part_words(Columns columns, std::int64_t rows) const;
+  std::vector<std::int64_t> words_of_ranks(Columns columns, std::int64_t rows) const;
   void move(const OpScope& scope, float* all, std::span<const std::int64_t> words, bool to_first) const;
   void unpack(const OpScope& scope, const Activations& activations, Matrix whole, Columns columns) const;
 

@@ -83,12 +83,12 @@ Weights Model::load(std::shared_ptr<const WeightSource> source, const Progress& 
   choose_gather_transport(team, *context_.state().backend);
   LoadedWeights loaded = load_weights(context_, source, share_, source->is_on_disk(), progress);
   const std::vector<std::string> digests = team.exchange(loaded.digest);
-  const auto after_part = [&] {  // so that who watches the progress can stop this, too
+  const auto after_tensor = [&] {  // so that who watches the progress can stop this, too
     if (progress) progress(source->tensor_bytes(), source->tensor_bytes());
   };
   std::string problem;
   for (int rank = 1; team.leads() && source->is_on_disk() && rank < team.size(); ++rank)
-    if (parts_digest(*source, loaded.parts, share_of(config_, rank, team.size()), after_part) !=
+    if (share_digest(*source, loaded.tensors, share_of(config_, rank, team.size()), after_tensor) !=
         digests[static_cast<std::size_t>(rank)])
       problem = fmt::format("{} has read another checkpoint than rank 0: their weights differ",
                             team.communicator().name_of(rank));
@@ -133,7 +133,7 @@ void Model::forward_embedded(const Pass& pass, const std::int32_t* logit_rows, s
   if (logit_row_count == 0) return;
   const Matrix logits = a.logits(logit_row_count);
   attempt(pass, [&] {
-    const Matrix own_logits = a.part(logits, share_.vocabulary);
+    const Matrix own_logits = a.own_columns(logits, share_.vocabulary);
     if (logit_row_count == rows && may_fuse(pass)) {  // then they are all rows as they come
       const kernels::Producer norm = {.call = norm_call(pass, weights_.final_norm, delta),
                                       .op = weights_.final_norm.op.index()};
@@ -157,7 +157,7 @@ void Model::look_up(const Pass& pass) const {
   const int rank = exchange_->team().rank();
   const std::int64_t before = std::accumulate(counts.begin(), counts.begin() + rank, std::int64_t{0});
   const Matrix all = {
-      .data = pass.activations.parts(), .rows = residual.rows, .cols = residual.cols, .stride = residual.cols};
+      .data = pass.activations.gathered(), .rows = residual.rows, .cols = residual.cols, .stride = residual.cols};
   Matrix own = all;
   own.data += before * own.stride;
   own.rows = counts[static_cast<std::size_t>(rank)];
@@ -172,7 +172,7 @@ void Model::attend(const Pass& pass, std::int64_t index, ConstMatrix delta) cons
   const Activations& a = pass.activations;
   const std::int64_t rows = pass.batch.rows;
   const Matrix attended = a.attended(rows);
-  const Matrix own_heads = a.part(attended, share_.heads.times(config_.head_dim));
+  const Matrix own_heads = a.own_columns(attended, share_.heads.times(config_.head_dim));
   attempt(pass, [&] {
     norm_and_multiply(pass, layer.input_norm, delta, layer.qkv, {a.q(rows), a.k(rows), a.v(rows)});
     const kernels::KvPages kv = pass.cache.layer(index);
@@ -203,7 +203,7 @@ void Model::attend(const Pass& pass, std::int64_t index, ConstMatrix delta) cons
     round_and_report(pass, layer.attention.name(), "attention", own_heads);
   });
   gather(pass, attended, {&Share::heads, config_.head_dim});
-  attempt(pass, [&] { linear(pass, layer.o, attended, {a.part(a.delta(rows), share_.hidden)}); });
+  attempt(pass, [&] { linear(pass, layer.o, attended, {a.own_columns(a.delta(rows), share_.hidden)}); });
   gather(pass, a.delta(rows), {&Share::hidden});
 }
 
@@ -212,8 +212,8 @@ void Model::feed_forward(const Pass& pass, std::int64_t index) const {
   const Activations& a = pass.activations;
   const std::int64_t rows = pass.batch.rows;
   const Matrix product = a.product(rows);
-  const Matrix own_product = a.part(product, share_.intermediate);
-  const Matrix added = a.part(a.delta(rows), share_.hidden);
+  const Matrix own_product = a.own_columns(product, share_.intermediate);
+  const Matrix added = a.own_columns(a.delta(rows), share_.hidden);
   const kernels::SiluGateCall gating = {.gate = read_only(a.gate(rows)), .up = read_only(a.up(rows)), .y = own_product};
   const auto gate = [&] { silu_gate(pass.scope, gating); };
   const auto report = [&] { round_and_report(pass, checkpoint::layer_tensor_name(index, "mlp"), "silu", own_product); };

@@ -33,7 +33,7 @@ using OpObserver = std::function<void(const OpResult& result)>;
 // The tokens of a pass by the ranks that own their rows of the embedding.
 struct TokenOwners {
   std::span<const std::int64_t> counts;      // of tokens, per rank
-  const std::int32_t* own_tokens = nullptr;  // those of this rank, as rows of its part of the embedding
+  const std::int32_t* own_tokens = nullptr;  // those of this rank, as rows of its share of the embedding
   const std::int32_t* places = nullptr;      // [rows]: where a row's token is when they stand in the order of owners
 };
 
@@ -52,7 +52,7 @@ struct Pass {
 class Model {
  public:
   // Serves sequences of up to max_positions tokens; 0: as many as the model declares. In a team, all ranks make their
-  // parts of it together: the leader's constructor tells the others to.
+  // shares of it together: the leader's constructor tells the others to.
   Model(const Context& context, std::shared_ptr<const WeightSource> source, std::int64_t max_positions = 0,
         const Progress& progress = {}, const TeamPlace& place = {});
 
@@ -75,7 +75,7 @@ class Model {
   // Exchange::agree().
   void forward(const Pass& pass, const std::int32_t* logit_rows, std::int64_t logit_row_count) const;
 
-  // Its two parts. How much ranks gather for the first depends on the tokens; the second can be captured in a graph.
+  // Its two halves. How much ranks gather for the first depends on the tokens; the second can be captured in a graph.
   void embed(const Pass& pass) const;
   void forward_embedded(const Pass& pass, const std::int32_t* logit_rows, std::int64_t logit_row_count) const;
 

@@ -132,11 +132,11 @@ class Runner {
   BoundedCache<std::pair<std::int32_t, std::int32_t>, DecodeGraph> decode_graphs_{kDecodeGraphs};
 };
 
-// The part of a model for this rank; `recipe` is what the leader's TeamPlace says.
+// The share of a model for this rank; `recipe` is what the leader's TeamPlace says.
 using MakeModel = std::function<std::unique_ptr<Model>(std::int32_t recipe)>;
 
-// The ranks beside the first: each makes its part of the models that the leader makes, and computes the passes that the
-// leader computes, until the leader has no more.
+// The ranks beside the first: each makes its share of the models that the leader makes, and computes the passes that
+// the leader computes, until the leader has no more.
 void follow(Team& team, const MakeModel& make_model);
 
 }  // namespace reprofuse::model

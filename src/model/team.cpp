@@ -14,10 +14,10 @@
 
 namespace reprofuse::model {
 
-Range part_of(std::int64_t total, int part, int parts) {
-  const std::int64_t each = total / parts;
-  const std::int64_t larger = total % parts;  // so many have one more
-  return {part * each + std::min<std::int64_t>(part, larger), each + (part < larger ? 1 : 0)};
+Range range_of(std::int64_t total, int rank, int ranks) {
+  const std::int64_t each = total / ranks;
+  const std::int64_t larger = total % ranks;  // so many have one more
+  return {rank * each + std::min<std::int64_t>(rank, larger), each + (rank < larger ? 1 : 0)};
 }
 
 void require_ranks(const checkpoint::ModelConfig& config, int ranks) {
@@ -35,19 +35,19 @@ Share share_of(const checkpoint::ModelConfig& config, int rank, int ranks) {
   Share share{.ranks = ranks,
               .heads = {},
               .kv_heads = {},
-              .hidden = part_of(config.hidden_size, rank, ranks),
-              .intermediate = part_of(config.intermediate_size, rank, ranks),
-              .vocabulary = part_of(config.vocab_size, rank, ranks)};
+              .hidden = range_of(config.hidden_size, rank, ranks),
+              .intermediate = range_of(config.intermediate_size, rank, ranks),
+              .vocabulary = range_of(config.vocab_size, rank, ranks)};
   if (ranks <= config.kv_heads) {
-    share.kv_heads = part_of(config.kv_heads, rank, ranks);
+    share.kv_heads = range_of(config.kv_heads, rank, ranks);
     share.heads = share.kv_heads.times(group);
     return share;
   }
   for (std::int64_t head = 0; head < config.kv_heads; ++head) {
-    const Range ranks_of_head = part_of(ranks, static_cast<int>(head), static_cast<int>(config.kv_heads));
+    const Range ranks_of_head = range_of(ranks, static_cast<int>(head), static_cast<int>(config.kv_heads));
     if (rank < ranks_of_head.first || rank >= ranks_of_head.end()) continue;
     share.kv_heads = {head, 1};
-    share.heads = part_of(group, rank - static_cast<int>(ranks_of_head.first), static_cast<int>(ranks_of_head.count));
+    share.heads = range_of(group, rank - static_cast<int>(ranks_of_head.first), static_cast<int>(ranks_of_head.count));
     share.heads.first += head * group;
   }
   return share;

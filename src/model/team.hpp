@@ -1,4 +1,4 @@
-// The ranks of a model: which part of it each computes, and how rank 0, which leads, says what the others are to do;
+// The ranks of a model: which share of it each computes, and how rank 0, which leads, says what the others are to do;
 // they follow (follow() in runner.hpp).
 #pragma once
 
@@ -30,10 +30,10 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
-// Part number `part` of `parts`: as even as possible, the larger ones first.
-Range part_of(std::int64_t total, int part, int parts);
+// What rank number `rank` of `ranks` has of so many: as even as possible, the larger ranges first.
+Range range_of(std::int64_t total, int rank, int ranks);
 
-// The part of a model that one rank computes. A rank owns outputs and computes each over all of its inputs, so the
+// What one rank computes of a model. A rank owns outputs and computes each over all of its inputs, so the
 // order of every sum is that of one rank alone.
 struct Share {
   int ranks = 1;
@@ -64,7 +64,7 @@ struct RankTraffic {
   std::int64_t waited_nanoseconds = 0;  // for the others, in gathers
 };
 
-// How the parts of ranks reach each other: on the stream of their devices, or through the memory of the host.
+// How results of ranks reach each other: on the stream of their devices, or through the memory of the host.
 struct GatherTransport {
   std::unique_ptr<parallel::StreamCommunicator> on_stream;  // null: through host memory
   std::string description;                                  // "by NCCL 2.28.3, on the stream"

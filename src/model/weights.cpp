@@ -30,16 +30,16 @@ class Loader {
         progress_(progress),
         total_(source.tensor_bytes() / share.ranks) {}
 
-  TensorView read(TensorPart part) {
-    TensorView view = part.read(source_, share_);
+  TensorView read(RankTensor tensor) {
+    TensorView view = tensor.read(source_, share_);
     if (with_digest_) hash_.update(view.bytes.data(), view.bytes.size());
-    parts_.push_back(std::move(part));
+    tensors_.push_back(std::move(tensor));
     return view;
   }
 
   // Biases and norm weights are used in binary32.
-  Buffer vector(TensorPart part) {
-    const TensorView view = read(std::move(part));
+  Buffer vector(RankTensor tensor) {
+    const TensorView view = read(std::move(tensor));
     const HostTensor host(view);
     std::vector<float> widened;
     for (std::int64_t i = 0; i < view.elements(); ++i)
@@ -53,16 +53,16 @@ class Loader {
   Norm norm(const std::string& name) { return {vector({name}), NamedOp(context_, OpKind::kNorm, name)}; }
 
   // A list of matrices that share their input. A device with memory of its own keeps them there, in `matrices`.
-  Projection projection(const std::string& name, const std::vector<TensorPart>& tensors, bool bias,
+  Projection projection(const std::string& name, const std::vector<RankTensor>& tensors, bool bias,
                         std::vector<Buffer>* matrices) {
-    const auto part = [](const TensorPart& tensor, std::string_view ending) {
-      return TensorPart{tensor.name + std::string(ending), tensor.range, tensor.unit};
+    const auto named = [](const RankTensor& tensor, std::string_view ending) {
+      return RankTensor{tensor.name + std::string(ending), tensor.range, tensor.unit};
     };
     std::vector<TensorView> views;
     std::vector<HostTensor> hosts;
     std::vector<WeightView> weights;
-    for (const TensorPart& tensor : tensors) {
-      views.push_back(read(part(tensor, ".weight")));
+    for (const RankTensor& tensor : tensors) {
+      views.push_back(read(named(tensor, ".weight")));
       hosts.emplace_back(views.back());
     }
     for (std::size_t i = 0; i < tensors.size(); ++i) weights.push_back(place(views[i], hosts[i], matrices));
@@ -72,7 +72,7 @@ class Loader {
       finish(view);
     }
     if (bias)
-      for (const TensorPart& tensor : tensors) projection.biases.push_back(vector(part(tensor, ".bias")));
+      for (const RankTensor& tensor : tensors) projection.biases.push_back(vector(named(tensor, ".bias")));
     return projection;
   }
 
@@ -88,11 +88,11 @@ class Loader {
   }
 
   LayerWeights layer(std::int64_t index, std::vector<Buffer>* matrices) {
-    const auto name = [&](std::string_view part) { return layer_tensor_name(index, part); };
-    const auto heads = [&](std::string_view part, Range Share::*range) {
-      return TensorPart{name(part), range, config_.head_dim};
+    const auto name = [&](std::string_view ending) { return layer_tensor_name(index, ending); };
+    const auto heads = [&](std::string_view ending, Range Share::*range) {
+      return RankTensor{name(ending), range, config_.head_dim};
     };
-    const auto outputs = [&](std::string_view part, Range Share::*range) { return TensorPart{name(part), range}; };
+    const auto outputs = [&](std::string_view ending, Range Share::*range) { return RankTensor{name(ending), range}; };
     return {.input_norm = norm(name("input_layernorm.weight")),
             .qkv = projection(name("self_attn.qkv"),
                               {heads("self_attn.q_proj", &Share::heads), heads("self_attn.k_proj", &Share::kv_heads),
@@ -118,7 +118,7 @@ class Loader {
   }
 
   std::string digest() { return with_digest_ ? to_hex(hash_.finish()) : ""; }
-  std::vector<TensorPart> take_parts() { return std::move(parts_); }
+  std::vector<RankTensor> take_tensors() { return std::move(tensors_); }
 
  private:
   const Context& context_;
@@ -126,7 +126,7 @@ class Loader {
   const Share& share_;
   bool with_digest_;
   Sha256 hash_;
-  std::vector<TensorPart> parts_;
+  std::vector<RankTensor> tensors_;
   const ModelConfig& config_;
   const Progress& progress_;
   std::int64_t total_;
@@ -148,19 +148,19 @@ TensorView WeightSource::rows(std::string_view name, std::int64_t first, std::in
   return view;
 }
 
-TensorView TensorPart::read(const WeightSource& source, const Share& share) const {
+TensorView RankTensor::read(const WeightSource& source, const Share& share) const {
   if (!range || share.ranks == 1) return source.tensor(name);
   const Range rows = (share.**range).times(unit);
   return source.rows(name, rows.first, rows.count);
 }
 
-std::string parts_digest(const WeightSource& source, const std::vector<TensorPart>& parts, const Share& share,
-                         const std::function<void()>& after_part) {
+std::string share_digest(const WeightSource& source, const std::vector<RankTensor>& tensors, const Share& share,
+                         const std::function<void()>& after_tensor) {
   Sha256 hash;
-  for (const TensorPart& part : parts) {
-    const TensorView view = part.read(source, share);
+  for (const RankTensor& tensor : tensors) {
+    const TensorView view = tensor.read(source, share);
     hash.update(view.bytes.data(), view.bytes.size());
-    after_part();
+    after_tensor();
   }
   return to_hex(hash.finish());
 }
@@ -228,7 +228,7 @@ LoadedWeights load_weights(const Context& context, std::shared_ptr<const WeightS
                       .source = std::move(source),
                       .host_embedding = std::move(host_embedding),
                       .device_matrices = std::move(matrices)},
-          .parts = loader.take_parts(),
+          .tensors = loader.take_tensors(),
           .digest = loader.digest()};
 }
 

@@ -130,8 +130,8 @@ struct Weights {
   std::vector<Buffer> device_matrices;
 };
 
-// A tensor as the ranks share it: each takes the rows of its part, `unit` for each of the range, or all of it.
-struct TensorPart {
+// A tensor as the ranks share it: each takes the rows of its range, `unit` for each number there, or all of it.
+struct RankTensor {
   std::string name;
   std::optional<Range Share::*> range = {};
   std::int64_t unit = 1;
@@ -141,8 +141,8 @@ struct TensorPart {
 
 struct LoadedWeights {
   Weights weights;
-  std::vector<TensorPart> parts;  // in the order in which they were read
-  std::string digest;             // SHA-256 of their bytes in that order; of a source that is not on disk, empty
+  std::vector<RankTensor> tensors;  // in the order in which they were read
+  std::string digest;               // SHA-256 of their bytes in that order; of a source that is not on disk, empty
 };
 
 // Reads the rows of its share, and none else. Where memory is shared, layers pack each matrix and its bytes in the
@@ -152,7 +152,7 @@ LoadedWeights load_weights(const Context& context, std::shared_ptr<const WeightS
                            bool with_digest, const Progress& progress);
 
 // The digest that a rank with this share must have.
-std::string parts_digest(const WeightSource& source, const std::vector<TensorPart>& parts, const Share& share,
-                         const std::function<void()>& after_part);
+std::string share_digest(const WeightSource& source, const std::vector<RankTensor>& tensors, const Share& share,
+                         const std::function<void()>& after_tensor);
 
 }  // namespace reprofuse::model

@@ -43,12 +43,12 @@ class Communicator {
   virtual std::string name_of(int rank) const = 0;   // "rank 1 on node7"
   virtual int ranks_of_host() const = 0;             // on the machine that has the most of them
   virtual std::chrono::seconds timeout() const = 0;  // after which a rank that does not answer counts as lost
-  virtual int cores() const = 0;                     // that are this rank's part of its machine
+  virtual int cores() const = 0;                     // of its machine that this rank may use
 
-  // `all` is the parts of all ranks, back to back in their order, part_words of each. Each rank has written its own;
+  // `all` is what the ranks have, back to back in their order, rank_words of each. Each rank has written its own;
   // afterwards all of them are there, on every rank or on rank 0 alone.
-  virtual void all_gather(void* all, std::span<const std::int64_t> part_words, Wait limit) = 0;
-  virtual void gather_to_first(void* all, std::span<const std::int64_t> part_words) = 0;
+  virtual void all_gather(void* all, std::span<const std::int64_t> rank_words, Wait limit) = 0;
+  virtual void gather_to_first(void* all, std::span<const std::int64_t> rank_words) = 0;
 
   virtual void broadcast(void* data, std::int64_t words, Wait limit) = 0;  // what rank 0 has, to all
   virtual void barrier() = 0;
@@ -81,8 +81,8 @@ class StreamCommunicator {
   virtual std::string description() const = 0;  // "NCCL 2.28.3"
 
   // As those of Communicator.
-  virtual void all_gather(void* all, std::span<const std::int64_t> part_words, void* stream) = 0;
-  virtual void gather_to_first(void* all, std::span<const std::int64_t> part_words, void* stream) = 0;
+  virtual void all_gather(void* all, std::span<const std::int64_t> rank_words, void* stream) = 0;
+  virtual void gather_to_first(void* all, std::span<const std::int64_t> rank_words, void* stream) = 0;
   virtual void broadcast(void* data, std::int64_t words, void* stream) = 0;
   // What is enqueued after it waits until all ranks have come to it; `words` is room for one word of each rank.
   virtual void barrier(void* words, void* stream) = 0;

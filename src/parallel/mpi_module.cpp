@@ -72,9 +72,9 @@ class MpiCommunicator final : public Communicator {
   int cores() const override { return cores_; }
   std::chrono::seconds timeout() const override { return timeout_; }
 
-  void all_gather(void* all, std::span<const std::int64_t> part_words, Wait limit) override {
+  void all_gather(void* all, std::span<const std::int64_t> rank_words, Wait limit) override {
     require_step();
-    lay_out(part_words);
+    lay_out(rank_words);
     MPI_Request request = MPI_REQUEST_NULL;
     check(MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_UINT32_T, all, counts_.data(), offsets_.data(), MPI_UINT32_T, results_,
                           &request),
@@ -82,13 +82,13 @@ class MpiCommunicator final : public Communicator {
     wait(request, limit, "MPI_Iallgatherv");
   }
 
-  void gather_to_first(void* all, std::span<const std::int64_t> part_words) override {
+  void gather_to_first(void* all, std::span<const std::int64_t> rank_words) override {
     require_step();
-    lay_out(part_words);
+    lay_out(rank_words);
     const auto own = static_cast<std::size_t>(rank_);
-    const void* part = rank_ == 0 ? MPI_IN_PLACE : static_cast<const std::uint32_t*>(all) + offsets_[own];
+    const void* own_words = rank_ == 0 ? MPI_IN_PLACE : static_cast<const std::uint32_t*>(all) + offsets_[own];
     MPI_Request request = MPI_REQUEST_NULL;
-    check(MPI_Igatherv(part, counts_[own], MPI_UINT32_T, all, counts_.data(), offsets_.data(), MPI_UINT32_T, 0,
+    check(MPI_Igatherv(own_words, counts_[own], MPI_UINT32_T, all, counts_.data(), offsets_.data(), MPI_UINT32_T, 0,
                        results_, &request),
           "MPI_Igatherv");
     wait(request, Wait::kBounded, "MPI_Igatherv");
@@ -171,11 +171,11 @@ class MpiCommunicator final : public Communicator {
     return static_cast<int>(words);
   }
 
-  void lay_out(std::span<const std::int64_t> part_words) {
+  void lay_out(std::span<const std::int64_t> rank_words) {
     counts_.clear();
     offsets_.clear();
     std::int64_t offset = 0;
-    for (const std::int64_t words : part_words) {
+    for (const std::int64_t words : rank_words) {
       counts_.push_back(count_of(words));
       offsets_.push_back(count_of(offset));
       offset += words;
@@ -316,7 +316,7 @@ class MpiCommunicator final : public Communicator {
   std::vector<Peer> peers_;
   std::unique_ptr<std::atomic<Clock::rep>[]> stopped_since_;  // of each rank; 0: it is not
   int* word_ = nullptr;                                       // not 0: rank 0 reported its failure
-  std::vector<int> counts_, offsets_;                         // of the parts of a gather
+  std::vector<int> counts_, offsets_;                         // in words, of a gather
   std::atomic<bool> is_broken_ = false;
 };
 

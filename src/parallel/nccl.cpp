@@ -52,12 +52,13 @@ class NcclCommunicator final : public StreamCommunicator {
 
   std::string description() const override { return fmt::format("NCCL {}", library_->version_text()); }
 
-  // Parts of one size are one call. NCCL has none for others: there each rank sends its part to all, as a group.
-  void all_gather(void* all, std::span<const std::int64_t> part_words, void* stream) override {
+  // Where all ranks have as many words, one call. NCCL has none for others: there each rank sends its own to all, as a
+  // group.
+  void all_gather(void* all, std::span<const std::int64_t> rank_words, void* stream) override {
     require_whole();
     auto* at = static_cast<std::uint32_t*>(all);
-    if (std::ranges::all_of(part_words, [&](std::int64_t words) { return words == part_words[0]; })) {
-      const auto words = static_cast<std::size_t>(part_words[0]);
+    if (std::ranges::all_of(rank_words, [&](std::int64_t words) { return words == rank_words[0]; })) {
+      const auto words = static_cast<std::size_t>(rank_words[0]);
       if (words == 0) return;
       return check_call(
           library_->all_gather(at + static_cast<std::size_t>(rank_) * words, at, words, nccl::kUint32, comm_, stream),
@@ -65,7 +66,7 @@ class NcclCommunicator final : public StreamCommunicator {
     }
     in_group([&] {
       for (int root = 0; root < size_; ++root) {
-        const auto words = static_cast<std::size_t>(part_words[static_cast<std::size_t>(root)]);
+        const auto words = static_cast<std::size_t>(rank_words[static_cast<std::size_t>(root)]);
         if (words > 0)
           check_call(library_->broadcast(at, at, words, nccl::kUint32, root, comm_, stream), "ncclBroadcast");
         at += words;
@@ -73,12 +74,12 @@ class NcclCommunicator final : public StreamCommunicator {
     });
   }
 
-  void gather_to_first(void* all, std::span<const std::int64_t> part_words, void* stream) override {
+  void gather_to_first(void* all, std::span<const std::int64_t> rank_words, void* stream) override {
     require_whole();
     auto* at = static_cast<std::uint32_t*>(all);
     in_group([&] {
       for (int rank = 0; rank < size_; ++rank) {
-        const auto words = static_cast<std::size_t>(part_words[static_cast<std::size_t>(rank)]);
+        const auto words = static_cast<std::size_t>(rank_words[static_cast<std::size_t>(rank)]);
         if (words > 0 && rank != 0 && rank_ == 0)
           check_call(library_->recv(at, words, nccl::kUint32, rank, comm_, stream), "ncclRecv");
         if (words > 0 && rank != 0 && rank_ == rank)

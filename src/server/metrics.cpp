@@ -96,7 +96,7 @@ void add_ranks(Families& families, const std::vector<model::RankTraffic>& ranks)
     }
     if (!ranks.empty()) families.add(name, help, MetricType::Counter, std::move(metrics));
   };
-  add("rank_passes_total", "Passes that a rank computed its part of.", &model::RankTraffic::passes, 1);
+  add("rank_passes_total", "Passes that a rank computed its share of.", &model::RankTraffic::passes, 1);
   add("rank_gathered_bytes_total", "Bytes of results that a rank got from the others.",
       &model::RankTraffic::gathered_bytes, 1);
   add("rank_wait_seconds_total", "Time that a rank spent in gathers, mostly waiting for the others.",

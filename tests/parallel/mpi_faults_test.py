@@ -198,7 +198,7 @@ def differ(dice, alone):
             alone = run([TOOL, *ASKED_ONCE, "--model", other]).stdout
     if done.returncode == 0:
         require(done.stdout == alone, "a wrong answer", alone, done)
-        return f"byte {at} of rank {rank} of {ranks}: not of a part that two of them read, and the answer is right"
+        return f"byte {at} of rank {rank} of {ranks}: not of a share that two of them read, and the answer is right"
     require(done.stdout == "", done)
     told = [line for line in done.stderr.splitlines() if "another checkpoint" in line]
     require(len(told) == 1 and f" on {HOST}" in told[0], done.stderr)

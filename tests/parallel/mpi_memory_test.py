@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A rank holds its part of the model, and a constant beside it.
+"""A rank holds its share of the model, and a constant beside it.
 
 usage: tests/parallel/mpi_memory_test.py TOOL SOURCE_FOLDER
 """

@@ -58,15 +58,15 @@ class Nccl : public testing::Test {
                           bool share_one_device = false) {
     Computed computed;
     std::shared_ptr<test::HostBackend> of_leader;
-    const auto make_part = [&](const model::TeamPlace& place) {
+    const auto make_share = [&](const model::TeamPlace& place) {
       const auto backend = std::make_shared<test::HostBackend>();
       backend->device = share_one_device ? "device" : "device " + std::to_string(place.team->rank());
       if (place.team->leads()) of_leader = backend;
       return study::make_model(make_context(backend, find_contract("fma-1")), spec, place);
     };
-    computed.errors = with_ranks(ranks, make_part, [&](const std::shared_ptr<model::Team>& team) {
+    computed.errors = with_ranks(ranks, make_share, [&](const std::shared_ptr<model::Team>& team) {
       try {
-        const auto model = make_part({team, 0});
+        const auto model = make_share({team, 0});
         computed.way = team->gather_transport().description;
         for (const study::PassPlan& plan : plans) computed.digests.push_back(study::logits_digest(*model, spec, plan));
       } catch (const Error& error) {
@@ -95,8 +95,8 @@ TEST_F(Nccl, GathersOnTheStreamAndInGraphsMoveNoBit) {
       EXPECT_GT(found.replays, 0) << "single tokens are replayed";
     }
   }
-  EXPECT_GT(stand_in_calls("ncclAllGather"), 0) << "equal parts";
-  EXPECT_GT(stand_in_calls("ncclBroadcast"), 0) << "parts of other sizes";
+  EXPECT_GT(stand_in_calls("ncclAllGather"), 0) << "equal shares";
+  EXPECT_GT(stand_in_calls("ncclBroadcast"), 0) << "shares of other sizes";
   EXPECT_GT(stand_in_calls("ncclSend"), 0);
   EXPECT_EQ(stand_in_calls("ncclCommAbort"), 0);
 }

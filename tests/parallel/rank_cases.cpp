@@ -91,8 +91,8 @@ int check_broken() {
   using parallel::Wait;
   const auto communicator = parallel::open_mpi(std::chrono::seconds(60));
   std::vector<std::uint32_t> words(2);
-  const std::vector<std::int64_t> parts = {1, 1};
-  communicator->all_gather(words.data(), parts, Wait::kBounded);  // the control: nothing is broken yet
+  const std::vector<std::int64_t> rank_words = {1, 1};
+  communicator->all_gather(words.data(), rank_words, Wait::kBounded);  // the control: nothing is broken yet
   communicator->barrier();
   if (communicator->rank() != 0) {
     communicator->broadcast(words.data(), 1, Wait::kEndless);
@@ -103,9 +103,9 @@ int check_broken() {
     communicator->break_off();
   });
   const std::function<void()> calls[] = {
-      [&] { communicator->all_gather(words.data(), parts, Wait::kEndless); },  // waits at first
-      [&] { communicator->all_gather(words.data(), parts, Wait::kEndless); },
-      [&] { communicator->gather_to_first(words.data(), parts); },
+      [&] { communicator->all_gather(words.data(), rank_words, Wait::kEndless); },  // waits at first
+      [&] { communicator->all_gather(words.data(), rank_words, Wait::kEndless); },
+      [&] { communicator->gather_to_first(words.data(), rank_words); },
       [&] { communicator->broadcast(words.data(), 1, Wait::kEndless); },
       [&] { communicator->barrier(); },
   };

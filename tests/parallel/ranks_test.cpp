@@ -34,11 +34,11 @@ using MakeContext = std::function<Context()>;
 std::vector<std::string> digests_of(const MakeContext& make_context, const ModelCase& spec, int ranks,
                                     const std::vector<PassPlan>& plans, const Alter& alter = {}) {
   std::vector<std::string> digests;
-  const auto make_part = [&](const TeamPlace& place) { return study::make_model(make_context(), spec, place); };
+  const auto make_share = [&](const TeamPlace& place) { return study::make_model(make_context(), spec, place); };
   const auto errors = with_ranks(
-      ranks, make_part,
+      ranks, make_share,
       [&](const std::shared_ptr<model::Team>& team) {
-        const auto model = make_part({team, 0});
+        const auto model = make_share({team, 0});
         for (const PassPlan& plan : plans) digests.push_back(study::logits_digest(*model, spec, plan));
       },
       alter);
@@ -125,12 +125,12 @@ TEST(RanksThatSplitSums, HaveOtherBits) {
 std::string pass_error(const MakeContext& make_context, const std::shared_ptr<const model::WeightSource>& source,
                        int ranks) {
   std::string message;
-  const auto make_part = [&](const TeamPlace& place) {
+  const auto make_share = [&](const TeamPlace& place) {
     return std::make_unique<model::Model>(make_context(), source, 64, Progress{}, place);
   };
-  with_ranks(ranks, make_part, [&](const std::shared_ptr<model::Team>& team) {
+  with_ranks(ranks, make_share, [&](const std::shared_ptr<model::Team>& team) {
     constexpr std::int64_t kTokens = 6;
-    const auto model = make_part({team, 0});
+    const auto model = make_share({team, 0});
     model::KvCache cache(model->context(), model->own_config(), 1);
     model::Runner runner(*model, cache, {.rows = kTokens, .sequences = 1, .logit_rows = kTokens});
     model::Sequence sequence(cache);
@@ -177,11 +177,11 @@ TEST(RanksThatFail, ThrowWhatOneRankThrows) {
 
 TEST(RanksThatDiffer, AreToldApartBeforeAnyWeightIsRead) {
   const ModelCase spec = study::model_cases().front();
-  const auto part = [&](const TeamPlace& place) {
+  const auto make_share = [&](const TeamPlace& place) {
     return study::make_model(Context::cpu(place.team->leads() ? "fma-1" : "exact-1"), spec, place);
   };
   std::string message;
-  with_ranks(3, part, [&](const auto& team) { message = error_of([&] { part({team, 0}); }); });
+  with_ranks(3, make_share, [&](const auto& team) { message = error_of([&] { make_share({team, 0}); }); });
   EXPECT_EQ(message,
             "rank 1 on a thread differs from rank 0 in the numerics: 'numerics exact-1', and 'numerics fma-1' "
             "on rank 0");

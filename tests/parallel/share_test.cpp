@@ -9,11 +9,11 @@ namespace reprofuse::model {
 namespace {
 
 TEST(Share, PartsAreEvenAndInOrder) {
-  EXPECT_EQ(part_of(10, 0, 4), (Range{0, 3}));
-  EXPECT_EQ(part_of(10, 1, 4), (Range{3, 3}));
-  EXPECT_EQ(part_of(10, 2, 4), (Range{6, 2}));
-  EXPECT_EQ(part_of(10, 3, 4), (Range{8, 2}));
-  EXPECT_EQ(part_of(2, 2, 3), (Range{2, 0}));
+  EXPECT_EQ(range_of(10, 0, 4), (Range{0, 3}));
+  EXPECT_EQ(range_of(10, 1, 4), (Range{3, 3}));
+  EXPECT_EQ(range_of(10, 2, 4), (Range{6, 2}));
+  EXPECT_EQ(range_of(10, 3, 4), (Range{8, 2}));
+  EXPECT_EQ(range_of(2, 2, 3), (Range{2, 0}));
 }
 
 TEST(Share, EveryOutputBelongsToOneRankAndEveryHeadFindsItsKeys) {

@@ -23,22 +23,23 @@ CoreSet cores(int first, int count) {
   return set;
 }
 
-std::vector<int> parts(const std::vector<CoreSet>& ranks) {
+std::vector<int> cores_of_ranks(const std::vector<CoreSet>& ranks) {
   std::vector<int> found;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) found.push_back(cores_of_rank(ranks, rank));
   return found;
 }
 
 TEST(Cores, OfAMachineAreDividedByTheRanksThatMayRunThere) {
-  EXPECT_EQ(parts({cores(0, 16)}), (std::vector{16}));
-  EXPECT_EQ(parts(std::vector(4, cores(0, 16))), (std::vector{4, 4, 4, 4})) << "nobody is bound";
-  EXPECT_EQ(parts({cores(0, 8), cores(0, 8), cores(8, 8), cores(8, 8)}), (std::vector{4, 4, 4, 4})) << "by socket";
-  EXPECT_EQ(parts({cores(0, 8), cores(8, 8)}), (std::vector{8, 8})) << "a socket each, which nobody else has";
-  EXPECT_EQ(parts({cores(60, 8), cores(60, 8), cores(60, 8)}), (std::vector{2, 2, 2}));
-  EXPECT_EQ(parts({cores(0, 1), cores(1, 1)}), (std::vector{1, 1})) << "by core";
-  EXPECT_EQ(parts({cores(0, 12), cores(8, 4)}), (std::vector{10, 2})) << "sets that overlap";
-  EXPECT_EQ(parts(std::vector(3, cores(0, 2))), (std::vector{1, 1, 1})) << "more ranks than cores";
-  EXPECT_EQ(parts({CoreSet{}}), (std::vector{1})) << "nothing is known";
+  EXPECT_EQ(cores_of_ranks({cores(0, 16)}), (std::vector{16}));
+  EXPECT_EQ(cores_of_ranks(std::vector(4, cores(0, 16))), (std::vector{4, 4, 4, 4})) << "nobody is bound";
+  EXPECT_EQ(cores_of_ranks({cores(0, 8), cores(0, 8), cores(8, 8), cores(8, 8)}), (std::vector{4, 4, 4, 4}))
+      << "by socket";
+  EXPECT_EQ(cores_of_ranks({cores(0, 8), cores(8, 8)}), (std::vector{8, 8})) << "a socket each, which nobody else has";
+  EXPECT_EQ(cores_of_ranks({cores(60, 8), cores(60, 8), cores(60, 8)}), (std::vector{2, 2, 2}));
+  EXPECT_EQ(cores_of_ranks({cores(0, 1), cores(1, 1)}), (std::vector{1, 1})) << "by core";
+  EXPECT_EQ(cores_of_ranks({cores(0, 12), cores(8, 4)}), (std::vector{10, 2})) << "sets that overlap";
+  EXPECT_EQ(cores_of_ranks(std::vector(3, cores(0, 2))), (std::vector{1, 1, 1})) << "more ranks than cores";
+  EXPECT_EQ(cores_of_ranks({CoreSet{}}), (std::vector{1})) << "nothing is known";
 }
 
 TEST(Cores, OfThisProcessAreThoseOfItsAffinity) {
@@ -67,12 +68,12 @@ TEST(Traffic, IsCountedForEachRankAndKnownToAll) {
   constexpr int kRanks = 3, kPasses = 2;
   const study::ModelCase spec = study::model_cases().front();
   const auto& config = spec.config;
-  const auto make_part = [&](const model::TeamPlace& place) {
+  const auto make_share = [&](const model::TeamPlace& place) {
     return study::make_model(Context::cpu(kDefaultNumerics, {}, 1), spec, place);
   };
   std::vector<model::RankTraffic> before, after;
-  with_ranks(kRanks, make_part, [&](const std::shared_ptr<model::Team>& team) {
-    const auto model = make_part({team, 0});
+  with_ranks(kRanks, make_share, [&](const std::shared_ptr<model::Team>& team) {
+    const auto model = make_share({team, 0});
     before = team->traffic();
     run_passes(*model, kPasses);
     after = team->traffic();
@@ -96,16 +97,16 @@ TEST(Traffic, IsCountedForEachRankAndKnownToAll) {
 // Alone, memory that is missing fails a request. Among ranks it leaves them out of step, which must end the job.
 TEST(OutOfMemory, InAPassIsALostRankAmongSeveralAndNothingElseAlone) {
   const study::ModelCase spec = study::model_cases().front();
-  const auto make_part = [&](const model::TeamPlace& place) {
+  const auto make_share = [&](const model::TeamPlace& place) {
     const auto backend = std::make_shared<test::HostBackend>();
     if (!place.team || place.team->leads())
       backend->gather_rows = [](const kernels::GatherRowsCall&) { throw std::bad_alloc(); };
     return study::make_model(make_context(backend, find_contract("fma-1")), spec, place);
   };
-  EXPECT_THROW(run_passes(*make_part({}), 1), std::bad_alloc);
+  EXPECT_THROW(run_passes(*make_share({}), 1), std::bad_alloc);
   std::string message;
-  const auto errors = with_ranks(2, make_part, [&](const std::shared_ptr<model::Team>& team) {
-    const auto model = make_part({team, 0});
+  const auto errors = with_ranks(2, make_share, [&](const std::shared_ptr<model::Team>& team) {
+    const auto model = make_share({team, 0});
     try {
       run_passes(*model, 1);
     } catch (const RankFailure& error) {

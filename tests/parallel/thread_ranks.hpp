@@ -76,9 +76,9 @@ class ThreadCommunicator final : public Communicator {
   int cores() const override { return 1; }
   std::chrono::seconds timeout() const override { return std::chrono::seconds(60); }
 
-  void all_gather(void* all, std::span<const std::int64_t> part_words, Wait) override { gather(all, part_words, true); }
-  void gather_to_first(void* all, std::span<const std::int64_t> part_words) override {
-    gather(all, part_words, rank_ == 0);
+  void all_gather(void* all, std::span<const std::int64_t> rank_words, Wait) override { gather(all, rank_words, true); }
+  void gather_to_first(void* all, std::span<const std::int64_t> rank_words) override {
+    gather(all, rank_words, rank_ == 0);
   }
   void broadcast(void* data, std::int64_t words, Wait) override {
     meeting_->show(rank_, data);
@@ -96,11 +96,11 @@ class ThreadCommunicator final : public Communicator {
   [[noreturn]] void abort() noexcept override { std::abort(); }
 
  private:
-  void gather(void* all, std::span<const std::int64_t> part_words, bool wants_all) {
+  void gather(void* all, std::span<const std::int64_t> rank_words, bool wants_all) {
     meeting_->show(rank_, all);
     std::int64_t offset = 0;
     for (int rank = 0; rank < size(); ++rank) {
-      const std::int64_t words = part_words[static_cast<std::size_t>(rank)];
+      const std::int64_t words = rank_words[static_cast<std::size_t>(rank)];
       if (wants_all && rank != rank_ && words > 0)
         std::memcpy(static_cast<std::uint32_t*>(all) + offset, meeting_->shown(rank) + offset,
                     static_cast<std::size_t>(words) * sizeof(std::uint32_t));
@@ -116,11 +116,11 @@ class ThreadCommunicator final : public Communicator {
   bool is_broken_ = false;
 };
 
-// Each rank makes its part by `make_part`; the leader, on the calling thread, does `lead` with the team. What another
+// Each rank makes its share by `make_share`; the leader, on the calling thread, does `lead` with the team. What another
 // rank throws beside an error that the leader has found as well is in the texts that come back.
-using MakePart = std::function<std::unique_ptr<model::Model>(const model::TeamPlace& place)>;
+using MakeShare = std::function<std::unique_ptr<model::Model>(const model::TeamPlace& place)>;
 
-inline std::vector<std::string> with_ranks(int ranks, const MakePart& make_part,
+inline std::vector<std::string> with_ranks(int ranks, const MakeShare& make_share,
                                            const std::function<void(const std::shared_ptr<model::Team>&)>& lead,
                                            const Alter& alter = {}) {
   const auto meeting = std::make_shared<Meeting>(ranks);
@@ -133,7 +133,7 @@ inline std::vector<std::string> with_ranks(int ranks, const MakePart& make_part,
     followers.emplace_back([&, rank] {
       const auto team = make_team(rank);
       try {
-        model::follow(*team, [&](std::int32_t recipe) { return make_part({team, recipe}); });
+        model::follow(*team, [&](std::int32_t recipe) { return make_share({team, recipe}); });
       } catch (const std::exception& error) {
         errors[static_cast<std::size_t>(rank)] = error.what();
         team->communicator().break_off();

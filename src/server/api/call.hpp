@@ -39,7 +39,7 @@ void check_model_name(std::string_view name, const ServedFacts& facts);
 std::string model_list(const ServedFacts& facts);                         // GET /v1/models
 std::string model_card(std::string_view name, const ServedFacts& facts);  // GET /v1/models/NAME; throws a 404
 
-inline constexpr std::int64_t kMaxAnswers = receipt::kMaxReplyChoices;  // prompts times n
+inline constexpr std::int64_t kMaxCallChoices = receipt::kMaxReplyChoices;  // prompts times n
 
 // More log-probabilities would take more than some 250 MiB to write: of prompts' tokens, once for each choice that
 // shows them, and of the answers of a call that is not streamed, which show more of each.

@@ -68,9 +68,9 @@ CompletionCall parse_completion(const RequestBody& body, const ServedFacts& fact
   fields.refuse_the_rest();
 
   const std::int64_t answers = static_cast<std::int64_t>(entries.size()) * common.choices;
-  if (answers > kMaxAnswers)
+  if (answers > kMaxCallChoices)
     throw bad_request(fmt::format("{} prompts with n = {} ask for {} answers, more than the {} that a request may",
-                                  entries.size(), common.choices, answers, kMaxAnswers),
+                                  entries.size(), common.choices, answers, kMaxCallChoices),
                       "prompt", "invalid_value");
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const std::string param = entries.size() == 1 ? "prompt" : fmt::format("prompt[{}]", i);
