@@ -18,12 +18,11 @@ def struct(name, fields):  # "type name name; type name": in the order of reprof
 TYPES["sampling"] = struct("Sampling", "f32 temperature; i32 top_k; f32 top_p min_p repetition_penalty; u64 seed")
 Request = struct("Request", "u32 struct_size struct_version; ptr prompt; size prompt_count; text prompt_text;"
                  "sampling sampling; i64 max_tokens; i32 choices priority; ptr stop_tokens; size stop_token_count;"
-                 "ptr stop_strings; size stop_string_count; i32 keep_stop_string skip_special_tokens logprobs;"
-                 "i32 prompt_logprobs digest")
+                 "ptr stop_strings; size stop_string_count;"
+                 "i32 keep_stop_string skip_special_tokens logprobs prompt_logprobs digest")
 Update = struct("Update", "u32 struct_size struct_version; i32 kind choice; text text; size text_bytes; ptr tokens;"
                 "size token_count; ptr prompt; size prompt_count; i64 cached_prompt_tokens; i32 finish_reason stop_token;"
-                "text stop_string digest error; i32 error_status; ptr logits_roots;"
-                "size logits_root_count")
+                "text stop_string digest error; i32 error_status; ptr logits_roots; size logits_root_count")
 
 
 def main(library, folder, question="What is 12 + 30?"):
@@ -50,11 +49,11 @@ def main(library, folder, question="What is 12 + 30?"):
         call("answers_next", answers, c.c_int64(10000), c.byref(update), c.c_size_t(c.sizeof(update)))
         print((update.text or b"").decode(), end="", flush=True)
         if update.finish_reason != 0:  # REPROFUSE_FINISH_NONE
-            print("\ndigest", update.digest.decode() + update.error.decode())
+            sys.exit(update.error.decode()) if update.error else print("\ndigest", update.digest.decode())
     lib.reprofuse_free(tokens)
-    for name, handle in (("answers", answers), ("engine", engine), ("model", model), ("checkpoint", checkpoint)):
-        getattr(lib, f"reprofuse_{name}_destroy")(handle)
-    lib.reprofuse_context_destroy(context)
+    handles = [answers, engine, model, checkpoint, context]
+    for made, handle in zip("answers engine model checkpoint context".split(), handles):
+        getattr(lib, f"reprofuse_{made}_destroy")(handle)
 
 
 if __name__ == "__main__":
