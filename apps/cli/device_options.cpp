@@ -1,6 +1,8 @@
 #include "cli/device_options.hpp"
 
 #include "base/check.hpp"
+#include "base/thread_pool.hpp"
+#include "checkpoint/checkpoint.hpp"
 #include "cli/option_values.hpp"
 #include "cli/usage.hpp"
 #include "engine/model_files.hpp"
@@ -67,6 +69,11 @@ std::string model_folder(const std::optional<std::string>& folder) {
   }
 }
 
+std::string model_digest_of(const engine::ModelFiles& files) {
+  ThreadPool pool(available_cores());
+  return checkpoint::model_digest(files.checkpoint(), pool);
+}
+
 void add_as_option(CLI::App& command, std::string& architecture) {
   command.add_option("--as", architecture, "Run what an older GPU would: sm_80 (A100), sm_86 or sm_89 (L40S, RTX 40)")
       ->check(one_of({"sm_80", "sm_86", "sm_89"}))
@@ -83,9 +90,9 @@ void act_as(const std::string& architecture, const std::string& device) {
 Context make_context(const DeviceArguments& arguments, const std::shared_ptr<model::Team>& team) {
   check_usage(takes_threads(arguments.device) || (arguments.isa.empty() && arguments.threads == 0),
               fmt::format("--isa and --threads go with --device cpu, not {}", arguments.device));
-  const bool takes_its_part = team && arguments.threads == 0 && takes_threads(arguments.device);
+  const bool takes_its_share = team && arguments.threads == 0 && takes_threads(arguments.device);
   return Context::open(arguments.device, arguments.chosen_numerics(), parse_isa(arguments.isa),
-                       takes_its_part ? team->communicator().cores() : arguments.threads);
+                       takes_its_share ? team->communicator().cores() : arguments.threads);
 }
 
 }  // namespace reprofuse::cli

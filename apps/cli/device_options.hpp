@@ -9,6 +9,10 @@
 #include "model/team.hpp"
 #include "reprofuse/context.hpp"
 
+namespace reprofuse::engine {
+class ModelFiles;
+}
+
 namespace reprofuse::cli {
 
 struct DeviceArguments {
@@ -31,10 +35,11 @@ void add_device_options(CLI::App& command, DeviceArguments& arguments);
 void add_device_only_options(CLI::App& command, std::string& device, std::string& isa, int& threads);  // no --numerics
 void add_model_option(CLI::App& command, std::optional<std::string>& folder);  // none: the bundled one
 std::string model_folder(const std::optional<std::string>& folder);            // which is looked for
+std::string model_digest_of(const engine::ModelFiles& files);
 // --as: what an older GPU would run. act_as() comes before any context of the command.
 void add_as_option(CLI::App& command, std::string& architecture);
 void act_as(const std::string& architecture, const std::string& device);
-// Of a rank: where --threads is not given, it takes its part of the machine's cores.
+// Of a rank: where --threads is not given, it takes its share of the machine's cores.
 Context make_context(const DeviceArguments& arguments, const std::shared_ptr<model::Team>& team = nullptr);
 
 }  // namespace reprofuse::cli

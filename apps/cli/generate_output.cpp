@@ -6,8 +6,6 @@
 #include <cstdio>
 #include <span>
 
-#include "base/thread_pool.hpp"
-#include "checkpoint/checkpoint.hpp"
 #include "ops/context_state.hpp"
 
 namespace reprofuse::cli {
@@ -200,11 +198,6 @@ void GenerateOutput::print_json(const engine::Request& request, const Answer& an
   root["prefill_seconds"] = answer.prefill_seconds();
   root["decode_seconds"] = answer.decode_seconds();
   fmt::print("{}\n", to_lines(root));
-}
-
-std::string model_digest_of(const engine::ModelFiles& files) {
-  ThreadPool pool(available_cores());
-  return checkpoint::model_digest(files.checkpoint(), pool);
 }
 
 }  // namespace reprofuse::cli

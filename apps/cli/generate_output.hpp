@@ -73,6 +73,5 @@ struct GenerateOutput {
 };
 
 std::string on_one_line(const nlohmann::ordered_json& value);  // with U+FFFD for what is no UTF-8
-std::string model_digest_of(const engine::ModelFiles& files);
 
 }  // namespace reprofuse::cli

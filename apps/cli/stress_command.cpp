@@ -7,8 +7,6 @@
 #include <vector>
 
 #include "base/check.hpp"
-#include "base/thread_pool.hpp"
-#include "checkpoint/checkpoint.hpp"
 #include "cli/commands.hpp"
 #include "cli/device_options.hpp"
 #include "cli/option_values.hpp"
@@ -113,8 +111,7 @@ void print_outcome(std::int64_t index, const study::StressOutcome& outcome, std:
 
 // Whatever folder it is in.
 bool is_bundled_model(const engine::ModelFiles& files) {
-  ThreadPool pool(available_cores());
-  return checkpoint::model_digest(files.checkpoint(), pool) == study::kStressModelDigest;
+  return model_digest_of(files) == study::kStressModelDigest;
 }
 
 std::string golden_verdict(const StressArguments& arguments, const engine::ModelFiles& files, std::string_view numerics,

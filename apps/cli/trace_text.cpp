@@ -1,0 +1,78 @@
+#include "cli/trace_text.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/check.hpp"
+#include "cli/commands.hpp"
+#include "cli/device_options.hpp"
+#include "cli/input_files.hpp"
+#include "cli/option_values.hpp"
+#include "cli/terminal.hpp"
+#include "cli/usage.hpp"
+
+namespace reprofuse::cli {
+
+void add_text_options(CLI::App& command, TextArguments& arguments) {
+  add_model_option(command, arguments.model);
+  command.add_option("--prompt", arguments.prompt, "The text to read; - reads it from stdin")->type_name("TEXT");
+  add_prompt_tokens_option(command, arguments.prompt_tokens, "The text");
+  command.add_option("--max-tokens", arguments.max_tokens, "How many tokens to choose after it; each is a step")
+      ->check(whole_number<std::int64_t>(1, kMaxTokens))
+      ->type_name("N")
+      ->capture_default_str();
+  command
+      .add_option("--positions", arguments.positions,
+                  "Positions in the text to look at, comma-separated (default: those that choose a token)")
+      ->check(whole_number<std::int64_t>(0, kMaxTokens))
+      ->type_name("LIST")
+      ->delimiter(',');
+  command
+      .add_option("--prefill-chunk", arguments.chunk, "Tokens of the prompt per pass; moves bits of baselines alone")
+      ->check(whole_number<std::int64_t>(1, kMaxTokens))
+      ->type_name("N")
+      ->capture_default_str();
+  for (const char* name : {"--prompt", "--prompt-tokens", "--max-tokens", "--positions", "--prefill-chunk"})
+    arguments.about_text.push_back(command.get_option(name));
+}
+
+study::TraceRequest request_of(const TextArguments& arguments, const engine::ModelFiles& files) {
+  check_usage(arguments.prompt.has_value() != arguments.prompt_tokens.has_value(),
+              "give the text with either --prompt or --prompt-tokens");
+  std::vector<std::int64_t> positions = arguments.positions;
+  std::sort(positions.begin(), positions.end());
+  positions.erase(std::unique(positions.begin(), positions.end()), positions.end());
+  const auto typed = [&] { return *arguments.prompt == "-" ? read_prompt_file("-") : *arguments.prompt; };
+  return {
+      .prompt = arguments.prompt ? files.text().encode_prompt(typed()) : read_prompt_tokens(*arguments.prompt_tokens),
+      .answer = {},
+      .max_tokens = arguments.max_tokens,
+      .positions = std::move(positions),
+      .chunk = arguments.chunk};
+}
+
+study::Trace trace_on(const Context& context, const engine::ModelFiles& files, const std::string& model_digest,
+                      const study::TraceRequest& request) {
+  const Terminal terminal;
+  terminal.progress(fmt::format("{}, {} ...", context.description(), context.numerics()));
+  const auto length = static_cast<std::int64_t>(request.prompt.size()) + request.max_tokens - 1;
+  const std::int64_t declared = files.checkpoint().config().max_positions;
+  require(length <= declared, "a text of {} tokens; the model's context has {}", length, declared);
+  const model::Model model(context, files.source(), length);
+  study::Trace trace = study::make_trace(model, request);
+  trace.version = kVersion;
+  trace.model_digest = model_digest;
+  terminal.clear_progress();
+  return trace;
+}
+
+std::string text_of(std::int32_t token, const engine::TextFormat& text) {
+  if (!text.has_tokenizer()) return {};
+  return " " + nlohmann::json(text.tokenizer().decode({{token}}))
+                   .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace reprofuse::cli
