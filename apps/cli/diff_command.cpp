@@ -81,6 +81,9 @@ void print(const study::Comparison& comparison, const engine::TextFormat* text) 
     fmt::print("  it is the first op\n");
   else
     fmt::print("  the op before it, {}, left the same bits\n", first.before);
+  if (first.positions_unseen > 0 && first.op.ends_with(".attention"))
+    fmt::print("  it also reads keys and values of {} positions before, which were not compared: see --positions\n",
+               first.positions_unseen);
   fmt::print("{} of {} steps have the same bits.\n", comparison.equal, comparison.positions);
   if (comparison.flip)
     fmt::print("{}: position {}\n  A {}\n  B {}\n", terminal.red("First other token"), comparison.flip->position,

@@ -29,8 +29,9 @@ TEST(TraceCommand, ASavedTraceIsWhatAnotherInstructionSetComputes) {
   EXPECT_EQ(reprofuse("diff " + file + " " + scalar).status, 0);
 }
 
+// Of all positions: where only the keys of an earlier one differ, attention is the first op of a later one.
 TEST(TraceCommand, TheFirstOpOfABaselineThatDiffersIsALinearLayer) {
-  const Finished run = reprofuse("diff cpu/fma-1 cpu/layercast --json" + kText);
+  const Finished run = reprofuse("diff cpu/fma-1 cpu/layercast --json --positions 0,1,2,3,4,5,6" + kText);
   if (contains(run.err, "libopenblas")) GTEST_SKIP() << run.err;
   ASSERT_EQ(run.status, 1) << run.err;
   const auto first = nlohmann::json::parse(run.out).at("first");

@@ -153,6 +153,7 @@ TEST(Trace, AnErrorPlantedInAnyOpIsFoundThere) {
     ASSERT_TRUE(comparison.first) << expected.op;
     EXPECT_EQ(comparison.first->op, expected.op);
     EXPECT_EQ(comparison.first->position, 2);
+    EXPECT_EQ(comparison.first->positions_unseen, 2);
     EXPECT_EQ(comparison.first->differing, 1) << expected.op;
     EXPECT_EQ(comparison.first->element, 1) << expected.op;
     EXPECT_EQ(comparison.first->word_a ^ comparison.first->word_b, 1U) << expected.op;
@@ -201,6 +202,7 @@ TEST(Trace, WhatASavedOneSaysIsWhatWasComputed) {
   ASSERT_TRUE(comparison.first);
   EXPECT_EQ(comparison.first->op, "model.layers.0.self_attn.q_proj");
   EXPECT_FALSE(comparison.first->element);
+  EXPECT_EQ(comparison.first->positions_unseen, comparison.first->position);
 
   digests.model_digest = "another";
   EXPECT_NE(error_of([&] { study::compare_traces(trace, digests); }).find("different models"), std::string::npos);

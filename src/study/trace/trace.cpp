@@ -262,7 +262,10 @@ Comparison compare_traces(const Trace& a, const Trace& b) {
     ++comparison.positions;
     const std::optional<Difference> difference = first_difference(step, *other);
     if (!difference) ++comparison.equal;
-    if (!comparison.first) comparison.first = difference;
+    if (difference && !comparison.first) {
+      comparison.first = difference;
+      comparison.first->positions_unseen = step.position - (comparison.positions - 1);
+    }
     if (!comparison.flip && step.likeliest[0].token != other->likeliest[0].token)
       comparison.flip = {step.position, step.likeliest, other->likeliest};
   }

@@ -74,6 +74,8 @@ struct Difference {
   std::uint32_t word_a = 0, word_b = 0;
   float value_a = 0, value_b = 0;
   std::int64_t differing = 0, elements = 0;
+
+  std::int64_t positions_unseen = 0;  // before this one, of which a trace has no results; attention reads them, too
 };
 
 struct Flip {
