@@ -24,43 +24,43 @@ struct DecodeStream : DecodeTile<Kv, kShape> {
 
 inline constexpr int kProbabilityStages = 2;
 
-// The shared memory of a CTA. There are two pipelines. The TMA fills stages with tiles; score warps make probabilities
-// of the keys, which the other warps sum. A tile needs no empty barrier of its own: that of keys is free when the
-// probabilities of its key block are full, that of values when they are empty again.
+// The shared memory of a CTA. The TMA fills stages with tiles; score warps are the producers of a pipeline of
+// probabilities. Tiles need no empty barriers: one of keys is free when the probabilities of its key block are full,
+// one of values when they are empty again.
 template <typename S>
 struct StreamShared {
-  typename S::Bits* tiles;   // [p.stages][kTile]
-  float* query;              // [kHeads][kHeadDim]
-  float* probabilities;      // [kProbabilityStages][kHeads][kProbabilityStride]
-  std::uint64_t* tile_full;  // [p.stages]
-  std::uint64_t* barriers;   // of the probabilities
-  float* max;                // [kProbabilityStages][kHeads]
-  float* sums;               // [kHeads]: of a row's probabilities
+  typename S::Bits* tiles;          // [p.stages][kTile]
+  float* query;                     // [kHeads][kHeadDim]
+  float* probabilities;             // [kProbabilityStages][kHeads][kProbabilityStride]
+  ptx::FullBarriers tile_barriers;  // of p.stages
+  ptx::Pipeline pipeline;           // of the probabilities
+  float* max;                       // [kProbabilityStages][kHeads]
+  float* sums;                      // [kHeads]: of a row's probabilities
 
   __device__ StreamShared(unsigned char* memory, int stages) {
     tiles = reinterpret_cast<typename S::Bits*>(memory);
     query = reinterpret_cast<float*>(tiles + stages * S::kTile);
     probabilities = query + S::kHeads * S::kHeadDim;
-    tile_full =
+    auto* barriers =
         reinterpret_cast<std::uint64_t*>(probabilities + kProbabilityStages * S::kHeads * S::kProbabilityStride);
-    barriers = tile_full + stages;
-    max = reinterpret_cast<float*>(barriers + 2 * kProbabilityStages);
+    tile_barriers = {barriers, stages};
+    pipeline = {barriers + stages, kProbabilityStages};
+    max = reinterpret_cast<float*>(pipeline.barriers + 2 * kProbabilityStages);
     sums = max + kProbabilityStages * S::kHeads;
   }
   static constexpr int bytes(int stages) {
     const int floats = S::kHeads * (S::kHeadDim + kProbabilityStages * (S::kProbabilityStride + 1) + 1);
-    return stages * static_cast<int>(S::kTileBytes + sizeof(std::uint64_t)) + static_cast<int>(floats * sizeof(float)) +
-           ptx::Pipeline::barrier_bytes(kProbabilityStages);
+    return stages * static_cast<int>(S::kTileBytes) + static_cast<int>(floats * sizeof(float)) +
+           ptx::FullBarriers::barrier_bytes(stages) + ptx::Pipeline::barrier_bytes(kProbabilityStages);
   }
-  __device__ ptx::Pipeline pipeline() const { return {barriers, kProbabilityStages}; }
   // The probabilities of the CTA's `index`-th key block.
   __device__ Probabilities<S> probabilities_of(int index) const {
     const int stage = index % kProbabilityStages;
     return {probabilities + stage * S::kHeads * S::kProbabilityStride, max + stage * S::kHeads};
   }
-  __device__ void init_barriers(int stages) const {
-    for (int i = 0; i < stages; ++i) ptx::mbarrier_init(tile_full + i, 1);
-    pipeline().init(S::kScoreWarps * kWarp, (S::kSumWarps + 1) * kWarp);
+  __device__ void init_barriers() const {
+    tile_barriers.init(1);
+    pipeline.init(S::kScoreWarps * kWarp, (S::kSumWarps + 1) * kWarp);
     ptx::fence_mbarrier_init();
   }
 };
@@ -89,9 +89,10 @@ __device__ inline void load_tile(const AttentionParams& p, const StreamWork& at,
   if (tile >= 2 * at.count) return;
   const int page = p.kv.page_of(at.sequence, at.first_key(p, tile / 2));
   const auto* cache = static_cast<const typename S::Bits*>(tile % 2 == 0 ? p.kv.keys : p.kv.values);
-  ptx::mbarrier_arrive_expect_tx(shared.tile_full + stage, S::kTileBytes);
+  std::uint64_t* const full = shared.tile_barriers.full_barrier(stage);
+  ptx::mbarrier_arrive_expect_tx(full, S::kTileBytes);
   ptx::tma_load_bulk(shared.tiles + stage * S::kTile, cache + p.kv.head_offset(page, at.heads.kv_head), S::kTileBytes,
-                     shared.tile_full + stage);
+                     full);
 }
 
 // A score warp: the producer of probabilities.
@@ -101,11 +102,11 @@ __device__ inline void score_key_blocks(const AttentionParams& p, const StreamWo
   ptx::PipelineState keys;
   for (int i = 0; i < at.count; ++i, keys.advance(p.stages, 2)) {
     const auto made = ptx::PipelineState::of_producer(i, kProbabilityStages);
-    if (i >= kProbabilityStages) shared.pipeline().wait_empty(made);
-    ptx::mbarrier_wait(shared.tile_full + keys.stage, keys.phase);
+    if (i >= kProbabilityStages) shared.pipeline.wait_empty(made);
+    shared.tile_barriers.wait_full(keys);
     score_tile<S>(p, at, at.first_key(p, i), warp, shared.query, shared.tiles + keys.stage * S::kTile,
                   shared.probabilities_of(i));
-    ptx::mbarrier_arrive(shared.pipeline().full_barrier(made.stage));
+    shared.pipeline.commit(made.stage);
   }
 }
 
@@ -166,14 +167,14 @@ __device__ inline void sum_key_blocks(const AttentionParams& p, const StreamWork
     const int first_key = at.first_key(p, i);
     float2 next[S::kSumHeads];
     float next_max[S::kSumHeads];
-    ptx::mbarrier_wait(shared.tile_full + values.stage, values.phase);
+    shared.tile_barriers.wait_full(values);
     own.clear_unseen(at.range, first_key, tile);
-    shared.pipeline().wait_full(used);
+    shared.pipeline.wait_full(used);
     own.sum_values(tile, probabilities, next);
 #pragma unroll
     for (int j = 0; j < S::kSumHeads; ++j) next_max[j] = probabilities.max[own.first + j];
     if (at.range.begin > first_key) ptx::fence_proxy_async();  // the last tile is cleared too, but none follows
-    shared.pipeline().release(used.stage);
+    shared.pipeline.release(used.stage);
     if (p.splits == 1)
       totals.fold(next, next_max);
     else
@@ -190,7 +191,7 @@ __device__ inline void load_key_blocks(const AttentionParams& p, const StreamWor
   float max = masked_score(), sum = 0.0f;
   for (int i = 0; i < at.count; ++i) {
     const auto used = ptx::PipelineState::of_consumer(i, kProbabilityStages);
-    shared.pipeline().wait_full(used);  // and so the tile of keys is free
+    shared.pipeline.wait_full(used);  // and so the tile of keys is free
     if (issues_loads) load_tile(p, at, shared, 2 * i + p.stages, tiles.stage);
     tiles.advance(p.stages, 1);
     if (head < at.heads.count) {
@@ -204,8 +205,8 @@ __device__ inline void load_key_blocks(const AttentionParams& p, const StreamWor
         p.max_and_sum[at.partial_of(p, head, i)] = make_float2(next_max, next_sum);
       }
     }
-    shared.pipeline().release(used.stage);
-    ptx::mbarrier_wait(shared.pipeline().empty_barrier(used.stage), used.phase);  // and so the tile of values is free
+    shared.pipeline.release(used.stage);
+    shared.pipeline.wait_empty(used);  // by all consumers of this phase: the tile of values is free
     if (issues_loads) load_tile(p, at, shared, 2 * i + 1 + p.stages, tiles.stage);
     tiles.advance(p.stages, 1);
   }
@@ -226,7 +227,7 @@ __global__ __launch_bounds__(S::kThreads,
   const bool issues_loads = threadIdx.x == S::kLastWarp * kWarp;
 
   // Initialize barriers
-  if (issues_loads) shared.init_barriers(p.stages);
+  if (issues_loads) shared.init_barriers();
 
   // Prologue: the first tiles, and the queries
   wait_for_previous_kernel();

@@ -73,6 +73,23 @@ struct PipelineState {
   __device__ int previous_stage(int stages) const { return stage == 0 ? stages - 1 : stage - 1; }
 };
 
+// Stages that have full barriers alone: a pipeline behind them tells the producer when one of them is free.
+struct FullBarriers {
+  std::uint64_t* barriers;  // [stages]
+  int stages;
+
+  static constexpr int barrier_bytes(int stages) { return stages * static_cast<int>(sizeof(std::uint64_t)); }
+
+  __device__ std::uint64_t* full_barrier(int stage) const { return barriers + stage; }
+
+  // By one thread, as Pipeline::init().
+  __device__ void init(int producers) const {
+    for (int stage = 0; stage < stages; ++stage) mbarrier_init(full_barrier(stage), producers);
+  }
+  __device__ void commit(int stage) const { mbarrier_arrive(full_barrier(stage)); }
+  __device__ void wait_full(const PipelineState& at) const { mbarrier_wait(full_barrier(at.stage), at.phase); }
+};
+
 // Several pipelines can lie side by side: each has some of the slots, from its first on.
 struct Pipeline {
   std::uint64_t* barriers;  // [slots] full: the bytes have come; then [slots] empty: the consumers are done
@@ -92,6 +109,8 @@ struct Pipeline {
     }
   }
 
+  // Producers that write to the stage themselves: it is full once all of them have called this.
+  __device__ void commit(int stage) const { mbarrier_arrive(full_barrier(stage)); }
   // Consumer: until the stage is full. It is given back by release().
   __device__ void wait_full(const PipelineState& at) const { mbarrier_wait(full_barrier(at.stage), at.phase); }
   __device__ void release(int stage) const { mbarrier_arrive(empty_barrier(stage)); }
