@@ -247,13 +247,13 @@ __global__ __launch_bounds__(S::kThreads,
   const PrefillTile tile(p, chunk, heads, first, S::kQueries);
 
   // Prologue: queries, and the first slice of keys
-  float* const ring = prefill_memory;  // [2][kSlice]
-  const PrefillPanels<S> panels(ring + 2 * S::kSlice);
+  float* const buffers = prefill_memory;  // [2][kSlice]
+  const PrefillPanels<S> panels(buffers + 2 * S::kSlice);
   SliceQueue<S> queue(p, tile);
   queue.fetch();
   queue.advance();
   load_queries<S>(p, tile, panels);
-  queue.store(ring);
+  queue.store(buffers);
   __syncthreads();
 
   // Main loop over steps of key blocks: scores and their softmax, then the weighted sums of each block
@@ -261,7 +261,7 @@ __global__ __launch_bounds__(S::kThreads,
   PrefillSoftmax<S> softmax{p, tile, at, panels};
   float total[S::kTile][S::kTile], sums[S::kTile][S::kTile];
   clear<S>(total);
-  int use = 0;  // where the next slice lies
+  int use = 0;  // the buffer whose slice is multiplied next
   const int end_block = tile.keys.first_block() + tile.keys.blocks();
 #pragma unroll 1
   for (int block = tile.keys.first_block(); block < end_block; block += S::kBlocks) {
@@ -275,9 +275,9 @@ __global__ __launch_bounds__(S::kThreads,
 #pragma unroll 1
       for (int i = 0; i < slices; ++i) {
         queue.fetch();
-        multiply_slice<S>(at, panel + i * S::kGroup, ring + use, sums);
+        multiply_slice<S>(at, panel + i * S::kGroup, buffers + use, sums);
         use ^= S::kSlice;
-        queue.store(ring + use);
+        queue.store(buffers + use);
         queue.advance();
         __syncthreads();
       }

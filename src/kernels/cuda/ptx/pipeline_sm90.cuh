@@ -51,8 +51,8 @@ __device__ inline void mbarrier_wait(std::uint64_t* barrier, std::uint32_t parit
 #undef REPROFUSE_WAIT_LOOP
 }
 
-// Where a thread stands in the ring of stages, and the parity of the phase that it waits for there. `by` is no more
-// than `stages`.
+// Where a thread stands in a circular buffer of stages, and the parity of the phase that it waits for there. `by` is no
+// more than `stages`.
 struct PipelineState {
   int stage = 0;
   std::uint32_t phase = 0;
@@ -65,8 +65,8 @@ struct PipelineState {
   __device__ static PipelineState of_consumer(int released, int stages) {
     return {.stage = released % stages, .phase = static_cast<std::uint32_t>(released / stages) & 1};
   }
-  // The state of a producer that has filled so many: it waits for what was released one round before. In the first
-  // round every stage is empty, and need not be waited for.
+  // The state of a producer that has filled so many: it waits for what was released one turn before. In the first
+  // turn every stage is empty, and need not be waited for.
   __device__ static PipelineState of_producer(int filled, int stages) {
     return {.stage = filled % stages, .phase = static_cast<std::uint32_t>(filled / stages - 1) & 1};
   }
@@ -90,22 +90,23 @@ struct FullBarriers {
   __device__ void wait_full(const PipelineState& at) const { mbarrier_wait(full_barrier(at.stage), at.phase); }
 };
 
-// Several pipelines can lie side by side: each has some of the slots, from its first on.
+// Several pipelines can share an array of barriers: each has some of its stages, from `first` on.
 struct Pipeline {
-  std::uint64_t* barriers;  // [slots] full: the bytes have come; then [slots] empty: the consumers are done
-  int slots;
+  std::uint64_t* barriers;  // [stages] full: the bytes have come; then [stages] empty: the consumers are done
+  int stages;               // of all pipelines that share the barriers
   int first = 0;
 
-  static constexpr int barrier_bytes(int slots) { return 2 * slots * static_cast<int>(sizeof(std::uint64_t)); }
+  static constexpr int barrier_bytes(int stages) { return 2 * stages * static_cast<int>(sizeof(std::uint64_t)); }
 
   __device__ std::uint64_t* full_barrier(int stage) const { return barriers + (first + stage); }
-  __device__ std::uint64_t* empty_barrier(int stage) const { return barriers + slots + (first + stage); }
+  __device__ std::uint64_t* empty_barrier(int stage) const { return barriers + stages + (first + stage); }
 
-  // Of all pipelines that share the slots. By one thread, followed by fence_mbarrier_init() and a barrier of the CTA.
+  // Of all pipelines that share the barriers. By one thread, followed by fence_mbarrier_init() and a barrier of the
+  // CTA.
   __device__ void init(int producers, int consumers) const {
-    for (int slot = 0; slot < slots; ++slot) {
-      mbarrier_init(barriers + slot, producers);
-      mbarrier_init(barriers + slots + slot, consumers);
+    for (int stage = 0; stage < stages; ++stage) {
+      mbarrier_init(barriers + stage, producers);
+      mbarrier_init(barriers + stages + stage, consumers);
     }
   }
 

@@ -60,15 +60,15 @@ struct StreamShared {
   int set;
 
   // kTileN weight rows of kBoxRowBytes, swizzled by the TMA within 8 rows.
-  __device__ unsigned char* w(int stage) const { return memory + slot(stage) * S::kWeightBytes; }
+  __device__ unsigned char* w(int stage) const { return memory + among_all(stage) * S::kWeightBytes; }
   // [kTileM][kTileK]
   __device__ float* x(int stage) const {
-    return reinterpret_cast<float*>(memory + slots() * S::kWeightBytes + slot(stage) * S::kXBytes);
+    return reinterpret_cast<float*>(memory + all_stages() * S::kWeightBytes + among_all(stage) * S::kXBytes);
   }
-  __device__ ptx::Pipeline pipeline() const { return {barriers(), slots(), set * stages}; }
+  __device__ ptx::Pipeline pipeline() const { return {barriers(), all_stages(), set * stages}; }
   // The lanes of a warp of some set have left their totals for the next set.
   __device__ std::uint64_t* folded_barrier(int by_set, int warp) const {
-    return barriers() + 2 * slots() + by_set * S::kWarps + warp;
+    return barriers() + 2 * all_stages() + by_set * S::kWarps + warp;
   }
   // [kM * kN][kWarps * 32]
   __device__ float* totals() const {
@@ -82,10 +82,10 @@ struct StreamShared {
   }
 
  private:
-  __device__ int slots() const { return S::kSets * stages; }
-  __device__ int slot(int stage) const { return set * stages + stage; }
+  __device__ int all_stages() const { return S::kSets * stages; }
+  __device__ int among_all(int stage) const { return set * stages + stage; }
   __device__ std::uint64_t* barriers() const {
-    return reinterpret_cast<std::uint64_t*>(memory + slots() * (S::kWeightBytes + S::kXBytes));
+    return reinterpret_cast<std::uint64_t*>(memory + all_stages() * (S::kWeightBytes + S::kXBytes));
   }
 };
 
@@ -131,7 +131,7 @@ __device__ inline void load_stages(const Params& p, const Output& out, const Seg
   for (int t = 0; t < stages && segments.tile_begin(p, t) < p.k; ++t) load_x(t, segments.tile_begin(p, t));
 
   // Main loop: a stage is filled again as soon as all math warps of the set have released it.
-  ptx::PipelineState at;  // of the producer in its second round: the first was the prologue
+  ptx::PipelineState at;  // of the producer in its second turn: the first was the prologue
   for (int t = stages; segments.tile_begin(p, t) < p.k; ++t) {
     const int k = segments.tile_begin(p, t);
     shared.pipeline().wait_empty(at);

@@ -7,7 +7,8 @@
 
 namespace reprofuse::cuda::int16 {
 
-// A slot holds one digit of a k-tile: of the weight rows, then of the rows of x.
+// Two pipelines, of high digits and of low ones. A stage has that digit of a k-tile, of the weight rows, then of the
+// rows of x.
 struct Rounds {
   using Row = int16::Row;
   static constexpr bool kPersistent = false;
@@ -15,38 +16,38 @@ struct Rounds {
   static constexpr int kMathThreads = kWarpgroups * kWarpgroup, kThreads = kMathThreads + kWarpgroup;
   static constexpr int kMathRegisters = 232, kProducerRegisters = 40;
   static_assert(can_move_registers(kMathThreads, kMathRegisters, kWarpgroup, kProducerRegisters, 1));
-  static constexpr int kPlaneBytes = kTileM * kTileK, kSlotBytes = 2 * kPlaneBytes;
+  static constexpr int kPlaneBytes = kTileM * kTileK, kStageBytes = 2 * kPlaneBytes;
   static_assert(kTileM == kTileN, "the planes of both operands are alike");
   // High digits of a block stay until its second round; low ones pass by.
-  static constexpr int kHighSlots = kBlockTiles, kMidSlots = 3, kSlots = kHighSlots + kMidSlots;
+  static constexpr int kHighStages = kBlockTiles, kMidStages = 3, kStages = kHighStages + kMidStages;
   static constexpr int kSumPitch = sum_pitch(kTileN);  // of the sums that a CTA shows its cluster
-  static_assert(kTileM * kSumPitch * 8 <= kSlots * kSlotBytes, "the sums take the place of the slots");
+  static_assert(kTileM * kSumPitch * 8 <= kStages * kStageBytes, "the sums take the place of the stages");
 };
 
-// What a CTA has in shared memory besides the slots.
+// What a CTA has in shared memory besides the stages.
 struct RoundsSharedState {
-  std::uint64_t barriers[2 * Rounds::kSlots];
-  int factors[Rounds::kMidSlots][Rounds::kTileM];
+  std::uint64_t barriers[2 * Rounds::kStages];
+  int factors[Rounds::kMidStages][Rounds::kTileM];
   Row rows[Rounds::kTileM];
   std::uint8_t exponents[Rounds::kTileN];
 };
 
 struct RoundsShared {
-  static constexpr int kSlotsBytes = Rounds::kSlots * Rounds::kSlotBytes;
-  static constexpr int kBytes = kSlotsBytes + static_cast<int>(sizeof(RoundsSharedState));
+  static constexpr int kStagesBytes = Rounds::kStages * Rounds::kStageBytes;
+  static constexpr int kBytes = kStagesBytes + static_cast<int>(sizeof(RoundsSharedState));
   static_assert(fits_shared(kBytes, 1, kSmSharedBytesSm90));
 
   unsigned char* memory;
 
   __device__ explicit RoundsShared(unsigned char* shared) : memory(shared) {}
-  __device__ unsigned char* high(int slot) const { return memory + slot * Rounds::kSlotBytes; }
-  __device__ unsigned char* mid(int slot) const { return high(Rounds::kHighSlots + slot); }
-  __device__ RoundsSharedState& state() const { return *reinterpret_cast<RoundsSharedState*>(memory + kSlotsBytes); }
-  __device__ ptx::Pipeline highs() const { return {state().barriers, Rounds::kSlots}; }
-  __device__ ptx::Pipeline mids() const { return {state().barriers, Rounds::kSlots, Rounds::kHighSlots}; }
+  __device__ unsigned char* high(int stage) const { return memory + stage * Rounds::kStageBytes; }
+  __device__ unsigned char* mid(int stage) const { return high(Rounds::kHighStages + stage); }
+  __device__ RoundsSharedState& state() const { return *reinterpret_cast<RoundsSharedState*>(memory + kStagesBytes); }
+  __device__ ptx::Pipeline highs() const { return {state().barriers, Rounds::kStages}; }
+  __device__ ptx::Pipeline mids() const { return {state().barriers, Rounds::kStages, Rounds::kHighStages}; }
 };
 
-// Where a warpgroup stands in the rings of slots.
+// Where a warpgroup stands in either pipeline.
 struct RoundsState {
   ptx::PipelineState high, mid;
 };
@@ -55,34 +56,34 @@ struct RoundsState {
 template <int kDigit>
 __device__ inline void load_planes(const Params& p, const TileScheduler<Rounds>& scheduler,
                                    const RoundsShared& shared) {
-  constexpr int kSlots = kDigit == 0 ? Rounds::kHighSlots : Rounds::kMidSlots, kPlane = Rounds::kPlaneBytes;
+  constexpr int kStages = kDigit == 0 ? Rounds::kHighStages : Rounds::kMidStages, kPlane = Rounds::kPlaneBytes;
   constexpr int kFactorBytes = kDigit == 0 ? 0 : Rounds::kTileM * static_cast<int>(sizeof(int));
   const ptx::Pipeline pipeline = kDigit == 0 ? shared.highs() : shared.mids();
   const Tile tile = scheduler.at(0);
-  const auto slot_of = [&](int slot) { return kDigit == 0 ? shared.high(slot) : shared.mid(slot); };
-  const auto load_weights = [&](int slot, int k_tile) {
-    std::uint64_t* full = pipeline.full_barrier(slot);
-    ptx::mbarrier_arrive_expect_tx(full, Rounds::kSlotBytes + kFactorBytes);
-    ptx::tma_load_bulk(slot_of(slot), prepared_weights(p, tile, k_tile) + kDigit * kPlane, kPlane, full);
+  const auto memory_of = [&](int stage) { return kDigit == 0 ? shared.high(stage) : shared.mid(stage); };
+  const auto load_weights = [&](int stage, int k_tile) {
+    std::uint64_t* full = pipeline.full_barrier(stage);
+    ptx::mbarrier_arrive_expect_tx(full, Rounds::kStageBytes + kFactorBytes);
+    ptx::tma_load_bulk(memory_of(stage), prepared_weights(p, tile, k_tile) + kDigit * kPlane, kPlane, full);
   };
-  const auto load_digits = [&](int slot, int k_tile) {
-    std::uint64_t* full = pipeline.full_barrier(slot);
+  const auto load_digits = [&](int stage, int k_tile) {
+    std::uint64_t* full = pipeline.full_barrier(stage);
     const std::uint8_t* from =
         p.digits + (static_cast<std::int64_t>(tile.row_tile) * p.k_tiles + k_tile) * tile_bytes(Rounds::kTileM);
-    ptx::tma_load_bulk(slot_of(slot) + kPlane, from + kDigit * kPlane, kPlane, full);
+    ptx::tma_load_bulk(memory_of(stage) + kPlane, from + kDigit * kPlane, kPlane, full);
     if constexpr (kDigit == 1)
-      ptx::tma_load_bulk(shared.state().factors[slot], from + digit_bytes(Rounds::kTileM), kFactorBytes, full);
+      ptx::tma_load_bulk(shared.state().factors[stage], from + digit_bytes(Rounds::kTileM), kFactorBytes, full);
   };
   // Prologue: weights that were digits before this launch are on their way before the digits of x are known.
   if (!p.digits_in_place) wait_for_previous_kernel();
-  const int count = scheduler.end - scheduler.begin, ahead = min(kSlots, count);
+  const int count = scheduler.end - scheduler.begin, ahead = min(kStages, count);
   for (int i = 0; i < ahead; ++i) load_weights(i, scheduler.begin + i);
   wait_for_previous_kernel();
   for (int i = 0; i < ahead; ++i) load_digits(i, scheduler.begin + i);
 
   // Main loop
   for (int filled = ahead; filled < count; ++filled) {
-    const auto at = ptx::PipelineState::of_producer(filled, kSlots);
+    const auto at = ptx::PipelineState::of_producer(filled, kStages);
     pipeline.wait_empty(at);
     load_weights(at.stage, scheduler.begin + filled);
     load_digits(at.stage, scheduler.begin + filled);
@@ -120,12 +121,12 @@ static_assert(sizeof(RoundSums) / 4 + 32 <= Rounds::kMathRegisters,
 
 namespace {
 
-// Sums the products of k-tiles `begin` to `end`, block by block, and releases their slots. One piece: both rounds share
-// the slots, and the sums stay in registers.
+// Sums the products of k-tiles `begin` to `end`, block by block, and releases their stages. One piece: both rounds
+// share the stages of high digits, and the sums stay in registers.
 __device__ inline void multiply_rounds(const RoundsShared& shared, const MathThread<Rounds>& own, int begin, int end,
                                        RoundSums& sums) {
   using Descriptor = ptx::SharedMemoryDescriptor;
-  constexpr int kSlot = Descriptor::advance(Rounds::kSlotBytes), kX = Descriptor::advance(Rounds::kPlaneBytes);
+  constexpr int kStage = Descriptor::advance(Rounds::kStageBytes), kX = Descriptor::advance(Rounds::kPlaneBytes);
   constexpr int kStep = Descriptor::advance(2 * Descriptor::kCoreMatrixBytes);  // 32 terms
   const auto descriptor = [](const void* start) {
     return Descriptor{.start_address = ptx::shared_address(start),
@@ -145,46 +146,46 @@ __device__ inline void multiply_rounds(const RoundsShared& shared, const MathThr
 #pragma unroll 1
     for (int i = 0; i < tiles; ++i) {
       highs.wait_full(at.high);
-      const int slot = at.high.stage * kSlot;
+      const int high_stage = at.high.stage * kStage;
       ptx::wgmma_fence();
 #pragma unroll
       for (int step = 0; step < kTileK / 32; ++step)
-        ptx::wgmma_m64k32_s8<Rounds::kTileM>(sums.sums, w0 + slot + step * kStep, x0 + slot + step * kStep,
+        ptx::wgmma_m64k32_s8<Rounds::kTileM>(sums.sums, w0 + high_stage + step * kStep, x0 + high_stage + step * kStep,
                                              step != 0 || i != 0);
       ptx::wgmma_commit_group();
-      at.high.advance(Rounds::kHighSlots);
+      at.high.advance(Rounds::kHighStages);
     }
     ptx::wgmma_wait_group<0>();
     sums.shift();
 
     // Second round
-    int mid_slot = 0;
+    int mid_stage = 0;
 #pragma unroll 1
     for (int i = 0; i < tiles; ++i) {
       mids.wait_full(at.mid);
-      mid_slot = at.mid.stage;
-      const int slot0 = high.stage * kSlot, slot1 = mid_slot * kSlot;
+      mid_stage = at.mid.stage;
+      const int stage0 = high.stage * kStage, stage1 = mid_stage * kStage;
       ptx::wgmma_fence();
 #pragma unroll
       for (int step = 0; step < kTileK / 32; ++step) {
-        ptx::wgmma_m64k32_s8<Rounds::kTileM>(sums.sums, w0 + slot0 + step * kStep, x1 + slot1 + step * kStep, true);
-        ptx::wgmma_m64k32_s8<Rounds::kTileM>(sums.sums, w1 + slot1 + step * kStep, x0 + slot0 + step * kStep, true);
+        ptx::wgmma_m64k32_s8<Rounds::kTileM>(sums.sums, w0 + stage0 + step * kStep, x1 + stage1 + step * kStep, true);
+        ptx::wgmma_m64k32_s8<Rounds::kTileM>(sums.sums, w1 + stage1 + step * kStep, x0 + stage0 + step * kStep, true);
       }
       ptx::wgmma_commit_group();
       ptx::wgmma_wait_group<1>();  // of the k-tile before
       if (i != 0 && own.lane == 0) {
-        highs.release(high.previous_stage(Rounds::kHighSlots));
-        mids.release(at.mid.previous_stage(Rounds::kMidSlots));
+        highs.release(high.previous_stage(Rounds::kHighStages));
+        mids.release(at.mid.previous_stage(Rounds::kMidStages));
       }
-      high.advance(Rounds::kHighSlots);
-      at.mid.advance(Rounds::kMidSlots);
+      high.advance(Rounds::kHighStages);
+      at.mid.advance(Rounds::kMidStages);
     }
     ptx::wgmma_wait_group<0>();
-    sums.finish(shared.state().factors[mid_slot], own.lane);
+    sums.finish(shared.state().factors[mid_stage], own.lane);
     __syncwarp();
     if (own.lane == 0) {
-      highs.release(high.previous_stage(Rounds::kHighSlots));
-      mids.release(mid_slot);
+      highs.release(high.previous_stage(Rounds::kHighStages));
+      mids.release(mid_stage);
     }
     k_tile += tiles;
   }
@@ -206,7 +207,7 @@ __device__ inline void multiply_split(const Params& p, const TileScheduler<Round
 
 // Bits: equal reference::linear_int16. Grid: clusters of p.splits CTAs, one for each tile.
 __global__ __launch_bounds__(Rounds::kThreads, 1) void linear_rounds(const __grid_constant__ Params p) {
-  // Shared memory: slots, then RoundsSharedState
+  // Shared memory: stages, then RoundsSharedState
   extern __shared__ __align__(1024) unsigned char memory[];
   const RoundsShared shared(memory);
   const TileScheduler<Rounds> scheduler(p);

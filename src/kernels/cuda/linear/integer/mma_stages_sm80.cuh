@@ -1,4 +1,4 @@
-// How weights and digits reach the kernels with mma.sync: a ring of stages in shared memory that all threads keep
+// How weights and digits reach the kernels with mma.sync: a pipeline of stages in shared memory that all threads keep
 // filling by cp.async, and what a warp takes from a stage as operands.
 #pragma once
 
