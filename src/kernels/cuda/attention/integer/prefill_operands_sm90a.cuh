@@ -51,16 +51,17 @@ struct PrefillShared {
   alignas(128) std::uint8_t keys[S::kStages][S::kTileBytes];
   alignas(128) std::uint8_t values[S::kValueStages][S::kTileBytes];
   alignas(128) std::uint8_t queries[S::kWarpgroups][S::N::kDigits * S::kQueryPlaneBytes];
-  alignas(16) BlockFacts<typename S::N, S::kKeys> facts[S::kStages];
+  alignas(16) BlockUnits<typename S::N, S::kKeys> units[S::kStages];
   std::uint64_t key_barriers[2 * S::kStages], value_barriers[2 * S::kValueStages];
-  std::uint64_t facts_ready[S::kStages];
+  std::uint64_t converted_units[S::kStages];  // full barriers; their stages are released with those of keys
 
   __device__ ptx::Pipeline key_pipeline() { return {key_barriers, S::kStages}; }
   __device__ ptx::Pipeline value_pipeline() { return {value_barriers, S::kValueStages}; }
+  __device__ ptx::FullBarriers unit_barriers() { return {converted_units, S::kStages}; }
   __device__ void init() {
     key_pipeline().init(1, S::kMathThreads);
     value_pipeline().init(1, S::kMathThreads);
-    for (std::uint64_t& barrier : facts_ready) ptx::mbarrier_init(&barrier, kWarp);
+    unit_barriers().init(kWarp);
     ptx::fence_mbarrier_init();
   }
 };
@@ -90,7 +91,7 @@ __device__ inline void load_stages(const AttentionParams& p, const PrefillTile& 
     std::uint64_t* const keys_full = keys.full_barrier(at.stage);
     if (i >= S::kStages) keys.wait_empty(at);
     pieces.load_digits(p.kv.keys, block, page, shared.keys[at.stage], keys_full, pieces.unit_bytes());
-    pieces.load_units(block, page, shared.facts[at.stage].key_bytes, shared.facts[at.stage].value_bytes, keys_full);
+    pieces.load_units(block, page, shared.units[at.stage].key_bytes, shared.units[at.stage].value_bytes, keys_full);
     const auto values_at = ptx::PipelineState::of_producer(i, S::kValueStages);
     if (i >= S::kValueStages) values.wait_empty(values_at);
     pieces.load_digits(p.kv.values, block, page, shared.values[values_at.stage], values.full_barrier(values_at.stage));
@@ -98,41 +99,41 @@ __device__ inline void load_stages(const AttentionParams& p, const PrefillTile& 
   }
 }
 
-// The warp that makes numbers of units. What it makes of keys that no row sees, no row uses.
+// The warp that converts units from bytes to floats. What it makes of keys that no row sees, no row uses.
 template <typename S>
-__device__ inline void prepare_facts(PrefillShared<S>& shared, int blocks) {
+__device__ inline void convert_units(PrefillShared<S>& shared, int blocks) {
   using N = typename S::N;
   constexpr int kOwn = S::kKeys / kWarp;  // keys of a lane
   const int first = threadIdx.x % kWarp * kOwn;
   for (int i = 0; i < blocks; ++i) {
     const auto at = ptx::PipelineState::of_consumer(i, S::kStages);
     shared.key_pipeline().wait_full(at);
-    BlockFacts<typename S::N, S::kKeys>& facts = shared.facts[at.stage];
+    BlockUnits<N, S::kKeys>& units = shared.units[at.stage];
     int largest_key = 0, largest_value = reprofuse::int16::kMinUnit;
 #pragma unroll
     for (int j = 0; j < kOwn; ++j) {
-      largest_key = max(largest_key, int{facts.key_bytes[first + j]});
-      largest_value = max(largest_value, int{facts.value_bytes[first + j]});
+      largest_key = max(largest_key, int{units.key_bytes[first + j]});
+      largest_value = max(largest_value, int{units.value_bytes[first + j]});
     }
     largest_key = __reduce_max_sync(~0u, largest_key);
     largest_value = __reduce_max_sync(~0u, largest_value);
 #pragma unroll
     for (int j = 0; j < kOwn; ++j) {
-      facts.key_units[first + j] = reprofuse::int16::unit_value(facts.key_bytes[first + j]);
+      units.key_units[first + j] = reprofuse::int16::unit_value(units.key_bytes[first + j]);
       if constexpr (N::kFitsWeights) {
-        const int step = facts.value_bytes[first + j] - largest_value;
-        facts.value_steps[first + j] = static_cast<float>(step);
-        facts.weight_factors[first + j] = reprofuse::int16::power_of_two(max(step, -126));
+        const int step = units.value_bytes[first + j] - largest_value;
+        units.value_steps[first + j] = static_cast<float>(step);
+        units.weight_factors[first + j] = reprofuse::int16::power_of_two(max(step, -126));
       } else {
-        facts.weight_factors[first + j] = N::weight_factor(facts.value_bytes[first + j], largest_value);
+        units.weight_factors[first + j] = N::weight_factor(units.value_bytes[first + j], largest_value);
       }
     }
     if (first == 0) {
-      facts.largest_key_unit = reprofuse::int16::unit_value(largest_key);
-      facts.value_scale = N::value_scale(largest_value);
-      if constexpr (N::kFitsWeights) facts.largest_value_unit = largest_value;
+      units.largest_key_unit = reprofuse::int16::unit_value(largest_key);
+      units.value_scale = N::value_scale(largest_value);
+      if constexpr (N::kFitsWeights) units.largest_value_unit = largest_value;
     }
-    ptx::mbarrier_arrive(&shared.facts_ready[at.stage]);
+    shared.unit_barriers().commit(at.stage);
   }
 }
 
@@ -237,13 +238,13 @@ struct RowsAtBlock {
     cuda::record_if_not_finite(p.record, p.op, Queries<S>::row(tile, r), Queries<S>::head(tile, r), score);
   }
   // Warp-uniform: whether all rows see the whole block, and no score can be other than finite.
-  __device__ bool whole(const BlockFacts<typename S::N, S::kKeys>& facts) const {
+  __device__ bool whole(const BlockUnits<typename S::N, S::kKeys>& units) const {
     bool all = true;
-    if constexpr (S::N::kFitsWeights) all = facts.largest_value_unit != reprofuse::int16::kNotFinite;
+    if constexpr (S::N::kFitsWeights) all = units.largest_value_unit != reprofuse::int16::kNotFinite;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const Visible keys = visible(r);
-      const float bound = __fmul_rn(__fmul_rn(S::N::kSumBound, facts.largest_key_unit), fabsf(factor[r]));
+      const float bound = __fmul_rn(__fmul_rn(S::N::kSumBound, units.largest_key_unit), fabsf(factor[r]));
       all = all && (!queries.exists(r) || (keys.begin <= 0 && keys.end >= S::kKeys)) &&
             __float_as_uint(bound) < 0x7f800000u;
     }

@@ -1,6 +1,6 @@
 // Prefill by contracts int16-1 and exact-2 on compute capability 9.0: a CTA owns 128 queries, which are the heads of
 // one set times as many rows as fit, and walks all key blocks that they see. One warp keeps TMA loads of digits in
-// flight, one makes numbers of units, and two warpgroups have 64 queries each: while one multiplies, the other computes
+// flight, one converts units, and two warpgroups have 64 queries each: while one multiplies, the other computes
 // its softmax. Built for sm_90a alone: the instructions exist nowhere else.
 #include "kernels/cuda/attention/integer/prefill_operands_sm90a.cuh"
 
@@ -80,16 +80,16 @@ __device__ inline void weigh_keys(const Queries<S>& queries, const RowsAtBlock<S
       .right = {.plane = S::kPlaneBytes, .step = 2 * kCoreBytes, .part = S::kKeys / S::kParts * S::kHeadDim},
       .both_ahead = S::kHeadDim <= 64};
   using Softmax = BlockSoftmax<N, S::kKeys, S::kParts>;
-  const BlockFacts<N, S::kKeys>& facts = shared.facts[stage];
-  const bool whole = rows.whole(facts);
+  const BlockUnits<N, S::kKeys>& units = shared.units[stage];
+  const bool whole = rows.whole(units);
   Softmax softmax;
   int sums[S::kParts][Softmax::kSums];
   const auto multiply = [&](const auto& left) {
     multiply_digits<N, kProduct>(left, key_descriptor(shared, stage), sums, [&](int part, const auto& value) {
       if (whole)
-        softmax.template score<true>(facts, rows, part, value, sums[part]);
+        softmax.template score<true>(units, rows, part, value, sums[part]);
       else
-        softmax.template score<false>(facts, rows, part, value, sums[part]);
+        softmax.template score<false>(units, rows, part, value, sums[part]);
     });
   };
   if constexpr (S::kQueriesInShared)
@@ -97,9 +97,9 @@ __device__ inline void weigh_keys(const Queries<S>& queries, const RowsAtBlock<S
   else
     multiply(DigitRegisters<N, S::kHeadDim / 32>{queries.digits});
   if (whole)
-    softmax.template weigh<true>(facts, rows, sums, weights, result);
+    softmax.template weigh<true>(units, rows, sums, weights, result);
   else
-    softmax.template weigh<false>(facts, rows, sums, weights, result);
+    softmax.template weigh<false>(units, rows, sums, weights, result);
 }
 
 // The weighted sums of a stage's values, folded.
@@ -149,7 +149,7 @@ __device__ inline void attend(const AttentionParams& p, const PrefillTile& tile,
     LeftWords<typename S::N, S::kKeys / 32> weights;
     RowSoftmax softmax[2];
     shared.key_pipeline().wait_full(at);
-    ptx::mbarrier_wait(&shared.facts_ready[at.stage], at.phase);
+    shared.unit_barriers().wait_full(at);
     if (sees) weigh_keys<S>(queries, RowsAtBlock<S>(p, tile, queries, first_key), shared, at.stage, weights, softmax);
     shared.key_pipeline().release(at.stage);
     const auto values_at = ptx::PipelineState::of_consumer(i, S::kValueStages);
@@ -185,7 +185,7 @@ __global__ __launch_bounds__(S::kThreads, 1) void attention_prefill(const __grid
     ptx::setmaxnreg_dec<S::kProducerRegisters>();
     const int warp = (threadIdx.x - S::kMathThreads) / kWarp;
     if (warp == 0) load_stages<S>(p, tile, shared, first_block, blocks);
-    if (warp == 1) prepare_facts<S>(shared, blocks);
+    if (warp == 1) convert_units<S>(shared, blocks);
   } else {
     ptx::setmaxnreg_inc<S::kMathRegisters>();
     attend<S>(p, tile, shared, first_block, blocks);

@@ -22,17 +22,17 @@ __device__ inline float exp2_by_exponent(float x) {
 
 // Of contracts that fit the unit of weights to a row.
 template <typename N, int kKeys>
-struct FitFacts {};
+struct FittingUnits {};
 template <int kKeys>
-struct alignas(16) FitFacts<ThreeDigits, kKeys> {
+struct alignas(16) FittingUnits<ThreeDigits, kKeys> {
   float value_steps[kKeys];  // from the largest unit of values to those of a key, as powers of two
   int largest_value_unit;
 };
 
-// What is known of a block of keys, in shared memory.
+// The units of a block's keys and values in shared memory: bytes as the TMA brings them, and what a warp makes of them.
 template <typename N, int kKeys>
-struct alignas(16) BlockFacts : FitFacts<N, kKeys> {  // the TMA writes bytes to it
-  std::uint8_t key_bytes[kKeys], value_bytes[kKeys];  // units as they are stored
+struct alignas(16) BlockUnits : FittingUnits<N, kKeys> {
+  std::uint8_t key_bytes[kKeys], value_bytes[kKeys];  // as they are stored
   float key_units[kKeys];
   float weight_factors[kKeys];  // for rows that see the whole block; where units are fitted, a row's own comes to them
   float largest_key_unit;
@@ -89,7 +89,7 @@ using LeftWords = std::uint32_t[N::kDigits][kSteps][4];
 // keys that it sees, and where it lies, for the record of what is not finite.
 template <typename N, int kKeys, int kParts>
 struct BlockSoftmax {
-  using Facts = BlockFacts<N, kKeys>;
+  using Units = BlockUnits<N, kKeys>;
   static constexpr int kTiles = kKeys / 8 / kParts;  // of a part, 8 keys each
   static constexpr int kSums = kTiles * 4;
   float largest[2] = {masked_score(), masked_score()};
@@ -100,21 +100,21 @@ struct BlockSoftmax {
 
   // Sums of digits' products, as value(i) tells them, become scores.
   template <bool kWhole, typename Rows, typename Value>
-  __device__ void score(const Facts& facts, const Rows& rows, int part, const Value& value, int (&scores)[kSums]) {
+  __device__ void score(const Units& units, const Rows& rows, int part, const Value& value, int (&scores)[kSums]) {
     const Visible visible[2] = {rows.visible(0), rows.visible(1)};
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile) {
       const int first = (part * kTiles + tile) * 8 + first_key();
-      const float2 units = *reinterpret_cast<const float2*>(facts.key_units + first);
+      const float2 key_units = *reinterpret_cast<const float2*>(units.key_units + first);
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         float score = value(tile * 4 + i);
-        score = __fmul_rn(__fmul_rn(score, i % 2 == 0 ? units.x : units.y), rows.factor[i / 2]);
+        score = __fmul_rn(__fmul_rn(score, i % 2 == 0 ? key_units.x : key_units.y), rows.factor[i / 2]);
         if constexpr (!kWhole) {
           const int key = first + i % 2;
           if (visible[i / 2].has(key)) {
             rows.record_if_not_finite(i / 2, score);
-            unit[i / 2] = max(unit[i / 2], int{facts.value_bytes[key]});
+            unit[i / 2] = max(unit[i / 2], int{units.value_bytes[key]});
           } else {
             score = masked_score();
           }
@@ -128,13 +128,13 @@ struct BlockSoftmax {
   // The unit that a row's weights count in. Its scores, kept apart by a maximum that is known, become differences to
   // it.
   template <bool kWhole>
-  __device__ void fit_weights(const Facts& facts, const Visible (&visible)[2], int (&scores)[kParts][kSums],
+  __device__ void fit_weights(const Units& units, const Visible (&visible)[2], int (&scores)[kParts][kSums],
                               float (&row_factor)[2]) {
     float fit[2] = {-N::kMaxFit, -N::kMaxFit};
 #pragma unroll
     for (int tile = 0; tile < kKeys / 8; ++tile) {
       const int first = tile * 8 + first_key();
-      const float2 steps = *reinterpret_cast<const float2*>(facts.value_steps + first);
+      const float2 steps = *reinterpret_cast<const float2*>(units.value_steps + first);
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         int& score = scores[tile / kTiles][tile % kTiles * 4 + i];
@@ -145,13 +145,13 @@ struct BlockSoftmax {
         } else {
           const int key = first + i % 2;
           if (visible[i / 2].has(key))
-            fit[i / 2] = fmaxf(fit[i / 2], N::fit_of(log2, facts.value_bytes[key], unit[i / 2]));
+            fit[i / 2] = fmaxf(fit[i / 2], N::fit_of(log2, units.value_bytes[key], unit[i / 2]));
         }
       }
     }
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const int largest_unit = kWhole ? facts.largest_value_unit : unit[r];
+      const int largest_unit = kWhole ? units.largest_value_unit : unit[r];
       unit[r] = N::weight_unit(largest_unit, max_of_quad(fit[r]));
       row_factor[r] = N::weight_factor(largest_unit, unit[r]);
     }
@@ -159,7 +159,7 @@ struct BlockSoftmax {
 
   // Scores become the digits of weights.
   template <bool kWhole, typename Rows>
-  __device__ void weigh(const Facts& facts, const Rows& rows, int (&scores)[kParts][kSums],
+  __device__ void weigh(const Units& units, const Rows& rows, int (&scores)[kParts][kSums],
                         LeftWords<N, kKeys / 32>& digits, RowSoftmax (&result)[2]) {
     const Visible visible[2] = {rows.visible(0), rows.visible(1)};
 #pragma unroll
@@ -168,15 +168,15 @@ struct BlockSoftmax {
       if constexpr (!kWhole) unit[r] = max_of_quad(unit[r]);
     }
     float row_factor[2];
-    if constexpr (N::kFitsWeights) fit_weights<kWhole>(facts, visible, scores, row_factor);
+    if constexpr (N::kFitsWeights) fit_weights<kWhole>(units, visible, scores, row_factor);
     std::uint32_t sum[2] = {};
 #pragma unroll
     for (int pair = 0; pair < kKeys / 16; ++pair) {
       const int first = pair * 16 + first_key();
       float2 factors[2];
       if constexpr (kWhole) {
-        factors[0] = *reinterpret_cast<const float2*>(facts.weight_factors + first);
-        factors[1] = *reinterpret_cast<const float2*>(facts.weight_factors + first + 8);
+        factors[0] = *reinterpret_cast<const float2*>(units.weight_factors + first);
+        factors[1] = *reinterpret_cast<const float2*>(units.weight_factors + first + 8);
       }
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
@@ -194,7 +194,7 @@ struct BlockSoftmax {
             const int key = first + i / 2 * 8 + i % 2;
             const bool seen = visible[r].has(key);
             probability = seen ? probability : 0.0f;
-            factor = N::weight_factor(seen ? facts.value_bytes[key] : 0, unit[r]);
+            factor = N::weight_factor(seen ? units.value_bytes[key] : 0, unit[r]);
           }
           sum[r] += __float_as_uint(fma_rn(probability, 0x1p+23f, 0x1p+23f));
           weights[i] =
@@ -211,7 +211,7 @@ struct BlockSoftmax {
       constexpr std::uint32_t kShifted = 0x4b000000u * (kKeys / 4);  // bits of 2^23 in each of the thread's terms
       result[r].max = largest[r];
       result[r].sum = sum_value(sum_of_quad(static_cast<int>(sum[r] - kShifted)));
-      result[r].scale = kWhole && !N::kFitsWeights ? facts.value_scale : N::value_scale(unit[r]);
+      result[r].scale = kWhole && !N::kFitsWeights ? units.value_scale : N::value_scale(unit[r]);
     }
   }
 };
