@@ -98,8 +98,8 @@ TEST_F(AttentionCuda, LongContextsHaveTheReferenceBits) {
             std::ranges::count(kSchedules, DecodeBy::kThreads, &AttentionSchedule::decode) + 1);  // pages too long
 }
 
-// So many partials that the merge refills its rings, works out its factors in several chunks, and ends within one. The
-// largest score is among the last keys or among the first.
+// So many partials that the merge refills its stages, works out its factors for several groups of runs, and ends within
+// one. The largest score is among the last keys or among the first.
 TEST_F(AttentionCuda, VeryLongContextsHaveTheReferenceBits) {
   for (const std::int32_t largest : {40, 33'000})
     for (const std::int32_t head_dim : {16, 64}) {

@@ -156,7 +156,7 @@ TEST_P(AttentionIntegerCuda, LongContextsHaveTheReferenceBits) {
   EXPECT_GE(runs_, 10);
 }
 
-// So many partials that the merge refills its rings and works out its factors in several chunks.
+// So many partials that the merge refills its stages and works out its factors for several groups of runs.
 TEST_P(AttentionIntegerCuda, VeryLongContextsHaveTheReferenceBits) {
   IntegerCase data({.kv = {.kv_heads = 1, .head_dim = 16, .page_size = 256}, .group = 1, .digits = digits()},
                    {{0, 67'000, 1}, {1, 13'000, 1}});

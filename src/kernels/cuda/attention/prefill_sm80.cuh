@@ -52,13 +52,13 @@ __device__ inline void multiply_slice(const PrefillThread<S>& at, const float* p
 // The warp's queries, transposed, with zeros for those beyond the last.
 template <typename S>
 __device__ inline void load_queries(const AttentionParams& p, const PrefillTile& tile, const PrefillPanels<S>& panels) {
-  constexpr int kParts = kWarp / S::kWarpQueries;
+  constexpr int kQueryLanes = kWarp / S::kWarpQueries;  // that have the same query
   const int lane = threadIdx.x % kWarp, in_warp = lane % S::kWarpQueries;
   const int query = threadIdx.x / kWarp * S::kWarpQueries + in_warp;
   const bool exists = query < tile.queries;
   const float* from = p.q;
   if (exists) from += tile.row_of(query) * p.q_stride + tile.head_of(query) * p.kv.head_dim;
-  for (int d = lane / S::kWarpQueries * 4; d < p.kv.head_dim; d += kParts * 4) {
+  for (int d = lane / S::kWarpQueries * 4; d < p.kv.head_dim; d += kQueryLanes * 4) {
     float4 v = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     if (exists)
       v = p.q_aligned ? *reinterpret_cast<const float4*>(from + d)

@@ -19,7 +19,7 @@ inline constexpr int kMaxListed = 4096;
 inline constexpr int kFew = 256;
 static_assert(kDigits == 2 * kSampleThreads && kWarps == 32, "a thread owns two digits, a lane one warp");
 
-// Sums of 64 bits in two parts: shared memory has atomic additions of 32.
+// Sums of 64 bits in two words: shared memory has atomic additions of 32.
 struct Sums {
   std::uint32_t low[kDigits], high[kDigits];
 
@@ -29,9 +29,9 @@ struct Sums {
     high[i] = static_cast<std::uint32_t>(value >> 32);
   }
   __device__ void add(int i, Word value) {
-    const auto part = static_cast<std::uint32_t>(value);
-    const std::uint32_t before = atomicAdd(&low[i], part);
-    const std::uint32_t carried = static_cast<std::uint32_t>(value >> 32) + (before + part < before ? 1 : 0);
+    const auto low_word = static_cast<std::uint32_t>(value);
+    const std::uint32_t before = atomicAdd(&low[i], low_word);
+    const std::uint32_t carried = static_cast<std::uint32_t>(value >> 32) + (before + low_word < before ? 1 : 0);
     if (carried != 0) atomicAdd(&high[i], carried);
   }
 };

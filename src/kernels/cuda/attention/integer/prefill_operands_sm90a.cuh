@@ -14,17 +14,17 @@ struct PrefillShape {
   int keys;    // of a block
   int stages;  // blocks in shared memory
   int slice;   // elements of a head whose sums a warpgroup has at once
-  int parts;   // in which those sums, and the scores of a block, are made: one is multiplied, the other worked on
+  int panels;  // in which those sums, and the scores of a block, are made: one is multiplied, the other worked on
   int value_stages = stages;
-  int value_parts = parts;
+  int value_panels = panels;
 };
 
 template <typename Numbers, PrefillShape kShape>
 struct Prefill {
   using N = Numbers;
   static constexpr int kHeadDim = kShape.head_dim, kKeys = kShape.keys, kStages = kShape.stages;
-  static constexpr int kSlice = kShape.slice, kParts = kShape.parts;
-  static constexpr int kValueStages = kShape.value_stages, kValueParts = kShape.value_parts;
+  static constexpr int kSlice = kShape.slice, kPanels = kShape.panels;
+  static constexpr int kValueStages = kShape.value_stages, kValuePanels = kShape.value_panels;
   static constexpr bool kQueriesInShared = kHeadDim > 128 ||
                                            (N::kDigits > 2 && kHeadDim > 96);                 // otherwise in registers
   static constexpr int kQueryPlaneBytes = kQueriesInShared ? kWarpgroupRows * kHeadDim : 64;  // of a warpgroup

@@ -74,22 +74,22 @@ __device__ inline void weigh_keys(const Queries<S>& queries, const RowsAtBlock<S
                                   RowSoftmax (&result)[2]) {
   using N = typename S::N;
   constexpr ProductShape kProduct{
-      .parts = S::kParts,
-      .columns = S::kKeys / S::kParts,
+      .panels = S::kPanels,
+      .columns = S::kKeys / S::kPanels,
       .steps = S::kHeadDim / 32,
-      .right = {.plane = S::kPlaneBytes, .step = 2 * kCoreBytes, .part = S::kKeys / S::kParts * S::kHeadDim},
+      .right = {.plane = S::kPlaneBytes, .step = 2 * kCoreBytes, .panel = S::kKeys / S::kPanels * S::kHeadDim},
       .both_ahead = S::kHeadDim <= 64};
-  using Softmax = BlockSoftmax<N, S::kKeys, S::kParts>;
+  using Softmax = BlockSoftmax<N, S::kKeys, S::kPanels>;
   const BlockUnits<N, S::kKeys>& units = shared.units[stage];
   const bool whole = rows.whole(units);
   Softmax softmax;
-  int sums[S::kParts][Softmax::kSums];
+  int sums[S::kPanels][Softmax::kSums];
   const auto multiply = [&](const auto& left) {
-    multiply_digits<N, kProduct>(left, key_descriptor(shared, stage), sums, [&](int part, const auto& value) {
+    multiply_digits<N, kProduct>(left, key_descriptor(shared, stage), sums, [&](int panel, const auto& value) {
       if (whole)
-        softmax.template score<true>(units, rows, part, value, sums[part]);
+        softmax.template score<true>(units, rows, panel, value, sums[panel]);
       else
-        softmax.template score<false>(units, rows, part, value, sums[part]);
+        softmax.template score<false>(units, rows, panel, value, sums[panel]);
     });
   };
   if constexpr (S::kQueriesInShared)
@@ -108,23 +108,23 @@ __device__ inline void sum_values(const PrefillShared<S>& shared, int stage,
                                   const LeftWords<typename S::N, S::kKeys / 32>& weights,
                                   const RowSoftmax (&softmax)[2], Totals<S>& total) {
   using N = typename S::N;
-  constexpr int kPartDims = S::kSlice / S::kValueParts;
+  constexpr int kPanelDims = S::kSlice / S::kValuePanels;
   constexpr ProductShape kProduct{
-      .parts = S::kValueParts,
-      .columns = kPartDims,
+      .panels = S::kValuePanels,
+      .columns = kPanelDims,
       .steps = S::kKeys / 32,
       .right = {
-          .plane = S::kPlaneBytes, .step = 2 * S::kHeadDim * kKeyGroup, .part = kPartDims / kCoreRows * kCoreBytes}};
+          .plane = S::kPlaneBytes, .step = 2 * S::kHeadDim * kKeyGroup, .panel = kPanelDims / kCoreRows * kCoreBytes}};
   const auto factors = total.fold_heads(softmax);
   const std::uint64_t values = value_descriptor(shared, stage);
 #pragma unroll
   for (int slice = 0; slice < S::kHeadDim / S::kSlice; ++slice) {
-    int sums[S::kValueParts][kPartDims / 2];
+    int sums[S::kValuePanels][kPanelDims / 2];
     multiply_digits<N, kProduct>(DigitRegisters<N, S::kKeys / 32>{weights},
                                  values + slice * Descriptor::advance(S::kSlice / kCoreRows * kCoreBytes), sums,
-                                 [&](int part, const auto& value) {
-                                   total.template fold<kPartDims / 2>(
-                                       factors, (slice * S::kValueParts + part) * (kPartDims / 2), value);
+                                 [&](int panel, const auto& value) {
+                                   total.template fold<kPanelDims / 2>(
+                                       factors, (slice * S::kValuePanels + panel) * (kPanelDims / 2), value);
                                  });
   }
 }
@@ -209,19 +209,20 @@ AttentionKernel prefill_kernel<TwoDigits>(int head_dim) {
   constexpr int kKeys = kKeyBlock;
   switch (head_dim) {
     case 64:
-      return prefill_kernel_of<N, PrefillShape{.head_dim = 64, .keys = kKeys, .stages = 3, .slice = 64, .parts = 2}>();
+      return prefill_kernel_of<N, PrefillShape{.head_dim = 64, .keys = kKeys, .stages = 3, .slice = 64, .panels = 2}>();
     case 96:
-      return prefill_kernel_of<N, PrefillShape{.head_dim = 96, .keys = kKeys, .stages = 2, .slice = 96, .parts = 2}>();
+      return prefill_kernel_of<N, PrefillShape{.head_dim = 96, .keys = kKeys, .stages = 2, .slice = 96, .panels = 2}>();
     case 128:
       return prefill_kernel_of<N,
-                               PrefillShape{.head_dim = 128, .keys = kKeys, .stages = 2, .slice = 128, .parts = 2}>();
+                               PrefillShape{.head_dim = 128, .keys = kKeys, .stages = 2, .slice = 128, .panels = 2}>();
     case 256:
-      return prefill_kernel_of<N, PrefillShape{.head_dim = 256, .keys = kKeys, .stages = 1, .slice = 64, .parts = 2}>();
+      return prefill_kernel_of<N,
+                               PrefillShape{.head_dim = 256, .keys = kKeys, .stages = 1, .slice = 64, .panels = 2}>();
     default: return {};
   }
 }
 
-// Weighted sums are made a slice of the head after another: two kinds of sums at once, and those of two parts, would
+// Weighted sums are made a slice of the head after another: two kinds of sums at once, and those of two panels, would
 // not fit the registers.
 template <>
 AttentionKernel prefill_kernel<ThreeDigits>(int head_dim) {
@@ -229,23 +230,23 @@ AttentionKernel prefill_kernel<ThreeDigits>(int head_dim) {
   constexpr int kKeys = kKeyBlock;
   switch (head_dim) {
     case 64:
-      return prefill_kernel_of<N, PrefillShape{.head_dim = 64, .keys = kKeys, .stages = 2, .slice = 64, .parts = 2}>();
+      return prefill_kernel_of<N, PrefillShape{.head_dim = 64, .keys = kKeys, .stages = 2, .slice = 64, .panels = 2}>();
     case 96:
       return prefill_kernel_of<N, PrefillShape{.head_dim = 96,
                                                .keys = kKeys,
                                                .stages = 2,
                                                .slice = 48,
-                                               .parts = 2,
+                                               .panels = 2,
                                                .value_stages = 2,
-                                               .value_parts = 1}>();
+                                               .value_panels = 1}>();
     case 128:
       return prefill_kernel_of<N, PrefillShape{.head_dim = 128,
                                                .keys = kKeys,
                                                .stages = 2,
                                                .slice = 64,
-                                               .parts = 1,
+                                               .panels = 1,
                                                .value_stages = 1,
-                                               .value_parts = 1}>();
+                                               .value_panels = 1}>();
     default: return {};
   }
 }

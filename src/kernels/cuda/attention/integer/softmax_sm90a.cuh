@@ -85,12 +85,12 @@ template <typename N, int kSteps>
 using LeftWords = std::uint32_t[N::kDigits][kSteps][4];
 
 // The softmax of a thread's two rows over one block, in two steps. kWhole: all rows of the warp see all keys, and no
-// score can be other than finite. Sums come in kParts of the block's keys. `Rows` tells a row's factor of scores, the
+// score can be other than finite. Sums come in kPanels of the block's keys. `Rows` tells a row's factor of scores, the
 // keys that it sees, and where it lies, for the record of what is not finite.
-template <typename N, int kKeys, int kParts>
+template <typename N, int kKeys, int kPanels>
 struct BlockSoftmax {
   using Units = BlockUnits<N, kKeys>;
-  static constexpr int kTiles = kKeys / 8 / kParts;  // of a part, 8 keys each
+  static constexpr int kTiles = kKeys / 8 / kPanels;  // of a panel, 8 keys each
   static constexpr int kSums = kTiles * 4;
   float largest[2] = {masked_score(), masked_score()};
   int unit[2] = {reprofuse::int16::kMinUnit, reprofuse::int16::kMinUnit};
@@ -100,11 +100,11 @@ struct BlockSoftmax {
 
   // Sums of digits' products, as value(i) tells them, become scores.
   template <bool kWhole, typename Rows, typename Value>
-  __device__ void score(const Units& units, const Rows& rows, int part, const Value& value, int (&scores)[kSums]) {
+  __device__ void score(const Units& units, const Rows& rows, int panel, const Value& value, int (&scores)[kSums]) {
     const Visible visible[2] = {rows.visible(0), rows.visible(1)};
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile) {
-      const int first = (part * kTiles + tile) * 8 + first_key();
+      const int first = (panel * kTiles + tile) * 8 + first_key();
       const float2 key_units = *reinterpret_cast<const float2*>(units.key_units + first);
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
@@ -128,7 +128,7 @@ struct BlockSoftmax {
   // The unit that a row's weights count in. Its scores, kept apart by a maximum that is known, become differences to
   // it.
   template <bool kWhole>
-  __device__ void fit_weights(const Units& units, const Visible (&visible)[2], int (&scores)[kParts][kSums],
+  __device__ void fit_weights(const Units& units, const Visible (&visible)[2], int (&scores)[kPanels][kSums],
                               float (&row_factor)[2]) {
     float fit[2] = {-N::kMaxFit, -N::kMaxFit};
 #pragma unroll
@@ -159,7 +159,7 @@ struct BlockSoftmax {
 
   // Scores become the digits of weights.
   template <bool kWhole, typename Rows>
-  __device__ void weigh(const Units& units, const Rows& rows, int (&scores)[kParts][kSums],
+  __device__ void weigh(const Units& units, const Rows& rows, int (&scores)[kPanels][kSums],
                         LeftWords<N, kKeys / 32>& digits, RowSoftmax (&result)[2]) {
     const Visible visible[2] = {rows.visible(0), rows.visible(1)};
 #pragma unroll

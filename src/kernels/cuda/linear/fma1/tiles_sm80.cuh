@@ -144,27 +144,27 @@ struct Operands {
 
   __device__ void fetch(unsigned char* stage, int k) {
     if (k + S::kTileK <= k_end)
-      fetch_part<true>(stage, k);
+      fetch_k_tile<true>(stage, k);
     else if (k < k_end)
-      fetch_part<false>(stage, k);
+      fetch_k_tile<false>(stage, k);
   }
   __device__ void widen(unsigned char* stage, float* buffer, int k) const {
     if (k + S::kTileK <= k_end)
-      widen_part<true>(stage, buffer, k);
+      widen_k_tile<true>(stage, buffer, k);
     else
-      widen_part<false>(stage, buffer, k);
+      widen_k_tile<false>(stage, buffer, k);
   }
 
  private:
   static constexpr int kBytesX = S::kVectorsX * S::kThreads * 16;
 
   template <bool kWhole>
-  __device__ void fetch_part(unsigned char* stage, int k) {
+  __device__ void fetch_k_tile(unsigned char* stage, int k) {
     x.template fetch<kWhole>(stage, k, k_end);
     w.template fetch<kWhole>(stage + kBytesX, k, k_end);
   }
   template <bool kWhole>
-  __device__ void widen_part(unsigned char* stage, float* buffer, int k) const {
+  __device__ void widen_k_tile(unsigned char* stage, float* buffer, int k) const {
     x.template widen<kWhole, S::kStrideX>(stage, buffer, k, k_end, kPadX);
     w.template widen<kWhole, S::kStrideW>(stage + kBytesX, buffer + S::kTileK * S::kStrideX, k, k_end, 0.0f);
   }

@@ -165,11 +165,11 @@ Problem CudaLinear::problem(const kernels::LinearCall& call, const Group& group)
 }
 
 void CudaLinear::run_group(const kernels::LinearCall& call, const Group& group) const {
-  Problem part = problem(call, group);
-  part.m = rows_at_once(kernels_, part);
-  for (std::int64_t row = 0; row < call.x.rows; row += part.m) {
-    part.m = std::min(part.m, call.x.rows - row);
-    launch_rows(call, group, {row, part.m}, choose_schedule(device_, kernels_, part));
+  Problem one_launch = problem(call, group);
+  one_launch.m = rows_at_once(kernels_, one_launch);
+  for (std::int64_t row = 0; row < call.x.rows; row += one_launch.m) {
+    one_launch.m = std::min(one_launch.m, call.x.rows - row);
+    launch_rows(call, group, {row, one_launch.m}, choose_schedule(device_, kernels_, one_launch));
   }
 }
 

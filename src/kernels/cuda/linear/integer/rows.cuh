@@ -157,7 +157,7 @@ __device__ inline void prepare_k_tile(const Params& p, const Scale& scale_of, co
   constexpr int kHalves = kTileK / 64;  // of a k-tile; a thread has 16 terms of one row in each
   constexpr int kQuads = 4;             // of terms, 16 apart, that lie side by side in the operand
   const int groups = p.tile_n / kPrepareRows, tile = blockIdx.x / groups, group = blockIdx.x % groups;
-  const int lane = threadIdx.x % kWarp, row = lane / 4, chunk = lane % 4;  // of 16 bytes
+  const int lane = threadIdx.x % kWarp, row = lane / 4, vector = lane % 4;  // of 16 bytes
   const int k_tile = blockIdx.y * kPrepareWarps + threadIdx.x / kWarp;
   const Output& out = output_of_tile(p, p.first_column_tile + tile);
   const int n = (p.first_column_tile + tile - out.first_tile) * p.tile_n + group * kPrepareRows + row;
@@ -168,7 +168,7 @@ __device__ inline void prepare_k_tile(const Params& p, const Scale& scale_of, co
   for (int half = 0; half < kHalves; ++half)
 #pragma unroll
     for (int quad = 0; quad < kQuads; ++quad) {
-      const int k = k_tile * kTileK + half * 64 + quad * 16 + chunk * 4;
+      const int k = k_tile * kTileK + half * 64 + quad * 16 + vector * 4;
       terms[half][quad] = n < out.n && k < p.k ? load_quad<W>(weights + k) : make_float4(0, 0, 0, 0);
     }
   let_next_kernel_start();
@@ -184,7 +184,7 @@ __device__ inline void prepare_k_tile(const Params& p, const Scale& scale_of, co
     for (int quad = 0; quad < kQuads; ++quad) split(terms[half][quad], scale, digits[quad]);
 #pragma unroll
     for (int d = 0; d < kDigits; ++d)
-      *reinterpret_cast<uint4*>(to + d * plane + (half * 4 + chunk) * 128) =
+      *reinterpret_cast<uint4*>(to + d * plane + (half * 4 + vector) * 128) =
           make_uint4(digits[0][d], digits[1][d], digits[2][d], digits[3][d]);
   }
 }

@@ -91,9 +91,9 @@ std::vector<Schedule> find_schedules(const std::vector<Kernel>& kernels, const P
 
 // A k that 32-bit sums of one CTA cannot hold has to be split, and partials of many rows can be too many.
 std::int64_t rows_at_once(const std::vector<Kernel>& kernels, const Problem& problem) {
-  Problem part = problem;
-  while (part.m > 1 && find_schedules(kernels, part).empty()) part.m = ceil_div<std::int64_t>(part.m, 2);
-  return part.m;
+  Problem fewer = problem;
+  while (fewer.m > 1 && find_schedules(kernels, fewer).empty()) fewer.m = ceil_div<std::int64_t>(fewer.m, 2);
+  return fewer.m;
 }
 
 std::vector<Schedule> possible_schedules(const std::vector<Kernel>& kernels, const Problem& problem) {

@@ -143,7 +143,7 @@ __device__ inline void load_weights(const Params& p, const Tile& tile, const Wgm
   std::uint64_t* full = shared.pipeline().full_barrier(stage);
   ptx::mbarrier_arrive_expect_tx(full, S::kWeightBytes + S::kTileBytes);
   if constexpr (S::kPrepared) {
-    // All planes of digits in one piece, or of a part of their rows one after another.
+    // All planes of digits in one piece, or of some of their rows one after another.
     constexpr int kPieces = S::kTileN == kPreparedRows ? 1 : kPreparedBytes / (kPreparedRows * kTileK);
     constexpr int kBytes = S::kWeightBytes / kPieces;
     const std::uint8_t* from = prepared_weights(p, tile, k_tile) + tile.n0 % kPreparedRows * kTileK;
