@@ -66,13 +66,13 @@ __device__ inline float unbiased_result(const Row& row, long long sum, int weigh
 }
 
 struct Snap {
-  // Digits, exponent and offset of row m, by a CTA or a cluster (Part); zero digits where the row is padding.
+  // Digits, exponent and offset of row m, by the CTA or cluster of RowGroup; zero digits where the row is padding.
   // `terms(k)` are the four from k on: asked for once where the CTAs hold the row, else twice.
-  template <typename Part, int kThreads, int kHeld, typename Terms>
+  template <typename RowGroup, int kThreads, int kHeld, typename Terms>
   __device__ static void row(const DigitRows& to, int m, const Terms& terms) {
     using Held = HeldTerms<kThreads, kHeld>;
-    const int begin = to.k_tiles * Part::rank() / Part::kCtas * kTileK;
-    const int end = to.k_tiles * (Part::rank() + 1) / Part::kCtas * kTileK;
+    const int begin = to.k_tiles * RowGroup::rank() / RowGroup::kCtas * kTileK;
+    const int end = to.k_tiles * (RowGroup::rank() + 1) / RowGroup::kCtas * kTileK;
     const int filled = m < to.m ? min(end, to.k) : 0;  // zeros from there on
     const bool is_held = end - begin <= Held::kTerms;
     Held held;
@@ -82,7 +82,7 @@ struct Snap {
 #pragma unroll
       for (const float4& x : held.vectors) max = umax(max, max_magnitude(x));
     }
-    max = Part::max(block_max<kThreads>(max));
+    max = RowGroup::max(cta_max<kThreads>(max));
     // A row whose largest magnitude is not finite has no exponent; any will do, since no result is made of it.
     const int exponent = activation_exponent(max < kInfinity ? max : 0);
     const float scale = activation_scale(exponent);
@@ -99,10 +99,10 @@ struct Snap {
         sum += store(held.vectors[i], scale, at + place_in_digits(m % to.tile_m, k % kTileK), plane);
       }
     }
-    sum = Part::sum(block_sum<kThreads>(sum));
-    if (Part::rank() == 0 && threadIdx.x == 0 && m < to.m)
+    sum = RowGroup::sum(cta_sum<kThreads>(sum));
+    if (RowGroup::rank() == 0 && threadIdx.x == 0 && m < to.m)
       static_cast<Row*>(to.rows)[m] = {sum << kWeightBits, exponent, max < kInfinity};
-    Part::leave();
+    RowGroup::leave();
   }
 
  private:
@@ -114,7 +114,7 @@ struct Snap {
   }
   // The sum over the CTA, known to its first warp.
   template <int kThreads>
-  __device__ static long long block_sum(long long value) {
+  __device__ static long long cta_sum(long long value) {
     __shared__ long long warps[kThreads / kWarp];
     value = sum_of_lanes<kWarp>(value);
     if (threadIdx.x % kWarp == 0) warps[threadIdx.x / kWarp] = value;
@@ -139,13 +139,17 @@ struct Snap {
 // The contract, as kernels of integers ask for it.
 struct Contract {
   static constexpr int kDigits = exact1::kDigits;
-  using Row = exact1::Row;
-  using Snap = exact1::Snap;
+  using Row = exact1::Row;    // what is kept of a row of x besides digits
+  using Snap = exact1::Snap;  // makes digits of a row of x
 
+  // Of a k-tile of so many rows of x.
   static constexpr int tile_bytes(int rows) { return exact1::tile_bytes(rows); }
+  // What the bias that makes weights unsigned adds to the sums of a row.
   __device__ static long long offset(const Row& row) { return row.offset; }
+  // The exponent of a weight row by the bits of its largest magnitude, and what its weights are multiplied by.
   __device__ static int weight_byte(std::uint32_t max) { return weight_exponent(max < kInfinity ? max : 0) + 127; }
   __device__ static float scale(int weight_byte) { return scale_of_weights(weight_byte); }
+  // A word of each digit of four weights.
   __device__ static void split(const float4& terms, float scale, std::uint32_t (&digits)[kDigits]) {
     gather_digits({snap_weight(terms.x, scale), snap_weight(terms.y, scale), snap_weight(terms.z, scale),
                    snap_weight(terms.w, scale)},

@@ -51,15 +51,15 @@ __device__ inline float unbiased_result(const Row& row, long long sum, int weigh
 static_assert(kBlockTiles == 4, "the magnitudes of a block of terms are a vector");
 
 struct Snap {
-  // Digits, factors and the unit of row m, by a CTA or a cluster (Part); zero digits where the row is padding.
+  // Digits, factors and the unit of row m, by the CTA or cluster of RowGroup; zero digits where the row is padding.
   // `terms(k)` are the four from k on: asked for once where the CTAs hold the row, else twice.
-  template <typename Part, int kThreads, int kHeld, typename Terms>
+  template <typename RowGroup, int kThreads, int kHeld, typename Terms>
   __device__ static void row(const DigitRows& to, int m, const Terms& terms) {
     using Held = HeldTerms<kThreads, kHeld>;
     __shared__ uint4 largest[kMaxKTiles / kBlockTiles];  // magnitudes of each k-tile
     const int blocks = ceil_div(to.k_tiles, kBlockTiles);
-    const int begin = blocks * Part::rank() / Part::kCtas * kTermBlock;
-    const int end = blocks * (Part::rank() + 1) / Part::kCtas * kTermBlock;
+    const int begin = blocks * RowGroup::rank() / RowGroup::kCtas * kTermBlock;
+    const int end = blocks * (RowGroup::rank() + 1) / RowGroup::kCtas * kTermBlock;
     const int padded_end = min(end, to.k_tiles * kTileK);
     const int filled = m < to.m ? min(end, to.k) : 0;  // zeros from there on
     const bool is_held = end - begin <= Held::kTerms;
@@ -74,7 +74,7 @@ struct Snap {
       }
     }
     __syncthreads();
-    const int row_unit = unit_byte(Part::max(max_of_blocks(largest, begin / kTermBlock, end / kTermBlock)));
+    const int row_unit = unit_byte(RowGroup::max(max_of_blocks(largest, begin / kTermBlock, end / kTermBlock)));
     const int plane = to.tile_m * kTileK, bytes = tile_bytes(to.tile_m);
     std::uint8_t* tile = to.digits + std::int64_t{m / to.tile_m} * to.k_tiles * bytes;
     for (int first = begin; first < padded_end; first += Held::kTerms) {
@@ -90,8 +90,8 @@ struct Snap {
           reinterpret_cast<int*>(at + digit_bytes(to.tile_m))[m % to.tile_m] = 1 << (unit - row_unit + kUnitRange);
       }
     }
-    if (Part::rank() == 0 && threadIdx.x == 0 && m < to.m) static_cast<Row*>(to.rows)[m] = {row_unit};
-    Part::leave();
+    if (RowGroup::rank() == 0 && threadIdx.x == 0 && m < to.m) static_cast<Row*>(to.rows)[m] = {row_unit};
+    RowGroup::leave();
   }
 
  private:
@@ -115,7 +115,7 @@ struct Snap {
   }
 };
 
-// The contract, as kernels of integers ask for it.
+// The contract, as kernels of integers ask for it: exact1::Contract says what is what.
 struct Contract {
   static constexpr int kDigits = int16::kDigits;
   using Row = int16::Row;

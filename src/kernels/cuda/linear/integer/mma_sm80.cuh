@@ -1,8 +1,6 @@
 // The frame of kernels with the integer matrix product that every GPU from compute capability 8.0 on has. Weights are
-// the left operand: digits in shared memory, or made in registers of weights in their format; digits of x are the right
-// one. A contract brings what its digits.cuh describes (row_kernels.cuh), and
-//   tile_bytes(rows), split(terms, terms8, scale, scale8, digits): weights of two rows in their format as digits,
-//   Sums<kBlocks, kGroups>: add(w, x, first_group), finish_stage(...), of(block, group, i): a whole sum of 64 bits.
+// the left operand, as digits in shared memory or split in registers; digits of x are the right one. A contract brings
+// its Contract (exact1/digits.cuh) with Sums<kBlocks, kGroups>, whose of(block, group, i) is a whole sum of 64 bits.
 #pragma once
 
 #include "kernels/cuda/linear/integer/mma_stages_sm80.cuh"

@@ -1,17 +1,13 @@
 // The kernels of a contract that are no products: rows of activations and of weights to digits, exponents of weight
-// rows, sums of partials. `C` is the contract, as its digits.cuh describes it:
-//   kDigits, Row, Snap; offset(row): what the bias that makes weights unsigned adds to a row's sums,
-//   weight_byte(max): the exponent of a weight row by its largest magnitude, scale(byte): what its weights count in,
-//   split(terms, scale, digits): a word of each digit of four weights.
-// norm_rows and silu_rows are ops that leave their results as digits, for the linear layer that follows: no kernel need
-// snap them. Snap is how a contract makes digits of a row that a CTA has.
+// rows, sums of partials. norm_rows and silu_rows are ops that leave their results as digits, for the layer that
+// follows. `C` is a contract's Contract (exact1/digits.cuh).
 #pragma once
 
 #include "kernels/cuda/element_types.cuh"
 #include "kernels/cuda/linear/integer/rows.cuh"
 #include "kernels/cuda/linear/integer/schedule.hpp"
+#include "kernels/cuda/linear/integer/silu_rows_sm90.cuh"
 #include "kernels/cuda/ops/rms_norm.cuh"
-#include "numerics/exp_log.hpp"
 
 namespace reprofuse::cuda::integer {
 
@@ -36,45 +32,8 @@ __global__ __launch_bounds__(kNormThreads) void norm_rows(const __grid_constant_
     for (int k = p.to.k + threadIdx.x; k < p.to.k + 3 && k < kHeld * kNormThreads; k += kNormThreads) row[k] = 0.0f;
     __syncthreads();
   }
-  Snap::template row<WholeRow, kNormThreads, kHeld / 4>(
-      p.to, m, [&](int k) { return *reinterpret_cast<const float4*>(&row[k]); });
-}
-
-// Terms k to k + 3 of a row, zero beyond its end.
-__device__ inline float4 load_four(const float* row, int k, int count, bool aligned) {
-  if (aligned) return *reinterpret_cast<const float4*>(row + k);
-  return make_float4(row[k], k + 1 < count ? row[k + 1] : 0.0f, k + 2 < count ? row[k + 2] : 0.0f,
-                     k + 3 < count ? row[k + 3] : 0.0f);
-}
-
-// Bits: digits of what reference::silu_gate gives.
-template <typename Snap, typename Part, int kThreads, int kHeld>
-__device__ inline void snap_silu(const SiluRowsParams& p) {
-  const int m = blockIdx.x / Part::kCtas, count = p.silu.cols;
-  const float* gate = p.silu.gate + m * p.silu.gate_stride;
-  const float* up = p.silu.up + m * p.silu.up_stride;
-  Snap::template row<Part, kThreads, kHeld>(p.to, m, [&](int k) {
-    const float4 g = load_four(gate, k, count, p.silu.aligned), u = load_four(up, k, count, p.silu.aligned);
-    const float4 value = make_float4(__fmul_rn(silu(g.x), u.x), __fmul_rn(silu(g.y), u.y), __fmul_rn(silu(g.z), u.z),
-                                     __fmul_rn(silu(g.w), u.w));
-    if (p.silu.y != nullptr) {
-      float* y = p.silu.y + m * p.silu.y_stride;
-      for (int i = 0; i < 4 && k + i < count; ++i) y[k + i] = (&value.x)[i];
-    }
-    return value;
-  });
-}
-
-// A cluster for each row, padding included: a multiprocessor alone would take longer for the exponentials of a long one
-// than all else.
-inline constexpr int kSiluCtas = 8, kSiluThreads = 256;
-template <typename Snap, int kHeld>
-__global__ __launch_bounds__(kSiluThreads) void silu_rows(const __grid_constant__ SiluRowsParams p) {
-#if __CUDA_ARCH__ >= 900
-  let_next_kernel_start();
-  wait_for_previous_kernel();
-  snap_silu<Snap, ClusterRow<kSiluCtas>, kSiluThreads, kHeld>(p);
-#endif
+  Snap::template row<CtaRow, kNormThreads, kHeld / 4>(p.to, m,
+                                                      [&](int k) { return *reinterpret_cast<const float4*>(&row[k]); });
 }
 
 // The shortest code that holds a row of k elements.
@@ -90,24 +49,13 @@ RowKernel norm_rows_kernel(int k) {
   return {};
 }
 
-template <typename Snap>
-RowKernel silu_rows_kernel(int k) {
-  const auto kernel = [](void (*function)(SiluRowsParams)) {
-    return RowKernel{reinterpret_cast<const void*>(function), kSiluThreads, kSiluCtas};
-  };
-  constexpr int kVectors = 4 * kSiluThreads * kSiluCtas;
-  if (k <= kVectors) return kernel(&silu_rows<Snap, 1>);
-  if (k <= 2 * kVectors) return kernel(&silu_rows<Snap, 2>);
-  return {};
-}
-
 template <typename C, int kHeld>
 __global__ __launch_bounds__(kRowThreads) void snap_activations(const __grid_constant__ Params p) {
   let_next_kernel_start();
   prefetch_row(p);
   wait_for_previous_kernel();
   const int m = blockIdx.x;
-  C::Snap::template row<WholeRow, kRowThreads, kHeld>(DigitRows(p), m, [&](int k) { return load_terms(p, m, k); });
+  C::Snap::template row<CtaRow, kRowThreads, kHeld>(DigitRows(p), m, [&](int k) { return load_terms(p, m, k); });
 }
 
 // The shortest code that holds a row, which is on the way of every layer.

@@ -4,7 +4,6 @@
 #include <cuda_fp16.h>
 
 #include "kernels/cuda/linear/integer/terms.cuh"
-#include "kernels/cuda/ptx/sm90.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/cuda/sm_limits.hpp"
 
@@ -15,7 +14,7 @@ inline constexpr std::uint32_t kInfinity = 0x7f800000u;
 
 // The largest over the CTA, known to every thread. Not to be called again before the CTA has synchronised.
 template <int kThreads = kRowThreads>
-__device__ inline std::uint32_t block_max(std::uint32_t value) {
+__device__ inline std::uint32_t cta_max(std::uint32_t value) {
   __shared__ std::uint32_t warps[kThreads / kWarp];
   value = __reduce_max_sync(~0u, value);
   if (threadIdx.x % kWarp == 0) warps[threadIdx.x / kWarp] = value;
@@ -51,41 +50,15 @@ struct HeldTerms {
   }
 };
 
-// Who has a row: a CTA alone, or a cluster of them, each so many terms that lie together.
-struct WholeRow {
+// A RowGroup, the threads that have a row together: those of a CTA, or of a cluster (silu_rows_sm90.cuh). All of them
+// call its functions, each once.
+struct CtaRow {
   static constexpr int kCtas = 1;
 
   __device__ static int rank() { return 0; }
   __device__ static std::uint32_t max(std::uint32_t value) { return value; }
   __device__ static long long sum(long long value) { return value; }
   __device__ static void leave() {}
-};
-
-// Asked by all threads of all CTAs together, each question once.
-template <int kCtas_>
-struct ClusterRow {
-  static constexpr int kCtas = kCtas_;
-
-  __device__ static int rank() { return blockIdx.x % kCtas; }
-  // Over all CTAs, of a value that all threads of a CTA know; all get it.
-  __device__ static std::uint32_t max(std::uint32_t value) {
-    __shared__ __align__(16) long long shown[2];
-    if (threadIdx.x == 0) shown[0] = value;
-    ptx::cluster_sync();
-    return __reduce_max_sync(~0u, static_cast<std::uint32_t>(ptx::ld_shared_cluster(shown, threadIdx.x % kCtas).x));
-  }
-  // Of a value that the first thread of each CTA knows; that of the first CTA gets it.
-  __device__ static long long sum(long long value) {
-    __shared__ __align__(16) long long shown[2];
-    if (threadIdx.x == 0) shown[0] = value;
-    ptx::cluster_sync();
-    long long total = 0;
-    if (rank() == 0 && threadIdx.x == 0)
-      for (int i = 0; i < kCtas; ++i) total += ptx::ld_shared_cluster(shown, i).x;
-    return total;
-  }
-  // No CTA may go while another reads from it.
-  __device__ static void leave() { ptx::cluster_sync(); }
 };
 
 __device__ inline std::uint32_t max_magnitude(const float4& x) {
@@ -132,7 +105,7 @@ __device__ inline std::uint32_t max_magnitude(const WeightRows& rows) {
   std::uint32_t max = 0;
   for (int i = threadIdx.x; i < rows.k; i += kRowThreads)
     max = umax(max, magnitude_bits(rows, blockIdx.x * rows.stride + i));
-  return block_max(max);
+  return cta_max(max);
 }
 
 // Four terms of a row that its vector loads can read.
