@@ -28,7 +28,7 @@ inline constexpr int kProbabilityStages = 2;
 // probabilities. Tiles need no empty barriers: one of keys is free when the probabilities of its key block are full,
 // one of values when they are empty again.
 template <typename S>
-struct StreamShared {
+struct DecodeStreamShared {
   typename S::Bits* tiles;          // [p.stages][kTile]
   float* query;                     // [kHeads][kHeadDim]
   float* probabilities;             // [kProbabilityStages][kHeads][kProbabilityStride]
@@ -37,7 +37,7 @@ struct StreamShared {
   float* max;                       // [kProbabilityStages][kHeads]
   float* sums;                      // [kHeads]: of a row's probabilities
 
-  __device__ StreamShared(unsigned char* memory, int stages) {
+  __device__ DecodeStreamShared(unsigned char* memory, int stages) {
     tiles = reinterpret_cast<typename S::Bits*>(memory);
     query = reinterpret_cast<float*>(tiles + stages * S::kTile);
     probabilities = query + S::kHeads * S::kHeadDim;
@@ -66,10 +66,10 @@ struct StreamShared {
 };
 
 // The key blocks of a row that a CTA has.
-struct StreamWork : DecodeWork {
+struct DecodeStreamWork : DecodeWork {
   int count;
 
-  __device__ explicit StreamWork(const AttentionParams& p)
+  __device__ explicit DecodeStreamWork(const AttentionParams& p)
       : DecodeWork(p), count(max(0, ceil_div(key_blocks - static_cast<int>(blockIdx.x), p.splits))) {}
   // Of the row's own, counted from the first that it sees.
   __device__ int key_block(const AttentionParams& p, int index) const { return blockIdx.x + index * p.splits; }
@@ -84,8 +84,8 @@ struct StreamWork : DecodeWork {
 
 // One thread: tile 2 i is the keys of the CTA's i-th key block, tile 2 i + 1 its values.
 template <typename S>
-__device__ inline void load_tile(const AttentionParams& p, const StreamWork& at, const StreamShared<S>& shared,
-                                 int tile, int stage) {
+__device__ inline void load_tile(const AttentionParams& p, const DecodeStreamWork& at,
+                                 const DecodeStreamShared<S>& shared, int tile, int stage) {
   if (tile >= 2 * at.count) return;
   const int page = p.kv.page_of(at.sequence, at.first_key(p, tile / 2));
   const auto* cache = static_cast<const typename S::Bits*>(tile % 2 == 0 ? p.kv.keys : p.kv.values);
@@ -97,8 +97,8 @@ __device__ inline void load_tile(const AttentionParams& p, const StreamWork& at,
 
 // A score warp: the producer of probabilities.
 template <typename S>
-__device__ inline void score_key_blocks(const AttentionParams& p, const StreamWork& at, const StreamShared<S>& shared,
-                                        int warp) {
+__device__ inline void score_key_blocks(const AttentionParams& p, const DecodeStreamWork& at,
+                                        const DecodeStreamShared<S>& shared, int warp) {
   ptx::PipelineState keys;
   for (int i = 0; i < at.count; ++i, keys.advance(p.stages, 2)) {
     const auto made = ptx::PipelineState::of_producer(i, kProbabilityStages);
@@ -135,7 +135,7 @@ struct StreamTotals {
     }
   }
 
-  __device__ void store(const AttentionParams& p, const StreamWork& at, const float* sums) const {
+  __device__ void store(const AttentionParams& p, const DecodeStreamWork& at, const float* sums) const {
 #pragma unroll
     for (int i = 0; i < S::kSumHeads; ++i)
       if (own.first + i < at.heads.count) own.store(p, at, own.first + i, weighted[i], sums[own.first + i]);
@@ -143,7 +143,7 @@ struct StreamTotals {
 };
 
 template <typename S>
-__device__ inline void store_partials(const AttentionParams& p, const StreamWork& at, int index,
+__device__ inline void store_partials(const AttentionParams& p, const DecodeStreamWork& at, int index,
                                       const TileElements<S>& own, const float2 (&weighted)[S::kSumHeads]) {
 #pragma unroll
   for (int i = 0; i < S::kSumHeads; ++i) {
@@ -155,8 +155,8 @@ __device__ inline void store_partials(const AttentionParams& p, const StreamWork
 
 // A warp that sums values.
 template <typename S>
-__device__ inline void sum_key_blocks(const AttentionParams& p, const StreamWork& at, const StreamShared<S>& shared,
-                                      StreamTotals<S>& totals) {
+__device__ inline void sum_key_blocks(const AttentionParams& p, const DecodeStreamWork& at,
+                                      const DecodeStreamShared<S>& shared, StreamTotals<S>& totals) {
   const TileElements<S>& own = totals.own;
   ptx::PipelineState values;
   values.advance(p.stages, 1);
@@ -184,7 +184,8 @@ __device__ inline void sum_key_blocks(const AttentionParams& p, const StreamWork
 
 // The TMA warp, which also sums probabilities: a lane has a head.
 template <typename S>
-__device__ inline void load_key_blocks(const AttentionParams& p, const StreamWork& at, const StreamShared<S>& shared) {
+__device__ inline void load_key_blocks(const AttentionParams& p, const DecodeStreamWork& at,
+                                       const DecodeStreamShared<S>& shared) {
   const int head = threadIdx.x % kWarp;
   const bool issues_loads = head == 0;
   ptx::PipelineState tiles;
@@ -218,11 +219,11 @@ template <typename S>
 __global__ __launch_bounds__(S::kThreads,
                              kStreamCtasPerSm) void attention_decode_stream(const __grid_constant__ AttentionParams p) {
 #if __CUDA_ARCH__ >= 900
-  // Shared memory: StreamShared
+  // Shared memory: DecodeStreamShared
   extern __shared__ __align__(128) unsigned char memory[];
   let_next_kernel_start();
-  const StreamWork at(p);
-  const StreamShared<S> shared(memory, p.stages);
+  const DecodeStreamWork at(p);
+  const DecodeStreamShared<S> shared(memory, p.stages);
   const int warp = threadIdx.x / kWarp;
   const bool issues_loads = threadIdx.x == S::kLastWarp * kWarp;
 
@@ -254,11 +255,11 @@ __global__ __launch_bounds__(S::kThreads,
 
 template <typename S>
 AttentionKernel stream_kernel_of(int stages) {
-  static_assert(fits_shared(StreamShared<S>::bytes(kMinTileStages), 1, kSmSharedBytesSm90),
+  static_assert(fits_shared(DecodeStreamShared<S>::bytes(kMinTileStages), 1, kSmSharedBytesSm90),
                 "an SM must hold a CTA with the fewest stages");
   return {.function = reinterpret_cast<const void*>(&attention_decode_stream<S>),
           .threads = S::kThreads,
-          .shared_bytes = StreamShared<S>::bytes(stages)};
+          .shared_bytes = DecodeStreamShared<S>::bytes(stages)};
 }
 
 template <typename Kv>

@@ -5,13 +5,17 @@
 
 namespace reprofuse::cuda::ops {
 
+struct PrefillShape {
+  int dim;  // the head's elements rounded up, 64, 128 or 256; and the keys of a step
+};
+
 // A thread has 8 x 8 outputs, of scores as well as of weighted sums: a warp, 8 queries of each of kLanesM threads side
 // by side, and kDim keys of a step or kDim elements of the head, 8 of each of kLanesN threads.
-template <typename Kv_, int kDim_>
-struct PrefillShape {
+template <typename Kv_, PrefillShape kShape>
+struct Prefill {
   using Kv = Kv_;
   using Bits = typename Kv::Bits;
-  static constexpr int kDim = kDim_;  // the head's elements rounded up, 64, 128 or 256; and the keys of a step
+  static constexpr int kDim = kShape.dim;
   static constexpr int kWarps = 4, kThreads = kWarps * kWarp;
   static constexpr int kCtasPerSm = 2;
   static constexpr int kTile = 8;

@@ -303,9 +303,9 @@ PrefillKernel prefill_kernel_of() {
 
 template <typename Kv>
 PrefillKernel prefill_kernel(int head_dim) {
-  if (head_dim <= 64) return prefill_kernel_of<PrefillShape<Kv, 64>>();
-  if (head_dim <= 128) return prefill_kernel_of<PrefillShape<Kv, 128>>();
-  return prefill_kernel_of<PrefillShape<Kv, 256>>();
+  if (head_dim <= 64) return prefill_kernel_of<Prefill<Kv, PrefillShape{.dim = 64}>>();
+  if (head_dim <= 128) return prefill_kernel_of<Prefill<Kv, PrefillShape{.dim = 128}>>();
+  return prefill_kernel_of<Prefill<Kv, PrefillShape{.dim = 256}>>();
 }
 
 }  // namespace reprofuse::cuda::ops

@@ -12,12 +12,12 @@ namespace {
 template <typename S>
 struct TileLoads {
   const AttentionParams& p;
-  const StreamWork& at;
-  StreamShared<S>& shared;
+  const DigitStreamWork& at;
+  DigitStreamShared<S>& shared;
   BlockPieces<kKeyBlock, S::kDim, S::N::kDigits> pieces;
   int tile = 0, page = -1, next_page = -1;
 
-  __device__ TileLoads(const AttentionParams& params, const StreamWork& work, StreamShared<S>& shared_)
+  __device__ TileLoads(const AttentionParams& params, const DigitStreamWork& work, DigitStreamShared<S>& shared_)
       : p(params), at(work), shared(shared_), pieces(p, at.sequence, at.heads.kv_head, at.range.begin, at.range.end) {
     if (at.count > 0) page = pieces.page(at.block(p, 0));
   }
@@ -36,7 +36,7 @@ struct TileLoads {
     for (; tile < last; ++tile) {
       const int i = tile / 2, block = at.block(p, i);
       const auto to = ptx::PipelineState::of_producer(tile, S::kStages);
-      Tile<S>& stage = shared.tiles[to.stage];
+      DigitTile<S>& stage = shared.tiles[to.stage];
       std::uint64_t* const full = pipeline.full_barrier(to.stage);
       if (tile % 2 == 0) next_page = i + 1 < at.count ? pieces.page(at.block(p, i + 1)) : -1;
       if (tile >= S::kStages) pipeline.wait_empty(to);
@@ -54,7 +54,7 @@ struct TileLoads {
 // The TMA warp, the wait for the kernels ahead included. Where decode rotates, none of those writes to these pages: all
 // other positions were stored by passes before, and a pass begins with copies, for which every kernel waits.
 template <typename S>
-__device__ inline void load_stages(const DecodeParams& p, const StreamWork& at, StreamShared<S>& shared) {
+__device__ inline void load_stages(const DecodeParams& p, const DigitStreamWork& at, DigitStreamShared<S>& shared) {
   TileLoads<S> loads(p, at, shared);
   if (!p.rotates()) {
     loads.prefetch();
@@ -73,8 +73,8 @@ __device__ inline void load_stages(const DecodeParams& p, const StreamWork& at, 
 // The math warps, once the kernels ahead have finished, with digits of the queries in shared memory: calls
 // take_block(index, softmax, tile of values) for each block, which has to call sum_tile().
 template <typename S, typename TakeBlock>
-__device__ inline void attend(const DecodeParams& p, const StreamWork& at, const ops::Rotation& rotation,
-                              StreamShared<S>& shared, const TakeBlock& take_block) {
+__device__ inline void attend(const DecodeParams& p, const DigitStreamWork& at, const ops::Rotation& rotation,
+                              DigitStreamShared<S>& shared, const TakeBlock& take_block) {
   const DecodeQueries row_of{at};
   const QueryRow row = row_of(own_query());
   const ptx::Pipeline pipeline = shared.pipeline();
@@ -110,7 +110,7 @@ __device__ inline void attend(const DecodeParams& p, const StreamWork& at, const
 }
 
 template <typename S>
-__device__ inline void init_barriers(StreamShared<S>& shared) {
+__device__ inline void init_barriers(DigitStreamShared<S>& shared) {
   if (threadIdx.x == 0) {
     shared.pipeline().init(1, kRowsThreads);
     ptx::mbarrier_init(&shared.own.ready, kWarp);
@@ -121,7 +121,8 @@ __device__ inline void init_barriers(StreamShared<S>& shared) {
 
 // Folds the cluster's partials: a warp has 32 elements of one head, a lane one.
 template <typename S>
-__device__ inline void fold_cluster(const AttentionParams& p, const StreamWork& at, const StreamShared<S>& shared) {
+__device__ inline void fold_cluster(const AttentionParams& p, const DigitStreamWork& at,
+                                    const DigitStreamShared<S>& shared) {
   const int lane = threadIdx.x % kWarp, step = p.splits * kRowsThreads;
   for (int e = blockIdx.x * kRowsThreads + threadIdx.x; e < at.heads.count * S::kDim; e += step) {
     const int head = e / S::kDim, d = e % S::kDim;
@@ -153,9 +154,9 @@ __global__ __launch_bounds__(S::kThreads,
                              S::kCtasPerSm) void attention_decode_stream(const __grid_constant__ DecodeParams p) {
 #if __CUDA_ARCH__ >= 900
   extern __shared__ __align__(128) unsigned char memory[];
-  auto& shared = *reinterpret_cast<StreamShared<S>*>(memory);
+  auto& shared = *reinterpret_cast<DigitStreamShared<S>*>(memory);
   let_next_kernel_start();
-  const StreamWork at(p);
+  const DigitStreamWork at(p);
   init_barriers(shared);
   if (threadIdx.x >= kRowsThreads) return load_stages<S>(p, at, shared);
   ops::Rotation rotation{};
@@ -164,7 +165,7 @@ __global__ __launch_bounds__(S::kThreads,
   if (at.count == 0) return;
   const QueryRow row = DecodeQueries{at}(own_query());
   Totals<S> total;
-  attend<S>(p, at, rotation, shared, [&](int block, const QuerySoftmax& softmax, const Tile<S>& values) {
+  attend<S>(p, at, rotation, shared, [&](int block, const QuerySoftmax& softmax, const DigitTile<S>& values) {
     if (p.splits == 1) {
       const auto factors = total.fold_head(softmax);
       sum_tile<S>(shared.queries, values, [&](int i, float2 sums) { total.fold(factors, i, sums); });
@@ -185,9 +186,9 @@ __global__ __launch_bounds__(S::kThreads,
                              S::kCtasPerSm) void attention_decode_cluster(const __grid_constant__ DecodeParams p) {
 #if __CUDA_ARCH__ >= 900
   extern __shared__ __align__(128) unsigned char memory[];
-  auto& shared = *reinterpret_cast<StreamShared<S>*>(memory);
+  auto& shared = *reinterpret_cast<DigitStreamShared<S>*>(memory);
   let_next_kernel_start();
-  const StreamWork at(p);
+  const DigitStreamWork at(p);
   init_barriers(shared);
   ops::Rotation rotation{};
   if (threadIdx.x < kRowsThreads && p.rotates()) rotation = rotation_of(p, at, S::kDim / 2);
@@ -196,7 +197,7 @@ __global__ __launch_bounds__(S::kThreads,
   else
     wait_for_previous_kernel();
   if (threadIdx.x < kRowsThreads && at.count > 0) {
-    attend<S>(p, at, rotation, shared, [&](int, const QuerySoftmax& softmax, const Tile<S>& values) {
+    attend<S>(p, at, rotation, shared, [&](int, const QuerySoftmax& softmax, const DigitTile<S>& values) {
       const int query = own_query();
       sum_tile<S>(shared.queries, values, [&](int i, float2 sums) {
         *reinterpret_cast<float2*>(&shared.weighted[query][Totals<S>::first_element(i)]) = sums;
@@ -212,17 +213,17 @@ __global__ __launch_bounds__(S::kThreads,
 #endif
 }
 
-template <typename N, StreamShape kShape>
+template <typename N, DigitStreamShape kShape>
 AttentionKernel kernel_of_shape(bool cluster) {
-  using S = Stream<N, kShape>;
-  static_assert(fits_shared(sizeof(StreamShared<S>), S::kCtasPerSm, kSmSharedBytesSm90),
+  using S = DigitStream<N, kShape>;
+  static_assert(fits_shared(sizeof(DigitStreamShared<S>), S::kCtasPerSm, kSmSharedBytesSm90),
                 "an SM must hold ctas_per_sm CTAs");
   static_assert(live_registers<S>() + 24 <= registers_per_thread(S::kThreads, S::kCtasPerSm),
                 "totals, digits, sums and some 24 registers of addresses must fit");
   return {.function = cluster ? reinterpret_cast<const void*>(&attention_decode_cluster<S>)
                               : reinterpret_cast<const void*>(&attention_decode_stream<S>),
           .threads = S::kThreads,
-          .shared_bytes = sizeof(StreamShared<S>),
+          .shared_bytes = sizeof(DigitStreamShared<S>),
           .ctas_per_sm = S::kCtasPerSm};
 }
 
@@ -231,16 +232,20 @@ AttentionKernel kernel_of_shape(bool cluster) {
 template <>
 AttentionKernel stream_kernel<TwoDigits>(int head_dim, bool cluster) {
   using N = TwoDigits;
-  if (head_dim == 64) return kernel_of_shape<N, StreamShape{.head_dim = 64, .stages = 5, .ctas_per_sm = 2}>(cluster);
-  if (head_dim == 128) return kernel_of_shape<N, StreamShape{.head_dim = 128, .stages = 3, .ctas_per_sm = 2}>(cluster);
+  if (head_dim == 64)
+    return kernel_of_shape<N, DigitStreamShape{.head_dim = 64, .stages = 5, .ctas_per_sm = 2}>(cluster);
+  if (head_dim == 128)
+    return kernel_of_shape<N, DigitStreamShape{.head_dim = 128, .stages = 3, .ctas_per_sm = 2}>(cluster);
   return {};
 }
 
 template <>
 AttentionKernel stream_kernel<ThreeDigits>(int head_dim, bool cluster) {
   using N = ThreeDigits;
-  if (head_dim == 64) return kernel_of_shape<N, StreamShape{.head_dim = 64, .stages = 3, .ctas_per_sm = 2}>(cluster);
-  if (head_dim == 128) return kernel_of_shape<N, StreamShape{.head_dim = 128, .stages = 4, .ctas_per_sm = 1}>(cluster);
+  if (head_dim == 64)
+    return kernel_of_shape<N, DigitStreamShape{.head_dim = 64, .stages = 3, .ctas_per_sm = 2}>(cluster);
+  if (head_dim == 128)
+    return kernel_of_shape<N, DigitStreamShape{.head_dim = 128, .stages = 4, .ctas_per_sm = 1}>(cluster);
   return {};
 }
 

@@ -10,21 +10,21 @@
 
 namespace reprofuse::cuda::integer_attention {
 
-struct StreamShape {
+struct DigitStreamShape {
   int head_dim;
   int stages;       // tiles in shared memory
   int ctas_per_sm;  // that they leave room for
 };
 
-template <typename Numbers, StreamShape kShape>
-struct Stream : RowsShape<Numbers, kShape.head_dim> {
+template <typename Numbers, DigitStreamShape kShape>
+struct DigitStream : FewQueries<Numbers, FewQueriesShape{.head_dim = kShape.head_dim}> {
   static constexpr int kDim = kShape.head_dim, kStages = kShape.stages, kCtasPerSm = kShape.ctas_per_sm;
   static constexpr int kPlaneBytes = kKeyBlock * kDim;
   static constexpr int kThreads = kRowsThreads + kWarp;
 };
 
 template <typename S>
-struct Tile {
+struct DigitTile {
   std::uint8_t digits[S::N::kDigits * S::kPlaneBytes];
   std::uint8_t key_units[kKeyBlock], value_units[kKeyBlock];  // of tiles of keys
 };
@@ -39,8 +39,8 @@ struct OwnPosition {
 };
 
 template <typename S>
-struct StreamShared {
-  alignas(128) Tile<S> tiles[S::kStages];
+struct DigitStreamShared {
+  alignas(128) DigitTile<S> tiles[S::kStages];
   Shared<typename S::N> queries;
   std::uint64_t barriers[2 * S::kStages];
   OwnPosition<S> own;
@@ -103,7 +103,7 @@ __device__ inline void multiply_64(DigitSums<N>& sums, const LeftDigits<N> (&lef
 
 template <typename S>
 __device__ inline void score_tile(const AttentionParams& p, const QueryRow& row, float factor, int first_key,
-                                  const LeftDigits<typename S::N> (&query)[S::kDim / 64][2], const Tile<S>& keys,
+                                  const LeftDigits<typename S::N> (&query)[S::kDim / 64][2], const DigitTile<S>& keys,
                                   Scores& own) {
   const int lane = threadIdx.x % kWarp, first_tile = threadIdx.x / kWarp * kTiles;
 #pragma unroll
@@ -120,7 +120,7 @@ __device__ inline void score_tile(const AttentionParams& p, const QueryRow& row,
 
 // Calls take(i, sums) with the block's weighted sums of the thread's elements.
 template <typename S, typename Take>
-__device__ inline void sum_tile(const Shared<typename S::N>& shared, const Tile<S>& values, const Take& take) {
+__device__ inline void sum_tile(const Shared<typename S::N>& shared, const DigitTile<S>& values, const Take& take) {
   const int lane = threadIdx.x % kWarp;
   LeftDigits<typename S::N> weights[kKeyBlock / 64][2];
 #pragma unroll
@@ -138,10 +138,10 @@ __device__ inline void sum_tile(const Shared<typename S::N>& shared, const Tile<
 }
 
 // The blocks of a CTA: every p.splits-th of the row's, from blockIdx.x on.
-struct StreamWork : DecodeWork {
+struct DigitStreamWork : DecodeWork {
   int count;
 
-  __device__ explicit StreamWork(const AttentionParams& p)
+  __device__ explicit DigitStreamWork(const AttentionParams& p)
       : DecodeWork(p), count(max(0, ceil_div(key_blocks - static_cast<int>(blockIdx.x), p.splits))) {}
   __device__ int block(const AttentionParams& p, int i) const { return first_block + blockIdx.x + i * p.splits; }
   // The row's own position, which lies in its last block.
@@ -150,7 +150,7 @@ struct StreamWork : DecodeWork {
 };
 
 // Cosines and sines for the lane, of the row's position.
-__device__ inline ops::Rotation rotation_of(const DecodeParams& p, const StreamWork& at, int half) {
+__device__ inline ops::Rotation rotation_of(const DecodeParams& p, const DigitStreamWork& at, int half) {
   ops::Rotation rotation;
   const std::int64_t angle = static_cast<std::int64_t>(max(at.position(), 0)) * half;
   rotation.load(p.rotary.cos + angle, p.rotary.sin + angle, half, threadIdx.x % kWarp);
@@ -159,8 +159,8 @@ __device__ inline ops::Rotation rotation_of(const DecodeParams& p, const StreamW
 
 // The TMA warp: makes the key and the value of the row's own position, and stores them in the pages.
 template <typename S>
-__device__ inline void make_own_position(const DecodeParams& p, const StreamWork& at, const ops::Rotation& rotation,
-                                         int page, OwnPosition<S>& own) {
+__device__ inline void make_own_position(const DecodeParams& p, const DigitStreamWork& at,
+                                         const ops::Rotation& rotation, int page, OwnPosition<S>& own) {
   constexpr int kHalf = S::kDim / 2;
   const int lane = threadIdx.x % kWarp;
   Head key, value;
@@ -181,7 +181,8 @@ __device__ inline void make_own_position(const DecodeParams& p, const StreamWork
 
 // The math warps: puts them into the tiles of their block, which came without them.
 template <typename S>
-__device__ inline void add_own_position(const StreamWork& at, OwnPosition<S>& own, Tile<S>& keys, Tile<S>& values) {
+__device__ inline void add_own_position(const DigitStreamWork& at, OwnPosition<S>& own, DigitTile<S>& keys,
+                                        DigitTile<S>& values) {
   const int slot = at.position() % kKeyBlock;
   constexpr HeadPage kPlaces{S::kDim, kKeyBlock};
   ptx::mbarrier_wait(&own.ready, 0);
@@ -198,8 +199,8 @@ __device__ inline void add_own_position(const StreamWork& at, OwnPosition<S>& ow
 
 // The math warps: rotates the queries, and makes digits of them as snap_queries() does, of those that there are.
 template <typename S>
-__device__ inline void rotate_queries(const DecodeParams& p, const StreamWork& at, const ops::Rotation& rotation,
-                                      StreamShared<S>& shared) {
+__device__ inline void rotate_queries(const DecodeParams& p, const DigitStreamWork& at, const ops::Rotation& rotation,
+                                      DigitStreamShared<S>& shared) {
   constexpr int kHalf = S::kDim / 2, kEach = kRowsQueries / kWarps;
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
   Head heads[kEach] = {};

@@ -9,7 +9,7 @@
 
 namespace reprofuse::cuda::integer_attention {
 
-struct PrefillShape {
+struct WgmmaPrefillShape {
   int head_dim;
   int keys;    // of a block
   int stages;  // blocks in shared memory
@@ -19,8 +19,8 @@ struct PrefillShape {
   int value_panels = panels;
 };
 
-template <typename Numbers, PrefillShape kShape>
-struct Prefill {
+template <typename Numbers, WgmmaPrefillShape kShape>
+struct WgmmaPrefill {
   using N = Numbers;
   static constexpr int kHeadDim = kShape.head_dim, kKeys = kShape.keys, kStages = kShape.stages;
   static constexpr int kSlice = kShape.slice, kPanels = kShape.panels;
@@ -47,7 +47,7 @@ struct Prefill {
 
 // What a CTA has in shared memory.
 template <typename S>
-struct PrefillShared {
+struct WgmmaPrefillShared {
   alignas(128) std::uint8_t keys[S::kStages][S::kTileBytes];
   alignas(128) std::uint8_t values[S::kValueStages][S::kTileBytes];
   alignas(128) std::uint8_t queries[S::kWarpgroups][S::N::kDigits * S::kQueryPlaneBytes];
@@ -67,7 +67,7 @@ struct PrefillShared {
 };
 
 // The rows of one chunk that a CTA has, times the heads of its set.
-struct PrefillTile {
+struct WgmmaPrefillTile {
   int first_row, rows;  // of the batch
   int position;         // of the first row
   int sequence;
@@ -79,8 +79,8 @@ struct PrefillTile {
 
 // The TMA warp.
 template <typename S>
-__device__ inline void load_stages(const AttentionParams& p, const PrefillTile& tile, PrefillShared<S>& shared,
-                                   int first_block, int blocks) {
+__device__ inline void load_stages(const AttentionParams& p, const WgmmaPrefillTile& tile,
+                                   WgmmaPrefillShared<S>& shared, int first_block, int blocks) {
   const BlockPieces<S::kKeys, S::kHeadDim, S::N::kDigits> pieces(p, tile.sequence, tile.heads.kv_head, tile.begin,
                                                                  tile.end);
   int page = pieces.page(first_block);
@@ -101,7 +101,7 @@ __device__ inline void load_stages(const AttentionParams& p, const PrefillTile& 
 
 // The warp that converts units from bytes to floats. What it makes of keys that no row sees, no row uses.
 template <typename S>
-__device__ inline void convert_units(PrefillShared<S>& shared, int blocks) {
+__device__ inline void convert_units(WgmmaPrefillShared<S>& shared, int blocks) {
   using N = typename S::N;
   constexpr int kOwn = S::kKeys / kWarp;  // keys of a lane
   const int first = threadIdx.x % kWarp * kOwn;
@@ -148,7 +148,7 @@ struct Queries {
   float factor[2];           // of scores
   int end[2];                // of the keys that a row sees; 0: there is no such query
 
-  __device__ Queries(const AttentionParams& p, const PrefillTile& tile, std::uint8_t* shared) {
+  __device__ Queries(const AttentionParams& p, const WgmmaPrefillTile& tile, std::uint8_t* shared) {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const int query = first_query() + r * 8;
@@ -170,15 +170,15 @@ struct Queries {
   __device__ bool exists(int r) const {
     return end[r] > 0;
   }
-  __device__ static int row(const PrefillTile& tile, int r) {
+  __device__ static int row(const WgmmaPrefillTile& tile, int r) {
     return tile.first_row + (first_query() + r * 8) / tile.heads.count;
   }
-  __device__ static int head(const PrefillTile& tile, int r) {
+  __device__ static int head(const WgmmaPrefillTile& tile, int r) {
     return tile.heads.first + (first_query() + r * 8) % tile.heads.count;
   }
 
  private:
-  __device__ void snap(const AttentionParams& p, const PrefillTile& tile, int r, std::uint8_t* shared) {
+  __device__ void snap(const AttentionParams& p, const WgmmaPrefillTile& tile, int r, std::uint8_t* shared) {
     const float* from = p.q + row(tile, r) * p.q_stride + head(tile, r) * S::kHeadDim + threadIdx.x % 4 * 4;
     float4 q[2 * kSteps];
     std::uint32_t largest = 0;
@@ -223,12 +223,13 @@ struct Queries {
 template <typename S>
 struct RowsAtBlock {
   const AttentionParams& p;
-  const PrefillTile& tile;
+  const WgmmaPrefillTile& tile;
   const Queries<S>& queries;
   int first_key;
   float factor[2];
 
-  __device__ RowsAtBlock(const AttentionParams& params, const PrefillTile& of, const Queries<S>& own, int first_key_)
+  __device__ RowsAtBlock(const AttentionParams& params, const WgmmaPrefillTile& of, const Queries<S>& own,
+                         int first_key_)
       : p(params), tile(of), queries(own), first_key(first_key_), factor{own.factor[0], own.factor[1]} {}
   __device__ Visible visible(int r) const {
     const int end = queries.end[r], begin = p.window > 0 ? max(0, end - p.window) : 0;

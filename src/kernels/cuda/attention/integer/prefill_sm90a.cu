@@ -8,7 +8,7 @@ namespace reprofuse::cuda::integer_attention {
 namespace {
 
 template <typename S>
-__device__ inline std::uint64_t key_descriptor(const PrefillShared<S>& shared, int stage) {
+__device__ inline std::uint64_t key_descriptor(const WgmmaPrefillShared<S>& shared, int stage) {
   return Descriptor{.start_address = ptx::shared_address(shared.keys[stage]),
                     .leading_byte_offset = kCoreBytes,
                     .stride_byte_offset = S::kHeadDim * kCoreRows}
@@ -16,7 +16,7 @@ __device__ inline std::uint64_t key_descriptor(const PrefillShared<S>& shared, i
 }
 
 template <typename S>
-__device__ inline std::uint64_t value_descriptor(const PrefillShared<S>& shared, int stage) {
+__device__ inline std::uint64_t value_descriptor(const WgmmaPrefillShared<S>& shared, int stage) {
   return Descriptor{.start_address = ptx::shared_address(shared.values[stage]),
                     .leading_byte_offset = S::kHeadDim * kKeyGroup,
                     .stride_byte_offset = kCoreBytes}
@@ -53,7 +53,7 @@ struct Totals {
       weighted[first + i] = fma_rn(weighted[first + i], by.a[i / 2 % 2], __fmul_rn(value(i), by.b[i / 2 % 2]));
   }
 
-  __device__ void store(const AttentionParams& p, const PrefillTile& tile, const Queries<S>& queries) const {
+  __device__ void store(const AttentionParams& p, const WgmmaPrefillTile& tile, const Queries<S>& queries) const {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       if (!queries.exists(r)) continue;
@@ -69,9 +69,9 @@ struct Totals {
 
 // The digits of weights, of a warpgroup's queries and the keys of a stage.
 template <typename S>
-__device__ inline void weigh_keys(const Queries<S>& queries, const RowsAtBlock<S>& rows, const PrefillShared<S>& shared,
-                                  int stage, LeftWords<typename S::N, S::kKeys / 32>& weights,
-                                  RowSoftmax (&result)[2]) {
+__device__ inline void weigh_keys(const Queries<S>& queries, const RowsAtBlock<S>& rows,
+                                  const WgmmaPrefillShared<S>& shared, int stage,
+                                  LeftWords<typename S::N, S::kKeys / 32>& weights, RowSoftmax (&result)[2]) {
   using N = typename S::N;
   constexpr ProductShape kProduct{
       .panels = S::kPanels,
@@ -104,7 +104,7 @@ __device__ inline void weigh_keys(const Queries<S>& queries, const RowsAtBlock<S
 
 // The weighted sums of a stage's values, folded.
 template <typename S>
-__device__ inline void sum_values(const PrefillShared<S>& shared, int stage,
+__device__ inline void sum_values(const WgmmaPrefillShared<S>& shared, int stage,
                                   const LeftWords<typename S::N, S::kKeys / 32>& weights,
                                   const RowSoftmax (&softmax)[2], Totals<S>& total) {
   using N = typename S::N;
@@ -131,7 +131,7 @@ __device__ inline void sum_values(const PrefillShared<S>& shared, int stage,
 
 // A math warpgroup.
 template <typename S>
-__device__ inline void attend(const AttentionParams& p, const PrefillTile& tile, PrefillShared<S>& shared,
+__device__ inline void attend(const AttentionParams& p, const WgmmaPrefillTile& tile, WgmmaPrefillShared<S>& shared,
                               int first_block, int blocks) {
   const int warpgroup = threadIdx.x / kWarpgroup;
   const int first_query = warpgroup * kWarpgroupRows, queries_left = tile.queries() - first_query;
@@ -164,7 +164,7 @@ __device__ inline void attend(const AttentionParams& p, const PrefillTile& tile,
 template <typename S>
 __global__ __launch_bounds__(S::kThreads, 1) void attention_prefill(const __grid_constant__ AttentionParams p) {
   extern __shared__ __align__(128) unsigned char memory[];
-  auto& shared = *reinterpret_cast<PrefillShared<S>*>(memory);
+  auto& shared = *reinterpret_cast<WgmmaPrefillShared<S>*>(memory);
   if (threadIdx.x == 0) shared.init();
   __syncthreads();
   let_next_kernel_start();
@@ -178,7 +178,8 @@ __global__ __launch_bounds__(S::kThreads, 1) void attention_prefill(const __grid
   if (chunk.rows < p.prefill_from || first >= chunk.rows) return;
   const int rows = min(tile_rows, chunk.rows - first), position = chunk.first_position + first;
   const KeyRange range(p, position);
-  const PrefillTile tile{chunk.first_row + first, rows, position, chunk.sequence, range.begin, position + rows, heads};
+  const WgmmaPrefillTile tile{chunk.first_row + first, rows, position, chunk.sequence, range.begin,
+                              position + rows,         heads};
   const int first_block = tile.begin / S::kKeys, blocks = (tile.end + S::kKeys - 1) / S::kKeys - first_block;
 
   if (threadIdx.x >= S::kMathThreads) {
@@ -192,13 +193,13 @@ __global__ __launch_bounds__(S::kThreads, 1) void attention_prefill(const __grid
   }
 }
 
-template <typename N, PrefillShape kShape>
+template <typename N, WgmmaPrefillShape kShape>
 AttentionKernel prefill_kernel_of() {
-  using S = Prefill<N, kShape>;
-  static_assert(fits_shared(sizeof(PrefillShared<S>), 1, kSmSharedBytesSm90), "an SM must hold a CTA");
+  using S = WgmmaPrefill<N, kShape>;
+  static_assert(fits_shared(sizeof(WgmmaPrefillShared<S>), 1, kSmSharedBytesSm90), "an SM must hold a CTA");
   return {.function = reinterpret_cast<const void*>(&attention_prefill<S>),
           .threads = S::kThreads,
-          .shared_bytes = sizeof(PrefillShared<S>)};
+          .shared_bytes = sizeof(WgmmaPrefillShared<S>)};
 }
 
 }  // namespace
@@ -209,15 +210,17 @@ AttentionKernel prefill_kernel<TwoDigits>(int head_dim) {
   constexpr int kKeys = kKeyBlock;
   switch (head_dim) {
     case 64:
-      return prefill_kernel_of<N, PrefillShape{.head_dim = 64, .keys = kKeys, .stages = 3, .slice = 64, .panels = 2}>();
+      return prefill_kernel_of<N, WgmmaPrefillShape{
+                                      .head_dim = 64, .keys = kKeys, .stages = 3, .slice = 64, .panels = 2}>();
     case 96:
-      return prefill_kernel_of<N, PrefillShape{.head_dim = 96, .keys = kKeys, .stages = 2, .slice = 96, .panels = 2}>();
+      return prefill_kernel_of<N, WgmmaPrefillShape{
+                                      .head_dim = 96, .keys = kKeys, .stages = 2, .slice = 96, .panels = 2}>();
     case 128:
-      return prefill_kernel_of<N,
-                               PrefillShape{.head_dim = 128, .keys = kKeys, .stages = 2, .slice = 128, .panels = 2}>();
+      return prefill_kernel_of<N, WgmmaPrefillShape{
+                                      .head_dim = 128, .keys = kKeys, .stages = 2, .slice = 128, .panels = 2}>();
     case 256:
-      return prefill_kernel_of<N,
-                               PrefillShape{.head_dim = 256, .keys = kKeys, .stages = 1, .slice = 64, .panels = 2}>();
+      return prefill_kernel_of<N, WgmmaPrefillShape{
+                                      .head_dim = 256, .keys = kKeys, .stages = 1, .slice = 64, .panels = 2}>();
     default: return {};
   }
 }
@@ -230,23 +233,24 @@ AttentionKernel prefill_kernel<ThreeDigits>(int head_dim) {
   constexpr int kKeys = kKeyBlock;
   switch (head_dim) {
     case 64:
-      return prefill_kernel_of<N, PrefillShape{.head_dim = 64, .keys = kKeys, .stages = 2, .slice = 64, .panels = 2}>();
+      return prefill_kernel_of<N, WgmmaPrefillShape{
+                                      .head_dim = 64, .keys = kKeys, .stages = 2, .slice = 64, .panels = 2}>();
     case 96:
-      return prefill_kernel_of<N, PrefillShape{.head_dim = 96,
-                                               .keys = kKeys,
-                                               .stages = 2,
-                                               .slice = 48,
-                                               .panels = 2,
-                                               .value_stages = 2,
-                                               .value_panels = 1}>();
+      return prefill_kernel_of<N, WgmmaPrefillShape{.head_dim = 96,
+                                                    .keys = kKeys,
+                                                    .stages = 2,
+                                                    .slice = 48,
+                                                    .panels = 2,
+                                                    .value_stages = 2,
+                                                    .value_panels = 1}>();
     case 128:
-      return prefill_kernel_of<N, PrefillShape{.head_dim = 128,
-                                               .keys = kKeys,
-                                               .stages = 2,
-                                               .slice = 64,
-                                               .panels = 1,
-                                               .value_stages = 1,
-                                               .value_panels = 1}>();
+      return prefill_kernel_of<N, WgmmaPrefillShape{.head_dim = 128,
+                                                    .keys = kKeys,
+                                                    .stages = 2,
+                                                    .slice = 64,
+                                                    .panels = 1,
+                                                    .value_stages = 1,
+                                                    .value_panels = 1}>();
     default: return {};
   }
 }

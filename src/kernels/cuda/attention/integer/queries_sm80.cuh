@@ -28,11 +28,14 @@ struct QueryRow {
   KeyRange range;
 };
 
-// kHeadDim = 0: any, without loads ahead of their use.
-template <typename Numbers, int kHeadDim_>
-struct RowsShape {
+struct FewQueriesShape {
+  int head_dim;  // 0: any, without loads ahead of their use
+};
+
+template <typename Numbers, FewQueriesShape kShape>
+struct FewQueries {
   using N = Numbers;
-  static constexpr int kHeadDim = kHeadDim_;
+  static constexpr int kHeadDim = kShape.head_dim;
   static constexpr int kPieces = kHeadDim == 0 ? 1 : kHeadDim / kPieceDims;
   static constexpr int kDimGroups = (kHeadDim == 0 ? kMaxHeadDim : kHeadDim) / kCoreRows / kWarps;  // of a warp
   static constexpr bool kAhead = kHeadDim > 0;

@@ -294,10 +294,10 @@ AttentionKernel kernel_of_shape(void (*function)(AttentionParams)) {
 template <typename N, typename Make>
 AttentionKernel kernel_for_heads(int head_dim, const Make& make) {
   if constexpr (N::kDigits == 2) {
-    if (head_dim == 128) return make.template operator()<RowsShape<N, 128>>();
-    if (head_dim == 64) return make.template operator()<RowsShape<N, 64>>();
+    if (head_dim == 128) return make.template operator()<FewQueries<N, FewQueriesShape{.head_dim = 128}>>();
+    if (head_dim == 64) return make.template operator()<FewQueries<N, FewQueriesShape{.head_dim = 64}>>();
   }
-  return make.template operator()<RowsShape<N, 0>>();
+  return make.template operator()<FewQueries<N, FewQueriesShape{.head_dim = 0}>>();
 }
 
 }  // namespace

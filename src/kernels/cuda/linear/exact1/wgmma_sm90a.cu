@@ -90,7 +90,7 @@ __device__ inline void multiply_tiles(const Params& p, const TileScheduler<S>& s
   const MathThread<S> own;
   ptx::PipelineState at;
   for (int t = scheduler.tile; t < scheduler.tiles; t += scheduler.step) {
-    const Tile tile = scheduler.at(t);
+    const WgmmaTile tile = scheduler.at(t);
     const float scale = scale_of_weights(exponent_byte(tile.out, tile.n0 + own.row));
     const float scale8 = scale_of_weights(exponent_byte(tile.out, tile.n0 + own.row + 8));
     Sums<S> sums;
@@ -107,7 +107,7 @@ __device__ inline void multiply_tiles(const Params& p, const TileScheduler<S>& s
 template <typename S>
 __device__ inline void multiply_split(const Params& p, const TileScheduler<S>& scheduler,
                                       const WgmmaShared<S>& shared) {
-  const Tile tile = scheduler.at(0);
+  const WgmmaTile tile = scheduler.at(0);
   const MathThread<S> own;
   ptx::PipelineState at;
   const int n = tile.n0 + own.row;

@@ -55,7 +55,7 @@ __global__ __launch_bounds__(S::kThreads, S::kCtasPerSm) void linear_prepared(co
   const WgmmaShared<S> shared(memory);
   const TileScheduler<S> scheduler(p);
   run_roles<S>(p, scheduler, shared, [&] {
-    const auto multiply = [&](const Tile&, auto& at, const auto& own, auto& sums) {
+    const auto multiply = [&](const WgmmaTile&, auto& at, const auto& own, auto& sums) {
       multiply_prepared<S>(shared, at, own, scheduler.begin, scheduler.end, sums);
     };
     if constexpr (S::kPersistent)

@@ -59,7 +59,7 @@ __device__ inline void load_planes(const Params& p, const TileScheduler<Rounds>&
   constexpr int kStages = kDigit == 0 ? Rounds::kHighStages : Rounds::kMidStages, kPlane = Rounds::kPlaneBytes;
   constexpr int kFactorBytes = kDigit == 0 ? 0 : Rounds::kTileM * static_cast<int>(sizeof(int));
   const ptx::Pipeline pipeline = kDigit == 0 ? shared.highs() : shared.mids();
-  const Tile tile = scheduler.at(0);
+  const WgmmaTile tile = scheduler.at(0);
   const auto memory_of = [&](int stage) { return kDigit == 0 ? shared.high(stage) : shared.mid(stage); };
   const auto load_weights = [&](int stage, int k_tile) {
     std::uint64_t* full = pipeline.full_barrier(stage);
@@ -194,7 +194,7 @@ __device__ inline void multiply_rounds(const RoundsShared& shared, const MathThr
 // The CTA's k-tiles of one tile; where others have the rest of them, shown to the cluster.
 __device__ inline void multiply_split(const Params& p, const TileScheduler<Rounds>& scheduler,
                                       const RoundsShared& shared) {
-  const Tile tile = scheduler.at(0);
+  const WgmmaTile tile = scheduler.at(0);
   const MathThread<Rounds> own;
   load_epilogue_state<Rounds>(p, tile, shared.state());
   RoundSums sums;

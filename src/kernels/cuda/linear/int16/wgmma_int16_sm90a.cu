@@ -10,7 +10,7 @@ namespace {
 
 // Sums the products of k-tiles `begin` to `end`, block by block, and releases their stages.
 template <typename S>
-__device__ inline void multiply_stages(const WgmmaShared<S>& shared, const Tile& tile, ptx::PipelineState& at,
+__device__ inline void multiply_stages(const WgmmaShared<S>& shared, const WgmmaTile& tile, ptx::PipelineState& at,
                                        const MathThread<S>& own, int begin, int end, Sums<S>& sums) {
   const Operands<S> operands(shared, own);
   const float inverse = inverse_unit(exponent_byte(tile.out, tile.n0 + own.row));
@@ -53,7 +53,7 @@ __global__ __launch_bounds__(S::kThreads, S::kCtasPerSm) void linear_wgmma(const
   const WgmmaShared<S> shared(memory);
   const TileScheduler<S> scheduler(p);
   run_roles<S>(p, scheduler, shared, [&] {
-    const auto multiply = [&](const Tile& tile, auto& at, const auto& own, auto& sums) {
+    const auto multiply = [&](const WgmmaTile& tile, auto& at, const auto& own, auto& sums) {
       multiply_stages<S>(shared, tile, at, own, scheduler.begin, scheduler.end, sums);
     };
     if constexpr (S::kPersistent)

@@ -74,8 +74,8 @@ __device__ inline void finish_block(const unsigned char* digits, const MathThrea
 // The same results as store_tile() of a tile that has all its columns, and scales that are normal numbers. `rows` are
 // those from the thread's first on. True where some are not finite, and none is recorded yet.
 template <typename S, typename Sums>
-__device__ inline bool store_plain_tile(const Tile& tile, const MathThread<S>& own, const Sums& sums, const int* units,
-                                        int rows, const Column& column, const Column& column8) {
+__device__ inline bool store_plain_tile(const WgmmaTile& tile, const MathThread<S>& own, const Sums& sums,
+                                        const int* units, int rows, const Column& column, const Column& column8) {
   const std::int64_t stride = tile.out.y_stride;
   float* even = tile.out.y + (tile.m0 + own.lane % 4 * 2) * stride + column.n;
   float* odd = even + stride;
@@ -107,7 +107,8 @@ __device__ inline bool store_plain_tile(const Tile& tile, const MathThread<S>& o
 
 // Rounds and stores a tile from the threads that have its sums.
 template <typename S, typename Sums>
-__device__ inline void store_whole_tile(const Params& p, const Tile& tile, const MathThread<S>& own, const Sums& sums) {
+__device__ inline void store_whole_tile(const Params& p, const WgmmaTile& tile, const MathThread<S>& own,
+                                        const Sums& sums) {
   bool careful = tile.n0 + S::kTileN > tile.out.n;
   if (!careful) {
     const Column column(tile.out, tile.n0 + own.row), column8(tile.out, tile.n0 + own.row + 8);
@@ -147,7 +148,7 @@ __device__ inline void multiply_tiles(const Params& p, const TileScheduler<S>& s
 template <typename S, typename Multiply>
 __device__ inline void multiply_split(const Params& p, const TileScheduler<S>& scheduler, const WgmmaShared<S>& shared,
                                       const Multiply& multiply) {
-  const Tile tile = scheduler.at(0);
+  const WgmmaTile tile = scheduler.at(0);
   const MathThread<S> own;
   ptx::PipelineState at;
   load_epilogue_state<S>(p, tile, shared.state());

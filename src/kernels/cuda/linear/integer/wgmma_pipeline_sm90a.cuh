@@ -89,12 +89,12 @@ struct WgmmaShared {
   }
 };
 
-struct Tile {
+struct WgmmaTile {
   const Output& out;
   int row_tile, column_tile;  // of the launch
   int m0, n0;                 // first row of x, first column of the output
 
-  __device__ Tile(const Params& p, int row_tile_, int column_tile_, int tile_m, int tile_n)
+  __device__ WgmmaTile(const Params& p, int row_tile_, int column_tile_, int tile_m, int tile_n)
       : out(output_of_tile(p, p.first_column_tile + column_tile_)),
         row_tile(row_tile_),
         column_tile(column_tile_),
@@ -117,7 +117,7 @@ struct TileScheduler {
     end = S::kPersistent ? p.k_tiles : p.k_tiles * (blockIdx.x + 1) / p.splits;
   }
   // Tiles of the same weight rows come one after another, so that CTAs side by side read them from the cache.
-  __device__ Tile at(int which) const {
+  __device__ WgmmaTile at(int which) const {
     if constexpr (S::kPersistent)
       return {p, which % p.row_tiles, which / p.row_tiles, S::kTileM, S::kTileN};
     else
@@ -126,7 +126,7 @@ struct TileScheduler {
 };
 
 // The digits of a tile's weight rows that were prepared, of one k-tile.
-__device__ inline const std::uint8_t* prepared_weights(const Params& p, const Tile& tile, int k_tile) {
+__device__ inline const std::uint8_t* prepared_weights(const Params& p, const WgmmaTile& tile, int k_tile) {
   const std::int64_t bytes = static_cast<std::int64_t>(p.k_tiles) * kPreparedBytes;
   const std::uint8_t* of_tile = p.digits_in_place
                                     ? static_cast<const std::uint8_t*>(tile.out.w) + tile.n0 / kPreparedRows * bytes
@@ -138,7 +138,7 @@ __device__ inline const std::uint8_t* prepared_weights(const Params& p, const Ti
 // swizzle of 128 bytes: eight rows of one 16-byte vector lie in different banks. Rows and terms beyond the edge are
 // zero.
 template <typename S>
-__device__ inline void load_weights(const Params& p, const Tile& tile, const WgmmaShared<S>& shared, int stage,
+__device__ inline void load_weights(const Params& p, const WgmmaTile& tile, const WgmmaShared<S>& shared, int stage,
                                     int k_tile) {
   std::uint64_t* full = shared.pipeline().full_barrier(stage);
   ptx::mbarrier_arrive_expect_tx(full, S::kWeightBytes + S::kTileBytes);
@@ -161,7 +161,7 @@ __device__ inline void load_weights(const Params& p, const Tile& tile, const Wgm
 }
 
 template <typename S>
-__device__ inline void load_digits(const Params& p, const Tile& tile, const WgmmaShared<S>& shared, int stage,
+__device__ inline void load_digits(const Params& p, const WgmmaTile& tile, const WgmmaShared<S>& shared, int stage,
                                    int k_tile) {
   const std::uint8_t* from = p.digits + (static_cast<std::int64_t>(tile.row_tile) * p.k_tiles + k_tile) * S::kTileBytes;
   ptx::tma_load_bulk(shared.digits(stage), from, S::kTileBytes, shared.pipeline().full_barrier(stage));
@@ -173,7 +173,7 @@ __device__ inline void load_stages(const Params& p, const TileScheduler<S>& sche
   // Prologue: weights are constants, so the first of them are on their way before the kernel that makes the digits has
   // finished; unless it makes theirs.
   if (S::kPrepared && !p.digits_in_place) wait_for_previous_kernel();
-  const Tile first = scheduler.at(scheduler.tile);
+  const WgmmaTile first = scheduler.at(scheduler.tile);
   const int ahead = min(S::kStages, scheduler.end - scheduler.begin);
   for (int i = 0; i < ahead; ++i) load_weights<S>(p, first, shared, i, scheduler.begin + i);
   wait_for_previous_kernel();
@@ -182,7 +182,7 @@ __device__ inline void load_stages(const Params& p, const TileScheduler<S>& sche
   // Main loop: the k-tiles of all tiles, but those of the first tile that are on their way.
   int filled = ahead;
   for (int t = scheduler.tile; t < scheduler.tiles; t += scheduler.step) {
-    const Tile tile = scheduler.at(t);
+    const WgmmaTile tile = scheduler.at(t);
     for (int k_tile = scheduler.begin + (t == scheduler.tile ? ahead : 0); k_tile < scheduler.end; ++k_tile, ++filled) {
       const auto at = ptx::PipelineState::of_producer(filled, S::kStages);
       if (filled >= S::kStages) shared.pipeline().wait_empty(at);

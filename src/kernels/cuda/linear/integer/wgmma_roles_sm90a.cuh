@@ -74,7 +74,7 @@ __device__ inline void for_each_sum(const MathThread<S>& own, const Sums& sums, 
 
 // Rounds and stores a tile from the threads that have its sums, less the row's offset.
 template <typename S, typename Sums, typename Offset>
-__device__ inline void store_tile(const Params& p, const Tile& tile, const MathThread<S>& own, const Sums& sums,
+__device__ inline void store_tile(const Params& p, const WgmmaTile& tile, const MathThread<S>& own, const Sums& sums,
                                   const Offset& offset) {
   const Column column(tile.out, tile.n0 + own.row), column8(tile.out, tile.n0 + own.row + 8);
   const auto* rows = static_cast<const typename S::Row*>(p.rows) + tile.m0;
@@ -112,7 +112,7 @@ __device__ inline void sums_of_cluster(const Params& p, const long long* const (
 // Adds up the sums that the CTAs of the cluster show and stores the results: every so many rows of the tile in each
 // CTA, two neighbouring columns in each thread.
 template <typename S, typename Shared>
-__device__ inline void store_rows_of_cluster(const Params& p, const Tile& tile, const Shared& shared) {
+__device__ inline void store_rows_of_cluster(const Params& p, const WgmmaTile& tile, const Shared& shared) {
   constexpr int kPairs = S::kTileN / 2, kRows = S::kMathThreads / kPairs;
   constexpr int kAtOnce = S::kTileM < 64 ? 2 : 4;  // rows of a thread on their way
   const auto& state = shared.state();
@@ -149,7 +149,7 @@ __device__ inline void store_rows_of_cluster(const Params& p, const Tile& tile, 
 
 // What store_rows_of_cluster() needs to know of the tile's rows and columns, read while there is time.
 template <typename S, typename State>
-__device__ inline void load_epilogue_state(const Params& p, const Tile& tile, State& state) {
+__device__ inline void load_epilogue_state(const Params& p, const WgmmaTile& tile, State& state) {
   const int i = threadIdx.x;
   if (i < S::kTileN) state.exponents[i] = exponent_byte(tile.out, tile.n0 + i);
   wait_for_previous_kernel();
@@ -159,8 +159,8 @@ __device__ inline void load_epilogue_state(const Params& p, const Tile& tile, St
 // Shows the cluster the CTA's sums, less the row's offset in them, and stores its part of the results. The sums take
 // the place of the stages.
 template <typename S, typename Shared, typename Sums, typename Offset>
-__device__ inline void exchange_sums(const Params& p, const Tile& tile, const Shared& shared, const MathThread<S>& own,
-                                     const Sums& sums, const Offset& offset) {
+__device__ inline void exchange_sums(const Params& p, const WgmmaTile& tile, const Shared& shared,
+                                     const MathThread<S>& own, const Sums& sums, const Offset& offset) {
   ptx::named_barrier_sync<S::kMathThreads>(1);
   auto* shown = reinterpret_cast<long long*>(shared.memory);
   for_each_sum<S>(own, sums, [&](int m, int column, long long sum) {
