@@ -97,8 +97,8 @@ TEST_F(LinearCuda, EveryScheduleHasTheReferenceBitsOverManySegments) {
   }
 }
 
-// More tiles than multiprocessors: CTAs that share one have fewer stages.
-TEST_F(LinearCuda, EveryScheduleHasTheReferenceBitsOverManyBlocks) {
+// More tiles than SMs: CTAs that share one have fewer stages.
+TEST_F(LinearCuda, EveryScheduleHasTheReferenceBitsOverManyCtas) {
   for (const DType dtype : kDTypes) {
     Case c{.m = 5, .n = 20'000, .k = 1088, .dtype = dtype};
     expect_every_schedule_matches(c);
@@ -294,7 +294,7 @@ TEST_F(LinearCuda, AlteredOrdersWouldBeCaught) {
 }
 
 // Needs no device: what a launch asks for follows from numbers.
-TEST(LinearFma1Schedule, BlocksGetTheStagesThatFitAndAMultiprocessorNoMoreBlocksThanItNeeds) {
+TEST(LinearFma1Schedule, CtasGetTheStagesThatFitAndAnSmNoMoreCtasThanItNeeds) {
   constexpr int kReserved = 1024;
   int placed = 0;
   for (const int kib : {227, 99}) {  // of a CTA, on compute capability 9.0 and 12.0

@@ -1,4 +1,4 @@
-// What a multiprocessor (SM) has, for the budgets that kernels assert.
+// What a streaming multiprocessor (SM) has, for the budgets that kernels assert.
 #pragma once
 
 namespace reprofuse::cuda {

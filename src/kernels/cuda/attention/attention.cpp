@@ -90,7 +90,7 @@ bool suits_tma(const kernels::KvPages& kv) {
   return kv.page_size == kKeyBlock && (kv.head_dim == 64 || kv.head_dim == 128);
 }
 
-// The shared memory of a multiprocessor.
+// The shared memory of an SM.
 class StreamRoom {
  public:
   explicit StreamRoom(int ordinal)
@@ -112,21 +112,21 @@ bool should_stream(const Launch& launch, const kernels::AttentionCall& call) {
          StreamRoom(launch.ordinal).holds(kStreamCtasPerSm, stream_kernel(call, kEnoughStages).shared_bytes);
 }
 
-// What decode by the TMA takes. Time is counted in bytes, those that a multiprocessor's part of the bandwidth
-// reads in it; the constants fit `attention_cuda --sweep` on an H200 with the heads of Llama-3.2-3B.
+// What decode by the TMA takes. Time is counted in the bytes that an SM's share of the bandwidth reads in it; the
+// constants fit `attention_cuda --sweep` on an H200 with the heads of Llama-3.2-3B.
 class StreamTime {
  public:
-  StreamTime(const kernels::AttentionCall& call, std::int64_t row_heads, int key_blocks, int multiprocessors)
-      : row_heads_(row_heads), key_blocks_(key_blocks), multiprocessors_(multiprocessors) {
+  StreamTime(const kernels::AttentionCall& call, std::int64_t row_heads, int key_blocks, int sm_count)
+      : row_heads_(row_heads), key_blocks_(key_blocks), sm_count_(sm_count) {
     const std::int64_t bytes = std::int64_t{2} * kKeyBlock * call.kv.head_dim * element_bytes(call.kv);
     const std::int64_t partial = std::int64_t{4} * (call.kv.head_dim + 2) * set_heads_of(call);
-    const std::int64_t work = ceil_div<std::int64_t>(row_heads * key_blocks, multiprocessors);
+    const std::int64_t work = ceil_div<std::int64_t>(row_heads * key_blocks, sm_count);
     read_ = work * bytes;
     merge_ = kMerge + kPartialTraffic * partial * work + kMergeOfPartial * key_blocks;
   }
 
   std::int64_t of(int splits) const {
-    const std::int64_t ctas = ceil_div<std::int64_t>(row_heads_ * splits, multiprocessors_);
+    const std::int64_t ctas = ceil_div<std::int64_t>(row_heads_ * splits, sm_count_);
     const std::int64_t one_after_another = ceil_div<std::int64_t>(ctas, kStreamCtasPerSm);
     const std::int64_t latency = one_after_another * ceil_div(key_blocks_, splits) * kKeyBlockLatency;
     return std::max(read_, latency) + (splits > 1 ? merge_ : 0);
@@ -138,7 +138,7 @@ class StreamTime {
   static constexpr std::int64_t kPartialTraffic = 4;  // a partial is written, read, and waited for
 
   std::int64_t row_heads_;  // rows times sets of heads
-  int key_blocks_, multiprocessors_;
+  int key_blocks_, sm_count_;
   std::int64_t read_ = 0, merge_ = 0;
 };
 
@@ -201,17 +201,17 @@ AttentionSchedule choose_attention_schedule(const Launch& launch, const kernels:
   const std::int64_t slots = slots_of(call, schedule.phases);
   const bool partials_fit = partial_bytes(slots, call.heads, call.kv.head_dim, key_blocks) <= kMaxAttentionPartialBytes;
   const int max_splits = partials_fit ? key_blocks : 1;
-  const int multiprocessors = device_attribute(launch.ordinal, cudaDevAttrMultiProcessorCount);
+  const int sm_count = device_attribute(launch.ordinal, cudaDevAttrMultiProcessorCount);
   const std::int64_t row_heads = slots * call.kv.kv_heads * set_count(call);
   if (row_heads <= attention_clusters_at_once(launch, call)) {
     schedule.decode = DecodeBy::kCluster;
   } else if (should_stream(launch, call)) {
     const auto one_round = static_cast<int>(
-        ceil_div<std::int64_t>(std::int64_t{kStreamCtasPerSm} * multiprocessors, row_heads));  // more gain nothing
+        ceil_div<std::int64_t>(std::int64_t{kStreamCtasPerSm} * sm_count, row_heads));  // more gain nothing
     schedule.decode = DecodeBy::kStream;
-    schedule.splits = fastest_splits({call, row_heads, key_blocks, multiprocessors}, std::min(max_splits, one_round));
+    schedule.splits = fastest_splits({call, row_heads, key_blocks, sm_count}, std::min(max_splits, one_round));
   } else {
-    const std::int64_t round = std::int64_t{kDecodeCtasPerSm} * multiprocessors;
+    const std::int64_t round = std::int64_t{kDecodeCtasPerSm} * sm_count;
     schedule.splits =
         static_cast<int>(std::clamp<std::int64_t>(ceil_div(kDecodeRounds * round, row_heads), 1, max_splits));
     schedule.prefetch = row_heads * schedule.splits <= round;  // later rounds do not start early

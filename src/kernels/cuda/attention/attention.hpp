@@ -34,8 +34,8 @@ struct AttentionSchedule {
   int stages = 0;            // decode by stream: tiles in shared memory, two or more; 0: as many as there is room for
 };
 
-// The tiles that a CTA which streams has room for, so that two CTAs fit a multiprocessor, or else one; 0: the
-// device has no TMA, the shape does not suit it, or not even two tiles fit.
+// The tiles that a CTA which streams has room for, so that two CTAs fit an SM, or else one; 0: the device has no TMA,
+// the shape does not suit it, or not even two tiles fit.
 int attention_stream_stages(const Launch& launch, const kernels::AttentionCall& call);
 
 // Clusters that the device holds at once, if each has a row and some heads, and each of its CTAs a key block; 0: the

@@ -100,7 +100,7 @@ Device read_device(int ordinal) {
 double peak_fma_gigaflops(int ordinal) {
   const int major = own_attribute(ordinal, cudaDevAttrComputeCapabilityMajor);
   const int minor = own_attribute(ordinal, cudaDevAttrComputeCapabilityMinor);
-  const double lanes = major == 8 && minor == 0 ? 64 : 128;  // per multiprocessor; GA100 alone has half
+  const double lanes = major == 8 && minor == 0 ? 64 : 128;  // per SM; GA100 alone has half
   const double gigahertz = own_attribute(ordinal, cudaDevAttrClockRate) * 1e-6;
   return 2.0 * lanes * own_attribute(ordinal, cudaDevAttrMultiProcessorCount) * gigahertz;
 }

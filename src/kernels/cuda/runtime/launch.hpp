@@ -15,7 +15,7 @@ enum class Start {
   // As soon as there is room beside the kernel before it (programmatic dependent launch): for kernels that wait for
   // memory.
   kEarly,
-  // On an empty device: a kernel of few heavy CTAs would find room on some multiprocessors and not on others.
+  // On an empty device: a kernel of few heavy CTAs would find room on some SMs and not on others.
   kInTurn,
 };
 
@@ -74,8 +74,8 @@ cudaError_t launch_kernel(const void* function, const GridShape& shape, const Pa
   return cudaLaunchKernelExC(&launch.config, function, arguments);
 }
 
-// How many clusters of shape.cluster CTAs the device holds at once: each lies within a group of multiprocessors, and
-// how large those are depends on the device. 0: no such cluster fits, or the code has no clusters.
+// How many clusters of shape.cluster CTAs the device holds at once: each lies within a group of SMs (GPC), and how
+// large those are depends on the device. 0: no such cluster fits, or the code has no clusters.
 cudaError_t count_clusters_at_once(const void* function, const GridShape& shape, int& clusters);
 
 // The same where a failure, too, means that there is no room for clusters.

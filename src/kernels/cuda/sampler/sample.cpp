@@ -27,7 +27,7 @@ DeviceArray<T> make_array(int ordinal, std::int64_t count) {
   return DeviceArray<T>(static_cast<T*>(allocate(ordinal, static_cast<std::size_t>(count) * sizeof(T))));
 }
 
-// Roots of rows, on a stream beside the sampler's: it leaves many multiprocessors idle.
+// Roots of rows, on a stream beside the sampler's: it leaves many SMs idle.
 class RootHash {
  public:
   RootHash(int ordinal, std::int64_t vocabulary, std::int64_t max_rows)

@@ -49,22 +49,19 @@ int cluster_ctas(const kernels::AttentionCall& call) {
   return ops::cluster_ctas(call, kKeyBlock);
 }
 
-// What decode by the TMA takes with so many splits, in units of the time in which a multiprocessor reads a key block.
-// A CTA alone takes longer for a block than its part of the bandwidth would let it. `row_heads`: rows times sets of
-// heads.
-double stream_time(std::int64_t row_heads, int key_blocks, int multiprocessors, int ctas_per_sm, int splits) {
+// What decode by the TMA takes with so many splits, in units of the time in which an SM reads a key block. A CTA alone
+// takes longer for a block than its share of the bandwidth would let it. `row_heads`: rows times sets of heads.
+double stream_time(std::int64_t row_heads, int key_blocks, int sm_count, int ctas_per_sm, int splits) {
   constexpr double kBlockLatency = 1.4, kMerge = 1.7, kPartial = 0.06;
-  const std::int64_t at_once = std::int64_t{ctas_per_sm} * multiprocessors;
-  const double read = static_cast<double>(row_heads * key_blocks) / multiprocessors;
+  const std::int64_t at_once = std::int64_t{ctas_per_sm} * sm_count;
+  const double read = static_cast<double>(row_heads * key_blocks) / sm_count;
   const double chain = static_cast<double>(ceil_div(row_heads * splits, at_once) * ceil_div(key_blocks, splits));
   const double merge = splits > 1 ? kMerge + kPartial * read + 0.015 * key_blocks : 0.0;
   return std::max(read, chain * kBlockLatency) + merge;
 }
 
-int fastest_splits(std::int64_t row_heads, int key_blocks, int multiprocessors, int ctas_per_sm, int max_splits) {
-  const auto time = [&](int splits) {
-    return stream_time(row_heads, key_blocks, multiprocessors, ctas_per_sm, splits);
-  };
+int fastest_splits(std::int64_t row_heads, int key_blocks, int sm_count, int ctas_per_sm, int max_splits) {
+  const auto time = [&](int splits) { return stream_time(row_heads, key_blocks, sm_count, ctas_per_sm, splits); };
   int best = 1;
   for (int splits = 2; splits <= max_splits; ++splits)
     if (time(splits) < time(best)) best = splits;
@@ -150,7 +147,7 @@ Schedule choose_schedule(const Launch& launch, const kernels::AttentionCall& cal
   const std::int64_t slots = slots_of(call, schedule.phases);
   const bool partials_fit =
       partial_bytes(slots, call.heads, call.kv.head_dim, key_blocks) <= ops::kMaxAttentionPartialBytes;
-  const int multiprocessors = device_attribute(launch.ordinal, cudaDevAttrMultiProcessorCount);
+  const int sm_count = device_attribute(launch.ordinal, cudaDevAttrMultiProcessorCount);
   const std::int64_t row_heads = slots * call.kv.kv_heads * ops::set_count(call);
   const int max_splits = partials_fit ? key_blocks : 1;
   if (row_heads <= clusters_at_once(launch, call, digits)) {
@@ -159,9 +156,9 @@ Schedule choose_schedule(const Launch& launch, const kernels::AttentionCall& cal
     schedule.decode = DecodeBy::kStream;
     const int ctas_per_sm = kernels.stream(call.kv.head_dim, false).ctas_per_sm;
     schedule.splits =
-        fastest_splits(row_heads, key_blocks, multiprocessors, ctas_per_sm, std::min(max_splits, kMaxStreamSplits));
+        fastest_splits(row_heads, key_blocks, sm_count, ctas_per_sm, std::min(max_splits, kMaxStreamSplits));
   } else {
-    const std::int64_t round = std::int64_t{kRowsCtasPerSm} * multiprocessors;
+    const std::int64_t round = std::int64_t{kRowsCtasPerSm} * sm_count;
     schedule.splits =
         static_cast<int>(std::clamp<std::int64_t>(ceil_div(kDecodeRounds * round, row_heads), 1, max_splits));
   }

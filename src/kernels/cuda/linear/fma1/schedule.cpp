@@ -62,8 +62,8 @@ std::vector<Schedule> possible_schedules(const std::vector<Kernel>& kernels, con
   return possible;
 }
 
-// CTAs that start early go where there is room, and would share a multiprocessor while others stand empty: a CTA
-// asks for so much shared memory that no more fit than the launch needs.
+// CTAs that start early go where there is room, and would share an SM while others stand empty: a CTA asks for so much
+// shared memory that no more fit than the launch needs.
 Placement place(const Device& device, const Kernel& kernel, std::int64_t ctas, bool folds) {
   const int fixed = kernel.shared_bytes + (folds ? kernel.fold_bytes : 0);
   const int max_resident = folds ? kernel.ctas_per_sm_fold : kernel.ctas_per_sm;
@@ -98,7 +98,7 @@ std::int64_t ctas_of(const Kernel& kernel, const Problem& problem) {
   return columns * ceil_div<std::int64_t>(problem.m, kernel.tile_m);
 }
 
-// The clocks of one multiprocessor that works off `ctas` CTAs, `resident` of them at a time.
+// The clocks of one SM that runs `ctas` CTAs, `resident` of them at a time.
 double clocks_of(const Kernel& kernel, double ctas, int resident, double terms) {
   const double cta = static_cast<double>(kernel.tile_m) * kernel.tile_n * terms;
   const double rounds = std::floor(ctas / resident);
@@ -120,7 +120,7 @@ double expected_clocks(const Device& device, const Kernel& kernel, const Problem
   const std::int64_t ctas = ctas_of(kernel, problem) * (split ? segment_count(problem.k) : 1);
   const double per_sm = static_cast<double>(ctas) / device.sm_count;
   const int resident = place(device, kernel, ctas, folds).ctas_per_sm;
-  // Few CTAs: the busiest multiprocessor decides. Many: they even out.
+  // Few CTAs: the busiest SM decides. Many: they even out.
   const double busiest = per_sm <= 2.0 * resident ? std::ceil(per_sm) : per_sm + 0.25;
   const double terms = std::min<double>(static_cast<double>(problem.k), split ? reprofuse::fma1::kSegment : 1e18);
   const double clocks =

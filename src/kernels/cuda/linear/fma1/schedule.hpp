@@ -15,7 +15,7 @@ namespace reprofuse::cuda::fma1 {
 
 using reprofuse::cuda::Problem;
 
-// How fast a kernel goes on one multiprocessor, in multiply-adds of its tile per clock.
+// How fast a kernel goes on one SM, in multiply-adds of its tile per clock.
 struct Rate {
   double full;   // with all the CTAs that fit
   double alone;  // with one

@@ -105,7 +105,7 @@ std::vector<Schedule> possible_schedules(const std::vector<Kernel>& kernels, con
 namespace {
 
 // In microseconds, as an H200 showed them: what one k-tile of weights takes from memory, and a byte from the L2 to any
-// multiprocessor.
+// SM.
 constexpr double kReadTile = 0.00745, kReadByte = 1.1e-7;
 // And what persistent CTAs lose that have one tile each: they gain by the next.
 constexpr double kOneTile = 2;
@@ -115,8 +115,8 @@ double tiles_at_once(const Device& device, const Kernel& kernel, int splits) {
   return kernel.split_k == SplitK::kCluster ? kernel.clusters_of(splits) : device.sm_count * kernel.ctas_per_sm;
 }
 
-// How many tiles a multiprocessor multiplies one after another. CTAs by mma.sync that share one take about as long side
-// by side, and those that have ended make room for others.
+// How many tiles an SM multiplies one after another. CTAs by mma.sync that share one take about as long side by side,
+// and those that have ended make room for others.
 double rounds_of(const Device& device, const Kernel& kernel, double tiles, int splits) {
   if (!kernel.mma_sync) return std::ceil(tiles / tiles_at_once(device, kernel, splits));
   const double rounds = tiles * splits / device.sm_count;

@@ -35,7 +35,7 @@ struct Cost {
 // The same in microseconds, of kernels by mma.sync, and of those whose weights are digits already: it is memory that
 // binds most of them.
 struct DigitCost {
-  double k_tile;        // for one k-tile, of a CTA that has a multiprocessor for itself
+  double k_tile;        // for one k-tile, of a CTA that has an SM for itself
   double start;         // before the first and after the last
   double exchange = 0;  // of sums, where CTAs share K; by mma.sync, of a tile of rows for each but one
   double prepare = 0;   // of a tile's weights for one k-tile, by all of the device
