@@ -50,7 +50,7 @@ TEST_F(LinearExact1Cuda, StridedAndUnalignedRowsHaveTheReferenceBits) {
 }
 
 // More tiles than CTAs: each CTA takes several, with fewer k-tiles in a tile than stages, and with more.
-TEST_F(LinearExact1Cuda, BlocksThatTakeSeveralTilesHaveTheReferenceBits) {
+TEST_F(LinearExact1Cuda, CtasThatTakeSeveralTilesHaveTheReferenceBits) {
   for (const std::int64_t k : {136, 1088}) expect_matches_when_made({.m = 300, .n = 2200, .k = k});
 }
 

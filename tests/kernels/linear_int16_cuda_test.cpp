@@ -140,7 +140,7 @@ TEST_F(LinearInt16Cuda, WeightsThatCannotBeKeptAsDigitsHaveTheReferenceBits) {
 }
 
 // More tiles than CTAs: each CTA takes several, with fewer k-tiles in a tile than stages, and with more.
-TEST_F(LinearInt16Cuda, BlocksThatTakeSeveralTilesHaveTheReferenceBits) {
+TEST_F(LinearInt16Cuda, CtasThatTakeSeveralTilesHaveTheReferenceBits) {
   for (const std::int64_t k : {136, 1088}) expect_matches_when_made({.m = 700, .n = 2600, .k = k});
 }
 

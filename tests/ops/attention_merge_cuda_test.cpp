@@ -1,4 +1,4 @@
-// Decode attention whose rows are cut over blocks: the partials are folded into the reference's bits, launch after
+// Decode attention whose rows are cut over CTAs: the partials are folded into the reference's bits, launch after
 // launch, whether or not keys and values were prefetched.
 #include "ops/attention_cuda_case.hpp"
 
@@ -27,7 +27,7 @@ class AttentionCudaMerge : public AttentionCuda {
   std::byte* partials() const { return static_cast<std::byte*>(launch().workspace) + cuda::kWorkspaceHead; }
 };
 
-// Rows of as many lengths as there are slots: some have fewer key blocks than blocks that could share them, and some
+// Rows of as many lengths as there are slots: some have fewer key blocks than CTAs that could share them, and some
 // slots stand for no row of the decode kernel.
 TEST_F(AttentionCudaMerge, PartialsAreFoldedOnceAllAreStored) {
   constexpr std::int32_t kSlots = 70;
@@ -116,15 +116,15 @@ TEST_F(AttentionCudaMerge, ACapturedGraphFollowsAGrowingContext) {
   }
 }
 
-// Blocks of a second round start when the first has waited: what they prefetch they could as well fetch.
-TEST_F(AttentionCudaMerge, OnlyALaunchOfOneRoundPrefetches) {
+// CTAs of a second wave start when the first has waited: what they prefetch they could as well fetch.
+TEST_F(AttentionCudaMerge, OnlyALaunchOfOneWavePrefetches) {
   AttentionCase data({.kv = {.kv_heads = 8, .head_dim = 128, .page_size = 32}, .group = 3}, {{0, 200, 1}});
   Rows out = data.empty_result();
   kernels::AttentionCall call = data.call(out);  // chosen by its sizes, never launched
   call.batch.max_keys = 256;
   EXPECT_EQ(cuda::choose_attention_schedule(launch(), call).splits, 4);
   EXPECT_TRUE(cuda::choose_attention_schedule(launch(), call).prefetch);
-  call.batch.rows = 1000;  // 8,000 blocks
+  call.batch.rows = 1000;  // 8,000 CTAs
   EXPECT_FALSE(cuda::choose_attention_schedule(launch(), call).prefetch);
 }
 

@@ -43,7 +43,7 @@ TEST_F(AttentionCudaStream, RowsOfManyKeyBlocksHaveTheReferenceBits) {
       }
 }
 
-TEST_F(AttentionCudaStream, RingsOfAnySizeHaveTheReferenceBits) {
+TEST_F(AttentionCudaStream, PipelinesOfAnyDepthHaveTheReferenceBits) {
   std::set<int> sizes;
   for (const DType dtype : kKvTypes)
     for (const std::int32_t head_dim : {64, 128}) {
@@ -98,7 +98,7 @@ TEST_F(AttentionCudaStream, IsChosenForManyRowsAndForManyKeys) {
   AttentionCase data({.kv = {.kv_heads = 8, .head_dim = 128}, .group = 3}, {{0, 200, 1}});
   const AttentionSchedule many_rows = chosen(data, 1000, 1024), many_keys = chosen(data, 1, 100'000);
   EXPECT_EQ(many_rows.decode, DecodeBy::kStream);
-  EXPECT_EQ(many_rows.splits, 1);  // blocks enough: no partials
+  EXPECT_EQ(many_rows.splits, 1);  // CTAs enough: no partials
   EXPECT_EQ(many_keys.decode, DecodeBy::kStream);
   EXPECT_GT(many_keys.splits, 4);
   AttentionCase small_pages({.kv = {.kv_heads = 8, .head_dim = 128, .page_size = 32}, .group = 3}, {{0, 200, 1}});

@@ -61,7 +61,7 @@ namespace {
 
 using namespace ops;  // NOLINT(google-build-using-namespace): the kernels of this operation
 
-constexpr int kDecodeRounds = 16;  // of CTAs that run at once, when the keys allow it: decode by threads
+constexpr int kDecodeWaves = 16;  // when the keys allow as many: decode by threads
 
 // How many clusters of a kernel a device holds never changes, so one answer of the driver is enough for all threads.
 class KnownClusters {
@@ -206,15 +206,15 @@ AttentionSchedule choose_attention_schedule(const Launch& launch, const kernels:
   if (row_heads <= attention_clusters_at_once(launch, call)) {
     schedule.decode = DecodeBy::kCluster;
   } else if (should_stream(launch, call)) {
-    const auto one_round = static_cast<int>(
+    const auto one_wave = static_cast<int>(
         ceil_div<std::int64_t>(std::int64_t{kStreamCtasPerSm} * sm_count, row_heads));  // more gain nothing
     schedule.decode = DecodeBy::kStream;
-    schedule.splits = fastest_splits({call, row_heads, key_blocks, sm_count}, std::min(max_splits, one_round));
+    schedule.splits = fastest_splits({call, row_heads, key_blocks, sm_count}, std::min(max_splits, one_wave));
   } else {
-    const std::int64_t round = std::int64_t{kDecodeCtasPerSm} * sm_count;
+    const std::int64_t wave = std::int64_t{kDecodeCtasPerSm} * sm_count;
     schedule.splits =
-        static_cast<int>(std::clamp<std::int64_t>(ceil_div(kDecodeRounds * round, row_heads), 1, max_splits));
-    schedule.prefetch = row_heads * schedule.splits <= round;  // later rounds do not start early
+        static_cast<int>(std::clamp<std::int64_t>(ceil_div(kDecodeWaves * wave, row_heads), 1, max_splits));
+    schedule.prefetch = row_heads * schedule.splits <= wave;  // later waves do not start early
   }
   return schedule;
 }

@@ -24,7 +24,7 @@ struct DecodeTile {
   static constexpr int kSumThreads = kSumWarps * kWarp;
   static_assert(kHeads % kSumHeads == 0, "threads have as many heads each");
   static_assert(kSumThreads == kHeadDim / 2 * (kHeads / kSumHeads), "sums are shared out over whole warps");
-  static constexpr int kProbabilityStride = kKeyBlock + 4;  // neighbouring heads lie in other banks
+  static constexpr int kProbabilityStride = kKeyBlock + 4;  // no bank conflicts between neighbouring heads
 };
 
 // The probabilities of one key block, in shared memory, before the sum divides them.

@@ -28,7 +28,7 @@ struct Prefill {
   static constexpr int kRowStep = kThreads / kRowVectors;  // terms between the vectors of a thread
   static constexpr int kVectors = kTerms / kRowStep;
   // The left operand of a warp, queries or probabilities, is a panel [term][query]. Groups of 16 terms are padded, so
-  // that fewer of the stores of probabilities meet in a bank.
+  // that the stores of probabilities have fewer bank conflicts.
   static constexpr int kGroup = kTerms * kWarpQueries + (kLanesM == 1 ? 0 : 16), kPanel = kDim / kTerms * kGroup;
   static constexpr int kStatistics = 4 * kWarp;  // words of a warp
   static constexpr int kSharedBytes = (2 * kSlice + kWarps * (2 * kPanel + kStatistics)) * 4;

@@ -27,7 +27,7 @@ struct BoxedMatrix {
   int element_bytes;
   std::int64_t rows, columns, stride;
   int box_rows, box_columns;
-  // In a box, 16-byte vector v of row r lies at v ^ r % 8, so that reads of 8 rows of 128 bytes meet no bank twice.
+  // In a box, 16-byte vector v of row r lies at v ^ r % 8: no bank conflicts between 8 rows of 128 bytes.
   bool swizzle_128b;
 };
 

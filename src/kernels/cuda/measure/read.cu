@@ -8,7 +8,7 @@ namespace reprofuse::cuda {
 namespace {
 
 constexpr int kThreads = 512;
-constexpr int kBlocksPerSm = 4;
+constexpr int kCtasPerSm = 4;
 constexpr int kUnroll = 8;
 
 // Every thread keeps several 16-byte loads in flight; their exclusive-or reaches memory only in the one case in 2^32.
@@ -32,7 +32,7 @@ cudaError_t launch_read(const void* memory, std::size_t bytes, void* sink, int s
   std::size_t count = bytes / sizeof(uint4);
   auto* word = static_cast<unsigned*>(sink);
   void* arguments[] = {&vectors, &count, &word};
-  return cudaLaunchKernel(reinterpret_cast<const void*>(read_memory), dim3(sm_count * kBlocksPerSm), dim3(kThreads),
+  return cudaLaunchKernel(reinterpret_cast<const void*>(read_memory), dim3(sm_count * kCtasPerSm), dim3(kThreads),
                           arguments, 0, stream);
 }
 

@@ -1,4 +1,4 @@
-// The Merkle root of rows of logits, as base/hash.hpp has it: a thread hashes a leaf, then a block per row the tree
+// The Merkle root of rows of logits, as base/hash.hpp has it: a thread hashes a leaf, then a CTA per row the tree
 // above them. Integers only. Digests are kept as eight words, the state of SHA-256, until the root is written as bytes.
 #include <cstdint>
 

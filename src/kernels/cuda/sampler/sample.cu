@@ -28,8 +28,8 @@ __device__ Summary summarize(const Ids& ids, int vocabulary, const Logit& logit_
     own = Max::apply(own, sampling::order_key(value, id));
     if ((float_bits(value) & 0x7f800000u) == 0x7f800000u) first = Max::apply(first, vocabulary - id);
   });
-  first = reduce_block<Max>(first, shared);
-  return {reduce_block<Max>(own, shared), own, first == 0 ? -1 : vocabulary - static_cast<int>(first)};
+  first = reduce_cta<Max>(first, shared);
+  return {reduce_cta<Max>(own, shared), own, first == 0 ? -1 : vocabulary - static_cast<int>(first)};
 }
 
 // The key of the last of the `count` likeliest. `own` is a key of each thread: the last of the `count` highest of these
@@ -79,7 +79,7 @@ __device__ int id_at_weight(const float* logits, int vocabulary, const Weight& w
   const Word one = shared.histogram.get(first);
   const Word both = one + shared.histogram.get(first + 1);
   const Word before = sum_before(both, shared);
-  const Word sought = target(reduce_block<Sum>(both, shared));
+  const Word sought = target(reduce_cta<Sum>(both, shared));
   if (before <= sought && sought < before + both) {
     const bool in_first = sought < before + one;
     shared.settled = first + (in_first ? 0 : 1);
@@ -153,8 +153,8 @@ __device__ void fill_logprobs(const SampleRow& row, int vocabulary, int token, c
     total += sampling::weight_of(exp_nonpositive_f32(logit - greatest));
     above_or_own += key(id, logit) >= own ? 1 : 0;
   });
-  const float log_total = sampling::log_total(reduce_block<Sum>(total, shared));
-  above_or_own = reduce_block<Sum>(above_or_own, shared);
+  const float log_total = sampling::log_total(reduce_cta<Sum>(total, shared));
+  above_or_own = reduce_cta<Sum>(above_or_own, shared);
   const auto logprob_of = [&](int id) { return sampling::logprob(row.logits[id], greatest, log_total); };
   if (threadIdx.x == 0) {
     result.logprob = logprob_of(token);

@@ -59,7 +59,7 @@ struct Max {
 
 // Of every thread's value; every thread gets it.
 template <class Op>
-__device__ Word reduce_block(Word value, SampleShared& shared) {
+__device__ Word reduce_cta(Word value, SampleShared& shared) {
   for (int step = 16; step > 0; step /= 2) value = Op::apply(value, __shfl_xor_sync(~0u, value, step));
   __syncthreads();  // the last reduction's values have been read
   if (threadIdx.x % 32 == 0) shared.warps[threadIdx.x / 32] = value;
@@ -148,7 +148,7 @@ template <class Weight>
 __device__ Word total_weight(const Ids& ids, const Weight& weight, SampleShared& shared) {
   Word sum = 0;
   ids.each([&](int id, float logit) { sum += weight(id, logit); });
-  return reduce_block<Sum>(sum, shared);
+  return reduce_cta<Sum>(sum, shared);
 }
 
 // Takes things by descending key until their weights reach `needed`, and settles the next eleven bits of the key of the

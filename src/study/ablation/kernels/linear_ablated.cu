@@ -13,7 +13,7 @@ namespace wmma = nvcuda::wmma;
 
 constexpr Tile kTile = reprofuse::ablation::kPinnedTile;
 
-// How a kernel fills its tiles and leaves its sums. First, the block's part of K.
+// How a kernel fills its tiles and leaves its sums. First, the CTA's part of K.
 __device__ inline int part_begin(const Params& p) {
   return blockIdx.z * p.part_length;
 }
@@ -81,7 +81,7 @@ template <class Operation, int kM, int kN, int kK>
 __global__ void __launch_bounds__(kThreads) linear_ieee(const __grid_constant__ Params p) {
   constexpr int kThreadRows = 8, kThreadColumns = kThreads / kThreadRows;
   constexpr int kRows = kM / kThreadRows, kColumns = kN / kThreadColumns;
-  __shared__ float x[kK][kM + 1];  // one more, so that neighbours in k fall into other banks
+  __shared__ float x[kK][kM + 1];  // one more: no bank conflicts between neighbours in k
   __shared__ float w[kK][kN + 1];
   const int row0 = blockIdx.x * kM, column0 = blockIdx.y * kN;
   const int thread_row = threadIdx.x / kThreadColumns, thread_column = threadIdx.x % kThreadColumns;
@@ -280,8 +280,8 @@ std::vector<Kernel> tensor_core_kernels() {
 
 cudaError_t launch_fold_parts(const Params& params, cudaStream_t stream) {
   const std::int64_t values = std::int64_t{params.m} * params.n;
-  const auto blocks = static_cast<unsigned>(ceil_div<std::int64_t>(values, kFoldThreads));
-  fold_parts<<<blocks, kFoldThreads, 0, stream>>>(params);
+  const auto ctas = static_cast<unsigned>(ceil_div<std::int64_t>(values, kFoldThreads));
+  fold_parts<<<ctas, kFoldThreads, 0, stream>>>(params);
   return cudaGetLastError();
 }
 

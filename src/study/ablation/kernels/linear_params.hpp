@@ -21,7 +21,7 @@ struct Params {
   float* y;                // [m, n]
   float* partials;         // [parts, m, n], or null when there is one part or the merge is atomic
   int m, n, k;
-  int part_length;  // terms of K that block z sums
+  int part_length;  // terms of K that CTA z sums
   int parts;
   bool atomic;
 };

@@ -11,7 +11,7 @@ namespace {
 
 using ops::slots_of;
 
-constexpr int kDecodeRounds = 2;  // of CTAs that run at once, when the keys allow it: decode by rows
+constexpr int kDecodeWaves = 2;  // when the keys allow as many: decode by rows
 constexpr int kMaxStreamSplits = 264;
 
 // The kernels of one contract.
@@ -158,9 +158,9 @@ Schedule choose_schedule(const Launch& launch, const kernels::AttentionCall& cal
     schedule.splits =
         fastest_splits(row_heads, key_blocks, sm_count, ctas_per_sm, std::min(max_splits, kMaxStreamSplits));
   } else {
-    const std::int64_t round = std::int64_t{kRowsCtasPerSm} * sm_count;
+    const std::int64_t wave = std::int64_t{kRowsCtasPerSm} * sm_count;
     schedule.splits =
-        static_cast<int>(std::clamp<std::int64_t>(ceil_div(kDecodeRounds * round, row_heads), 1, max_splits));
+        static_cast<int>(std::clamp<std::int64_t>(ceil_div(kDecodeWaves * wave, row_heads), 1, max_splits));
   }
   return schedule;
 }

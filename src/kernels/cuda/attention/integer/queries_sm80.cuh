@@ -13,7 +13,7 @@ inline constexpr int kWarpKeys = kKeyBlock / kWarps, kTiles = kWarpKeys / kCoreR
 inline constexpr int kGroups = kKeyBlock / kKeyGroup;  // of keys whose values lie together
 inline constexpr int kPieceDims = 64;                  // elements of a head that a load of 16 bytes in each lane covers
 inline constexpr int kQueryPitch = kMaxHeadDim + 16;
-inline constexpr int kWeightPitch = kKeyBlock + 16;  // rows in different banks
+inline constexpr int kWeightPitch = kKeyBlock + 16;  // no bank conflicts between rows
 static_assert(kRowsQueries == 8 && kTiles == 4 && kGroups == 8);
 
 // What the queries of a CTA have in common. A query's own place is a QueryRow.

@@ -30,7 +30,7 @@ struct Rows {
   static constexpr int kTileBytes = 128;  // of a weight row
   static constexpr int kTileK = kTileBytes / sizeof(typename W::Bits);
   static constexpr int kVectors = kTileBytes / 16;   // of a weight row in one tile
-  static constexpr int kRowBytes = kTileBytes + 16;  // padded: 16-byte reads of 8 rows meet no bank twice
+  static constexpr int kRowBytes = kTileBytes + 16;  // padded: 16-byte reads of 8 rows have no bank conflicts
   static constexpr int kStageBytes = kTileN * kRowBytes + kTileM * kTileK * 4;
   static constexpr int kSharedBytes = kStages * kStageBytes;
   static_assert(kSegment % kTileK == 0, "a k-tile must not straddle two segments");

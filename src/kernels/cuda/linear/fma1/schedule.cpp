@@ -101,10 +101,10 @@ std::int64_t ctas_of(const Kernel& kernel, const Problem& problem) {
 // The clocks of one SM that runs `ctas` CTAs, `resident` of them at a time.
 double clocks_of(const Kernel& kernel, double ctas, int resident, double terms) {
   const double cta = static_cast<double>(kernel.tile_m) * kernel.tile_n * terms;
-  const double rounds = std::floor(ctas / resident);
-  const double rest = ctas - rounds * resident;
+  const double waves = std::floor(ctas / resident);
+  const double rest = ctas - waves * resident;
   const double last = rest == 0 ? 0 : rest / std::min(kernel.rate.full, kernel.rate.alone * std::max(rest, 1.0));
-  return cta * (rounds * resident / std::min(kernel.rate.full, kernel.rate.alone * resident) + last);
+  return cta * (waves * resident / std::min(kernel.rate.full, kernel.rate.alone * resident) + last);
 }
 
 // The clocks that the weights take to come from memory.

@@ -60,9 +60,9 @@ struct Tiles {
   __device__ static int lane_n(int lane) { return (lane & 1) | (lane >> 1 & 2) | (kLaneN == 8 ? lane >> 2 & 4 : 0); }
 };
 
-// What a thread brings of one operand. The vectors of a row lie side by side over the lanes, so that loads fill their
-// cache lines; the stores into [k][row] then meet a bank twice, which costs less. Rows beyond the edge repeat the last
-// one: their results are not stored.
+// What a thread brings of one operand. The vectors of a row lie side by side over the lanes, so that loads are
+// coalesced; the stores into [k][row] then have two-way bank conflicts, which cost less. Rows beyond the edge repeat
+// the last one: their results are not stored.
 template <typename S, typename Format, int kTileRows, int kVectors>
 struct Operand {
   using Bits = typename Format::Bits;

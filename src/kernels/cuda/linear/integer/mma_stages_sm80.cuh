@@ -167,8 +167,8 @@ __device__ inline void fetch_digit_weights(const Params& p, const MmaTile<S>& ti
   }
 }
 
-// Vector v of row r lies at v ^ r % 2: then the eight lanes whose reads meet, of two rows and every other vector, meet
-// no bank twice. Zeros from term `k_end` on; rows beyond the last are the last one.
+// Vector v of row r lies at v ^ r % 2, a swizzle: eight lanes read two rows and every other vector without bank
+// conflicts. Zeros from term `k_end` on; rows beyond the last are the last one.
 template <typename S>
 __device__ inline void fetch_format_weights(const MmaTile<S>& tile, unsigned char* stage, int step, int k_end) {
   using Bits = typename S::Weights::W::Bits;

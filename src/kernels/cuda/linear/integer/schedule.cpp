@@ -115,12 +115,12 @@ double tiles_at_once(const Device& device, const Kernel& kernel, int splits) {
   return kernel.split_k == SplitK::kCluster ? kernel.clusters_of(splits) : device.sm_count * kernel.ctas_per_sm;
 }
 
-// How many tiles an SM multiplies one after another. CTAs by mma.sync that share one take about as long side by side,
-// and those that have ended make room for others.
-double rounds_of(const Device& device, const Kernel& kernel, double tiles, int splits) {
+// Waves: how many tiles an SM multiplies one after another. CTAs by mma.sync that share one take about as long side by
+// side, and those that have ended make room for others.
+double waves_of(const Device& device, const Kernel& kernel, double tiles, int splits) {
   if (!kernel.mma_sync) return std::ceil(tiles / tiles_at_once(device, kernel, splits));
-  const double rounds = tiles * splits / device.sm_count;
-  return kernel.ctas_per_sm > 1 ? std::max(1.0, (rounds + std::ceil(rounds)) / 2) : std::ceil(rounds);
+  const double waves = tiles * splits / device.sm_count;
+  return kernel.ctas_per_sm > 1 ? std::max(1.0, (waves + std::ceil(waves)) / 2) : std::ceil(waves);
 }
 
 // CTAs multiply while others wait for weights, so the longest counts, and little of what goes on beside it.
@@ -129,15 +129,15 @@ double expected_time_of_digits(const Device& device, const Kernel& kernel, const
   const auto column_tiles = static_cast<double>(column_tiles_of(kernel, problem.n));
   const auto k_tiles = static_cast<double>(k_tiles_of(problem));
   const DigitCost& cost = kernel.digit_cost;
-  const double rounds = rounds_of(device, kernel, tiles, splits);
-  const double multiply = rounds * std::ceil(k_tiles / splits) * cost.k_tile;
+  const double waves = waves_of(device, kernel, tiles, splits);
+  const double multiply = waves * std::ceil(k_tiles / splits) * cost.k_tile;
   const double from_memory = column_tiles * k_tiles * kReadTile * kernel.tile_n / kPreparedRows;
   const double from_cache = tiles * k_tiles * 2 * (kernel.tile_n + kernel.tile_m) * kTileK * kReadByte;
   // CTAs that meet others at the end of a tile start the next no sooner; partials are added when all are there.
   const double row_tiles = tiles / column_tiles;
-  const double start = kernel.split_k == SplitK::kNone && rounds == 1 ? cost.start + kOneTile : cost.start;
+  const double start = kernel.split_k == SplitK::kNone && waves == 1 ? cost.start + kOneTile : cost.start;
   const double around = kernel.mma_sync ? start + (splits - 1) * row_tiles * cost.exchange
-                        : splits > 1    ? rounds * (start + cost.exchange)
+                        : splits > 1    ? waves * (start + cost.exchange)
                                         : start;
   const double prepare = kernel.takes_digits && !kernel.digits_in_place ? column_tiles * k_tiles * cost.prepare : 0;
   return around + std::max({multiply, from_memory, from_cache}) + multiply / 10 + prepare;
@@ -148,13 +148,13 @@ double expected_time_of_digits(const Device& device, const Kernel& kernel, const
 double expected_time(const Device& device, const Kernel& kernel, const Problem& problem, int splits) {
   if (kernel.digits_in_place || kernel.mma_sync) return expected_time_of_digits(device, kernel, problem, splits);
   const auto tiles = static_cast<double>(tiles_of(kernel, problem));
-  const double rounds = tiles / tiles_at_once(device, kernel, splits);
+  const double waves = tiles / tiles_at_once(device, kernel, splits);
   const auto k_tiles = static_cast<double>(ceil_div<std::int64_t>(k_tiles_of(problem), splits));
   const double prepare = kernel.cost.prepare * static_cast<double>(column_tiles_of(kernel, problem.n)) * k_tiles;
   if (kernel.split_k == SplitK::kNone || kernel.takes_digits)
-    return (std::ceil(rounds) * k_tiles + kernel.cost.start) * kernel.cost.k_tile + prepare / device.sm_count;
-  // Few rounds: the last counts as a whole one. Many: CTAs that end early make room for others.
-  return (rounds <= 2 ? std::ceil(rounds) : rounds) * (k_tiles + kernel.cost.start) * kernel.cost.k_tile;
+    return (std::ceil(waves) * k_tiles + kernel.cost.start) * kernel.cost.k_tile + prepare / device.sm_count;
+  // Few waves: the last counts as a whole one. Many: CTAs that end early make room for others.
+  return (waves <= 2 ? std::ceil(waves) : waves) * (k_tiles + kernel.cost.start) * kernel.cost.k_tile;
 }
 
 }  // namespace

@@ -15,8 +15,8 @@ using ptx::kWarpgroupRows;
 inline constexpr int kBoxTerms = kBoxRowBytes / 2;
 static_assert(kBoxRows == kWarpgroupRows, "a box has the weight rows of a warpgroup");
 
-// Sums of 64 bits in shared memory, from one row of x to the next: those that half a warp stores together, four
-// neighbours of every second row, lie in different banks.
+// Sums of 64 bits in shared memory, from one row of x to the next: half a warp stores four neighbours of every second
+// row without bank conflicts.
 constexpr int sum_pitch(int columns) {
   return columns + 2;
 }
@@ -135,8 +135,8 @@ __device__ inline const std::uint8_t* prepared_weights(const Params& p, const Wg
 }
 
 // One k-tile of a tile's weights, as digits that were prepared, or as boxes of 64 rows and 64 terms with the TMA's
-// swizzle of 128 bytes: eight rows of one 16-byte vector lie in different banks. Rows and terms beyond the edge are
-// zero.
+// swizzle of 128 bytes: reads of one 16-byte vector of eight rows have no bank conflicts. Rows and terms beyond the
+// edge are zero.
 template <typename S>
 __device__ inline void load_weights(const Params& p, const WgmmaTile& tile, const WgmmaShared<S>& shared, int stage,
                                     int k_tile) {
