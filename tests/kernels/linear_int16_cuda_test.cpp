@@ -74,7 +74,7 @@ TEST(LinearInt16Schedule, PersistentCtasAreForSeveralTilesEach) {
   EXPECT_EQ(chosen(128256).kernel, 1);
 }
 
-// A device that has warp groups uses them, whatever the kernels by mma.sync say they take.
+// A device that has wgmma uses it, whatever the kernels by mma.sync say they take.
 TEST(LinearInt16Schedule, ProductsOfAWarpAreForDevicesWithoutOthers) {
   std::vector<cuda::integer::Kernel> kernels = {test::kernel_of(cuda::integer::SplitK::kWorkspace, kMaxKTiles),
                                                 test::kernel_of(cuda::integer::SplitK::kNone, kMaxKTiles)};

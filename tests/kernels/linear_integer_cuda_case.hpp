@@ -103,8 +103,8 @@ class IntegerLinearCuda : public ::testing::Test {
       for (const std::int64_t m : rows)
         expect_matches_when_made({.m = m, .n = 130, .k = 1088, .dtype = dtype, .bias = m % 2 == 0});
     EXPECT_GT(schedules_run_, 500);
-    const bool has_warp_groups = context_->description().find("sm_90") != std::string::npos;
-    EXPECT_EQ(kernels_seen_ > 300, has_warp_groups);
+    const bool has_wgmma = context_->description().find("sm_90") != std::string::npos;
+    EXPECT_EQ(kernels_seen_ > 300, has_wgmma);
   }
 
   void expect_ragged_shapes_match(std::initializer_list<std::int64_t> terms) {
@@ -225,7 +225,7 @@ class IntegerLinearCuda : public ::testing::Test {
   std::optional<Context> context_;
   ThreadPool pool_{4};
   int schedules_run_ = 0;
-  int kernels_seen_ = 0;  // runs with the products of a warp group
+  int kernels_seen_ = 0;  // runs of kernels by wgmma
 };
 
 }  // namespace reprofuse::test

@@ -34,7 +34,7 @@ inline std::string name_of(const IntegerSchedule& schedule) {
   constexpr const char* kDecodeNames[] = {"", " stream", " cluster"};
   return std::string(kNames[static_cast<int>(schedule.phases)]) + kDecodeNames[static_cast<int>(schedule.decode)] +
          " splits " + std::to_string(schedule.splits) + (schedule.small_merge ? " small merge" : "") +
-         (schedule.warpgroups ? " warpgroups" : "");
+         (schedule.wgmma ? " wgmma" : "");
 }
 
 // The pages of an IntegerCase in the order of the GPU's kernels, both ways.
@@ -151,7 +151,7 @@ class AttentionIntegerCuda : public ModelOpsCuda, public ::testing::WithParamInt
   };
 
   bool can_run(const IntegerSchedule& schedule, const kernels::AttentionCall& call) const {
-    if (schedule.warpgroups && !cuda::integer_attention::has_warpgroups(launch(), call, digits())) return false;
+    if (schedule.wgmma && !cuda::integer_attention::has_wgmma(launch(), call, digits())) return false;
     if (schedule.decode == IntegerDecode::kCluster)
       return cuda::integer_attention::clusters_at_once(launch(), call, digits()) > 0;
     return schedule.decode == IntegerDecode::kRows || cuda::integer_attention::can_stream(launch(), call, digits());

@@ -20,7 +20,7 @@ enum class AttentionPhases { kDecode, kPrefill, kBoth };
 
 enum class DecodeBy {
   kThreads,  // which copy keys and values to shared memory themselves: on any device, for any shape
-  kStream,   // the TMA brings them, to warps that have different tasks
+  kStream,   // the TMA brings them; the kernel is warp-specialised
   kCluster,  // likewise, to a cluster that has a row and folds it: no splits
 };
 

@@ -63,7 +63,7 @@ struct ClusterWork : DecodeWork {
       : DecodeWork(p), rank(blockIdx.x), first_key((first_block + rank) * kKeyBlock) {}
 };
 
-// One thread: keys and values on their way.
+// One thread: starts the loads of keys and values.
 template <typename S>
 __device__ inline void load_key_block(const AttentionParams& p, const ClusterWork& at, const ClusterShared<S>& shared) {
   const std::int64_t from = p.kv.head_offset(p.kv.page_of(at.sequence, at.first_key), at.heads.kv_head);

@@ -16,8 +16,7 @@ struct Decode {
   using Bits = typename Kv::Bits;
   static constexpr int kHeads = kShape.heads, kHeadDim = kShape.head_dim;
   static constexpr int kPerVector = 16 / sizeof(Bits);
-  static constexpr int kKeyVectors =
-      kKeyBlock / kPerVector;  // of one element of the head, over the keys of a key block
+  static constexpr int kKeyVectors = kKeyBlock / kPerVector;  // of one element of the head
   // Scores: a warp has one half of the keys and every second head.
   static constexpr int kScoreHeads = (kHeads + 1) / 2;
   // Sums: a thread has kDims elements and every kHeadStep-th head.
@@ -56,8 +55,8 @@ struct DecodeShared {
   }
 };
 
-// Brings the keys and values of a key block into the L2, where the kernels that still run write the newest of them:
-// nothing is read yet. For pages of one key block at most, which lie in one piece.
+// Prefetches the keys and values of a key block into the L2, where the kernels that still run write the newest of them.
+// For pages of one key block at most, which lie in one piece.
 template <typename S>
 __device__ inline void prefetch_block(const AttentionParams& p, const DecodeWork& at, const BlockPages& pages,
                                       int block) {
@@ -328,8 +327,7 @@ const void* decode_kernel_of_heads(int head_dim) {
 template <typename Kv>
 const void* decode_kernel(int head_dim, int set_heads) {
   if (set_heads <= 2) return decode_kernel_of_heads<Kv, 2>(head_dim);
-  if (set_heads <= 4)
-    return decode_kernel_of_heads<Kv, 4>(head_dim);  // three take longer by themselves than with a fourth
+  if (set_heads <= 4) return decode_kernel_of_heads<Kv, 4>(head_dim);  // a kernel of three heads is slower
   return decode_kernel_of_heads<Kv, kMaxSetHeads>(head_dim);
 }
 

@@ -1,6 +1,6 @@
-// Decode of many rows or many keys: a CTA owns one row and one set of heads, and some of the row's key blocks, whose
-// tiles the TMA streams through stages of shared memory. Some warps score the keys of one key block while others sum
-// the values of the one before it.
+// Decode of many rows or many keys, warp-specialised: a CTA owns one row and one set of heads, and some of the row's
+// key blocks, whose tiles the TMA streams through stages of shared memory. Some warps score the keys of one key block
+// while others sum the values of the one before it.
 #pragma once
 
 #include "kernels/cuda/attention/decode_tile_sm90.cuh"
@@ -237,7 +237,7 @@ __global__ __launch_bounds__(S::kThreads,
   load_queries<S, S::kThreads>(p, at, shared.query);
   __syncthreads();
 
-  // Main loop of each kind of warp
+  // Main loop of each warp role
   StreamTotals<S> totals(threadIdx.x);
   if (warp == S::kLastWarp)
     load_key_blocks(p, at, shared);

@@ -1,6 +1,6 @@
-// Decode by the TMA, on compute capability 9.0 and later: a key block of a row comes to shared memory as two
-// tiles, keys and values, each in one piece because a page is a key block. Here is what is computed of them; who brings
-// them, and who folds the results, differs from kernel to kernel.
+// Decode by the TMA, on compute capability 9.0 and later: a key block of a row comes to shared memory as two tiles,
+// keys and values, each in one piece because a page is a key block. Here is what is computed of them; who loads them,
+// and who folds the results, differs from kernel to kernel.
 #pragma once
 
 #include "kernels/cuda/attention/common.cuh"
@@ -137,8 +137,7 @@ struct TileElements {
   }
 };
 
-// The queries of a CTA, by all kThreads threads of a CTA: all loads are on their way before the first is waited
-// for.
+// The queries of a CTA, by all of its kThreads threads: all loads are in flight before the first is waited for.
 template <typename S, int kThreads>
 __device__ inline void load_queries(const AttentionParams& p, const DecodeWork& at, float* to) {
   constexpr int kElements = S::kHeads * S::kHeadDim, kPerThread = ceil_div(kElements, kThreads);

@@ -23,7 +23,7 @@ struct Partials {
     max_and_sum = p.max_and_sum + first;
     scales = p.scales + first;
   }
-  // A run of elements on its way, [kMergeRun][kMergeElements]; zeros for partials beyond the last.
+  // Starts to fetch a run of elements, [kMergeRun][kMergeElements]; zeros for partials beyond the last.
   __device__ void fetch(int run, float* to) const {
     constexpr int kVectors = kMergeElements / 4, kAtOnce = kWarp / kVectors;
     const int lane = threadIdx.x % kWarp, in_run = lane / kVectors, element = lane % kVectors * 4;
@@ -82,7 +82,7 @@ struct RunGroup {
 };
 
 struct MergeShape {
-  int stages;      // runs on their way at once
+  int stages;      // runs in flight at once
   int group_runs;  // runs whose folding is worked out together
 };
 
@@ -142,7 +142,7 @@ __global__ __launch_bounds__(kMaxHeadDim) void attention_merge(const __grid_cons
 // The same for a single run, whose partials come straight into registers.
 template <typename Rules>
 __global__ __launch_bounds__(kMaxHeadDim) void attention_merge_few(const __grid_constant__ AttentionParams p) {
-  constexpr int kAhead = 16;  // partials on their way
+  constexpr int kAhead = 16;  // partials in flight
   let_next_kernel_start();
   const DecodeRowOf<Rules::kBlock> at(p, blockIdx.y);
   const int lane = threadIdx.x % kWarp, head = blockIdx.x, first_element = threadIdx.x / kWarp * kMergeElements;

@@ -35,7 +35,7 @@ struct Prefill {
   static_assert(kThreads % kRowVectors == 0 && kTerms % kRowStep == 0, "a thread has one column of some terms");
   static_assert(kBlocks * kWarpQueries == kWarp, "a lane has a query and a key block");
   static_assert(fits_shared(kSharedBytes, 1, kMinSmSharedBytes), "every supported device must have room for a CTA");
-  // Totals and running sums; the operands of two terms, and a slice on its way.
+  // Totals and running sums; the operands of two terms, and a slice in flight.
   static_assert(2 * kTile * kTile + 4 * kTile + 4 * kVectors + 32 <= registers_per_thread(kThreads, kCtasPerSm),
                 "a thread's sums and some 32 registers of addresses must fit");
 };
@@ -121,9 +121,9 @@ struct SliceQueue {
   const Bits *keys, *values;  // of this head in page 0, from the thread's first vector on
   // Of the next fetch:
   int block, last_block;  // the first of the step, and of the tile
-  int phase = 0;          // 0: keys, b + 1: values of the step's block b
-  int slice = 0, slices;  // of the phase
-  int begin, end;         // of the thread's terms in the phase, counted from its first, that exist
+  int operand = 0;        // 0: keys, b + 1: values of the step's block b
+  int slice = 0, slices;  // of the operand
+  int begin, end;         // of the thread's terms in the operand, counted from its first, that exist
   const Bits* from;       // keys
   int position, stride;   // of the first key of a block; between the thread's vectors
   uint4 held[S::kVectors];
@@ -145,10 +145,10 @@ struct SliceQueue {
   // Behind the last slice nothing is read. There is no branch, so that all of it can happen between multiply-adds.
   __device__ void fetch() {
     const int term = slice * S::kTerms;
-    const int page = __shfl_sync(~0u, pages, (phase - 1) * S::kValueSlices + slice);
+    const int page = __shfl_sync(~0u, pages, (operand - 1) * S::kValueSlices + slice);
     const Bits* at = values + static_cast<std::int64_t>(page) * page_elements +
                      ((position + term) & (p.kv.page_size() - 1)) * p.kv.head_dim;
-    if (phase == 0) at = from + (term << p.kv.page_shift);
+    if (operand == 0) at = from + (term << p.kv.page_shift);
 #pragma unroll
     for (int i = 0; i < S::kVectors; ++i) {
       const int own = term + i * S::kRowStep;
@@ -162,10 +162,10 @@ struct SliceQueue {
   __device__ void advance() {
     if (slice < slices) return;
     slice = 0;
-    if (++phase <= min(S::kBlocks, last_block - block + 1)) {
+    if (++operand <= min(S::kBlocks, last_block - block + 1)) {
       start_values();
     } else {
-      phase = 0;
+      operand = 0;
       block += S::kBlocks;
       start_keys();
     }
@@ -217,7 +217,7 @@ struct SliceQueue {
   }
   __device__ void start_values() {
     slices = S::kValueSlices;
-    position = (block + phase - 1) * kKeyBlock;
+    position = (block + operand - 1) * kKeyBlock;
     stride = S::kRowStep * p.kv.head_dim;
     const int first = position + static_cast<int>(threadIdx.x) / S::kRowVectors;
     begin = tile.keys.begin - first;

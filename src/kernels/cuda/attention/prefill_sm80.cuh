@@ -1,7 +1,6 @@
-// Prefill: a CTA owns a tile of queries, which are the heads of one set of some rows, and walks the keys that they see
-// in steps of one to four key blocks. A warp owns some of the queries: it alone looks at their scores, so that the CTA
-// waits as one for slices of keys and values only. Scores and weighted sums are outer products in registers, by the
-// same loop; each chain ascends over d and over keys by construction.
+// Prefill: a CTA owns a tile of queries and walks the keys that they see in steps of one to four key blocks. A warp
+// alone looks at the scores of its queries, so that the CTA synchronises for slices of keys and values only. Scores and
+// weighted sums are outer products in registers, by the same loop; chains ascend over d and over keys by construction.
 #pragma once
 
 #include "kernels/cuda/attention/prefill_slices_sm80.cuh"
@@ -267,11 +266,11 @@ __global__ __launch_bounds__(S::kThreads,
   for (int block = tile.keys.first_block(); block < end_block; block += S::kBlocks) {
     const int blocks = min(S::kBlocks, end_block - block);
 #pragma unroll 1
-    for (int phase = 0; phase <= blocks; ++phase) {
+    for (int operand = 0; operand <= blocks; ++operand) {
       clear<S>(sums);
       const float* panel =
-          phase == 0 ? panels.queries : panels.probabilities + (phase - 1) * S::kValueSlices * S::kGroup;
-      const int slices = phase == 0 ? p.kv.head_dim / S::kTerms : S::kValueSlices;
+          operand == 0 ? panels.queries : panels.probabilities + (operand - 1) * S::kValueSlices * S::kGroup;
+      const int slices = operand == 0 ? p.kv.head_dim / S::kTerms : S::kValueSlices;
 #pragma unroll 1
       for (int i = 0; i < slices; ++i) {
         queue.fetch();
@@ -281,10 +280,10 @@ __global__ __launch_bounds__(S::kThreads,
         queue.advance();
         __syncthreads();
       }
-      if (phase == 0)
+      if (operand == 0)
         softmax.run(block * kKeyBlock, sums);
       else
-        merge_block<S>(at, panels, phase - 1, sums, total);
+        merge_block<S>(at, panels, operand - 1, sums, total);
     }
   }
 

@@ -1,5 +1,5 @@
-// Instructions of compute capability 9.0: copies by the tensor memory accelerator (TMA), and clusters of CTAs that
-// reach each other's shared memory. Barriers that count bytes: pipeline_sm90.cuh.
+// Instructions of compute capability 9.0: copies by the tensor memory accelerator (TMA), and clusters of CTAs with
+// distributed shared memory. Barriers that count bytes: pipeline_sm90.cuh.
 #pragma once
 
 #include <cuda.h>
@@ -30,7 +30,7 @@ __device__ inline void tma_load_bulk(void* shared, const void* global, std::uint
       : "memory");
 }
 
-// Contiguous bytes of global memory on their way to the L2; nothing is read yet.
+// Prefetches contiguous bytes of global memory into the L2.
 __device__ inline void tma_prefetch_bulk(const void* global, std::uint32_t bytes) {
   asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(global), "r"(bytes));
 }
@@ -75,7 +75,7 @@ __device__ inline float ld_shared_cluster(const float* shared, std::uint32_t ran
   return value;
 }
 
-// Two floats on their way to another CTA's shared memory, counted as 8 bytes by an mbarrier there.
+// Two floats to another CTA's shared memory, asynchronously; an mbarrier there counts their 8 bytes.
 __device__ inline void st_async(float* shared, std::uint32_t rank, float2 value, std::uint64_t* barrier) {
   asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];" ::"r"(
                    map_shared_rank(shared, rank)),

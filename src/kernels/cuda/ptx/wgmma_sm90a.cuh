@@ -1,5 +1,5 @@
-// Matrix products of a warpgroup (wgmma), of 8-bit integers, and the registers that warpgroups trade (setmaxnreg). Both
-// exist on compute capability 9.0 alone, in the feature set sm_90a.
+// Matrix products of a warpgroup (wgmma), of 8-bit integers, and the registers that warpgroups hand to each other
+// (setmaxnreg). Both exist on compute capability 9.0 alone, in the feature set sm_90a.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ __device__ inline void setmaxnreg_inc() {
 
 inline constexpr int kWarpgroupRows = 64;  // of the left operand: the m of wgmma
 
-// Products run beside the warpgroup's other work. Between fence and commit their operands must not change; what they
-// read and add to is free again once at most kPending committed groups are pending.
+// Products are asynchronous. From the fence on their operands must not change; what they read and add to is free again
+// once at most kPending committed groups are pending.
 __device__ inline void wgmma_fence() {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
@@ -359,9 +359,9 @@ __device__ inline void wgmma_m64k32_s8<128>(int* sums, std::uint64_t a, std::uin
       : "l"(a), "l"(b), "r"(accumulate));
 }
 
-// The sums, whose product has been waited for: what reads them comes after this.
+// For the compiler: what reads the sums of a product that has been waited for comes after this, as in CUTLASS.
 template <int kCount>
-__device__ inline void wgmma_settled(int (&sums)[kCount]) {
+__device__ inline void warpgroup_fence_operand(int (&sums)[kCount]) {
 #pragma unroll
   for (int i = 0; i < kCount; ++i) asm volatile("" : "+r"(sums[i])::"memory");
 }

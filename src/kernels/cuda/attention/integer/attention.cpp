@@ -93,18 +93,18 @@ void launch_decode(const Launch& launch, const kernels::AttentionCall& call, con
     require(can_stream(launch, call, digits), "attention: this device does not stream heads of {}", p.kv.head_dim);
     ops::launch_decode_and_merge(launch, call, p, slots, kernels.stream(p.kv.head_dim, false), merge, partials);
   } else {
-    const AttentionParams& rotated = p;  // these kernels leave rotary to others
-    ops::launch_decode_and_merge(launch, call, rotated, slots, kernels.decode(p.kv.head_dim), merge, partials);
+    const AttentionParams& without_rotary = p;
+    ops::launch_decode_and_merge(launch, call, without_rotary, slots, kernels.decode(p.kv.head_dim), merge, partials);
   }
 }
 
-void launch_prefill(const Launch& launch, const kernels::AttentionCall& call, const AttentionParams& p, bool warpgroups,
+void launch_prefill(const Launch& launch, const kernels::AttentionCall& call, const AttentionParams& p, bool wgmma,
                     int digits) {
   const Kernels& kernels = kernels_of(digits);
-  require(!warpgroups || has_warpgroups(launch, call, digits),
-          "attention: no warpgroups for heads of {} on this device", p.kv.head_dim);
-  const AttentionKernel kernel = warpgroups ? kernels.prefill(p.kv.head_dim) : kernels.prefill_rows(p.kv.head_dim);
-  const int queries = warpgroups ? kPrefillQueries : kRowsQueries;
+  require(!wgmma || has_wgmma(launch, call, digits), "attention: no wgmma for heads of {} on this device",
+          p.kv.head_dim);
+  const AttentionKernel kernel = wgmma ? kernels.prefill(p.kv.head_dim) : kernels.prefill_rows(p.kv.head_dim);
+  const int queries = wgmma ? kPrefillQueries : kRowsQueries;
   const int tiles = ceil_div(call.batch.max_chunk_rows, queries / p.set_heads);
   const GridShape shape{.grid = dim3(static_cast<unsigned>(tiles), static_cast<unsigned>(p.kv.kv_heads * p.sets),
                                      static_cast<unsigned>(call.batch.chunk_count)),
@@ -115,7 +115,7 @@ void launch_prefill(const Launch& launch, const kernels::AttentionCall& call, co
 
 }  // namespace
 
-bool has_warpgroups(const Launch& launch, const kernels::AttentionCall& call, int digits) {
+bool has_wgmma(const Launch& launch, const kernels::AttentionCall& call, int digits) {
   const DeviceScope device(launch.ordinal);
   return device_attribute(launch.ordinal, cudaDevAttrComputeCapabilityMajor) == 9 &&
          kernels_of(digits).prefill(call.kv.head_dim).function != nullptr;
@@ -139,7 +139,7 @@ int clusters_at_once(const Launch& launch, const kernels::AttentionCall& call, i
 
 Schedule choose_schedule(const Launch& launch, const kernels::AttentionCall& call, int digits) {
   const Kernels& kernels = kernels_of(digits);
-  Schedule schedule{.phases = ops::phases_of(call.batch), .warpgroups = has_warpgroups(launch, call, digits)};
+  Schedule schedule{.phases = ops::phases_of(call.batch), .wgmma = has_wgmma(launch, call, digits)};
   if (schedule.phases == AttentionPhases::kPrefill) return schedule;  // the rest is about decode
   const int key_blocks = key_blocks_of(call);
   const int max_shared = device_attribute(launch.ordinal, cudaDevAttrMaxSharedMemoryPerBlockOptin);
@@ -188,7 +188,7 @@ void attention_with(const Launch& launch, const kernels::AttentionCall& call, co
     params.rotary = rotary_params(*rotary);
   }
   if (schedule.phases != AttentionPhases::kPrefill) launch_decode(launch, call, params, schedule, digits);
-  if (schedule.phases != AttentionPhases::kDecode) launch_prefill(launch, call, params, schedule.warpgroups, digits);
+  if (schedule.phases != AttentionPhases::kDecode) launch_prefill(launch, call, params, schedule.wgmma, digits);
 }
 
 void rotary(const Launch& launch, const kernels::RotaryCall& call, int digits) {

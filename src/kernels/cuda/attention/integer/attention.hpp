@@ -20,7 +20,7 @@ struct Schedule {
   AttentionPhases phases;    // kDecode: every row; kBoth: decode for chunks of one row, prefill for the others
   int splits = 1;            // decode: CTAs that share the keys of a row; 1: no partials, no merge
   bool small_merge = false;  // the merge for a device with little shared memory
-  bool warpgroups = false;   // prefill by warpgroups; otherwise a few rows at a time
+  bool wgmma = false;        // prefill by wgmma; otherwise a few rows at a time
   DecodeBy decode = DecodeBy::kRows;
 };
 
@@ -28,8 +28,8 @@ struct Schedule {
 bool can_stream(const Launch& launch, const kernels::AttentionCall& call, int digits);
 int clusters_at_once(const Launch& launch, const kernels::AttentionCall& call, int digits);
 
-// Whether prefill by warpgroups can run: the device has their instructions, and there is a kernel for the heads.
-bool has_warpgroups(const Launch& launch, const kernels::AttentionCall& call, int digits);
+// Whether prefill by wgmma can run: the device has the instructions, and there is a kernel for the heads.
+bool has_wgmma(const Launch& launch, const kernels::AttentionCall& call, int digits);
 
 Schedule choose_schedule(const Launch& launch, const kernels::AttentionCall& call, int digits);
 // Where `rotary` is given, it has not run yet, and decode does it: see can_rotate().

@@ -30,7 +30,7 @@ struct BlockPieces {
     const int first = block * kKeys + first_key();
     return first_key() < kKeys && first < end && first + keys > begin ? p.kv.page_of(sequence, first) : -1;
   }
-  // The whole warp: digits on their way to `tile`. `full` also waits for more_bytes of each piece.
+  // The whole warp: loads digits to `tile`. `full` also waits for more_bytes of each piece.
   __device__ void load_digits(const void* cache, int block, int page, std::uint8_t* tile, std::uint64_t* full,
                               int more_bytes = 0) const {
     const int bytes = keys * kHeadDim, loaded = __popc(__ballot_sync(~0u, page >= 0));

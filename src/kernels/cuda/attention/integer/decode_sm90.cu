@@ -1,8 +1,6 @@
 // Decode by contracts int16-1 and exact-2 where there is a TMA: a CTA owns one row and one set of heads, and some of
-// the row's key blocks. One warp keeps loads of digits in flight, tiles of keys and of values in turn; four math
-// warps compute with them in step. CTAs that have one block each may form a cluster and fold the row's heads from each
-// other's shared memory: no merge. Where rows are the only ones of their sequences, rotary can be left to these
-// kernels, too.
+// the row's key blocks. One warp issues TMA loads, tiles of keys and of values in turn; four math warps compute with
+// them in step. CTAs with one block each may form a cluster and fold the row through distributed shared memory.
 #include "kernels/cuda/attention/integer/decode_tiles_sm90.cuh"
 
 namespace reprofuse::cuda::integer_attention {
@@ -21,8 +19,8 @@ struct TileLoads {
       : p(params), at(work), shared(shared_), pieces(p, at.sequence, at.heads.kv_head, at.range.begin, at.range.end) {
     if (at.count > 0) page = pieces.page(at.block(p, 0));
   }
-  // The CTA's first blocks on their way to the L2 while the kernels ahead still run. Keys that one of them is about to
-  // store are loaded after the wait, as all others are.
+  // The CTA's first blocks, into the L2, while the kernels ahead still run. Keys that one of them is about to store are
+  // loaded after the wait, as all others are.
   __device__ void prefetch() const {
     constexpr int kBlocks = (S::kStages + 1) / 2;
     for (int i = 0; i < min(kBlocks, at.count); ++i) {

@@ -44,7 +44,7 @@ struct DigitStreamShared {
   Shared<typename S::N> queries;
   std::uint64_t barriers[2 * S::kStages];
   OwnPosition<S> own;
-  // What the CTA shows its cluster. Before that, the chains of norms of queries, of each warp.
+  // What the cluster reads. Before that, the chains of norms of queries, of each warp.
   union {
     float weighted[kRowsQueries][S::kDim];
     float chains[kWarps][ops::kNormLanes];
@@ -205,7 +205,7 @@ __device__ inline void rotate_queries(const DecodeParams& p, const DigitStreamWo
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
   Head heads[kEach] = {};
 #pragma unroll
-  for (int i = 0; i < kEach; ++i) {  // all on their way at once
+  for (int i = 0; i < kEach; ++i) {  // all loads in flight at once
     const int query = warp + i * kWarps;
     if (query < at.heads.count)
       heads[i].load(p.q + at.row * p.q_stride + (at.heads.first + query) * S::kDim, kHalf, lane);

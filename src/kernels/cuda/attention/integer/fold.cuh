@@ -37,7 +37,6 @@ struct Rescale {
     b = __fmul_rn(next_scale, c);
   }
   __device__ float merged_sum(float total, float next) const { return fma_rn(total, a, __fmul_rn(next, c)); }
-  __device__ float merged(float total, float next) const { return fma_rn(total, a, __fmul_rn(next, b)); }
 };
 
 }  // namespace reprofuse::cuda::integer_attention

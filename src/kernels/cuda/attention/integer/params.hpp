@@ -47,7 +47,7 @@ AttentionKernel stream_kernel(int head_dim, bool cluster);
 template <typename N>
 AttentionKernel merge_kernel(int head_dim, int key_blocks, bool small);
 
-// By warpgroups, on compute capability 9.0 alone; a null function for heads that it does not take. Grid: tiles of the
+// By wgmma, on compute capability 9.0 alone; a null function for heads that it does not take. Grid: tiles of the
 // longest chunk, kv_heads * sets, chunks.
 inline constexpr int kPrefillQueries = 128;  // rows of a tile times set_heads, at most
 template <typename N>

@@ -36,7 +36,7 @@ struct ProductShape {
   int columns;  // of a panel
   int steps;    // of 32 terms
   RightStrides right;
-  bool both_ahead = true;  // of three digits: while a panel is taken, both kinds of sums of the next are on their way
+  bool both_ahead = true;  // of three digits: while a panel is taken, both kinds of sums of the next are in flight
 };
 
 template <ProductShape kShape>
@@ -64,10 +64,10 @@ __device__ inline void multiply_two_digits(const Left& left, std::uint64_t right
 #pragma unroll
   for (int panel = 0; panel < kPanels; ++panel) {
     ptx::wgmma_wait_group<kPanels - 1>();
-    ptx::wgmma_settled(sums[panel]);
+    ptx::warpgroup_fence_operand(sums[panel]);
 #pragma unroll
     for (int& sum : sums[panel]) sum <<= 8;
-    ptx::wgmma_settled(sums[panel]);
+    ptx::warpgroup_fence_operand(sums[panel]);
     ptx::wgmma_fence();
 #pragma unroll
     for (int step = 0; step < kSteps; ++step) {
@@ -82,14 +82,14 @@ __device__ inline void multiply_two_digits(const Left& left, std::uint64_t right
       ptx::wgmma_wait_group<1>();
     else
       ptx::wgmma_wait_group<0>();
-    ptx::wgmma_settled(sums[panel]);
+    ptx::warpgroup_fence_operand(sums[panel]);
     take(panel, [&](int i) { return __int2float_rn(sums[panel][i]); });
   }
 }
 
 // The leading sums are 256 (x0 w0) + x0 w1 + x1 w0, as above; the trailing ones 256 (x0 w2 + x1 w1 + x2 w0) + x1 w2 +
-// x2 w1. One kind is shifted while the other is multiplied. While a panel is taken the next one is on its way, as far
-// as there are registers: its leading sums, or both.
+// x2 w1. One kind is shifted while the other is multiplied. While a panel is taken the next one is in flight, as far
+// as there are registers: its leading sums, or both. One piece: both kinds stay in registers.
 template <ProductShape kShape, typename Left, typename Take>
 __device__ inline void multiply_three_digits(const Left& left, std::uint64_t right,
                                              PanelSums<kShape> (&leading)[kShape.panels], const Take& take) {
@@ -119,10 +119,10 @@ __device__ inline void multiply_three_digits(const Left& left, std::uint64_t rig
     ptx::wgmma_commit_group();
   };
   const auto shift = [&](PanelSums<kShape>& sums) {
-    ptx::wgmma_settled(sums);
+    ptx::warpgroup_fence_operand(sums);
 #pragma unroll
     for (int& sum : sums) sum <<= 8;
-    ptx::wgmma_settled(sums);
+    ptx::warpgroup_fence_operand(sums);
     ptx::wgmma_fence();
   };
   begin_leading(0);
@@ -147,8 +147,8 @@ __device__ inline void multiply_three_digits(const Left& left, std::uint64_t rig
     } else {
       ptx::wgmma_wait_group<0>();
     }
-    ptx::wgmma_settled(leading[panel]);
-    ptx::wgmma_settled(trailing[panel]);
+    ptx::warpgroup_fence_operand(leading[panel]);
+    ptx::warpgroup_fence_operand(trailing[panel]);
     take(panel, [&](int i) {
       return ThreeDigits::value_of(__int2float_rn(leading[panel][i]), __int2float_rn(trailing[panel][i]));
     });

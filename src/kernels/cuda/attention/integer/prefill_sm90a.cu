@@ -1,7 +1,6 @@
-// Prefill by contracts int16-1 and exact-2 on compute capability 9.0: a CTA owns 128 queries, which are the heads of
-// one set times as many rows as fit, and walks all key blocks that they see. One warp keeps TMA loads of digits in
-// flight, one converts units, and two warpgroups have 64 queries each: while one multiplies, the other computes
-// its softmax. Built for sm_90a alone: the instructions exist nowhere else.
+// Prefill by contracts int16-1 and exact-2 on compute capability 9.0, sm_90a alone, warp-specialised: a CTA owns 128
+// queries, the heads of one set times as many rows as fit, and walks all key blocks that they see. One warp issues TMA
+// loads, one converts units, and of two warpgroups one multiplies while the other computes its softmax.
 #include "kernels/cuda/attention/integer/prefill_operands_sm90a.cuh"
 
 namespace reprofuse::cuda::integer_attention {

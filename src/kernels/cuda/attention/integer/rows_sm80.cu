@@ -272,7 +272,7 @@ __global__ __launch_bounds__(kRowsThreads,
   store_result<S>(p, row_of(own_query()), total);
 }
 
-// What a thread holds at once: totals, digits of keys and of values on their way, sums of keys, and a query's digits.
+// What a thread holds at once: totals, digits of keys and of values in flight, sums of keys, and a query's digits.
 template <typename S>
 constexpr int live_registers() {
   using N = typename S::N;

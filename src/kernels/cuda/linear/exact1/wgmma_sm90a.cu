@@ -1,8 +1,6 @@
-// exact-1 on compute capability 9.0: one thread keeps TMA loads of weights and digits in flight, warpgroups turn
-// weights into digits in registers and multiply them by the activations' digits in shared memory. A tile is some rows
-// of x against some weight rows. CTAs that share the K of a tile form a cluster and add their sums through each other's
-// shared memory; where tiles are many, persistent CTAs that have all of K take one after another.
-// Built for sm_90a alone: the instructions exist nowhere else.
+// exact-1 on compute capability 9.0, sm_90a alone: a producer thread keeps TMA loads of weights and digits in flight,
+// warpgroups turn weights into digits in registers and multiply them by the activations' digits in shared memory. CTAs
+// that share K add their sums through distributed shared memory; where tiles are many, CTAs are persistent.
 #include "kernels/cuda/linear/exact1/digits.cuh"
 #include "kernels/cuda/linear/integer/wgmma_roles_sm90a.cuh"
 
@@ -102,8 +100,8 @@ __device__ inline void multiply_tiles(const Params& p, const TileScheduler<S>& s
   }
 }
 
-// Split-K: the CTA's k-tiles of one tile, shown to the cluster; then its part of the results. The first CTA takes the
-// bias of the weights out for all.
+// Split-K: the CTA's k-tiles of one tile, whose sums are added over the cluster. The first CTA takes the bias of the
+// weights out for all.
 template <typename S>
 __device__ inline void multiply_split(const Params& p, const TileScheduler<S>& scheduler,
                                       const WgmmaShared<S>& shared) {

@@ -116,7 +116,7 @@ __global__ __launch_bounds__(S::kThreads) void linear_rows(const __grid_constant
 
   float acc[S::kRows][S::kM] = {}, total[S::kRows][S::kM] = {};
 
-  // Prologue: weights are constants, so the first of them are on their way before the kernel that makes x has finished.
+  // Prologue: weights are constants, so the first of them are fetched before the kernel that makes x has finished.
   let_next_kernel_start();
   for (int s = 0; s < S::kStages - 1; ++s) {
     const int k = k_begin + s * S::kTileK;
@@ -129,7 +129,7 @@ __global__ __launch_bounds__(S::kThreads) void linear_rows(const __grid_constant
     ptx::cp_async_commit_group();
   }
 
-  // Main loop: one k-tile is multiplied while the next ones are on their way
+  // Main loop: one k-tile is multiplied while the next ones are in flight
   int stage = 0, ahead = S::kStages - 1;
   for (int k = k_begin; k < k_end; k += S::kTileK) {
     ptx::cp_async_wait_group<S::kStages - 2>();

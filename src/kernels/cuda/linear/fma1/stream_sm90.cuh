@@ -1,6 +1,6 @@
-// Few rows, on compute capability 9.0 and later: the TMA streams both operands through shared memory in their own
-// formats, ahead of warps that do nothing but multiply. A lane owns lane_n weight rows, 32 apart, and lane_m rows of x,
-// which all lanes of its warp read alike.
+// Few rows, on compute capability 9.0 and later, warp-specialised: TMA warps stream both operands through shared memory
+// in their own formats, ahead of warps that do nothing but multiply. A lane owns lane_n weight rows, 32 apart, and
+// lane_m rows of x, which all lanes of its warp read alike.
 #pragma once
 
 #include "kernels/cuda/element_types.cuh"
@@ -124,7 +124,7 @@ __device__ inline void load_stages(const Params& p, const Output& out, const Seg
     if (lane == 0) ptx::tma_load_2d(shared.x(stage), &p.x_map, k, m0, shared.pipeline().full_barrier(stage));
   };
 
-  // Prologue: weights are constants, so the first of them are on their way before the kernel that makes x has finished.
+  // Prologue: weights are constants, so the first of them are loaded before the kernel that makes x has finished.
   const int stages = shared.stages;
   for (int t = 0; t < stages && segments.tile_begin(p, t) < p.k; ++t) load_weights(t, segments.tile_begin(p, t));
   wait_for_previous_kernel();

@@ -1,8 +1,6 @@
 // Tens of rows and more, and operands that allow no vector loads: a CTA owns a tile_m x tile_n tile, a thread thread_m
-// x thread_n of it in registers. Operands come in their own formats, one k-tile ahead into registers or several ahead
-// into shared memory, where only the thread that fetched them looks; from there they are widened into tiles that all
-// threads read. A CTA owns one segment (split-K) or all; then totals wait in shared memory, because the registers hold
-// the running chain.
+// x thread_n of it in registers. Operands come in their own formats, one k-tile ahead in registers or several in shared
+// memory that no other thread reads, and are widened from there into tiles that all threads read.
 #pragma once
 
 #include "kernels/cuda/element_types.cuh"
@@ -19,7 +17,7 @@ using reprofuse::fma1::kPadX;
 struct TileShape {
   int tile_m, tile_n;        // outputs of a CTA
   int thread_m, thread_n;    // outputs of a thread
-  int stages;                // k-tiles on their way at once, a single one into registers
+  int stages;                // k-tiles in flight at once, a single one into registers
   bool vector_loads = true;  // rows start on 16 bytes and k is a multiple of a vector; else operands come one by one
 };
 
@@ -92,7 +90,7 @@ struct Operand {
     return reinterpret_cast<uint4*>(stage) + i * S::kThreads + threadIdx.x;
   }
 
-  // Sends for the k-tile at k. kWhole: it lies before k_end.
+  // Starts to fetch the k-tile at k. kWhole: it lies before k_end.
   template <bool kWhole>
   __device__ void fetch(unsigned char* stage, int k, int k_end) {
 #pragma unroll
@@ -218,7 +216,8 @@ __device__ inline void multiply_tile(const float* xs, const float* ws, float (&a
   }
 }
 
-// Adds the finished segment to the totals, which only this thread touches, and starts the next chain.
+// Adds the finished segment to the totals, which only this thread touches, and starts the next chain. Totals lie in
+// shared memory, because the registers hold the chains.
 template <typename S>
 __device__ inline void fold_segment(float* totals, bool first, float (&acc)[S::kM][S::kN]) {
 #pragma unroll
@@ -265,7 +264,7 @@ __global__ __launch_bounds__(S::kThreads, 1) void linear_tiles(const __grid_cons
   operands.widen(stages, buffers, k_begin);
   __syncthreads();
 
-  // Main loop: one k-tile is multiplied, the next is widened, those after it are on their way
+  // Main loop: one k-tile is multiplied, the next is widened, those after it are in flight
   int buffer = 0, stage = 0;
 #pragma unroll 1
   for (int k = k_begin; k < k_end; k += S::kTileK) {

@@ -1,5 +1,5 @@
-// int16-1 on compute capability 9.0 where both operands come to shared memory as digits, so that the math threads do
-// nothing but multiply. Built for sm_90a alone: the instructions exist nowhere else.
+// int16-1 on compute capability 9.0, sm_90a alone, where both operands come to shared memory as digits, so that the
+// math threads do nothing but multiply.
 #include "kernels/cuda/linear/int16/wgmma_sums_sm90a.cuh"
 
 namespace reprofuse::cuda::int16 {
@@ -17,7 +17,7 @@ __device__ inline void multiply_prepared(const WgmmaShared<S>& shared, ptx::Pipe
         .word();
   };
   constexpr int kPlane = Descriptor::advance(S::kTileN * kTileK), kStage = Descriptor::advance(S::kStageBytes);
-  const std::uint64_t weights = descriptor(shared.weights(0) + same_in_warp(own.group) * (kWarpgroupRows * kTileK));
+  const std::uint64_t weights = descriptor(shared.weights(0) + warp_uniform(own.group) * (kWarpgroupRows * kTileK));
   const std::uint64_t digits = descriptor(shared.digits(0));
   const ptx::Pipeline pipeline = shared.pipeline();
   for (int k_tile = begin; k_tile < end;) {

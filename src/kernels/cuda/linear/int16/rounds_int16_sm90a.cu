@@ -1,7 +1,6 @@
-// int16-1 for many rows on compute capability 9.0: tiles of 128 rows of x by 128 weight rows, one 32-bit sum for each
-// output and block of terms. A block takes two rounds: first the products of high digits, whose sums are then shifted
-// by a digit, then the mixed products on top of them. High digits of a block wait in shared memory for the second
-// round. Built for sm_90a alone: the instructions exist nowhere else.
+// int16-1 for many rows on compute capability 9.0, sm_90a alone: tiles of 128 rows of x by 128 weight rows, one 32-bit
+// sum for each output and block of terms. A block takes two rounds: the products of high digits, whose sums are shifted
+// by a digit, then the mixed products on top of them.
 #include "kernels/cuda/linear/int16/wgmma_sums_sm90a.cuh"
 #include "kernels/cuda/ptx/sm90.cuh"
 
@@ -20,7 +19,7 @@ struct Rounds {
   static_assert(kTileM == kTileN, "the planes of both operands are alike");
   // High digits of a block stay until its second round; low ones pass by.
   static constexpr int kHighStages = kBlockTiles, kMidStages = 3, kStages = kHighStages + kMidStages;
-  static constexpr int kSumPitch = sum_pitch(kTileN);  // of the sums that a CTA shows its cluster
+  static constexpr int kSumPitch = sum_pitch(kTileN);  // of the sums that the cluster reads
   static_assert(kTileM * kSumPitch * 8 <= kStages * kStageBytes, "the sums take the place of the stages");
 };
 
@@ -74,7 +73,7 @@ __device__ inline void load_planes(const Params& p, const TileScheduler<Rounds>&
     if constexpr (kDigit == 1)
       ptx::tma_load_bulk(shared.state().factors[stage], from + digit_bytes(Rounds::kTileM), kFactorBytes, full);
   };
-  // Prologue: weights that were digits before this launch are on their way before the digits of x are known.
+  // Prologue: weights that were digits before this launch are loaded before the digits of x are known.
   if (!p.digits_in_place) wait_for_previous_kernel();
   const int count = scheduler.end - scheduler.begin, ahead = min(kStages, count);
   for (int i = 0; i < ahead; ++i) load_weights(i, scheduler.begin + i);
@@ -98,13 +97,13 @@ struct RoundSums {
 
   // The sums of high digits to their place, once their products are complete.
   __device__ void shift() {
-    ptx::wgmma_settled(sums);
+    ptx::warpgroup_fence_operand(sums);
 #pragma unroll
     for (int& sum : sums) sum <<= 8;
   }
   // The sums of a block go to the totals.
   __device__ void finish(const int* factors, int lane) {
-    ptx::wgmma_settled(sums);
+    ptx::warpgroup_fence_operand(sums);
 #pragma unroll
     for (int i = 0; i < kOne; i += 4) {
       const int2 factor = *reinterpret_cast<const int2*>(factors + i / 4 * 8 + lane % 4 * 2);
@@ -134,7 +133,7 @@ __device__ inline void multiply_rounds(const RoundsShared& shared, const MathThr
                       .stride_byte_offset = kTileK * 8}
         .word();
   };
-  const int weights = same_in_warp(own.group) * (kWarpgroupRows * kTileK);
+  const int weights = warp_uniform(own.group) * (kWarpgroupRows * kTileK);
   const std::uint64_t w0 = descriptor(shared.high(0) + weights), w1 = descriptor(shared.mid(0) + weights);
   const std::uint64_t x0 = descriptor(shared.high(0)) + kX, x1 = descriptor(shared.mid(0)) + kX;
   const ptx::Pipeline highs = shared.highs(), mids = shared.mids();
@@ -191,7 +190,7 @@ __device__ inline void multiply_rounds(const RoundsShared& shared, const MathThr
   }
 }
 
-// The CTA's k-tiles of one tile; where others have the rest of them, shown to the cluster.
+// The CTA's k-tiles of one tile; where others have the rest of them, their sums are added over the cluster.
 __device__ inline void multiply_split(const Params& p, const TileScheduler<Rounds>& scheduler,
                                       const RoundsShared& shared) {
   const WgmmaTile tile = scheduler.at(0);

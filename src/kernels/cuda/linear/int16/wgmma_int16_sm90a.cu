@@ -1,8 +1,6 @@
-// int16-1 on compute capability 9.0: one thread keeps TMA loads of weights and digits in flight, warpgroups turn
-// weights into digits in registers and multiply them by the activations' digits in shared memory. Sums of a block of
-// terms are 32-bit integers; after each block they go to their place in totals of 64 bits. CTAs that share the K of a
-// tile form a cluster and add their totals through each other's shared memory; where tiles are many, persistent CTAs
-// that have all of K take one after another. Built for sm_90a alone: the instructions exist nowhere else.
+// int16-1 on compute capability 9.0, sm_90a alone: a producer thread keeps TMA loads of weights and digits in flight,
+// warpgroups turn weights into digits in registers and multiply them by the activations' digits in shared memory. Sums
+// of a block of terms are 32-bit integers; after each block they go to their place in totals of 64 bits.
 #include "kernels/cuda/linear/int16/wgmma_sums_sm90a.cuh"
 
 namespace reprofuse::cuda::int16 {

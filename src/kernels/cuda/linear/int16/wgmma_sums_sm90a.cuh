@@ -144,7 +144,7 @@ __device__ inline void multiply_tiles(const Params& p, const TileScheduler<S>& s
   }
 }
 
-// Split-K: the CTA's k-tiles of one tile, shown to the cluster; then its part of the results.
+// Split-K: the CTA's k-tiles of one tile, whose sums are added over the cluster.
 template <typename S, typename Multiply>
 __device__ inline void multiply_split(const Params& p, const TileScheduler<S>& scheduler, const WgmmaShared<S>& shared,
                                       const Multiply& multiply) {

@@ -155,17 +155,17 @@ __device__ inline void for_each_sum(const MmaWarp<S>& warp, const MmaSums<S>& su
 template <typename S>
 __device__ inline void store_shared_sums(const Params& p, const MmaTile<S>& tile, const MmaWarp<S>& warp,
                                          unsigned char* shared, const MmaSums<S>& sums) {
-  auto* shown = reinterpret_cast<long long*>(shared);
+  auto* exchanged = reinterpret_cast<long long*>(shared);
   constexpr int kSums = S::kTileM * S::kSumPitch;
   __syncthreads();
   for_each_sum<S>(warp, sums,
-                  [&](int m, int n, long long sum) { shown[warp.k_range * kSums + m * S::kSumPitch + n] = sum; });
+                  [&](int m, int n, long long sum) { exchanged[warp.k_range * kSums + m * S::kSumPitch + n] = sum; });
   __syncthreads();
   for (int i = threadIdx.x; i < S::kTileM * S::kTileN; i += S::kThreads) {
     const int m = i / S::kTileN, n = i % S::kTileN;
     long long sum = 0;
 #pragma unroll
-    for (int range = 0; range < S::kWarpsK; ++range) sum += shown[range * kSums + m * S::kSumPitch + n];
+    for (int range = 0; range < S::kWarpsK; ++range) sum += exchanged[range * kSums + m * S::kSumPitch + n];
     store_sum<S>(p, tile, tile.m0 + m, tile.n0 + n, sum);
   }
 }

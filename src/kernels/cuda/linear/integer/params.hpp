@@ -59,7 +59,7 @@ struct Params {
   std::uint8_t* weights;  // as digits, where they were prepared: [column_tiles][k_tiles] of prepared_bytes()
   bool digits_in_place;   // as digits, each output's in place of w
   int splits;             // CTAs that share K (split-K)
-  long long* partials;    // [splits, m, columns], of kernels whose CTAs cannot reach each other
+  long long* partials;    // [splits, m, columns], of kernels without clusters
   int count;              // outputs
   int columns;            // of all outputs of this launch
   int record_row;         // of x's first row, over the whole call

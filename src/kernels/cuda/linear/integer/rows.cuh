@@ -66,7 +66,7 @@ __device__ inline std::uint32_t max_magnitude(const float4& x) {
               umax(__float_as_uint(x.z) & kMagnitude, __float_as_uint(x.w) & kMagnitude));
 }
 
-// The row on its way to the L2, should it not be there: weights are about to take all of the memory's bandwidth.
+// Prefetches the row into the L2, should it not be there: weights are about to take all of the memory's bandwidth.
 __device__ inline void prefetch_row(const Params& p) {
 #if __CUDA_ARCH__ >= 900
   const float* row = p.x + blockIdx.x * p.x_stride;
@@ -75,8 +75,8 @@ __device__ inline void prefetch_row(const Params& p) {
 #endif
 }
 
-// One output of one row: the sum of its partials, rounded. `offset` is what the bias that makes
-// weights unsigned adds to the sums of a row.
+// One output of one row: the sum of its partials, rounded. `offset` is what the bias that makes weights unsigned adds
+// to the sums of a row.
 template <typename Row, typename Offset>
 __device__ inline void add_partials_of(const Params& p, const Offset& offset) {
   const int column = blockIdx.x * kRowThreads + threadIdx.x, m = blockIdx.y;

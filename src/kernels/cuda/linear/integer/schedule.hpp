@@ -21,7 +21,7 @@ using reprofuse::cuda::Problem;
 // How CTAs that share K (split-K) bring their sums together.
 enum class SplitK {
   kNone,       // they cannot: a persistent CTA has all of K, and takes one tile after another
-  kCluster,    // through each other's shared memory
+  kCluster,    // through distributed shared memory
   kWorkspace,  // through the workspace and another kernel
 };
 

@@ -18,19 +18,19 @@ struct ClusterRow {
   __device__ static int rank() { return blockIdx.x % kCtas; }
   // Over all CTAs, of a value that all threads of a CTA know; all get it.
   __device__ static std::uint32_t max(std::uint32_t value) {
-    __shared__ __align__(16) long long shown[2];
-    if (threadIdx.x == 0) shown[0] = value;
+    __shared__ __align__(16) long long exchanged[2];
+    if (threadIdx.x == 0) exchanged[0] = value;
     ptx::cluster_sync();
-    return __reduce_max_sync(~0u, static_cast<std::uint32_t>(ptx::ld_shared_cluster(shown, threadIdx.x % kCtas).x));
+    return __reduce_max_sync(~0u, static_cast<std::uint32_t>(ptx::ld_shared_cluster(exchanged, threadIdx.x % kCtas).x));
   }
   // Of a value that the first thread of each CTA knows; that of the first CTA gets it.
   __device__ static long long sum(long long value) {
-    __shared__ __align__(16) long long shown[2];
-    if (threadIdx.x == 0) shown[0] = value;
+    __shared__ __align__(16) long long exchanged[2];
+    if (threadIdx.x == 0) exchanged[0] = value;
     ptx::cluster_sync();
     long long total = 0;
     if (rank() == 0 && threadIdx.x == 0)
-      for (int i = 0; i < kCtas; ++i) total += ptx::ld_shared_cluster(shown, i).x;
+      for (int i = 0; i < kCtas; ++i) total += ptx::ld_shared_cluster(exchanged, i).x;
     return total;
   }
   // No CTA may go while another reads from it.

@@ -7,10 +7,9 @@
 
 namespace reprofuse::cuda::integer {
 
-// A weight row comes in vectors of 8 terms; of the 8 vectors in 64 terms, thread t of four takes vector 2t in a first
-// step of 32 terms and 2t + 1 in a second, which is what the banks of shared memory like best. In each step the
-// hardware gives the thread bytes 4t to 4t + 3 and 16 + 4t to 19 + 4t of the operand. No sum depends on the order of
-// its terms, so the activations are stored in that order: term k at byte place_of_term(k).
+// Of the 8 vectors of 8 terms in 64, thread t of four reads vector 2t in a first step of 32 terms and 2t + 1 in a
+// second, without bank conflicts; in a product's operand it has bytes 4t to 4t + 3 and 16 + 4t to 19 + 4t. No sum
+// depends on the order of its terms, so the activations are stored in that order: term k at byte place_of_term(k).
 __device__ inline int place_of_term(int k) {
   return (k & ~63) + (k >> 3 & 1) * 32 + (k >> 4 & 3) * 4 + (k & 4) * 4 + (k & 3);
 }

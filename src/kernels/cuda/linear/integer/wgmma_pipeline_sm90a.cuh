@@ -40,8 +40,8 @@ struct WgmmaSizes {
   static constexpr bool kPersistent = kShape.persistent, kPrepared = kShape.prepared;
   static constexpr int kTileN = kWarpgroups * kWarpgroupRows;
   static constexpr int kMathThreads = kWarpgroups * kWarpgroup;
-  // Sums of many rows need more registers than other threads. They change hands by the warpgroup, so that the producer
-  // is one too, and has what is left.
+  // Sums of many rows need more registers than other threads have. setmaxnreg is for whole warpgroups, so that the
+  // producer is one too, and has what is left.
   static constexpr bool kMoveRegisters = kShape.math_registers > 0;
   static constexpr int kProducerThreads = kMoveRegisters ? kWarpgroup : kWarp;
   static constexpr int kThreads = kMathThreads + kProducerThreads;
@@ -57,7 +57,7 @@ struct WgmmaSizes {
   static constexpr int kTileBytes = kTileBytes_;       // all digits, and what comes with them
   static constexpr int kSwizzleBytes = 1024;           // the swizzle of 128 bytes repeats after them, by address
   static constexpr int kStageBytes = (kWeightBytes + kTileBytes + kSwizzleBytes - 1) / kSwizzleBytes * kSwizzleBytes;
-  static constexpr int kSumPitch = sum_pitch(kTileN);  // of the sums that a CTA shows its cluster
+  static constexpr int kSumPitch = sum_pitch(kTileN);  // of the sums that the cluster reads
   static_assert(kWeightBytes % kSwizzleBytes == 0);
   static_assert(kTileM * kSumPitch * 8 <= kStages * kStageBytes, "the sums take the place of the stages");
 };
@@ -170,7 +170,7 @@ __device__ inline void load_digits(const Params& p, const WgmmaTile& tile, const
 // The producer, one thread.
 template <typename S>
 __device__ inline void load_stages(const Params& p, const TileScheduler<S>& scheduler, const WgmmaShared<S>& shared) {
-  // Prologue: weights are constants, so the first of them are on their way before the kernel that makes the digits has
+  // Prologue: weights are constants, so the first of them are loaded before the kernel that makes the digits has
   // finished; unless it makes theirs.
   if (S::kPrepared && !p.digits_in_place) wait_for_previous_kernel();
   const WgmmaTile first = scheduler.at(scheduler.tile);
@@ -179,7 +179,7 @@ __device__ inline void load_stages(const Params& p, const TileScheduler<S>& sche
   wait_for_previous_kernel();
   for (int i = 0; i < ahead; ++i) load_digits<S>(p, first, shared, i, scheduler.begin + i);
 
-  // Main loop: the k-tiles of all tiles, but those of the first tile that are on their way.
+  // Main loop: the k-tiles of all tiles, but those of the first tile that are in flight.
   int filled = ahead;
   for (int t = scheduler.tile; t < scheduler.tiles; t += scheduler.step) {
     const WgmmaTile tile = scheduler.at(t);

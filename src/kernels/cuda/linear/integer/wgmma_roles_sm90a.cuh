@@ -1,5 +1,5 @@
-// What the kernels of compute capability 9.0 do around their products: how a math thread reads its weights, and how
-// sums become results. A contract's Sums has of(i): a whole sum of 64 bits.
+// The warp roles of the kernels of compute capability 9.0: how a math thread reads its weights, and how sums become
+// results. A contract's Sums has of(i): a whole sum of 64 bits.
 #pragma once
 
 #include "kernels/cuda/linear/integer/schedule.hpp"
@@ -24,8 +24,8 @@ struct MathThread {
   int row = threadIdx.x / kWarp * 16 + lane / 4;
 };
 
-// A value that is the same in all threads of a warp, which the compiler then knows.
-__device__ inline int same_in_warp(int value) {
+// A value that is the same in all threads of a warp: the compiler may take a uniform register.
+__device__ inline int warp_uniform(int value) {
   return __shfl_sync(~0u, value, 0);
 }
 
@@ -84,12 +84,12 @@ __device__ inline void store_tile(const Params& p, const WgmmaTile& tile, const 
   });
 }
 
-// Two neighbouring sums of some rows over the CTAs of the cluster, all on their way at once.
+// Two neighbouring sums of some rows over the CTAs of the cluster, all loads in flight at once.
 template <int kRows>
-__device__ inline void sums_of_cluster(const Params& p, const long long* const (&shown)[kRows],
+__device__ inline void sums_of_cluster(const Params& p, const long long* const (&exchanged)[kRows],
                                        longlong2 (&sums)[kRows]) {
 #pragma unroll
-  for (int row = 0; row < kRows; ++row) sums[row] = *reinterpret_cast<const longlong2*>(shown[row]);
+  for (int row = 0; row < kRows; ++row) sums[row] = *reinterpret_cast<const longlong2*>(exchanged[row]);
   if (p.splits == 1) return;
   longlong2 others[kMaxSplits - 1][kRows];
 #pragma unroll
@@ -97,8 +97,9 @@ __device__ inline void sums_of_cluster(const Params& p, const long long* const (
     const unsigned rank = blockIdx.x + 1 + i;
 #pragma unroll
     for (int row = 0; row < kRows; ++row)
-      others[i][row] = i < p.splits - 1 ? ptx::ld_shared_cluster(shown[row], rank < p.splits ? rank : rank - p.splits)
-                                        : longlong2{0, 0};
+      others[i][row] = i < p.splits - 1
+                           ? ptx::ld_shared_cluster(exchanged[row], rank < p.splits ? rank : rank - p.splits)
+                           : longlong2{0, 0};
   }
 #pragma unroll
   for (const auto& of_cta : others)
@@ -109,17 +110,17 @@ __device__ inline void sums_of_cluster(const Params& p, const long long* const (
     }
 }
 
-// Adds up the sums that the CTAs of the cluster show and stores the results: every so many rows of the tile in each
-// CTA, two neighbouring columns in each thread.
+// Adds the sums in the shared memory of all CTAs of the cluster and stores the results: each CTA every so many rows of
+// the tile, each thread two neighbouring columns.
 template <typename S, typename Shared>
 __device__ inline void store_rows_of_cluster(const Params& p, const WgmmaTile& tile, const Shared& shared) {
   constexpr int kPairs = S::kTileN / 2, kRows = S::kMathThreads / kPairs;
-  constexpr int kAtOnce = S::kTileM < 64 ? 2 : 4;  // rows of a thread on their way
+  constexpr int kAtOnce = S::kTileM < 64 ? 2 : 4;  // rows of a thread in flight
   const auto& state = shared.state();
   const int n = threadIdx.x % kPairs * 2, left = tile.out.n - tile.n0 - n;  // columns
   if (left <= 0) return;
   const int rows = min(p.m - tile.m0, S::kTileM);
-  const auto* shown = reinterpret_cast<const long long*>(shared.memory) + n;
+  const auto* exchanged = reinterpret_cast<const long long*>(shared.memory) + n;
   const Column first(tile.out, tile.n0 + n, state.exponents[n]);
   const Column second(tile.out, tile.n0 + n + 1, state.exponents[n + 1]);
   const bool together = left > 1 && stores_pairs(tile.out);
@@ -139,7 +140,7 @@ __device__ inline void store_rows_of_cluster(const Params& p, const WgmmaTile& t
     const long long* from[kAtOnce];
     longlong2 sums[kAtOnce];
 #pragma unroll
-    for (int i = 0; i < kAtOnce; ++i) from[i] = shown + (m + i * step < rows ? m + i * step : m) * S::kSumPitch;
+    for (int i = 0; i < kAtOnce; ++i) from[i] = exchanged + (m + i * step < rows ? m + i * step : m) * S::kSumPitch;
     sums_of_cluster(p, from, sums);
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i)
@@ -156,15 +157,15 @@ __device__ inline void load_epilogue_state(const Params& p, const WgmmaTile& til
   if (i < S::kTileM && tile.m0 + i < p.m) state.rows[i] = static_cast<const typename S::Row*>(p.rows)[tile.m0 + i];
 }
 
-// Shows the cluster the CTA's sums, less the row's offset in them, and stores its part of the results. The sums take
-// the place of the stages.
+// Leaves the CTA's sums, less the row's offset in them, in distributed shared memory, in place of the stages, and
+// stores its rows of the results.
 template <typename S, typename Shared, typename Sums, typename Offset>
 __device__ inline void exchange_sums(const Params& p, const WgmmaTile& tile, const Shared& shared,
                                      const MathThread<S>& own, const Sums& sums, const Offset& offset) {
   ptx::named_barrier_sync<S::kMathThreads>(1);
-  auto* shown = reinterpret_cast<long long*>(shared.memory);
+  auto* exchanged = reinterpret_cast<long long*>(shared.memory);
   for_each_sum<S>(own, sums, [&](int m, int column, long long sum) {
-    asm volatile("st.shared.s64 [%0], %1;" ::"r"(ptx::shared_address(shown + m * S::kSumPitch + column)),
+    asm volatile("st.shared.s64 [%0], %1;" ::"r"(ptx::shared_address(exchanged + m * S::kSumPitch + column)),
                  "l"(sum - offset(shared.state().rows[m]))
                  : "memory");
   });
@@ -174,7 +175,7 @@ __device__ inline void exchange_sums(const Params& p, const WgmmaTile& tile, con
   if (p.splits > 1) ptx::cluster_sync();  // no CTA may go while another reads from it
 }
 
-// The producer's part in the epilogue of exchange_sums(): it has nothing to store, but no barrier may miss it.
+// The producer in the epilogue of exchange_sums(): it has nothing to store, but no barrier may miss it.
 __device__ inline void meet_math_threads(const Params& p) {
   __syncthreads();
   if (p.splits == 1) return;
@@ -182,7 +183,7 @@ __device__ inline void meet_math_threads(const Params& p) {
   ptx::cluster_sync();
 }
 
-// Barriers and roles: `multiply` is what the math threads do.
+// Barriers and warp roles: `multiply` is what the math threads do.
 template <typename S, typename Multiply>
 __device__ inline void run_roles(const Params& p, const TileScheduler<S>& scheduler, const WgmmaShared<S>& shared,
                                  const Multiply& multiply) {
