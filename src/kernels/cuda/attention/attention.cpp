@@ -104,8 +104,8 @@ class StreamRoom {
   int max_, room_, reserved_;
 };
 
-// Whether decode by the TMA is the faster way: with three tiles each, two CTAs hide each other's waits. With
-// less room nothing was measured.
+// Whether decode by the TMA is the faster way: with three tiles each, two CTAs hide each other's waits. With less room
+// nothing was measured.
 bool should_stream(const Launch& launch, const kernels::AttentionCall& call) {
   constexpr int kEnoughStages = 3;
   return attention_stream_stages(launch, call) >= kEnoughStages &&

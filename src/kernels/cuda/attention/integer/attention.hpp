@@ -1,6 +1,5 @@
 // Attention by contracts int16-1 and exact-2 on CUDA: the kernels, how they split their work, and an entry point for
-// tests and benches that runs a given schedule. No schedule changes a bit. `digits`: two by int16-1, three by
-// exact-2.
+// tests and benches that runs a given schedule. No schedule changes a bit. `digits`: two by int16-1, three by exact-2.
 #pragma once
 
 #include <cstddef>
@@ -39,8 +38,8 @@ bool can_rotate(const kernels::AttentionCall& call, const Schedule& schedule);
 
 void rotary(const Launch& launch, const kernels::RotaryCall& call, int digits);
 void attention(const Launch& launch, const kernels::AttentionCall& call, int digits);
-// Both in one launch, and where there are partials a merge. False: they must run one after the other, and
-// nothing has run.
+// Both in one launch, and where there are partials a merge. False: they must run one after the other, and nothing has
+// run.
 bool rotary_and_attention(const Launch& launch, const kernels::RotaryCall& rotary, const kernels::AttentionCall& call,
                           int digits);
 std::size_t workspace_bytes(int heads, int head_dim, int chunk_count, int rows, int max_keys);

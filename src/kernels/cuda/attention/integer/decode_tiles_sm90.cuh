@@ -74,8 +74,8 @@ struct LeftDigits {
   }
 };
 
-// What a math thread holds at once: totals, a query's digits or, as many, those of its weights, scores,
-// and the sums and digits of 64 terms.
+// What a math thread holds at once: totals, a query's digits or, as many, those of its weights, scores, and the sums
+// and digits of 64 terms.
 template <typename S>
 constexpr int live_registers() {
   using N = typename S::N;

@@ -7,9 +7,9 @@
 
 namespace reprofuse::cuda::integer_attention {
 
-// 2^x for x <= 0: N::exp2 with one instruction less. The polynomial is that of half of 2^x, each of its
-// steps scaled by a power of two; an exponent is added in place of a product. The sum that rounds x is odd as there, so
-// that ties go the same way.
+// 2^x for x <= 0: N::exp2 with one instruction less. The polynomial is that of half of 2^x, each of its steps scaled by
+// a power of two; an exponent is added in place of a product. The sum that rounds x is odd as there, so that ties go
+// the same way.
 template <typename N>
 __device__ inline float exp2_by_exponent(float x) {
   constexpr float kShift = reprofuse::int16::kRoundToInteger + 1;
@@ -125,8 +125,7 @@ struct BlockSoftmax {
     }
   }
 
-  // The unit that a row's weights count in. Its scores, kept apart by a maximum that is known, become differences to
-  // it.
+  // The unit that a row's weights count in. Its scores become differences to their maximum, which is known.
   template <bool kWhole>
   __device__ void fit_weights(const Units& units, const Visible (&visible)[2], int (&scores)[kPanels][kSums],
                               float (&row_factor)[2]) {

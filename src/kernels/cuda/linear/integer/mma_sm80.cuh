@@ -82,8 +82,8 @@ __device__ inline void multiply_stage(const unsigned char* stage, const MmaWarp<
   }
 }
 
-// Sums the products of the CTA's terms. The stage that was multiplied last is filled again while the next
-// ones are multiplied: one barrier for each.
+// Sums the products of the CTA's terms. The stage that was multiplied last is filled again while the next ones are
+// multiplied: one barrier for each.
 template <typename S>
 __device__ inline void multiply_stages(const Params& p, const MmaTile<S>& tile, const MmaWarp<S>& warp,
                                        unsigned char* shared, MmaSums<S>& sums) {
