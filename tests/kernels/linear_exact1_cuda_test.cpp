@@ -15,8 +15,9 @@ using test::Case;
 
 constexpr int kMaxKTiles = 192;  // of a CTA's sums
 
-// Where K must be split and the partials of all rows would be too many, rows go in parts. No GPU is needed to know.
-TEST(LinearExact1Schedule, LongRowsAreTakenInParts) {
+// Where K must be split and the partials of all rows would be too many, rows take several launches. No GPU is needed to
+// know.
+TEST(LinearExact1Schedule, LongRowsTakeSeveralLaunches) {
   const std::vector<cuda::integer::Kernel> kernels = {test::kernel_of(cuda::integer::SplitK::kWorkspace, kMaxKTiles)};
   cuda::integer::Problem problem{.m = 4000, .k = 28672, .n = {8192}, .vector_loads = false};
   const std::int64_t rows = cuda::integer::rows_at_once(kernels, problem);
@@ -54,7 +55,7 @@ TEST_F(LinearExact1Cuda, CtasThatTakeSeveralTilesHaveTheReferenceBits) {
   for (const std::int64_t k : {136, 1088}) expect_matches_when_made({.m = 300, .n = 2200, .k = k});
 }
 
-TEST_F(LinearExact1Cuda, WeightsPreparedInPartsHaveTheReferenceBits) {
+TEST_F(LinearExact1Cuda, WeightsPreparedInSeveralLaunchesHaveTheReferenceBits) {
   expect_matches_when_made({.m = 65, .n = 900, .k = 24576, .bias = true});  // 7 of 8 tiles fit
 }
 

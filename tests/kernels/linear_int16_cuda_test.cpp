@@ -84,8 +84,8 @@ TEST(LinearInt16Schedule, ProductsOfAWarpAreForDevicesWithoutOthers) {
   EXPECT_EQ(cuda::integer::choose_schedule(test::device_of_132(), kernels, problem).kernel, 0);
 }
 
-// Prepared weights share the memory of partials: long rows are prepared some columns at a time, in parts alike.
-TEST(LinearInt16Schedule, WeightsThatDoNotFitArePreparedInParts) {
+// Prepared weights share the memory of partials: long rows are prepared some columns at a time, as many in each launch.
+TEST(LinearInt16Schedule, WeightsThatDoNotFitArePreparedInSeveralLaunches) {
   EXPECT_EQ(cuda::integer::prepared_at_a_time(128, 3072), 64);  // 85 fit
   EXPECT_EQ(cuda::integer::prepared_at_a_time(40, 3072), 40);
   EXPECT_EQ(cuda::integer::prepared_at_a_time(5, int16::kMaxTerms), 2);
@@ -144,7 +144,7 @@ TEST_F(LinearInt16Cuda, CtasThatTakeSeveralTilesHaveTheReferenceBits) {
   for (const std::int64_t k : {136, 1088}) expect_matches_when_made({.m = 700, .n = 2600, .k = k});
 }
 
-TEST_F(LinearInt16Cuda, WeightsPreparedInPartsHaveTheReferenceBits) {
+TEST_F(LinearInt16Cuda, WeightsPreparedInSeveralLaunchesHaveTheReferenceBits) {
   expect_matches_when_made({.m = 65, .n = 257, .k = int16::kMaxTerms, .bias = true});
 }
 
