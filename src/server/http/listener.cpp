@@ -228,9 +228,8 @@ class ListenerState {
       Socket socket = worker.new_socket();
       boost::system::error_code error;
       acceptor_.accept(socket, error);
-      if (error == net::error::would_block) return;  // it has left already
-      if (error)
-        return std::this_thread::sleep_for(kRest);  // no descriptor or memory is left: those who wait will wait
+      if (error == net::error::would_block) return;          // it has left already
+      if (error) return std::this_thread::sleep_for(kRest);  // no descriptor or memory: those who wait will wait
       const tcp::endpoint peer = socket.remote_endpoint(error);
       if (!error) admit(std::move(socket), client_of(peer), worker);
     } catch (const std::exception&) {  // no memory for it: it is closed
@@ -275,12 +274,13 @@ class ListenerState {
     for (const auto& [id, connection] : connections_) {
       if (connection->origin().admission != Admission::kBeyondAddress || connection->phase() >= Phase::kLeaving)
         continue;
-      const bool waits = connection->phase() < Phase::kBody && !connection->gives_place();
-      ++(connection->has_place_of_key() ? served : waits ? waiting : others);
-      if (waits && !connection->has_place_of_key() && slowest == nullptr) slowest = connection.get();
+      const bool is_served = connection->has_place_of_key();  // read once: its own thread may change it meanwhile
+      const bool waits = !is_served && connection->phase() < Phase::kBody && !connection->gives_place();
+      ++(is_served ? served : waits ? waiting : others);
+      if (waits && slowest == nullptr) slowest = connection.get();
     }
     if (served >= limits_.beyond_addresses() || waiting + others >= 2 * max_waiting_) return false;
-    if (waiting >= max_waiting_) slowest->make_room();
+    if (slowest != nullptr && waiting >= max_waiting_) slowest->make_room();
     return true;
   }
 
