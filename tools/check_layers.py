@@ -35,6 +35,9 @@ LAYERS = {
     "apps/cli": ("src/server", "src/study"),
 }
 
+# Who asks the layers between for what a lower one has: (includer, included), beginnings of paths.
+APART = {("src/server/", "src/kernels/"), ("apps/cli/serve_", "src/kernels/")}
+
 # Folders that only their own files include, however low they stand, and those named in EXCEPTIONS.
 PRIVATE = ("src/kernels/cpu", "src/kernels/cuda", "src/kernels/vendor")
 
@@ -82,6 +85,8 @@ def complaint(includer, included):
         return None
     if of_included in PRIVATE and of_included not in LAYERS[of_includer]:
         return f"which only {of_included} itself includes"
+    if any(includer.startswith(a) and included.startswith(b) for a, b in APART):
+        return "and asks the layers between instead"
     if of_included not in below(of_includer):
         return f"and {of_includer} does not stand on {of_included}"
     return None

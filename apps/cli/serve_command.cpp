@@ -23,7 +23,6 @@
 #include "cli/terminal.hpp"
 #include "cli/usage.hpp"
 #include "engine/model_files.hpp"
-#include "kernels/op_calls.hpp"
 #include "ops/context_state.hpp"
 #include "server/server.hpp"
 
@@ -352,7 +351,7 @@ void add_engine_options(CLI::App& command, ServeArguments& arguments) {
       ->check(real_number(1e-6, 1e6))
       ->type_name("GIB");
   command.add_option("--page-size", served.engine.page_size, "Tokens in a page of keys and values, a power of two")
-      ->check(whole_number<std::int32_t>(kernels::kMinPageSize, 65536))
+      ->check(whole_number<std::int32_t>(engine::kMinPageSize, engine::kMaxPageSize))
       ->check(CLI::Validator(problem_of_power, ""))
       ->type_name("N")
       ->capture_default_str();

@@ -39,6 +39,8 @@ void check_limits(const EngineOptions& options) {
   require(options.max_waited_passes >= 1, "max_waited_passes = {} is below 1", options.max_waited_passes);
   require(options.speculation >= 0 && options.speculation <= kMaxSpeculation, "speculation = {} is outside 0 to {}",
           options.speculation, kMaxSpeculation);
+  require(options.page_size >= kMinPageSize && options.page_size <= kMaxPageSize, "page_size = {} is outside {} to {}",
+          options.page_size, kMinPageSize, kMaxPageSize);
 }
 
 std::int64_t kv_pages_within(const model::Model& model, std::int64_t bytes, std::int32_t page_size) {

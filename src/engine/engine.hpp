@@ -22,8 +22,9 @@ namespace reprofuse::engine {
 inline constexpr std::int64_t kMaxBatch = 4096;
 inline constexpr std::int64_t kMaxPassRows = kernels::kMaxBatchRows;  // one limit for all devices
 inline constexpr int kMaxSpeculation = 64;
+inline constexpr std::int32_t kMinPageSize = kernels::kMinPageSize, kMaxPageSize = 65536;
 
-// The limits of a batch, of rows and of speculation are those above.
+// The limits of a batch, of rows, of speculation and of a page are those above.
 struct EngineOptions {
   std::int64_t kv_pages = 0;  // see kv_pages_within()
   std::int32_t page_size = model::kDefaultPageSize;

@@ -19,8 +19,8 @@ std::string name_of(const ServedModelOptions& options, const engine::ModelFiles&
 std::unique_ptr<engine::Engine> make_engine(const model::Model& model, const ServedModelOptions& options,
                                             const engine::TextFormat& text) {
   engine::EngineOptions engine = options.engine;
-  const kernels::Backend& backend = *model.context().state().backend;
-  engine.max_rows = rows_of_pass(options, backend.capabilities(), backend.free_bytes());
+  const auto& backend = *model.context().state().backend;
+  engine.max_rows = rows_of_pass(options, backend.capabilities().asynchronous, backend.free_bytes());
   engine.max_prompt_logit_rows = engine::default_prompt_logit_rows(model, engine);
   const std::int64_t bytes = options.kv_bytes ? *options.kv_bytes : engine::default_kv_bytes(model, engine);
   engine.kv_pages = engine::kv_pages_within(model, bytes, engine.page_size);
@@ -43,11 +43,10 @@ std::unique_ptr<engine::Engine> make_engine(const model::Model& model, const Ser
 
 }  // namespace
 
-std::int64_t rows_of_pass(const ServedModelOptions& options, const kernels::Capabilities& device,
-                          std::int64_t free_bytes) {
+std::int64_t rows_of_pass(const ServedModelOptions& options, bool is_asynchronous, std::int64_t free_bytes) {
   constexpr std::int64_t kMuch = std::int64_t{8} << 30;
   constexpr std::int64_t kManyRows = 2048;
-  const bool raises = options.may_raise_rows && device.asynchronous && free_bytes >= kMuch;
+  const bool raises = options.may_raise_rows && is_asynchronous && free_bytes >= kMuch;
   return raises ? std::max(options.engine.max_rows, kManyRows) : options.engine.max_rows;
 }
 

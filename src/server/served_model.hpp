@@ -8,7 +8,6 @@
 
 #include "engine/model_files.hpp"
 #include "engine/service.hpp"
-#include "kernels/backend.hpp"
 #include "model/model.hpp"
 #include "receipt/log.hpp"
 #include "server/api/call.hpp"
@@ -31,10 +30,9 @@ struct ServedModelOptions {
   std::shared_ptr<receipt::Log> receipt_log;  // where they are kept; null: nowhere
 };
 
-// Rows of a pass: engine.max_rows, or more where that may be raised, work on the device is enqueued, and so many bytes
-// are free there that activations of many rows are little.
-std::int64_t rows_of_pass(const ServedModelOptions& options, const kernels::Capabilities& device,
-                          std::int64_t free_bytes);
+// Rows of a pass: engine.max_rows; raised to 2048 if the caller allows it and the device is asynchronous with at least
+// 8 GiB free.
+std::int64_t rows_of_pass(const ServedModelOptions& options, bool is_asynchronous, std::int64_t free_bytes);
 
 std::int64_t seconds_since_1970();  // what the API calls "created"
 

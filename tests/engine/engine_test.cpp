@@ -289,6 +289,8 @@ TEST_F(EngineTest, RequestsThatMakeNoSenseAreRefusedWithTheReason) {
   EXPECT_EQ(with([](EngineOptions& o) { ++o.max_batch; }), "max_batch = 4097 is outside 1 to 4096");
   EXPECT_EQ(with([](EngineOptions& o) { ++o.max_rows; }), "max_rows = 65536 is outside 1 to 65535");
   EXPECT_EQ(with([](EngineOptions& o) { o.speculation = kMaxSpeculation + 1; }), "speculation = 65 is outside 0 to 64");
+  EXPECT_EQ(with([](EngineOptions& o) { o.page_size = 2 * kMaxPageSize; }),
+            "page_size = 131072 is outside 16 to 65536");
 }
 
 }  // namespace

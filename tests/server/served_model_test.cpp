@@ -71,17 +71,17 @@ TEST_F(ServedModelTest, WhatDecidesOnlyWhenAnAnswerComesIsNot) {
 
 TEST(RowsOfPass, AreRaisedOnlyWhereTheyMayAndADeviceHasMemoryForThem) {
   constexpr std::int64_t kMuch = std::int64_t{8} << 30;
-  const kernels::Capabilities gpu{.asynchronous = true, .graphs = true}, cpu{.shares_host_memory = true};
+  constexpr bool kGpu = true, kCpu = false;  // whether it is asynchronous
   ServedModelOptions options;
   options.may_raise_rows = true;
-  EXPECT_EQ(rows_of_pass(options, gpu, kMuch), 2048);
-  EXPECT_EQ(rows_of_pass(options, gpu, kMuch - 1), 512) << "activations would take what keys and values need";
-  EXPECT_EQ(rows_of_pass(options, cpu, kMuch), 512) << "nothing is gained there";
+  EXPECT_EQ(rows_of_pass(options, kGpu, kMuch), 2048);
+  EXPECT_EQ(rows_of_pass(options, kGpu, kMuch - 1), 512) << "activations would take what keys and values need";
+  EXPECT_EQ(rows_of_pass(options, kCpu, kMuch), 512) << "nothing is gained there";
   options.engine.max_rows = 4000;
-  EXPECT_EQ(rows_of_pass(options, gpu, kMuch), 4000) << "never lowered";
+  EXPECT_EQ(rows_of_pass(options, kGpu, kMuch), 4000) << "never lowered";
   options.may_raise_rows = false;
   options.engine.max_rows = 512;
-  EXPECT_EQ(rows_of_pass(options, gpu, kMuch), 512) << "somebody has said how many";
+  EXPECT_EQ(rows_of_pass(options, kGpu, kMuch), 512) << "somebody has said how many";
 }
 
 TEST_F(ServedModelTest, ACacheTooSmallForOneTextIsRefusedAndSaysWhatWouldFit) {

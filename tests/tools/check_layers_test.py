@@ -48,6 +48,10 @@ class Layers(unittest.TestCase):
                             "includes")
                 (self.root / path).write_text(before, encoding="utf-8")
 
+    def test_the_server_asks_the_layers_above_the_kernels(self):
+        self.expect("src/server/served_model.hpp", '#include "kernels/backend.hpp"\n',
+                    "src/server/served_model.hpp includes src/kernels/backend.hpp, and asks the layers between instead")
+
     def test_one_backend_does_not_include_another(self):
         self.expect("src/kernels/cpu/backend.cpp", '#include "kernels/cuda/sm_limits.hpp"\n',
                     "src/kernels/cpu/backend.cpp includes src/kernels/cuda/sm_limits.hpp, which only src/kernels/cuda "
