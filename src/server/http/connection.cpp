@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <boost/asio/post.hpp>
 #include <boost/beast/http/verb.hpp>
 #include <cctype>
@@ -66,14 +67,16 @@ Connection::Connection(Socket socket, Origin origin, const ConnectionContext& co
 
 // Without a byte more than there is.
 void Connection::failed(const std::exception& error) noexcept {
-  constexpr std::string_view kAnswer =
-      "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: 121\r\nRetry-After: 1\r\n"
-      "Connection: close\r\n\r\n"
-      R"({"error":{"message":"there is no memory for this request now","type":"server_error","param":null,)"
-      R"("code":"out_of_memory"}})";
+  constexpr std::string_view kResponse =
+      "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: {}\r\nRetry-After: 1\r\n"
+      "Connection: close\r\n\r\n{}";
   if (!is_logged_ && record_.status == 0) {
     record_.status = 503;
-    ::send(socket_.native_handle(), kAnswer.data(), kAnswer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    std::array<char, kResponse.size() + kOutOfMemoryBody.size()> bytes = {};  // both {} leave room for a length
+    const auto end =
+        fmt::format_to_n(bytes.data(), bytes.size(), kResponse, kOutOfMemoryBody.size(), kOutOfMemoryBody).out;
+    ::send(socket_.native_handle(), bytes.data(), static_cast<std::size_t>(end - bytes.data()),
+           MSG_NOSIGNAL | MSG_DONTWAIT);
   }
   try {
     record_.note = error.what();

@@ -55,8 +55,7 @@ void Connection::ask_handler() noexcept {
 
 void Connection::claim_memory(std::size_t bytes) {
   if (stop_) throw ApiError(503, "server_error", "nobody waits for this answer any more", std::nullopt, "stopped");
-  if (!memory_.grow(bytes))
-    throw ApiError(503, "server_error", "there is no memory for this request now", std::nullopt, "out_of_memory");
+  if (!memory_.grow(bytes)) throw std::bad_alloc();
 }
 
 void Connection::take_answer() {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -112,8 +113,17 @@ inline HttpResponse http_error(int status, const std::string& message, const std
   return error_response(ApiError(status, type, message, std::nullopt, code));
 }
 
+// Such an error, written by hand: there may be no memory for more than its bytes, or not even for these.
+inline constexpr std::string_view kOutOfMemoryBody =
+    R"({"error":{"message":"there is no memory for this request now","type":"server_error","param":null,)"
+    R"("code":"out_of_memory"}})";
+
 inline HttpResponse out_of_memory_error() {
-  return http_error(503, "there is no memory for this request now", "out_of_memory");
+  HttpResponse response;
+  response.status = 503;
+  response.body = kOutOfMemoryBody;
+  response.headers.emplace_back("Retry-After", "1");
+  return response;
 }
 
 }  // namespace reprofuse::server
