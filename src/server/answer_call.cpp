@@ -63,7 +63,7 @@ void add_event(std::string& events, std::string_view data) {
 }
 
 // An answer under way.
-class RunningAnswer final : public PendingAnswer {
+class RunningAnswer final : public PendingResponse {
  public:
   RunningAnswer(const AnswerContext& context, std::unique_ptr<Reply> reply, Call& call)
       : context_(context),

@@ -1,4 +1,4 @@
-// From a call to the answer of HTTP: the engine's updates, gathered into one body or sent on as events.
+// From a call to the response of HTTP: the engine's updates, gathered into one body or sent on as events.
 #pragma once
 
 #include <chrono>
@@ -54,7 +54,7 @@ struct AnswerContext {
   std::shared_ptr<ReplyMemory::Grant> memory;
 };
 
-// Starts to compute the answer, which is pending. The context's references must outlive it. Throws what
+// Starts to compute the answer: the response is pending. The context's references must outlive it. Throws what
 // Service::submit_all throws, a refusal as an ApiError.
 HttpResponse answer_call(Call& call, std::unique_ptr<Reply> reply, const AnswerContext& context);
 

@@ -89,7 +89,7 @@ void Server::break_off(std::chrono::milliseconds timeout) {
   listener_->wait_until_closed(timeout);
 }
 
-std::optional<HttpResponse> Server::answer_before_body(const HttpRequest& request) {
+std::optional<HttpResponse> Server::respond_before_body(const HttpRequest& request) {
   const std::string host = request.header("host").value_or("");
   if (keys_.empty() && address().is_loopback && !is_local_name(host))
     return http_error(403,
@@ -147,7 +147,7 @@ void Server::decorate(const HttpRequest& request, HttpResponse& response) {
   cors_.decorate(request, response);
 }
 
-void Server::finished(const RequestRecord& record) noexcept {
+void Server::log_request(const RequestRecord& record) noexcept {
   if (!log_) return;
   try {
     log_(record);
@@ -198,11 +198,11 @@ const Server::Route* Server::find_route(const std::string& method, const std::st
   return found == routes().end() ? nullptr : &*found;
 }
 
-HttpResponse Server::answer(const HttpRequest& request, ReadGuard& guard, RequestRecord& record) {
+HttpResponse Server::respond(const HttpRequest& request, ReadGuard& guard, RequestRecord& record) {
   const Visit visit{request, guard, record};
   const Route* route = find_route(request.method, request.path);
   try {
-    return route == nullptr ? page(visit) : (this->*route->answer)(visit);
+    return route == nullptr ? page(visit) : (this->*route->respond)(visit);
   } catch (const ApiError& error) {
     record.note = error.log_note();
     return error_response(error);

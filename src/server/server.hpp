@@ -61,7 +61,7 @@ class Server final : private HttpHandler {
   void break_off(std::chrono::milliseconds timeout);
 
  private:
-  // A request, whether anyone waits for its answer, and what the log will say of it.
+  // A request, whether anyone waits for its response, and what the log will say of it.
   struct Visit {
     const HttpRequest& request;
     ReadGuard& guard;
@@ -74,7 +74,7 @@ class Server final : private HttpHandler {
     bool needs_key;
     bool needs_model;
     bool in_reserve;  // also over connections that are kept for those who watch the server
-    HttpResponse (Server::*answer)(const Visit& visit);
+    HttpResponse (Server::*respond)(const Visit& visit);
   };
 
   enum class State { kLoading, kServing, kDraining, kFailed };
@@ -84,13 +84,13 @@ class Server final : private HttpHandler {
   static const Route* find_route(const std::string& method, const std::string& path);
   static std::string allowed_methods(const std::string& path);  // as the header Allow has them; empty: it is not there
 
-  std::optional<HttpResponse> answer_before_body(const HttpRequest& request) override;
+  std::optional<HttpResponse> respond_before_body(const HttpRequest& request) override;
   std::string client_of(const HttpRequest& request) const override;
   bool has_keys() const override { return !keys_.empty(); }
-  HttpResponse answer(const HttpRequest& request, ReadGuard& guard, RequestRecord& record) override;
+  HttpResponse respond(const HttpRequest& request, ReadGuard& guard, RequestRecord& record) override;
   void decorate(const HttpRequest& request, HttpResponse& response) override;
   bool keeps_connections() const override { return !draining_; }
-  void finished(const RequestRecord& record) noexcept override;
+  void log_request(const RequestRecord& record) noexcept override;
 
   static std::optional<HttpResponse> refuse_unknown(const HttpRequest& request);
   std::optional<HttpResponse> refuse_now() const;  // while no request can be answered

@@ -1,4 +1,4 @@
-// A listener over a handler that answers as slowly, and as much, as a test wants.
+// A listener over a handler that responds as slowly, and as much, as a test wants.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,8 +20,8 @@ namespace reprofuse::server {
 inline constexpr std::size_t kLarge = std::size_t{16}
                                       << 20;  // more than the system keeps for a client that does not read
 
-// The header Authorization is the name of a key. A POST is answered after open_gate(), and so is /waiting, where it
-// must wait by itself.
+// The header Authorization is the name of a key. A POST has its response after open_gate(), and so is /waiting, where
+// it must wait by itself.
 class GatedHandler final : public HttpHandler {
  public:
   void wait_for_gate() {
@@ -46,13 +46,13 @@ class GatedHandler final : public HttpHandler {
     const std::lock_guard lock(mutex_);
     return named_;
   }
-  std::vector<RequestRecord> finished_requests() const {
+  std::vector<RequestRecord> logged_requests() const {
     const std::lock_guard lock(mutex_);
-    return finished_;
+    return logged_;
   }
 
   // A thread that reads requests is held up by /held.
-  std::optional<HttpResponse> answer_before_body(const HttpRequest& request) override {
+  std::optional<HttpResponse> respond_before_body(const HttpRequest& request) override {
     if (request.path == "/held") wait_for_gate();
     return std::nullopt;
   }
@@ -63,13 +63,13 @@ class GatedHandler final : public HttpHandler {
   }
   bool has_keys() const override { return has_keys_; }
   void expect_keys() { has_keys_ = true; }
-  HttpResponse answer(const HttpRequest& request, ReadGuard& /*guard*/, RequestRecord& /*record*/) override {
+  HttpResponse respond(const HttpRequest& request, ReadGuard& /*guard*/, RequestRecord& /*record*/) override {
     HttpResponse response;
     response.body = request.path.starts_with("/large") ? std::string(kLarge, 'a')
                     : request.in_reserve               ? "of the reserve"
                                                        : "as usual";
     if (request.path == "/waiting") {
-      response.pending = std::make_shared<WaitingAnswer>(*this);
+      response.pending = std::make_shared<WaitingResponse>(*this);
       return response;
     }
     std::unique_lock lock(mutex_);
@@ -80,15 +80,15 @@ class GatedHandler final : public HttpHandler {
   }
   void decorate(const HttpRequest& /*request*/, HttpResponse& /*response*/) override {}
   bool keeps_connections() const override { return true; }
-  void finished(const RequestRecord& record) noexcept override {
+  void log_request(const RequestRecord& record) noexcept override {
     const std::lock_guard lock(mutex_);
-    finished_.push_back(record);
+    logged_.push_back(record);
   }
 
  private:
-  class WaitingAnswer final : public PendingAnswer {
+  class WaitingResponse final : public PendingResponse {
    public:
-    explicit WaitingAnswer(GatedHandler& handler) : handler_(handler) {}
+    explicit WaitingResponse(GatedHandler& handler) : handler_(handler) {}
     void on_update(std::function<void()> /*call*/) override {}
     State advance(std::string& /*events*/, std::size_t /*enough*/, bool may_wait) override {
       if (!may_wait) return State::kMustWait;
@@ -116,7 +116,7 @@ class GatedHandler final : public HttpHandler {
   bool is_open_ = false;
   std::atomic<bool> has_keys_ = false;
   std::vector<std::string> order_;
-  std::vector<RequestRecord> finished_;
+  std::vector<RequestRecord> logged_;
 };
 
 inline std::string get_text(const std::string& path, const std::string& more = "") {
@@ -136,7 +136,7 @@ class HttpListenerTest : public testing::Test {
 
   int port() const { return listener_->address().port; }
 
-  // One whose answer has begun, and which reads none of it.
+  // One whose response has begun, and which reads none of it.
   std::unique_ptr<RawClient> unread(std::uint32_t from, const std::string& path, const std::string& more = "") const {
     auto client = std::make_unique<RawClient>(port(), from);
     client->send(get_text(path, more));
@@ -144,7 +144,7 @@ class HttpListenerTest : public testing::Test {
     return client;
   }
 
-  std::string answer_to(std::uint32_t from) const {
+  std::string response_to(std::uint32_t from) const {
     const RawClient client(port(), from);
     client.send(get_text("/", "Connection: close\r\n"));
     return client.read();

@@ -55,7 +55,7 @@ TEST_F(HttpListenerTest, AFullAddressStillServesKeysThatHavePlacesLeft) {
   const RawClient once_more(port());
   once_more.send(post_text("/", "{}", "Authorization: a\r\n"));
   EXPECT_TRUE(contains(once_more.read(), "\"client_limit\"")) << "half of two";
-  EXPECT_TRUE(contains(answer_to(1), "of the reserve")) << "who has no key may watch the server";
+  EXPECT_TRUE(contains(response_to(1), "of the reserve")) << "who has no key may watch the server";
   const RawClient slow(port());
   slow.send("POST / HTTP/1.1\r\n");
   EXPECT_TRUE(contains(slow.read(), "the header did not come within 500 ms"));
@@ -147,10 +147,10 @@ TEST_F(HttpListenerTest, AnAnswerToAKeyGivesWayOnlyToAClientWithFewerPlaces) {
     limits.connections_per_client = 2;
   });
   const auto first = unread(2, "/large", "Authorization: a\r\n"), second = unread(3, "/large", "Authorization: b\r\n");
-  EXPECT_TRUE(contains(answer_to(4), "of the reserve")) << "nobody leaves at once";
+  EXPECT_TRUE(contains(response_to(4), "of the reserve")) << "nobody leaves at once";
   const auto is_served = [&] {
-    EXPECT_FALSE(contains(answer_to(3), "as usual")) << "who has a place already took one from a key";
-    return contains(answer_to(4), "as usual");
+    EXPECT_FALSE(contains(response_to(3), "as usual")) << "who has a place already took one from a key";
+    return contains(response_to(4), "as usual");
   };
   EXPECT_TRUE(soon(is_served));
 }

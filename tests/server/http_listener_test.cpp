@@ -20,10 +20,10 @@ TEST_F(HttpListenerTest, AnAnswerThatNobodyReadsMakesRoom) {
   const auto of_one = unread(3, "/large/one");
   const auto of_two = unread(4, "/large/two"), of_two_later = unread(4, "/large/two");
   const auto with_key = unread(2, "/large/key", "Authorization: a\r\n");
-  EXPECT_TRUE(soon([&] { return contains(answer_to(1), "as usual"); }));
+  EXPECT_TRUE(soon([&] { return contains(response_to(1), "as usual"); }));
   const auto evicted = [&] {
     std::string paths;
-    for (const RequestRecord& record : handler_.finished_requests()) paths += record.path == "/" ? "" : record.path;
+    for (const RequestRecord& record : handler_.logged_requests()) paths += record.path == "/" ? "" : record.path;
     return paths;
   };
   ASSERT_TRUE(soon([&] { return !evicted().empty(); }));
@@ -47,7 +47,7 @@ TEST_F(HttpListenerTest, AnswersThatNobodyReadsHaveABoundForEachClientAndForAll)
   leave_unread("b", 2);
   EXPECT_EQ(status_of("b"), 503) << "half of what the first has left";
   EXPECT_EQ(status_of("c"), 200) << "there is always some for who comes next";
-  EXPECT_TRUE(contains(answer_to(1), "as usual")) << "what is small is not counted";
+  EXPECT_TRUE(contains(response_to(1), "as usual")) << "what is small is not counted";
   EXPECT_TRUE(soon([&] { return listener_->counts().reply_bytes == 6 * kLarge; }));  // the last one's memory has gone
   unread_ones.clear();
   EXPECT_TRUE(soon([&] { return listener_->counts().reply_bytes == 0; }));
@@ -62,7 +62,7 @@ TEST_F(HttpListenerTest, AnswersThatWaitForADiskHoldUpNobodyElse) {
     waiting.back()->send(get_text("/waiting", "Connection: close\r\n"));
   }
   EXPECT_TRUE(soon([&] { return handler_.waiting() == 1; }));
-  for (int i = 0; i < 8; ++i) ASSERT_TRUE(contains(answer_to(1), "as usual"));
+  for (int i = 0; i < 8; ++i) ASSERT_TRUE(contains(response_to(1), "as usual"));
   waiting.back()->close();  // nobody waits for this one any more
   waiting.pop_back();
   handler_.open_gate();
@@ -91,7 +91,7 @@ TEST_F(HttpListenerTest, APlaceOfTheReserveIsNoOther) {
   ASSERT_TRUE(soon([&] { return handler_.order().size() == 1; }));
   const RawClient silent(port()), also_silent(port());
   const auto makes_room = [&] {
-    const std::string answer = answer_to(1);
+    const std::string answer = response_to(1);
     EXPECT_FALSE(contains(answer, "as usual")) << "more connections than there may be";
     return silent.can_read(milliseconds(0));
   };
@@ -107,15 +107,15 @@ TEST_F(HttpListenerTest, OneAddressCannotTakeTheReserve) {
     busy.back()->send(post_text("/", "{}"));
     ASSERT_TRUE(soon([&] { return handler_.named() == busy.size(); }));
   }
-  EXPECT_TRUE(contains(answer_to(2), "too_many_connections"));
-  EXPECT_TRUE(contains(answer_to(3), "of the reserve"));
+  EXPECT_TRUE(contains(response_to(2), "too_many_connections"));
+  EXPECT_TRUE(contains(response_to(3), "of the reserve"));
 }
 
 TEST_F(HttpListenerTest, AClientThatReadsNothingIsGivenUp) {
   start([](ConnectionLimits& limits) { limits.write = milliseconds(300); });
   const auto client = unread(1, "/large");
-  ASSERT_TRUE(soon([&] { return handler_.finished_requests().size() == 1; }));
-  EXPECT_EQ(handler_.finished_requests()[0].note, "the client left before the end of the answer");
+  ASSERT_TRUE(soon([&] { return handler_.logged_requests().size() == 1; }));
+  EXPECT_EQ(handler_.logged_requests()[0].note, "the client left before the end of the answer");
 }
 
 TEST_F(HttpListenerTest, AClientThatReadsALittleNowAndThenIsGivenUp) {
@@ -127,10 +127,10 @@ TEST_F(HttpListenerTest, AClientThatReadsALittleNowAndThenIsGivenUp) {
   const auto is_finished = [&] {  // never so slow as to have taken nothing for long, which is another limit
     client->take(std::size_t{128} << 10);
     std::this_thread::sleep_for(milliseconds(50));
-    return handler_.finished_requests().size() == 1;
+    return handler_.logged_requests().size() == 1;
   };
   ASSERT_TRUE(soon(is_finished));
-  EXPECT_EQ(handler_.finished_requests()[0].note, "the client left before the end of the answer");
+  EXPECT_EQ(handler_.logged_requests()[0].note, "the client left before the end of the answer");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Who may ask: API keys, the names by which the server is called, and the sites whose pages may read answers.
+// Who may ask: API keys, the names by which the server is called, and the sites whose pages may read responses.
 #pragma once
 
 #include <optional>
@@ -33,7 +33,7 @@ class ApiKeys {
 // and a browser then lets it ask as if it were ours.
 bool is_local_name(const std::string& host);
 
-// Which pages of other sites a browser lets read our answers: none, unless the options name them.
+// Which pages of other sites a browser lets read our responses: none, unless the options name them.
 class Cors {
  public:
   // "*" is every one. Throws for an origin that no browser would send.

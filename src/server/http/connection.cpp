@@ -116,7 +116,7 @@ void Connection::start() {
 }
 
 void Connection::poll() {
-  if (phase_ == Phase::kAnswering || Clock::now().time_since_epoch().count() >= deadline_)
+  if (phase_ == Phase::kResponding || Clock::now().time_since_epoch().count() >= deadline_)
     post([](Connection& self) { self.check(); });
 }
 
@@ -147,7 +147,7 @@ void Connection::give_place() {
   if (phase_ < Phase::kBody &&
       origin_.admission == Admission::kBeyondAddress)  // not before what was read has been looked at
     return post([](Connection& self) { self.leave_if_silent(); });
-  if (phase_ != Phase::kAnswering)
+  if (phase_ != Phase::kResponding)
     return refuse(http_error(503, "others need the place of a connection that is slow", "too_many_connections"));
   if (unread_since() > Clock::now()) {  // a request has come meanwhile, or the client has read
     makes_room_ = false;
@@ -172,7 +172,7 @@ void Connection::abort() {
 
 void Connection::check() {
   if (is_asking_) {
-    if (has_answer_) return take_answer();  // which could not be posted
+    if (has_response_) return take_response();  // which could not be posted
     if (is_draining_ || client_gone()) stop_ = true;
   } else if (is_waiting_) {
     if (has_waited_) return take_waited();  // which could not be posted
@@ -194,7 +194,7 @@ void Connection::late() {
           http_error(408, fmt::format("the header did not come within {} ms", time_for_header().count()), "timeout"));
     case Phase::kBody:
       return refuse(http_error(408, fmt::format("the body did not come within {} ms", limits.body.count()), "timeout"));
-    case Phase::kAnswering: return client_left();
+    case Phase::kResponding: return client_left();
     default: return close();
   }
 }
@@ -232,7 +232,7 @@ void Connection::received(const ErrorCode& error, std::size_t bytes) {
     buffer_.commit(bytes);
     return take_bytes();
   }
-  if (phase_ == Phase::kAnswering) return;  // check() will see that the client has left
+  if (phase_ == Phase::kResponding) return;  // check() will see that the client has left
   if (phase_ == Phase::kBody) return refuse(http_error(400, "the body is not complete", "bad_framing"));
   if (phase_ == Phase::kHeader && scan_.has_line())
     return refuse(http_error(400, "the request is not HTTP/1.1 as RFC 9112 has it", "bad_request"));
@@ -286,7 +286,7 @@ void Connection::read_header() {
         400, "a request has one Content-Length, a whole number, or one Transfer-Encoding, not both", "bad_framing"));
   if (error || !parser_->is_header_done())
     return refuse(http_error(400, "the request is not HTTP/1.1 as RFC 9112 has it", "bad_request"));
-  if (std::optional<HttpResponse> refusal = begin_request()) return respond(std::move(*refusal));
+  if (std::optional<HttpResponse> refusal = begin_request()) return send_response(std::move(*refusal));
   if (request_.method != "POST") return ask();
   begin_body();
 }
@@ -316,7 +316,7 @@ std::optional<HttpResponse> Connection::begin_request() {
   if (!has_path) return http_error(400, "the request's target is no address of a server of HTTP", "bad_request");
   ends_ = announces_body(header) || !parser_->keep_alive() || ++requests_ >= kRequestsPerConnection ||
           origin_.admission != Admission::kNormal || is_draining_ || !context_.handler.keeps_connections();
-  if (auto refusal = context_.handler.answer_before_body(request_)) return refusal;
+  if (auto refusal = context_.handler.respond_before_body(request_)) return refusal;
   client_ = context_.handler.client_of(request_);
   const bool has_key = client_ != request_.address;
   if (has_key) has_key_ = true;
@@ -328,7 +328,7 @@ std::optional<HttpResponse> Connection::begin_request() {
   }
   if (origin_.admission == Admission::kBeyondAddress && !needs_place) {
     request_.in_reserve = true;
-    if (auto refusal = context_.handler.answer_before_body(request_)) return refusal;
+    if (auto refusal = context_.handler.respond_before_body(request_)) return refusal;
   }
   request_.reply_memory = std::make_shared<ReplyMemory::Grant>(context_.replies, client_);
   return refuse_body(header, context_.limits.body_bytes);

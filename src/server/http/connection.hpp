@@ -1,5 +1,5 @@
-// One connection: requests in, answers out. Boost.Asio moves the bytes and Boost.Beast reads HTTP; what is here is the
-// order of things. Everything runs on the connection's thread, but for what is said to be for any thread.
+// One connection: requests in, responses out. Boost.Asio moves the bytes and Boost.Beast reads HTTP; what is here is
+// the order of things. Everything runs on the connection's thread, but for what is said to be for any thread.
 #pragma once
 
 #include <array>
@@ -52,10 +52,10 @@ class HeaderScan {
   bool is_complete_ = false;
 };
 
-// The answer to a header by which the next request could begin in two places, or be meant for two servers.
+// The response to a header by which the next request could begin in two places, or be meant for two servers.
 std::optional<HttpResponse> refuse_framing(const RequestHeader& header);
 
-// The answer to a header, framed well, whose body would be too large, or is in a form that is not read.
+// The response to a header, framed well, whose body would be too large, or is in a form that is not read.
 std::optional<HttpResponse> refuse_body(const RequestHeader& header, std::size_t max_body_bytes);
 
 bool has_chunks(const RequestHeader& header);
@@ -104,7 +104,7 @@ struct ConnectionContext {
   KeyPlaces& key_places;
   TurnQueue& readers;        // for what may take long: parsing a body
   TurnQueue& large_readers;  // the same for a large one, so that small ones do not wait for it
-  TurnQueue& waiters;        // for answers that wait for a disk
+  TurnQueue& waiters;        // for responses that wait for a disk
   std::function<void(std::uint64_t id)> closed;
   std::atomic<std::size_t>& living;   // connections, those included that have closed and are still held by somebody
   std::atomic<std::size_t>& leaving;  // of them, at Phase::kLeaving
@@ -141,7 +141,7 @@ class CountedConnection {
 
 class Connection final : public std::enable_shared_from_this<Connection>, private ReadGuard {
  public:
-  enum class Phase : std::uint8_t { kIdle, kHeader, kBody, kAnswering, kLeaving, kClosed };
+  enum class Phase : std::uint8_t { kIdle, kHeader, kBody, kResponding, kLeaving, kClosed };
   enum class Admission : std::uint8_t {
     kNormal,
     kBeyondAddress,  // its address has as many as it may: for one request, with a key that has places left
@@ -166,12 +166,12 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   bool has_place_of_key() const { return place_of_key_.is_held(); }
   bool gives_place() const { return makes_room_ || phase_ >= Phase::kLeaving; }
   bool is_evicted() const { return makes_room_; }
-  // Since when a whole answer waits for the client to read it. In the future: none does.
+  // Since when a whole response waits for the client to read it. In the future: none does.
   Clock::time_point unread_since() const { return Clock::time_point(Clock::duration(unread_since_)); }
   Clock::time_point since() const { return Clock::time_point(Clock::duration(since_)); }  // when it came there
   void poll();       // looks at the deadline and at whether the client is still there; a few times a second
   void drain();      // closes a connection that waits for a request; others end after the one they are at
-  void make_room();  // closes it unless an answer to it is being computed
+  void make_room();  // closes it unless a response to it is being computed
   void abort();      // closes it, whatever it does
 
   void wake() noexcept;  // by its own thread
@@ -219,23 +219,23 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   void ask();
   void ask_handler() noexcept;
   void claim_memory(std::size_t bytes) override;  // of the memory for all, on a reader's thread
-  void take_answer();
+  void take_response();
 
-  void respond(HttpResponse response);
+  void send_response(HttpResponse response);
   void refuse(HttpResponse response);  // and end the connection
   std::string head_of(const HttpResponse& response) const;
   void send(std::string head, std::string body, Next next);
   void announce_update() noexcept;  // by any thread
   void advance();
-  void take_progress(PendingAnswer::State state, std::string events);
+  void take_progress(PendingResponse::State state, std::string events);
   void wait_elsewhere();
   void advance_waiting() noexcept;
   void take_waited();
-  void answered();
+  void response_sent();
   void break_off() noexcept;
   void leave();
   void client_left();
-  void finish() noexcept;  // the request's line in the log
+  void log_request() noexcept;
   void close() noexcept;
 
   std::chrono::milliseconds time_for_header() const;
@@ -251,17 +251,17 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   std::atomic<Clock::rep> unread_since_ = Clock::duration::max().count();
   std::atomic<int> requests_ = 0;
   std::atomic<bool> has_key_ = false;
-  std::atomic<bool> makes_room_ = false;  // is about to be closed
-  std::atomic<bool> has_update_ = false;  // and is among wakeups_
-  std::atomic<bool> has_answer_ = false;  // of the handler, in asked_
-  std::atomic<bool> has_waited_ = false;  // and what has come of it is in waited_
-  std::atomic<bool> stop_ = false;        // nobody waits for the answer any more
+  std::atomic<bool> makes_room_ = false;    // is about to be closed
+  std::atomic<bool> has_update_ = false;    // and is among wakeups_
+  std::atomic<bool> has_response_ = false;  // of the handler, in asked_
+  std::atomic<bool> has_waited_ = false;    // and what has come of it is in waited_
+  std::atomic<bool> stop_ = false;          // nobody waits for the response any more
   boost::beast::flat_buffer buffer_;
   std::array<std::string, 2> out_;
   MemoryBudget::Grant memory_;     // what the request at hand has of the memory for all
   KeyPlaces::Grant place_of_key_;  // and of its key's places
   bool is_reading_ = false, is_writing_ = false, is_draining_ = false, is_aborted_ = false;
-  bool is_asking_ = false, is_waiting_ = false;  // another thread has the request, or the pending answer
+  bool is_asking_ = false, is_waiting_ = false;  // another thread has the request, or the pending response
 
   // Of the request at hand.
   HeaderScan scan_;
@@ -271,8 +271,8 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   std::string client_;  // who asks
   RequestRecord record_;
   std::optional<HttpResponse> asked_;
-  std::shared_ptr<PendingAnswer> pending_;
-  PendingAnswer::State waited_ = PendingAnswer::State::kNothingMore;
+  std::shared_ptr<PendingResponse> pending_;
+  PendingResponse::State waited_ = PendingResponse::State::kNothingMore;
   std::exception_ptr waited_failure_;
   std::string waited_events_;
   bool has_header_ = false, is_head_ = false, is_http10_ = false, is_stream_ = false;

@@ -21,20 +21,20 @@ namespace reprofuse::server {
 using Clock = std::chrono::steady_clock;
 
 struct ConnectionLimits {
-  std::chrono::milliseconds idle{75'000};        // without a request
-  std::chrono::milliseconds header{10'000};      // for the whole of a request's header, however slowly it comes
-  std::chrono::milliseconds body{30'000};        // the same for its body
-  std::chrono::milliseconds grace{2'000};        // in which nobody is made to leave for another
-  std::chrono::milliseconds write{30'000};       // in which the client takes nothing of what it asked for
-  std::chrono::milliseconds linger{2'000};       // in which a client may still send what nobody reads, after its answer
+  std::chrono::milliseconds idle{75'000};    // without a request
+  std::chrono::milliseconds header{10'000};  // for the whole of a request's header, however slowly it comes
+  std::chrono::milliseconds body{30'000};    // the same for its body
+  std::chrono::milliseconds grace{2'000};    // in which nobody is made to leave for another
+  std::chrono::milliseconds write{30'000};   // in which the client takes nothing of what it asked for
+  std::chrono::milliseconds linger{2'000};   // in which a client may still send what nobody reads, after its response
   std::size_t min_rate = std::size_t{16} << 10;  // bytes a second that it must take, after that time
   std::size_t header_bytes = std::size_t{32} << 10;
   std::size_t body_bytes = std::size_t{16} << 20;
   std::size_t memory_bytes = std::size_t{512} << 20;  // bodies of all requests, and what is made of them
-  std::size_t reply_bytes = std::size_t{1} << 30;     // answers that clients have not taken
+  std::size_t reply_bytes = std::size_t{1} << 30;     // responses that clients have not taken
   std::size_t connections = 512;
   std::size_t connections_per_client = 0;  // of one address; 0: seven eighths of all
-  std::size_t leaving = 1024;  // connections that were answered and may still be sending; more are closed at once
+  std::size_t leaving = 1024;  // connections that got their response and may still be sending; more are closed at once
 
   // Extra connections for API keys below their own limit whose address is at its limit. No more are accepted while this
   // many are served; up to twice `connections` may wait until their header shows the key.
@@ -77,7 +77,7 @@ class SharedLimit {
   std::map<std::string, std::size_t> clients_;
 };
 
-// Memory for answers that clients have not taken yet. For any thread.
+// Memory for responses that clients have not taken yet. For any thread.
 class ReplyMemory {
  public:
   explicit ReplyMemory(std::size_t bytes) : taken_(bytes) {}
@@ -87,7 +87,7 @@ class ReplyMemory {
     return taken_.in_use();
   }
 
-  // What one answer has of it.
+  // What one response has of it.
   class Grant {
    public:
     Grant(std::shared_ptr<ReplyMemory> memory, std::string client)

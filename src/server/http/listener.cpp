@@ -299,8 +299,8 @@ class ListenerState {
   }
 
   // Closes the connection with such a place that has waited for a request, or for the rest of one, for the longest. If
-  // there is none, one whose answer nobody reads: of who has no key first, then of who has most places. Answers to a
-  // key give way only to a client with fewer places. False: none has waited for so long that it may be closed.
+  // there is none, one whose response nobody reads: of who has no key first, then of who has most places. Responses to
+  // a key give way only to a client with fewer places. False: none has waited for so long that it may be closed.
   bool make_room(Admission admission, const std::string& client, bool only_own, Taken& taken) {
     Connection* chosen = nullptr;
     std::tuple<bool, bool, std::size_t, Clock::time_point> best;
@@ -309,9 +309,9 @@ class ListenerState {
       const auto& [_, address, its_admission] = connection->origin();
       if (its_admission != admission || connection->gives_place() || (only_own && address != client)) continue;
       const auto phase = connection->phase();
-      const bool is_unread = phase == Phase::kAnswering && is_late(connection->unread_since());
+      const bool is_unread = phase == Phase::kResponding && is_late(connection->unread_since());
       const bool is_waiting = phase == Phase::kIdle && connection->has_served();
-      const bool is_slow = phase < Phase::kAnswering && is_late(connection->since());
+      const bool is_slow = phase < Phase::kResponding && is_late(connection->since());
       if (!is_unread && !is_waiting && !is_slow) continue;
       const bool has_key = is_unread && connection->has_key();
       if (has_key && taken[address] <= taken[client]) continue;
@@ -340,7 +340,7 @@ class ListenerState {
   ConnectionLimits limits_;
   std::size_t max_waiting_ = 1;  // for their header, beyond an address
   MemoryBudget memory_;
-  std::shared_ptr<ReplyMemory> replies_;  // which answers under way may outlive
+  std::shared_ptr<ReplyMemory> replies_;  // which responses under way may outlive
   KeyPlaces key_places_;
   net::io_context acceptor_io_;
   tcp::acceptor acceptor_;

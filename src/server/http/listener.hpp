@@ -46,7 +46,7 @@ class HttpListener {
     std::size_t connections = 0;  // open
     std::uint64_t refused = 0;    // told or closed at once because there were too many, without a place of the reserve
     std::uint64_t evicted = 0;    // closed to make room for others
-    std::size_t reply_bytes = 0;  // of answers that clients have not taken yet
+    std::size_t reply_bytes = 0;  // of responses that clients have not taken yet
   };
   Counts counts() const;
 

@@ -1,4 +1,4 @@
-// Requests and answers as the routes know them, apart from sockets and from the parser of HTTP.
+// Requests and responses as the routes know them, apart from sockets and from the parser of HTTP.
 #pragma once
 
 #include <chrono>
@@ -30,7 +30,7 @@ struct HttpRequest {
   std::string body;                                  // empty until it has been read
   std::map<std::string, std::string> headers;        // those that routes look at, by their names in small letters
   bool in_reserve = false;                           // over a connection that is kept for those who watch the server
-  std::shared_ptr<ReplyMemory::Grant> reply_memory;  // what its answer takes until the client has it
+  std::shared_ptr<ReplyMemory::Grant> reply_memory;  // what its response takes until the client has it
 
   std::optional<std::string> header(const std::string& name) const {
     const auto found = headers.find(name);
@@ -38,19 +38,19 @@ struct HttpRequest {
   }
 };
 
-class PendingAnswer;
+class PendingResponse;
 
 struct HttpResponse {
   int status = 200;
   std::string content_type = "application/json";
   std::string body;
   std::vector<std::pair<std::string, std::string>> headers;
-  std::shared_ptr<PendingAnswer> pending;  // with a stream: what follows the header; else: what will be the answer
+  std::shared_ptr<PendingResponse> pending;  // with a stream: what follows the header; else: what will be the response
   bool is_stream = false;
 };
 
-// An answer that is being computed. Used by one thread at a time; dropping it gives it up.
-class PendingAnswer {
+// A response that is being computed. Used by one thread at a time; dropping it gives it up.
+class PendingResponse {
  public:
   enum class State : std::uint8_t {
     kNothingMore,  // for now
@@ -58,7 +58,7 @@ class PendingAnswer {
     kComplete,
   };
 
-  virtual ~PendingAnswer() = default;
+  virtual ~PendingResponse() = default;
   // `call` is called, by any thread, whenever advance() may have something to show. Once.
   virtual void on_update(std::function<void()> call) = 0;
   // Adds the events that are there now, and stops when there are enough bytes. Does not block unless `may_wait`, and
@@ -86,20 +86,20 @@ class HttpHandler {
  public:
   virtual ~HttpHandler() = default;
 
-  // Looks at the header alone: an answer that needs no body, such as a refusal or that to a preflight of CORS.
-  virtual std::optional<HttpResponse> answer_before_body(const HttpRequest& request) = 0;
+  // Looks at the header alone: a response that needs no body, such as a refusal or that to a preflight of CORS.
+  virtual std::optional<HttpResponse> respond_before_body(const HttpRequest& request) = 0;
   // Who asks, of those who take turns: the name of a key, or the request's address where it has none.
   virtual std::string client_of(const HttpRequest& request) const = 0;
   virtual bool has_keys() const = 0;
-  // May set the record's tokens and note, also later, while the answer is pending.
-  virtual HttpResponse answer(const HttpRequest& request, ReadGuard& guard, RequestRecord& record) = 0;
+  // May set the record's tokens and note, also later, while the response is pending.
+  virtual HttpResponse respond(const HttpRequest& request, ReadGuard& guard, RequestRecord& record) = 0;
   // Adds the headers that every response has.
   virtual void decorate(const HttpRequest& request, HttpResponse& response) = 0;
   virtual bool keeps_connections() const = 0;  // false: each one ends after the request it is at
-  virtual void finished(const RequestRecord& record) noexcept = 0;
+  virtual void log_request(const RequestRecord& record) noexcept = 0;
 };
 
-// Answers in OpenAI's form of an error. One that a client may repeat says when.
+// Responses in OpenAI's form of an error. One to a request that a client may repeat says when.
 inline HttpResponse error_response(const ApiError& error) {
   HttpResponse response;
   response.status = error.status();

@@ -24,8 +24,8 @@ constexpr int kClientClosedRequest = 499;  // nginx's number for what HTTP has n
 }  // namespace
 
 void Connection::ask() {
-  move_to(Phase::kAnswering, std::nullopt);
-  stop_ = has_answer_ = false;
+  move_to(Phase::kResponding, std::nullopt);
+  stop_ = has_response_ = false;
   is_asking_ = true;
   if (request_.method != "POST") return ask_handler();
   TurnQueue& readers = request_.body.size() <= kSmallBody ? context_.readers : context_.large_readers;
@@ -35,7 +35,7 @@ void Connection::ask() {
 void Connection::ask_handler() noexcept {
   try {
     try {
-      asked_ = context_.handler.answer(request_, *this, record_);
+      asked_ = context_.handler.respond(request_, *this, record_);
     } catch (const std::bad_alloc&) {
       asked_ = out_of_memory_error();
       record_.note = "out_of_memory";
@@ -46,9 +46,9 @@ void Connection::ask_handler() noexcept {
   } catch (const std::exception&) {
     asked_.reset();
   }
-  has_answer_ = true;
+  has_response_ = true;
   try {
-    post([](Connection& self) { self.take_answer(); });
+    post([](Connection& self) { self.take_response(); });
   } catch (const std::exception&) {  // check() will look for it
   }
 }
@@ -58,8 +58,8 @@ void Connection::claim_memory(std::size_t bytes) {
   if (!memory_.grow(bytes)) throw std::bad_alloc();
 }
 
-void Connection::take_answer() {
-  if (!is_asking_ || !has_answer_.exchange(false)) return;  // it was taken, and this call is late
+void Connection::take_response() {
+  if (!is_asking_ || !has_response_.exchange(false)) return;  // it was taken, and this call is late
   is_asking_ = false;
   parser_.reset();
   request_.body = {};
@@ -71,11 +71,11 @@ void Connection::take_answer() {
     pending_ = std::move(response.pending);
     return client_left();
   }
-  respond(std::move(response));
+  send_response(std::move(response));
 }
 
-void Connection::respond(HttpResponse response) {
-  move_to(Phase::kAnswering, std::nullopt);
+void Connection::send_response(HttpResponse response) {
+  move_to(Phase::kResponding, std::nullopt);
   if (response.pending) {
     pending_ = std::move(response.pending);
     is_stream_ = response.is_stream;
@@ -97,12 +97,12 @@ void Connection::respond(HttpResponse response) {
     send(std::move(head), "", &Connection::advance);
     return advance();  // what came before on_update()
   }
-  send(std::move(head), is_head_ ? "" : std::move(response.body), &Connection::answered);
+  send(std::move(head), is_head_ ? "" : std::move(response.body), &Connection::response_sent);
 }
 
 void Connection::refuse(HttpResponse response) {
   ends_ = true;
-  respond(std::move(response));
+  send_response(std::move(response));
 }
 
 std::string Connection::head_of(const HttpResponse& response) const {
@@ -183,33 +183,33 @@ void Connection::wake() noexcept {
 void Connection::advance() {
   if (!pending_ || is_writing_ || is_waiting_) return;
   std::string events;
-  const PendingAnswer::State state = pending_->advance(events, kEnoughEvents, false);
+  const PendingResponse::State state = pending_->advance(events, kEnoughEvents, false);
   take_progress(state, std::move(events));
 }
 
-void Connection::take_progress(PendingAnswer::State state, std::string events) {
-  const bool is_complete = state == PendingAnswer::State::kComplete;
-  if (state == PendingAnswer::State::kMustWait && events.empty()) return wait_elsewhere();
+void Connection::take_progress(PendingResponse::State state, std::string events) {
+  const bool is_complete = state == PendingResponse::State::kComplete;
+  if (state == PendingResponse::State::kMustWait && events.empty()) return wait_elsewhere();
   if (!is_stream_) {
     if (!is_complete) return;
     HttpResponse response = pending_->response();
     pending_.reset();
-    return respond(std::move(response));
+    return send_response(std::move(response));
   }
   if (!is_complete && events.empty()) return;
   if (is_complete) pending_.reset();
   // There may be more.
-  if (events.size() >= kEnoughEvents || state == PendingAnswer::State::kMustWait) announce_update();
+  if (events.size() >= kEnoughEvents || state == PendingResponse::State::kMustWait) announce_update();
   std::string size;
   if (!is_http10_ && !events.empty()) {
     size = fmt::format("{:x}\r\n", events.size());
     events += "\r\n";
   }
   if (!is_http10_ && is_complete) events += "0\r\n\r\n";
-  send(std::move(size), std::move(events), is_complete ? &Connection::answered : &Connection::advance);
+  send(std::move(size), std::move(events), is_complete ? &Connection::response_sent : &Connection::advance);
 }
 
-// Clients take turns there, too: one whose answers wait again and again holds up nobody but itself.
+// Clients take turns there, too: one whose responses wait again and again holds up nobody but itself.
 void Connection::wait_elsewhere() {
   stop_ = has_waited_ = false;
   is_waiting_ = true;
@@ -240,19 +240,19 @@ void Connection::take_waited() {
   advance();  // what came meanwhile
 }
 
-void Connection::answered() {
-  finish();
+void Connection::response_sent() {
+  log_request();
   if (ends_ || is_draining_) return leave();
   await_request();
 }
 
 void Connection::break_off() noexcept {
-  finish();
+  log_request();
   close();
 }
 
 // Closing a socket that still has something to read makes the system throw away what the client has not taken yet. So
-// the answer is ended, and what the client is still sending is taken and dropped, for a short while, if not too many
+// the response is ended, and what the client is still sending is taken and dropped, for a short while, if not too many
 // do.
 void Connection::leave() {
   if (phase_ == Phase::kLeaving) return;
@@ -273,10 +273,10 @@ void Connection::client_left() {
   break_off();
 }
 
-void Connection::finish() noexcept {
+void Connection::log_request() noexcept {
   if (std::exchange(is_logged_, true)) return;
   record_.time = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - record_.begin);
-  context_.handler.finished(record_);
+  context_.handler.log_request(record_);
 }
 
 void Connection::close() noexcept {
