@@ -1,7 +1,7 @@
 # For clang-tidy, which nothing is built for: the libraries above the core and the tool as one target. A unity build of it
 # has one file, so that what they all include is read once.
 add_library(reprofuse_above_core OBJECT EXCLUDE_FROM_ALL)
-foreach(target reprofuse_text reprofuse_engine reprofuse_receipt reprofuse_server reprofuse_http reprofuse_engine_study reprofuse_shared reprofuse)
+foreach(target reprofuse_text reprofuse_engine reprofuse_receipt reprofuse_openai reprofuse_server reprofuse_engine_study reprofuse_shared reprofuse)
   if(NOT TARGET ${target})
     continue()
   endif()

@@ -9,9 +9,9 @@
 
 #include "bytes_target.hpp"
 #include "engine/model_files.hpp"
-#include "server/api/call.hpp"
-#include "server/api/error.hpp"
-#include "server/api/reply.hpp"
+#include "server/openai/call.hpp"
+#include "server/openai/error.hpp"
+#include "server/openai/reply.hpp"
 
 namespace reprofuse::fuzz {
 namespace {

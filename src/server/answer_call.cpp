@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "server/api/error.hpp"
+#include "server/openai/error.hpp"
 
 namespace reprofuse::server {
 

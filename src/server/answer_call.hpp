@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "engine/service.hpp"
-#include "server/api/call.hpp"
-#include "server/api/reply.hpp"
 #include "server/http/message.hpp"
 #include "server/metrics.hpp"
+#include "server/openai/call.hpp"
+#include "server/openai/reply.hpp"
 #include "server/served_model.hpp"
 
 namespace reprofuse::server {

@@ -10,7 +10,7 @@
 #include "engine/service.hpp"
 #include "model/model.hpp"
 #include "receipt/log.hpp"
-#include "server/api/call.hpp"
+#include "server/openai/call.hpp"
 
 namespace reprofuse::server {
 

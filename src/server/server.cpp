@@ -9,11 +9,11 @@
 #include "base/check.hpp"
 #include "base/json.hpp"
 #include "server/answer_call.hpp"
-#include "server/api/call.hpp"
-#include "server/api/error.hpp"
-#include "server/api/json.hpp"
-#include "server/api/reply.hpp"
 #include "server/http/access.hpp"
+#include "server/openai/call.hpp"
+#include "server/openai/error.hpp"
+#include "server/openai/json.hpp"
+#include "server/openai/reply.hpp"
 
 namespace reprofuse::server {
 namespace {

@@ -15,12 +15,12 @@
 #include <vector>
 
 #include "base/files.hpp"
-#include "server/api/call.hpp"
 #include "server/http/access.hpp"
 #include "server/http/limits.hpp"
 #include "server/http/listener.hpp"
 #include "server/http/message.hpp"
 #include "server/metrics.hpp"
+#include "server/openai/call.hpp"
 #include "server/served_model.hpp"
 
 namespace reprofuse::server {

@@ -1,6 +1,6 @@
 // /v1/chat/completions: what clients send, what it means to the engine, and what is refused.
-#include "server/api/call.hpp"
 #include "server/api_support.hpp"
+#include "server/openai/call.hpp"
 
 namespace reprofuse::server {
 namespace {

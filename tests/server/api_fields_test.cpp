@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "engine/service.hpp"
-#include "server/api/json.hpp"
 #include "server/api_support.hpp"
+#include "server/openai/json.hpp"
 
 namespace reprofuse::server {
 namespace {

@@ -1,9 +1,9 @@
 // What a request may ask for at most, so that no client takes the memory or the time of all others.
 #include <algorithm>
 
-#include "server/api/call.hpp"
 #include "server/api_reply_support.hpp"
 #include "server/api_support.hpp"
+#include "server/openai/call.hpp"
 
 namespace reprofuse::server {
 namespace {

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "server/api/reply.hpp"
 #include "server/api_support.hpp"
+#include "server/openai/reply.hpp"
 
 namespace reprofuse::server {
 

@@ -1,8 +1,8 @@
 // Whole replies, compared with what OpenAI and vLLM send.
 #include <cmath>
 
-#include "server/api/reply.hpp"
 #include "server/api_reply_support.hpp"
+#include "server/openai/reply.hpp"
 #include "support/messages.hpp"
 
 namespace reprofuse::server {

@@ -2,8 +2,8 @@
 // whatever a chat template does with what it is given; or the request is refused.
 #include <algorithm>
 
-#include "server/api/call.hpp"
 #include "server/api_support.hpp"
+#include "server/openai/call.hpp"
 
 namespace reprofuse::server {
 namespace {

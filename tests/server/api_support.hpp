@@ -11,9 +11,9 @@
 #include <string>
 
 #include "engine/model_files.hpp"
-#include "server/api/call.hpp"
-#include "server/api/error.hpp"
-#include "server/api/json.hpp"
+#include "server/openai/call.hpp"
+#include "server/openai/error.hpp"
+#include "server/openai/json.hpp"
 #include "support/files.hpp"
 
 namespace reprofuse::server {

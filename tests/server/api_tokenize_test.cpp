@@ -1,6 +1,6 @@
 // /tokenize and /detokenize, in vLLM's shapes.
-#include "server/api/call.hpp"
 #include "server/api_support.hpp"
+#include "server/openai/call.hpp"
 
 namespace reprofuse::server {
 namespace {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "server/api/json.hpp"
+#include "server/openai/json.hpp"
 
 namespace reprofuse::server {
 namespace {

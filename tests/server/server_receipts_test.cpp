@@ -6,9 +6,9 @@
 #include <string>
 
 #include "receipt/replay.hpp"
-#include "server/api/call.hpp"
-#include "server/api/error.hpp"
-#include "server/api/reply.hpp"
+#include "server/openai/call.hpp"
+#include "server/openai/error.hpp"
+#include "server/openai/reply.hpp"
 #include "server/server_test_support.hpp"
 #include "support/files.hpp"
 

@@ -48,6 +48,11 @@ class Layers(unittest.TestCase):
                             "includes")
                 (self.root / path).write_text(before, encoding="utf-8")
 
+    def test_what_a_body_means_is_read_without_a_socket(self):
+        self.expect("src/server/openai/error.hpp", '#include "server/http/message.hpp"\n',
+                    "src/server/openai/error.hpp includes src/server/http/message.hpp, and src/server/openai does not stand on "
+                    "src/server")
+
     def test_the_server_asks_the_layers_above_the_kernels(self):
         self.expect("src/server/served_model.hpp", '#include "kernels/backend.hpp"\n',
                     "src/server/served_model.hpp includes src/kernels/backend.hpp, and asks the layers between instead")

@@ -27,9 +27,9 @@
 #include <thread>
 #include <vector>
 
-#include "server/api/json.hpp"
 #include "server/http/limits.hpp"
 #include "server/http/message.hpp"
+#include "server/openai/json.hpp"
 
 namespace reprofuse::server {
 

@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "server/api/error.hpp"
 #include "server/http/limits.hpp"
+#include "server/openai/error.hpp"
 
 namespace reprofuse {
 class ReadGuard;

@@ -13,8 +13,8 @@
 #include "engine/request.hpp"
 #include "receipt/log.hpp"
 #include "receipt/replay.hpp"
-#include "server/api/error.hpp"
-#include "server/api/json.hpp"
+#include "server/openai/error.hpp"
+#include "server/openai/json.hpp"
 #include "text/chat_template.hpp"
 
 namespace reprofuse::server {

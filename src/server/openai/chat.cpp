@@ -5,8 +5,8 @@
 #include <span>
 #include <utility>
 
-#include "server/api/call.hpp"
-#include "server/api/reply.hpp"
+#include "server/openai/call.hpp"
+#include "server/openai/reply.hpp"
 
 namespace reprofuse::server {
 namespace {

@@ -1,4 +1,4 @@
-#include "server/api/reply.hpp"
+#include "server/openai/reply.hpp"
 
 #include <algorithm>
 #include <iterator>

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "server/api/call.hpp"
-#include "server/api/reply.hpp"
+#include "server/openai/call.hpp"
+#include "server/openai/reply.hpp"
 #include "text/tokenizer/detokenizer.hpp"
 
 namespace reprofuse::server {

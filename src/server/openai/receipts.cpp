@@ -2,10 +2,10 @@
 #include <utility>
 
 #include "base/check.hpp"
-#include "server/api/call.hpp"
-#include "server/api/error.hpp"
-#include "server/api/json.hpp"
-#include "server/api/reply.hpp"
+#include "server/openai/call.hpp"
+#include "server/openai/error.hpp"
+#include "server/openai/json.hpp"
+#include "server/openai/reply.hpp"
 
 namespace reprofuse::server {
 namespace {

@@ -1,4 +1,4 @@
-#include "server/api/json.hpp"
+#include "server/openai/json.hpp"
 
 #include <fmt/format.h>
 
@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "base/json.hpp"
-#include "server/api/error.hpp"
+#include "server/openai/error.hpp"
 #include "text/tokenizer/unicode.hpp"
 
 namespace reprofuse::server {

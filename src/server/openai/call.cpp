@@ -1,4 +1,4 @@
-#include "server/api/call.hpp"
+#include "server/openai/call.hpp"
 
 #include <fmt/format.h>
 
@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "base/json.hpp"
-#include "server/api/error.hpp"
-#include "server/api/json.hpp"
+#include "server/openai/error.hpp"
+#include "server/openai/json.hpp"
 
 namespace reprofuse::server {
 namespace {

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "engine/request.hpp"
-#include "server/api/call.hpp"
-#include "server/api/error.hpp"
-#include "server/api/json.hpp"
+#include "server/openai/call.hpp"
+#include "server/openai/error.hpp"
+#include "server/openai/json.hpp"
 #include "text/tokenizer/detokenizer.hpp"
 
 namespace reprofuse::server {

@@ -1,9 +1,9 @@
-#include "server/api/error.hpp"
+#include "server/openai/error.hpp"
 
 #include <utility>
 
 #include "engine/service.hpp"
-#include "server/api/json.hpp"
+#include "server/openai/json.hpp"
 
 namespace reprofuse::server {
 namespace {

@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "server/api/call.hpp"
-#include "server/api/json.hpp"
-#include "server/api/reply.hpp"
+#include "server/openai/call.hpp"
+#include "server/openai/json.hpp"
+#include "server/openai/reply.hpp"
 
 namespace reprofuse::server {
 namespace {
