@@ -4,96 +4,26 @@
 
 #include <array>
 #include <atomic>
-#include <boost/asio/buffer.hpp>
-#include <boost/asio/executor_work_guard.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/beast/core/error.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/http/error.hpp>
-#include <boost/beast/http/fields.hpp>
-#include <boost/beast/http/message.hpp>
 #include <boost/beast/http/parser.hpp>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
-#include <string_view>
-#include <thread>
-#include <vector>
 
+#include "base/json.hpp"
+#include "server/http/framing.hpp"
 #include "server/http/limits.hpp"
 #include "server/http/message.hpp"
-#include "server/openai/json.hpp"
+#include "server/http/worker.hpp"
 
 namespace reprofuse::server {
-
-// Where a request begins and ends, and for whom it is: what RFC 9112 asks for beyond what Boost.Beast's parser checks.
-// A proxy between a client and us may read a sloppy header in another way than we do (framing.cpp).
-using RequestHeader = boost::beast::http::request_header<>;
-
-// The bytes of a header as they come, up to the empty line. Lines end with CR and LF, which are nowhere else, none
-// begins with white space, and there is no control character.
-class HeaderScan {
- public:
-  // How many of the bytes belong to the header; none: one of them cannot be in any.
-  std::optional<std::size_t> take(std::string_view bytes);
-  bool is_complete() const { return is_complete_; }
-  bool has_line() const { return lines_ > 0; }
-
- private:
-  char last_ = '\n';
-  std::size_t lines_ = 0, in_line_ = 0;
-  bool is_complete_ = false;
-};
-
-// The response to a header by which the next request could begin in two places, or be meant for two servers.
-std::optional<HttpResponse> refuse_framing(const RequestHeader& header);
-
-// The response to a header, framed well, whose body would be too large, or is in a form that is not read.
-std::optional<HttpResponse> refuse_body(const RequestHeader& header, std::size_t max_body_bytes);
-
-bool has_chunks(const RequestHeader& header);
-bool announces_body(const RequestHeader& header);  // bytes may follow that are not the next request
-bool expects_continue(const RequestHeader& header);
-
-// The path of "/path?query" or "http://host/path?query", without escapes, and the host if it is there. False: neither.
-bool read_target(std::string_view target, std::string& path, std::optional<std::string>& host);
-
-using Socket = boost::asio::ip::tcp::socket;  // its executor is the loop of the connection's thread
-
-// A body that Beast's parser fills, within the memory that there is.
-struct CountedBody {
-  struct value_type {
-    std::string text;
-    MemoryBudget::Grant* memory = nullptr;
-  };
-  class reader {
-   public:
-    template <bool isRequest, class Fields>
-    reader(boost::beast::http::header<isRequest, Fields>&, value_type& body) : body_(body) {}
-    void init(const boost::optional<std::uint64_t>&, boost::beast::error_code& error) { error = {}; }
-    void finish(boost::beast::error_code& error) { error = {}; }
-    template <class Buffers>
-    std::size_t put(const Buffers& buffers, boost::beast::error_code& error) {
-      const std::size_t bytes = boost::asio::buffer_size(buffers);
-      const bool has_room = body_.memory->grow(bytes);
-      error = has_room ? boost::beast::error_code() : make_error_code(boost::beast::http::error::buffer_overflow);
-      if (!has_room) return 0;
-      const std::size_t begin = body_.text.size();
-      body_.text.resize(begin + bytes);
-      return boost::asio::buffer_copy(boost::asio::buffer(body_.text.data() + begin, bytes), buffers);
-    }
-
-   private:
-    value_type& body_;
-  };
-};
 
 // What connections have in common, and none outlives.
 struct ConnectionContext {
@@ -108,24 +38,6 @@ struct ConnectionContext {
   std::function<void(std::uint64_t id)> closed;
   std::atomic<std::size_t>& living;   // connections, those included that have closed and are still held by somebody
   std::atomic<std::size_t>& leaving;  // of them, at Phase::kLeaving
-};
-
-class Connection;
-
-// Connections of one thread that have updates. The engine's thread, which tells of them one by one, wakes that thread
-// once for all that it has not looked at yet.
-class WakeupList {
- public:
-  explicit WakeupList(boost::asio::io_context& io) : io_(io) {}
-  void add(std::shared_ptr<Connection> connection);  // by any thread; throws where there is no memory
-
- private:
-  void take();
-
-  boost::asio::io_context& io_;
-  std::mutex mutex_;
-  std::vector<std::shared_ptr<Connection>> waiting_;  // where there is one, take() was posted
-  std::vector<std::shared_ptr<Connection>> taken_;
 };
 
 class CountedConnection {
@@ -278,39 +190,6 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   bool has_header_ = false, is_head_ = false, is_http10_ = false, is_stream_ = false;
   bool ends_ = true;  // the connection, with this request
   bool is_logged_ = true;
-};
-
-// A thread with a loop of Asio's. Where there is no memory for what one handler wants, others go on. A strand, or a
-// pool of Asio's, would end the process there.
-class Worker {
- public:
-  void start() {
-    thread_ = std::thread([this] { run(); });
-  }
-  void join() {
-    work_.reset();
-    if (thread_.joinable()) thread_.join();
-  }
-  void run_once_more() {
-    io_.restart();
-    run();
-  }
-  Socket new_socket() { return Socket(io_); }
-  WakeupList& wakeups() { return wakeups_; }
-
- private:
-  void run() {
-    for (;;) try {
-        io_.run();
-        return;
-      } catch (const std::exception&) {
-      }
-  }
-
-  boost::asio::io_context io_{1};
-  WakeupList wakeups_{io_};
-  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_{io_.get_executor()};
-  std::thread thread_;
 };
 
 }  // namespace reprofuse::server

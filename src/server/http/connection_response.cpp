@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <boost/asio/buffer.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/http/status.hpp>
@@ -143,27 +144,6 @@ void Connection::send(std::string head, std::string body, Next next) {
       error ? self->client_left() : ((*self).*next)();
     });
   });
-}
-
-void WakeupList::add(std::shared_ptr<Connection> connection) {
-  const std::lock_guard lock(mutex_);
-  waiting_.push_back(std::move(connection));
-  if (waiting_.size() > 1) return;
-  try {
-    net::post(io_, [this] { take(); });
-  } catch (...) {
-    waiting_.clear();
-    throw;
-  }
-}
-
-void WakeupList::take() {
-  {
-    const std::lock_guard lock(mutex_);
-    taken_.swap(waiting_);
-  }
-  for (const std::shared_ptr<Connection>& connection : taken_) connection->wake();
-  taken_.clear();
 }
 
 void Connection::announce_update() noexcept {

@@ -1,4 +1,5 @@
-// Where a request begins and ends: the checks beyond those of Boost.Beast's parser.
+#include "server/http/framing.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +11,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json.hpp"
-#include "server/http/connection.hpp"
 
 namespace reprofuse::server {
 namespace {

@@ -22,6 +22,7 @@
 
 #include "base/check.hpp"
 #include "server/http/connection.hpp"
+#include "server/http/worker.hpp"
 
 namespace reprofuse::server {
 namespace {
@@ -112,6 +113,7 @@ class ListenerState {
  public:
   ListenerState(const std::vector<SocketAddress>& addresses, ConnectionLimits limits, HttpHandler& handler)
       : limits_(limits),
+        max_waiting_(std::max<std::size_t>(1, allow_descriptors(limits))),
         memory_(limits.memory_bytes),
         replies_(std::make_shared<ReplyMemory>(limits.reply_bytes)),
         key_places_(limits.of_one_address()),
@@ -120,9 +122,7 @@ class ListenerState {
         context_{handler,        limits_,     memory_,
                  replies_,       key_places_, readers_,
                  large_readers_, waiters_,    [this](std::uint64_t id) { forget(id); },
-                 living_,        leaving_} {
-    max_waiting_ = std::max<std::size_t>(1, allow_descriptors(limits_));
-  }
+                 living_,        leaving_} {}
 
   ~ListenerState() {
     stop_accepting();
@@ -338,7 +338,7 @@ class ListenerState {
   }
 
   ConnectionLimits limits_;
-  std::size_t max_waiting_ = 1;  // for their header, beyond an address
+  const std::size_t max_waiting_;  // for their header, beyond an address
   MemoryBudget memory_;
   std::shared_ptr<ReplyMemory> replies_;  // which responses under way may outlive
   KeyPlaces key_places_;
