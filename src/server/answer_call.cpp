@@ -1,6 +1,5 @@
 #include "server/answer_call.hpp"
 
-#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -21,18 +20,7 @@ AnswerFeed::AnswerFeed(engine::Service& service, std::vector<engine::Request> re
   }
 }
 
-std::optional<PromptUpdate> AnswerFeed::next(std::chrono::milliseconds timeout) {
-  if (timeout.count() == 0) return take_any();
-  const auto deadline = std::chrono::steady_clock::now() + timeout;
-  while (!open_.empty()) {
-    if (auto found = take_any()) return found;
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-    if (!notifier_->wait(std::max(left, std::chrono::milliseconds(0)))) break;
-  }
-  return std::nullopt;
-}
-
-std::optional<PromptUpdate> AnswerFeed::take_any() {
+std::optional<PromptUpdate> AnswerFeed::next() {
   for (std::size_t i = 0; i < open_.size(); ++i) {
     turn_ = (turn_ + 1) % open_.size();
     if (auto found = take(turn_)) return found;
@@ -119,7 +107,7 @@ class RunningAnswer final : public PendingResponse {
   State add_all(std::string& events, std::size_t enough, bool may_wait) {
     try {
       while (!reply_->finished()) {
-        if (!next_) next_ = feed_.next(std::chrono::milliseconds(0));
+        if (!next_) next_ = feed_.next();
         if (!next_) return State::kNothingMore;
         // Its receipt is signed, and kept on a disk.
         if (signs(next_->update) && !std::exchange(may_wait, false)) return State::kMustWait;

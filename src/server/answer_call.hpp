@@ -26,18 +26,15 @@ struct PromptUpdate {
 // The updates of all prompts of one call, as they come. Destroying it cancels what has not ended.
 class AnswerFeed {
  public:
-  // Submits the requests, all or none. Throws what Service::submit_all throws. The notifier is that of all answers.
+  // Submits the requests, all or none, their answers with this one notifier. Throws what Service::submit_all throws.
   AnswerFeed(engine::Service& service, std::vector<engine::Request> requests, Metrics& metrics,
-             std::chrono::steady_clock::time_point begin,
-             std::shared_ptr<engine::AnswerNotifier> notifier = std::make_shared<engine::AnswerNotifier>());
+             std::chrono::steady_clock::time_point begin, std::shared_ptr<engine::AnswerNotifier> notifier);
 
-  // None: nothing came in time, or everything has ended.
-  std::optional<PromptUpdate> next(std::chrono::milliseconds timeout);
+  std::optional<PromptUpdate> next();  // none: nothing has come, or everything has ended
   // From now on `call` is called, by any thread, whenever something new is there.
   void on_update(std::function<void()> call) { notifier_->set_callback(std::move(call)); }
 
  private:
-  std::optional<PromptUpdate> take_any();               // what is there already,
   std::optional<PromptUpdate> take(std::size_t index);  // of one of the open prompts
 
   RequestTimer timer_;
