@@ -110,9 +110,9 @@ bool load(server::Server& server, const ServeArguments& arguments, const StopSig
   std::shared_ptr<server::ServedModel> model = loading.take();
   log_model(*model, arguments.served.folder, log);
   const Context& context = model->service().engine().model().context();
-  const bool has_no_driver = context.state().backend->capabilities().shares_host_memory;
+  const bool allocates_in_driver = context.state().backend->capabilities().allocates_in_driver;
   server.serve_model(std::move(model));
-  if (has_no_driver) stay_within_control_groups();  // drivers of devices allocate in ways of their own
+  if (!allocates_in_driver) stay_within_control_groups();
   // Not before requests are answered.
   write_patiently(STDOUT_FILENO, fmt::format("listening on http://{}\n", server.address().to_string()), kLastWords);
   log.add("ready");
