@@ -84,7 +84,7 @@ void add_engine(Families& families, const engine::EngineStats& stats) {
   families.counter("engine_passes_total", "Passes over the model.", number(stats.passes));
 }
 
-// By the `rank` label. What others than rank 0 have is as of the last pass.
+// One line for each rank. Those of other ranks than 0 are as of the last pass.
 void add_ranks(Families& families, const std::vector<model::RankTraffic>& ranks) {
   families.gauge("num_ranks", "Processes that compute the model together.",
                  static_cast<double>(std::max<std::size_t>(1, ranks.size())));

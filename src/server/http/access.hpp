@@ -17,8 +17,8 @@ class ApiKeys {
 
   bool empty() const { return digests_.empty(); }  // everyone may ask
 
-  // Of the header "Authorization: Bearer KEY". How long it takes tells nothing of the keys: digests are compared, all
-  // of them and to the end.
+  // Of the header "Authorization: Bearer KEY". Takes the same time whatever the keys are: all digests are compared, and
+  // to the end.
   bool accept(const std::optional<std::string>& authorization) const;
 
   // A name of the key in that header which does not tell the key.

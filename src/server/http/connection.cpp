@@ -69,7 +69,7 @@ Connection::Connection(Socket socket, Origin origin, const ConnectionContext& co
   move_to(Phase::kIdle, time_for_header());
 }
 
-// Without a byte more than there is.
+// Responds without allocating memory.
 void Connection::failed(const std::exception& error) noexcept {
   constexpr std::string_view kResponse =
       "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: {}\r\nRetry-After: 1\r\n"
@@ -161,7 +161,8 @@ void Connection::give_place() {
   client_left();
 }
 
-// Without a word: there may be very many. What it sent may have waited for this thread, and then it was not slow.
+// Closes without a response, since there may be very many such connections. One that has sent bytes which this thread
+// has not read yet was not slow, and stays.
 void Connection::leave_if_silent() {
   if (phase_ < Phase::kBody && !has_unread()) return close();
   makes_room_ = false;
@@ -240,7 +241,7 @@ void Connection::received(const ErrorCode& error, std::size_t bytes) {
   if (phase_ == Phase::kBody) return refuse(http_error(400, "the body is not complete", "bad_framing"));
   if (phase_ == Phase::kHeader && scan_.has_line())
     return refuse(http_error(400, "the request is not HTTP/1.1 as RFC 9112 has it", "bad_request"));
-  is_logged_ = true;  // of less than a line there is nothing to say
+  is_logged_ = true;  // less than one line has come: nothing to log
   close();
 }
 

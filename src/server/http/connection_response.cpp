@@ -117,8 +117,8 @@ std::string Connection::head_of(const HttpResponse& response) const {
   return text + (is_http10_ ? "Connection: keep-alive\r\n\r\n" : "\r\n");
 }
 
-// What the system takes at once is sent at once. Where that is all of a part of a stream, the next one is sent when it
-// is there; else `next` is called when the client has taken the rest.
+// Writes what the socket takes at once. If that is a whole part of a stream, the next update will send the next part;
+// else `next` is called when the client has taken the rest.
 void Connection::send(std::string head, std::string body, Next next) {
   out_ = {std::move(head), std::move(body)};
   const std::array<net::const_buffer, 2> all = {net::buffer(out_[0]), net::buffer(out_[1])};

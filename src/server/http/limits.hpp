@@ -24,7 +24,7 @@ struct ConnectionLimits {
   std::chrono::milliseconds idle{75'000};    // without a request
   std::chrono::milliseconds header{10'000};  // for the whole of a request's header, however slowly it comes
   std::chrono::milliseconds body{30'000};    // the same for its body
-  std::chrono::milliseconds grace{2'000};    // in which nobody is made to leave for another
+  std::chrono::milliseconds grace{2'000};    // before a connection is closed to make room
   std::chrono::milliseconds write{30'000};   // in which the client takes nothing of what it asked for
   std::chrono::milliseconds linger{2'000};   // in which a client may still send what nobody reads, after its response
   std::size_t min_rate = std::size_t{16} << 10;  // bytes a second that it must take, after that time

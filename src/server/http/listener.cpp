@@ -38,7 +38,7 @@ constexpr milliseconds kBetweenLooks{100};
 constexpr milliseconds kBetweenReturns{1000};  // of memory to the system, which stops who allocates for a moment
 constexpr milliseconds kRest{20};              // when the system has no descriptor or memory for another connection
 
-// Descriptors for all connections and what else a process needs. Returns how many may wait beyond an address.
+// Raises the limit of open files as needed. Returns how many may wait for their header beyond their address's limit.
 std::size_t allow_descriptors(const ConnectionLimits& limits) {
   constexpr rlim_t kOthers = 128;
   const rlim_t least = limits.connections + limits.beyond_addresses() + kReserve + kOthers;
@@ -192,8 +192,8 @@ class ListenerState {
   Worker& next_worker() { return workers_[++turn_ % HttpListener::kThreads]; }
 
  private:
-  // Accepts connections, and looks at each a few times a second: a timer each would be no better and no less. Waits for
-  // both by itself, since it must go on where there is no memory for an operation of Asio's.
+  // Accepts connections, and checks each one ten times a second, without a timer each. Calls poll() and not Asio,
+  // whose operations need memory: this thread must go on without.
   void watch() {
     Clock::time_point next_look;
     while (!is_over_) {
@@ -211,7 +211,7 @@ class ListenerState {
     }
   }
 
-  // Of large requests, whose small objects' memory the C library keeps for the thread that had them.
+  // After large requests, of whose memory the C library keeps small blocks for the threads that freed them.
   void return_memory() {
     constexpr std::size_t kMuch = std::size_t{16} << 20;
     max_read_ = std::max(max_read_, memory_.take_peak());
@@ -266,8 +266,8 @@ class ListenerState {
     return turned_away_ < limits_.leaving ? std::optional(Admission::kTurnedAway) : std::nullopt;
   }
 
-  // Where as many as there may be wait for their header, the one that came first is to go. It stays where its header
-  // was not read yet, so there may be twice as many; those that are being refused, or watch the server, count there.
+  // If max_waiting_ connections wait for their header, the oldest of them is told to leave. It stays if its header has
+  // come and was not read yet, so there may be twice as many, with those that are being refused or watch the server.
   bool has_room_beyond_address() {
     std::size_t waiting = 0, others = 0, served = 0;
     Connection* slowest = nullptr;
@@ -298,9 +298,9 @@ class ListenerState {
     return (is_within && all < limit) || make_room(admission, client, !is_within, taken);
   }
 
-  // Closes the connection with such a place that has waited for a request, or for the rest of one, for the longest. If
-  // there is none, one whose response nobody reads: of who has no key first, then of who has most places. Responses to
-  // a key give way only to a client with fewer places. False: none has waited for so long that it may be closed.
+  // Closes one connection of this admission: that which has waited for a request, or for the rest of one, for longest;
+  // else one whose client does not read the response, first without a key, then of the address with most places. A
+  // response to a key gives way only to a client with fewer places. False: none has waited long enough to be closed.
   bool make_room(Admission admission, const std::string& client, bool only_own, Taken& taken) {
     Connection* chosen = nullptr;
     std::tuple<bool, bool, std::size_t, Clock::time_point> best;

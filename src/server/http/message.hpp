@@ -88,7 +88,7 @@ class HttpHandler {
 
   // Looks at the header alone: a response that needs no body, such as a refusal or that to a preflight of CORS.
   virtual std::optional<HttpResponse> respond_before_body(const HttpRequest& request) = 0;
-  // Who asks, of those who take turns: the name of a key, or the request's address where it has none.
+  // The client, for turns and limits: the name of the request's key, or its address where it has none.
   virtual std::string client_of(const HttpRequest& request) const = 0;
   virtual bool has_keys() const = 0;
   // May set the record's tokens and note, also later, while the response is pending.

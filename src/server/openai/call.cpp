@@ -62,7 +62,7 @@ int read_choices(Fields& fields) {
   return static_cast<int>(choices);
 }
 
-// Whoever goes first makes others wait, so it is not for every client to say.
+// A request that goes first delays others, so clients may ask for it only where the operator allows it.
 int read_priority(Fields& fields, const CallRules& rules) {
   const auto priority = fields.integer("priority", INT32_MIN, INT32_MAX).value_or(0);
   if (priority != 0 && !rules.allow_priority)
@@ -72,8 +72,8 @@ int read_priority(Fields& fields, const CallRules& rules) {
   return static_cast<int>(priority);
 }
 
-// Who finds the prompt in the prefix cache, where time would tell that it is there: clients of the same key whose
-// requests name the same salt.
+// Requests share a prefix in the cache only where key and salt are the same: how soon an answer comes tells whether
+// its prompt was there.
 std::string read_cache_salt(Fields& fields, const Caller& caller) {
   constexpr std::size_t kMaxBytes = 256;
   const std::string given = fields.string("cache_salt").value_or("");

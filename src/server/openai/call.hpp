@@ -76,7 +76,7 @@ struct Call {
   std::vector<std::int32_t> stop_token_ids;        // the client's, which a reply names; not the model's
 };
 
-// They say who asks, or where the provider is to keep things, and cannot change an answer.
+// Fields that cannot change an answer: they name the user, or tell the provider what to store.
 inline constexpr std::string_view kHarmlessFields[] = {
     "user",      "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention",
     "request_id"};
@@ -90,7 +90,7 @@ inline std::size_t max_numbers(const ServedFacts& facts) {
 engine::Request read_common_fields(Fields& fields, const ServedFacts& facts, const CallRules& rules,
                                    const Caller& caller, Call& call);
 
-// How a text of a body becomes tokens, and when that is given up: reads add_special_tokens and
+// How a text of a body becomes tokens, and when encoding stops. Reads the fields add_special_tokens and
 // special_tokens_in_content.
 struct TextRules {
   TextRules(Fields& fields, bool add_special_tokens, const RequestBody& body, const ServedFacts& facts);

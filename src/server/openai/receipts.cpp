@@ -54,7 +54,7 @@ bool is_within_limits(const engine::Request& request, const ServedFacts& facts) 
          std::none_of(request.stop_strings.begin(), request.stop_strings.end(), is_too_long);
 }
 
-// What the engine cannot be asked cannot have been answered.
+// A receipt of a request that the engine refuses is not true: the engine cannot have answered it.
 void check_request(const engine::Request& request, const engine::Engine& engine, receipt::Report& report) {
   try {
     engine.check(request);
