@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <string>
 #include <vector>
@@ -51,9 +52,10 @@ class GatedHandler final : public HttpHandler {
     return logged_;
   }
 
-  // A thread that reads requests is held up by /held.
+  // A thread that reads requests is held up by /held, and finds no memory for /unaffordable.
   std::optional<HttpResponse> respond_before_body(const HttpRequest& request) override {
     if (request.path == "/held") wait_for_gate();
+    if (request.path == "/unaffordable") throw std::bad_alloc();
     return std::nullopt;
   }
   std::string client_of(const HttpRequest& request) const override {

@@ -1,7 +1,9 @@
 // Places and turns of connections, and clients that read little or nothing of their answers.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -52,6 +54,19 @@ TEST_F(HttpListenerTest, AnswersThatNobodyReadsHaveABoundForEachClientAndForAll)
   unread_ones.clear();
   EXPECT_TRUE(soon([&] { return listener_->counts().reply_bytes == 0; }));
   EXPECT_EQ(status_of("a"), 200);
+}
+
+TEST_F(HttpListenerTest, WithoutMemoryTheResponseIsThatOfAnyOtherError) {
+  start([](ConnectionLimits&) {});
+  const RawClient client(port());
+  client.send(get_text("/unaffordable"));
+  const std::string text = client.read();
+  const ApiError error(503, "server_error", "there is no memory for this request now", std::nullopt, "out_of_memory");
+  const std::string body = error_body(error);
+  EXPECT_TRUE(text.starts_with("HTTP/1.1 503 Service Unavailable\r\n")) << text;
+  EXPECT_TRUE(contains(text, fmt::format("Content-Length: {}\r\n", body.size()))) << text;
+  EXPECT_TRUE(text.ends_with("\r\n\r\n" + body)) << text;
+  EXPECT_EQ(out_of_memory_error().body, body);
 }
 
 TEST_F(HttpListenerTest, AnswersThatWaitForADiskHoldUpNobodyElse) {
