@@ -27,7 +27,7 @@ CLI::Validator is_device() {
 std::string default_numerics_names() {
   std::string names;
   for (const kernels::BackendRow& row : kernels::backends())
-    names += fmt::format("{}{} on {}", names.empty() ? "" : ", ", row.default_numerics, row.name);
+    names += fmt::format("{}{} on {}", names.empty() ? "" : ", ", default_numerics(row.name), row.name);
   return names;
 }
 

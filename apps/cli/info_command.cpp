@@ -39,7 +39,7 @@ void print_machine() {
   for (const Contract& baseline : baselines()) fmt::print("  {:<12} {}\n", baseline.name, baseline.summary);
   fmt::print("\nDefault --numerics\n");
   for (const kernels::BackendRow& device : kernels::backends())
-    fmt::print("  {:<12} {}\n", device.name, device.default_numerics);
+    fmt::print("  {:<12} {}\n", device.name, default_numerics(device.name));
   fmt::print("\nCPU kernels this machine runs\n");
   const Isa best = Context::cpu().isa();
   for (const Isa isa : supported_isas()) fmt::print("  {}{}\n", isa_name(isa), isa == best ? " (default)" : "");

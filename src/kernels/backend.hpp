@@ -193,9 +193,7 @@ struct BackendRow {
   std::string_view description;
   bool has_ordinals;   // there may be several: "cuda:1"
   bool takes_threads;  // BackendOptions::isa and threads
-  // The contract that measurements favour there: what the tool computes by when nobody names one.
-  std::string_view default_numerics;
-  int (*count)();  // devices of this machine, also such as open() refuses; 0 where the build has no code for them
+  int (*count)();      // devices of this machine, also such as open() refuses; 0 where the build has no code for them
   // Throws kUnsupported, with the reason, where the build or the machine has no such device.
   std::shared_ptr<const Backend> (*open)(const BackendOptions& options);
   void (*act_as)(std::string_view architecture) = nullptr;  // as below; null: its devices run as nothing but themselves

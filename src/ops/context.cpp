@@ -26,7 +26,7 @@ DeviceName parse_device(std::string_view text) {
 }
 
 std::string_view default_numerics(std::string_view device) {
-  return parse_device(device).backend->default_numerics;
+  return default_numerics_on(parse_device(device).backend->name);
 }
 
 std::string device_names() {

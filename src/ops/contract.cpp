@@ -48,6 +48,13 @@ constexpr Contract kContracts[] = {
      .elementwise = &kElementwiseFma1},
 };
 
+// Where measurements favour another contract than kDefaultNumerics.
+struct Favoured {
+  std::string_view backend;
+  std::string_view contract;
+};
+constexpr Favoured kFavoured[] = {{"cuda", "int16-1"}};
+
 std::string listed(std::span<const std::string_view> names) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
@@ -69,6 +76,12 @@ std::string contract_names() {
   std::vector<std::string_view> names;
   for (const Contract& contract : contracts()) names.push_back(contract.name);
   return listed(names);
+}
+
+std::string_view default_numerics_on(std::string_view backend) {
+  for (const auto& favoured : kFavoured)
+    if (favoured.backend == backend) return favoured.contract;
+  return kDefaultNumerics;
 }
 
 const Contract& find_numerics(std::string_view name) {

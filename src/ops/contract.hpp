@@ -37,6 +37,9 @@ std::span<const Contract> baselines();
 // "fma-1, fma-1-kv16, ...": the contracts, for a sentence.
 std::string contract_names();
 
+// What the tool computes by on a backend when nobody names a contract: what measurements favour there.
+std::string_view default_numerics_on(std::string_view backend);
+
 // Throws kUnsupported, listing the names there are.
 const Contract& find_numerics(std::string_view name);
 

@@ -45,7 +45,7 @@ TEST(DefaultNumerics, AreThoseThatMeasurementsFavourOnADevice) {
   EXPECT_EQ(default_numerics("cuda"), "int16-1");
   EXPECT_EQ(default_numerics("cuda:3"), "int16-1");
   for (const kernels::BackendRow& row : kernels::backends())
-    EXPECT_EQ(find_contract(row.default_numerics).name, default_numerics(row.name));
+    EXPECT_EQ(find_contract(default_numerics(row.name)).name, default_numerics(row.name));
   EXPECT_THROW(default_numerics("tpu"), Error);
   EXPECT_EQ(Context::open("cpu").numerics(), kDefaultNumerics) << "the library has one for every device";
 }
