@@ -3,17 +3,16 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/check.hpp"
 #include "kernels/backend.hpp"
-#include "kernels/cuda/linear/exact1/params.hpp"
 #include "kernels/cuda/linear/fma1/linear.hpp"
-#include "kernels/cuda/linear/int16/params.hpp"
 #include "kernels/cuda/linear/integer/linear.hpp"
 #include "kernels/cuda/runtime/device.hpp"
-#include "kernels/reference/reference.hpp"
 #include "kernels/vendor/libraries.hpp"
 #include "ops/context_state.hpp"
 #include "reprofuse/reprofuse.hpp"
@@ -69,33 +68,44 @@ class Sweep {
         copies_(upload_copies(study::make_weights(1, DType::kBF16, shape.n, shape.k, pool))),
         pool_(pool) {}
 
-  // `scheme`: of a contract in integers; none where the layer takes none.
-  template <typename Linear, typename... Scheme>
-  void run(const Scheme&... scheme) {
-    std::vector<Linear> layers;
+  void run(const kernels::LinearScheme& scheme) {
+    Layers layers;
     for (const cuda::DeviceBuffer& copy : copies_) {
       const WeightView view{copy.as<void>(), DType::kBF16, shape_.n, shape_.k, shape_.k};
       const WeightUse use = options_.digits_in_place ? WeightUse::kTake : WeightUse::kRead;
-      layers.emplace_back(scheme..., kernels::CudaTarget{.ordinal = 0, .op = 0, .name = shape_.name, .use = use},
-                          std::span(&view, 1));
+      layers.push_back(context_.state().backend->prepare_linear(scheme, {.name = shape_.name, .op = 0, .use = use},
+                                                                std::span(&view, 1)));
     }
-    for (const std::int64_t m : options_.ms)
-      if (shape_.n <= 100000 || m <= 512) run_rows(layers, m);
+    if (!run_as<cuda::fma1::CudaLinear>(layers) && !run_as<cuda::integer::CudaLinear>(layers))
+      fail(ErrorCode::kUnsupported, "linear layers by '{}' have no schedules to choose from", scheme.name);
   }
 
  private:
+  using Layers = std::vector<std::unique_ptr<kernels::PreparedLinear>>;
+
+  // False: they are of another class.
   template <typename Linear>
-  void run_rows(const std::vector<Linear>& layers, std::int64_t m) {
+  bool run_as(const Layers& layers) {
+    std::vector<const Linear*> scheduled;
+    for (const auto& layer : layers) scheduled.push_back(dynamic_cast<const Linear*>(layer.get()));
+    if (scheduled[0] == nullptr) return false;
+    for (const std::int64_t m : options_.ms)
+      if (shape_.n <= 100000 || m <= 512) run_rows(scheduled, m);
+    return true;
+  }
+
+  template <typename Linear>
+  void run_rows(const std::vector<const Linear*>& layers, std::int64_t m) {
     const std::vector<float> x = study::make_activations(2, m, shape_.k);
     const cuda::DeviceBuffer device_x(0, x.size() * 4), y(0, static_cast<std::size_t>(m * shape_.n) * 4);
     cuda::copy_to_device(device_x.as<float>(), x.data(), x.size() * 4);
-    const Workspace workspace(context_, layers[0].workspace_bytes(m));
+    const Workspace workspace(context_, layers[0]->workspace_bytes(m));
     const LinearOutput output{{y.as<float>(), m, shape_.n, shape_.n}, nullptr};
     kernels::LinearCall call{{device_x.as<float>(), m, shape_.k, shape_.k}, {&output, 1}, workspace.data(), nullptr};
-    const auto chosen = layers[0].chosen_schedule(call);
+    const auto chosen = layers[0]->chosen_schedule(call);
     std::printf("%s m %ld:", shape_.name, static_cast<long>(m));
-    for (const auto schedule : layers[0].schedules(call)) {
-      const auto& kernel = layers[0].kernel_table()[static_cast<std::size_t>(schedule.kernel)];
+    for (const auto schedule : layers[0]->schedules(call)) {
+      const auto& kernel = layers[0]->kernel_table()[static_cast<std::size_t>(schedule.kernel)];
       const int splits = splits_of(schedule);
       const std::string label = std::string(kernel.name) + (splits > 1 ? "/" + std::to_string(splits) : "");
       const bool is_chosen = schedule.kernel == chosen.kernel && splits == splits_of(chosen);
@@ -105,7 +115,7 @@ class Sweep {
       if (!is_chosen && (m > 24 * kernel.tile_m || kernel.tile_m > std::max<std::int64_t>(8, 2 * m))) continue;
       print(m, (is_chosen ? "*" : "") + label, [&](void* stream) {
         call.stream = stream;
-        for (const auto& layer : layers) layer.run_with(call, schedule);
+        for (const Linear* layer : layers) layer->run_with(call, schedule);
       });
     }
     if (options_.cublas) time_cublas(m, y.as<void>());
@@ -141,24 +151,8 @@ class Sweep {
   ThreadPool& pool_;
 };
 
-// How the layers of a scheme are swept.
-constexpr struct {
-  std::string_view scheme;
-  void (*run)(Sweep& sweep);
-} kSweeps[] = {
-    {reference::kLinearFma1.name, [](Sweep& sweep) { sweep.run<cuda::fma1::CudaLinear>(); }},
-    {reference::kLinearExact1.name, [](Sweep& sweep) { sweep.run<cuda::integer::CudaLinear>(cuda::exact1::scheme()); }},
-    {reference::kLinearInt16.name, [](Sweep& sweep) { sweep.run<cuda::integer::CudaLinear>(cuda::int16::scheme()); }},
-};
-
-auto sweep_of(const kernels::LinearScheme& scheme) {
-  for (const auto& [name, run] : kSweeps)
-    if (name == scheme.name) return run;
-  fail(ErrorCode::kUnsupported, "linear layers by '{}' have no schedules to choose from", scheme.name);
-}
-
 void run(const Options& options) {
-  const auto run_sweep = sweep_of(*find_contract(options.numerics).linear);
+  const kernels::LinearScheme& scheme = *find_contract(options.numerics).linear;
   const Context context = Context::cuda();
   ThreadPool pool(available_cores());
   std::printf(
@@ -167,7 +161,7 @@ void run(const Options& options) {
   for (const Shape& shape : kShapes) {
     if (!options.shape.empty() && options.shape != shape.name) continue;
     Sweep sweep(context, options, shape, pool);
-    run_sweep(sweep);
+    sweep.run(scheme);
   }
 }
 

@@ -11,9 +11,7 @@
 
 #include "base/fp_environment.hpp"
 #include "base/thread_pool.hpp"
-#include "kernels/cpu/linear/exact1/kernels.hpp"
-#include "kernels/cpu/linear/int16/kernels.hpp"
-#include "kernels/reference/reference.hpp"
+#include "kernels/cpu/linear/tables.hpp"
 #include "numerics/float_ops.hpp"
 #include "ops/buffer.hpp"
 #include "ops/context_state.hpp"
@@ -215,42 +213,18 @@ std::vector<Result> run_contexts(const LinearCase& drawn, const Contract& contra
   return results;
 }
 
-using Layers = std::vector<std::unique_ptr<kernels::PreparedLinear>>;
-
-Layers exact1_passed_over(const kernels::CpuTarget& target, std::span<const WeightView> weights) {
-  const cpu::LinearExact1Kernels* plain = target.isa == Isa::kScalar ? nullptr : cpu::linear_exact1_simd(target.isa);
-  Layers layers;
-  if (plain != nullptr && plain != &cpu::best_linear_exact1(target.isa))
-    layers.push_back(cpu::prepare_linear_exact1(*plain, target, weights));
-  return layers;
-}
-
-Layers int16_passed_over(const kernels::CpuTarget& target, std::span<const WeightView> weights) {
-  std::vector<const cpu::LinearInt16Kernels*> tables = cpu::linear_int16_tables(target.isa);
-  tables.pop_back();  // the quickest
-  Layers layers;
-  for (const cpu::LinearInt16Kernels* table : tables)
-    layers.push_back(cpu::prepare_linear_int16(*table, target, weights));
-  return layers;
-}
-
-// Kernels that a context passes over because the machine has better ones of the instruction set, such as AVX-512
-// without VNNI. A scheme that is not here has one table of kernels for each.
-struct PassedOver {
-  std::string_view scheme;
-  Layers (*layers)(const kernels::CpuTarget& target, std::span<const WeightView> weights);
-};
-constexpr PassedOver kPassedOver[] = {{reference::kLinearExact1.name, exact1_passed_over},
-                                      {reference::kLinearInt16.name, int16_passed_over}};
-
+// By the kernels that a context passes over because the machine has better ones of the instruction set, such as AVX-512
+// without VNNI.
 std::vector<Result> run_passed_over(const LinearCase& drawn, const kernels::LinearScheme& scheme) {
-  const PassedOver* found = std::ranges::find(kPassedOver, scheme.name, &PassedOver::scheme);
-  if (found == std::end(kPassedOver)) return {};
+  const cpu::LinearTables* tables = cpu::find_linear_tables(scheme);
+  if (tables == nullptr) return {};
   std::vector<Result> results;
   ThreadPool pool(drawn.threads);
   for (const Isa isa : supported_isas())
-    for (const auto& layer : found->layers({.isa = isa, .pool = &pool, .name = "fuzz"}, host_weights(drawn)))
+    for (std::size_t table = 0; table + 1 < tables->count(isa); ++table) {
+      const auto layer = tables->prepare(table, {.isa = isa, .pool = &pool, .name = "fuzz"}, host_weights(drawn));
       results.push_back({fmt::format("{} kernels by name", layer->implementation()), run_prepared(drawn, *layer)});
+    }
   return results;
 }
 

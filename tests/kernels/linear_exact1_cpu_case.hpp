@@ -28,12 +28,8 @@ using cpu::LinearExact1Kernels;
 // All that this machine can run, among them AVX-512 with and without VNNI.
 inline std::vector<const LinearExact1Kernels*> tables() {
   std::vector<const LinearExact1Kernels*> all;
-  for (const Isa isa : supported_isas()) {
-    const LinearExact1Kernels* plain =
-        isa == Isa::kScalar ? &cpu::linear_exact1_scalar() : cpu::linear_exact1_simd(isa);
-    all.push_back(plain);
-    if (&cpu::best_linear_exact1(isa) != plain) all.push_back(&cpu::best_linear_exact1(isa));
-  }
+  for (const Isa isa : supported_isas())
+    for (const LinearExact1Kernels* table : cpu::linear_exact1_tables(isa)) all.push_back(table);
   return all;
 }
 

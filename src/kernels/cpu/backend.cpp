@@ -14,6 +14,7 @@
 #include "kernels/cpu/linear/exact1/kernels.hpp"
 #include "kernels/cpu/linear/fma1/kernels.hpp"
 #include "kernels/cpu/linear/int16/kernels.hpp"
+#include "kernels/cpu/linear/tables.hpp"
 #include "kernels/cpu/machine.hpp"
 #include "kernels/cpu/ops/ops.hpp"
 #include "kernels/cpu/sampler/sample.hpp"
@@ -153,12 +154,20 @@ struct Row {
   Make make;
 };
 
-using PrepareLinear = std::unique_ptr<kernels::PreparedLinear> (*)(const kernels::CpuTarget&,
-                                                                   std::span<const WeightView>);
-constexpr Row<PrepareLinear> kLinear[] = {
-    {reference::kLinearFma1.name, prepare_linear_fma1},
-    {reference::kLinearExact1.name, prepare_linear_exact1},
-    {reference::kLinearInt16.name, prepare_linear_int16},
+template <auto kTables, auto kPrepare>
+constexpr LinearTables linear_tables(std::string_view scheme) {
+  return {.scheme = scheme,
+          .count = [](Isa isa) { return kTables(isa).size(); },
+          .prepare =
+              [](std::size_t table, const kernels::CpuTarget& target, std::span<const WeightView> weights) {
+                return kPrepare(*kTables(target.isa)[table], target, weights);
+              }};
+}
+
+constexpr LinearTables kLinear[] = {
+    linear_tables<linear_fma1_tables, prepare_linear_fma1>(reference::kLinearFma1.name),
+    linear_tables<linear_exact1_tables, prepare_linear_exact1>(reference::kLinearExact1.name),
+    linear_tables<linear_int16_tables, prepare_linear_int16>(reference::kLinearInt16.name),
 };
 
 using MakeElementwise = std::unique_ptr<kernels::Elementwise> (*)(const kernels::CpuTarget&);
@@ -241,9 +250,9 @@ class Backend final : public kernels::Backend {
   std::unique_ptr<kernels::PreparedLinear> prepare_listed_linear(const kernels::LinearScheme& scheme,
                                                                  const kernels::LayerOptions& layer,
                                                                  std::span<const WeightView> weights) const override {
-    for (const auto& row : kLinear)
-      if (row.scheme == scheme.name) return row.make(target_for(layer.name), weights);
-    fail_missing("linear layers", scheme.name);
+    const LinearTables* tables = find_linear_tables(scheme);
+    if (tables == nullptr) fail_missing("linear layers", scheme.name);
+    return tables->prepare(tables->count(isa_) - 1, target_for(layer.name), weights);
   }
 
  private:
@@ -254,6 +263,12 @@ class Backend final : public kernels::Backend {
 };
 
 }  // namespace
+
+const LinearTables* find_linear_tables(const kernels::LinearScheme& scheme) {
+  for (const LinearTables& tables : kLinear)
+    if (tables.scheme == scheme.name) return &tables;
+  return nullptr;
+}
 
 }  // namespace reprofuse::cpu
 

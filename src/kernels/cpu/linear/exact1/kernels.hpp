@@ -9,6 +9,7 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "kernels/schemes.hpp"
 #include "reprofuse/context.hpp"
@@ -92,15 +93,12 @@ const LinearExact1Kernels& linear_exact1_scalar();
 const LinearExact1Kernels* linear_exact1_simd(Isa isa);  // FP64 and FP32, or 16-bit products; null: not in this build
 const LinearExact1Kernels* linear_exact1_vnni();         // AVX-512 with byte products; null: not in this build
 
-// The quickest that the machine can run; the machine must support the instruction set.
-const LinearExact1Kernels& best_linear_exact1(Isa isa);
+// All that the machine can run of an instruction set, the quickest last; the machine must support the instruction set.
+std::vector<const LinearExact1Kernels*> linear_exact1_tables(Isa isa);
 
+// Refuses rows of more terms than an exact sum can hold.
 std::unique_ptr<kernels::PreparedLinear> prepare_linear_exact1(const LinearExact1Kernels& kernels,
                                                                const kernels::CpuTarget& target,
-                                                               std::span<const WeightView> weights);
-
-// The target's instruction set must be supported. Refuses rows of more terms than an exact sum can hold.
-std::unique_ptr<kernels::PreparedLinear> prepare_linear_exact1(const kernels::CpuTarget& target,
                                                                std::span<const WeightView> weights);
 
 }  // namespace reprofuse::cpu

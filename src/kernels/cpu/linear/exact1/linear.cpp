@@ -213,12 +213,13 @@ void LinearExact1::store_row(const LinearCall& call, const RowFacts& facts, cons
 
 }  // namespace
 
-const LinearExact1Kernels& best_linear_exact1(Isa isa) {
-  if (isa == Isa::kScalar) return linear_exact1_scalar();
-  if (isa == Isa::kAvx512 && machine_has_avx512_vnni() && linear_exact1_vnni() != nullptr) return *linear_exact1_vnni();
-  const LinearExact1Kernels* kernels = linear_exact1_simd(isa);
-  invariant(kernels != nullptr, "a context holds an instruction set that the build has no kernels for");
-  return *kernels;
+std::vector<const LinearExact1Kernels*> linear_exact1_tables(Isa isa) {
+  if (isa == Isa::kScalar) return {&linear_exact1_scalar()};
+  std::vector<const LinearExact1Kernels*> tables = {linear_exact1_simd(isa)};
+  invariant(tables[0] != nullptr, "a context holds an instruction set that the build has no kernels for");
+  if (isa == Isa::kAvx512 && machine_has_avx512_vnni() && linear_exact1_vnni() != nullptr)
+    tables.push_back(linear_exact1_vnni());
+  return tables;
 }
 
 std::unique_ptr<kernels::PreparedLinear> prepare_linear_exact1(const LinearExact1Kernels& kernels,
@@ -228,11 +229,6 @@ std::unique_ptr<kernels::PreparedLinear> prepare_linear_exact1(const LinearExact
           "linear '{}': k = {} is more than the {} terms whose sum contract exact-1 can hold", target.name,
           weights[0].k, exact1::kMaxTerms);
   return std::make_unique<LinearExact1>(kernels, target, weights);
-}
-
-std::unique_ptr<kernels::PreparedLinear> prepare_linear_exact1(const kernels::CpuTarget& target,
-                                                               std::span<const WeightView> weights) {
-  return prepare_linear_exact1(best_linear_exact1(target.isa), target, weights);
 }
 
 }  // namespace reprofuse::cpu

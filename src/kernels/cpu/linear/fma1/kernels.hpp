@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "kernels/cpu/linear/panels.hpp"
 #include "kernels/schemes.hpp"
@@ -52,7 +53,11 @@ const LinearFma1Kernels* compiled_linear_fma1(Isa isa);
 const LinearFma1Kernels& linear_fma1_scalar();       // a true fused multiply-add on every machine
 const LinearFma1Kernels* linear_fma1_simd(Isa isa);  // null: not in this build
 
-std::unique_ptr<kernels::PreparedLinear> prepare_linear_fma1(const kernels::CpuTarget& target,
+// All that the machine can run of an instruction set, which it must support: one.
+std::vector<const LinearFma1Kernels*> linear_fma1_tables(Isa isa);
+
+std::unique_ptr<kernels::PreparedLinear> prepare_linear_fma1(const LinearFma1Kernels& kernels,
+                                                             const kernels::CpuTarget& target,
                                                              std::span<const WeightView> weights);
 
 }  // namespace reprofuse::cpu

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <vector>
 
 #include "base/check.hpp"
 #include "base/math.hpp"
@@ -108,11 +109,16 @@ const LinearFma1Kernels* compiled_linear_fma1(Isa isa) {
   return isa == Isa::kScalar ? &linear_fma1_scalar() : linear_fma1_simd(isa);
 }
 
-std::unique_ptr<kernels::PreparedLinear> prepare_linear_fma1(const kernels::CpuTarget& target,
-                                                             std::span<const WeightView> weights) {
-  const LinearFma1Kernels* kernels = compiled_linear_fma1(target.isa);
+std::vector<const LinearFma1Kernels*> linear_fma1_tables(Isa isa) {
+  const LinearFma1Kernels* kernels = compiled_linear_fma1(isa);
   invariant(kernels != nullptr, "a context holds an instruction set that the build has no kernels for");
-  return std::make_unique<LinearFma1>(*kernels, target, weights);
+  return {kernels};
+}
+
+std::unique_ptr<kernels::PreparedLinear> prepare_linear_fma1(const LinearFma1Kernels& kernels,
+                                                             const kernels::CpuTarget& target,
+                                                             std::span<const WeightView> weights) {
+  return std::make_unique<LinearFma1>(kernels, target, weights);
 }
 
 }  // namespace reprofuse::cpu

@@ -90,12 +90,9 @@ const LinearInt16Kernels* linear_int16_winograd();     // the same, a third of i
 const LinearInt16Kernels* linear_int16_amx();          // AVX-512 with tiles of byte products; null: not in this build
 const LinearInt16Kernels* linear_int16_dot();          // NEON with byte products; null: not in this build
 
+// Refuses rows of more terms than an exact sum can hold.
 std::unique_ptr<kernels::PreparedLinear> prepare_linear_int16(const LinearInt16Kernels& kernels,
                                                               const kernels::CpuTarget& target,
-                                                              std::span<const WeightView> weights);
-
-// The target's instruction set must be supported. Refuses rows of more terms than an exact sum can hold.
-std::unique_ptr<kernels::PreparedLinear> prepare_linear_int16(const kernels::CpuTarget& target,
                                                               std::span<const WeightView> weights);
 
 }  // namespace reprofuse::cpu

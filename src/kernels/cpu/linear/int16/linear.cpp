@@ -287,9 +287,4 @@ std::unique_ptr<kernels::PreparedLinear> prepare_linear_int16(const LinearInt16K
   return std::make_unique<LinearInt16>(kernels, target, weights);
 }
 
-std::unique_ptr<kernels::PreparedLinear> prepare_linear_int16(const kernels::CpuTarget& target,
-                                                              std::span<const WeightView> weights) {
-  return prepare_linear_int16(*linear_int16_tables(target.isa).back(), target, weights);
-}
-
 }  // namespace reprofuse::cpu
