@@ -27,7 +27,7 @@ int main(int argc, char** argv) try {
   const auto devices = reprofuse::available_devices();
   const std::string first = argc > 3 ? argv[2] : devices.size() > 1 ? "cpu" : "scalar";
   const std::string second = argc > 3 ? argv[3] : devices.back();
-  const std::string numerics = argc > 4 ? argv[4] : "fma-1";
+  const std::string numerics(argc > 4 ? argv[4] : reprofuse::kDefaultNumerics);
   std::printf("model %s under %s\n", checkpoint.digest().c_str(), numerics.c_str());
   const reprofuse::Completion one = answer(open(first, numerics), checkpoint);
   const reprofuse::Completion other = answer(open(second, numerics), checkpoint);

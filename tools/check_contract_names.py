@@ -10,6 +10,7 @@ second table. What is told:
 - a name within any literal that something is compared with;
 - a name as a key or a variable of Python or JavaScript;
 - a comparison with a scheme of kernels/reference, by its name or its address, or with the default contract;
+- a scheme of kernels/reference by name or address, outside the tables of backends;
 - a name in a condition or a case of a shell script.
 
 Names that data types have too ("bf16") are told where they are compared with numerics.
@@ -22,22 +23,28 @@ import sources
 
 TABLES = ("src/ops/contract.cpp", "src/ops/baselines.cpp")
 SCHEMES = "src/kernels/reference/reference.hpp"
-SHELL_SCRIPTS = ("quickstart", "run-tests")
+SHELL_SCRIPTS = ("quickstart", "run-tests", "packaging/postinst", "packaging/postrm", "packaging/prerm")
+FOLDERS = ("src", "bench", "fuzz", "examples", "deploy", "packaging", "cmake")  # for every language; tests may name contracts
 
 # Where a name may stand, each place with its reason.
 ALLOWED = {
     "include/reprofuse/context.hpp": "kDefaultNumerics, and what the names mean",
     "include/reprofuse/c/base.h": "what the names mean",
-    "src/kernels/backend.cpp": "the default of each kind of device",
     "src/kernels/reference/*": "schemes, named after the contract that brought them",
     "src/kernels/vendor/*": "functions of the vendors' libraries, by their own names",
     "src/kernels/cuda/*/audit_rules.py": "what the kernels of a contract may be made of, under its name",
     "src/study/ablation/ablate.hpp": "the vendors' products that the study runs, by their own names",
     "web/report/paper.js": "what a paper measured, under the names that its methods have here",
 }
+# Where a scheme may stand, in no comparison.
+SCHEME_TABLES = {
+    "src/kernels/*/backend.cpp": "the kernels that a backend has for each scheme",
+    "src/kernels/cuda/linear/*": "what CUDA's layers know of a scheme, in the folder of its name",
+}
 # Files that say, in the definition of a constant, by what an experiment computes.
 INPUTS = {
     "apps/cli/study_demo_command.cpp": "what the demonstration runs",
+    "examples/cmake_project/main.cpp": "what a user's program computes by",
     "models/study/run_study.py": "what the study runs",
     "bench/transformers_step.py": "what runs in transformers, named like the baselines that it stands beside",
 }
@@ -120,6 +127,12 @@ def compared_schemes(text, schemes):
     return [(text.count("\n", 0, match.start()) + 1, match["scheme"]) for pattern in patterns for match in pattern.finditer(text)]
 
 
+def named_schemes(text, schemes):
+    """The same of all that stand anywhere. Kernels have constants that bear a scheme's name, with other members."""
+    pattern = re.compile(rf"\breference::(?P<by_address>{'|'.join(schemes)})\b|\b(?P<by_name>{'|'.join(schemes)})\.name\b")
+    return [(text.count("\n", 0, match.start()) + 1, match["by_address"] or match["by_name"]) for match in pattern.finditer(text)]
+
+
 def found_in_shell(text, names):
     one = rf"(?P<name>{'|'.join(map(re.escape, names))})"
     pattern = re.compile(rf"""(?:=|==|!=|=~)\s*["']?{one}["']?\s*\]|^\s*(?:[^()\s]*\|)?["']?{one.replace('name', 'case')}["']?"""
@@ -133,9 +146,9 @@ def complaints(root):
     names = [name for table in TABLES for name in ROW.findall(read(table))]
     if not names:
         return [f"{TABLES[0]} has no row that this script can read"]
-    schemes = [*SCHEME.findall(read(SCHEMES)), "kDefaultNumerics"]
-    texts = sources.texts(root, "include", "src", "apps", "bench", "fuzz")
-    texts |= sources.texts(root, "src", "bench", "fuzz", "tools", "web", "models", "examples", endings={".py", ".js", ".mjs", ".sh"})
+    schemes = SCHEME.findall(read(SCHEMES))
+    texts = sources.texts(root, *FOLDERS, "include", "apps")
+    texts |= sources.texts(root, *FOLDERS, "tools", "web", "models", endings={".py", ".js", ".mjs", ".sh"})
     texts |= {path: read(path) for path in SHELL_SCRIPTS if (root / path).exists()}
     told = []
     for where, text in texts.items():
@@ -147,7 +160,9 @@ def complaints(root):
             found = found_in_shell(text, names)
         else:
             found = found_in_code(text, LANGUAGES.get(suffix, "c"), names)
-            found += compared_schemes(text, schemes)
+            found += compared_schemes(text, [*schemes, "kDefaultNumerics"])
+            if not any(fnmatch.fnmatch(where, pattern) for pattern in SCHEME_TABLES):
+                found += named_schemes(text, schemes)
         if where in INPUTS:
             found = [(line, name) for line, name in found if not CONSTANT.match(lines[line - 1])]
         told += [f"{where}:{line} names '{name}': ask the contract for a fact instead" for line, name in sorted(set(found))]

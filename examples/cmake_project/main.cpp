@@ -2,6 +2,8 @@
 #include <iostream>
 #include <reprofuse/reprofuse.hpp>
 
+constexpr const char* kNumerics = "exact-1";
+
 int main(int argc, char** argv) {
   if (argc != 3) {
     std::cerr << "usage: " << argv[0] << " MODEL_FOLDER QUESTION\n";
@@ -9,7 +11,7 @@ int main(int argc, char** argv) {
   }
   try {
     const auto checkpoint = reprofuse::Checkpoint::open(argv[1]);
-    const reprofuse::Engine engine(reprofuse::Model::load(reprofuse::Context::cpu("exact-1"), checkpoint));
+    const reprofuse::Engine engine(reprofuse::Model::load(reprofuse::Context::cpu(kNumerics), checkpoint));
     reprofuse::Request request;
     request.prompt = checkpoint.encode_chat({{"user", argv[2]}});
     request.digest = reprofuse::DigestKind::kTree1;
