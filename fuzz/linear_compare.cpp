@@ -222,7 +222,7 @@ std::vector<Result> run_passed_over(const LinearCase& drawn, const kernels::Line
   ThreadPool pool(drawn.threads);
   for (const Isa isa : supported_isas())
     for (std::size_t table = 0; table + 1 < tables->count(isa); ++table) {
-      const auto layer = tables->prepare(table, {.isa = isa, .pool = &pool, .name = "fuzz"}, host_weights(drawn));
+      const auto layer = tables->prepare(table, {.isa = isa, .pool = &pool}, "fuzz", host_weights(drawn));
       results.push_back({fmt::format("{} kernels by name", layer->implementation()), run_prepared(drawn, *layer)});
     }
   return results;

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "kernels/op_calls.hpp"
-#include "kernels/schemes.hpp"  // NonFinite
 #include "reprofuse/types.hpp"
 
 namespace reprofuse::fuzz {

@@ -29,7 +29,7 @@ State run_reference(const ModelOpsCase& drawn) {
   return state;
 }
 
-State run_cpu(const ModelOpsCase& drawn, const kernels::CpuTarget& backend, bool workspace) {
+State run_cpu(const ModelOpsCase& drawn, const cpu::Target& backend, bool workspace) {
   State state = drawn.start;
   cpu::rotary(backend, drawn.rotary(state));
   const kernels::AttentionCall attention = drawn.attention(state);
@@ -71,7 +71,7 @@ Outcome try_input(std::span<const std::uint8_t> input, Sabotage sabotage) {
   ThreadPool pool(drawn.shape.threads);
   for (const Isa isa : supported_isas())
     for (const bool workspace : {false, true}) {
-      State got = run_cpu(drawn, {.isa = isa, .pool = &pool, .name = "fuzz"}, workspace);
+      State got = run_cpu(drawn, {.isa = isa, .pool = &pool}, workspace);
       if (sabotage == Sabotage::kAlterResult) got.keys.back() ^= std::byte{1};
       if (const auto what = difference(got, expected))
         return {.accepted = true,

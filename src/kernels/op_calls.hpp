@@ -25,6 +25,21 @@ inline constexpr std::int32_t kMinPageSize = 16;  // positions of a page of keys
 // here.
 inline constexpr std::int64_t kMaxBatchRows = 65535;
 
+inline constexpr std::size_t kWorkspaceAlignment = 256;
+
+// Where a result is not finite. The column is one of a linear layer's concatenated outputs, the head of an attention,
+// or 0.
+struct NonFinite {
+  std::int64_t row;
+  std::int64_t column;
+};
+
+// The first non-finite result that a workspace has a record of: smallest op, then row, then column.
+struct OpNonFinite {
+  unsigned op;
+  NonFinite place;
+};
+
 // Where an operation runs: OpScope (ops/) without the context, plus the op's index. The workspace serves one call at
 // a time.
 struct OpSite {

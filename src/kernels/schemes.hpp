@@ -1,6 +1,5 @@
 // The parts a contract is made of. A scheme names one way to compute, with the reference loops that define its bits;
-// backends list the kernels they have for it. The instances stand beside their references in kernels/reference. First,
-// what the kernels of a linear layer are, to their callers.
+// backends list the kernels they have for it. The instances stand beside their references in kernels/reference.
 #pragma once
 
 #include <algorithm>
@@ -11,84 +10,14 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <variant>
 
-#include "base/thread_pool.hpp"
+#include "kernels/linear.hpp"
 #include "kernels/op_calls.hpp"
-#include "reprofuse/context.hpp"
-#include "reprofuse/linear.hpp"
 #include "reprofuse/types.hpp"
 
 namespace reprofuse::kernels {
 
-struct LinearCall {
-  ConstMatrix x;                          // [m, k]
-  std::span<const LinearOutput> outputs;  // one per weight, checked against the weights
-  void* workspace = nullptr;
-  void* stream = nullptr;  // CUDA only
-};
-
-// The op whose result is x, where it is yet to run.
-struct Producer {
-  std::variant<RmsNormCall, SiluGateCall> call;
-  unsigned op = 0;       // of a norm: identifies it in a record
-  bool keeps_x = false;  // someone watches: x is to be written as floats, too
-
-  Matrix x() const {
-    return std::visit([](const auto& one) { return one.y; }, call);
-  }
-};
-
-// Where a result is not finite.
-struct NonFinite {
-  std::int64_t row;
-  std::int64_t column;  // over the concatenated outputs
-};
-
-// The first non-finite result that a workspace has a record of: smallest op, then row, then column.
-struct OpNonFinite {
-  unsigned op;
-  NonFinite place;
-};
-
-inline constexpr std::size_t kWorkspaceAlignment = 256;
-
-// Weights made ready for one backend. run() may be called by several threads at a time, each with its own workspace.
-class PreparedLinear {
- public:
-  virtual ~PreparedLinear() = default;
-  virtual std::size_t workspace_bytes(std::int64_t max_m) const = 0;
-  // Returns the first non-finite result, by row and then column; CUDA records it in the workspace instead.
-  virtual std::optional<NonFinite> run(const LinearCall& call) const = 0;
-  // The op that makes call.x and then run(), where the op can leave x in the form in which the layer multiplies it.
-  // False: it cannot, and nothing has run.
-  virtual bool run_fused(const Producer&, const LinearCall&) const { return false; }
-  virtual std::string implementation() const = 0;  // what really ran: "avx512", "cuda sm_90"
-};
-
-// What a CPU's kernels run on.
-struct CpuTarget {
-  Isa isa;
-  ThreadPool* pool;
-  std::string_view name;  // of the layer, for error messages
-};
-
-// What a GPU's layers are made for.
-struct CudaTarget {
-  int ordinal;
-  unsigned op;            // identifies the layer in the workspace's record of non-finite results
-  std::string_view name;  // of the layer, for error messages
-  WeightUse use = WeightUse::kRead;
-};
-
 class Backend;
-
-// A linear layer to be made: what error messages and records call it, and what it may do with its weights.
-struct LayerOptions {
-  std::string_view name;
-  unsigned op = 0;  // its place among the ops of a context, for the record of non-finite results
-  WeightUse use = WeightUse::kRead;
-};
 
 // What multiplies, which tells a bench the peak to compare with.
 enum class Multiplier { kBinary32, kInteger8, kBf16 };

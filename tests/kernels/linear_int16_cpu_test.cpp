@@ -37,7 +37,7 @@ class Prepared {
   Prepared(const LinearInt16Kernels& kernels, const Operands& operands, int threads = 1)
       : pool_(threads),
         weight_(operands.weight()),
-        prepared_(cpu::prepare_linear_int16(kernels, target(), {&weight_, 1})) {}
+        prepared_(cpu::prepare_linear_int16(kernels, target(), "tested", {&weight_, 1})) {}
 
   const kernels::PreparedLinear& layer() const { return *prepared_; }
 
@@ -53,7 +53,7 @@ class Prepared {
   }
 
  private:
-  kernels::CpuTarget target() { return {.isa = Isa::kScalar, .pool = &pool_, .name = "tested"}; }
+  cpu::Target target() { return {.isa = Isa::kScalar, .pool = &pool_}; }
 
   ThreadPool pool_;
   WeightView weight_;
@@ -185,7 +185,7 @@ TEST(LinearInt16Cpu, AnOperandThatIsNotFiniteIsFoundAtItsRow) {
       ThreadPool pool(2);
       const WeightView weight = operands.weight();
       const auto layer =
-          cpu::prepare_linear_int16(*table, {.isa = Isa::kScalar, .pool = &pool, .name = "tested"}, {&weight, 1});
+          cpu::prepare_linear_int16(*table, {.isa = Isa::kScalar, .pool = &pool}, "tested", {&weight, 1});
       std::vector<std::byte> workspace(layer->workspace_bytes(14));
       std::vector<float> y(14 * 20);
       const LinearOutput output{{y.data(), 14, 20, 20}, nullptr};

@@ -14,15 +14,15 @@ namespace {
 class AttentionIntegerCpu : public ::testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Digits, AttentionIntegerCpu, ::testing::Values(2, 3));
 
-std::optional<kernels::NonFinite> attend(const kernels::CpuTarget& target, const kernels::AttentionCall& call,
-                                         int digits, void* workspace = nullptr) {
+std::optional<kernels::NonFinite> attend(const cpu::Target& target, const kernels::AttentionCall& call, int digits,
+                                         void* workspace = nullptr) {
   return (digits == 2 ? cpu::attention_int16 : cpu::attention_exact2)(target, call, workspace);
 }
 
 void expect_integer_bits(IntegerCase& data, std::initializer_list<int> thread_counts) {
   Rows expected = data.expected();
   for (const int threads : thread_counts)
-    on_every_isa(threads, [&](const kernels::CpuTarget& target) {
+    on_every_isa(threads, [&](const cpu::Target& target) {
       for (const bool workspace : {false, true}) {
         Rows out = data.empty_result();
         const kernels::AttentionCall call = data.call(out);
@@ -37,7 +37,7 @@ TEST_P(AttentionIntegerCpu, EveryIsaStoresKeysAndValuesAsTheReference) {
   for (const std::int32_t head_dim : {2, 10, 64, 96, 128}) {
     const KvSpec kv{.kv_heads = 2, .head_dim = head_dim, .page_size = 16};
     IntegerCase expected({.kv = kv, .value_spread = 300.0F, .digits = GetParam()}, {{0, 30, 9}, {1, 5, 1}});
-    on_every_isa(2, [&](const kernels::CpuTarget& target) {
+    on_every_isa(2, [&](const cpu::Target& target) {
       IntegerCase data({.kv = kv, .value_spread = 300.0F, .digits = GetParam()}, {{0, 30, 9}, {1, 5, 1}});
       data.forget();
       EXPECT_NE(data.stored(), expected.stored());
@@ -121,14 +121,14 @@ TEST_P(AttentionIntegerCpu, AQueryOrAKeyThatIsNotFiniteIsFoundAtItsRowAndHead) {
   for (const float bad : {INFINITY, NAN}) {
     IntegerCase data({.kv = {.kv_heads = 2, .head_dim = 32}, .digits = GetParam()}, {{0, 150, 5}});
     data.queries().at(3, 2 * 32 + 5) = bad;
-    on_every_isa(2, [&](const kernels::CpuTarget& target) {
+    on_every_isa(2, [&](const cpu::Target& target) {
       Rows out = data.empty_result();
       EXPECT_EQ(describe(attend(target, data.call(out), GetParam())), "3:2");
     });
     IntegerCase keys({.kv = {.kv_heads = 2, .head_dim = 32}, .digits = GetParam()}, {{0, 150, 5}});
     const auto place = reference::find_place(keys.pages(), keys.call(data.queries()).batch, 0, 152, 1);
     static_cast<std::uint8_t*>(keys.pages().key_exponents)[place.head / 32 + place.slot] = int16::kNotFinite;
-    on_every_isa(2, [&](const kernels::CpuTarget& target) {
+    on_every_isa(2, [&](const cpu::Target& target) {
       Rows out = keys.empty_result();
       EXPECT_EQ(describe(attend(target, keys.call(out), GetParam())), "2:2");
     });

@@ -18,6 +18,7 @@
 #include "kernels/cpu/machine.hpp"
 #include "kernels/cpu/ops/ops.hpp"
 #include "kernels/cpu/sampler/sample.hpp"
+#include "kernels/cpu/target.hpp"
 #include "kernels/reference/reference.hpp"
 
 namespace reprofuse::cpu {
@@ -50,7 +51,7 @@ class Event final : public kernels::Event {
 
 class ElementwiseFma1 final : public kernels::Elementwise {
  public:
-  explicit ElementwiseFma1(const kernels::CpuTarget& target) : target_(target) {}
+  explicit ElementwiseFma1(const Target& target) : target_(target) {}
 
   void embedding(const OpSite&, const kernels::EmbeddingCall& call) const override { cpu::embedding(target_, call); }
   std::optional<NonFinite> rms_norm(const OpSite&, const kernels::RmsNormCall& call) const override {
@@ -63,7 +64,7 @@ class ElementwiseFma1 final : public kernels::Elementwise {
   void round_bf16(const OpSite&, const kernels::RoundBf16Call& call) const override { cpu::round_bf16(target_, call); }
 
  private:
-  kernels::CpuTarget target_;
+  Target target_;
 };
 
 kernels::AttentionCall largest_call(const kernels::AttentionBounds& sizes) {
@@ -79,7 +80,7 @@ kernels::AttentionCall largest_call(const kernels::AttentionBounds& sizes) {
 
 class AttentionFma1 final : public kernels::Attention {
  public:
-  explicit AttentionFma1(const kernels::CpuTarget& target) : target_(target) {}
+  explicit AttentionFma1(const Target& target) : target_(target) {}
 
   void require_shape(std::int64_t, std::int64_t, std::int64_t) const override {}
   std::size_t workspace_bytes(const kernels::AttentionBounds& sizes) const override {
@@ -91,14 +92,14 @@ class AttentionFma1 final : public kernels::Attention {
   }
 
  private:
-  kernels::CpuTarget target_;
+  Target target_;
 };
 
 // Attention in integers: by int16-1 with two digits, by exact-2 with three.
 template <auto kRotary, auto kAttend>
 class IntegerAttention final : public kernels::Attention {
  public:
-  explicit IntegerAttention(const kernels::CpuTarget& target) : target_(target) {}
+  explicit IntegerAttention(const Target& target) : target_(target) {}
 
   void require_shape(std::int64_t, std::int64_t, std::int64_t head_dim) const override {
     if (head_dim > int16::kMaxHeadDim)
@@ -114,12 +115,12 @@ class IntegerAttention final : public kernels::Attention {
   }
 
  private:
-  kernels::CpuTarget target_;
+  Target target_;
 };
 
 class CpuSampler final : public kernels::SamplerBackend {
  public:
-  CpuSampler(const kernels::CpuTarget& target, std::int64_t vocabulary) : target_(target), vocabulary_(vocabulary) {}
+  CpuSampler(const Target& target, std::int64_t vocabulary) : target_(target), vocabulary_(vocabulary) {}
 
   void run(std::span<const kernels::SampleRow> rows, std::span<const kernels::SeenIds> seen,
            std::span<kernels::SampleResult> results, void*) override {
@@ -142,7 +143,7 @@ class CpuSampler final : public kernels::SamplerBackend {
     return words;
   }
 
-  kernels::CpuTarget target_;
+  Target target_;
   std::int64_t vocabulary_;
   std::map<std::int32_t, Words> sets_;  // those that were used
 };
@@ -159,8 +160,8 @@ constexpr LinearTables linear_tables(std::string_view scheme) {
   return {.scheme = scheme,
           .count = [](Isa isa) { return kTables(isa).size(); },
           .prepare =
-              [](std::size_t table, const kernels::CpuTarget& target, std::span<const WeightView> weights) {
-                return kPrepare(*kTables(target.isa)[table], target, weights);
+              [](std::size_t table, const Target& target, std::string_view layer, std::span<const WeightView> weights) {
+                return kPrepare(*kTables(target.isa)[table], target, layer, weights);
               }};
 }
 
@@ -170,26 +171,26 @@ constexpr LinearTables kLinear[] = {
     linear_tables<linear_int16_tables, prepare_linear_int16>(reference::kLinearInt16.name),
 };
 
-using MakeElementwise = std::unique_ptr<kernels::Elementwise> (*)(const kernels::CpuTarget&);
+using MakeElementwise = std::unique_ptr<kernels::Elementwise> (*)(const Target&);
 constexpr Row<MakeElementwise> kElementwise[] = {
     {reference::kElementwiseFma1.name,
-     [](const kernels::CpuTarget& target) -> std::unique_ptr<kernels::Elementwise> {
+     [](const Target& target) -> std::unique_ptr<kernels::Elementwise> {
        return std::make_unique<ElementwiseFma1>(target);
      }},
 };
 
-using MakeAttention = std::unique_ptr<kernels::Attention> (*)(const kernels::CpuTarget&);
+using MakeAttention = std::unique_ptr<kernels::Attention> (*)(const Target&);
 constexpr Row<MakeAttention> kAttention[] = {
     {reference::kAttentionFma1.name,
-     [](const kernels::CpuTarget& target) -> std::unique_ptr<kernels::Attention> {
+     [](const Target& target) -> std::unique_ptr<kernels::Attention> {
        return std::make_unique<AttentionFma1>(target);
      }},
     {reference::kAttentionInt16.name,
-     [](const kernels::CpuTarget& target) -> std::unique_ptr<kernels::Attention> {
+     [](const Target& target) -> std::unique_ptr<kernels::Attention> {
        return std::make_unique<IntegerAttention<rotary_int16, attention_int16>>(target);
      }},
     {reference::kAttentionExact2.name,
-     [](const kernels::CpuTarget& target) -> std::unique_ptr<kernels::Attention> {
+     [](const Target& target) -> std::unique_ptr<kernels::Attention> {
        return std::make_unique<IntegerAttention<rotary_exact2, attention_exact2>>(target);
      }},
 };
@@ -233,17 +234,17 @@ class Backend final : public kernels::Backend {
 
   std::unique_ptr<kernels::Elementwise> make_elementwise(const kernels::ElementwiseScheme& scheme) const override {
     for (const auto& row : kElementwise)
-      if (row.scheme == scheme.name) return row.make(target_for(""));
+      if (row.scheme == scheme.name) return row.make(target());
     fail_missing("elementwise ops", scheme.name);
   }
   std::unique_ptr<kernels::Attention> make_attention(const kernels::AttentionScheme& scheme,
                                                      const kernels::CacheFormat&) const override {
     for (const auto& row : kAttention)
-      if (row.scheme == scheme.name) return row.make(target_for(""));
+      if (row.scheme == scheme.name) return row.make(target());
     fail_missing("attention", scheme.name);
   }
   std::unique_ptr<kernels::SamplerBackend> make_sampler(std::int64_t vocabulary, std::int64_t) const override {
-    return std::make_unique<CpuSampler>(target_for(""), vocabulary);
+    return std::make_unique<CpuSampler>(target(), vocabulary);
   }
 
  protected:
@@ -252,11 +253,11 @@ class Backend final : public kernels::Backend {
                                                                  std::span<const WeightView> weights) const override {
     const LinearTables* tables = find_linear_tables(scheme);
     if (tables == nullptr) fail_missing("linear layers", scheme.name);
-    return tables->prepare(tables->count(isa_) - 1, target_for(layer.name), weights);
+    return tables->prepare(tables->count(isa_) - 1, target(), layer.name, weights);
   }
 
  private:
-  kernels::CpuTarget target_for(std::string_view layer) const { return {.isa = isa_, .pool = &pool_, .name = layer}; }
+  Target target() const { return {.isa = isa_, .pool = &pool_}; }
 
   Isa isa_;
   mutable ThreadPool pool_;  // its loops are the backend's, whoever asks

@@ -9,7 +9,7 @@
 
 #include "base/math.hpp"
 #include "base/thread_pool.hpp"
-#include "kernels/schemes.hpp"
+#include "kernels/linear.hpp"
 
 namespace reprofuse::cpu {
 

@@ -89,7 +89,7 @@ void rotate_row(const OpsKernels& kernels, const RotaryCall& call, std::int64_t 
   }
 }
 
-void rotate_rows(const kernels::CpuTarget& target, const RotaryCall& call, StoreHead store) {
+void rotate_rows(const Target& target, const RotaryCall& call, StoreHead store) {
   const OpsKernels& kernels = ops_kernels(target.isa);
   const auto head_dim = static_cast<std::size_t>(call.kv.head_dim);
   std::vector<float> keys(static_cast<std::size_t>(target.pool->threads()) * head_dim);
@@ -100,15 +100,15 @@ void rotate_rows(const kernels::CpuTarget& target, const RotaryCall& call, Store
 
 }  // namespace
 
-void rotary(const kernels::CpuTarget& target, const RotaryCall& call) {
+void rotary(const Target& target, const RotaryCall& call) {
   rotate_rows(target, call, store_floats);
 }
 
-void rotary_int16(const kernels::CpuTarget& target, const RotaryCall& call) {
+void rotary_int16(const Target& target, const RotaryCall& call) {
   rotate_rows(target, call, store_digits<TwoDigits>);
 }
 
-void rotary_exact2(const kernels::CpuTarget& target, const RotaryCall& call) {
+void rotary_exact2(const Target& target, const RotaryCall& call) {
   rotate_rows(target, call, store_digits<ThreeDigits>);
 }
 

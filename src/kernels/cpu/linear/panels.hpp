@@ -18,7 +18,7 @@
 #include "base/math.hpp"
 #include "base/thread_pool.hpp"
 #include "kernels/cpu/work_split.hpp"
-#include "kernels/schemes.hpp"
+#include "kernels/linear.hpp"
 #include "numerics/float_ops.hpp"
 #include "reprofuse/types.hpp"
 

@@ -7,6 +7,8 @@
 #include <span>
 #include <string_view>
 
+#include "kernels/cpu/target.hpp"
+#include "kernels/linear.hpp"
 #include "kernels/schemes.hpp"
 #include "reprofuse/context.hpp"
 #include "reprofuse/types.hpp"
@@ -17,7 +19,7 @@ struct LinearTables {
   std::string_view scheme;
   std::size_t (*count)(Isa isa);  // that the machine can run, the quickest last; it must support the instruction set
   // A layer by one of those of the target's instruction set.
-  std::unique_ptr<kernels::PreparedLinear> (*prepare)(std::size_t table, const kernels::CpuTarget& target,
+  std::unique_ptr<kernels::PreparedLinear> (*prepare)(std::size_t table, const Target& target, std::string_view layer,
                                                       std::span<const WeightView> weights);
 };
 

@@ -37,13 +37,13 @@ const OpsKernels& ops_kernels(Isa isa) {
   return *kernels;
 }
 
-void embedding(const kernels::CpuTarget& target, const kernels::EmbeddingCall& call) {
+void embedding(const Target& target, const kernels::EmbeddingCall& call) {
   const WidenRow widen_one = widen_row_of(call.table.dtype);
   for_each_row(*target.pool, call.x.rows, call.x.cols,
                [&](std::int64_t m, int) { widen_one(call.table, call.tokens[m], call.x.data + m * call.x.stride); });
 }
 
-std::optional<kernels::NonFinite> rms_norm(const kernels::CpuTarget& target, const kernels::RmsNormCall& call) {
+std::optional<kernels::NonFinite> rms_norm(const Target& target, const kernels::RmsNormCall& call) {
   const OpsKernels& kernels = ops_kernels(target.isa);
   FirstNonFinite failure;
   for_each_row(*target.pool, call.x.rows, call.x.cols, [&](std::int64_t m, int) {
@@ -59,7 +59,7 @@ std::optional<kernels::NonFinite> rms_norm(const kernels::CpuTarget& target, con
   return failure.get();
 }
 
-void silu_gate(const kernels::CpuTarget& target, const kernels::SiluGateCall& call) {
+void silu_gate(const Target& target, const kernels::SiluGateCall& call) {
   const OpsKernels& kernels = ops_kernels(target.isa);
   for_each_row(*target.pool, call.y.rows, call.y.cols, [&](std::int64_t m, int) {
     kernels.silu_gate_row({.gate = call.gate.data + m * call.gate.stride,
@@ -69,13 +69,13 @@ void silu_gate(const kernels::CpuTarget& target, const kernels::SiluGateCall& ca
   });
 }
 
-void gather_rows(const kernels::CpuTarget& target, const kernels::GatherRowsCall& call) {
+void gather_rows(const Target& target, const kernels::GatherRowsCall& call) {
   for_each_row(*target.pool, call.y.rows, call.y.cols, [&](std::int64_t m, int) {
     std::copy_n(call.x.data + call.rows[m] * call.x.stride, call.y.cols, call.y.data + m * call.y.stride);
   });
 }
 
-void round_bf16(const kernels::CpuTarget& target, const kernels::RoundBf16Call& call) {
+void round_bf16(const Target& target, const kernels::RoundBf16Call& call) {
   for_each_row(*target.pool, call.x.rows, call.x.cols, [&](std::int64_t m, int) {
     float* x = call.x.data + m * call.x.stride;
     for (std::int64_t i = 0; i < call.x.cols; ++i) x[i] = widen_bf16(reprofuse::round_bf16(x[i]));

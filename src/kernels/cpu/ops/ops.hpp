@@ -5,19 +5,19 @@
 #include <cstdint>
 #include <optional>
 
+#include "kernels/cpu/target.hpp"
 #include "kernels/op_calls.hpp"
-#include "kernels/schemes.hpp"
 #include "reprofuse/context.hpp"
 #include "reprofuse/types.hpp"
 
 namespace reprofuse::cpu {
 
 // rms_norm returns the first row whose mean of squares is not finite, as the reference does; the others cannot fail.
-void embedding(const kernels::CpuTarget& target, const kernels::EmbeddingCall& call);
-std::optional<kernels::NonFinite> rms_norm(const kernels::CpuTarget& target, const kernels::RmsNormCall& call);
-void silu_gate(const kernels::CpuTarget& target, const kernels::SiluGateCall& call);
-void gather_rows(const kernels::CpuTarget& target, const kernels::GatherRowsCall& call);
-void round_bf16(const kernels::CpuTarget& target, const kernels::RoundBf16Call& call);
+void embedding(const Target& target, const kernels::EmbeddingCall& call);
+std::optional<kernels::NonFinite> rms_norm(const Target& target, const kernels::RmsNormCall& call);
+void silu_gate(const Target& target, const kernels::SiluGateCall& call);
+void gather_rows(const Target& target, const kernels::GatherRowsCall& call);
+void round_bf16(const Target& target, const kernels::RoundBf16Call& call);
 
 // The kernels of these operations, and of rotation, for one instruction set, as a table. Which one runs is decided by
 // the caller alone. A kernel works on one row or one head; ops.cpp and attention/rotary.cpp share them among threads.

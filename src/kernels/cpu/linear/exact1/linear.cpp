@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <string_view>
 #include <vector>
 
 #include "base/check.hpp"
@@ -63,9 +64,9 @@ struct RowFacts {
 
 class LinearExact1 final : public kernels::PreparedLinear {
  public:
-  LinearExact1(const LinearExact1Kernels& kernels, const kernels::CpuTarget& target,
+  LinearExact1(const LinearExact1Kernels& kernels, const Target& target, std::string_view layer,
                std::span<const WeightView> weights)
-      : kernels_(kernels), pool_(*target.pool), panels_(weights, target.name, pool_), exponents_(panels_, pool_) {}
+      : kernels_(kernels), pool_(*target.pool), panels_(weights, layer, pool_), exponents_(panels_, pool_) {}
 
   std::size_t workspace_bytes(std::int64_t max_m) const override;
   std::optional<NonFinite> run(const LinearCall& call) const override;
@@ -222,13 +223,13 @@ std::vector<const LinearExact1Kernels*> linear_exact1_tables(Isa isa) {
   return tables;
 }
 
-std::unique_ptr<kernels::PreparedLinear> prepare_linear_exact1(const LinearExact1Kernels& kernels,
-                                                               const kernels::CpuTarget& target,
+std::unique_ptr<kernels::PreparedLinear> prepare_linear_exact1(const LinearExact1Kernels& kernels, const Target& target,
+                                                               std::string_view layer,
                                                                std::span<const WeightView> weights) {
   require(weights[0].k <= exact1::kMaxTerms,
-          "linear '{}': k = {} is more than the {} terms whose sum contract exact-1 can hold", target.name,
-          weights[0].k, exact1::kMaxTerms);
-  return std::make_unique<LinearExact1>(kernels, target, weights);
+          "linear '{}': k = {} is more than the {} terms whose sum contract exact-1 can hold", layer, weights[0].k,
+          exact1::kMaxTerms);
+  return std::make_unique<LinearExact1>(kernels, target, layer, weights);
 }
 
 }  // namespace reprofuse::cpu

@@ -9,7 +9,8 @@
 #include <vector>
 
 #include "kernels/cpu/linear/panels.hpp"
-#include "kernels/schemes.hpp"
+#include "kernels/cpu/target.hpp"
+#include "kernels/linear.hpp"
 #include "reprofuse/context.hpp"
 #include "reprofuse/types.hpp"
 
@@ -56,8 +57,8 @@ const LinearFma1Kernels* linear_fma1_simd(Isa isa);  // null: not in this build
 // All that the machine can run of an instruction set, which it must support: one.
 std::vector<const LinearFma1Kernels*> linear_fma1_tables(Isa isa);
 
-std::unique_ptr<kernels::PreparedLinear> prepare_linear_fma1(const LinearFma1Kernels& kernels,
-                                                             const kernels::CpuTarget& target,
+std::unique_ptr<kernels::PreparedLinear> prepare_linear_fma1(const LinearFma1Kernels& kernels, const Target& target,
+                                                             std::string_view layer,
                                                              std::span<const WeightView> weights);
 
 }  // namespace reprofuse::cpu

@@ -15,7 +15,8 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/schemes.hpp"
+#include "kernels/cpu/target.hpp"
+#include "kernels/linear.hpp"
 #include "numerics/int16.hpp"
 #include "reprofuse/context.hpp"
 #include "reprofuse/types.hpp"
@@ -91,8 +92,8 @@ const LinearInt16Kernels* linear_int16_amx();          // AVX-512 with tiles of 
 const LinearInt16Kernels* linear_int16_dot();          // NEON with byte products; null: not in this build
 
 // Refuses rows of more terms than an exact sum can hold.
-std::unique_ptr<kernels::PreparedLinear> prepare_linear_int16(const LinearInt16Kernels& kernels,
-                                                              const kernels::CpuTarget& target,
+std::unique_ptr<kernels::PreparedLinear> prepare_linear_int16(const LinearInt16Kernels& kernels, const Target& target,
+                                                              std::string_view layer,
                                                               std::span<const WeightView> weights);
 
 }  // namespace reprofuse::cpu

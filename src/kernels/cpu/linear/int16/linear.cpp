@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <string_view>
 #include <vector>
 
 #include "base/check.hpp"
@@ -89,11 +90,12 @@ bool pack_panel(const WeightView& weight, const PanelColumns& columns, std::uint
 
 class LinearInt16 final : public kernels::PreparedLinear {
  public:
-  LinearInt16(const LinearInt16Kernels& kernels, const kernels::CpuTarget& target, std::span<const WeightView> weights)
+  LinearInt16(const LinearInt16Kernels& kernels, const Target& target, std::string_view layer,
+              std::span<const WeightView> weights)
       : kernels_(kernels),
         pool_(*target.pool),
         units_(static_cast<std::size_t>(Panels::count(weights) * kPanel)),
-        panels_(weights, form(), target.name, pool_) {}
+        panels_(weights, form(), layer, pool_) {}
 
   std::size_t workspace_bytes(std::int64_t max_m) const override;
   std::optional<NonFinite> run(const LinearCall& call) const override;
@@ -278,13 +280,13 @@ std::vector<const LinearInt16Kernels*> linear_int16_tables(Isa isa) {
   return tables;
 }
 
-std::unique_ptr<kernels::PreparedLinear> prepare_linear_int16(const LinearInt16Kernels& kernels,
-                                                              const kernels::CpuTarget& target,
+std::unique_ptr<kernels::PreparedLinear> prepare_linear_int16(const LinearInt16Kernels& kernels, const Target& target,
+                                                              std::string_view layer,
                                                               std::span<const WeightView> weights) {
   require(weights[0].k <= int16::kMaxTerms,
-          "linear '{}': k = {} is more than the {} terms whose sum contract int16-1 can hold", target.name,
-          weights[0].k, int16::kMaxTerms);
-  return std::make_unique<LinearInt16>(kernels, target, weights);
+          "linear '{}': k = {} is more than the {} terms whose sum contract int16-1 can hold", layer, weights[0].k,
+          int16::kMaxTerms);
+  return std::make_unique<LinearInt16>(kernels, target, layer, weights);
 }
 
 }  // namespace reprofuse::cpu
