@@ -58,7 +58,7 @@ Outcome untouched(const LinearCase& drawn) {
 }
 
 // Sets non_finite to what an error message must contain: the first place by row, then output, then column.
-Outcome run_reference(const LinearCase& drawn, const Contract& contract) {
+Outcome run_reference(const LinearCase& drawn, const Numerics& contract) {
   Outcome outcome = untouched(drawn);
   const std::size_t outputs = drawn.outputs.size();
   for (std::size_t i = 0; i < outputs; ++i) {
@@ -199,7 +199,7 @@ struct Result {
 };
 
 // Each input draws its number of threads, so each gets its own contexts.
-std::vector<Result> run_contexts(const LinearCase& drawn, const Contract& contract) {
+std::vector<Result> run_contexts(const LinearCase& drawn, const Numerics& contract) {
   static const bool cuda_is_here = has_cuda();
   std::vector<Result> results;
   for (const Isa isa : supported_isas()) {
@@ -228,7 +228,7 @@ std::vector<Result> run_passed_over(const LinearCase& drawn, const kernels::Line
   return results;
 }
 
-void compare_contract(const LinearCase& drawn, const Contract& contract, Sabotage sabotage, Comparison& comparison) {
+void compare_contract(const LinearCase& drawn, const Numerics& contract, Sabotage sabotage, Comparison& comparison) {
   const Outcome expected = run_reference(drawn, contract);
   comparison.non_finite |= !expected.non_finite.empty();
   std::vector<Result> results = run_contexts(drawn, contract);
@@ -246,7 +246,7 @@ void compare_contract(const LinearCase& drawn, const Contract& contract, Sabotag
 
 Comparison compare_implementations(const LinearCase& drawn, Sabotage sabotage) {
   Comparison comparison;
-  for (const Contract& contract : contracts())
+  for (const Numerics& contract : contracts())
     if (contract.names_its_linear())  // otherwise its linear layer is another's
       compare_contract(drawn, contract, sabotage, comparison);
   return comparison;

@@ -129,7 +129,7 @@ nlohmann::ordered_json to_json(const Rows& rows, const study::EngineBenchRow& ro
               {"p90_s", row.decode->p90},
               {"tokens_per_second", row.decode_per_second}};
   return {{"numerics", row.numerics},
-          {"pins_bits", find_numerics(row.numerics).reproducible()},
+          {"pins_bits", find_numerics(row.numerics).is_contract()},
           {"batch", row.batch},
           {"seconds", row.seconds},
           {"output_tokens", row.output_tokens},

@@ -49,17 +49,17 @@ struct Subjects {
 
  private:
   void add_attention(const Context& context) {
-    const Contract& contract = *context.state().contract;
+    const Numerics& numerics = *context.state().numerics;
     const bool known = std::any_of(attention.begin(), attention.end(), [&](const Context& other) {
-      return other.state().contract->attention == contract.attention && other.state().contract->cache == contract.cache;
+      return other.state().numerics->attention == numerics.attention && other.state().numerics->cache == numerics.cache;
     });
-    if (!known && contract.reproducible() && context.state().backend->capabilities().shares_host_memory)
+    if (!known && numerics.is_contract() && context.state().backend->capabilities().shares_host_memory)
       attention.push_back(context);
   }
 };
 
 // A contract that has another's linear layer has its errors, too.
-bool has_errors_of_its_own(const Contract& numerics) {
+bool has_errors_of_its_own(const Numerics& numerics) {
   return numerics.names_its_linear() && numerics.linear->same_results_as == nullptr;
 }
 
@@ -70,7 +70,7 @@ Context context_for(const BenchErrorArguments& arguments, std::string_view numer
 }
 
 // Found out before anything is printed.
-void check_lengths(const BenchErrorArguments& arguments, const Contract& numerics) {
+void check_lengths(const BenchErrorArguments& arguments, const Numerics& numerics) {
   const std::int64_t longest = *std::max_element(arguments.k.begin(), arguments.k.end());
   const std::int64_t most = numerics.linear->max_terms;
   if (longest > most)
@@ -85,7 +85,7 @@ Subjects select(const BenchErrorArguments& arguments) {
     subjects.add(context_for(arguments, name));
   }
   if (!subjects.names.empty()) return subjects;
-  for (const Contract* numerics : all_numerics()) {
+  for (const Numerics* numerics : all_numerics()) {
     if (!has_errors_of_its_own(*numerics)) continue;
     check_lengths(arguments, *numerics);
     try {

@@ -40,12 +40,12 @@ struct Selection {
   std::vector<std::string> baselines;
 };
 
-kernels::Multiplier multiplier_of(const Contract& numerics, const BenchArguments& arguments) {
+kernels::Multiplier multiplier_of(const Numerics& numerics, const BenchArguments& arguments) {
   return numerics.linear->multiplier_on(parse_device(arguments.device).backend->name);
 }
 
 // BF16 is no baseline of its own where no library at hand multiplies it, nor for other weights.
-bool is_default_baseline(const Contract& baseline, const BenchArguments& arguments) {
+bool is_default_baseline(const Numerics& baseline, const BenchArguments& arguments) {
   if (baseline.linear->multiplier != kernels::Multiplier::kBf16) return true;
   return multiplier_of(baseline, arguments) == kernels::Multiplier::kBf16 &&
          arguments.weights == dtype_name(DType::kBF16);
@@ -53,7 +53,7 @@ bool is_default_baseline(const Contract& baseline, const BenchArguments& argumen
 
 Selection default_selection(const BenchArguments& arguments) {
   Selection chosen{.subjects = {std::string(default_numerics(arguments.device))}, .baselines = {}};
-  for (const Contract& baseline : baselines())
+  for (const Numerics& baseline : baselines())
     if (is_default_baseline(baseline, arguments)) chosen.baselines.emplace_back(baseline.name);
   return chosen;
 }
@@ -64,7 +64,7 @@ Selection select(const BenchArguments& arguments) {
   if (arguments.numerics.empty()) return default_selection(arguments);
   Selection chosen;
   for (const std::string& name : arguments.numerics)
-    (find_numerics(name).reproducible() ? chosen.subjects : chosen.baselines).push_back(name);
+    (find_numerics(name).is_contract() ? chosen.subjects : chosen.baselines).push_back(name);
   if (chosen.subjects.empty()) {
     chosen.subjects.push_back(chosen.baselines.front());
     chosen.baselines.erase(chosen.baselines.begin());
@@ -99,7 +99,7 @@ bool sums_by_fma(const std::string& numerics, const BenchArguments& arguments) {
 void print_header(const study::LinearTimer& timer, const std::string& numerics, const BenchArguments& arguments,
                   bool baselines_wanted) {
   const std::vector<std::string> baselines = timer.baselines();
-  fmt::print("{} {} on {}{}\n", find_numerics(numerics).reproducible() ? "Contract" : "Numerics", numerics,
+  fmt::print("{} {} on {}{}\n", find_numerics(numerics).is_contract() ? "Contract" : "Numerics", numerics,
              timer.description(), arguments.numerics.empty() ? DeviceArguments::kDefaultNote : "");
   if (baselines_wanted)
     fmt::print("{}: {}\n", baselines.empty() ? "No baselines" : "Baselines", timer.vendor_description());
@@ -231,7 +231,7 @@ void run_bench_linear(const BenchArguments& arguments) {
     device = timer->description();
     print_forwards(forwards, numerics, timer->baselines());
     nlohmann::ordered_json run = {{"contract", numerics},
-                                  {"pins_bits", find_numerics(numerics).reproducible()},
+                                  {"pins_bits", find_numerics(numerics).is_contract()},
                                   {"device", timer->description()},
                                   {"baselines", timer->baselines()},
                                   {"vendor", timer->vendor_description()},

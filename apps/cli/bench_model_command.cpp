@@ -42,7 +42,7 @@ void print_row(const study::ModelBenchRow& row, double bandwidth) {
 
 nlohmann::ordered_json to_json(const study::ModelBenchRow& row) {
   return {{"numerics", row.numerics},
-          {"pins_bits", find_numerics(row.numerics).reproducible()},
+          {"pins_bits", find_numerics(row.numerics).is_contract()},
           {"batch", row.batch},
           {"context", row.context},
           {"step_seconds", row.step.median},

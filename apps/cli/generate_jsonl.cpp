@@ -153,7 +153,7 @@ class Jsonl {
     options.max_rows = std::max(job_.batch, job_.prefill_chunk);
     options.max_prompt_logit_rows = 1;
     options.prefix_cache =
-        job_.model.context().state().contract->reproducible();  // a baseline's bits would depend on it
+        job_.model.context().state().numerics->is_contract();  // a baseline's bits would depend on it
     options.kv_pages = std::max<std::int64_t>(
         1, engine::kv_pages_within(job_.model, engine::default_kv_bytes(job_.model, options), options.page_size));
     return options;

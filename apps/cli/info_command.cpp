@@ -34,9 +34,9 @@ void print_devices() {
 
 void print_machine() {
   fmt::print("ReproFuse {}\n\nContracts, which pin every bit\n", kVersion);
-  for (const Contract& contract : contracts()) fmt::print("  {:<12} {}\n", contract.name, contract.summary);
+  for (const Numerics& contract : contracts()) fmt::print("  {:<12} {}\n", contract.name, contract.summary);
   fmt::print("\nBaselines, which pin none\n");
-  for (const Contract& baseline : baselines()) fmt::print("  {:<12} {}\n", baseline.name, baseline.summary);
+  for (const Numerics& baseline : baselines()) fmt::print("  {:<12} {}\n", baseline.name, baseline.summary);
   fmt::print("\nDefault --numerics\n");
   for (const kernels::BackendRow& device : kernels::backends())
     fmt::print("  {:<12} {}\n", device.name, default_numerics(device.name));

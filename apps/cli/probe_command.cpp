@@ -47,7 +47,7 @@ Context open_context(const ProbeArguments& arguments) {
                        takes_threads(arguments.device) ? arguments.threads : 0);
 }
 
-Subject make_subject(const ProbeArguments& arguments, const Contract& contract, ThreadPool& pool) {
+Subject make_subject(const ProbeArguments& arguments, const Numerics& contract, ThreadPool& pool) {
   if (arguments.reference)
     return {study::reference_of(contract, pool), fmt::format("cpu reference loops, threads: {}", pool.threads())};
   const Context context = open_context(arguments);
@@ -201,13 +201,13 @@ void print_verdict(const Terminal& terminal, const study::ProbeReport& report, c
     fmt::print("Digests: {}. {}.\n", terminal.red("NOT the contract's"), report.first_failure());
 }
 
-void write_golden(const ProbeArguments& arguments, const Contract& contract, const study::ProbeReport& report) {
+void write_golden(const ProbeArguments& arguments, const Numerics& contract, const study::ProbeReport& report) {
   study::Golden golden{.contract = std::string(contract.linear->name), .cases = {}};
   for (const study::CaseResult& result : report.cases) golden.cases.push_back({result.spec, result.sha256});
   study::write_golden(arguments.write_golden, golden);
 }
 
-study::Golden golden_of(const ProbeArguments& arguments, const Contract& contract) {
+study::Golden golden_of(const ProbeArguments& arguments, const Numerics& contract) {
   if (!arguments.golden.empty()) return study::read_golden(arguments.golden);
   return study::parse_golden(study::golden_file(contract.linear->name), "the built-in golden digests");
 }
@@ -216,7 +216,7 @@ void run_probe_command(const ProbeArguments& arguments) {
   check_usage(takes_threads(arguments.device) || arguments.isa.empty(),
               fmt::format("--isa {} goes with --device cpu, not {}", arguments.isa, arguments.device));
   if (!arguments.write_golden.empty()) study::require_new_file(arguments.write_golden);
-  const Contract& contract = find_contract(arguments.numerics);
+  const Numerics& contract = find_contract(arguments.numerics);
   const study::Golden golden = golden_of(arguments, contract);
   const study::ProbeOptions options = make_options(arguments);
   ThreadPool pool(arguments.threads == 0 ? available_cores() : arguments.threads);
@@ -258,7 +258,7 @@ void run_probe_command(const ProbeArguments& arguments) {
 
 std::vector<std::string_view> names_of_contracts() {
   std::vector<std::string_view> names;
-  for (const Contract& contract : contracts()) names.push_back(contract.name);
+  for (const Numerics& contract : contracts()) names.push_back(contract.name);
   return names;
 }
 

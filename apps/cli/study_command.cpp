@@ -100,7 +100,7 @@ study::RunHeader header_of(const StudyRunArguments& arguments, const engine::Mod
                      {"stop tokens", fmt::format("{}", fmt::join(request.stop_tokens, ","))},
                      {"date", text::to_string(date)}};
   for (const Context& context : contexts) {
-    const Contract& numerics = find_numerics(context.numerics());
+    const Numerics& numerics = find_numerics(context.numerics());
     for (int seed = 0; seed < arguments.seeds; ++seed)
       header.cells.push_back({std::string(numerics.name), numerics.pinned(), static_cast<std::uint64_t>(seed),
                               receipt::system_fingerprint(numerics, artifacts, kVersion)});

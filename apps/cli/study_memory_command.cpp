@@ -81,7 +81,7 @@ void run_study_memory(const StudyMemoryArguments& arguments) {
       terminal.clear_progress();
       root["rows"].push_back({{"shape", shape},
                               {"numerics", row.numerics},
-                              {"pins_bits", context.state().contract->reproducible()},
+                              {"pins_bits", context.state().numerics->is_contract()},
                               {"resident_weight_bytes", row.weight_bytes},
                               {"transient_peak_bytes", row.transient_bytes},
                               {"kv_tokens", row.kv_tokens}});

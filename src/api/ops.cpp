@@ -54,12 +54,12 @@ void Ops::rms_norm(const RmsNormCall& call, WorkspaceView workspace, void* strea
 }
 
 void Ops::rotary(const RotaryCall& call, WorkspaceView workspace, void* stream) const {
-  check_rotary(impl_->name, call, *impl_->context.state().contract->cache, impl_->is_readable());
+  check_rotary(impl_->name, call, *impl_->context.state().numerics->cache, impl_->is_readable());
   if (call.q.rows > 0) reprofuse::rotary(impl_->scope(workspace, stream), call);
 }
 
 void Ops::attention(const AttentionCall& call, WorkspaceView workspace, void* stream) const {
-  check_attention(impl_->name, call, *impl_->context.state().contract->cache, impl_->is_readable());
+  check_attention(impl_->name, call, *impl_->context.state().numerics->cache, impl_->is_readable());
   if (call.q.rows == 0) return;
   const std::size_t needed = attention_workspace_bytes({.heads = call.heads,
                                                         .kv_heads = call.kv.kv_heads,
@@ -95,12 +95,12 @@ std::size_t Ops::attention_workspace_bytes(const AttentionSizes& sizes) const {
 }
 
 std::optional<DType> Ops::kv_dtype() const {
-  const kernels::CacheFormat& cache = *impl_->context.state().contract->cache;
+  const kernels::CacheFormat& cache = *impl_->context.state().numerics->cache;
   return cache.exponent_bytes > 0 ? std::nullopt : std::optional(cache.dtype);
 }
 
 KvPageBytes Ops::kv_page_bytes(std::int64_t kv_heads, std::int64_t head_dim, std::int64_t page_size) const {
-  const kernels::CacheFormat& cache = *impl_->context.state().contract->cache;
+  const kernels::CacheFormat& cache = *impl_->context.state().numerics->cache;
   check_kv_page(impl_->name, kv_heads, head_dim, page_size, cache);
   return {.elements = static_cast<std::size_t>(cache.page_bytes(kv_heads, head_dim, page_size)),
           .exponents = static_cast<std::size_t>(cache.page_exponent_bytes(kv_heads, page_size))};

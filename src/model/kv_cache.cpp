@@ -12,7 +12,7 @@ KvCache::KvCache(const Context& context, const checkpoint::ModelConfig& config, 
     : kv_heads_(static_cast<std::int32_t>(config.kv_heads)),
       head_dim_(static_cast<std::int32_t>(config.head_dim)),
       page_size_(page_size),
-      format_(context.state().contract->cache) {
+      format_(context.state().numerics->cache) {
   require(page_size >= kernels::kMinPageSize && std::has_single_bit(static_cast<std::uint32_t>(page_size)),
           "a page of {} positions is not a power of two of at least {}", page_size, kernels::kMinPageSize);
   require(pages >= 1 && pages <= INT32_MAX, "a cache of {} pages; it takes 1 to {}", pages, INT32_MAX);
@@ -30,7 +30,7 @@ KvCache::KvCache(const Context& context, const checkpoint::ModelConfig& config, 
 
 std::int64_t KvCache::bytes_per_page(const Context& context, const checkpoint::ModelConfig& config,
                                      std::int32_t page_size) {
-  const kernels::CacheFormat& format = *context.state().contract->cache;
+  const kernels::CacheFormat& format = *context.state().numerics->cache;
   return 2 * config.layers *
          (format.page_bytes(config.kv_heads, config.head_dim, page_size) +
           format.page_exponent_bytes(config.kv_heads, page_size));

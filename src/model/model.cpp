@@ -64,7 +64,7 @@ Model::Model(const Context& context, std::shared_ptr<const WeightSource> source,
       checked_(check_sizes(context, own_config_, max_positions_)),
       followed_(tell_followers(place)),
       weights_(load(std::move(source), progress)),
-      bf16_results_(context.state().contract->elementwise->bf16_results) {
+      bf16_results_(context.state().numerics->elementwise->bf16_results) {
   const FpEnvironment pinned;
   eps_ = config_.rms_norm_eps_f32();
   score_scale_ = static_cast<float>(1.0 / std::sqrt(static_cast<double>(config_.head_dim)));

@@ -33,7 +33,7 @@ constexpr kernels::ElementwiseScheme kElementwiseBf16 = [] {
   return scheme;
 }();
 
-constexpr Contract kBaselines[] = {
+constexpr Numerics kBaselines[] = {
     {.name = "layercast",
      .summary = "16-bit weights cast to binary32 at each call, then the vendor's SGEMM",
      .linear = &kLinearLayercast,
@@ -56,7 +56,7 @@ constexpr Contract kBaselines[] = {
 
 }  // namespace
 
-std::span<const Contract> baselines() {
+std::span<const Numerics> baselines() {
   return kBaselines;
 }
 

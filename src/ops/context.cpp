@@ -47,15 +47,15 @@ Context open_device(DeviceName device, std::string_view numerics, std::optional<
 
 }  // namespace
 
-Context make_context(std::shared_ptr<const kernels::Backend> backend, const Contract& contract) {
+Context make_context(std::shared_ptr<const kernels::Backend> backend, const Numerics& numerics) {
   auto state = std::make_shared<ContextState>();
-  state->elementwise = backend->make_elementwise(*contract.elementwise);
-  state->attention = backend->make_attention(*contract.attention, *contract.cache);
-  if (!contract.attention->supports(*contract.cache))
+  state->elementwise = backend->make_elementwise(*numerics.elementwise);
+  state->attention = backend->make_attention(*numerics.attention, *numerics.cache);
+  if (!numerics.attention->supports(*numerics.cache))
     fail(ErrorCode::kUnsupported, "attention by '{}' knows no cache format '{}', which numerics '{}' combine with it",
-         contract.attention->name, contract.cache->name, contract.name);
+         numerics.attention->name, numerics.cache->name, numerics.name);
   state->backend = std::move(backend);
-  state->contract = &contract;
+  state->numerics = &numerics;
   return Context(std::move(state));
 }
 
@@ -84,7 +84,7 @@ std::string Context::device() const {
 }
 
 std::string_view Context::numerics() const {
-  return state_->contract->name;
+  return state_->numerics->name;
 }
 
 Isa Context::isa() const {

@@ -64,14 +64,14 @@ class OpNames {
 // Attention and elementwise schemes are resolved into operations here, once; the linear scheme when a layer is made.
 struct ContextState {
   std::shared_ptr<const kernels::Backend> backend;
-  const Contract* contract;
+  const Numerics* numerics;
   std::unique_ptr<const kernels::Elementwise> elementwise;
   std::unique_ptr<const kernels::Attention> attention;
   mutable OpNames ops;
 };
 
-// A context of any backend and contract, also of such as no table lists. The contract must outlive it.
-Context make_context(std::shared_ptr<const kernels::Backend> backend, const Contract& contract);
+// A context of any backend and numerics, also of such as no table lists. The row must outlive it.
+Context make_context(std::shared_ptr<const kernels::Backend> backend, const Numerics& numerics);
 
 // A layer's place among the ops of its context, given back when the layer goes.
 class OpEntry {

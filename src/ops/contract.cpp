@@ -9,7 +9,7 @@ namespace {
 
 using namespace reference;  // NOLINT(google-build-using-namespace): the schemes
 
-constexpr Contract kContracts[] = {
+constexpr Numerics kContracts[] = {
     {.name = "fma-1",
      .summary = "binary32 fused multiply-adds in 512-term chains, folded in ascending order",
      .linear = &kLinearFma1,
@@ -61,20 +61,20 @@ std::string listed(std::span<const std::string_view> names) {
 
 }  // namespace
 
-std::span<const Contract> contracts() {
+std::span<const Numerics> contracts() {
   return kContracts;
 }
 
-std::vector<const Contract*> all_numerics() {
-  std::vector<const Contract*> rows;
-  for (const Contract& contract : contracts()) rows.push_back(&contract);
-  for (const Contract& baseline : baselines()) rows.push_back(&baseline);
+std::vector<const Numerics*> all_numerics() {
+  std::vector<const Numerics*> rows;
+  for (const Numerics& contract : contracts()) rows.push_back(&contract);
+  for (const Numerics& baseline : baselines()) rows.push_back(&baseline);
   return rows;
 }
 
 std::string contract_names() {
   std::vector<std::string_view> names;
-  for (const Contract& contract : contracts()) names.push_back(contract.name);
+  for (const Numerics& contract : contracts()) names.push_back(contract.name);
   return listed(names);
 }
 
@@ -84,20 +84,20 @@ std::string_view default_numerics_on(std::string_view backend) {
   return kDefaultNumerics;
 }
 
-const Contract& find_numerics(std::string_view name) {
-  for (const Contract* row : all_numerics())
+const Numerics& find_numerics(std::string_view name) {
+  for (const Numerics* row : all_numerics())
     if (row->name == name) return *row;
   fail(ErrorCode::kUnsupported, "numerics '{}' does not exist; there are {}", name, listed(numerics_names()));
 }
 
-const Contract& find_contract(std::string_view name) {
-  const Contract& found = find_numerics(name);
-  if (!found.reproducible())
+const Numerics& find_contract(std::string_view name) {
+  const Numerics& found = find_numerics(name);
+  if (!found.is_contract())
     fail(ErrorCode::kUnsupported, "numerics '{}' pins no bits; this needs a contract: {}", name, contract_names());
   return found;
 }
 
-const Contract& require_pinned(const Contract& contract) {
+const Numerics& require_pinned(const Numerics& contract) {
   if (contract.draft)
     fail(ErrorCode::kUnsupported, "contract '{}' is a draft: its bits may change with the next version", contract.name);
   return contract;
@@ -105,7 +105,7 @@ const Contract& require_pinned(const Contract& contract) {
 
 std::vector<std::string_view> numerics_names() {
   std::vector<std::string_view> names;
-  for (const Contract* row : all_numerics()) names.push_back(row->name);
+  for (const Numerics* row : all_numerics()) names.push_back(row->name);
   return names;
 }
 

@@ -12,7 +12,8 @@
 
 namespace reprofuse {
 
-struct Contract {
+// One way to compute: a contract, or a baseline.
+struct Numerics {
   std::string_view name;
   std::string_view summary;
   const kernels::LinearScheme* linear;
@@ -21,18 +22,18 @@ struct Contract {
   const kernels::ElementwiseScheme* elementwise;
   bool draft = false;  // its bits hold within this version alone: no golden digests of models yet, and no receipts
 
-  bool reproducible() const { return linear->reference != nullptr; }  // false: a baseline
-  bool pinned() const { return reproducible() && !draft; }            // its bits never change
+  bool is_contract() const { return linear->reference != nullptr; }  // false: a baseline
+  bool pinned() const { return is_contract() && !draft; }            // its bits never change
   // Another contract may have the same linear layers; the one that bears their name is the first.
   bool names_its_linear() const { return linear->name == name; }
 };
 
 // Everything a context can compute by: the contracts, then the baselines.
-std::vector<const Contract*> all_numerics();
+std::vector<const Numerics*> all_numerics();
 // Those that pin bits.
-std::span<const Contract> contracts();
+std::span<const Numerics> contracts();
 // The others: in baselines.cpp of the library reprofuse_vendor, or none, in no_baselines.cpp.
-std::span<const Contract> baselines();
+std::span<const Numerics> baselines();
 
 // "fma-1, fma-1-kv16, ...": the contracts, for a sentence.
 std::string contract_names();
@@ -41,12 +42,12 @@ std::string contract_names();
 std::string_view default_numerics_on(std::string_view backend);
 
 // Throws kUnsupported, listing the names there are.
-const Contract& find_numerics(std::string_view name);
+const Numerics& find_numerics(std::string_view name);
 
 // The same for work that is about pinned bits: a baseline is refused too.
-const Contract& find_contract(std::string_view name);
+const Numerics& find_contract(std::string_view name);
 
 // The contract itself, for what outlives this version, such as receipts: throws kUnsupported for a draft.
-const Contract& require_pinned(const Contract& contract);
+const Numerics& require_pinned(const Numerics& contract);
 
 }  // namespace reprofuse

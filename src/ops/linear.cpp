@@ -121,7 +121,7 @@ LinearLayer::LinearLayer(const Context& context, std::span<const WeightView> wei
   std::optional<OpEntry> op = enter_op(context, name, n);
   const ContextState& state = context.state();
   const FpEnvironment pinned;
-  auto prepared = state.backend->prepare_linear(*state.contract->linear,
+  auto prepared = state.backend->prepare_linear(*state.numerics->linear,
                                                 {.name = name, .op = op ? op->index() : 0, .use = use}, weights);
   impl_ = std::make_unique<Impl>(
       Impl{context, std::move(name), weights[0].k, std::move(n), std::move(op), std::move(prepared)});

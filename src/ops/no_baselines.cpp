@@ -3,7 +3,7 @@
 
 namespace reprofuse {
 
-std::span<const Contract> baselines() {
+std::span<const Numerics> baselines() {
   return {};
 }
 

@@ -70,7 +70,7 @@ Artifacts artifacts_of(const engine::ModelFiles& files, const TextFiles& text_fi
                                       special_tokens)};
 }
 
-std::string system_fingerprint(const Contract& numerics, const Artifacts& artifacts, std::string_view version) {
+std::string system_fingerprint(const Numerics& numerics, const Artifacts& artifacts, std::string_view version) {
   constexpr std::size_t kModelDigits = 16;
   constexpr std::size_t kSettingsDigits = 8;
   return fmt::format("{}{}-{}-{}-{}", numerics.pinned() ? "" : "unpinned-", numerics.name,

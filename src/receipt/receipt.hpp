@@ -65,7 +65,7 @@ Artifacts artifacts_of(const engine::ModelFiles& files, const TextFiles& text_fi
 // "fma-1-0123456789abcdef-89abcdef-0.1.0": the contract, the model's weights, the settings that a request may leave
 // open, the version. Equal fingerprints mean equal bits for equal requests, so that of a baseline or of a draft
 // begins with "unpinned-".
-std::string system_fingerprint(const Contract& numerics, const Artifacts& artifacts, std::string_view version);
+std::string system_fingerprint(const Numerics& numerics, const Artifacts& artifacts, std::string_view version);
 
 // What a receipt's artifacts are compared with.
 struct LocalArtifacts {

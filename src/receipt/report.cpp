@@ -117,7 +117,7 @@ void Report::lack(std::string artifact, std::string what) {
 void check_contract(Evidence& evidence) {
   if (!evidence.report.is_open()) return;
   const std::string& contract = evidence.receipt ? evidence.receipt->contract : evidence.claim->contract;
-  for (const Contract& known : contracts())
+  for (const Numerics& known : contracts())
     if (known.name == contract && known.pinned()) return;
   evidence.report.refuse(Verdict::kContract, fmt::format("contract: {} is none that this software has; there are {}",
                                                          shown(contract), contract_names()));

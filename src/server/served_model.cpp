@@ -74,8 +74,8 @@ ServedModel::ServedModel(const Context& context, const ServedModelOptions& optio
       receipt::artifacts_of(files_, text_files_, source_->manifest(), text::to_string(facts_.date),
                             facts_.max_positions, facts_.special_tokens);
   facts_.local_artifacts = receipt::LocalArtifacts(files_, text_files_, artifacts);
-  facts_.fingerprint = receipt::system_fingerprint(*context.state().contract, artifacts, options.version);
-  if (options.key && context.state().contract->pinned())
+  facts_.fingerprint = receipt::system_fingerprint(*context.state().numerics, artifacts, options.version);
+  if (options.key && context.state().numerics->pinned())
     issuer_ = std::make_unique<receipt::Issuer>(*options.key, issuer_facts(context, artifacts, options.version),
                                                 options.receipt_log);
   facts_.issuer = issuer_.get();

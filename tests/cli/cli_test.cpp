@@ -268,7 +268,7 @@ TEST(CommandLine, VersionHelpAndInfo) {
       EXPECT_TRUE(contains(reprofuse(std::string(command) + " --help").out, std::string(name)))
           << command << " " << name;
   }
-  for (const Contract& contract : contracts()) EXPECT_TRUE(contains(help.out, std::string(contract.name))) << help.out;
+  for (const Numerics& contract : contracts()) EXPECT_TRUE(contains(help.out, std::string(contract.name))) << help.out;
   for (const Device& device : devices()) EXPECT_TRUE(contains(info.out, "\n  " + device.name + " ")) << info.out;
   for (const Isa isa : supported_isas()) EXPECT_TRUE(contains(info.out, std::string(isa_name(isa)))) << info.out;
 }

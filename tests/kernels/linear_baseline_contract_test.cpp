@@ -10,7 +10,7 @@
 namespace reprofuse {
 namespace {
 
-std::string error_of(const Contract& (*find)(std::string_view), std::string_view name) {
+std::string error_of(const Numerics& (*find)(std::string_view), std::string_view name) {
   try {
     find(name);
   } catch (const Error& error) {
@@ -24,14 +24,14 @@ TEST(Contracts, AreListedBeforeTheBaselines) {
   EXPECT_EQ(numerics_names(), (std::vector<std::string_view>{"fma-1", "fma-1-kv16", "exact-1", "exact-1-kv16",
                                                              "exact-2", "int16-1", "layercast", "bf16", "sgemm"}));
   EXPECT_EQ(contracts().size() + baselines().size(), all_numerics().size());
-  for (const Contract& contract : contracts()) EXPECT_TRUE(contract.reproducible()) << contract.name;
-  for (const Contract& baseline : baselines()) EXPECT_FALSE(baseline.reproducible()) << baseline.name;
+  for (const Numerics& contract : contracts()) EXPECT_TRUE(contract.is_contract()) << contract.name;
+  for (const Numerics& baseline : baselines()) EXPECT_FALSE(baseline.is_contract()) << baseline.name;
 }
 
 TEST(Contracts, AloneHaveAReferenceAndDigests) {
-  for (const Contract* row : all_numerics()) {
-    EXPECT_EQ(row->linear->reference != nullptr, row->reproducible()) << row->name;
-    if (row->reproducible())
+  for (const Numerics* row : all_numerics()) {
+    EXPECT_EQ(row->linear->reference != nullptr, row->is_contract()) << row->name;
+    if (row->is_contract())
       EXPECT_FALSE(study::golden_file(row->linear->name).empty()) << row->name;
     else
       EXPECT_THROW(study::golden_file(row->linear->name), Error) << row->name;
@@ -40,8 +40,8 @@ TEST(Contracts, AloneHaveAReferenceAndDigests) {
 
 TEST(Contracts, WithBf16KeysAndValuesDifferInTheCacheAlone) {
   for (const std::string name : {"fma-1", "exact-1"}) {
-    const Contract& plain = find_contract(name);
-    const Contract& kv16 = find_contract(name + "-kv16");
+    const Numerics& plain = find_contract(name);
+    const Numerics& kv16 = find_contract(name + "-kv16");
     EXPECT_EQ(plain.cache->dtype, DType::kF32);
     EXPECT_EQ(kv16.cache->dtype, DType::kBF16);
     EXPECT_EQ(plain.linear->name, name);
@@ -52,7 +52,7 @@ TEST(Contracts, WithBf16KeysAndValuesDifferInTheCacheAlone) {
 }
 
 TEST(Contracts, OnlyBf16RoundsActivations) {
-  for (const Contract* row : all_numerics())
+  for (const Numerics* row : all_numerics())
     EXPECT_EQ(row->elementwise->bf16_results, row->name == "bf16") << row->name;
 }
 
@@ -78,11 +78,11 @@ TEST(Contracts, ErrorsListWhatThereIs) {
 
 // No row of the table is one now: a contract is, from its first kernels to its golden digests.
 TEST(Contracts, ADraftPinsBitsWithinItsVersionAlone) {
-  for (const Contract& contract : contracts()) EXPECT_EQ(&require_pinned(contract), &contract);
-  Contract draft = find_contract("exact-2");
+  for (const Numerics& contract : contracts()) EXPECT_EQ(&require_pinned(contract), &contract);
+  Numerics draft = find_contract("exact-2");
   EXPECT_TRUE(draft.pinned());
   draft.draft = true;
-  EXPECT_TRUE(draft.reproducible());
+  EXPECT_TRUE(draft.is_contract());
   EXPECT_FALSE(draft.pinned());
   EXPECT_EQ(reprofuse::error_of([&] { require_pinned(draft); }),
             "contract 'exact-2' is a draft: its bits may change with the next version");

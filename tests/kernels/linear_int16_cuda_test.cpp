@@ -20,7 +20,7 @@ using test::kDTypes;
 constexpr int kMaxKTiles = 1024;
 
 // The linear layers of int16-1 beside attention that every backend has.
-constexpr Contract kLinearAlone{.name = "int16-1, linear layers",
+constexpr Numerics kLinearAlone{.name = "int16-1, linear layers",
                                 .summary = "for these tests",
                                 .linear = &reference::kLinearInt16,
                                 .attention = &reference::kAttentionFma1,

@@ -19,7 +19,7 @@ using Layer = cuda::integer::CudaLinear;
 
 constexpr std::int64_t kColumns = 136;  // of the layer: a whole tile and a part of one
 
-struct Numerics {
+struct IntegerNumerics {
   std::string name;
   std::unique_ptr<Layer> (*make)(const WeightView& weight);
 };
@@ -30,7 +30,7 @@ std::unique_ptr<Layer> make_layer(const WeightView& weight) {
                                  std::span(&weight, 1));
 }
 
-class RowOpsCuda : public testing::TestWithParam<Numerics> {
+class RowOpsCuda : public testing::TestWithParam<IntegerNumerics> {
  protected:
   void SetUp() override {
     try {
@@ -42,7 +42,7 @@ class RowOpsCuda : public testing::TestWithParam<Numerics> {
 
   // A layer of k terms, for up to m rows.
   struct Linear {
-    Linear(const Numerics& numerics, std::int64_t m, std::int64_t k, ThreadPool& pool)
+    Linear(const IntegerNumerics& numerics, std::int64_t m, std::int64_t k, ThreadPool& pool)
         : weights(study::make_weights(5, DType::kBF16, kColumns, k, pool)),
           device_weights(upload(weights.storage.data(), weights.storage.size())),
           result(m, kColumns, 9),
@@ -236,8 +236,8 @@ TEST_P(RowOpsCuda, AnotherWeightWouldBeCaught) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Contracts, RowOpsCuda,
-                         testing::Values(Numerics{"int16", make_layer<cuda::int16::scheme>},
-                                         Numerics{"exact1", make_layer<cuda::exact1::scheme>}),
+                         testing::Values(IntegerNumerics{"int16", make_layer<cuda::int16::scheme>},
+                                         IntegerNumerics{"exact1", make_layer<cuda::exact1::scheme>}),
                          [](const auto& instance) { return instance.param.name; });
 
 }  // namespace

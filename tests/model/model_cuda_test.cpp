@@ -52,7 +52,7 @@ TEST_P(ModelCuda, ALongTextCrossesTheBoundsOfItsGraphs) {
 
 TEST_P(ModelCuda, EveryContractGivesItsCommittedDigest) {
   const ModelCase& spec = GetParam();
-  for (const Contract& contract : contracts()) {
+  for (const Numerics& contract : contracts()) {
     const std::string expected = expected_digest(contract, spec);
     const auto model = make_model(Context::cuda(contract.name), spec);
     for (const std::int64_t chunk : {512, 1, 65})

@@ -28,7 +28,7 @@ TEST_P(ModelInvariance, EveryInstructionSetAndThreadCountGivesTheSameBits) {
 }
 
 TEST_P(ModelInvariance, EveryContractGivesItsCommittedDigestOnEveryInstructionSet) {
-  for (const Contract& contract : contracts()) {
+  for (const Numerics& contract : contracts()) {
     const std::string expected = expected_digest(contract, GetParam());
     for (const Isa isa : supported_isas())
       EXPECT_EQ(digest_on(Context::cpu(contract.name, isa, 2), GetParam()), expected)
@@ -52,7 +52,7 @@ TEST_P(ModelInvariance, ChunksPagesAndCompanionsMoveNoBit) {
 // What tests expect while a contract is made, before its digests are committed.
 TEST(ExpectedDigest, OfADraftIsWhatItsScalarKernelsGive) {
   const ModelCase spec = model_cases().front();
-  Contract draft = find_contract("exact-2");
+  Numerics draft = find_contract("exact-2");
   const std::string committed = expected_digest(draft, spec);
   draft.draft = true;
   EXPECT_EQ(expected_digest(draft, spec), committed);
@@ -67,7 +67,7 @@ TEST_P(ModelInvariance, AnotherModelTextOrContractHasAnotherDigest) {
   ModelCase other_weights = GetParam();
   other_weights.seed += 1;
   EXPECT_NE(digest_on(Context::cpu(), other_weights), expected);
-  for (const Contract& contract : contracts())
+  for (const Numerics& contract : contracts())
     EXPECT_EQ(digest_on(Context::cpu(contract.name), GetParam()) == expected, contract.name == kDefaultNumerics)
         << contract.name;
 }

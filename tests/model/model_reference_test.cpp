@@ -33,7 +33,7 @@ struct Dense {
 
 class ReferenceModel {
  public:
-  ReferenceModel(const Contract& contract, const ModelCase& spec)
+  ReferenceModel(const Numerics& contract, const ModelCase& spec)
       : contract_(contract),
         config_(spec.config),
         source_(spec.config, spec.dtype, spec.seed),
@@ -156,7 +156,7 @@ class ReferenceModel {
 
   static constexpr std::int32_t kOnePage = 512;  // holds every case's text
 
-  const Contract& contract_;
+  const Numerics& contract_;
   checkpoint::ModelConfig config_;
   RandomSource source_;
   std::vector<std::int32_t> tokens_, positions_, sequences_, page_table_;
@@ -165,14 +165,14 @@ class ReferenceModel {
 
 std::vector<std::string> names_of_contracts() {
   std::vector<std::string> names;
-  for (const Contract& contract : contracts()) names.emplace_back(contract.name);
+  for (const Numerics& contract : contracts()) names.emplace_back(contract.name);
   return names;
 }
 
 class ModelReference : public testing::TestWithParam<std::string> {};
 
 TEST_P(ModelReference, CommittedDigestsAreThoseOfTheReferenceLoops) {
-  const Contract& contract = find_contract(GetParam());
+  const Numerics& contract = find_contract(GetParam());
   for (const ModelCase& spec : model_cases()) {
     const Dense logits = ReferenceModel(contract, spec).logits();
     model::LogitsDigest digest(DigestKind::kChain1);

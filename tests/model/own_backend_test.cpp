@@ -73,18 +73,18 @@ constexpr kernels::ExternalLinear kDescendingOnCpu[] = {
          -> std::unique_ptr<kernels::PreparedLinear> { return std::make_unique<DescendingLinear>(weights); }}};
 constexpr kernels::LinearScheme kLinearDescending{
     .name = "descending", .reference = linear_descending, .max_terms = 4096, .external = kDescendingOnCpu};
-constexpr Contract kDescending{.name = "descending",
+constexpr Numerics kDescending{.name = "descending",
                                .summary = "one chain, from the last term to the first",
                                .linear = &kLinearDescending,
                                .attention = &reference::kAttentionFma1,
                                .cache = &reference::kCacheBf16,
                                .elementwise = &reference::kElementwiseFma1};
 
-Context host_context(const Contract& contract) {
+Context host_context(const Numerics& contract) {
   return make_context(std::make_shared<HostBackend>(), contract);
 }
 
-Context cpu_context(const Contract& contract) {
+Context cpu_context(const Numerics& contract) {
   return make_context(parse_device("cpu").backend->open({.ordinal = 0, .isa = std::nullopt, .threads = 2}), contract);
 }
 
@@ -93,7 +93,7 @@ std::string digest(const Context& context, const study::ModelCase& spec, std::in
 }
 
 TEST(OwnBackend, GivesTheCommittedLogitsOfEveryContract) {
-  for (const Contract& contract : contracts()) {
+  for (const Numerics& contract : contracts()) {
     const study::ModelCase spec = case_named("llama-f32");
     EXPECT_EQ(digest(host_context(contract), spec, 512), study::expected_digest(contract, spec)) << contract.name;
   }
@@ -173,7 +173,7 @@ TEST(OwnContract, HasTheSameBitsOnBothBackendsAndNoOthers) {
   const std::string expected = digest(host_context(kDescending), spec, 512);
   EXPECT_EQ(digest(cpu_context(kDescending), spec, 512), expected);
   EXPECT_EQ(digest(cpu_context(kDescending), spec, 7), expected);
-  for (const Contract& contract : contracts()) EXPECT_NE(digest(cpu_context(contract), spec, 512), expected);
+  for (const Numerics& contract : contracts()) EXPECT_NE(digest(cpu_context(contract), spec, 512), expected);
 }
 
 TEST(OwnContract, ItsLimitIsChecked) {
@@ -190,7 +190,7 @@ TEST(OwnContract, ItsLimitIsChecked) {
 
 TEST(OwnContract, ABackendWithoutKernelsForASchemeSaysSo) {
   constexpr kernels::AttentionScheme kUnknown{.name = "unknown", .rotary = nullptr, .attention = nullptr, .caches = {}};
-  Contract contract = kDescending;
+  Numerics contract = kDescending;
   contract.attention = &kUnknown;
   try {
     cpu_context(contract);
@@ -203,7 +203,7 @@ TEST(OwnContract, ABackendWithoutKernelsForASchemeSaysSo) {
 
 TEST(OwnContract, ACacheFormatThatTheAttentionDoesNotKnowIsRefused) {
   constexpr kernels::CacheFormat kBytes{.name = "bytes", .element_bytes = 1, .exponent_bytes = 1};
-  Contract contract = kDescending;
+  Numerics contract = kDescending;
   contract.cache = &kBytes;
   for (const bool on_cpu : {true, false})
     EXPECT_EQ(error_of([&] { on_cpu ? cpu_context(contract) : host_context(contract); }),

@@ -225,7 +225,7 @@ TEST_P(AttentionIntegerCpu, TheLargestSumsFit) {
 TEST_P(AttentionIntegerCpu, LongerHeadsAreRefused) {
   const Context context = Context::cpu(GetParam() == 2 ? "int16-1" : "exact-2", std::nullopt, 1);
   const ContextState& state = context.state();
-  const auto attention = state.backend->make_attention(*state.contract->attention, *state.contract->cache);
+  const auto attention = state.backend->make_attention(*state.numerics->attention, *state.numerics->cache);
   EXPECT_NO_THROW(attention->require_shape(1, 1, 512));
   EXPECT_THROW(attention->require_shape(1, 1, 514), Error);
 }

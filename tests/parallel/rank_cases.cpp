@@ -51,7 +51,7 @@ std::unique_ptr<model::Model> make(std::int32_t recipe, const std::shared_ptr<mo
 
 void check_cases(const std::shared_ptr<model::Team>& team) {
   std::int32_t recipe = 0;
-  for (const Contract& contract : contracts())
+  for (const Numerics& contract : contracts())
     for (const study::ModelCase& spec : study::model_cases()) {
       const auto model = make(recipe++, team);
       const std::string expected = study::expected_digest(contract, spec);

@@ -53,7 +53,7 @@ MakeContext cpu(std::string_view numerics) {
 class Ranks : public testing::TestWithParam<ModelCase> {};
 
 TEST_P(Ranks, EveryContractGivesItsCommittedDigestOnOneToFourRanks) {
-  for (const Contract& contract : contracts()) {
+  for (const Numerics& contract : contracts()) {
     const std::string expected = study::expected_digest(contract, GetParam());
     for (int ranks = 1; ranks <= 4; ++ranks)
       EXPECT_EQ(digests_of(cpu(contract.name), GetParam(), ranks, {{}}), std::vector{expected})

@@ -274,12 +274,12 @@ TEST(ApiFacts, TheFingerprintIsContractModelSettingsAndVersion) {
   receipt::Artifacts artifacts;
   artifacts.model = "0123456789abcdef0123456789abcdef";
   artifacts.settings = "89abcdef01234567";
-  const auto fingerprint = [&](const Contract& numerics) {
+  const auto fingerprint = [&](const Numerics& numerics) {
     return receipt::system_fingerprint(numerics, artifacts, "0.1.0");
   };
   EXPECT_EQ(fingerprint(find_numerics("fma-1")), "fma-1-0123456789abcdef-89abcdef-0.1.0");
   EXPECT_EQ(fingerprint(find_numerics("bf16")), "unpinned-bf16-0123456789abcdef-89abcdef-0.1.0");
-  Contract draft = find_numerics("fma-1");
+  Numerics draft = find_numerics("fma-1");
   draft.draft = true;
   EXPECT_EQ(fingerprint(draft), "unpinned-fma-1-0123456789abcdef-89abcdef-0.1.0");
 }

@@ -123,7 +123,7 @@ TEST(SeededErrors, AnotherOrderShows) {
 
 TEST(SeededErrors, OfAContractAreItsReferencesOnEveryIsa) {
   ThreadPool pool(2);
-  for (const Contract& contract : contracts()) {
+  for (const Numerics& contract : contracts()) {
     std::vector<PrepareLinear> numerics = {reference_of(contract, pool)};
     for (const Isa isa : supported_isas()) numerics.push_back(kernels_of(Context::cpu(contract.name, isa, 2)));
     for (const ErrorRow& row : seeded(numerics, 600))

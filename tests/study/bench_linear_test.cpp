@@ -130,7 +130,7 @@ TEST(BenchLinear, ABackendWithoutThreadsAndLibrariesIsTakenForNoOther) {
   const Context context = make_context(backend, find_contract("fma-1"));
   EXPECT_EQ(error_of([&] { make_calling_linear_timer({}, context); }),
             "the host backend computes on no threads of this process");
-  for (const Contract& baseline : baselines()) EXPECT_EQ(vendor_of(make_context(backend, baseline)), "");
+  for (const Numerics& baseline : baselines()) EXPECT_EQ(vendor_of(make_context(backend, baseline)), "");
   EXPECT_EQ(vendor_of(Context::cpu("fma-1")), "");
   const std::int64_t m = 1;
   const auto by_replays = make_replaying_linear_timer({}, context);

@@ -49,7 +49,7 @@ TEST(ProbeGolden, HoldsOneCasePerLine) {
 }
 
 TEST(ProbeGolden, TheCommittedFilesAreWhatTheProbeWouldWrite) {
-  for (const Contract& contract : contracts()) {
+  for (const Numerics& contract : contracts()) {
     EXPECT_EQ(to_json(parse_golden(golden_file(contract.linear->name), contract.name)),
               golden_file(contract.linear->name))
         << contract.name;
@@ -57,7 +57,7 @@ TEST(ProbeGolden, TheCommittedFilesAreWhatTheProbeWouldWrite) {
 }
 
 TEST(ProbeGolden, ModelsHaveDigestsUnderEveryContractAndUnderNothingElse) {
-  for (const Contract& contract : contracts())
+  for (const Numerics& contract : contracts())
     EXPECT_EQ(parse_model_golden({}, contract.name).size(), contract.draft ? 0 : model_cases().size()) << contract.name;
   EXPECT_TRUE(parse_model_golden({}, "bf16").empty());
 }

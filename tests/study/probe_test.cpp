@@ -15,15 +15,15 @@ namespace {
 // Shaped like decode-bf16, with fewer columns so that plain loops are quick.
 const ProbeCase kSmallDecode{"small-decode", 8, 48, 3072, DType::kBF16, true, 900};
 
-const Contract& fma1() {
+const Numerics& fma1() {
   return find_contract("fma-1");
 }
 
-const Contract& exact() {
+const Numerics& exact() {
   return find_contract("exact-1");
 }
 
-Golden built_in(const Contract& contract = fma1()) {
+Golden built_in(const Numerics& contract = fma1()) {
   return parse_golden(golden_file(contract.linear->name), "built-in");
 }
 
@@ -40,7 +40,7 @@ TEST(Probe, EveryCaseHasItsOwnNameSeedAndGoldenDigests) {
   std::set<std::string> names;
   std::set<std::uint64_t> seeds;
   std::set<std::string> digests;
-  for (const Contract* contract : {&fma1(), &exact()}) {
+  for (const Numerics* contract : {&fma1(), &exact()}) {
     const Golden golden = built_in(*contract);
     EXPECT_EQ(golden.contract, contract->name);
     EXPECT_EQ(golden.cases.size(), 16U);
@@ -62,7 +62,7 @@ TEST(Probe, EveryCaseHasItsOwnNameSeedAndGoldenDigests) {
 TEST(Probe, TheReferenceGivesTheGoldenDigests) {
   ThreadPool pool(2);
   const auto cases = all_probe_cases();
-  for (const Contract* contract : {&fma1(), &exact()})
+  for (const Numerics* contract : {&fma1(), &exact()})
     for (const char* name : {"decode-bf16", "decode-f16", "decode-f32", "ragged-bf16", "ragged-probe"}) {
       const auto result = probe_case(*contract, built_in(*contract), reference_of(*contract, pool),
                                      find_case(cases, name), false, pool);
@@ -72,7 +72,7 @@ TEST(Probe, TheReferenceGivesTheGoldenDigests) {
 
 TEST(Probe, EveryIsaGivesTheGoldenDigestsAtAnyThreadCount) {
   ThreadPool pool(2);
-  for (const Contract* contract : {&fma1(), &exact()})
+  for (const Numerics* contract : {&fma1(), &exact()})
     for (const Isa isa : supported_isas())
       for (const int threads : {1, 3})
         for (const ProbeCase& spec : quick_probe_cases()) {

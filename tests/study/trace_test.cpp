@@ -89,7 +89,7 @@ constexpr kernels::AttentionScheme kPlantedAttention{
     .name = "planted", .rotary = planted_rotary, .attention = planted_attention, .caches = reference::kCachesFma1};
 constexpr kernels::ElementwiseScheme kPlantedElementwise{
     .name = "planted", .embedding = planted_embedding, .rms_norm = planted_norm, .silu_gate = planted_silu};
-constexpr Contract kPlanted{.name = "planted",
+constexpr Numerics kPlanted{.name = "planted",
                             .summary = "fma-1 with one wrong bit",
                             .linear = &kPlantedLinear,
                             .attention = &kPlantedAttention,

@@ -100,8 +100,9 @@ std::vector<double> attend(const HeadOperands& operands, bool rounds) {
 // By the context's own operations: keys and values go into pages by a rotation that turns nothing.
 std::vector<float> attend_by(const Context& context, const HeadOperands& operands) {
   const ContextState& state = context.state();
-  require(state.backend->capabilities().shares_host_memory, "errors of attention are measured where pages of keys and values lie in host memory");
-  const kernels::CacheFormat& cache = *state.contract->cache;
+  require(state.backend->capabilities().shares_host_memory,
+          "errors of attention are measured where pages of keys and values lie in host memory");
+  const kernels::CacheFormat& cache = *state.numerics->cache;
   const auto keys = static_cast<std::int32_t>(operands.k.size() / kHeadDim);
   const std::int32_t pages = keys / kHeadPage;
   std::vector<std::byte> key_pages(static_cast<std::size_t>(pages * cache.page_bytes(1, kHeadDim, kHeadPage)));

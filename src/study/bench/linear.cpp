@@ -161,7 +161,7 @@ std::vector<ForwardSum> sum_forwards(std::span<const BenchRow> rows) {
 
 std::string vendor_of(const Context& context) {
   const ContextState& state = context.state();
-  return state.backend->library_of(*state.contract->linear);
+  return state.backend->library_of(*state.numerics->linear);
 }
 
 LinearTimer::LinearTimer(const BenchTarget& target, Context context)

@@ -82,7 +82,7 @@ class RotatedLayers {
 
   const Context& context() const { return context_; }
   const LinearLayer& next() { return layers_[next_++ % layers_.size()]; }
-  bool is_baseline() const { return !context_.state().contract->reproducible(); }
+  bool is_baseline() const { return !context_.state().numerics->is_contract(); }
 
  private:
   Context context_;
@@ -230,7 +230,7 @@ class ReplayingLinearTimer final : public LinearTimer {
 
   // A framework's BF16, whose activations are BF16 already.
   bool is_product_alone(const Context& baseline) const {
-    const kernels::ExternalLinear* kernels = baseline.state().contract->linear->external_on(backend().name());
+    const kernels::ExternalLinear* kernels = baseline.state().numerics->linear->external_on(backend().name());
     return kernels != nullptr && kernels->multiplier == kernels::Multiplier::kBf16 && target_.weights == DType::kBF16;
   }
 

@@ -88,7 +88,7 @@ class DeviceLinear final : public HostLinear {
 
 class ReferenceLinear final : public HostLinear {
  public:
-  ReferenceLinear(const Contract& contract, ThreadPool& pool, const WeightView& weight)
+  ReferenceLinear(const Numerics& contract, ThreadPool& pool, const WeightView& weight)
       : contract_(contract), pool_(pool), weight_(weight) {}
 
   void run(ConstMatrix x, const float* bias, Matrix y) override {
@@ -105,7 +105,7 @@ class ReferenceLinear final : public HostLinear {
   std::string implementation() const override { return "reference"; }
 
  private:
-  const Contract& contract_;
+  const Numerics& contract_;
   ThreadPool& pool_;
   WeightView weight_;
 };
@@ -120,7 +120,7 @@ PrepareLinear kernels_of(const Context& context) {
   };
 }
 
-PrepareLinear reference_of(const Contract& contract, ThreadPool& pool) {
+PrepareLinear reference_of(const Numerics& contract, ThreadPool& pool) {
   return [&contract, &pool](const WeightView& weight, std::int64_t) {
     return std::make_unique<ReferenceLinear>(contract, pool, weight);
   };

@@ -81,7 +81,7 @@ GoldenVerdict judge(const GoldenCase* golden, const ProbeCase& spec, const std::
   return golden->sha256 == sha256 ? GoldenVerdict::kMatches : GoldenVerdict::kDiffers;
 }
 
-std::string compare_with_reference(const Contract& contract, const Operands& operands, ConstMatrix got,
+std::string compare_with_reference(const Numerics& contract, const Operands& operands, ConstMatrix got,
                                    ThreadPool& pool) {
   std::vector<float> expected(static_cast<std::size_t>(got.rows * got.cols));  // [m, n]
   const auto reference = reference_of(contract, pool)(operands.weight.view(), got.rows);
@@ -103,7 +103,7 @@ std::string explain_verdict(GoldenVerdict verdict, const GoldenCase* golden, con
 
 }  // namespace
 
-CaseResult probe_case(const Contract& contract, const Golden& golden, const PrepareLinear& prepare,
+CaseResult probe_case(const Numerics& contract, const Golden& golden, const PrepareLinear& prepare,
                       const ProbeCase& spec, bool explain, ThreadPool& pool) {
   const auto start = std::chrono::steady_clock::now();
   const Operands operands = make_operands(spec, pool);
@@ -125,7 +125,7 @@ CaseResult probe_case(const Contract& contract, const Golden& golden, const Prep
   return result;
 }
 
-ProbeReport run_probe(const Contract& contract, const Golden& golden, const PrepareLinear& prepare,
+ProbeReport run_probe(const Numerics& contract, const Golden& golden, const PrepareLinear& prepare,
                       const ProbeOptions& options, ThreadPool& pool, const ProbeObserver& observer) {
   require(golden.contract == contract.linear->name, "the golden digests are of contract '{}', the probe runs '{}'",
           golden.contract, contract.linear->name);

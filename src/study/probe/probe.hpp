@@ -72,7 +72,7 @@ using PrepareLinear = std::function<std::unique_ptr<HostLinear>(const WeightView
 PrepareLinear kernels_of(const Context& context);
 
 // The loops that define the contract's bits, the rows of x shared out over `pool`. The pool must outlive the layers.
-PrepareLinear reference_of(const Contract& contract, ThreadPool& pool);
+PrepareLinear reference_of(const Numerics& contract, ThreadPool& pool);
 
 // What the probe computes: fixed shapes with fixed seeds, and the digests committed for them in golden/. A case once
 // released never changes.
@@ -202,11 +202,11 @@ inline constexpr std::int64_t kMaxQuickProbeRows = 65;
 // Above so many multiply-adds the reference is too slow to be computed for an explanation.
 inline constexpr std::int64_t kReferenceLimit = std::int64_t{1} << 31;
 
-CaseResult probe_case(const Contract& contract, const Golden& golden, const PrepareLinear& prepare,
+CaseResult probe_case(const Numerics& contract, const Golden& golden, const PrepareLinear& prepare,
                       const ProbeCase& spec, bool explain, ThreadPool& pool);
 
 // `prepare` computes, `pool` makes the operands and the reference.
-ProbeReport run_probe(const Contract& contract, const Golden& golden, const PrepareLinear& prepare,
+ProbeReport run_probe(const Numerics& contract, const Golden& golden, const PrepareLinear& prepare,
                       const ProbeOptions& options, ThreadPool& pool, const ProbeObserver& observer = {});
 
 // The probe's second part: whole models with seeded weights, their digests, and that no way of computing changes a bit.
