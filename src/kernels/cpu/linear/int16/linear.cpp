@@ -102,15 +102,14 @@ class LinearInt16 final : public kernels::PreparedLinear {
   std::string implementation() const override { return std::string(kernels_.target); }
 
  private:
-  // A call: its kernels, how it is cut, and the workspace: every block of rows as strips, the strips of a block
-  // together; what is known of each strip of each row, strips outermost; the unit of every row.
-  struct Call {
+  // What the tasks of a call share. The pointers lead into its workspace.
+  struct Run {
     const LinearInt16Kernels& kernels;
     const LinearCall& call;
     LinearSchedule schedule;
-    std::byte* blocks;
-    Int16Strip* strips;
-    std::int32_t* row_units;
+    std::byte* row_blocks;    // x, packed by the kernels: [blocks of rows][strips]
+    Int16Strip* strips;       // [strips][m]: one for each strip of each row
+    std::int32_t* row_units;  // [m]: of the largest strip of each row
     FirstNonFinite non_finite;
     Int16Strip* strip(std::int64_t k, std::int64_t row) const { return strips + k / kTermBlock * call.x.rows + row; }
   };
@@ -119,15 +118,15 @@ class LinearInt16 final : public kernels::PreparedLinear {
   std::int64_t packed_row_bytes(const LinearInt16Kernels& kernels) const {
     return round_up(panels_.k(), kernels.terms_alignment) * static_cast<std::int64_t>(kernels.activation_bytes);
   }
-  std::byte* strip_at(const Call& call, std::int64_t block, std::int64_t k) const;
+  std::byte* strip_at(const Run& run, std::int64_t row_block, std::int64_t k) const;
   int strip_terms(std::int64_t k) const {
     return static_cast<int>(std::min<std::int64_t>(kTermBlock, panels_.k() - k));
   }
 
-  void snap_block(Call& call, std::int64_t block) const;
-  void run_task(Call& call, std::int64_t task) const;
-  void multiply_panel(const Call& call, std::int64_t task, std::int64_t panel, Scratch& scratch) const;
-  void store_row(Call& call, const Scratch& scratch, std::int64_t index, std::int64_t row, std::int64_t panel) const;
+  void snap_row_block(Run& run, std::int64_t row_block) const;
+  void run_task(Run& run, std::int64_t task) const;
+  void multiply_panel(const Run& run, std::int64_t task, std::int64_t panel, Scratch& scratch) const;
+  void store_row(Run& run, const Scratch& scratch, std::int64_t index, std::int64_t row, std::int64_t panel) const;
 
   const LinearInt16Kernels& kernels_;
   ThreadPool& pool_;
@@ -156,108 +155,108 @@ std::size_t LinearInt16::workspace_bytes(std::int64_t max_m) const {
   return static_cast<std::size_t>(*bytes + kSlack);
 }
 
-std::byte* LinearInt16::strip_at(const Call& call, std::int64_t block, std::int64_t k) const {
-  return call.blocks + call.schedule.row(block) * packed_row_bytes(call.kernels) +
-         k * call.schedule.rows(block) * static_cast<std::int64_t>(call.kernels.activation_bytes);
+std::byte* LinearInt16::strip_at(const Run& run, std::int64_t row_block, std::int64_t k) const {
+  return run.row_blocks + run.schedule.row(row_block) * packed_row_bytes(run.kernels) +
+         k * run.schedule.rows(row_block) * static_cast<std::int64_t>(run.kernels.activation_bytes);
 }
 
-std::optional<NonFinite> LinearInt16::run(const LinearCall& linear) const {
-  const std::int64_t m = linear.x.rows;
+std::optional<NonFinite> LinearInt16::run(const LinearCall& call) const {
+  const std::int64_t m = call.x.rows;
   const LinearInt16Kernels& kernels = m < kernels_.min_rows ? *kernels_.for_fewer : kernels_;
   const auto aligned = [](std::byte* at) {
     return at + (kCacheLine - reinterpret_cast<std::uintptr_t>(at) % kCacheLine) % kCacheLine;
   };
-  std::byte* blocks = aligned(static_cast<std::byte*>(linear.workspace));
-  auto* strips = reinterpret_cast<Int16Strip*>(aligned(blocks + m * packed_row_bytes(kernels)));
-  Call call{.kernels = kernels,
-            .call = linear,
-            .schedule = make_linear_schedule(m, kernels.rows, kGroupRows,
-                                             static_cast<std::int64_t>(panels_.columns().size()), pool_.threads()),
-            .blocks = blocks,
-            .strips = strips,
-            .row_units = reinterpret_cast<std::int32_t*>(strips + strip_count() * m),
-            .non_finite = {}};
-  pool_.parallel_for(call.schedule.blocks, [&](std::int64_t block, int) { snap_block(call, block); });
-  pool_.parallel_for(call.schedule.tasks(), [&](std::int64_t task, int) { run_task(call, task); });
-  return call.non_finite.get();
+  std::byte* row_blocks = aligned(static_cast<std::byte*>(call.workspace));
+  auto* strips = reinterpret_cast<Int16Strip*>(aligned(row_blocks + m * packed_row_bytes(kernels)));
+  Run run{.kernels = kernels,
+          .call = call,
+          .schedule = make_linear_schedule(m, kernels.rows, kGroupRows,
+                                           static_cast<std::int64_t>(panels_.columns().size()), pool_.threads()),
+          .row_blocks = row_blocks,
+          .strips = strips,
+          .row_units = reinterpret_cast<std::int32_t*>(strips + strip_count() * m),
+          .non_finite = {}};
+  pool_.parallel_for(run.schedule.blocks, [&](std::int64_t row_block, int) { snap_row_block(run, row_block); });
+  pool_.parallel_for(run.schedule.tasks(), [&](std::int64_t task, int) { run_task(run, task); });
+  return run.non_finite.get();
 }
 
-void LinearInt16::snap_block(Call& call, std::int64_t block) const {
+void LinearInt16::snap_row_block(Run& run, std::int64_t row_block) const {
   static constexpr float kZeros[kTermBlock] = {};
-  const int rows = call.schedule.rows(block);
+  const int rows = run.schedule.rows(row_block);
   for (int r = 0; r < rows; ++r) {
-    const std::int64_t row = call.schedule.row(block) + r;
-    const float* from = call.call.x.data + row * call.call.x.stride;
+    const std::int64_t row = run.schedule.row(row_block) + r;
+    const float* from = run.call.x.data + row * run.call.x.stride;
     int row_unit = int16::kMinUnit;
     for (std::int64_t k = 0; k < panels_.k(); k += kTermBlock) {
-      const int unit = int16::unit_byte(call.kernels.largest_bits(from + k, strip_terms(k)));
-      call.strip(k, row)->shift = unit;  // until the row's largest is known
+      const int unit = int16::unit_byte(run.kernels.largest_bits(from + k, strip_terms(k)));
+      run.strip(k, row)->shift = unit;  // until the row's largest is known
       row_unit = std::max(row_unit, unit);
     }
     const bool finite = row_unit != int16::kNotFinite;
     for (std::int64_t k = 0; k < panels_.k(); k += kTermBlock) {
-      Int16Strip& strip = *call.strip(k, row);
+      Int16Strip& strip = *run.strip(k, row);
       const int unit = finite ? int16::block_unit(strip.shift, row_unit) : row_unit;
-      strip.start = call.kernels.snap_activations({.x = finite ? from + k : kZeros,
-                                                   .terms = strip_terms(k),
-                                                   .inverse = int16::inverse_unit(unit),
-                                                   .packed = strip_at(call, block, k),
-                                                   .rows = rows,
-                                                   .row = r});
+      strip.start = run.kernels.snap_activations({.x = finite ? from + k : kZeros,
+                                                  .terms = strip_terms(k),
+                                                  .inverse = int16::inverse_unit(unit),
+                                                  .packed = strip_at(run, row_block, k),
+                                                  .rows = rows,
+                                                  .row = r});
       strip.shift = unit - row_unit + int16::kUnitRange;
     }
-    call.row_units[row] = row_unit;
+    run.row_units[row] = row_unit;
   }
 }
 
-void LinearInt16::run_task(Call& call, std::int64_t task) const {
+void LinearInt16::run_task(Run& run, std::int64_t task) const {
   Scratch scratch;
-  const std::int64_t first_row = call.schedule.row(call.schedule.block_begin(task));
-  const std::int64_t end_row = call.schedule.row(call.schedule.block_end(task));
-  for (std::int64_t panel = call.schedule.panel_begin(task); panel < call.schedule.panel_end(task); ++panel) {
+  const std::int64_t first_row = run.schedule.row(run.schedule.block_begin(task));
+  const std::int64_t end_row = run.schedule.row(run.schedule.block_end(task));
+  for (std::int64_t panel = run.schedule.panel_begin(task); panel < run.schedule.panel_end(task); ++panel) {
     std::fill_n(scratch.totals, (end_row - first_row) * kPanel, 0);
     std::copy_n(units_.data() + panel * kPanel, kPanel, scratch.units);
-    multiply_panel(call, task, panel, scratch);
-    for (std::int64_t row = first_row; row < end_row; ++row) store_row(call, scratch, row - first_row, row, panel);
+    multiply_panel(run, task, panel, scratch);
+    for (std::int64_t row = first_row; row < end_row; ++row) store_row(run, scratch, row - first_row, row, panel);
   }
 }
 
 // Strips outermost: those of the panel's weights come from memory once for every block of rows.
-void LinearInt16::multiply_panel(const Call& call, std::int64_t task, std::int64_t panel, Scratch& scratch) const {
-  const std::int64_t first_row = call.schedule.row(call.schedule.block_begin(task));
-  const std::int64_t begin = call.schedule.block_begin(task), end = call.schedule.block_end(task);
+void LinearInt16::multiply_panel(const Run& run, std::int64_t task, std::int64_t panel, Scratch& scratch) const {
+  const std::int64_t first_row = run.schedule.row(run.schedule.block_begin(task));
+  const std::int64_t begin = run.schedule.block_begin(task), end = run.schedule.block_end(task);
   for (std::int64_t k = 0; k < panels_.k(); k += kTermBlock) {
     const int terms = round_up(strip_terms(k), kInt16Alignment);
     const std::uint32_t* weights = panels_.at(panel, k);
-    if (call.kernels.find_facts != nullptr) call.kernels.find_facts(weights, terms, scratch.facts);
+    if (run.kernels.find_facts != nullptr) run.kernels.find_facts(weights, terms, scratch.facts);
     const auto* next = reinterpret_cast<const std::byte*>(weights + std::ptrdiff_t{terms} / 2 * kPanel);
     const auto next_bytes = static_cast<int>(kQuadBytes / (end - begin));
-    for (std::int64_t block = begin; block < end; ++block) {
-      const std::int64_t row = call.schedule.row(block);
-      call.kernels.multiply({.x = strip_at(call, block, k),
-                             .weights = weights,
-                             .rows = call.schedule.rows(block),
-                             .terms = terms,
-                             .strips = call.strip(k, row),
-                             .totals = scratch.totals + (row - first_row) * kPanel,
-                             .facts = scratch.facts,
-                             .next = next + (block - begin) * next_bytes * terms / kInt16Alignment,
-                             .next_bytes = next_bytes});
+    for (std::int64_t row_block = begin; row_block < end; ++row_block) {
+      const std::int64_t row = run.schedule.row(row_block);
+      run.kernels.multiply({.x = strip_at(run, row_block, k),
+                            .weights = weights,
+                            .rows = run.schedule.rows(row_block),
+                            .terms = terms,
+                            .strips = run.strip(k, row),
+                            .totals = scratch.totals + (row - first_row) * kPanel,
+                            .facts = scratch.facts,
+                            .next = next + (row_block - begin) * next_bytes * terms / kInt16Alignment,
+                            .next_bytes = next_bytes});
     }
   }
 }
 
-void LinearInt16::store_row(Call& call, const Scratch& scratch, std::int64_t index, std::int64_t row,
+void LinearInt16::store_row(Run& run, const Scratch& scratch, std::int64_t index, std::int64_t row,
                             std::int64_t panel) const {
   alignas(kCacheLine) float results[kPanel];
-  if (call.row_units[row] != int16::kNotFinite)
-    call.kernels.round({.totals = scratch.totals + index * kPanel,
-                        .weight_units = scratch.units,
-                        .row_unit = call.row_units[row],
-                        .results = results});
+  if (run.row_units[row] != int16::kNotFinite)
+    run.kernels.round({.totals = scratch.totals + index * kPanel,
+                       .weight_units = scratch.units,
+                       .row_unit = run.row_units[row],
+                       .results = results});
   else
     std::fill_n(results, kPanel, std::numeric_limits<float>::quiet_NaN());
-  store_panel_row(call.call, panels_.columns()[static_cast<std::size_t>(panel)], results, row, call.non_finite);
+  store_panel_row(run.call, panels_.columns()[static_cast<std::size_t>(panel)], results, row, run.non_finite);
 }
 
 }  // namespace
