@@ -24,8 +24,8 @@ struct SampleInput {
   std::int32_t given = -1;                     // a token that is chosen already; only its likelihood is asked for
   int logprobs = -1;         // how many of the most likely tokens to tell; -1: not even the chosen one's
   bool logits_root = false;  // tell the root of the row, as digests of answers chain it
-  // 0 to max_rows - 1: who goes on with a text names the same one again, and only new ids of its history go to the
-  // device. -1: none. A matter of speed alone: another text's slot, or none, gives the same tokens.
+  // 0 to max_rows - 1, or -1: none. Name the same slot in each step of one text: then only ids added since are sent to
+  // the device. A matter of speed alone: another text's slot, or none, gives the same tokens.
   std::int32_t slot = -1;
 };
 

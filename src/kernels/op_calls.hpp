@@ -21,8 +21,7 @@ using reprofuse::RotaryCall;
 using reprofuse::SiluGateCall;
 
 inline constexpr std::int32_t kMinPageSize = 16;  // positions of a page of keys and values; a power of two
-// Of a pass over a model, on any device: attention on CUDA has a grid of rows, whose second and third dimension end
-// here.
+// The most rows of a pass: attention on CUDA puts rows in y or z of a grid, which end at 65,535.
 inline constexpr std::int64_t kMaxBatchRows = 65535;
 
 inline constexpr std::size_t kWorkspaceAlignment = 256;

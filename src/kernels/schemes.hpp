@@ -40,7 +40,7 @@ struct LinearScheme {
   std::int64_t max_terms = std::numeric_limits<std::int64_t>::max();  // of a sum: the largest k
   Multiplier multiplier = Multiplier::kBinary32;
   std::span<const ExternalLinear> external{};
-  const LinearScheme* same_results_as = nullptr;  // another that computes the same, in other time
+  const LinearScheme* same_results_as = nullptr;  // another whose results are equal; only the time differs
 
   const ExternalLinear* external_on(std::string_view backend) const {  // null: the backend lists the kernels itself
     for (const ExternalLinear& kernels : external)
@@ -81,7 +81,7 @@ struct AttentionScheme {
   }
 };
 
-// What has no sums but those of norms.
+// Embedding, RMS norm and SiLU gate.
 struct ElementwiseScheme {
   std::string_view name;
   void (*embedding)(const EmbeddingCall& call);

@@ -138,7 +138,7 @@ std::optional<OpEntry> enter_op(const Context& context, const std::string& name,
 unsigned OpNames::add(std::string name, std::vector<std::int64_t> columns, OpKind kind) {
   std::lock_guard lock(mutex_);
   if (free_.empty()) {
-    require(ops_.size() < kMaxOps, "a context holds at most {} layers at a time", kMaxOps);
+    require(ops_.size() < kMaxOps, "a context holds at most {} ops at a time", kMaxOps);
     ops_.emplace_back();
     free_.insert(static_cast<unsigned>(ops_.size() - 1));
   }

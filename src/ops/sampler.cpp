@@ -24,9 +24,9 @@ bool starts_with(Tokens text, Tokens beginning) {
 
 }  // namespace
 
-// Which ids the batch's sets have, so that of a text that grows only new ones are sent. The sets below max_rows are
-// those of slots; each keeps the shortest history of its rows, so that guesses at what follows stay in none. The other
-// sets serve one row of one run.
+// Which ids each of the sampler's sets holds, so that only new ids of a growing text are sent. A set below max_rows is
+// that of a slot. It keeps the shortest history of the slot's rows, so that it never holds guesses at what follows. The
+// other sets serve one row of one run.
 class SeenSlots {
  public:
   SeenSlots(std::int64_t vocabulary, std::int64_t max_rows) : vocabulary_(vocabulary), max_rows_(max_rows) {}

@@ -160,7 +160,7 @@ TEST(OpEntries, AContextNamesManyAtATimeAndAnyNumberInItsLife) {
   std::vector<OpEntry> entries;
   for (int i = 0; i < 65535; ++i) entries.emplace_back(context, "early", std::vector<std::int64_t>{1});
   EXPECT_EQ(message_of(ErrorCode::kInvalidArgument, [&] { OpEntry(context, "one more", {1}); }),
-            "a context holds at most 65535 layers at a time");
+            "a context holds at most 65535 ops at a time");
   const unsigned last = entries.back().index();
   entries.pop_back();
   EXPECT_EQ(message_of(ErrorCode::kNonFinite,

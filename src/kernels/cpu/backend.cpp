@@ -260,7 +260,7 @@ class Backend final : public kernels::Backend {
   Target target() const { return {.isa = isa_, .pool = &pool_}; }
 
   Isa isa_;
-  mutable ThreadPool pool_;  // its loops are the backend's, whoever asks
+  mutable ThreadPool pool_;  // const operations run on it, too
 };
 
 }  // namespace

@@ -13,8 +13,8 @@
 
 namespace reprofuse::cpu {
 
-inline constexpr std::int64_t kTaskElements =
-    16384;  // enough to be worth waking a thread; a single row stays with the caller
+// Enough to be worth waking a thread; a single row stays with the caller.
+inline constexpr std::int64_t kTaskElements = 16384;
 
 // Calls row(m, worker) once for every m in [0, rows). `elements` is how many a row has.
 template <class Row>

@@ -77,8 +77,8 @@ struct LinearInt16Kernels {
   void (*multiply)(const Int16Tile& tile);
   void (*round)(const Int16Sums& sums);  // int16::result of each
 
-  int min_rows = 1;                               // of a call; fewer are for
-  const LinearInt16Kernels* for_fewer = nullptr;  // this table, whose min_rows is 1
+  int min_rows = 1;                               // the fewest of a call
+  const LinearInt16Kernels* for_fewer = nullptr;  // the table for calls of fewer rows; its min_rows is 1
 };
 
 // All that the machine can run of an instruction set, the quickest last; the machine must support the instruction set.
@@ -87,7 +87,7 @@ std::vector<const LinearInt16Kernels*> linear_int16_tables(Isa isa);
 const LinearInt16Kernels& linear_int16_scalar();
 const LinearInt16Kernels* linear_int16_simd(Isa isa);  // 16-bit products; null: not in this build
 const LinearInt16Kernels* linear_int16_vnni();         // AVX-512 with byte products; null: not in this build
-const LinearInt16Kernels* linear_int16_winograd();     // the same, a third of its products for additions
+const LinearInt16Kernels* linear_int16_winograd();     // the same, with additions for a third of its products
 const LinearInt16Kernels* linear_int16_amx();          // AVX-512 with tiles of byte products; null: not in this build
 const LinearInt16Kernels* linear_int16_dot();          // NEON with byte products; null: not in this build
 
