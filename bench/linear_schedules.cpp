@@ -180,7 +180,7 @@ int main(int argc, char** argv) {
       else if (argument == "--numerics" && has_value)
         options.numerics = argv[++i];
       else if (argument == "--as" && has_value)
-        kernels::act_as(argv[++i]);
+        kernels::act_as_cuda(argv[++i]);
       else if (argument == "--max-splits" && has_value)
         options.max_splits = std::atoi(argv[++i]);
       else if (argument == "--chosen")

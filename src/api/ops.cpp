@@ -107,7 +107,7 @@ KvPageBytes Ops::kv_page_bytes(std::int64_t kv_heads, std::int64_t head_dim, std
 }
 
 RotaryTable rotary_table(const RotaryConfig& config, std::int64_t head_dim, std::int64_t positions) {
-  RotaryTables tables = make_rotary_tables(config, head_dim, positions);
+  GrowingRotaryTable tables = make_growing_rotary_table(config, head_dim, positions);
   return {std::move(tables.cos), std::move(tables.sin)};
 }
 

@@ -47,7 +47,7 @@ constexpr BackendRow kBackends[] = {
      .takes_threads = false,
      .count = count_cuda,
      .open = open_cuda,
-     .act_as = act_as},
+     .act_as = act_as_cuda},
 };
 
 }  // namespace

@@ -78,8 +78,8 @@ class Attention {
   virtual ~Attention() = default;
   // Throws kUnsupported for heads that it does not take.
   virtual void require_shape(std::int64_t heads, std::int64_t kv_heads, std::int64_t head_dim) const = 0;
-  // For any batch within these sizes.
-  virtual std::size_t workspace_bytes(const AttentionBounds& sizes) const = 0;
+  // For any batch within these bounds.
+  virtual std::size_t workspace_bytes(const AttentionBounds& bounds) const = 0;
   virtual void rotary(const OpSite& site, const RotaryCall& call) const = 0;
   virtual std::optional<NonFinite> attention(const OpSite& site, const AttentionCall& call) const = 0;
   // Runs rotary and attention in one launch and leaves q unrotated. Every position before those of the batch was stored
@@ -196,7 +196,8 @@ struct BackendRow {
   int (*count)();      // devices of this machine, also such as open() refuses; 0 where the build has no code for them
   // Throws kUnsupported, with the reason, where the build or the machine has no such device.
   std::shared_ptr<const Backend> (*open)(const BackendOptions& options);
-  void (*act_as)(std::string_view architecture) = nullptr;  // as below; null: its devices run as nothing but themselves
+  // As act_as_cuda() has it; null: its devices run as nothing but themselves.
+  void (*act_as)(std::string_view architecture) = nullptr;
 };
 
 std::span<const BackendRow> backends();
@@ -209,6 +210,6 @@ int count_cuda() noexcept;  // 0 where there is no driver
 
 // From now on GPUs run what an older one would: "sm_80", "sm_86" or "sm_89". For benches, before a device is opened.
 // Throws kUnsupported for another name.
-void act_as(std::string_view architecture);
+void act_as_cuda(std::string_view architecture);
 
 }  // namespace reprofuse::kernels

@@ -22,7 +22,7 @@ std::shared_ptr<const Backend> open_cuda(const BackendOptions&) {
   fail_without_cuda();
 }
 
-void act_as(std::string_view) {
+void act_as_cuda(std::string_view) {
   fail_without_cuda();
 }
 

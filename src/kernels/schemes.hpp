@@ -57,7 +57,7 @@ struct LinearScheme {
 struct CacheFormat {
   std::string_view name;
   std::int32_t element_bytes;
-  std::int32_t exponent_bytes = 0;  // beside each key and each value of a head: the unit's byte (numerics/int16.hpp)
+  std::int32_t exponent_bytes = 0;  // the byte of the unit of each key and each value of a head; "exponents" in KvPages
   DType dtype = DType::kF32;        // of an element, in formats of floating-point numbers
 
   // Of the keys of one page in one layer, and of its values.

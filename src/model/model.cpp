@@ -68,7 +68,7 @@ Model::Model(const Context& context, std::shared_ptr<const WeightSource> source,
   const FpEnvironment pinned;
   eps_ = config_.rms_norm_eps_f32();
   score_scale_ = static_cast<float>(1.0 / std::sqrt(static_cast<double>(config_.head_dim)));
-  const RotaryTables tables = make_rotary_tables(config_.rotary, config_.head_dim, max_positions_);
+  const GrowingRotaryTable tables = make_growing_rotary_table(config_.rotary, config_.head_dim, max_positions_);
   cos_ = upload(context, tables.cos);
   sin_ = upload(context, tables.sin);
 }

@@ -20,7 +20,7 @@ inline constexpr int kUnitRange = 24;   // a row's units are at most so many pow
 inline constexpr std::int64_t kMaxTerms = std::int64_t{1} << 17;
 
 inline constexpr int kKeyBlock = 128;        // keys of one softmax block, cut at absolute positions
-inline constexpr int kMaxHeadDim = 512;      // a score's sum fits 32 bits
+inline constexpr int kMaxScoreTerms = 512;   // elements of a head: a score's sum fits 32 bits
 inline constexpr int kMinWeightPower = -16;  // at this power of two and below, a value's weight is 0
 inline constexpr float kMaxWeight = 127 * 256;
 
@@ -71,7 +71,7 @@ REPROFUSE_HOST_DEVICE inline std::int32_t term(std::int32_t x, std::int32_t w) {
 inline constexpr std::int64_t kMaxTerm = 127 * std::int64_t{kLargest} + std::int64_t{128} * 127;
 static_assert(kTermBlock * kMaxTerm < std::int64_t{1} << 31);
 static_assert(kMaxTerms / kTermBlock * kTermBlock * kMaxTerm < std::int64_t{1} << (63 - kUnitRange));
-static_assert(kMaxHeadDim * kMaxTerm < std::int64_t{1} << 31 && kKeyBlock * kMaxTerm < std::int64_t{1} << 31);
+static_assert(kMaxScoreTerms * kMaxTerm < std::int64_t{1} << 31 && kKeyBlock * kMaxTerm < std::int64_t{1} << 31);
 
 REPROFUSE_HOST_DEVICE inline float to_float(std::int64_t sum) {
 #if defined(__CUDA_ARCH__)

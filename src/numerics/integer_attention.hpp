@@ -162,6 +162,6 @@ struct ThreeDigits {
 inline constexpr std::int64_t kMaxTrailingTerm = 256 * (2 * 127 * 128 + 128 * 128) + 2 * 128 * 128;
 inline constexpr int kNarrowDims = 128;
 static_assert(kNarrowDims * kMaxTrailingTerm < std::int64_t{1} << 31 && int16::kKeyBlock <= kNarrowDims);
-static_assert(int16::kMaxHeadDim * (65536 * int16::kMaxTerm + kMaxTrailingTerm) < std::int64_t{1} << 47);
+static_assert(int16::kMaxScoreTerms * (65536 * int16::kMaxTerm + kMaxTrailingTerm) < std::int64_t{1} << 47);
 
 }  // namespace reprofuse

@@ -12,7 +12,8 @@ namespace reprofuse {
 
 inline constexpr std::int64_t kMaxRotaryPositions = std::int64_t{1} << 20;
 
-struct RotaryTables {
+// What rows of the table are made from, and the rows so far.
+struct GrowingRotaryTable {
   std::vector<float> inverse_frequencies;  // [head_dim / 2]
   double attention_factor = 1.0;           // multiplies cos and sin
   std::vector<float> cos, sin;             // [positions, head_dim / 2]
@@ -25,12 +26,12 @@ struct RotaryTables {
 std::vector<float> rotary_inverse_frequencies(const RotaryConfig& config, std::int64_t head_dim);
 double rotary_attention_factor(const RotaryConfig& config);
 
-// Rows of the tables for positions [begin, begin + cos.size() / width), at most kMaxRotaryPositions.
-void rotary_rows(const RotaryTables& tables, std::int64_t begin, std::span<float> cos, std::span<float> sin);
+// Rows for positions [begin, begin + cos.size() / width), at most kMaxRotaryPositions.
+void rotary_rows(const GrowingRotaryTable& table, std::int64_t begin, std::span<float> cos, std::span<float> sin);
 
-RotaryTables make_rotary_tables(const RotaryConfig& config, std::int64_t head_dim, std::int64_t positions);
+GrowingRotaryTable make_growing_rotary_table(const RotaryConfig& config, std::int64_t head_dim, std::int64_t positions);
 
 // Appends rows until there are `positions`; the rows already there stay as they are.
-void extend_rotary_tables(RotaryTables& tables, std::int64_t positions);
+void extend_rotary_table(GrowingRotaryTable& table, std::int64_t positions);
 
 }  // namespace reprofuse

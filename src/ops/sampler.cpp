@@ -14,7 +14,7 @@
 namespace reprofuse {
 namespace {
 
-constexpr std::int64_t kMaxRows = std::int64_t{1} << 24;
+constexpr std::int64_t kMaxSamplerRows = std::int64_t{1} << 24;
 
 using Tokens = std::span<const std::int32_t>;
 
@@ -143,7 +143,8 @@ struct Sampler::Impl {
 Sampler::Sampler(const Context& context, std::int64_t vocabulary, std::int64_t max_rows) {
   require(vocabulary > 0 && vocabulary <= sampling::kMaxVocabulary, "sampler: a vocabulary of {} is outside 1 to {}",
           vocabulary, sampling::kMaxVocabulary);
-  require(max_rows > 0 && max_rows <= kMaxRows, "sampler: max_rows = {} is outside 1 to {}", max_rows, kMaxRows);
+  require(max_rows > 0 && max_rows <= kMaxSamplerRows, "sampler: max_rows = {} is outside 1 to {}", max_rows,
+          kMaxSamplerRows);
   impl_ = std::make_unique<Impl>(context, vocabulary, max_rows);
 }
 

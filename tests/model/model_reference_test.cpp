@@ -38,7 +38,7 @@ class ReferenceModel {
         config_(spec.config),
         source_(spec.config, spec.dtype, spec.seed),
         tokens_(case_tokens(spec)) {
-    tables_ = make_rotary_tables(config_.rotary, config_.head_dim, rows());
+    tables_ = make_growing_rotary_table(config_.rotary, config_.head_dim, rows());
     for (std::int32_t i = 0; i < static_cast<std::int32_t>(rows()); ++i) positions_.push_back(i);
     sequences_.assign(tokens_.size(), 0);
     page_table_ = {0};
@@ -160,7 +160,7 @@ class ReferenceModel {
   checkpoint::ModelConfig config_;
   RandomSource source_;
   std::vector<std::int32_t> tokens_, positions_, sequences_, page_table_;
-  RotaryTables tables_;
+  GrowingRotaryTable tables_;
 };
 
 std::vector<std::string> names_of_contracts() {

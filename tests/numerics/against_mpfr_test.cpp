@@ -91,7 +91,7 @@ TEST(AgainstMpfr, BinaryExpAndLogAreLessThanOneUlpOff) {
 TEST(AgainstMpfr, RotaryTablesAreCorrectlyRounded) {
   RotaryConfig config;
   config.theta = 500'000.0;
-  const RotaryTables tables = make_rotary_tables(config, 128, 4096);
+  const GrowingRotaryTable tables = make_growing_rotary_table(config, 128, 4096);
   Exact exact;
   for (std::int64_t i = 0; i < tables.width(); ++i) {
     // theta^(-2i / d), the exponent a binary fraction here.

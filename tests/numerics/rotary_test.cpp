@@ -122,7 +122,7 @@ TEST(Rotary, TableIsTheRoundedCosineOfTheRoundedAngle) {
   RotaryConfig config = yarn();
   config.attention_factor = 1.5;
   constexpr std::size_t kPositions = 50;  // angles of the first three are exact
-  const RotaryTables tables = make_rotary_tables(config, 6, kPositions);
+  const GrowingRotaryTable tables = make_growing_rotary_table(config, 6, kPositions);
   ASSERT_EQ(tables.positions(), kPositions);
   for (std::size_t position = 0; position < kPositions; ++position)
     for (std::size_t i = 0; i < 3; ++i) {
@@ -133,9 +133,9 @@ TEST(Rotary, TableIsTheRoundedCosineOfTheRoundedAngle) {
 }
 
 TEST(Rotary, RowsDoNotDependOnHowTheTableGrew) {
-  const RotaryTables whole = make_rotary_tables(llama3(), 128, 1000);
-  RotaryTables grown = make_rotary_tables(llama3(), 128, 1);
-  for (const std::int64_t positions : {2, 2, 65, 64, 999, 1000}) extend_rotary_tables(grown, positions);
+  const GrowingRotaryTable whole = make_growing_rotary_table(llama3(), 128, 1000);
+  GrowingRotaryTable grown = make_growing_rotary_table(llama3(), 128, 1);
+  for (const std::int64_t positions : {2, 2, 65, 64, 999, 1000}) extend_rotary_table(grown, positions);
   EXPECT_EQ(grown.cos, whole.cos);
   EXPECT_EQ(grown.sin, whole.sin);
   std::vector<float> cos(static_cast<std::size_t>(whole.width())), sin(cos.size());
@@ -146,7 +146,7 @@ TEST(Rotary, RowsDoNotDependOnHowTheTableGrew) {
 }
 
 TEST(Rotary, TheLastPositionIsWithinReachOfTheSine) {
-  const RotaryTables tables = make_rotary_tables({}, 2, 1);
+  const GrowingRotaryTable tables = make_growing_rotary_table({}, 2, 1);
   std::vector<float> cos(1), sin(1);
   rotary_rows(tables, kMaxRotaryPositions - 1, cos, sin);
   EXPECT_EQ(cos[0], static_cast<float>(std::cos(static_cast<double>(kMaxRotaryPositions - 1))));

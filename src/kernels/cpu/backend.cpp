@@ -67,14 +67,14 @@ class ElementwiseFma1 final : public kernels::Elementwise {
   Target target_;
 };
 
-kernels::AttentionCall largest_call(const kernels::AttentionBounds& sizes) {
+kernels::AttentionCall largest_call(const kernels::AttentionBounds& bounds) {
   kernels::AttentionCall call;
-  call.heads = sizes.heads;
-  call.kv.kv_heads = sizes.kv_heads;
-  call.kv.head_dim = sizes.head_dim;
-  call.batch.rows = sizes.rows;
-  call.batch.chunk_count = sizes.chunks;
-  call.batch.max_keys = sizes.max_keys;
+  call.heads = bounds.heads;
+  call.kv.kv_heads = bounds.kv_heads;
+  call.kv.head_dim = bounds.head_dim;
+  call.batch.rows = bounds.rows;
+  call.batch.chunk_count = bounds.chunks;
+  call.batch.max_keys = bounds.max_keys;
   return call;
 }
 
@@ -83,8 +83,8 @@ class AttentionFma1 final : public kernels::Attention {
   explicit AttentionFma1(const Target& target) : target_(target) {}
 
   void require_shape(std::int64_t, std::int64_t, std::int64_t) const override {}
-  std::size_t workspace_bytes(const kernels::AttentionBounds& sizes) const override {
-    return attention_workspace_bytes(largest_call(sizes));
+  std::size_t workspace_bytes(const kernels::AttentionBounds& bounds) const override {
+    return attention_workspace_bytes(largest_call(bounds));
   }
   void rotary(const OpSite&, const kernels::RotaryCall& call) const override { cpu::rotary(target_, call); }
   std::optional<NonFinite> attention(const OpSite& site, const kernels::AttentionCall& call) const override {
@@ -102,12 +102,12 @@ class IntegerAttention final : public kernels::Attention {
   explicit IntegerAttention(const Target& target) : target_(target) {}
 
   void require_shape(std::int64_t, std::int64_t, std::int64_t head_dim) const override {
-    if (head_dim > int16::kMaxHeadDim)
+    if (head_dim > int16::kMaxScoreTerms)
       fail(ErrorCode::kUnsupported, "heads of {} elements; attention in integers takes at most {}", head_dim,
-           int16::kMaxHeadDim);
+           int16::kMaxScoreTerms);
   }
-  std::size_t workspace_bytes(const kernels::AttentionBounds& sizes) const override {
-    return attention_integer_workspace_bytes(largest_call(sizes));
+  std::size_t workspace_bytes(const kernels::AttentionBounds& bounds) const override {
+    return attention_integer_workspace_bytes(largest_call(bounds));
   }
   void rotary(const OpSite&, const kernels::RotaryCall& call) const override { kRotary(target_, call); }
   std::optional<NonFinite> attention(const OpSite& site, const kernels::AttentionCall& call) const override {

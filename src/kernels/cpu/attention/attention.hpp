@@ -31,10 +31,11 @@ std::size_t attention_integer_workspace_bytes(const kernels::AttentionCall& call
 
 // Where the key and the value of one position and head lie in the pages.
 struct KvSlot {
+  // In pages of 16-bit integers pairs of a key's elements are page_size apart, and elements of a value lie beside those
+  // of the neighbouring position.
   std::byte* key;    // elements page_size apart
   std::byte* value;  // elements side by side
-  // In pages of 16-bit integers. There pairs of a key's elements are page_size apart, and elements of a value lie
-  // beside those of the neighbouring position.
+  // Of integers, the byte of their unit: an exponent of KvPages.
   std::uint8_t* key_unit = nullptr;
   std::uint8_t* value_unit = nullptr;
   // Of integers of three digits, the lowest ones; the upper two are the 16-bit integers.

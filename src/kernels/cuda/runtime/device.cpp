@@ -161,7 +161,7 @@ std::optional<OpNonFinite> take_record(int ordinal, void* workspace, void* strea
 
 namespace reprofuse::kernels {
 
-void act_as(std::string_view architecture) {
+void act_as_cuda(std::string_view architecture) {
   const auto* const found = std::ranges::find(cuda::kEmulatedDevices, architecture, &cuda::EmulatedDevice::name);
   if (found == std::end(cuda::kEmulatedDevices)) fail(ErrorCode::kUnsupported, "no GPU can act as '{}'", architecture);
   cuda::emulated_device = found;

@@ -17,8 +17,8 @@ namespace reprofuse::cuda {
 void require_device(int ordinal);
 std::string device_description(int ordinal);  // "NVIDIA H200 (sm_90)", "NVIDIA H200 (sm_90), as sm_80"
 
-// Whether act_as() was called: kernels with code for compute capability 9.0 then use nothing that is new there (the
-// TMA, clusters, an early start).
+// Whether act_as_cuda() was called: kernels with code for compute capability 9.0 then use nothing that is new there
+// (the TMA, clusters, an early start).
 bool is_emulated();
 
 struct Device {

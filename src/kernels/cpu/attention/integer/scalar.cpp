@@ -13,7 +13,7 @@ using int16::kKeyBlock;
 
 // A query in integers, and what its scores are multiplied by.
 struct Query {
-  std::int32_t integers[int16::kMaxHeadDim];
+  std::int32_t integers[int16::kMaxScoreTerms];
   float factor;
 };
 

@@ -28,7 +28,7 @@ static_assert(kTileLines <= kMaxTileLines);
 
 template <typename N>
 struct Line {
-  DigitPairs<N, int16::kMaxHeadDim> query;
+  DigitPairs<N, int16::kMaxScoreTerms> query;
   DigitPairs<N, kKeyBlock> weights;
   HWY_ALIGN float scores[kKeyBlock];
   float factor;
