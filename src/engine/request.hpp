@@ -3,7 +3,7 @@
 // choice    one answer to a request: number i is the answer of seed + i
 // job       the engine's work on one choice (job.hpp)
 // pending   tokens of a job that the KV cache lacks
-// batch     the jobs that run: up to max_batch; the others wait
+// batch     the jobs that run: up to max_batch; the others wait (a kernels::Batch is what one pass computes)
 // pass      one forward pass over the model, for many jobs at once
 // row       one token in a pass, and what is computed of it
 // chunk     the next tokens of one job in a pass: one in decode, many in a prefill
