@@ -1,5 +1,4 @@
 """Asks a model a question through the C ABI, with nothing but Python's standard library.
-
 Usage: generate.py LIBREPROFUSE_SO MODEL_FOLDER [QUESTION]
 """
 import ctypes as c
@@ -16,13 +15,12 @@ def struct(name, fields):  # "type name name; type name": in the order of reprof
 
 
 TYPES["sampling"] = struct("Sampling", "f32 temperature; i32 top_k; f32 top_p min_p repetition_penalty; u64 seed")
-Request = struct("Request", "u32 struct_size struct_version; ptr prompt; size prompt_count; text prompt_text;"
-                 "sampling sampling; i64 max_tokens; i32 choices priority; ptr stop_tokens; size stop_token_count;"
-                 "ptr stop_strings; size stop_string_count;"
-                 "i32 keep_stop_string skip_special_tokens logprobs prompt_logprobs digest")
-Update = struct("Update", "u32 struct_size struct_version; i32 kind choice; text text; size text_bytes; ptr tokens;"
-                "size token_count; ptr prompt; size prompt_count; i64 cached_prompt_tokens; i32 finish_reason stop_token;"
-                "text stop_string digest error; i32 error_status; ptr logits_roots; size logits_root_count")
+Request = struct("Request", """u32 struct_size struct_version; ptr prompt; size prompt_count; text prompt_text;
+    sampling sampling; i64 max_tokens; i32 choices priority; ptr stop_tokens; size stop_token_count; ptr stop_strings;
+    size stop_string_count; i32 keep_stop_string skip_special_tokens logprobs prompt_logprobs digest""")
+Update = struct("Update", """u32 struct_size struct_version; i32 kind choice; text text; size text_bytes; ptr tokens;
+    size token_count; ptr prompt; size prompt_count; i64 cached_prompt_tokens; i32 finish_reason stop_token; text
+    stop_string digest error; i32 error_status; ptr logits_roots; size logits_root_count""")
 
 
 def main(library, folder, question="What is 12 + 30?"):
@@ -49,11 +47,13 @@ def main(library, folder, question="What is 12 + 30?"):
         call("answers_next", answers, c.c_int64(10000), c.byref(update), c.c_size_t(c.sizeof(update)))
         print((update.text or b"").decode(), end="", flush=True)
         if update.finish_reason != 0:  # REPROFUSE_FINISH_NONE
-            sys.exit(update.error.decode()) if update.error else print("\ndigest", update.digest.decode())
+            if update.error:
+                sys.exit(update.error.decode())
+            print("\ndigest", update.digest.decode())
     lib.reprofuse_free(tokens)
-    handles = [answers, engine, model, checkpoint, context]
-    for made, handle in zip("answers engine model checkpoint context".split(), handles):
-        getattr(lib, f"reprofuse_{made}_destroy")(handle)
+    handles = {"answers": answers, "engine": engine, "model": model, "checkpoint": checkpoint, "context": context}
+    for name, handle in handles.items():
+        getattr(lib, f"reprofuse_{name}_destroy")(handle)
 
 
 if __name__ == "__main__":

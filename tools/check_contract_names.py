@@ -10,7 +10,7 @@ second table. What is told:
 - a name within any literal that something is compared with;
 - a name as a key or a variable of Python or JavaScript;
 - a comparison with a scheme of kernels/reference, by its name or its address, or with the default contract;
-- a scheme of kernels/reference by name or address, outside the tables of backends;
+- a scheme of kernels/reference by name or address, or all of them at once, outside the tables of backends;
 - a name in a condition or a case of a shell script.
 
 Names that data types have too ("bf16") are told where they are compared with numerics.
@@ -24,7 +24,7 @@ import sources
 TABLES = ("src/ops/contract.cpp", "src/ops/baselines.cpp")
 SCHEMES = "src/kernels/reference/reference.hpp"
 SHELL_SCRIPTS = ("quickstart", "run-tests", "packaging/postinst", "packaging/postrm", "packaging/prerm")
-FOLDERS = ("src", "bench", "fuzz", "examples", "deploy", "packaging", "cmake")  # for every language; tests may name contracts
+FOLDERS = ("src", "bench", "fuzz", "examples", "deploy", "packaging", "cmake")  # for each language below; tests may name contracts
 
 # Where a name may stand, each place with its reason.
 ALLOWED = {
@@ -129,8 +129,10 @@ def compared_schemes(text, schemes):
 
 def named_schemes(text, schemes):
     """The same of all that stand anywhere. Kernels have constants that bear a scheme's name, with other members."""
-    pattern = re.compile(rf"\breference::(?P<by_address>{'|'.join(schemes)})\b|\b(?P<by_name>{'|'.join(schemes)})\.name\b")
-    return [(text.count("\n", 0, match.start()) + 1, match["by_address"] or match["by_name"]) for match in pattern.finditer(text)]
+    pattern = re.compile(rf"\breference::(?P<by_address>{'|'.join(schemes)})\b|\b(?P<by_name>{'|'.join(schemes)})\.name\b"
+                         r"|\busing namespace (?:\w+::)*(?P<all>reference)\b")
+    return [(text.count("\n", 0, match.start()) + 1, match["by_address"] or match["by_name"] or match["all"])
+            for match in pattern.finditer(text)]
 
 
 def found_in_shell(text, names):

@@ -168,11 +168,11 @@ void run_bench_engine(const BenchEngineArguments& arguments) {
                                                          arguments.options.max_rows, largest));
   const auto team = open_team(arguments.ranks);
   const std::vector<Context> contexts = make_contexts(arguments.device, arguments.numerics, team);
-  const auto make_part = [&](std::int32_t context) {
+  const auto make_share = [&](std::int32_t context) {
     const Context& own = contexts[static_cast<std::size_t>(context)];
     return study::make_engine_bench_model(own, make_source(arguments, own), arguments.options, {}, {team, context});
   };
-  if (run_as_follower(team, make_part)) return;
+  if (run_as_follower(team, make_share)) return;
   OutputFile json(arguments.json);
   const std::shared_ptr<const model::WeightSource> source = make_source(arguments, contexts.front());
   require(arguments.options.prompt + arguments.options.tokens <= source->config().max_positions,

@@ -83,11 +83,11 @@ void run_bench_model(const BenchModelArguments& arguments) {
                                          .steps = arguments.steps};
   const auto team = open_team(arguments.ranks);
   const std::vector<Context> contexts = make_contexts(arguments.device, arguments.numerics, team);
-  const auto make_part = [&](std::int32_t context) {
+  const auto make_share = [&](std::int32_t context) {
     return study::make_bench_model(contexts[static_cast<std::size_t>(context)], options, {team, context});
   };
   const double bandwidth = read_of_all_ranks(contexts.front(), team);
-  if (run_as_follower(team, make_part)) return;
+  if (run_as_follower(team, make_share)) return;
   OutputFile json(arguments.json);
   const Terminal terminal;
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();

@@ -60,7 +60,7 @@ std::string shown(const std::array<study::Candidate, 2>& likeliest, const engine
                      likeliest[0].logit - likeliest[1].logit);
 }
 
-void print(const study::Comparison& comparison, const engine::TextFormat* text) {
+void print(const study::Comparison& comparison, const engine::TextFormat* text, bool has_saved) {
   const Terminal terminal;
   if (comparison.text_differs_at)
     fmt::print("The texts differ from position {} on; steps are compared before it.\n", *comparison.text_differs_at);
@@ -82,8 +82,9 @@ void print(const study::Comparison& comparison, const engine::TextFormat* text) 
   else
     fmt::print("  the op before it, {}, left the same bits\n", first.before);
   if (first.positions_unseen > 0 && first.op.ends_with(".attention"))
-    fmt::print("  it also reads keys and values of {} positions before, which were not compared: see --positions\n",
-               first.positions_unseen);
+    fmt::print(
+        "  it also reads keys and values of {} positions before, which were not compared: {} --positions has them\n",
+        first.positions_unseen, has_saved ? "a trace with" : "diff with");
   fmt::print("{} of {} steps have the same bits.\n", comparison.equal, comparison.positions);
   if (comparison.flip)
     fmt::print("{}: position {}\n  A {}\n  B {}\n", terminal.red("First other token"), comparison.flip->position,
@@ -101,7 +102,10 @@ nlohmann::ordered_json to_json(const std::array<study::Candidate, 2>& likeliest)
 nlohmann::ordered_json to_json(const study::Comparison& comparison) {
   nlohmann::ordered_json json = {{"steps", comparison.positions}, {"equal", comparison.equal}, {"first", nullptr}};
   if (const auto& first = comparison.first) {
-    json["first"] = {{"position", first->position}, {"op", first->op}, {"before", first->before}};
+    json["first"] = {{"position", first->position},
+                     {"op", first->op},
+                     {"before", first->before},
+                     {"positions_unseen", first->positions_unseen}};
     if (!first->other.empty()) json["first"]["other"] = first->other;
     if (first->element)
       json["first"].update({{"element", *first->element},
@@ -119,11 +123,11 @@ nlohmann::ordered_json to_json(const study::Comparison& comparison) {
 void run_diff_command(const DiffArguments& arguments) {
   Side a = side_of(arguments.a), b = side_of(arguments.b);
   complete_numerics(a, b);
-  const bool has_live = !a.saved || !b.saved;
+  const bool has_live = !a.saved || !b.saved, has_saved = a.saved || b.saved;
   check_usage(has_live || (!arguments.text.model && !arguments.text.has_prompt()),
               "two saved traces need neither a model nor a prompt");
   check_usage(
-      !(a.saved || b.saved) || !arguments.text.is_given(),
+      !has_saved || !arguments.text.is_given(),
       "text, steps and passes are those of the saved trace: --prompt, --prompt-tokens, --max-tokens, --positions "
       "and --prefill-chunk do not go with it");
   std::optional<engine::ModelFiles> files;
@@ -144,7 +148,7 @@ void run_diff_command(const DiffArguments& arguments) {
     fmt::print("{}\n", to_json(comparison).dump());
   } else {
     fmt::print("A  {}, {}\nB  {}, {}\n", a.saved->device, a.saved->numerics, b.saved->device, b.saved->numerics);
-    print(comparison, files ? &files->text() : nullptr);
+    print(comparison, files ? &files->text() : nullptr, has_saved);
   }
   if (comparison.first) throw CLI::RuntimeError(1);
 }

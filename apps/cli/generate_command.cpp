@@ -170,12 +170,12 @@ void run_generate_command(const GenerateArguments& arguments) {
   check_arguments(arguments);
   const text::DateTime date = date_of(arguments.answer);
   const model::TeamPlace place{open_team(arguments.ranks)};
-  const auto make_part = [&](std::int32_t) {
+  const auto make_share = [&](std::int32_t) {
     return std::make_unique<model::Model>(make_context(arguments.device, place.team),
                                           engine::ModelFiles(arguments.folder()).source(), arguments.context,
                                           Progress{}, place);
   };
-  if (run_as_follower(place.team, make_part)) return;
+  if (run_as_follower(place.team, make_share)) return;
   if (arguments.jsonl.file.empty())
     answer_one(arguments, date, place);
   else

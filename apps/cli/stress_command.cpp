@@ -129,10 +129,10 @@ std::string golden_verdict(const StressArguments& arguments, const engine::Model
 void run_stress_command(const StressArguments& arguments) {
   const auto team = open_team(arguments.ranks);
   const std::string folder = model_folder(arguments.model);
-  const auto make_part = [&](std::int32_t threads) {
+  const auto make_share = [&](std::int32_t threads) {
     return Models(arguments.device, engine::ModelFiles(folder), team).make(threads);
   };
-  if (run_as_follower(team, make_part)) return;
+  if (run_as_follower(team, make_share)) return;
   OutputFile json(arguments.json);
   const engine::ModelFiles files(folder);
   const engine::TextFormat& text = files.text();

@@ -35,10 +35,9 @@ struct Batch {
   std::int32_t page_table_rows = 0;    // sequences are below it; Ops takes at least 1
 };
 
-// The keys and values of one layer, in memory of as many bytes as Ops::kv_page_bytes() says for each page. rotary
-// stores in it what attention reads; until then it may hold anything. In contracts that keep integers the elements lie
-// in an order of the backend's own, and each key and each value of a head has an exponent beside it: the byte of its
-// unit in NUMERICS.md, the power of two that its integers count.
+// The keys and values of one layer, Ops::kv_page_bytes() for each page. rotary stores what attention reads; until then
+// they may hold anything. In contracts that keep integers elements lie in an order of the backend's own, and each key
+// and value of a head has an exponent: the byte of its unit in NUMERICS.md, the power of two that its integers count.
 struct KvPages {
   // Aligned to 16 bytes. Keys lie transposed, so that neighbouring positions are neighbours in memory.
   void* keys = nullptr;       // [pages, kv_heads, head_dim, page_size]

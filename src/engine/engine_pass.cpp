@@ -41,10 +41,9 @@ std::span<const std::int32_t> guess_next(std::span<const std::int32_t> text, std
   return {};
 }
 
-// The rows of a pass that each job has for itself, whoever comes before it: one, so that each goes on in every pass.
-// Half of the others are shared equally by the clients that have more tokens to compute, and by the jobs of each; but
-// of c such clients each job has max_rows / max_batch / c at least. So beside others of its client alone, a prompt of p
-// tokens takes at most p / (max_rows / max_batch) passes, rounded up. What is left goes to the first ones.
+// The rows of a pass that each job has for itself: one, so that all go on. Half of the others are shared equally by the
+// c clients that have more tokens to compute, and by the jobs of each; but a job has max_rows / max_batch / c at least,
+// so that of one client's, p tokens take at most p / (max_rows / max_batch) passes, rounded up. The first get the rest.
 std::vector<Engine::PassRows> Engine::guaranteed_rows() const {
   const auto jobs = static_cast<std::int64_t>(running_.size());
   const auto rows_of_clients = [&](std::int64_t rows, const auto& takes_part) {

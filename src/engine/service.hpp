@@ -49,7 +49,7 @@ class Refused : public Error {
 
 class Service;
 
-// Tells a thread that waits for several answers of updates and ends of any of them, and asks for the memory of updates.
+// Tells whoever has several answers of updates and ends of any of them, and asks for the memory of updates.
 class AnswerNotifier {
  public:
   // False: there is no room for an update of so many bytes, and its request ends in an error. Called on the engine's
@@ -63,15 +63,7 @@ class AnswerNotifier {
   bool has_room_for(const Update& update) const { return !claim_ || claim_(bytes_of(update)); }
   void notify() {
     const std::lock_guard lock(mutex_);
-    is_notified_ = true;
-    changed_.notify_all();
     if (call_) call_();
-  }
-  // Until notify() is called, or was since the last wait; false: it was not.
-  bool wait(std::chrono::milliseconds timeout) {
-    std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, timeout, [&] { return is_notified_; });
-    return std::exchange(is_notified_, false);
   }
   // From now on notify() calls this, on the engine's thread: it must not take long, throw or wait for the service.
   void set_callback(std::function<void()> call) {
@@ -83,8 +75,6 @@ class AnswerNotifier {
   const bool only_ends_;
   const ClaimMemory claim_;
   std::mutex mutex_;
-  std::condition_variable changed_;
-  bool is_notified_ = false;
   std::function<void()> call_;
 };
 

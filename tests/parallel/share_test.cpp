@@ -8,7 +8,7 @@
 namespace reprofuse::model {
 namespace {
 
-TEST(Share, PartsAreEvenAndInOrder) {
+TEST(Share, RangesAreEvenAndInOrder) {
   EXPECT_EQ(range_of(10, 0, 4), (Range{0, 3}));
   EXPECT_EQ(range_of(10, 1, 4), (Range{3, 3}));
   EXPECT_EQ(range_of(10, 2, 4), (Range{6, 2}));

@@ -150,9 +150,7 @@ TEST(ApiReply, AnEchoNeedsNoAnswer) {
 
 TEST(ApiReply, WithoutATokenThereIsNothingToDigest) {
   const auto reply = completion_reply(R"({"prompt":"12","max_tokens":0,"echo":true,"digest":true})");
-  engine::Update end = end_of(0, FinishReason::kLength);
-  end.end->digest = std::string(64, '0');  // the chain before its first row
-  reply->add(0, end);
+  reply->add(0, end_of(0, FinishReason::kLength));
   EXPECT_EQ(Json::parse(reply->body())["choices"][0]["digest"], Json());
 }
 

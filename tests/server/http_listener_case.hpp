@@ -21,8 +21,8 @@ namespace reprofuse::server {
 inline constexpr std::size_t kLarge = std::size_t{16}
                                       << 20;  // more than the system keeps for a client that does not read
 
-// The header Authorization is the name of a key. A POST has its response after open_gate(), and so is /waiting, where
-// it must wait by itself.
+// The header Authorization is the name of a key. A POST has its response after open_gate(), and so has /waiting, which
+// must wait by itself.
 class GatedHandler final : public HttpHandler {
  public:
   void wait_for_gate() {

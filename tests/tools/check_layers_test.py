@@ -99,6 +99,7 @@ class ContractNames(unittest.TestCase):
                 ("fuzz/linear_compare.cpp", "constexpr PassedOver kTables[] = {{&reference::kLinearExact1, run}};", "kLinearExact1"),
                 ("src/ops/linear.cpp", "using reference::kLinearFma1;", "kLinearFma1"),
                 ("src/model/model.cpp", "const auto cache = find(kCacheBf16.name);", "kCacheBf16"),
+                ("src/model/model.cpp", "using namespace kernels::reference;", "reference"),
                 ("src/kernels/cpu/backend.cpp", "bool f() { return scheme.name == reference::kLinearFma1.name; }", "kLinearFma1"),
                 ("src/kernels/backend.cpp", 'constexpr Row kRow{.default_numerics = "fma-1"};', "fma-1"),
                 ("apps/cli/main.cpp", "bool f() { return numerics == kDefaultNumerics; }", "kDefaultNumerics"),

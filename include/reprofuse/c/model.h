@@ -246,7 +246,7 @@ typedef struct reprofuse_update {
   int32_t finish_reason;   /* a reprofuse_finish_reason; of the choice */
   int32_t stop_token;      /* which one ended it, or -1 */
   const char* stop_string; /* which of these, or NULL */
-  const char* digest;      /* of all steps when it has ended and a digest was asked for, else ""; "" of no step */
+  const char* digest;      /* of all steps when it has ended and a digest was asked for, else ""; "" also of no step */
   const char* error;       /* REPROFUSE_FINISH_ERROR: why, else "" */
   /* REPROFUSE_FINISH_ERROR: a reprofuse_status, else REPROFUSE_OK. REPROFUSE_NON_FINITE: the answer met a NaN or an
    * infinity, and would again. REPROFUSE_OUT_OF_MEMORY: there was no memory for it, ask again. REPROFUSE_DEVICE and

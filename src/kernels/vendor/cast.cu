@@ -8,7 +8,7 @@ namespace reprofuse::cuda::cast {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kBlocksPerSm = 8;
+constexpr int kCtasPerSm = 8;
 constexpr int kUnroll = 4;  // loads in flight per thread
 constexpr int kVector = 4;  // values per access where alignment allows: 16 bytes of binary32
 
@@ -115,12 +115,12 @@ cudaError_t launch(const CastRows& given, int sm_count, cudaStream_t stream) {
                        is_aligned(cast.to, cast.to_stride, sizeof(typename Cast::To));
   const std::int64_t steps = cast.rows * cast.cols / (vectors ? kVector : 1);
   const std::int64_t blocks = (steps + kThreads - 1) / kThreads;
-  const std::int64_t max_blocks = static_cast<std::int64_t>(sm_count) * kBlocksPerSm;
+  const std::int64_t max_ctas = static_cast<std::int64_t>(sm_count) * kCtasPerSm;
   const auto* kernel = vectors ? reinterpret_cast<const void*>(cast_rows<Cast, kVector>)
                                : reinterpret_cast<const void*>(cast_rows<Cast, 1>);
   void* arguments[] = {&cast};
-  return cudaLaunchKernel(kernel, dim3(static_cast<unsigned>(blocks < max_blocks ? blocks : max_blocks)),
-                          dim3(kThreads), arguments, 0, stream);
+  return cudaLaunchKernel(kernel, dim3(static_cast<unsigned>(blocks < max_ctas ? blocks : max_ctas)), dim3(kThreads),
+                          arguments, 0, stream);
 }
 
 }  // namespace

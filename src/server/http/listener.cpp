@@ -280,7 +280,7 @@ class ListenerState {
       if (waits && slowest == nullptr) slowest = connection.get();
     }
     if (served >= limits_.beyond_addresses() || waiting + others >= 2 * max_waiting_) return false;
-    if (slowest != nullptr && waiting >= max_waiting_) slowest->make_room();
+    if (waiting >= max_waiting_) slowest->make_room();  // which is at least one
     return true;
   }
 

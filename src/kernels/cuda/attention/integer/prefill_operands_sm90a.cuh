@@ -53,11 +53,11 @@ struct WgmmaPrefillShared {
   alignas(128) std::uint8_t queries[S::kWarpgroups][S::N::kDigits * S::kQueryPlaneBytes];
   alignas(16) BlockUnits<typename S::N, S::kKeys> units[S::kStages];
   std::uint64_t key_barriers[2 * S::kStages], value_barriers[2 * S::kValueStages];
-  std::uint64_t converted_units[S::kStages];  // full barriers; their stages are released with those of keys
+  std::uint64_t unit_full_barriers[S::kStages];  // their stages are released with those of keys
 
   __device__ ptx::Pipeline key_pipeline() { return {key_barriers, S::kStages}; }
   __device__ ptx::Pipeline value_pipeline() { return {value_barriers, S::kValueStages}; }
-  __device__ ptx::FullBarriers unit_barriers() { return {converted_units, S::kStages}; }
+  __device__ ptx::FullBarriers unit_barriers() { return {unit_full_barriers, S::kStages}; }
   __device__ void init() {
     key_pipeline().init(1, S::kMathThreads);
     value_pipeline().init(1, S::kMathThreads);
