@@ -3,6 +3,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <string_view>
@@ -12,12 +13,20 @@
 namespace reprofuse::cli {
 
 // Tried before anything is measured, so that a wrong path costs no time; what it holds stays until there is something
-// to put in its place. An empty path is no file.
+// to put in its place, and a new file that nothing was written to goes again. An empty path is no file.
 class OutputFile {
  public:
   explicit OutputFile(const std::string& path) : path_(path) {
+    std::error_code error;
+    is_new_ = is_wanted() && !std::filesystem::exists(path_, error);
     if (is_wanted() && !std::ofstream(path_, std::ios::app).is_open()) fail_to_write();
   }
+  ~OutputFile() {
+    std::error_code error;
+    if (is_new_ && std::filesystem::is_empty(path_, error) && !error) std::filesystem::remove(path_, error);
+  }
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
 
   bool is_wanted() const { return !path_.empty(); }
 
@@ -35,6 +44,7 @@ class OutputFile {
   }
 
   std::string path_;
+  bool is_new_ = false;
 };
 
 }  // namespace reprofuse::cli
