@@ -26,8 +26,9 @@ int main(int argc, char** argv) try {
     }
     std::printf("\n");
   }
-  const auto scores = static_cast<double>(scored.prompt.size() - 1);
-  std::printf("sum %a, perplexity %.3f over %zu tokens\n", sum, std::exp(-sum / scores), scored.prompt.size());
+  const std::size_t scores = scored.prompt.size() - 1;
+  if (scores == 0) return std::fprintf(stderr, "the text has no token after another\n"), 1;
+  std::printf("sum %a, perplexity %.3f over %zu tokens\n", sum, std::exp(-sum / static_cast<double>(scores)), scores);
   return 0;
 } catch (const std::exception& error) {
   return std::fprintf(stderr, "%s\n", error.what()), 1;
