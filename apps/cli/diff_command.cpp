@@ -64,8 +64,12 @@ void print(const study::Comparison& comparison, const engine::TextFormat* text, 
   const Terminal terminal;
   if (comparison.text_differs_at)
     fmt::print("The texts differ from position {} on; steps are compared before it.\n", *comparison.text_differs_at);
+  if (comparison.only_a + comparison.only_b > 0)
+    fmt::print("Not compared: {} that A alone has, {} that B alone has.\n", counted(comparison.only_a, "step"),
+               counted(comparison.only_b, "step"));
   if (!comparison.first) {
-    fmt::print("{}\n", terminal.green(fmt::format("{} steps, every op the same bits", comparison.positions)));
+    const std::string equal = counted(comparison.positions, "step") + ", every op the same bits";
+    fmt::print("{}\n", terminal.green(equal));
     return;
   }
   const study::Difference& first = *comparison.first;
@@ -82,9 +86,8 @@ void print(const study::Comparison& comparison, const engine::TextFormat* text, 
   else
     fmt::print("  the op before it, {}, left the same bits\n", first.before);
   if (first.positions_unseen > 0 && first.op.ends_with(".attention"))
-    fmt::print(
-        "  it also reads keys and values of {} positions before, which were not compared: {} --positions has them\n",
-        first.positions_unseen, has_saved ? "a trace with" : "diff with");
+    fmt::print("  it also reads keys and values of {} before, not compared here; {} --positions 0-{} compares them\n",
+               counted(first.positions_unseen, "position"), has_saved ? "a trace with" : "diff with", first.position);
   fmt::print("{} of {} steps have the same bits.\n", comparison.equal, comparison.positions);
   if (comparison.flip)
     fmt::print("{}: position {}\n  A {}\n  B {}\n", terminal.red("First other token"), comparison.flip->position,
@@ -100,7 +103,10 @@ nlohmann::ordered_json to_json(const std::array<study::Candidate, 2>& likeliest)
 }
 
 nlohmann::ordered_json to_json(const study::Comparison& comparison) {
-  nlohmann::ordered_json json = {{"steps", comparison.positions}, {"equal", comparison.equal}, {"first", nullptr}};
+  nlohmann::ordered_json json = {{"steps", comparison.positions}, {"equal", comparison.equal},
+                                 {"only_a", comparison.only_a},   {"only_b", comparison.only_b},
+                                 {"text_differs_at", nullptr},    {"first", nullptr}};
+  if (comparison.text_differs_at) json["text_differs_at"] = *comparison.text_differs_at;
   if (const auto& first = comparison.first) {
     json["first"] = {{"position", first->position},
                      {"op", first->op},
@@ -150,7 +156,7 @@ void run_diff_command(const DiffArguments& arguments) {
     fmt::print("A  {}, {}\nB  {}, {}\n", a.saved->device, a.saved->numerics, b.saved->device, b.saved->numerics);
     print(comparison, files ? &files->text() : nullptr, has_saved);
   }
-  if (comparison.first) throw CLI::RuntimeError(1);
+  if (comparison.first || comparison.text_differs_at) throw CLI::RuntimeError(1);
 }
 
 // As diff(1): 1 is a difference, and 2 what could not be compared.
@@ -175,7 +181,9 @@ void add_diff_command(CLI::App& app) {
   add_text_options(*command, arguments->text);
   command->add_flag("--json", arguments->json, "Print the result as one JSON object and nothing else");
   command->footer(
-      "Exit status: 0 every step has the same bits, 1 some have not, 2 usage, or an error: nothing was compared.");
+      "Exit status: 0 every step that both have has the same bits; 1 some have not, or the texts differ; 2 usage, or "
+      "an\n"
+      "error: nothing was compared.");
   command->callback([arguments] { try_diff_command(*arguments); });
 }
 

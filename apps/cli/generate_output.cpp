@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <span>
 
+#include "cli/terminal.hpp"
 #include "ops/context_state.hpp"
 
 namespace reprofuse::cli {
@@ -86,10 +88,6 @@ ordered_json likelihoods_json(const Answer& answer, const engine::TextFormat& te
   return list;
 }
 
-std::string counted(std::size_t count, std::string_view what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
-}
-
 }  // namespace
 
 std::string on_one_line(const ordered_json& value) {
@@ -167,8 +165,8 @@ void GenerateOutput::print_end(const engine::Request& request, const Answer& ans
   std::fflush(stdout);
   if (answer.tokens().empty() && files.text().has_chat_template())
     fmt::print(stderr, "the model ended its answer at once; a chat model wants --chat\n");
-  fmt::print(stderr, "prompt: {} in {:.3f} s; answer: {}", counted(request.prompt.size(), "token"),
-             answer.prefill_seconds(), counted(answer.tokens().size(), "token"));
+  fmt::print(stderr, "prompt: {} in {:.3f} s; answer: {}", counted(std::ssize(request.prompt), "token"),
+             answer.prefill_seconds(), counted(std::ssize(answer.tokens()), "token"));
   // The first token comes with the prefill; a rate takes at least one more.
   if (answer.steps() > 1)
     fmt::print(stderr, " at {:.1f} per second", static_cast<double>(answer.steps() - 1) / answer.decode_seconds());

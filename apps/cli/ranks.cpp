@@ -152,7 +152,7 @@ bool has_ranks(pid_t mpirun) {
 void add_rank_options(CLI::App& command, RankArguments& arguments) {
   command
       .add_option("--tensor-parallel", arguments.tensor_parallel,
-                  "Processes that share the model and its work; mpirun starts them. No bit depends on their number")
+                  "Processes that share the model and its work, started through mpirun. No bit depends on their number")
       ->check(whole_number(1, 1024))
       ->type_name("N");
   command

@@ -360,7 +360,7 @@ void add_engine_options(CLI::App& command, ServeArguments& arguments) {
                   "Tokens to guess ahead from the text itself and check in one pass");
   command.footer(
       "None of --max-queue, --max-batch, --max-rows, --kv-memory, --page-size, --no-prefix-cache, --speculate,\n"
-      "--threads, --isa, --device and --tensor-parallel changes an answer.");
+      "--threads, --isa, --tensor-parallel and, with the same --numerics, --device changes an answer.");
 }
 
 }  // namespace

@@ -13,6 +13,10 @@
 
 namespace reprofuse::cli {
 
+std::string counted(std::ptrdiff_t count, std::string_view what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
 bool write_patiently(int descriptor, std::string_view text, std::chrono::milliseconds timeout) noexcept {
   while (!text.empty()) {
     pollfd entry = {.fd = descriptor, .events = POLLOUT, .revents = 0};

@@ -8,6 +8,8 @@
 
 namespace reprofuse::cli {
 
+std::string counted(std::ptrdiff_t count, std::string_view what);  // "1 token", "2 tokens"
+
 // Writes to a descriptor that may be a file, a terminal or a pipe whose reader stopped reading. False: not all of it
 // could be written, or nothing was taken for so long.
 bool write_patiently(int descriptor, std::string_view text, std::chrono::milliseconds timeout) noexcept;

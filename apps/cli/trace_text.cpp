@@ -15,6 +15,24 @@
 #include "cli/usage.hpp"
 
 namespace reprofuse::cli {
+namespace {
+
+// "7", or "0-6" with both ends.
+void add_positions(const std::string& range, std::vector<std::int64_t>& positions) {
+  const CLI::Validator is_position = whole_number<std::int64_t>(0, kMaxTokens);
+  const std::size_t dash = range.find('-', 1);
+  const std::string first = range.substr(0, dash);
+  const std::string last = dash == std::string::npos ? first : range.substr(dash + 1);
+  for (const std::string& end : {first, last})
+    if (const std::string problem = is_position(end); !problem.empty())
+      throw CLI::ValidationError("--positions", problem);
+  for (std::int64_t position = std::stoll(first); position <= std::stoll(last); ++position)
+    positions.push_back(position);
+  if (std::stoll(first) > std::stoll(last))
+    throw CLI::ValidationError("--positions", fmt::format("'{}' is a range without positions", range));
+}
+
+}  // namespace
 
 void add_text_options(CLI::App& command, TextArguments& arguments) {
   add_model_option(command, arguments.model);
@@ -24,10 +42,13 @@ void add_text_options(CLI::App& command, TextArguments& arguments) {
       ->check(whole_number<std::int64_t>(1, kMaxTokens))
       ->type_name("N")
       ->capture_default_str();
+  const auto read_positions = [&arguments](const std::vector<std::string>& list) {
+    for (const std::string& range : list) add_positions(range, arguments.positions);
+  };
   command
-      .add_option("--positions", arguments.positions,
-                  "Positions in the text to look at, comma-separated (default: those that choose a token)")
-      ->check(whole_number<std::int64_t>(0, kMaxTokens))
+      .add_option_function<std::vector<std::string>>(
+          "--positions", read_positions,
+          "Positions in the text to look at, and ranges, as in 0-6,9 (default: those that choose a token)")
       ->type_name("LIST")
       ->delimiter(',');
   command

@@ -20,8 +20,8 @@ using nlohmann::ordered_json;
 ordered_json parse(std::string_view json, const char* what) {
   try {
     return ordered_json::parse(json);
-  } catch (const ordered_json::exception& error) {
-    fail(ErrorCode::kInvalidArgument, "{} are not JSON: {}", what, error.what());
+  } catch (const ordered_json::parse_error& error) {
+    fail(ErrorCode::kInvalidArgument, "{} are not JSON: it goes wrong at byte {}", what, error.byte);
   }
 }
 

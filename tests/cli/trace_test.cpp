@@ -29,9 +29,34 @@ TEST(TraceCommand, ASavedTraceIsWhatAnotherInstructionSetComputes) {
   EXPECT_EQ(reprofuse("diff " + file + " " + scalar).status, 0);
 }
 
+TEST(TraceCommand, WhatOneTraceAloneHasIsToldAndOtherTextsAreADifference) {
+  const TemporaryFolder folder;
+  const std::string one = folder.file("one"), three = folder.file("three"), begin = folder.file("begin");
+  ASSERT_EQ(reprofuse("trace --digests-only --prompt 12+30= --out " + one).status, 0);
+  ASSERT_EQ(reprofuse("trace --digests-only --out " + three + kText).status, 0);
+  ASSERT_EQ(reprofuse("trace --digests-only --prompt 12+30= --positions 0-2 --out " + begin).status, 0);
+  const Finished longer = reprofuse("diff " + three + " " + one);
+  EXPECT_EQ(longer.status, 0) << longer.err;
+  EXPECT_EQ(longer.out.substr(longer.out.find("Not compared")),
+            "Not compared: 2 steps that A alone has, 0 steps that B alone has.\n1 step, every op the same bits\n");
+  const Finished apart = reprofuse("diff " + one + " " + begin);
+  EXPECT_EQ(apart.status, 2);
+  EXPECT_TRUE(contains(apart.err, "no step in common: they are of other positions")) << apart.err;
+  const Finished other = reprofuse("diff --json " + begin + " " + [&] {
+    const std::string file = folder.file("other");
+    EXPECT_EQ(reprofuse("trace --digests-only --prompt 12-99= --positions 0-2 --out " + file).status, 0);
+    return file;
+  }());
+  EXPECT_EQ(other.status, 1) << "the texts differ";
+  const auto json = nlohmann::json::parse(other.out);
+  EXPECT_EQ(json.at("text_differs_at"), 3);
+  EXPECT_EQ(json.at("steps"), 3);
+  EXPECT_EQ(json.at("first"), nullptr);
+}
+
 // Of all positions: where only the keys of an earlier one differ, attention is the first op of a later one.
 TEST(TraceCommand, TheFirstOpOfABaselineThatDiffersIsALinearLayer) {
-  const Finished run = reprofuse("diff cpu/fma-1 cpu/layercast --json --positions 0,1,2,3,4,5,6" + kText);
+  const Finished run = reprofuse("diff cpu/fma-1 cpu/layercast --json --positions 0-5,6" + kText);
   if (contains(run.err, "libopenblas")) GTEST_SKIP() << run.err;
   ASSERT_EQ(run.status, 1) << run.err;
   const auto first = nlohmann::json::parse(run.out).at("first");

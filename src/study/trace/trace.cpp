@@ -269,9 +269,12 @@ Comparison compare_traces(const Trace& a, const Trace& b) {
     if (!comparison.flip && step.likeliest[0].token != other->likeliest[0].token)
       comparison.flip = {step.position, step.likeliest, other->likeliest};
   }
-  require(comparison.positions > 0,
-          "the traces have no step in common: the positions differ, or the texts before them (from position {} on)",
-          common);
+  if (comparison.positions == 0 && comparison.text_differs_at)
+    fail(ErrorCode::kInvalidArgument, "the traces have no step in common: their texts differ from position {} on",
+         common);
+  require(comparison.positions > 0, "the traces have no step in common: they are of other positions");
+  comparison.only_a = static_cast<std::int64_t>(a.steps.size()) - comparison.positions;
+  comparison.only_b = static_cast<std::int64_t>(b.steps.size()) - comparison.positions;
   return comparison;
 }
 

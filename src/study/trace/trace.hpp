@@ -89,6 +89,7 @@ struct Comparison {
   std::optional<Difference> first = {};  // by position, then by the order of the pass
   std::optional<Flip> flip = {};         // the first choice that differs
   std::optional<std::int64_t> text_differs_at = {};
+  std::int64_t only_a = 0, only_b = 0;  // positions that one trace alone has, or has after other tokens
 };
 
 // What computes a trace again: the same text in the same passes.
