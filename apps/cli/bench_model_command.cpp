@@ -12,6 +12,7 @@
 #include "cli/output_file.hpp"
 #include "cli/ranks.hpp"
 #include "cli/terminal.hpp"
+#include "cli/usage.hpp"
 #include "engine/engine.hpp"
 #include "ops/contract.hpp"
 #include "study/bench/model.hpp"
