@@ -181,9 +181,8 @@ void add_diff_command(CLI::App& app) {
   add_text_options(*command, arguments->text);
   command->add_flag("--json", arguments->json, "Print the result as one JSON object and nothing else");
   command->footer(
-      "Exit status: 0 every step that both have has the same bits; 1 some have not, or the texts differ; 2 usage, or "
-      "an\n"
-      "error: nothing was compared.");
+      "Exit status: 0 every step that both have has the same bits; 1 some have not, or the texts differ;\n"
+      "2 usage, or an error: nothing was compared.");
   command->callback([arguments] { try_diff_command(*arguments); });
 }
 

@@ -26,10 +26,9 @@ void add_positions(const std::string& range, std::vector<std::int64_t>& position
   for (const std::string& end : {first, last})
     if (const std::string problem = is_position(end); !problem.empty())
       throw CLI::ValidationError("--positions", problem);
-  for (std::int64_t position = std::stoll(first); position <= std::stoll(last); ++position)
-    positions.push_back(position);
-  if (std::stoll(first) > std::stoll(last))
-    throw CLI::ValidationError("--positions", fmt::format("'{}' is a range without positions", range));
+  const std::int64_t begin = std::stoll(first), end = std::stoll(last);
+  if (begin > end) throw CLI::ValidationError("--positions", fmt::format("'{}' is a range without positions", range));
+  for (std::int64_t position = begin; position <= end; ++position) positions.push_back(position);
 }
 
 }  // namespace
