@@ -132,10 +132,9 @@ void run_diff_command(const DiffArguments& arguments) {
   const bool has_live = !a.saved || !b.saved, has_saved = a.saved || b.saved;
   check_usage(has_live || (!arguments.text.model && !arguments.text.has_prompt()),
               "two saved traces need neither a model nor a prompt");
-  check_usage(
-      !has_saved || !arguments.text.is_given(),
-      "text, steps and passes are those of the saved trace: --prompt, --prompt-tokens, --max-tokens, --positions "
-      "and --prefill-chunk do not go with it");
+  check_usage(!has_saved || !arguments.text.is_given(),
+              "text, steps and passes are those of the saved trace: --prompt, --prompt-tokens, --chat and its like, "
+              "--max-tokens, --positions and --prefill-chunk do not go with it");
   std::optional<engine::ModelFiles> files;
   if (has_live) {
     files.emplace(model_folder(arguments.text.model));
@@ -143,11 +142,11 @@ void run_diff_command(const DiffArguments& arguments) {
     for (const Side* saved : {&a, &b})
       require(!saved->saved || saved->saved->model_digest == digest, "the saved trace is of model {}; {} has model {}",
               saved->saved ? saved->saved->model_digest : "", files->path(), digest);
-    const study::TraceRequest request = a.saved   ? study::request_of(*a.saved)
-                                        : b.saved ? study::request_of(*b.saved)
-                                                  : request_of(arguments.text, *files);
+    const TextToTrace text = a.saved   ? TextToTrace{study::request_of(*a.saved)}
+                             : b.saved ? TextToTrace{study::request_of(*b.saved)}
+                                       : text_to_trace(arguments.text, *files);
     for (Side* side : {&a, &b})
-      if (!side->saved) side->saved = trace_on(make_context(side->device), *files, digest, request);
+      if (!side->saved) side->saved = trace_on(make_context(side->device), *files, digest, text);
   }
   const study::Comparison comparison = study::compare_traces(*a.saved, *b.saved);
   if (arguments.json) {

@@ -46,9 +46,7 @@ void check_arguments(const GenerateArguments& arguments) {
                       (has_lines ? 1 : 0) ==
                   1,
               "give the prompt with one of --prompt, --prompt-file and --prompt-tokens, or many with --jsonl");
-  check_usage(!answer.chat || arguments.has_text() || has_lines, "--chat goes with --prompt, a text");
-  check_usage(!answer.system || answer.chat, "--system goes with --chat");
-  check_usage(!answer.date || answer.chat || has_lines, "--date goes with --chat");
+  check_prompt_usage(answer, arguments.has_text() || has_lines, has_lines);
   check_usage(!has_lines || arguments.receipt.file.empty(),
               "--receipt goes with one prompt, not with --jsonl: a file holds one receipt");
   check_usage(!has_lines || !arguments.json, "--json goes with one prompt: what --jsonl prints is JSON anyway");
@@ -77,18 +75,6 @@ model::Model load(const Context& context, const std::shared_ptr<const model::Wei
   model::Model model(context, source, max_positions, progress, place);
   terminal.clear_progress();
   return model;
-}
-
-// For one request alone: memory for its own text, and nothing kept for others.
-engine::EngineOptions engine_options(const engine::Request& request, std::int64_t prefill_chunk) {
-  const auto prompt = static_cast<std::int64_t>(request.prompt.size());
-  engine::EngineOptions options;
-  options.kv_pages = (prompt + request.max_tokens + options.page_size - 1) / options.page_size;
-  options.max_batch = 1;
-  options.max_rows = std::clamp<std::int64_t>(prompt, 1, prefill_chunk);
-  options.max_prompt_logit_rows = 1;
-  options.prefix_cache = false;
-  return options;
 }
 
 void generate(engine::Engine& engine, const engine::Request& request, bool to_stdout, Answer& answer,
@@ -120,7 +106,7 @@ void answer_one(const GenerateArguments& arguments, const text::DateTime& date, 
   const model::Model model = hashed ? load(context, hashed, arguments.context, folder, place)
                                     : load(context, files.source(), arguments.context, folder, place);
   limit_to_context(request, model.max_positions());
-  engine::Engine engine(model, engine_options(request, arguments.prefill_chunk),
+  engine::Engine engine(model, engine::options_for_one(request, arguments.prefill_chunk),
                         text.has_tokenizer() ? std::optional(text.tokenizer()) : std::nullopt);
   engine.check(request);
 

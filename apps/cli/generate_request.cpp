@@ -47,7 +47,7 @@ void add_sampling_options(CLI::App& command, AnswerArguments& arguments) {
 
 }  // namespace
 
-void add_answer_options(CLI::App& command, AnswerArguments& arguments) {
+void add_prompt_options(CLI::App& command, PromptArguments& arguments) {
   command.add_flag("--chat", arguments.chat, "Put the prompt through the model's chat template");
   command.add_option("--system", arguments.system, "A system message, with --chat")->type_name("TEXT");
   command
@@ -55,6 +55,16 @@ void add_answer_options(CLI::App& command, AnswerArguments& arguments) {
                   fmt::format("What a chat template sees as today (default: {})", text::to_string(text::DateTime{})))
       ->type_name("DATE");
   add_special_tokens_option(command, arguments.special_tokens);
+}
+
+void check_prompt_usage(const PromptArguments& arguments, bool has_text, bool has_lines) {
+  check_usage(!arguments.chat || has_text, "--chat goes with --prompt, a text");
+  check_usage(!arguments.system || arguments.chat, "--system goes with --chat");
+  check_usage(!arguments.date || arguments.chat || has_lines, "--date goes with --chat");
+}
+
+void add_answer_options(CLI::App& command, AnswerArguments& arguments) {
+  add_prompt_options(command, arguments);
   command.add_option("--max-tokens", arguments.max_tokens, "The longest answer (default: the model's, or 256)")
       ->check(whole_number<std::int64_t>(1, kMaxTokens))
       ->type_name("N");
@@ -76,12 +86,12 @@ void add_answer_options(CLI::App& command, AnswerArguments& arguments) {
       ->type_name("[KIND]");
 }
 
-text::DateTime date_of(const AnswerArguments& arguments) {
+text::DateTime date_of(const PromptArguments& arguments) {
   return reading_option("--date",
                         [&] { return arguments.date ? text::parse_date(*arguments.date) : text::DateTime{}; });
 }
 
-engine::SpecialTokens special_tokens_of(const AnswerArguments& arguments) {
+engine::SpecialTokens special_tokens_of(const PromptArguments& arguments) {
   return *engine::special_tokens_from(arguments.special_tokens);
 }
 
@@ -102,7 +112,7 @@ engine::Request request_of(const AnswerArguments& arguments, const engine::Model
   return request;
 }
 
-std::vector<std::int32_t> encode_prompt(std::string_view prompt, const AnswerArguments& arguments,
+std::vector<std::int32_t> encode_prompt(std::string_view prompt, const PromptArguments& arguments,
                                         const engine::TextFormat& text, const text::DateTime& date) {
   if (!arguments.chat) {
     const TextSpan all = {0, prompt.size()};
@@ -117,7 +127,7 @@ std::vector<std::int32_t> encode_prompt(std::string_view prompt, const AnswerArg
   return encode_messages(messages, arguments, text, date);
 }
 
-std::vector<std::int32_t> encode_messages(const nlohmann::ordered_json& messages, const AnswerArguments& arguments,
+std::vector<std::int32_t> encode_messages(const nlohmann::ordered_json& messages, const PromptArguments& arguments,
                                           const engine::TextFormat& text, const text::DateTime& date) {
   text::ChatVariables given;
   given.date = date;

@@ -15,12 +15,16 @@
 
 namespace reprofuse::cli {
 
-// From the command line; a line of --jsonl may say otherwise.
-struct AnswerArguments {
+// How text becomes a prompt.
+struct PromptArguments {
   bool chat = false;
   std::optional<std::string> system;
   std::optional<std::string> date;
   std::string special_tokens = "as-tokens";
+};
+
+// From the command line; a line of --jsonl may say otherwise.
+struct AnswerArguments : PromptArguments {
   std::optional<std::int64_t> max_tokens;
   std::optional<float> temperature, top_p, min_p, repetition_penalty;
   std::optional<int> top_k;
@@ -31,17 +35,20 @@ struct AnswerArguments {
   std::string digest = "none";
 };
 
-void add_answer_options(CLI::App& command, AnswerArguments& arguments);
-text::DateTime date_of(const AnswerArguments& arguments);  // a usage error for what is no date
-engine::SpecialTokens special_tokens_of(const AnswerArguments& arguments);
+void add_prompt_options(CLI::App& command, PromptArguments& arguments);
+// `has_text`: there is one that --chat is for; `has_lines`: of which some may be messages without it.
+void check_prompt_usage(const PromptArguments& arguments, bool has_text, bool has_lines = false);
+void add_answer_options(CLI::App& command, AnswerArguments& arguments);  // those, too
+text::DateTime date_of(const PromptArguments& arguments);                // a usage error for what is no date
+engine::SpecialTokens special_tokens_of(const PromptArguments& arguments);
 
 // A request by these options, and what they leave open by the model's generation_config.json. It has no prompt yet.
 engine::Request request_of(const AnswerArguments& arguments, const engine::ModelFiles& files);
 
 // Text as it is or, with --chat, as a user's message; and messages, which always go through the chat template.
-std::vector<std::int32_t> encode_prompt(std::string_view prompt, const AnswerArguments& arguments,
+std::vector<std::int32_t> encode_prompt(std::string_view prompt, const PromptArguments& arguments,
                                         const engine::TextFormat& text, const text::DateTime& date);
-std::vector<std::int32_t> encode_messages(const nlohmann::ordered_json& messages, const AnswerArguments& arguments,
+std::vector<std::int32_t> encode_messages(const nlohmann::ordered_json& messages, const PromptArguments& arguments,
                                           const engine::TextFormat& text, const text::DateTime& date);
 
 // An answer ends at the latest where the context does. Throws where there is no room for any.

@@ -22,10 +22,10 @@ struct TraceArguments {
 void run_trace_command(const TraceArguments& arguments) {
   check_usage(!arguments.out.empty() || arguments.json, "say where the trace goes: --out FILE, or --json for digests");
   const engine::ModelFiles files(model_folder(arguments.text.model));
-  study::TraceRequest request = request_of(arguments.text, files);
-  request.values = !arguments.out.empty() && !arguments.digests_only;
+  TextToTrace text = text_to_trace(arguments.text, files);
+  text.request.values = !arguments.out.empty() && !arguments.digests_only;
   const OutputFile writable(arguments.out);
-  const study::Trace trace = trace_on(make_context(arguments.device), files, model_digest_of(files), request);
+  const study::Trace trace = trace_on(make_context(arguments.device), files, model_digest_of(files), text);
   if (!arguments.out.empty()) study::write_trace(arguments.out, trace);
   if (arguments.json) {
     fmt::print("{}\n", study::trace_to_json(trace));

@@ -13,6 +13,7 @@
 #include "cli/option_values.hpp"
 #include "cli/terminal.hpp"
 #include "cli/usage.hpp"
+#include "engine/engine.hpp"
 
 namespace reprofuse::cli {
 namespace {
@@ -55,33 +56,60 @@ void add_text_options(CLI::App& command, TextArguments& arguments) {
       ->check(whole_number<std::int64_t>(1, kMaxTokens))
       ->type_name("N")
       ->capture_default_str();
-  for (const char* name : {"--prompt", "--prompt-tokens", "--max-tokens", "--positions", "--prefill-chunk"})
+  add_prompt_options(command, arguments.form);
+  for (const char* name : {"--prompt", "--prompt-tokens", "--max-tokens", "--positions", "--prefill-chunk", "--chat",
+                           "--system", "--date", "--special-tokens-in-content"})
     arguments.about_text.push_back(command.get_option(name));
 }
 
-study::TraceRequest request_of(const TextArguments& arguments, const engine::ModelFiles& files) {
+TextToTrace text_to_trace(const TextArguments& arguments, const engine::ModelFiles& files) {
   check_usage(arguments.prompt.has_value() != arguments.prompt_tokens.has_value(),
               "give the text with either --prompt or --prompt-tokens");
+  check_prompt_usage(arguments.form, arguments.prompt.has_value());
+  const text::DateTime date = date_of(arguments.form);
   std::vector<std::int64_t> positions = arguments.positions;
   std::sort(positions.begin(), positions.end());
   positions.erase(std::unique(positions.begin(), positions.end()), positions.end());
   const auto typed = [&] { return *arguments.prompt == "-" ? read_prompt_file("-") : *arguments.prompt; };
-  return {
-      .prompt = arguments.prompt ? files.text().encode_prompt(typed()) : read_prompt_tokens(*arguments.prompt_tokens),
-      .answer = {},
-      .max_tokens = arguments.max_tokens,
-      .positions = std::move(positions),
-      .chunk = arguments.chunk};
+  return {.request = {.prompt = arguments.prompt ? encode_prompt(typed(), arguments.form, files.text(), date)
+                                                 : read_prompt_tokens(*arguments.prompt_tokens),
+                      .answer = {},
+                      .positions = std::move(positions),
+                      .chunk = arguments.chunk},
+          .chosen_tokens = arguments.max_tokens - 1};  // the last one is chosen, but not read
 }
 
+namespace {
+
+// What the model answers, greedily and past any end.
+std::vector<std::int32_t> answer_of(const model::Model& model, const study::TraceRequest& text, std::int64_t tokens) {
+  engine::Request request;
+  request.prompt = text.prompt;
+  request.max_tokens = tokens;
+  engine::Engine engine(model, engine::options_for_one(request, text.chunk), std::nullopt);
+  engine.add(0, std::move(request));
+  std::vector<std::int32_t> answer;
+  while (!engine.idle())
+    for (const engine::RequestUpdate& entry : engine.step()) {
+      for (const engine::AnswerToken& token : entry.update.tokens) answer.push_back(token.id);
+      const auto& end = entry.update.end;
+      if (end && end->finish_reason == engine::FinishReason::kError) fail(ErrorCode::kNonFinite, "{}", end->error);
+    }
+  return answer;
+}
+
+}  // namespace
+
 study::Trace trace_on(const Context& context, const engine::ModelFiles& files, const std::string& model_digest,
-                      const study::TraceRequest& request) {
+                      const TextToTrace& text) {
   const Terminal terminal;
   terminal.progress(fmt::format("{}, {} ...", context.description(), context.numerics()));
-  const auto length = static_cast<std::int64_t>(request.prompt.size()) + request.max_tokens - 1;
+  study::TraceRequest request = text.request;
+  const auto length = static_cast<std::int64_t>(request.prompt.size() + request.answer.size()) + text.chosen_tokens;
   const std::int64_t declared = files.checkpoint().config().max_positions;
   require(length <= declared, "a text of {} tokens; the model's context has {}", length, declared);
   const model::Model model(context, files.source(), length);
+  if (text.chosen_tokens > 0) request.answer = answer_of(model, request, text.chosen_tokens);
   study::Trace trace = study::make_trace(model, request);
   trace.version = kVersion;
   trace.model_digest = model_digest;

@@ -37,7 +37,7 @@ struct Batch {
 
 // The keys and values of one layer, Ops::kv_page_bytes() for each page. rotary stores what attention reads; until then
 // they may hold anything. In contracts that keep integers elements lie in an order of the backend's own, and each key
-// and value of a head has an exponent: the byte of its unit in NUMERICS.md, the power of two that its integers count.
+// and value of a head has a unit, the power of two that its integers count in: a byte, as NUMERICS.md has it.
 struct KvPages {
   // Aligned to 16 bytes. Keys lie transposed, so that neighbouring positions are neighbours in memory.
   void* keys = nullptr;       // [pages, kv_heads, head_dim, page_size]
@@ -48,8 +48,8 @@ struct KvPages {
   std::int32_t page_size = 0;  // a power of two, at least 16
   std::int32_t pages = 0;      // there are so many: the page table's numbers are below it
   // [pages, kv_heads, page_size], aligned to 16 bytes; not looked at where there are none.
-  void* key_exponents = nullptr;
-  void* value_exponents = nullptr;
+  void* key_units = nullptr;
+  void* value_units = nullptr;
 };
 
 // x[m] = row tokens[m] of the table, widened.

@@ -26,8 +26,8 @@ struct AttentionSizes {
 
 // Memory of the keys of one page in one layer; its values take as much.
 struct KvPageBytes {
-  std::size_t elements = 0;   // of KvPages::keys
-  std::size_t exponents = 0;  // of KvPages::key_exponents; 0 where the contract's elements are floating-point numbers
+  std::size_t elements = 0;  // of KvPages::keys
+  std::size_t units = 0;     // of KvPages::key_units; 0 where the contract's elements are floating-point numbers
 };
 
 // Bits: each operation equals its reference in NUMERICS.md for every row alone, whatever the other rows and the device.

@@ -96,14 +96,14 @@ std::size_t Ops::attention_workspace_bytes(const AttentionSizes& sizes) const {
 
 std::optional<DType> Ops::kv_dtype() const {
   const kernels::CacheFormat& cache = *impl_->context.state().numerics->cache;
-  return cache.exponent_bytes > 0 ? std::nullopt : std::optional(cache.dtype);
+  return cache.unit_bytes > 0 ? std::nullopt : std::optional(cache.dtype);
 }
 
 KvPageBytes Ops::kv_page_bytes(std::int64_t kv_heads, std::int64_t head_dim, std::int64_t page_size) const {
   const kernels::CacheFormat& cache = *impl_->context.state().numerics->cache;
   check_kv_page(impl_->name, kv_heads, head_dim, page_size, cache);
   return {.elements = static_cast<std::size_t>(cache.page_bytes(kv_heads, head_dim, page_size)),
-          .exponents = static_cast<std::size_t>(cache.page_exponent_bytes(kv_heads, page_size))};
+          .units = static_cast<std::size_t>(cache.page_unit_bytes(kv_heads, page_size))};
 }
 
 RotaryTable rotary_table(const RotaryConfig& config, std::int64_t head_dim, std::int64_t positions) {

@@ -69,8 +69,8 @@ reprofuse::KvPages pages_of(const reprofuse::Ops& ops, const reprofuse_kv_pages*
           .head_dim = p.head_dim,
           .page_size = p.page_size,
           .pages = p.pages,
-          .key_exponents = p.key_exponents,
-          .value_exponents = p.value_exponents};
+          .key_units = p.key_units,
+          .value_units = p.value_units};
 }
 
 reprofuse::RotaryConfig rotary_of(const reprofuse_rotary& rotary) {
@@ -226,12 +226,12 @@ reprofuse_status reprofuse_ops_kv_dtype(const reprofuse_ops* ops, int32_t* dtype
 }
 
 reprofuse_status reprofuse_ops_kv_page_bytes(const reprofuse_ops* ops, int64_t kv_heads, int64_t head_dim,
-                                             int64_t page_size, size_t* bytes, size_t* exponent_bytes) {
+                                             int64_t page_size, size_t* bytes, size_t* unit_bytes) {
   return guarded([&] {
     const reprofuse::KvPageBytes page = unwrap_ops(ops).kv_page_bytes(kv_heads, head_dim, page_size);
-    size_t& of_exponents = receiver(exponent_bytes, "number of bytes of exponents");
+    size_t& of_units = receiver(unit_bytes, "number of bytes of units");
     receiver(bytes, "number of bytes") = page.elements;
-    of_exponents = page.exponents;
+    of_units = page.units;
   });
 }
 

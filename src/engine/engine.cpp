@@ -63,6 +63,17 @@ std::int64_t default_kv_bytes(const model::Model& model, const EngineOptions& op
   return enough ? std::min(*enough, limit) : limit;
 }
 
+EngineOptions options_for_one(const Request& request, std::int64_t prefill_chunk) {
+  const auto prompt = static_cast<std::int64_t>(request.prompt.size());
+  EngineOptions options;
+  options.kv_pages = (prompt + request.max_tokens + options.page_size - 1) / options.page_size;
+  options.max_batch = 1;
+  options.max_rows = std::clamp<std::int64_t>(prompt, 1, prefill_chunk);
+  options.max_prompt_logit_rows = 1;
+  options.prefix_cache = false;
+  return options;
+}
+
 std::int64_t default_prompt_logit_rows(const model::Model& model, const EngineOptions& options) {
   const kernels::Backend& backend = *model.context().state().backend;
   if (backend.capabilities().shares_host_memory) return options.max_prompt_logit_rows;

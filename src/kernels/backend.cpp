@@ -4,6 +4,10 @@
 
 namespace reprofuse::kernels {
 
+std::int32_t Attention::integer_in_page(const void*, Cached, const ElementInPage&) const {
+  fail(ErrorCode::kUnsupported, "this attention keeps no integers in its pages");
+}
+
 std::unique_ptr<PreparedLinear> Backend::prepare_linear(const LinearScheme& scheme, const LayerOptions& layer,
                                                         std::span<const WeightView> weights) const {
   // Kernels check it again, for tests, fuzz targets and benches that make layers without a backend.

@@ -20,6 +20,13 @@ using reprofuse::RmsNormCall;
 using reprofuse::RotaryCall;
 using reprofuse::SiluGateCall;
 
+// An element of the key or the value that a page has of one position and head.
+enum class Cached { kKey, kValue };
+struct ElementInPage {
+  std::int64_t page_size, head_dim;
+  std::int64_t head, slot, element;  // slot: the position within the page
+};
+
 inline constexpr std::int32_t kMinPageSize = 16;  // positions of a page of keys and values; a power of two
 // The most rows of a pass: attention on CUDA puts rows in y or z of a grid, which end at 65,535.
 inline constexpr std::int64_t kMaxBatchRows = 65535;

@@ -57,15 +57,15 @@ struct LinearScheme {
 struct CacheFormat {
   std::string_view name;
   std::int32_t element_bytes;
-  std::int32_t exponent_bytes = 0;  // the byte of the unit of each key and each value of a head; "exponents" in KvPages
-  DType dtype = DType::kF32;        // of an element, in formats of floating-point numbers
+  std::int32_t unit_bytes = 0;  // of the unit of each key and each value of a head
+  DType dtype = DType::kF32;    // of an element, in formats of floating-point numbers
 
   // Of the keys of one page in one layer, and of its values.
   std::int64_t page_bytes(std::int64_t kv_heads, std::int64_t head_dim, std::int64_t page_size) const {
     return kv_heads * head_dim * page_size * element_bytes;
   }
-  std::int64_t page_exponent_bytes(std::int64_t kv_heads, std::int64_t page_size) const {
-    return kv_heads * page_size * exponent_bytes;
+  std::int64_t page_unit_bytes(std::int64_t kv_heads, std::int64_t page_size) const {
+    return kv_heads * page_size * unit_bytes;
   }
 };
 

@@ -19,11 +19,11 @@ KvCache::KvCache(const Context& context, const checkpoint::ModelConfig& config, 
   const bool fits = checked_product(bytes_per_page(context, config, page_size), pages).has_value();
   require(fits, "a cache of {} pages of {} positions is larger than any memory", pages, page_size);
   layer_bytes_ = pages * format_->page_bytes(kv_heads_, head_dim_, page_size);
-  layer_exponent_bytes_ = pages * format_->page_exponent_bytes(kv_heads_, page_size);
+  layer_unit_bytes_ = pages * format_->page_unit_bytes(kv_heads_, page_size);
   keys_ = Buffer(context, static_cast<std::size_t>(layer_bytes_ * config.layers));
   values_ = Buffer(context, static_cast<std::size_t>(layer_bytes_ * config.layers));
-  key_exponents_ = Buffer(context, static_cast<std::size_t>(layer_exponent_bytes_ * config.layers));
-  value_exponents_ = Buffer(context, static_cast<std::size_t>(layer_exponent_bytes_ * config.layers));
+  key_units_ = Buffer(context, static_cast<std::size_t>(layer_unit_bytes_ * config.layers));
+  value_units_ = Buffer(context, static_cast<std::size_t>(layer_unit_bytes_ * config.layers));
   uses_.resize(static_cast<std::size_t>(pages));
   for (std::int64_t page = pages; page-- > 0;) free_.push_back(static_cast<std::int32_t>(page));
 }
@@ -33,7 +33,7 @@ std::int64_t KvCache::bytes_per_page(const Context& context, const checkpoint::M
   const kernels::CacheFormat& format = *context.state().numerics->cache;
   return 2 * config.layers *
          (format.page_bytes(config.kv_heads, config.head_dim, page_size) +
-          format.page_exponent_bytes(config.kv_heads, page_size));
+          format.page_unit_bytes(config.kv_heads, page_size));
 }
 
 kernels::KvPages KvCache::layer(std::int64_t index) const {
@@ -44,8 +44,8 @@ kernels::KvPages KvCache::layer(std::int64_t index) const {
           .head_dim = head_dim_,
           .page_size = page_size_,
           .pages = static_cast<std::int32_t>(uses_.size()),
-          .key_exponents = key_exponents_.as<std::byte>() + index * layer_exponent_bytes_,
-          .value_exponents = value_exponents_.as<std::byte>() + index * layer_exponent_bytes_};
+          .key_units = key_units_.as<std::byte>() + index * layer_unit_bytes_,
+          .value_units = value_units_.as<std::byte>() + index * layer_unit_bytes_};
 }
 
 std::optional<std::int32_t> KvCache::take_page() {

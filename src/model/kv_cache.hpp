@@ -47,15 +47,15 @@ class KvCache {
     bool kept = false;
   };
 
-  std::int64_t layer_bytes_ = 0;           // of keys, and of values
-  std::int64_t layer_exponent_bytes_ = 0;  // of those of keys, and of values
+  std::int64_t layer_bytes_ = 0;       // of keys, and of values
+  std::int64_t layer_unit_bytes_ = 0;  // of those of keys, and of values
   std::int32_t kv_heads_;
   std::int32_t head_dim_;
   std::int32_t page_size_;
   const kernels::CacheFormat* format_;
-  Buffer keys_, values_;  // [layers, pages, kv_heads] of head_dim * page_size elements, as KvPages says
-  Buffer key_exponents_, value_exponents_;  // [layers, pages, kv_heads, page_size], in formats that have them
-  std::vector<Use> uses_;                   // by page
+  Buffer keys_, values_;            // [layers, pages, kv_heads] of head_dim * page_size elements, as KvPages says
+  Buffer key_units_, value_units_;  // [layers, pages, kv_heads, page_size], in formats that have them
+  std::vector<Use> uses_;           // by page
   std::int64_t kept_unused_ = 0;
   std::vector<std::int32_t> free_;
 };

@@ -117,28 +117,28 @@ void check_kv(const Op& op, const KvPages& kv, const kernels::CacheFormat& cache
              dtype_name(kv.dtype), cache.name);
   for (const void* data : {kv.keys, kv.values})
     require_of(op, is_aligned(data, 16), "KV pages at {} are not aligned to 16 bytes", data);
-  if (cache.exponent_bytes > 0) {
-    require_of(op, kv.key_exponents != nullptr && kv.value_exponents != nullptr,
-               "a pointer to exponents is null; the context's numerics keep them beside pages of {}", cache.name);
-    for (const void* data : {kv.key_exponents, kv.value_exponents})
-      require_of(op, is_aligned(data, 16), "exponents at {} are not aligned to 16 bytes", data);
+  if (cache.unit_bytes > 0) {
+    require_of(op, kv.key_units != nullptr && kv.value_units != nullptr,
+               "a pointer to units is null; the context's numerics keep them beside pages of {}", cache.name);
+    for (const void* data : {kv.key_units, kv.value_units})
+      require_of(op, is_aligned(data, 16), "units at {} are not aligned to 16 bytes", data);
   }
   check_page_shape(op, kv.kv_heads, kv.head_dim, kv.page_size, kv.pages, cache);
 }
 
-// The bytes of all pages; of none where the format has no exponents.
+// The bytes of all pages; of none where the format has no units.
 Operand pages_of(const char* what, const void* pages, const KvPages& kv, std::int64_t page_bytes) {
   return operand(what, static_cast<const std::byte*>(pages), kv.pages * page_bytes);
 }
 
-// Keys, values and their exponents.
+// Keys, values and their units.
 std::array<Operand, 4> stored_in(const KvPages& kv, const kernels::CacheFormat& cache) {
   const std::int64_t elements = cache.page_bytes(kv.kv_heads, kv.head_dim, kv.page_size);
-  const std::int64_t exponents = cache.page_exponent_bytes(kv.kv_heads, kv.page_size);
+  const std::int64_t units = cache.page_unit_bytes(kv.kv_heads, kv.page_size);
   return {pages_of("the pages of keys", kv.keys, kv, elements),
           pages_of("the pages of values", kv.values, kv, elements),
-          pages_of("the exponents of keys", kv.key_exponents, kv, exponents),
-          pages_of("the exponents of values", kv.value_exponents, kv, exponents)};
+          pages_of("the units of keys", kv.key_units, kv, units),
+          pages_of("the units of values", kv.value_units, kv, units)};
 }
 
 std::int64_t page_at(const Batch& batch, const KvPages& kv, std::int32_t sequence, std::int64_t position) {
@@ -268,9 +268,9 @@ void check_rotary(const std::string& name, const RotaryCall& call, const kernels
   const auto angles = checked_product(call.positions, call.kv.head_dim / 2, sizeof(float));
   require_of(op, angles.has_value(), "cos and sin of {} positions are larger than any memory", call.positions);
   const auto count = static_cast<std::int64_t>(*angles / sizeof(float));
-  const auto [keys, values, key_exponents, value_exponents] = stored_in(call.kv, cache);
+  const auto [keys, values, key_units, value_units] = stored_in(call.kv, cache);
   check_overlap(
-      op, {operand("q", call.q), keys, values, key_exponents, value_exponents},
+      op, {operand("q", call.q), keys, values, key_units, value_units},
       {operand("k", call.k), operand("v", call.v), operand("cos", call.cos, count), operand("sin", call.sin, count),
        operand("q_norm", call.q_norm, call.kv.head_dim), operand("k_norm", call.k_norm, call.kv.head_dim)});
   if (!readable || call.q.rows == 0) return;
@@ -291,8 +291,8 @@ void check_attention(const std::string& name, const AttentionCall& call, const k
   check_shape(op, "out", call.out, call.q.rows, size);
   require_of(op, call.window >= 0, "window = {} is below 0", call.window);
   check_batch(op, call.batch, call.kv, call.q.rows);
-  const auto [keys, values, key_exponents, value_exponents] = stored_in(call.kv, cache);
-  check_overlap(op, {operand("out", call.out)}, {operand("q", call.q), keys, values, key_exponents, value_exponents});
+  const auto [keys, values, key_units, value_units] = stored_in(call.kv, cache);
+  check_overlap(op, {operand("out", call.out)}, {operand("q", call.q), keys, values, key_units, value_units});
   if (readable && call.q.rows > 0) check_chunks(op, call.batch, call.kv, true);
 }
 

@@ -53,7 +53,7 @@ struct Inputs {
 
 struct Format {
   std::int32_t dtype = 7;
-  std::size_t page_bytes = 0, exponent_bytes = 0;
+  std::size_t page_bytes = 0, unit_bytes = 0;
   auto operator<=>(const Format&) const = default;
 };
 
@@ -61,9 +61,9 @@ struct Pass {
   Pass(const Format& format, std::byte fill)
       : keys(kPages * format.page_bytes, fill),
         values(kPages * format.page_bytes, fill),
-        key_exponents(kPages * format.exponent_bytes, fill),
-        value_exponents(kPages * format.exponent_bytes, fill) {}
-  Memory keys, values, key_exponents, value_exponents;
+        key_units(kPages * format.unit_bytes, fill),
+        value_units(kPages * format.unit_bytes, fill) {}
+  Memory keys, values, key_units, value_units;
   Inputs in;
 };
 
@@ -74,7 +74,7 @@ struct COps {
         << reprofuse_last_error();
     EXPECT_EQ(reprofuse_ops_create(context, "layer 3", &ops), REPROFUSE_OK) << reprofuse_last_error();
     EXPECT_EQ(reprofuse_ops_kv_dtype(ops, &format.dtype), REPROFUSE_OK);
-    EXPECT_EQ(reprofuse_ops_kv_page_bytes(ops, kKvHeads, kDim, kPage, &format.page_bytes, &format.exponent_bytes),
+    EXPECT_EQ(reprofuse_ops_kv_page_bytes(ops, kKvHeads, kDim, kPage, &format.page_bytes, &format.unit_bytes),
               REPROFUSE_OK);
   }
   ~COps() {
@@ -89,8 +89,8 @@ struct COps {
     EXPECT_EQ(reprofuse_kv_pages_init(&pages, sizeof pages), REPROFUSE_OK);
     pages.keys = pass.keys.bytes.data();
     pages.values = pass.values.bytes.data();
-    pages.key_exponents = pass.key_exponents.bytes.data();
-    pages.value_exponents = pass.value_exponents.bytes.data();
+    pages.key_units = pass.key_units.bytes.data();
+    pages.value_units = pass.value_units.bytes.data();
     pages.dtype = format.dtype;
     pages.kv_heads = kKvHeads;
     pages.head_dim = kDim;
@@ -144,7 +144,7 @@ std::vector<float> by_cpp(std::string_view numerics) {
   const Context context = Context::cpu(numerics, Isa::kScalar, 1);
   const Ops ops(context, "layer 3");
   const KvPageBytes bytes = ops.kv_page_bytes(kKvHeads, kDim, kPage);
-  Pass pass({0, bytes.elements, bytes.exponents}, std::byte{0});
+  Pass pass({0, bytes.elements, bytes.units}, std::byte{0});
   const Chunk chunks[] = {{0, kFirst, 0, 0}, {kFirst, kSecond, 0, 1}};
   const Batch batch = {.rows = kRows,
                        .chunk_count = 2,
@@ -163,8 +163,8 @@ std::vector<float> by_cpp(std::string_view numerics) {
                       .head_dim = kDim,
                       .page_size = kPage,
                       .pages = kPages,
-                      .key_exponents = pass.key_exponents.bytes.data(),
-                      .value_exponents = pass.value_exponents.bytes.data()};
+                      .key_units = pass.key_units.bytes.data(),
+                      .value_units = pass.value_units.bytes.data()};
   const Workspace workspace(context, ops.attention_workspace_bytes({kHeads, kKvHeads, kDim, kRows, 2, kFirst}));
   ops.rotary({.q = {pass.in.q.data(), kRows, kHeads * kDim, kHeads * kDim},
               .k = {pass.in.k.data(), kRows, kKvHeads * kDim, kKvHeads * kDim},
@@ -192,8 +192,8 @@ std::vector<float> by_cpp(std::string_view numerics) {
 void change_a_key(Pass& pass, const Format& format) {
   const auto page = static_cast<std::size_t>(pass.in.page_table[0]);
   const std::size_t element = format.page_bytes / (kKvHeads * kDim * kPage);
-  std::byte& changed = format.exponent_bytes > 0 ? pass.key_exponents.bytes[page * format.exponent_bytes]
-                                                 : pass.keys.bytes[page * format.page_bytes + element - 1];
+  std::byte& changed = format.unit_bytes > 0 ? pass.key_units.bytes[page * format.unit_bytes]
+                                             : pass.keys.bytes[page * format.page_bytes + element - 1];
   changed ^= std::byte{1};
 }
 
@@ -210,7 +210,7 @@ TEST(CKvPages, EveryContractGivesTheBitsOfTheCppApiOverPagesOfTheSizeThatItTells
         ASSERT_EQ(c.attend(*each, pages), REPROFUSE_OK) << numerics << ": " << reprofuse_last_error();
         EXPECT_EQ(each->in.out, expected) << numerics << " " << isa << ", whatever the pages held before";
       }
-      for (Memory Pass::*memory : {&Pass::keys, &Pass::values, &Pass::key_exponents, &Pass::value_exponents}) {
+      for (Memory Pass::*memory : {&Pass::keys, &Pass::values, &Pass::key_units, &Pass::value_units}) {
         EXPECT_TRUE((pass.*memory).guard_is_whole()) << numerics << " " << isa;
         for (const std::size_t full : {0U, 2U})
           EXPECT_EQ((pass.*memory).page(full), (other.*memory).page(full)) << "no byte of a full page is left over";
@@ -241,22 +241,20 @@ TEST(CKvPages, WhatIsWrongWithPagesIsNamed) {
               std::string::npos);
     EXPECT_NE(refused([](auto& p) { p.dtype = REPROFUSE_F16; }).find("KV pages of f16"), std::string::npos);
     if (c.format.dtype != REPROFUSE_NO_DTYPE) {
-      EXPECT_EQ(c.format.exponent_bytes, 0U);
+      EXPECT_EQ(c.format.unit_bytes, 0U);
       EXPECT_EQ(refused([](auto& p) { p.dtype = REPROFUSE_NO_DTYPE; }), "dtype -1 does not exist");
       reprofuse_kv_pages pages = c.pages(pass);
-      pages.key_exponents = pages.value_exponents = nullptr;
+      pages.key_units = pages.value_units = nullptr;
       EXPECT_EQ(c.rotate(pass, pages), REPROFUSE_OK) << reprofuse_last_error();
       continue;
     }
     ++in_integers;
-    EXPECT_EQ(c.format.exponent_bytes, static_cast<size_t>(kKvHeads * kPage));
-    EXPECT_NE(refused([](auto& p) { p.value_exponents = nullptr; }).find("a pointer to exponents is null"),
-              std::string::npos);
-    EXPECT_NE(refused([](auto& p) {
-                p.value_exponents = p.key_exponents;
-              }).find("the exponents of keys overlaps the exponents of values"),
-              std::string::npos);
-    EXPECT_NE(refused([](auto& p) { p.key_exponents = static_cast<char*>(p.key_exponents) + 1; }).find("not aligned"),
+    EXPECT_EQ(c.format.unit_bytes, static_cast<size_t>(kKvHeads * kPage));
+    EXPECT_NE(refused([](auto& p) { p.value_units = nullptr; }).find("a pointer to units is null"), std::string::npos);
+    EXPECT_NE(
+        refused([](auto& p) { p.value_units = p.key_units; }).find("the units of keys overlaps the units of values"),
+        std::string::npos);
+    EXPECT_NE(refused([](auto& p) { p.key_units = static_cast<char*>(p.key_units) + 1; }).find("not aligned"),
               std::string::npos);
     reprofuse_kv_pages pages = c.pages(pass);
     pages.dtype = 0;
@@ -273,9 +271,9 @@ TEST(CKvPages, PagesTakeTheSameMemoryOnEveryDevice) {
 
 TEST(CKvPages, SizesThatNoPageHasAreErrors) {
   const COps c(nullptr, nullptr);
-  size_t bytes = 0, exponents = 0;
+  size_t bytes = 0, units = 0;
   const auto refused = [&](std::int64_t kv_heads, std::int64_t head_dim, std::int64_t page_size) {
-    return error_text(reprofuse_ops_kv_page_bytes(c.ops, kv_heads, head_dim, page_size, &bytes, &exponents),
+    return error_text(reprofuse_ops_kv_page_bytes(c.ops, kv_heads, head_dim, page_size, &bytes, &units),
                       REPROFUSE_INVALID_ARGUMENT);
   };
   EXPECT_EQ(refused(2, 64, 24),
@@ -285,8 +283,8 @@ TEST(CKvPages, SizesThatNoPageHasAreErrors) {
   EXPECT_NE(refused(std::int64_t{1} << 40, 64, 16).find("1099511627776 key-value heads"), std::string::npos);
   EXPECT_NE(refused(INT32_MAX, INT32_MAX - 1, 1 << 30).find("larger than any memory"), std::string::npos);
   EXPECT_EQ(bytes, 0U);
-  EXPECT_EQ(reprofuse_ops_kv_page_bytes(nullptr, 2, 64, 16, &bytes, &exponents), REPROFUSE_INVALID_ARGUMENT);
-  EXPECT_EQ(reprofuse_ops_kv_page_bytes(c.ops, 2, 64, 16, nullptr, &exponents), REPROFUSE_INVALID_ARGUMENT);
+  EXPECT_EQ(reprofuse_ops_kv_page_bytes(nullptr, 2, 64, 16, &bytes, &units), REPROFUSE_INVALID_ARGUMENT);
+  EXPECT_EQ(reprofuse_ops_kv_page_bytes(c.ops, 2, 64, 16, nullptr, &units), REPROFUSE_INVALID_ARGUMENT);
   EXPECT_EQ(reprofuse_ops_kv_page_bytes(c.ops, 2, 64, 16, &bytes, nullptr), REPROFUSE_INVALID_ARGUMENT);
 }
 

@@ -17,7 +17,7 @@ struct Pages {
   static constexpr std::int32_t kRows = 3, kHeads = 4, kKvHeads = 2, kDim = 8, kPage = 16;
   std::vector<float> keys = std::vector<float>(2 * kKvHeads * kDim * kPage);
   std::vector<float> values = keys;  // larger than those of any other format
-  std::vector<std::byte> key_exponents = std::vector<std::byte>(2 * kKvHeads * kPage), value_exponents = key_exponents;
+  std::vector<std::byte> key_units = std::vector<std::byte>(2 * kKvHeads * kPage), value_units = key_units;
   std::vector<float> q = filled(kRows * kHeads * kDim, 0.25F), k = filled(kRows * kKvHeads * kDim, -0.5F),
                      v = filled(kRows * kKvHeads * kDim, 0.125F), out = std::vector<float>(q.size());
   std::vector<std::int32_t> positions = {0, 0, 1}, sequences = {0, 1, 1}, table = {1, 0};
@@ -50,8 +50,8 @@ struct Pages {
             .head_dim = kDim,
             .page_size = kPage,
             .pages = 2,
-            .key_exponents = key_exponents.data(),
-            .value_exponents = value_exponents.data()};
+            .key_units = key_units.data(),
+            .value_units = value_units.data()};
   }
   RotaryCall rotary_call() {
     return {.q = matrix(q, kHeads * kDim),

@@ -1,10 +1,14 @@
 // `reprofuse trace` and `reprofuse diff` as they are used.
+#include "study/trace/trace.hpp"
+
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "cli/run_cli.hpp"
+#include "ops/contract.hpp"
 
 namespace reprofuse {
 namespace {
@@ -27,6 +31,55 @@ TEST(TraceCommand, ASavedTraceIsWhatAnotherInstructionSetComputes) {
   const std::string scalar = folder.file("scalar.safetensors");
   ASSERT_EQ(reprofuse("trace --isa scalar --prefill-chunk 2 --out " + scalar + kText).status, 0);
   EXPECT_EQ(reprofuse("diff " + file + " " + scalar).status, 0);
+}
+
+// Also by contracts that keep integers, in an order of each instruction set's own.
+TEST(TraceCommand, EveryContractCanBeTracedAndHasTheSameBitsOnEveryInstructionSet) {
+  const TemporaryFolder folder;
+  for (const Numerics& contract : contracts()) {
+    const std::string name(contract.name), file = folder.file(name);
+    const Finished saved = reprofuse("trace --isa scalar --numerics " + name + " --out " + file + kText);
+    ASSERT_EQ(saved.status, 0) << name << ": " << saved.err;
+    const Finished same = reprofuse("diff " + file + " cpu");
+    EXPECT_EQ(same.status, 0) << name << ": " << same.out << same.err;
+    EXPECT_TRUE(contains(same.out, "3 steps, every op the same bits\n")) << same.out;
+  }
+  const Finished integers = reprofuse("diff cpu/exact-1 cpu/exact-2" + kText);
+  EXPECT_TRUE(contains(integers.out, "model.layers.0.self_attn.rotary.keys.units in B\n")) << integers.out;
+}
+
+TEST(TraceCommand, AChatIsTracedAsGenerateAnswersIt) {
+  const Finished answer = reprofuse("generate --chat --system 'Be brief.' --prompt '2 + 3?' --json");
+  const auto json = nlohmann::json::parse(answer.out);
+  const Finished run = reprofuse("trace --chat --system 'Be brief.' --prompt '2 + 3?' --max-tokens 4 --json");
+  ASSERT_EQ(run.status, 0) << run.err;
+  auto text = json.at("prompt_tokens").get<std::vector<int>>();
+  const auto given = json.at("tokens").get<std::vector<int>>();
+  text.insert(text.end(), given.begin(), given.begin() + 3);
+  EXPECT_EQ(nlohmann::json::parse(run.out).at("tokens").get<std::vector<int>>(), text);
+  for (const char* nonsense : {"--system a --prompt b", "--date 2026-01-01 --prompt b", "--chat --prompt-tokens 1"})
+    EXPECT_EQ(reprofuse(std::string("trace --json ") + nonsense).status, 2) << nonsense;
+}
+
+// Only the positions that were traced are compared, and attention reads the others, too.
+TEST(TraceCommand, AttentionThatDiffersFirstHintsAtPositionsThatWereNotCompared) {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("trace"), other = folder.file("other");
+  ASSERT_EQ(reprofuse("trace --digests-only --out " + file + " --prompt '12+30='").status, 0);
+  study::Trace trace = study::read_trace(file);
+  for (study::TracedResult& result : trace.steps[0].results)
+    if (result.op == "model.layers.1.self_attn.attention") result.sha256[0] = result.sha256[0] == '0' ? '1' : '0';
+  study::write_trace(other, trace);
+  const Finished run = reprofuse("diff " + file + " " + other);
+  EXPECT_EQ(run.status, 1) << run.err;
+  EXPECT_EQ(run.out.substr(run.out.find("First")),
+            "First difference: position 6, model.layers.1.self_attn.attention\n"
+            "  which element is not known: a trace has digests alone\n"
+            "  the op before it, model.layers.1.self_attn.rotary.values, left the same bits\n"
+            "  it also reads keys and values of 6 positions before, not compared here; a trace with --positions 0-6 "
+            "compares them\n"
+            "0 of 1 steps have the same bits.\n"
+            "Every step chooses the same token.\n");
 }
 
 TEST(TraceCommand, WhatOneTraceAloneHasIsToldAndOtherTextsAreADifference) {
@@ -84,7 +137,7 @@ TEST(TraceCommand, WhatMakesNoSenseIsUsage) {
        {std::string("trace --prompt a"), std::string("trace --json"),
         std::string("trace --json --prompt a --prompt-tokens 1"), std::string("diff cpu/fma-1 cpu/fma-1"),
         std::string("diff cpu/none cpu --prompt a"), std::string("diff nowhere cpu --prompt a"),
-        "diff " + file + " cpu --prompt a", "diff " + file + " " + file + " --model x",
+        "diff " + file + " cpu --prompt a", "diff " + file + " " + file + " --model x", "diff " + file + " cpu --chat",
         "diff " + file + " cpu --max-tokens 9", "diff " + file + " cpu --positions 3",
         "diff " + file + " cpu --prefill-chunk 1"})
     EXPECT_EQ(reprofuse(arguments).status, 2) << arguments;

@@ -107,8 +107,8 @@ class ReferenceModel {
     const auto cache_bytes = static_cast<std::size_t>(config_.kv_size() * kOnePage) *
                              static_cast<std::size_t>(contract_.cache->element_bytes);
     std::vector<std::byte> keys(cache_bytes), values(cache_bytes);
-    std::vector<std::byte> key_exponents(static_cast<std::size_t>(config_.kv_heads * kOnePage));
-    std::vector<std::byte> value_exponents(key_exponents.size());
+    std::vector<std::byte> key_units(static_cast<std::size_t>(config_.kv_heads * kOnePage));
+    std::vector<std::byte> value_units(key_units.size());
     const kernels::KvPages kv{.keys = keys.data(),
                               .values = values.data(),
                               .dtype = contract_.cache->dtype,
@@ -116,8 +116,8 @@ class ReferenceModel {
                               .head_dim = static_cast<std::int32_t>(config_.head_dim),
                               .page_size = kOnePage,
                               .pages = 1,
-                              .key_exponents = key_exponents.data(),
-                              .value_exponents = value_exponents.data()};
+                              .key_units = key_units.data(),
+                              .value_units = value_units.data()};
     kernels::Batch batch;
     batch.rows = static_cast<std::int32_t>(rows());
     batch.positions = positions_.data();

@@ -202,7 +202,7 @@ TEST(OwnContract, ABackendWithoutKernelsForASchemeSaysSo) {
 }
 
 TEST(OwnContract, ACacheFormatThatTheAttentionDoesNotKnowIsRefused) {
-  constexpr kernels::CacheFormat kBytes{.name = "bytes", .element_bytes = 1, .exponent_bytes = 1};
+  constexpr kernels::CacheFormat kBytes{.name = "bytes", .element_bytes = 1, .unit_bytes = 1};
   Numerics contract = kDescending;
   contract.cache = &kBytes;
   for (const bool on_cpu : {true, false})

@@ -62,8 +62,8 @@ void write_attention(const kernels::AttentionScheme& scheme, std::int32_t head_d
                                .head_dim = head_dim,
                                .page_size = 1024,
                                .pages = 1,
-                               .key_exponents = key_units.data(),
-                               .value_exponents = value_units.data()};
+                               .key_units = key_units.data(),
+                               .value_units = value_units.data()};
   const std::int64_t q_cols = std::int64_t{2} * head_dim;
   scheme.rotary({.q = {q.data(), keys, q_cols, q_cols},
                  .k = {k.data(), keys, head_dim, head_dim},

@@ -41,8 +41,8 @@ class IntegerCase {
     kernels::KvPages pages = floats_.kv().pages();
     pages.keys = keys_.data();
     pages.values = values_.data();
-    pages.key_exponents = key_units_.data();
-    pages.value_exponents = value_units_.data();
+    pages.key_units = key_units_.data();
+    pages.value_units = value_units_.data();
     return pages;
   }
   int digits() const { return spec_.digits; }

@@ -127,7 +127,7 @@ TEST_P(AttentionIntegerCpu, AQueryOrAKeyThatIsNotFiniteIsFoundAtItsRowAndHead) {
     });
     IntegerCase keys({.kv = {.kv_heads = 2, .head_dim = 32}, .digits = GetParam()}, {{0, 150, 5}});
     const auto place = reference::find_place(keys.pages(), keys.call(data.queries()).batch, 0, 152, 1);
-    static_cast<std::uint8_t*>(keys.pages().key_exponents)[place.head / 32 + place.slot] = int16::kNotFinite;
+    static_cast<std::uint8_t*>(keys.pages().key_units)[place.head / 32 + place.slot] = int16::kNotFinite;
     on_every_isa(2, [&](const cpu::Target& target) {
       Rows out = keys.empty_result();
       EXPECT_EQ(describe(attend(target, keys.call(out), GetParam())), "2:2");

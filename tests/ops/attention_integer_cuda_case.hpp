@@ -55,16 +55,16 @@ class IntegerDevicePages {
         });
     keys_ = upload(keys.data(), bytes);
     values_ = upload(values.data(), bytes);
-    key_units_ = upload(host_.key_exponents, positions_);
-    value_units_ = upload(host_.value_exponents, positions_);
+    key_units_ = upload(host_.key_units, positions_);
+    value_units_ = upload(host_.value_units, positions_);
   }
 
   kernels::KvPages pages() const {
     kernels::KvPages pages = host_;
     pages.keys = keys_.as<void>();
     pages.values = values_.as<void>();
-    pages.key_exponents = key_units_.as<void>();
-    pages.value_exponents = value_units_.as<void>();
+    pages.key_units = key_units_.as<void>();
+    pages.value_units = value_units_.as<void>();
     return pages;
   }
   void fetch() const {
@@ -79,8 +79,8 @@ class IntegerDevicePages {
             x = 256 * x + (key ? keys : values)[from + digit * plane];
           reference::store_integer(key ? host_.keys : host_.values, static_cast<int>(digits_), place, to, x);
         });
-    cuda::copy_to_host(host_.key_exponents, key_units_.as<void>(), positions_);
-    cuda::copy_to_host(host_.value_exponents, value_units_.as<void>(), positions_);
+    cuda::copy_to_host(host_.key_units, key_units_.as<void>(), positions_);
+    cuda::copy_to_host(host_.value_units, value_units_.as<void>(), positions_);
   }
 
  private:

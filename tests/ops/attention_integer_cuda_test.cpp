@@ -240,7 +240,7 @@ TEST_P(AttentionIntegerCuda, ANonFiniteScoreIsRecordedWithItsRowAndHead) {
       EXPECT_TRUE(is_place(failure_of(data), "3:2")) << name_of(schedule);
       IntegerCase keys({.kv = {.kv_heads = 2, .head_dim = 64}, .digits = digits()}, {{0, 150, 5}});
       const auto place = reference::find_place(keys.pages(), keys.call(data.queries()).batch, 0, 152, 1);
-      static_cast<std::uint8_t*>(keys.pages().key_exponents)[place.head / 64 + place.slot] = int16::kNotFinite;
+      static_cast<std::uint8_t*>(keys.pages().key_units)[place.head / 64 + place.slot] = int16::kNotFinite;
       EXPECT_TRUE(is_place(failure_of(keys), "2:2")) << name_of(schedule);
     }
 }

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/reference/reference.hpp"
@@ -19,9 +21,8 @@ namespace reprofuse {
 namespace {
 
 study::TraceRequest small_request(const study::ModelCase& spec) {
-  std::vector<std::int32_t> prompt = study::case_tokens(spec);
-  prompt.resize(12);
-  return {.prompt = prompt, .answer = {}, .max_tokens = 2, .positions = {}};
+  const std::vector<std::int32_t> tokens = study::case_tokens(spec);
+  return {.prompt = {tokens.begin(), tokens.begin() + 12}, .answer = {tokens[12]}, .positions = {}};
 }
 
 study::Trace trace_of(const Context& context, const study::ModelCase& spec, const study::TraceRequest& request) {
@@ -162,16 +163,53 @@ TEST(Trace, AnErrorPlantedInAnyOpIsFoundThere) {
 
 TEST(Trace, IsTheSameOnEveryInstructionSetAndInAnyPasses) {
   const study::ModelCase spec = study::model_cases().front();
-  study::TraceRequest request = small_request(spec);
-  request.positions = {0, 5, 11, 12};
-  const study::Trace whole = trace_of(Context::cpu(), spec, request);
-  ASSERT_EQ(whole.steps.size(), 4U);
-  for (const Isa isa : supported_isas()) {
-    request.chunk = isa == Isa::kScalar ? 512 : 5;
-    const auto comparison =
-        study::compare_traces(whole, trace_of(Context::cpu(kDefaultNumerics, isa, 2), spec, request));
-    EXPECT_FALSE(comparison.first) << isa_name(isa) << ": " << comparison.first->op;
-    EXPECT_EQ(comparison.equal, 4);
+  for (const Numerics& contract : contracts()) {
+    study::TraceRequest request = small_request(spec);
+    request.positions = {0, 5, 11, 12};
+    const study::Trace whole = trace_of(make_context(std::make_shared<test::HostBackend>(), contract), spec, request);
+    ASSERT_EQ(whole.steps.size(), 4U);
+    for (const Isa isa : supported_isas()) {
+      request.chunk = isa == Isa::kScalar ? 512 : 5;
+      const auto comparison =
+          study::compare_traces(whole, trace_of(Context::cpu(contract.name, isa, 2), spec, request));
+      EXPECT_FALSE(comparison.first) << contract.name << ", " << isa_name(isa) << ": " << comparison.first->op;
+      EXPECT_EQ(comparison.equal, 4);
+    }
+  }
+}
+
+const study::TracedResult& result_of(const study::TracedStep& step, const std::string& op) {
+  return *std::find_if(step.results.begin(), step.results.end(), [&](const auto& result) { return result.op == op; });
+}
+
+// After the same ops up to the cache, which rounds what fma-1 keeps as it is.
+TEST(Trace, IntegersOfACacheAreTheNumbersThatTheyStandFor) {
+  const study::ModelCase spec = study::model_cases().front();
+  const study::Trace whole = trace_of(Context::cpu("fma-1"), spec, small_request(spec));
+  for (const auto& [attention, cache] : {std::pair(&reference::kAttentionInt16, &reference::kCacheInt16),
+                                         std::pair(&reference::kAttentionExact2, &reference::kCacheInt24)}) {
+    const Numerics rounding{.name = "rounding",
+                            .summary = "fma-1 with a cache of integers",
+                            .linear = &reference::kLinearFma1,
+                            .attention = attention,
+                            .cache = cache,
+                            .elementwise = &reference::kElementwiseFma1};
+    const auto rounded =
+        trace_of(make_context(std::make_shared<test::HostBackend>(), rounding), spec, small_request(spec));
+    for (const std::string& op : {std::string("keys"), std::string("values")}) {
+      const std::string name = "model.layers.0.self_attn.rotary." + op;
+      const study::TracedResult& numbers = result_of(rounded.steps[0], name);
+      const study::TracedResult& units = result_of(rounded.steps[0], name + ".units");
+      const study::TracedResult& expected = result_of(whole.steps[0], name);
+      ASSERT_EQ(numbers.elements, expected.elements);
+      std::int64_t equal = 0;
+      for (std::int64_t i = 0; i < numbers.elements; ++i) {
+        const float unit = units.value(i * units.elements / numbers.elements);
+        EXPECT_LE(std::abs(numbers.value(i) - expected.value(i)), unit / 2) << cache->name << " " << op << " " << i;
+        equal += numbers.word(i) == expected.word(i) ? 1 : 0;
+      }
+      EXPECT_LT(equal, numbers.elements) << "nothing was rounded: this test could not fail";
+    }
   }
 }
 
@@ -213,7 +251,7 @@ TEST(Trace, AnyBitOfAFileThatIsFlippedIsNoticed) {
   const TemporaryFolder folder;
   const std::string path = folder.file("a.safetensors");
   study::TraceRequest request = small_request(spec);
-  request.max_tokens = 1;
+  request.answer.clear();
   const study::Trace trace = trace_of(Context::cpu(), spec, request);
   study::write_trace(path, trace);
   const std::string whole = read_whole_file(path);

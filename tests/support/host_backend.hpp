@@ -194,8 +194,8 @@ class HostElementwise final : public kernels::Elementwise {
 
 class HostAttention final : public kernels::Attention {
  public:
-  HostAttention(const HostBackend& backend, const kernels::AttentionScheme& scheme)
-      : backend_(backend), scheme_(scheme) {}
+  HostAttention(const HostBackend& backend, const kernels::AttentionScheme& scheme, const kernels::CacheFormat& cache)
+      : backend_(backend), scheme_(scheme), cache_(cache) {}
   void require_shape(std::int64_t, std::int64_t, std::int64_t) const override {}
   std::size_t workspace_bytes(const kernels::AttentionBounds&) const override { return sizeof(HostRecord); }
   void rotary(const kernels::OpSite& site, const kernels::RotaryCall& call) const override {
@@ -212,10 +212,15 @@ class HostAttention final : public kernels::Attention {
     });
     return std::nullopt;
   }
+  std::int32_t integer_in_page(const void* page, kernels::Cached which,
+                               const kernels::ElementInPage& at) const override {
+    return reference::integer_in_page(page, cache_.element_bytes, which, at);
+  }
 
  private:
   const HostBackend& backend_;
   const kernels::AttentionScheme& scheme_;
+  const kernels::CacheFormat& cache_;
 };
 
 class HostLinear final : public kernels::PreparedLinear {
@@ -285,8 +290,8 @@ inline std::unique_ptr<kernels::Elementwise> HostBackend::make_elementwise(
   return std::make_unique<HostElementwise>(*this, scheme);
 }
 inline std::unique_ptr<kernels::Attention> HostBackend::make_attention(const kernels::AttentionScheme& scheme,
-                                                                       const kernels::CacheFormat&) const {
-  return std::make_unique<HostAttention>(*this, scheme);
+                                                                       const kernels::CacheFormat& cache) const {
+  return std::make_unique<HostAttention>(*this, scheme, cache);
 }
 inline std::unique_ptr<kernels::SamplerBackend> HostBackend::make_sampler(std::int64_t vocabulary, std::int64_t) const {
   return std::make_unique<HostSampler>(vocabulary, seen_ids);

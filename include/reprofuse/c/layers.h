@@ -149,7 +149,7 @@ REPROFUSE_C_API reprofuse_status reprofuse_batch_init(reprofuse_batch* batch, si
 
 /* The keys and values of one layer, in memory of as many bytes as reprofuse_ops_kv_page_bytes() says for each page,
  * aligned to 16 bytes. reprofuse_ops_rotary() stores in it what attention reads; until then it may hold anything. Where
- * a contract keeps integers, their order is the backend's own, and exponents lie beside them. */
+ * a contract keeps integers, their order is the backend's own, and bytes of units lie beside them. */
 typedef struct reprofuse_kv_pages {
   uint32_t struct_size;
   uint32_t struct_version;
@@ -158,10 +158,10 @@ typedef struct reprofuse_kv_pages {
   int32_t dtype; /* what reprofuse_ops_kv_dtype() says; of integers also 0, as init leaves it */
   int32_t kv_heads;
   int32_t head_dim;
-  int32_t page_size;     /* a power of two, at least 16 */
-  int32_t pages;         /* there are so many: the page table's numbers are below it */
-  void* key_exponents;   /* [pages, kv_heads, page_size], aligned to 16 bytes; not looked at where there are none */
-  void* value_exponents; /* likewise */
+  int32_t page_size; /* a power of two, at least 16 */
+  int32_t pages;     /* there are so many: the page table's numbers are below it */
+  void* key_units;   /* [pages, kv_heads, page_size], aligned to 16 bytes; not looked at where there are none */
+  void* value_units; /* likewise */
 } reprofuse_kv_pages;
 
 REPROFUSE_C_API reprofuse_status reprofuse_kv_pages_init(reprofuse_kv_pages* pages, size_t size);
@@ -169,10 +169,10 @@ REPROFUSE_C_API reprofuse_status reprofuse_kv_pages_init(reprofuse_kv_pages* pag
 /* A reprofuse_dtype: of what the pages hold by the context's numerics. REPROFUSE_NO_DTYPE: of integers. */
 REPROFUSE_C_API reprofuse_status reprofuse_ops_kv_dtype(const reprofuse_ops* ops, int32_t* dtype);
 
-/* Of the keys of one page, which its values equal, and of their exponents: 0 where the context's numerics have none. */
+/* Of the keys of one page, which its values equal, and of their units: 0 where the context's numerics have none. */
 REPROFUSE_C_API reprofuse_status reprofuse_ops_kv_page_bytes(const reprofuse_ops* ops, int64_t kv_heads,
                                                              int64_t head_dim, int64_t page_size, size_t* bytes,
-                                                             size_t* exponent_bytes);
+                                                             size_t* unit_bytes);
 
 /* Rotates q [m, heads * head_dim] in place and k by cos and sin [positions, head_dim / 2], and stores k and v
  * [m, kv_heads * head_dim] in the pages of their rows. positions: at least the batch's max_keys. q_norm and k_norm

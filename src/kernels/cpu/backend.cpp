@@ -96,7 +96,7 @@ class AttentionFma1 final : public kernels::Attention {
 };
 
 // Attention in integers: by int16-1 with two digits, by exact-2 with three.
-template <auto kRotary, auto kAttend>
+template <int kDigits, auto kRotary, auto kAttend>
 class IntegerAttention final : public kernels::Attention {
  public:
   explicit IntegerAttention(const Target& target) : target_(target) {}
@@ -112,6 +112,10 @@ class IntegerAttention final : public kernels::Attention {
   void rotary(const OpSite&, const kernels::RotaryCall& call) const override { kRotary(target_, call); }
   std::optional<NonFinite> attention(const OpSite& site, const kernels::AttentionCall& call) const override {
     return kAttend(target_, call, site.workspace);
+  }
+  std::int32_t integer_in_page(const void* page, kernels::Cached which,
+                               const kernels::ElementInPage& at) const override {
+    return reference::integer_in_page(page, kDigits, which, at);  // the order of pages is the reference's
   }
 
  private:
@@ -187,11 +191,11 @@ constexpr Row<MakeAttention> kAttention[] = {
      }},
     {reference::kAttentionInt16.name,
      [](const Target& target) -> std::unique_ptr<kernels::Attention> {
-       return std::make_unique<IntegerAttention<rotary_int16, attention_int16>>(target);
+       return std::make_unique<IntegerAttention<2, rotary_int16, attention_int16>>(target);
      }},
     {reference::kAttentionExact2.name,
      [](const Target& target) -> std::unique_ptr<kernels::Attention> {
-       return std::make_unique<IntegerAttention<rotary_exact2, attention_exact2>>(target);
+       return std::make_unique<IntegerAttention<3, rotary_exact2, attention_exact2>>(target);
      }},
 };
 

@@ -89,6 +89,10 @@ class IntegerAttention final : public kernels::Attention {
                             const kernels::AttentionCall& call) const override {
     return integer_attention::rotary_and_attention({site, ordinal_}, rotary, call, digits_);
   }
+  std::int32_t integer_in_page(const void* page, kernels::Cached which,
+                               const kernels::ElementInPage& at) const override {
+    return integer_attention::integer_in_page(page, digits_, which, at);
+  }
 
  private:
   int ordinal_;

@@ -35,8 +35,8 @@ void store_head(const kernels::RotaryCall& call, const KvPlace& place, const flo
     store_integer(call.kv.keys, N::kDigits, place, place.paired_key(d), k.values[static_cast<std::size_t>(d)]);
     store_integer(call.kv.values, N::kDigits, place, place.paired_value(d), v.values[static_cast<std::size_t>(d)]);
   }
-  *unit_at(call.kv.key_exponents, call.kv, place) = static_cast<std::uint8_t>(k.unit);
-  *unit_at(call.kv.value_exponents, call.kv, place) = static_cast<std::uint8_t>(v.unit);
+  *unit_at(call.kv.key_units, call.kv, place) = static_cast<std::uint8_t>(k.unit);
+  *unit_at(call.kv.value_units, call.kv, place) = static_cast<std::uint8_t>(v.unit);
 }
 
 // The softmax of some keys of one query and head, up to its division.
@@ -82,10 +82,10 @@ bool block_partial(const kernels::AttentionCall& call, const QueryHead& head, st
     for (std::int64_t d = 0; d < kv.head_dim; ++d)
       dot.add(head.query.values[static_cast<std::size_t>(d)],
               load_integer(kv.keys, N::kDigits, place, place.paired_key(d)));
-    const float unit = int16::unit_value(*unit_at(kv.key_exponents, kv, place));
+    const float unit = int16::unit_value(*unit_at(kv.key_units, kv, place));
     scores.push_back(dot.value() * unit * head.factor);
     finite = finite && is_finite_bits(scores.back());
-    units.push_back(*unit_at(kv.value_exponents, kv, place));
+    units.push_back(*unit_at(kv.value_units, kv, place));
     places.push_back(place);
   }
   partial->max = *std::max_element(scores.begin(), scores.end());
@@ -184,6 +184,15 @@ void store_integer(void* pages, int digits, const KvPlace& place, std::int64_t i
   reinterpret_cast<std::int16_t*>(head)[element] = static_cast<std::int16_t>(upper_digits(x));
   reinterpret_cast<std::int8_t*>(head + 2 * place.head_dim * place.page_size)[element] =
       static_cast<std::int8_t>(lowest_digit(x));
+}
+
+std::int32_t integer_in_page(const void* page, int digits, kernels::Cached which, const kernels::ElementInPage& at) {
+  const KvPlace place{.head = at.head * at.head_dim * at.page_size,
+                      .slot = at.slot,
+                      .page_size = at.page_size,
+                      .head_dim = at.head_dim};
+  return load_integer(page, digits, place,
+                      which == kernels::Cached::kKey ? place.paired_key(at.element) : place.paired_value(at.element));
 }
 
 void rotary_int16(const kernels::RotaryCall& call) {

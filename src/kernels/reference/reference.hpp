@@ -84,7 +84,7 @@ inline constexpr kernels::AttentionScheme kAttentionFma1{
 void rotary_int16(const kernels::RotaryCall& call);
 std::optional<kernels::NonFinite> attention_int16(const kernels::AttentionCall& call);  // column: the head
 
-inline constexpr kernels::CacheFormat kCacheInt16{.name = "int16", .element_bytes = 2, .exponent_bytes = 1};
+inline constexpr kernels::CacheFormat kCacheInt16{.name = "int16", .element_bytes = 2, .unit_bytes = 1};
 inline constexpr const kernels::CacheFormat* kCachesInt16[] = {&kCacheInt16};
 inline constexpr kernels::AttentionScheme kAttentionInt16{
     .name = "int16-1", .rotary = rotary_int16, .attention = attention_int16, .caches = kCachesInt16};
@@ -93,7 +93,7 @@ inline constexpr kernels::AttentionScheme kAttentionInt16{
 void rotary_exact2(const kernels::RotaryCall& call);
 std::optional<kernels::NonFinite> attention_exact2(const kernels::AttentionCall& call);  // column: the head
 
-inline constexpr kernels::CacheFormat kCacheInt24{.name = "int24", .element_bytes = 3, .exponent_bytes = 1};
+inline constexpr kernels::CacheFormat kCacheInt24{.name = "int24", .element_bytes = 3, .unit_bytes = 1};
 inline constexpr const kernels::CacheFormat* kCachesExact2[] = {&kCacheInt24};
 inline constexpr kernels::AttentionScheme kAttentionExact2{
     .name = "exact-2", .rotary = rotary_exact2, .attention = attention_exact2, .caches = kCachesExact2};
@@ -128,6 +128,7 @@ struct KvPlace {
 // come first, as 16-bit integers; the lowest ones follow in the same order.
 std::int32_t load_integer(const void* pages, int digits, const KvPlace& place, std::int64_t index);
 void store_integer(void* pages, int digits, const KvPlace& place, std::int64_t index, std::int32_t x);
+std::int32_t integer_in_page(const void* page, int digits, kernels::Cached which, const kernels::ElementInPage& at);
 
 inline KvPlace find_place(const kernels::KvPages& kv, const kernels::Batch& batch, std::int64_t sequence,
                           std::int64_t position, std::int64_t kv_head) {

@@ -107,8 +107,8 @@ std::vector<float> attend_by(const Context& context, const HeadOperands& operand
   const std::int32_t pages = keys / kHeadPage;
   std::vector<std::byte> key_pages(static_cast<std::size_t>(pages * cache.page_bytes(1, kHeadDim, kHeadPage)));
   std::vector<std::byte> value_pages(key_pages.size());
-  std::vector<std::byte> key_exponents(static_cast<std::size_t>(pages * cache.page_exponent_bytes(1, kHeadPage)));
-  std::vector<std::byte> value_exponents(key_exponents.size());
+  std::vector<std::byte> key_units(static_cast<std::size_t>(pages * cache.page_unit_bytes(1, kHeadPage)));
+  std::vector<std::byte> value_units(key_units.size());
   const kernels::KvPages kv{.keys = key_pages.data(),
                             .values = value_pages.data(),
                             .dtype = cache.dtype,
@@ -116,8 +116,8 @@ std::vector<float> attend_by(const Context& context, const HeadOperands& operand
                             .head_dim = static_cast<std::int32_t>(kHeadDim),
                             .page_size = kHeadPage,
                             .pages = pages,
-                            .key_exponents = key_exponents.data(),
-                            .value_exponents = value_exponents.data()};
+                            .key_units = key_units.data(),
+                            .value_units = value_units.data()};
   std::vector<std::int32_t> positions(static_cast<std::size_t>(keys)), sequences(positions.size(), 0);
   std::vector<std::int32_t> table(static_cast<std::size_t>(pages));
   std::iota(positions.begin(), positions.end(), 0);

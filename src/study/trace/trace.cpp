@@ -10,6 +10,8 @@
 #include "checkpoint/safetensors.hpp"
 #include "model/kv_cache.hpp"
 #include "numerics/float_ops.hpp"
+#include "numerics/int16.hpp"
+#include "ops/context_state.hpp"
 
 namespace reprofuse::study {
 namespace {
@@ -86,27 +88,56 @@ class Recorder {
     steps_[position].results.push_back(make_result(op, dtype, {values.begin(), values.end()}, request_.values));
   }
 
-  // Keys lie transposed in their page, values do not.
   void add_stored(const std::string& op, const kernels::KvPages& kv) {
-    invariant(kv.key_exponents == nullptr, "a cache with exponents cannot be traced yet");
-    const std::size_t element = dtype_bytes(kv.dtype);
-    const auto width = static_cast<std::size_t>(kv.kv_heads) * static_cast<std::size_t>(kv.head_dim);
-    const auto slots = static_cast<std::size_t>(kv.page_size), dims = static_cast<std::size_t>(kv.head_dim);
-    std::vector<std::byte> page(width * slots * element), row(width * element);
     for (std::int64_t position = first_; position < first_ + rows_; ++position) {
       if (!is_traced(position)) continue;
-      const auto index = static_cast<std::size_t>(position) / slots, slot = static_cast<std::size_t>(position) % slots;
-      const std::size_t offset = static_cast<std::size_t>(sequence_.pages()[index]) * page.size();
-      copy_to_host(context_, page.data(), static_cast<const std::byte*>(kv.keys) + offset, page.size());
-      for (std::size_t i = 0; i < width; ++i)
-        std::memcpy(row.data() + i * element, page.data() + (i * slots + slot) * element, element);
-      add_row(position, op + ".keys", kv.dtype, row);
-      copy_to_host(context_, page.data(), static_cast<const std::byte*>(kv.values) + offset, page.size());
-      for (std::size_t head = 0; head < static_cast<std::size_t>(kv.kv_heads); ++head)
-        std::memcpy(row.data() + head * dims * element, page.data() + (head * slots + slot) * dims * element,
-                    dims * element);
-      add_row(position, op + ".values", kv.dtype, row);
+      add_cached(position, op + ".keys", kv, kernels::Cached::kKey);
+      add_cached(position, op + ".values", kv, kernels::Cached::kValue);
     }
+  }
+
+  // What the cache has of a position, heads side by side. Of integers the numbers that they stand for, exactly, and the
+  // units that they count in.
+  void add_cached(std::int64_t position, const std::string& op, const kernels::KvPages& kv, kernels::Cached which) {
+    const bool is_key = which == kernels::Cached::kKey;
+    const kernels::CacheFormat& format = *context_.state().numerics->cache;
+    const auto index = static_cast<std::size_t>(sequence_.pages()[static_cast<std::size_t>(position / kv.page_size)]);
+    const std::vector<std::byte> page =
+        page_of(is_key ? kv.keys : kv.values, index, format.page_bytes(kv.kv_heads, kv.head_dim, kv.page_size));
+    kernels::ElementInPage at{.page_size = kv.page_size, .head_dim = kv.head_dim, .slot = position % kv.page_size};
+    const auto for_each_element = [&](const auto& visit) {
+      for (at.head = 0; at.head < kv.kv_heads; ++at.head)
+        for (at.element = 0; at.element < kv.head_dim; ++at.element) visit();
+    };
+    if (format.unit_bytes == 0) {  // keys lie transposed in their page, values do not
+      const auto bytes = static_cast<std::size_t>(format.element_bytes);
+      std::vector<std::byte> row;
+      for_each_element([&] {
+        const std::int64_t in_head = is_key ? at.element * at.page_size + at.slot : at.slot * at.head_dim + at.element;
+        const auto* from =
+            page.data() + static_cast<std::size_t>(at.head * at.head_dim * at.page_size + in_head) * bytes;
+        row.insert(row.end(), from, from + bytes);
+      });
+      return add_row(position, op, kv.dtype, row);
+    }
+    const std::vector<std::byte> bytes_of_units =
+        page_of(is_key ? kv.key_units : kv.value_units, index, format.page_unit_bytes(kv.kv_heads, kv.page_size));
+    std::vector<float> units, numbers;
+    for (std::int64_t head = 0; head < kv.kv_heads; ++head)
+      units.push_back(int16::unit_value(
+          std::to_integer<int>(bytes_of_units[static_cast<std::size_t>(head * kv.page_size + at.slot)])));
+    for_each_element([&] {
+      const std::int32_t integer = context_.state().attention->integer_in_page(page.data(), which, at);
+      numbers.push_back(static_cast<float>(integer) * units[static_cast<std::size_t>(at.head)]);
+    });
+    add_row(position, op + ".units", DType::kF32, std::as_bytes(std::span(units)));
+    add_row(position, op, DType::kF32, std::as_bytes(std::span(numbers)));
+  }
+
+  std::vector<std::byte> page_of(const void* pages, std::size_t index, std::int64_t page_bytes) const {
+    std::vector<std::byte> page(static_cast<std::size_t>(page_bytes));
+    copy_to_host(context_, page.data(), static_cast<const std::byte*>(pages) + index * page.size(), page.size());
+    return page;
   }
 
   const Context& context_;
@@ -120,9 +151,8 @@ class Recorder {
 TraceRequest checked(TraceRequest request, const model::Model& model) {
   const auto prompt = static_cast<std::int64_t>(request.prompt.size());
   require(prompt >= 1, "a trace needs a prompt of at least one token");
-  require(request.max_tokens >= 1 && request.chunk >= 1, "a trace of {} tokens in passes of {}", request.max_tokens,
-          request.chunk);
-  const std::int64_t length = prompt + request.max_tokens - 1;
+  require(request.chunk >= 1, "a trace in passes of {}", request.chunk);
+  const std::int64_t length = prompt + static_cast<std::int64_t>(request.answer.size());
   require(length <= model.max_positions(), "a text of {} tokens; the context has {}", length, model.max_positions());
   if (request.positions.empty())
     for (std::int64_t position = prompt - 1; position < length; ++position) request.positions.push_back(position);
@@ -151,8 +181,10 @@ float TracedResult::value(std::int64_t element) const {
 Trace make_trace(const model::Model& model, const TraceRequest& asked) {
   const TraceRequest request = checked(asked, model);
   const auto prompt = static_cast<std::int64_t>(request.prompt.size());
+  Trace trace{.chunk = request.chunk, .prompt_tokens = prompt, .tokens = request.prompt};
+  trace.tokens.insert(trace.tokens.end(), request.answer.begin(), request.answer.end());
+  const auto length = static_cast<std::int64_t>(trace.tokens.size());
   const std::int64_t rows = std::min(request.chunk, prompt);
-  const std::int64_t length = prompt + request.max_tokens - 1;
   model::KvCache cache(model.context(), model.own_config(),
                        (length + model::kDefaultPageSize - 1) / model::kDefaultPageSize);
   model::Runner runner(model, cache, {.rows = rows, .sequences = 1, .logit_rows = rows});
@@ -161,10 +193,9 @@ Trace make_trace(const model::Model& model, const TraceRequest& asked) {
   Recorder recorder(model, request, sequence);
   runner.observe([&](const model::OpResult& result) { recorder.add(result); });
 
-  Trace trace{.chunk = request.chunk, .prompt_tokens = prompt, .tokens = request.prompt};
   while (sequence.length() < length) {
     const std::int64_t first = sequence.length();
-    const std::int64_t count = std::min(rows, static_cast<std::int64_t>(trace.tokens.size()) - first);
+    const std::int64_t count = first < prompt ? std::min(rows, prompt - first) : 1;
     bool needs_all = false;
     for (std::int64_t position = first; position + 1 < first + count; ++position)
       needs_all = needs_all || recorder.is_traced(position);
@@ -173,13 +204,6 @@ Trace make_trace(const model::Model& model, const TraceRequest& asked) {
                                   {trace.tokens.data() + first, static_cast<std::size_t>(count)},
                                   needs_all ? model::Logits::kAll : model::Logits::kLast};
     runner.run({&chunk, 1});
-    if (sequence.length() == static_cast<std::int64_t>(trace.tokens.size()) && sequence.length() < length) {
-      const auto given = static_cast<std::size_t>(sequence.length() - prompt);
-      const std::vector<float> logits = runner.host_logits();
-      const auto vocabulary = static_cast<std::size_t>(model.config().vocab_size);
-      trace.tokens.push_back(given < request.answer.size() ? request.answer[given]
-                                                           : likeliest_of(std::span(logits).last(vocabulary))[0].token);
-    }
   }
   trace.steps = recorder.take();
   trace.numerics = model.context().numerics();
@@ -191,7 +215,6 @@ TraceRequest request_of(const Trace& trace) {
   const auto end_of_prompt = trace.tokens.begin() + trace.prompt_tokens;
   TraceRequest request{.prompt = {trace.tokens.begin(), end_of_prompt},
                        .answer = {end_of_prompt, trace.tokens.end()},
-                       .max_tokens = static_cast<std::int64_t>(trace.tokens.size()) - trace.prompt_tokens + 1,
                        .positions = {},
                        .chunk = trace.chunk};
   for (const TracedStep& step : trace.steps) request.positions.push_back(step.position);

@@ -47,9 +47,8 @@ struct Trace {
 
 struct TraceRequest {
   std::vector<std::int32_t> prompt = {};
-  std::vector<std::int32_t> answer = {};     // its first tokens, where they are not to be chosen but given
-  std::int64_t max_tokens = 1;               // of the answer, chosen greedily; each choice is a step that is traced
-  std::vector<std::int64_t> positions = {};  // those to trace instead, in ascending order
+  std::vector<std::int32_t> answer = {};     // read after it, one by one
+  std::vector<std::int64_t> positions = {};  // to trace, in ascending order; empty: from the prompt's last one on
   std::int64_t chunk = 512;
   bool values = true;  // false: digests alone
 };

@@ -65,8 +65,8 @@ inline KvSlot find_digits_slot(const kernels::KvPages& kv, const kernels::Batch&
   const std::int64_t key = slot * 2, value = slot / 2 * 2 * kv.head_dim + slot % 2;
   KvSlot found{.key = keys + key * kBytes,
                .value = values + value * kBytes,
-               .key_unit = static_cast<std::uint8_t*>(kv.key_exponents) + head + slot,
-               .value_unit = static_cast<std::uint8_t*>(kv.value_exponents) + head + slot};
+               .key_unit = static_cast<std::uint8_t*>(kv.key_units) + head + slot,
+               .value_unit = static_cast<std::uint8_t*>(kv.value_units) + head + slot};
   if constexpr (kDigits == 3) {
     const std::int64_t upper_bytes = kBytes * kv.page_size * kv.head_dim;
     found.key_low = reinterpret_cast<std::int8_t*>(keys + upper_bytes) + key;

@@ -49,8 +49,8 @@ inline KvView view_of(const char* op, const kernels::KvPages& kv, const kernels:
   require(kv.dtype != DType::kF16, "{}: keys and values in f16 are not supported", op);
   return {.keys = kv.keys,
           .values = kv.values,
-          .key_units = static_cast<std::uint8_t*>(kv.key_exponents),
-          .value_units = static_cast<std::uint8_t*>(kv.value_exponents),
+          .key_units = static_cast<std::uint8_t*>(kv.key_units),
+          .value_units = static_cast<std::uint8_t*>(kv.value_units),
           .page_table = batch.page_table,
           .page_table_stride = batch.page_table_stride,
           .kv_heads = kv.kv_heads,

@@ -212,4 +212,15 @@ bool rotary_and_attention(const Launch& launch, const kernels::RotaryCall& rotar
   return true;
 }
 
+std::int32_t integer_in_page(const void* page, int digits, kernels::Cached which, const kernels::ElementInPage& at) {
+  const HeadPage places{static_cast<int>(at.head_dim), static_cast<int>(at.page_size)};
+  const auto slot = static_cast<int>(at.slot), element = static_cast<int>(at.element);
+  const std::int64_t plane = places.plane_bytes();
+  const auto* digit = static_cast<const std::int8_t*>(page) + at.head * digits * plane +
+                      (which == kernels::Cached::kKey ? places.key(slot, element) : places.value(slot, element));
+  std::int32_t x = 0;
+  for (int i = 0; i < digits; ++i) x = 256 * x + digit[i * plane];
+  return x;
+}
+
 }  // namespace reprofuse::cuda::integer_attention

@@ -43,5 +43,7 @@ void attention(const Launch& launch, const kernels::AttentionCall& call, int dig
 bool rotary_and_attention(const Launch& launch, const kernels::RotaryCall& rotary, const kernels::AttentionCall& call,
                           int digits);
 std::size_t workspace_bytes(int heads, int head_dim, int chunk_count, int rows, int max_keys);
+// In a copy of the page on the host.
+std::int32_t integer_in_page(const void* page, int digits, kernels::Cached which, const kernels::ElementInPage& at);
 
 }  // namespace reprofuse::cuda::integer_attention
