@@ -55,6 +55,27 @@ AttentionParams attention_params(const Launch& launch, const kernels::AttentionC
   return p;
 }
 
+void place_partials(const Launch& launch, std::int64_t slots, AttentionParams& p) {
+  const std::int64_t partials = slots * p.heads * p.key_blocks;
+  p.weighted = reinterpret_cast<float*>(static_cast<unsigned char*>(launch.workspace) + kWorkspaceHead);
+  p.max_and_sum = reinterpret_cast<float2*>(p.weighted + partials * p.kv.head_dim);
+  p.scales = reinterpret_cast<float*>(p.max_and_sum + partials);
+}
+
+DecodeSizes decode_sizes(const Launch& launch, const kernels::AttentionCall& call, AttentionPhases phases,
+                         int key_block, int partial_head) {
+  const std::int64_t slots = slots_of(call, phases);
+  const int key_blocks = key_blocks_of(call.batch.max_keys, call.window, key_block);
+  const bool partials_fit =
+      partial_bytes(slots, call.heads, call.kv.head_dim, key_blocks, partial_head) <= kMaxAttentionPartialBytes;
+  return {.slots = slots,
+          .row_heads = slots * call.kv.kv_heads * set_count(call),
+          .key_blocks = key_blocks,
+          .max_splits = partials_fit ? key_blocks : 1,
+          .sm_count = device_attribute(launch.ordinal, cudaDevAttrMultiProcessorCount),
+          .max_shared_bytes = device_attribute(launch.ordinal, cudaDevAttrMaxSharedMemoryPerBlockOptin)};
+}
+
 }  // namespace ops
 
 namespace {
@@ -116,19 +137,18 @@ bool should_stream(const Launch& launch, const kernels::AttentionCall& call) {
 // constants fit `attention_cuda --sweep` on an H200 with the heads of Llama-3.2-3B.
 class StreamTime {
  public:
-  StreamTime(const kernels::AttentionCall& call, std::int64_t row_heads, int key_blocks, int sm_count)
-      : row_heads_(row_heads), key_blocks_(key_blocks), sm_count_(sm_count) {
+  StreamTime(const kernels::AttentionCall& call, const DecodeSizes& sizes) : sizes_(sizes) {
     const std::int64_t bytes = std::int64_t{2} * kKeyBlock * call.kv.head_dim * element_bytes(call.kv);
     const std::int64_t partial = std::int64_t{4} * (call.kv.head_dim + 2) * set_heads_of(call);
-    const std::int64_t work = ceil_div<std::int64_t>(row_heads * key_blocks, sm_count);
+    const std::int64_t work = ceil_div<std::int64_t>(sizes.row_heads * sizes.key_blocks, sizes.sm_count);
     read_ = work * bytes;
-    merge_ = kMerge + kPartialTraffic * partial * work + kMergeOfPartial * key_blocks;
+    merge_ = kMerge + kPartialTraffic * partial * work + kMergeOfPartial * sizes.key_blocks;
   }
 
   std::int64_t of(int splits) const {
-    const std::int64_t ctas = ceil_div<std::int64_t>(row_heads_ * splits, sm_count_);
+    const std::int64_t ctas = ceil_div<std::int64_t>(sizes_.row_heads * splits, sizes_.sm_count);
     const std::int64_t one_after_another = ceil_div<std::int64_t>(ctas, kStreamCtasPerSm);
-    const std::int64_t latency = one_after_another * ceil_div(key_blocks_, splits) * kKeyBlockLatency;
+    const std::int64_t latency = one_after_another * ceil_div(sizes_.key_blocks, splits) * kKeyBlockLatency;
     return std::max(read_, latency) + (splits > 1 ? merge_ : 0);
   }
 
@@ -137,21 +157,9 @@ class StreamTime {
   static constexpr std::int64_t kMerge = 111'000, kMergeOfPartial = 800;
   static constexpr std::int64_t kPartialTraffic = 4;  // a partial is written, read, and waited for
 
-  std::int64_t row_heads_;  // rows times sets of heads
-  int key_blocks_, sm_count_;
+  DecodeSizes sizes_;
   std::int64_t read_ = 0, merge_ = 0;
 };
-
-int fastest_splits(const StreamTime& time, int max_splits) {
-  int best = 1;
-  std::int64_t best_time = time.of(1);
-  for (int splits = 2; splits <= max_splits; ++splits)
-    if (const std::int64_t one = time.of(splits); one < best_time) {
-      best = splits;
-      best_time = one;
-    }
-  return best;
-}
 
 }  // namespace
 
@@ -190,31 +198,23 @@ int attention_clusters_at_once(const Launch& launch, const kernels::AttentionCal
 }
 
 AttentionSchedule choose_attention_schedule(const Launch& launch, const kernels::AttentionCall& call) {
-  const kernels::Batch& batch = call.batch;
-  AttentionSchedule schedule{.phases = phases_of(batch), .splits = 1, .one_buffer = false, .prefetch = false};
+  AttentionSchedule schedule{.phases = phases_of(call.batch), .splits = 1, .one_buffer = false, .prefetch = false};
   if (schedule.phases == AttentionPhases::kPrefill) return schedule;  // the rest is about decode
-  const int key_blocks = key_blocks_of(batch.max_keys, call.window);
-  const int max_shared = device_attribute(launch.ordinal, cudaDevAttrMaxSharedMemoryPerBlockOptin);
+  const DecodeSizes sizes = decode_sizes(launch, call, schedule.phases);
   schedule.one_buffer =
-      decode_shared_bytes(call.kv.head_dim, set_heads_of(call), element_bytes(call.kv), false) > max_shared;
-  schedule.small_merge = merge_kernel(call.kv.head_dim, key_blocks, false).shared_bytes > max_shared;
-  const std::int64_t slots = slots_of(call, schedule.phases);
-  const bool partials_fit = partial_bytes(slots, call.heads, call.kv.head_dim, key_blocks) <= kMaxAttentionPartialBytes;
-  const int max_splits = partials_fit ? key_blocks : 1;
-  const int sm_count = device_attribute(launch.ordinal, cudaDevAttrMultiProcessorCount);
-  const std::int64_t row_heads = slots * call.kv.kv_heads * set_count(call);
-  if (row_heads <= attention_clusters_at_once(launch, call)) {
+      decode_shared_bytes(call.kv.head_dim, set_heads_of(call), element_bytes(call.kv), false) > sizes.max_shared_bytes;
+  schedule.small_merge = merge_kernel(call.kv.head_dim, sizes.key_blocks, false).shared_bytes > sizes.max_shared_bytes;
+  if (sizes.row_heads <= attention_clusters_at_once(launch, call)) {
     schedule.decode = DecodeBy::kCluster;
   } else if (should_stream(launch, call)) {
-    const auto one_wave = static_cast<int>(
-        ceil_div<std::int64_t>(std::int64_t{kStreamCtasPerSm} * sm_count, row_heads));  // more gain nothing
+    const int one_wave = splits_for_waves(sizes, 1, kStreamCtasPerSm);  // more gain nothing
+    const StreamTime time(call, sizes);
     schedule.decode = DecodeBy::kStream;
-    schedule.splits = fastest_splits({call, row_heads, key_blocks, sm_count}, std::min(max_splits, one_wave));
+    schedule.splits = fastest_splits(one_wave, [&](int splits) { return time.of(splits); });
   } else {
-    const std::int64_t wave = std::int64_t{kDecodeCtasPerSm} * sm_count;
-    schedule.splits =
-        static_cast<int>(std::clamp<std::int64_t>(ceil_div(kDecodeWaves * wave, row_heads), 1, max_splits));
-    schedule.prefetch = row_heads * schedule.splits <= wave;  // later waves do not start early
+    schedule.splits = splits_for_waves(sizes, kDecodeWaves, kDecodeCtasPerSm);
+    // Later waves do not start early.
+    schedule.prefetch = sizes.row_heads * schedule.splits <= std::int64_t{kDecodeCtasPerSm} * sizes.sm_count;
   }
   return schedule;
 }
@@ -234,9 +234,7 @@ AttentionParams params_of(const Launch& launch, const kernels::AttentionCall& ca
             "attention: {} tiles of pages of {} keys and heads of {}; this device streams at most {}", p.stages,
             call.kv.page_size, call.kv.head_dim, max_stages);
   }
-  const std::int64_t partials = slots_of(call, schedule.phases) * p.heads * p.key_blocks;
-  p.weighted = reinterpret_cast<float*>(static_cast<unsigned char*>(launch.workspace) + kWorkspaceHead);
-  p.max_and_sum = reinterpret_cast<float2*>(p.weighted + partials * p.kv.head_dim);
+  place_partials(launch, slots_of(call, schedule.phases), p);
   return p;
 }
 

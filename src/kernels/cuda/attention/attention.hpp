@@ -90,6 +90,7 @@ inline std::size_t workspace_bytes_of(int rows, int chunk_count, const auto& byt
 // What every kernel of a call is given, whatever the contract: all but how decode cuts its keys and where partials lie.
 void check_attention_call(const kernels::AttentionCall& call);
 AttentionParams attention_params(const Launch& launch, const kernels::AttentionCall& call, AttentionPhases phases);
+void place_partials(const Launch& launch, std::int64_t slots, AttentionParams& p);  // in the workspace
 dim3 decode_grid(const kernels::AttentionCall& call, int ctas, std::int64_t slots);
 int known_clusters_at_once(int ordinal, const AttentionKernel& kernel, int ctas);  // asks the driver but once
 
@@ -113,6 +114,37 @@ inline std::int64_t slots_of(const kernels::AttentionCall& call, AttentionPhases
 inline int cluster_ctas(const kernels::AttentionCall& call, int key_block = kKeyBlock) {
   const auto key_blocks = static_cast<unsigned>(key_blocks_of(call.batch.max_keys, call.window, key_block));
   return static_cast<int>(std::bit_ceil(std::max(key_blocks, 2U)));
+}
+
+// What of a call decides how decode is cut.
+struct DecodeSizes {
+  std::int64_t slots;      // rows, or chunks
+  std::int64_t row_heads;  // slots times sets of heads
+  int key_blocks;          // of one row, at most
+  int max_splits;          // for which partials fit
+  int sm_count;
+  int max_shared_bytes;  // of a CTA
+};
+
+DecodeSizes decode_sizes(const Launch& launch, const kernels::AttentionCall& call, AttentionPhases phases,
+                         int key_block = kKeyBlock, int partial_head = kPartialHead);
+
+// With which CTAs that hold so much of an SM fill the device so many times.
+inline int splits_for_waves(const DecodeSizes& sizes, int waves, int ctas_per_sm) {
+  const std::int64_t ctas = std::int64_t{waves} * ctas_per_sm * sizes.sm_count;
+  return static_cast<int>(std::clamp<std::int64_t>(ceil_div(ctas, sizes.row_heads), 1, sizes.max_splits));
+}
+
+// Of those with the least time_of(splits), the fewest.
+inline int fastest_splits(int max_splits, const auto& time_of) {
+  int best = 1;
+  auto best_time = time_of(1);
+  for (int splits = 2; splits <= max_splits; ++splits)
+    if (const auto time = time_of(splits); time < best_time) {
+      best = splits;
+      best_time = time;
+    }
+  return best;
 }
 
 // The kernels of fma-1 for a call. Calls make<Kv>() for the format of keys and values.

@@ -40,42 +40,28 @@ std::size_t partial_bytes(std::int64_t slots, int heads, int head_dim, int key_b
   return ops::partial_bytes(slots, heads, head_dim, key_blocks, ops::kIntegerPartialHead);
 }
 
-int key_blocks_of(const kernels::AttentionCall& call) {
-  return ops::key_blocks_of(call.batch.max_keys, call.window, kKeyBlock);
-}
-
 // The CTAs of a cluster that has a key block of the row each.
 int cluster_ctas(const kernels::AttentionCall& call) {
   return ops::cluster_ctas(call, kKeyBlock);
 }
 
 // What decode by the TMA takes with so many splits, in units of the time in which an SM reads a key block. A CTA alone
-// takes longer for a block than its share of the bandwidth would let it. `row_heads`: rows times sets of heads.
-double stream_time(std::int64_t row_heads, int key_blocks, int sm_count, int ctas_per_sm, int splits) {
+// takes longer for a block than its share of the bandwidth would let it.
+double stream_time(const ops::DecodeSizes& sizes, int ctas_per_sm, int splits) {
   constexpr double kBlockLatency = 1.4, kMerge = 1.7, kPartial = 0.06;
-  const std::int64_t at_once = std::int64_t{ctas_per_sm} * sm_count;
-  const double read = static_cast<double>(row_heads * key_blocks) / sm_count;
-  const double chain = static_cast<double>(ceil_div(row_heads * splits, at_once) * ceil_div(key_blocks, splits));
-  const double merge = splits > 1 ? kMerge + kPartial * read + 0.015 * key_blocks : 0.0;
+  const std::int64_t at_once = std::int64_t{ctas_per_sm} * sizes.sm_count;
+  const double read = static_cast<double>(sizes.row_heads * sizes.key_blocks) / sizes.sm_count;
+  const double chain =
+      static_cast<double>(ceil_div(sizes.row_heads * splits, at_once) * ceil_div(sizes.key_blocks, splits));
+  const double merge = splits > 1 ? kMerge + kPartial * read + 0.015 * sizes.key_blocks : 0.0;
   return std::max(read, chain * kBlockLatency) + merge;
-}
-
-int fastest_splits(std::int64_t row_heads, int key_blocks, int sm_count, int ctas_per_sm, int max_splits) {
-  const auto time = [&](int splits) { return stream_time(row_heads, key_blocks, sm_count, ctas_per_sm, splits); };
-  int best = 1;
-  for (int splits = 2; splits <= max_splits; ++splits)
-    if (time(splits) < time(best)) best = splits;
-  return best;
 }
 
 DecodeParams params_of(const Launch& launch, const kernels::AttentionCall& call, const Schedule& schedule) {
   DecodeParams p{ops::attention_params(launch, call, schedule.phases)};
   p.splits = schedule.decode == DecodeBy::kCluster ? cluster_ctas(call) : schedule.splits;
-  p.key_blocks = key_blocks_of(call);
-  const std::int64_t partials = slots_of(call, schedule.phases) * p.heads * p.key_blocks;
-  p.weighted = reinterpret_cast<float*>(static_cast<unsigned char*>(launch.workspace) + kWorkspaceHead);
-  p.max_and_sum = reinterpret_cast<float2*>(p.weighted + partials * p.kv.head_dim);
-  p.scales = reinterpret_cast<float*>(p.max_and_sum + partials);
+  p.key_blocks = ops::key_blocks_of(call.batch.max_keys, call.window, kKeyBlock);
+  ops::place_partials(launch, slots_of(call, schedule.phases), p);
   return p;
 }
 
@@ -141,26 +127,17 @@ Schedule choose_schedule(const Launch& launch, const kernels::AttentionCall& cal
   const Kernels& kernels = kernels_of(digits);
   Schedule schedule{.phases = ops::phases_of(call.batch), .wgmma = has_wgmma(launch, call, digits)};
   if (schedule.phases == AttentionPhases::kPrefill) return schedule;  // the rest is about decode
-  const int key_blocks = key_blocks_of(call);
-  const int max_shared = device_attribute(launch.ordinal, cudaDevAttrMaxSharedMemoryPerBlockOptin);
-  schedule.small_merge = kernels.merge(call.kv.head_dim, key_blocks, false).shared_bytes > max_shared;
-  const std::int64_t slots = slots_of(call, schedule.phases);
-  const bool partials_fit =
-      partial_bytes(slots, call.heads, call.kv.head_dim, key_blocks) <= ops::kMaxAttentionPartialBytes;
-  const int sm_count = device_attribute(launch.ordinal, cudaDevAttrMultiProcessorCount);
-  const std::int64_t row_heads = slots * call.kv.kv_heads * ops::set_count(call);
-  const int max_splits = partials_fit ? key_blocks : 1;
-  if (row_heads <= clusters_at_once(launch, call, digits)) {
+  const ops::DecodeSizes sizes = ops::decode_sizes(launch, call, schedule.phases, kKeyBlock, ops::kIntegerPartialHead);
+  schedule.small_merge = kernels.merge(call.kv.head_dim, sizes.key_blocks, false).shared_bytes > sizes.max_shared_bytes;
+  if (sizes.row_heads <= clusters_at_once(launch, call, digits)) {
     schedule.decode = DecodeBy::kCluster;
   } else if (can_stream(launch, call, digits)) {
     schedule.decode = DecodeBy::kStream;
     const int ctas_per_sm = kernels.stream(call.kv.head_dim, false).ctas_per_sm;
-    schedule.splits =
-        fastest_splits(row_heads, key_blocks, sm_count, ctas_per_sm, std::min(max_splits, kMaxStreamSplits));
+    schedule.splits = ops::fastest_splits(std::min(sizes.max_splits, kMaxStreamSplits),
+                                          [&](int splits) { return stream_time(sizes, ctas_per_sm, splits); });
   } else {
-    const std::int64_t wave = std::int64_t{kRowsCtasPerSm} * sm_count;
-    schedule.splits =
-        static_cast<int>(std::clamp<std::int64_t>(ceil_div(kDecodeWaves * wave, row_heads), 1, max_splits));
+    schedule.splits = ops::splits_for_waves(sizes, kDecodeWaves, kRowsCtasPerSm);
   }
   return schedule;
 }
