@@ -24,7 +24,7 @@ using reprofuse::SiluGateCall;
 enum class Cached { kKey, kValue };
 struct ElementInPage {
   std::int64_t page_size, head_dim;
-  std::int64_t head, slot, element;  // slot: the position within the page
+  std::int64_t head = 0, slot = 0, element = 0;  // slot: the position within the page
 };
 
 inline constexpr std::int32_t kMinPageSize = 16;  // positions of a page of keys and values; a power of two

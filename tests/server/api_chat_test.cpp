@@ -62,7 +62,7 @@ TEST(ApiChat, TheAnswersLengthHasTwoNames) {
             "6");
   EXPECT_EQ(refusal_of([] { chat_request(R"({"max_tokens":1013})"); }),
             "400 max_tokens context_length_exceeded: this model's maximum context length is 1024 tokens; messages has "
-            "12 and max_tokens is 1013: at most 1012 fit");
+            "12 tokens and max_tokens is 1013: at most 1012 fit");
   EXPECT_EQ(refusal_of([] {
               chat_request(R"({"max_completion_tokens":1013})");
             }).find("400 max_completion_tokens context_length_exceeded"),

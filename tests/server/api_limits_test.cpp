@@ -73,9 +73,9 @@ TEST(ApiLimits, APromptOfAMillionTokensIsTooLong) {
     return refusal_of([&] { parse_completion(Json{{"prompt", std::string(bytes, '1')}}.dump(), served()); });
   };
   EXPECT_EQ(refusal(1022), "accepted");
-  EXPECT_EQ(refusal(1023), "400 prompt" + kTooLong + "prompt has 1024, which leaves no room for an answer");
-  EXPECT_EQ(refusal(1024), "400 prompt" + kTooLong + "prompt has more");
-  EXPECT_EQ(refusal(1'000'000), "400 prompt" + kTooLong + "prompt has more");
+  EXPECT_EQ(refusal(1023), "400 prompt" + kTooLong + "prompt has 1024 tokens, which leaves no room for an answer");
+  EXPECT_EQ(refusal(1024), "400 prompt" + kTooLong + "prompt has more tokens");
+  EXPECT_EQ(refusal(1'000'000), "400 prompt" + kTooLong + "prompt has more tokens");
   const std::string stop = Json{{"prompt", "1"}, {"stop", std::string(1'000'000, '1')}}.dump();
   EXPECT_LT(refusal_of([&] { parse_completion(stop, served()); }).size(), 300U);
 }
@@ -106,7 +106,7 @@ TEST(ApiLimits, AMillionNumbersAreTooMany) {
 
 TEST(ApiLimits, AChatThatIsFarTooLongIsNotEncoded) {
   const Json body = {{"messages", {{{"role", "user"}, {"content", std::string(1'000'000, '1')}}}}};
-  EXPECT_EQ(refusal_of([&] { parse_chat(body.dump(), served()); }), "400 messages" + kTooLong + "messages has more");
+  EXPECT_EQ(refusal_of([&] { parse_chat(body.dump(), served()); }), "400 messages" + kTooLong + "messages has more tokens");
 }
 
 // Encoding asks the guard of the body now and then, whatever kind of text it is.
@@ -140,7 +140,7 @@ TEST(ApiLimits, ATextToTokenizeThatNoContextHoldsIsNotEncoded) {
   EXPECT_EQ(refusal_of([] {
               tokenize(Json{{"prompt", std::string(1'000'000, '1')}}.dump(), served());
             }),
-            "400 prompt" + kTooLong + "prompt has more");
+            "400 prompt" + kTooLong + "prompt has more tokens");
 }
 
 }  // namespace
