@@ -108,6 +108,7 @@ study::Trace trace_on(const Context& context, const engine::ModelFiles& files, c
   const auto length = static_cast<std::int64_t>(request.prompt.size() + request.answer.size()) + text.chosen_tokens;
   const std::int64_t declared = files.checkpoint().config().max_positions;
   require(length <= declared, "a text of {} tokens; the model's context has {}", length, declared);
+  study::check_positions(request.positions, length);
   const model::Model model(context, files.source(), length);
   if (text.chosen_tokens > 0) request.answer = answer_of(model, request, text.chosen_tokens);
   study::Trace trace = study::make_trace(model, request);

@@ -33,7 +33,7 @@ TEST(TraceCommand, ASavedTraceIsWhatAnotherInstructionSetComputes) {
   EXPECT_EQ(reprofuse("diff " + file + " " + scalar).status, 0);
 }
 
-// Also by contracts that keep integers, in an order of each instruction set's own.
+// Also by contracts whose caches keep integers.
 TEST(TraceCommand, EveryContractCanBeTracedAndHasTheSameBitsOnEveryInstructionSet) {
   const TemporaryFolder folder;
   for (const Numerics& contract : contracts()) {
@@ -50,11 +50,13 @@ TEST(TraceCommand, EveryContractCanBeTracedAndHasTheSameBitsOnEveryInstructionSe
 
 TEST(TraceCommand, AChatIsTracedAsGenerateAnswersIt) {
   const Finished answer = reprofuse("generate --chat --system 'Be brief.' --prompt '2 + 3?' --json");
+  ASSERT_EQ(answer.status, 0) << answer.err;
   const auto json = nlohmann::json::parse(answer.out);
   const Finished run = reprofuse("trace --chat --system 'Be brief.' --prompt '2 + 3?' --max-tokens 4 --json");
   ASSERT_EQ(run.status, 0) << run.err;
   auto text = json.at("prompt_tokens").get<std::vector<int>>();
   const auto given = json.at("tokens").get<std::vector<int>>();
+  ASSERT_GE(given.size(), 3U);
   text.insert(text.end(), given.begin(), given.begin() + 3);
   EXPECT_EQ(nlohmann::json::parse(run.out).at("tokens").get<std::vector<int>>(), text);
   for (const char* nonsense : {"--system a --prompt b", "--date 2026-01-01 --prompt b", "--chat --prompt-tokens 1"})

@@ -4,11 +4,14 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "model/kv_cache.hpp"
 #include "ops/contract.hpp"
 #include "reprofuse/error.hpp"
 #include "study/probe/probe.hpp"
 #include "study/seeded/models.hpp"
+#include "study/trace/trace.hpp"
 #include "support/expected_digest.hpp"
 
 namespace reprofuse::study {
@@ -58,6 +61,30 @@ TEST_P(ModelCuda, EveryContractGivesItsCommittedDigest) {
     for (const std::int64_t chunk : {512, 1, 65})
       EXPECT_EQ(logits_digest(*model, spec, {.chunk = chunk}), expected) << contract.name << ", chunks of " << chunk;
     EXPECT_EQ(logits_digest(*model, spec, {.chunk = 9, .page_size = 32, .companions = 7}), expected) << contract.name;
+  }
+}
+
+// Results of ops, and what the cache has of positions in two of its pages.
+TEST_P(ModelCuda, EveryOpLeavesTheBitsOfTheCpu) {
+  const ModelCase& spec = GetParam();
+  const std::vector<std::int32_t> tokens = case_tokens(spec);
+  const std::int64_t page = model::kDefaultPageSize, prompt = page + 6;
+  ASSERT_GT(static_cast<std::int64_t>(tokens.size()), prompt);
+  TraceRequest request{.prompt = {tokens.begin(), tokens.begin() + prompt},
+                       .answer = {tokens[static_cast<std::size_t>(prompt)]},
+                       .positions = {0, 5, page - 1, page, prompt - 1, prompt}};
+  for (const Numerics& contract : contracts()) {
+    const auto on_cpu = make_model(Context::cpu(contract.name), spec);
+    const Trace expected = make_trace(*on_cpu, request);
+    const Trace trace = make_trace(*make_model(Context::cuda(contract.name), spec), request);
+    const Comparison comparison = compare_traces(expected, trace);
+    EXPECT_FALSE(comparison.first) << contract.name << ": " << comparison.first->op;
+    EXPECT_EQ(comparison.equal, std::ssize(request.positions)) << contract.name;
+
+    TraceRequest other = request;
+    other.answer[0] = (other.answer[0] + 1) % static_cast<std::int32_t>(spec.config.vocab_size);
+    const Comparison control = compare_traces(make_trace(*on_cpu, other), trace);
+    EXPECT_TRUE(control.first) << "another token has the same trace: this test could not fail";
   }
 }
 

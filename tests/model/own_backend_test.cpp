@@ -207,7 +207,7 @@ TEST(OwnContract, ACacheFormatThatTheAttentionDoesNotKnowIsRefused) {
   contract.cache = &kBytes;
   for (const bool on_cpu : {true, false})
     EXPECT_EQ(error_of([&] { on_cpu ? cpu_context(contract) : host_context(contract); }),
-              "attention by 'fma-1' knows no cache format 'bytes', which numerics 'descending' combine with it");
+              "attention by 'fma-1' has no cache format 'bytes', which numerics 'descending' combine with it");
 }
 
 TEST(OpNames, GiveIndicesBackWithoutMemory) {

@@ -94,7 +94,7 @@ TEST_F(AblatedLayer, WhatItCannotDoIsAnError) {
 
 TEST(AblationParts, AreSegmentsOrTheSameNumberOfTiles) {
   const auto parts = [](const Variant& variant, std::int64_t k) {
-    const ablation::Parts found = ablation::parts_of(variant, k);
+    const ablation::Splits found = ablation::splits_of(variant, k);
     return std::pair(found.length, found.count);
   };
   EXPECT_EQ(parts({}, 1604), std::pair(std::int64_t{512}, std::int64_t{4}));

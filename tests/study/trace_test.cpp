@@ -6,11 +6,14 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/check.hpp"
 #include "kernels/reference/reference.hpp"
+#include "model/kv_cache.hpp"
 #include "ops/context_state.hpp"
 #include "study/seeded/models.hpp"
 #include "support/files.hpp"
@@ -23,6 +26,15 @@ namespace {
 study::TraceRequest small_request(const study::ModelCase& spec) {
   const std::vector<std::int32_t> tokens = study::case_tokens(spec);
   return {.prompt = {tokens.begin(), tokens.begin() + 12}, .answer = {tokens[12]}, .positions = {}};
+}
+
+// Of positions in two pages of the cache.
+study::TraceRequest request_of_two_pages(const study::ModelCase& spec) {
+  const std::vector<std::int32_t> tokens = study::case_tokens(spec);
+  constexpr std::int32_t kPage = model::kDefaultPageSize, kPrompt = kPage + 5;
+  return {.prompt = {tokens.begin(), tokens.begin() + kPrompt},
+          .answer = {tokens[kPrompt]},
+          .positions = {0, 5, kPage - 1, kPage, kPrompt - 1, kPrompt}};
 }
 
 study::Trace trace_of(const Context& context, const study::ModelCase& spec, const study::TraceRequest& request) {
@@ -164,28 +176,52 @@ TEST(Trace, AnErrorPlantedInAnyOpIsFoundThere) {
 TEST(Trace, IsTheSameOnEveryInstructionSetAndInAnyPasses) {
   const study::ModelCase spec = study::model_cases().front();
   for (const Numerics& contract : contracts()) {
-    study::TraceRequest request = small_request(spec);
-    request.positions = {0, 5, 11, 12};
+    study::TraceRequest request = request_of_two_pages(spec);
     const study::Trace whole = trace_of(make_context(std::make_shared<test::HostBackend>(), contract), spec, request);
-    ASSERT_EQ(whole.steps.size(), 4U);
+    ASSERT_EQ(whole.steps.size(), 6U);
     for (const Isa isa : supported_isas()) {
-      request.chunk = isa == Isa::kScalar ? 512 : 5;
+      request.chunk = isa == Isa::kScalar ? 512 : 31;
       const auto comparison =
           study::compare_traces(whole, trace_of(Context::cpu(contract.name, isa, 2), spec, request));
       EXPECT_FALSE(comparison.first) << contract.name << ", " << isa_name(isa) << ": " << comparison.first->op;
-      EXPECT_EQ(comparison.equal, 4);
+      EXPECT_EQ(comparison.equal, 6);
     }
   }
 }
 
 const study::TracedResult& result_of(const study::TracedStep& step, const std::string& op) {
-  return *std::find_if(step.results.begin(), step.results.end(), [&](const auto& result) { return result.op == op; });
+  const auto found =
+      std::find_if(step.results.begin(), step.results.end(), [&](const auto& result) { return result.op == op; });
+  require(found != step.results.end(), "position {} has no {}", step.position, op);
+  return *found;
+}
+
+// Values are stored as they are projected, and a rotation keeps the sum of their squares: so keys and values are those
+// of their position, whatever page and slot it has.
+TEST(Trace, KeysAndValuesOfAPositionAreThoseThatWereProjectedThere) {
+  const study::ModelCase spec = study::model_cases().front();
+  const study::Trace trace = trace_of(Context::cpu("fma-1"), spec, request_of_two_pages(spec));
+  const std::string attention = "model.layers.1.self_attn.";
+  const auto squares = [](const study::TracedResult& row) {
+    double sum = 0;
+    for (std::int64_t i = 0; i < row.elements; ++i) sum += double{row.value(i)} * double{row.value(i)};
+    return sum;
+  };
+  std::set<double> all;
+  for (const study::TracedStep& step : trace.steps) {
+    const study::TracedResult& projected = result_of(step, attention + "v_proj");
+    EXPECT_EQ(result_of(step, attention + "rotary.values").values, projected.values) << step.position;
+    const double sum = squares(result_of(step, attention + "k_proj"));
+    EXPECT_NEAR(squares(result_of(step, attention + "rotary.keys")), sum, 1e-5 * sum) << step.position;
+    all.insert(std::round(sum * 1e4));
+  }
+  EXPECT_EQ(all.size(), trace.steps.size()) << "positions have the same sums: this test could not fail";
 }
 
 // After the same ops up to the cache, which rounds what fma-1 keeps as it is.
 TEST(Trace, IntegersOfACacheAreTheNumbersThatTheyStandFor) {
   const study::ModelCase spec = study::model_cases().front();
-  const study::Trace whole = trace_of(Context::cpu("fma-1"), spec, small_request(spec));
+  const study::Trace whole = trace_of(Context::cpu("fma-1"), spec, request_of_two_pages(spec));
   for (const auto& [attention, cache] : {std::pair(&reference::kAttentionInt16, &reference::kCacheInt16),
                                          std::pair(&reference::kAttentionExact2, &reference::kCacheInt24)}) {
     const Numerics rounding{.name = "rounding",
@@ -195,21 +231,24 @@ TEST(Trace, IntegersOfACacheAreTheNumbersThatTheyStandFor) {
                             .cache = cache,
                             .elementwise = &reference::kElementwiseFma1};
     const auto rounded =
-        trace_of(make_context(std::make_shared<test::HostBackend>(), rounding), spec, small_request(spec));
-    for (const std::string& op : {std::string("keys"), std::string("values")}) {
-      const std::string name = "model.layers.0.self_attn.rotary." + op;
-      const study::TracedResult& numbers = result_of(rounded.steps[0], name);
-      const study::TracedResult& units = result_of(rounded.steps[0], name + ".units");
-      const study::TracedResult& expected = result_of(whole.steps[0], name);
-      ASSERT_EQ(numbers.elements, expected.elements);
-      std::int64_t equal = 0;
-      for (std::int64_t i = 0; i < numbers.elements; ++i) {
-        const float unit = units.value(i * units.elements / numbers.elements);
-        EXPECT_LE(std::abs(numbers.value(i) - expected.value(i)), unit / 2) << cache->name << " " << op << " " << i;
-        equal += numbers.word(i) == expected.word(i) ? 1 : 0;
+        trace_of(make_context(std::make_shared<test::HostBackend>(), rounding), spec, request_of_two_pages(spec));
+    ASSERT_EQ(rounded.steps.size(), whole.steps.size());
+    for (std::size_t step = 0; step < whole.steps.size(); ++step)
+      for (const std::string& op : {std::string("keys"), std::string("values")}) {
+        const std::string name = "model.layers.0.self_attn.rotary." + op;
+        const study::TracedResult& numbers = result_of(rounded.steps[step], name);
+        const study::TracedResult& units = result_of(rounded.steps[step], name + ".units");
+        const study::TracedResult& expected = result_of(whole.steps[step], name);
+        ASSERT_EQ(numbers.elements, expected.elements);
+        std::int64_t equal = 0;
+        for (std::int64_t i = 0; i < numbers.elements; ++i) {
+          const float unit = units.value(i * units.elements / numbers.elements);
+          EXPECT_LE(std::abs(numbers.value(i) - expected.value(i)), unit / 2)
+              << cache->name << " " << op << " " << i << " of step " << step;
+          equal += numbers.word(i) == expected.word(i) ? 1 : 0;
+        }
+        EXPECT_LT(equal, numbers.elements) << "nothing was rounded: this test could not fail";
       }
-      EXPECT_LT(equal, numbers.elements) << "nothing was rounded: this test could not fail";
-    }
   }
 }
 

@@ -96,8 +96,8 @@ class Recorder {
     }
   }
 
-  // What the cache has of a position, heads side by side. Of integers the numbers that they stand for, exactly, and the
-  // units that they count in.
+  // What the cache has of a position, heads side by side. Of integers the numbers that they stand for, exactly (an
+  // infinity where that is 2^128), and the units that they count in.
   void add_cached(std::int64_t position, const std::string& op, const kernels::KvPages& kv, kernels::Cached which) {
     const bool is_key = which == kernels::Cached::kKey;
     const kernels::CacheFormat& format = *context_.state().numerics->cache;
@@ -156,11 +156,7 @@ TraceRequest checked(TraceRequest request, const model::Model& model) {
   require(length <= model.max_positions(), "a text of {} tokens; the context has {}", length, model.max_positions());
   if (request.positions.empty())
     for (std::int64_t position = prompt - 1; position < length; ++position) request.positions.push_back(position);
-  for (std::size_t i = 0; i < request.positions.size(); ++i)
-    require(request.positions[i] >= 0 && request.positions[i] < length &&
-                (i == 0 || request.positions[i] > request.positions[i - 1]),
-            "position {} cannot be traced: the text has {}, and they come in ascending order", request.positions[i],
-            length);
+  check_positions(request.positions, length);
   return request;
 }
 
@@ -176,6 +172,12 @@ std::uint32_t TracedResult::word(std::int64_t element) const {
 
 float TracedResult::value(std::int64_t element) const {
   return widen(dtype, word(element));
+}
+
+void check_positions(const std::vector<std::int64_t>& positions, std::int64_t length) {
+  for (std::size_t i = 0; i < positions.size(); ++i)
+    require(positions[i] >= 0 && positions[i] < length && (i == 0 || positions[i] > positions[i - 1]),
+            "position {} cannot be traced: the text has {}, and they come in ascending order", positions[i], length);
 }
 
 Trace make_trace(const model::Model& model, const TraceRequest& asked) {

@@ -53,7 +53,10 @@ struct TraceRequest {
   bool values = true;  // false: digests alone
 };
 
-// Fills all but version and model_digest. Throws kInvalidArgument for positions that the text does not have.
+// Throws kInvalidArgument for positions that a text of this length does not have, or that do not ascend.
+void check_positions(const std::vector<std::int64_t>& positions, std::int64_t length);
+
+// Fills all but version and model_digest. Checks positions, too.
 Trace make_trace(const model::Model& model, const TraceRequest& request);
 
 // A safetensors file: its tensors are the values, named "POSITION/OP"; what else there is, is JSON in its metadata.
