@@ -259,7 +259,7 @@ compare_elsewhere() {
   local arch=$1 isa=$2 cases='decode-*,ragged-*' numerics
   shift 2
   local tool=("qemu-$arch" "build-$arch/bin/reprofuse")
-  # `exact-1` differs in its linear layers alone; what surrounds them in a model is probed under `fma-1`. `exact-2` differs
+  # `exact-1` differs in its linear layers alone; the other operations of a model are probed under `fma-1`. `exact-2` differs
   # from `exact-1` in attention alone, which its answer is by.
   soon check "$arch $isa" "${tool[@]}" probe --quick --check --threads 1 --isa "$isa" --cases "$cases" "$@"
   for numerics in exact-1 int16-1; do

@@ -52,7 +52,7 @@ void add_device_only_options(CLI::App& command, std::string& device, std::string
       ->check(one_of({"scalar", "avx2", "avx512", "neon"}));
   command.add_option("--threads", threads, "CPU threads; 0 takes every core")
       ->type_name("N")
-      ->check(whole_number(0, 1024))
+      ->check(whole_number(0, kMaxThreads))
       ->capture_default_str();
 }
 

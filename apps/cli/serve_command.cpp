@@ -140,7 +140,7 @@ struct Ranks {
 void end_without_rank(server::Server& server, const Ranks& ranks, ServeLog& log) {
   constexpr milliseconds kForClients{500};
   if (const std::string lost = ranks.team == nullptr ? "" : ranks.team->communicator().lost_rank(); !lost.empty())
-    server.fail(std::make_exception_ptr(parallel::RankFailure(lost)));  // of which an idle engine knows nothing
+    server.fail(std::make_exception_ptr(parallel::RankFailure(lost)));  // which an idle engine does not notice
   if (const std::exception_ptr failure = server.failure()) try {
       std::rethrow_exception(failure);
     } catch (const parallel::RankFailure& error) {

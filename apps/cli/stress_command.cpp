@@ -34,7 +34,7 @@ struct StressArguments {
   std::string json;
 };
 
-// The model once per number of threads, since a model belongs to a context. A GPU knows no threads.
+// The model once per number of threads, since a model belongs to a context. A GPU has no such number.
 class Models {
  public:
   Models(const DeviceArguments& device, const engine::ModelFiles& files, std::shared_ptr<model::Team> team)

@@ -113,10 +113,10 @@ void ThreadPool::parallel_for(std::int64_t count, const std::function<void(std::
   count_ = count;
   next_ = 0;
   error_ = nullptr;
-  const bool share = count > 1 && !workers_.empty();
-  if (share) open_loop();
+  const bool shared = count > 1 && !workers_.empty();
+  if (shared) open_loop();
   take_tasks(0);
-  if (share) close_loop();
+  if (shared) close_loop();
   if (error_) std::rethrow_exception(error_);
 }
 

@@ -18,6 +18,8 @@ int available_cores();
 // What a loop is cut into, so that a thread which loses its core holds up little.
 inline constexpr std::int64_t kTasksPerThread = 4;
 
+inline constexpr int kMaxThreads = 1024;  // that a user may ask for
+
 class ThreadPool {
  public:
   // The calling thread takes part, so `threads` = 1 starts none. Throws std::system_error when the system refuses one.

@@ -1,5 +1,5 @@
 // What the sampler computes per token and per row, and its random words, for host and device. Weights are integers, so
-// their sums are exact and know no order. NUMERICS.md defines every bit.
+// their sums are exact in any order. NUMERICS.md defines every bit.
 #pragma once
 
 #include <cstdint>

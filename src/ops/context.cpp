@@ -52,7 +52,7 @@ Context make_context(std::shared_ptr<const kernels::Backend> backend, const Nume
   state->elementwise = backend->make_elementwise(*numerics.elementwise);
   state->attention = backend->make_attention(*numerics.attention, *numerics.cache);
   if (!numerics.attention->supports(*numerics.cache))
-    fail(ErrorCode::kUnsupported, "attention by '{}' knows no cache format '{}', which numerics '{}' combine with it",
+    fail(ErrorCode::kUnsupported, "attention by '{}' has no cache format '{}', which numerics '{}' combine with it",
          numerics.attention->name, numerics.cache->name, numerics.name);
   state->backend = std::move(backend);
   state->numerics = &numerics;

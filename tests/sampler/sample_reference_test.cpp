@@ -136,7 +136,7 @@ TEST(SampleReference, LogprobErrorIsThatOfBinary32) {
   }
 }
 
-// Tokens keep their log-probabilities, bit for bit, when they change places: the normalizer knows no order.
+// Tokens keep their log-probabilities, bit for bit, when they change places: the normalizer is the same in any order.
 TEST(SampleReference, LogprobBitsDoNotDependOnTheOrderOfTheVocabulary) {
   std::vector<float> logits = testing::rough_logits(12, 5000);
   const auto float_total = [&] {  // what an order would do

@@ -121,9 +121,11 @@ TEST(ApiCompletion, AnAnswerHasTheRoomThatThePromptLeaves) {
     return refusal_of([&] { tokens_for(prompt, fields); });
   };
   const std::string begin = " context_length_exceeded: this model's maximum context length is 1024 tokens; prompt has ";
-  EXPECT_EQ(refused(1020, R"({"max_tokens":5})"), "400 max_tokens" + begin + "1020 tokens and max_tokens is 5: at most 4 fit");
+  EXPECT_EQ(refused(1020, R"({"max_tokens":5})"),
+            "400 max_tokens" + begin + "1020 tokens and max_tokens is 5: at most 4 fit");
   EXPECT_EQ(refused(1024, "{}"), "400 prompt" + begin + "1024 tokens, which leaves no room for an answer");
-  EXPECT_EQ(refused(1024, R"({"max_tokens":5})"), "400 prompt" + begin + "1024 tokens, which leaves no room for an answer");
+  EXPECT_EQ(refused(1024, R"({"max_tokens":5})"),
+            "400 prompt" + begin + "1024 tokens, which leaves no room for an answer");
   EXPECT_EQ(refused(1025, R"({"max_tokens":0})"), "400 prompt" + begin + "1025 tokens");
   EXPECT_EQ(refused(1, R"({"max_tokens":9223372036854775807})"),
             "400 max_tokens" + begin + "1 tokens and max_tokens is 9223372036854775807: at most 1023 fit");

@@ -106,7 +106,8 @@ TEST(ApiLimits, AMillionNumbersAreTooMany) {
 
 TEST(ApiLimits, AChatThatIsFarTooLongIsNotEncoded) {
   const Json body = {{"messages", {{{"role", "user"}, {"content", std::string(1'000'000, '1')}}}}};
-  EXPECT_EQ(refusal_of([&] { parse_chat(body.dump(), served()); }), "400 messages" + kTooLong + "messages has more tokens");
+  EXPECT_EQ(refusal_of([&] { parse_chat(body.dump(), served()); }),
+            "400 messages" + kTooLong + "messages has more tokens");
 }
 
 // Encoding asks the guard of the body now and then, whatever kind of text it is.

@@ -164,7 +164,7 @@ class KvCase {
     reference::store_element(values_.data(), spec_.dtype, place.value(d), value);
   }
 
-  // Every key and value that has a position, in an order that knows no pages; for comparing what was stored.
+  // Every key and value that has a position, in order of positions; for comparing what was stored.
   std::vector<float> stored() {
     std::vector<float> all;
     for (const kernels::Chunk& chunk : chunks_)

@@ -10,6 +10,7 @@
 #include "base/check.hpp"
 #include "base/math.hpp"
 #include "base/memory.hpp"
+#include "base/thread_pool.hpp"
 #include "kernels/cpu/attention/attention.hpp"
 #include "kernels/cpu/linear/exact1/kernels.hpp"
 #include "kernels/cpu/linear/fma1/kernels.hpp"
@@ -26,8 +27,6 @@ namespace {
 
 using kernels::NonFinite;
 using kernels::OpSite;
-
-constexpr int kMaxThreads = 1024;
 
 // Work is done when a call returns: there is nothing to wait for.
 class Stream final : public kernels::Stream {
@@ -280,8 +279,8 @@ const LinearTables* find_linear_tables(const kernels::LinearScheme& scheme) {
 namespace reprofuse::kernels {
 
 std::shared_ptr<const Backend> open_cpu(const BackendOptions& options) {
-  require(options.threads >= 0 && options.threads <= cpu::kMaxThreads, "threads = {} is outside 0 to {}",
-          options.threads, cpu::kMaxThreads);
+  require(options.threads >= 0 && options.threads <= kMaxThreads, "threads = {} is outside 0 to {}", options.threads,
+          kMaxThreads);
   const std::vector<Isa> isas = supported_isas();
   if (options.isa && !cpu::is_supported(*options.isa)) {
     std::string have;

@@ -84,7 +84,7 @@ void Connection::send_response(HttpResponse response) {
       if (const auto self = weak.lock()) self->announce_update();
     });
     if (!is_stream_) return advance();
-    ends_ = ends_ || is_http10_;  // which knows no chunks: the end of the connection is the end of the stream
+    ends_ = ends_ || is_http10_;  // without chunked coding: the end of the connection is the end of the stream
   }
   const std::size_t counted = response.body.size() > kSmallBody ? response.body.size() : 0;
   if (!is_stream_ && request_.reply_memory && !request_.reply_memory->resize(counted)) {

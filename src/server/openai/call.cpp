@@ -206,8 +206,8 @@ std::vector<std::int32_t> encoded(const std::function<std::optional<std::vector<
   auto tokens = reading(param, encode);
   if (!tokens)
     throw bad_request(
-        fmt::format("this model's maximum context length is {} tokens; {} has more tokens", facts.max_positions, param), param,
-        "context_length_exceeded");
+        fmt::format("this model's maximum context length is {} tokens; {} has more tokens", facts.max_positions, param),
+        param, "context_length_exceeded");
   return *std::move(tokens);
 }
 
@@ -237,8 +237,8 @@ engine::Request request_for(std::vector<std::int32_t> prompt, const engine::Requ
   const auto taken = static_cast<std::int64_t>(prompt.size());
   const std::int64_t room = facts.max_positions - taken;
   const std::int64_t wanted = length.given.value_or(length.preferred);
-  const std::string sizes =
-      fmt::format("this model's maximum context length is {} tokens; {} has {} tokens", facts.max_positions, param, taken);
+  const std::string sizes = fmt::format("this model's maximum context length is {} tokens; {} has {} tokens",
+                                        facts.max_positions, param, taken);
   if (room < std::min<std::int64_t>(wanted, 1))
     throw bad_request(sizes + (wanted > 0 ? ", which leaves no room for an answer" : ""), param,
                       "context_length_exceeded");

@@ -55,7 +55,7 @@ struct EngineBenchObserver {
   OnProgress on_progress{};
 };
 
-// For texts of these lengths; in a team, the part of this rank.
+// For texts of these lengths; in a team, the share of this rank.
 std::unique_ptr<model::Model> make_engine_bench_model(const Context& context,
                                                       const std::shared_ptr<const model::WeightSource>& source,
                                                       const EngineBenchOptions& options, const OnProgress& on_progress,

@@ -50,7 +50,7 @@ struct ModelBenchOptions {
   int steps = 20;
 };
 
-// Of random weights; in a team, the part of this rank.
+// Of random weights; in a team, the share of this rank.
 std::unique_ptr<model::Model> make_bench_model(const Context& context, const ModelBenchOptions& options,
                                                const model::TeamPlace& place = {});
 

@@ -35,7 +35,7 @@ struct KvSlot {
   // of the neighbouring position.
   std::byte* key;    // elements page_size apart
   std::byte* value;  // elements side by side
-  // Of integers, the byte of their unit: an exponent of KvPages.
+  // Of integers, the bytes of their units.
   std::uint8_t* key_unit = nullptr;
   std::uint8_t* value_unit = nullptr;
   // Of integers of three digits, the lowest ones; the upper two are the 16-bit integers.

@@ -24,7 +24,7 @@
 
 namespace reprofuse::cpu {
 
-// Output columns in a panel: the same for every register width, so packing knows no ISA.
+// Output columns in a panel: the same for every register width, so packing is the same for every ISA.
 inline constexpr int kPanel = 16;
 
 inline constexpr std::size_t kCacheLine = 64;

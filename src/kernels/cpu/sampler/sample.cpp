@@ -47,7 +47,7 @@ const SampleKernels& sample_kernels(Isa isa) {
 
 namespace {
 
-// Sums and selections over a vocabulary whose tokens have integer weights. Integer sums know no order, so any number of
+// Sums and selections over a vocabulary whose tokens have integer weights. Integer sums have no order, so any number of
 // workers gives the same result.
 
 // Ids [0, count) in ranges, on the pool or, without one, on the calling thread.

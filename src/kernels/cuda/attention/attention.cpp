@@ -68,8 +68,7 @@ DecodeSizes decode_sizes(const Launch& launch, const kernels::AttentionCall& cal
   const int key_blocks = key_blocks_of(call.batch.max_keys, call.window, key_block);
   const bool partials_fit =
       partial_bytes(slots, call.heads, call.kv.head_dim, key_blocks, partial_head) <= kMaxAttentionPartialBytes;
-  return {.slots = slots,
-          .row_heads = slots * call.kv.kv_heads * set_count(call),
+  return {.row_heads = slots * call.kv.kv_heads * set_count(call),
           .key_blocks = key_blocks,
           .max_splits = partials_fit ? key_blocks : 1,
           .sm_count = device_attribute(launch.ordinal, cudaDevAttrMultiProcessorCount),

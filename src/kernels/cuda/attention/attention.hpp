@@ -118,8 +118,7 @@ inline int cluster_ctas(const kernels::AttentionCall& call, int key_block = kKey
 
 // What of a call decides how decode is cut.
 struct DecodeSizes {
-  std::int64_t slots;      // rows, or chunks
-  std::int64_t row_heads;  // slots times sets of heads
+  std::int64_t row_heads;  // rows, or chunks, times sets of heads
   int key_blocks;          // of one row, at most
   int max_splits;          // for which partials fit
   int sm_count;
@@ -129,7 +128,7 @@ struct DecodeSizes {
 DecodeSizes decode_sizes(const Launch& launch, const kernels::AttentionCall& call, AttentionPhases phases,
                          int key_block = kKeyBlock, int partial_head = kPartialHead);
 
-// With which CTAs that hold so much of an SM fill the device so many times.
+// Into how many parts a row's keys are cut so that CTAs, ctas_per_sm at once, fill the device `waves` times.
 inline int splits_for_waves(const DecodeSizes& sizes, int waves, int ctas_per_sm) {
   const std::int64_t ctas = std::int64_t{waves} * ctas_per_sm * sizes.sm_count;
   return static_cast<int>(std::clamp<std::int64_t>(ceil_div(ctas, sizes.row_heads), 1, sizes.max_splits));

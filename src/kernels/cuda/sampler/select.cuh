@@ -1,4 +1,4 @@
-// Reductions and selections of one CTA over a row of tokens with integer weights. Integer sums know no order, so
+// Reductions and selections of one CTA over a row of tokens with integer weights. Integer sums have no order, so
 // neither the number of threads nor the order of the atomics can move a bit. A row does not stay in the L1, so what
 // counts is how often all of it is read: whatever is left of it after a selection is a list in shared memory.
 #pragma once

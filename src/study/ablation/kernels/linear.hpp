@@ -28,10 +28,10 @@ enum class Arithmetic {
   kBf16,             // operands of 8 significant bits
 };
 
-// Rule R3: how the sums of the parts of K come together.
+// Rule R3: how the sums of the splits of K come together.
 enum class Merge {
   kAscending,  // the contract's
-  kAtomic,     // by atomic additions, in the order in which the parts happen to finish
+  kAtomic,     // by atomic additions, in the order in which the splits happen to finish
 };
 
 // What an autotuner tunes.
@@ -44,24 +44,24 @@ struct Tile {
 };
 
 inline constexpr Tile kPinnedTile = {32, 128, 32};
-inline constexpr int kOnePerSegment = 0;  // parts as the contract has them: a function of K alone
+inline constexpr int kOnePerSegment = 0;  // as the contract has them: a function of K alone
 
 struct Variant {
   Arithmetic arithmetic = Arithmetic::kIeeeFma;
   Tile tile = kPinnedTile;
-  int splits = kOnePerSegment;  // parts of K: rules R2, R3 and R4 are about who chooses it
+  int splits = kOnePerSegment;  // of K: rules R2, R3 and R4 are about who chooses it
   Merge merge = Merge::kAscending;
 
   bool operator==(const Variant&) const = default;
 };
 
-struct Parts {
+struct Splits {
   std::int64_t length;  // terms of each but the last
   std::int64_t count;
 };
 
-// A split of a usual GEMM gives every part the same number of K tiles, so both knobs have a say.
-inline Parts parts_of(const Variant& variant, std::int64_t k) {
+// A usual GEMM gives every split the same number of K tiles, so both knobs have a say.
+inline Splits splits_of(const Variant& variant, std::int64_t k) {
   if (variant.splits == kOnePerSegment) return {fma1::kSegment, fma1::segment_count(k)};
   const std::int64_t tiles = ceil_div<std::int64_t>(k, variant.tile.k);
   const std::int64_t length = ceil_div<std::int64_t>(tiles, variant.splits) * variant.tile.k;
@@ -106,7 +106,7 @@ class CpuLinear {
 
  private:
   struct Pass;
-  struct Region {  // one tile of the result and one part of K
+  struct Region {  // one tile of the result and one split of K
     std::int64_t row, rows;
     std::int64_t column, columns;
     std::int64_t k_begin, k_end;

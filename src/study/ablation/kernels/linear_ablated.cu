@@ -1,5 +1,5 @@
 // The kernels of the ablated layer: in IEEE arithmetic, for every tile that the tuner tries; on tensor cores, in the
-// pinned tile and with the contract's parts and merge, so that rule R1 alone is off; and the fold of parts, of both.
+// pinned tile and with the contract's splits and merge, so that rule R1 alone is off; and the fold of splits, of both.
 #include <cuda_bf16.h>
 #include <mma.h>
 
@@ -13,12 +13,12 @@ namespace wmma = nvcuda::wmma;
 
 constexpr Tile kTile = reprofuse::ablation::kPinnedTile;
 
-// How a kernel fills its tiles and leaves its sums. First, the CTA's part of K.
-__device__ inline int part_begin(const Params& p) {
-  return blockIdx.z * p.part_length;
+// How a kernel fills its tiles and leaves its sums. First, the CTA's split of K.
+__device__ inline int split_begin(const Params& p) {
+  return blockIdx.z * p.split_length;
 }
-__device__ inline int part_end(const Params& p) {
-  return min(p.k, part_begin(p) + p.part_length);
+__device__ inline int split_end(const Params& p) {
+  return min(p.k, split_begin(p) + p.split_length);
 }
 
 // Calls store(row, term, value) for kRows x kTerms values of x from (row0, k0). Beyond the edges the values are those
@@ -60,13 +60,13 @@ __device__ inline void leave_sum(const Params& p, int row, int column, float sum
   const std::int64_t at = std::int64_t{row} * p.n + column;
   if (p.atomic)
     atomicAdd(p.y + at, sum);
-  else if (p.parts > 1)
+  else if (p.splits > 1)
     p.partials[std::int64_t{blockIdx.z} * p.m * p.n + at] = sum;
   else
     p.y[at] = sum;
 }
 
-// IEEE arithmetic. The sums of a part ascend in k in every tile, so the tile is free; where K is cut is not.
+// IEEE arithmetic. The sums of a split ascend in k in every tile, so the tile is free; where K is cut is not.
 struct Fused {
   static constexpr Arithmetic kArithmetic = Arithmetic::kIeeeFma;
   __device__ static float apply(float x, float w, float sum) { return __fmaf_rn(x, w, sum); }
@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(kThreads) linear_ieee(const __grid_constant__ 
   const int row0 = blockIdx.x * kM, column0 = blockIdx.y * kN;
   const int thread_row = threadIdx.x / kThreadColumns, thread_column = threadIdx.x % kThreadColumns;
   float sums[kRows][kColumns] = {};
-  for (int k0 = part_begin(p), k_end = part_end(p); k0 < k_end; k0 += kK) {
+  for (int k0 = split_begin(p), k_end = split_end(p); k0 < k_end; k0 += kK) {
     load_x<kM, kK>(p, row0, k0, k_end, [&](int row, int term, float value) { x[term][row] = value; });
     load_w<kN, kK>(p, column0, k0, k_end, [&](int column, int term, float value) { w[term][column] = value; });
     __syncthreads();
@@ -214,7 +214,7 @@ __global__ void __launch_bounds__(kThreads) linear_tensor_cores(const __grid_con
   typename Format::Result sums[kRowFragments][kColumnFragments];
   for (auto& row : sums)
     for (auto& fragment : row) wmma::fill_fragment(fragment, 0.0F);
-  for (int k0 = part_begin(p), k_end = part_end(p); k0 < k_end; k0 += kTile.k) {
+  for (int k0 = split_begin(p), k_end = split_end(p); k0 < k_end; k0 += kTile.k) {
     load_x<kTile.m, kTile.k>(
         p, row0, k0, k_end, [&](int row, int term, float value) { x[term * kXStride + row] = Format::element(value); });
     load_w<kTile.n, kTile.k>(p, column0, k0, k_end, [&](int column, int term, float value) {
@@ -248,12 +248,12 @@ Kernel kernel() {
 
 constexpr int kFoldThreads = 256;
 
-__global__ void fold_parts(const __grid_constant__ Params p) {
+__global__ void fold_splits(const __grid_constant__ Params p) {
   const std::int64_t values = std::int64_t{p.m} * p.n;
   const std::int64_t at = std::int64_t{blockIdx.x} * kFoldThreads + threadIdx.x;
   if (at >= values) return;
   float total = p.partials[at];
-  for (int part = 1; part < p.parts; ++part) total = __fadd_rn(total, p.partials[part * values + at]);
+  for (int split = 1; split < p.splits; ++split) total = __fadd_rn(total, p.partials[split * values + at]);
   p.y[at] = total;
 }
 
@@ -278,10 +278,10 @@ std::vector<Kernel> tensor_core_kernels() {
   return {kernel<Tf32>(), kernel<Tf32x3>(), kernel<Bf16>()};
 }
 
-cudaError_t launch_fold_parts(const Params& params, cudaStream_t stream) {
+cudaError_t launch_fold_splits(const Params& params, cudaStream_t stream) {
   const std::int64_t values = std::int64_t{params.m} * params.n;
   const auto ctas = static_cast<unsigned>(ceil_div<std::int64_t>(values, kFoldThreads));
-  fold_parts<<<ctas, kFoldThreads, 0, stream>>>(params);
+  fold_splits<<<ctas, kFoldThreads, 0, stream>>>(params);
   return cudaGetLastError();
 }
 

@@ -102,7 +102,7 @@ std::vector<CpuLinear::Pass> CpuLinear::passes_of(Arithmetic arithmetic, ConstMa
   return passes;
 }
 
-// The sums of one tile over one part of K, block by block along k as a tiled GEMM goes: the order is the same for all.
+// The sums of one tile over one split of K, block by block along k as a tiled GEMM goes: the order is the same for all.
 std::vector<float> CpuLinear::sum_region(const std::vector<Pass>& passes, const Region& region, int tile_k) const {
   std::vector<float> sums(static_cast<std::size_t>(region.rows * region.columns));
   for (std::int64_t k = region.k_begin; k < region.k_end; k += tile_k)
@@ -124,32 +124,32 @@ void CpuLinear::run(const Variant& variant, ConstMatrix x, Matrix y) const {
           "ablation: a tile of {} x {} x {}; its columns come in multiples of {}", variant.tile.m, variant.tile.n,
           variant.tile.k, kColumnStep);
   const std::vector<Pass> passes = passes_of(variant.arithmetic, x);
-  const Parts parts = parts_of(variant, k_);
+  const Splits splits = splits_of(variant, k_);
   const bool atomic = variant.merge == Merge::kAtomic;
-  std::vector<float> partials(static_cast<std::size_t>(atomic ? 0 : parts.count * x.rows * stride_));
+  std::vector<float> partials(static_cast<std::size_t>(atomic ? 0 : splits.count * x.rows * stride_));
   if (atomic)
     for (std::int64_t row = 0; row < y.rows; ++row) std::fill_n(y.data + row * y.stride, n_, 0.0F);
   const std::int64_t column_tiles = ceil_div<std::int64_t>(stride_, variant.tile.n);
   const std::int64_t tiles = ceil_div<std::int64_t>(x.rows, variant.tile.m) * column_tiles;
-  // Parts of one tile follow each other, so that threads that race have something to race for.
-  pool_.parallel_for(tiles * parts.count, [&](std::int64_t task, int) {
-    const std::int64_t tile = task / parts.count, part = task % parts.count;
+  // Splits of one tile follow each other, so that threads that race have something to race for.
+  pool_.parallel_for(tiles * splits.count, [&](std::int64_t task, int) {
+    const std::int64_t tile = task / splits.count, split = task % splits.count;
     Region region{};
     region.row = tile / column_tiles * variant.tile.m;
     region.rows = std::min<std::int64_t>(variant.tile.m, x.rows - region.row);
     region.column = tile % column_tiles * variant.tile.n;
     region.columns = std::min<std::int64_t>(variant.tile.n, stride_ - region.column);
-    region.k_begin = part * parts.length;
-    region.k_end = std::min(k_, region.k_begin + parts.length);
+    region.k_begin = split * splits.length;
+    region.k_end = std::min(k_, region.k_begin + splits.length);
     const std::vector<float> sums = sum_region(passes, region, variant.tile.k);
     if (atomic)
       add_atomically(sums, region, y);
     else
       for (std::int64_t row = 0; row < region.rows; ++row)
         std::copy_n(sums.data() + row * region.columns, region.columns,
-                    partials.data() + (part * x.rows + region.row + row) * stride_ + region.column);
+                    partials.data() + (split * x.rows + region.row + row) * stride_ + region.column);
   });
-  if (!atomic) merge_ascending(partials, parts.count, y);
+  if (!atomic) merge_ascending(partials, splits.count, y);
 }
 
 void CpuLinear::add_atomically(const std::vector<float>& sums, const Region& region, Matrix y) const {
@@ -164,8 +164,8 @@ void CpuLinear::merge_ascending(const std::vector<float>& partials, std::int64_t
   pool_.parallel_for(y.rows, [&](std::int64_t row, int) {
     float* totals = y.data + row * y.stride;
     std::copy_n(partials.data() + row * stride_, n_, totals);
-    for (std::int64_t part = 1; part < count; ++part) {
-      const float* sums = partials.data() + (part * y.rows + row) * stride_;
+    for (std::int64_t split = 1; split < count; ++split) {
+      const float* sums = partials.data() + (split * y.rows + row) * stride_;
       for (std::int64_t column = 0; column < n_; ++column) totals[column] = totals[column] + sums[column];
     }
   });

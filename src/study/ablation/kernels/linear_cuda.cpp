@@ -12,8 +12,8 @@ namespace reprofuse::cuda::ablation {
 namespace {
 
 using reprofuse::ablation::Merge;
-using reprofuse::ablation::Parts;
-using reprofuse::ablation::parts_of;
+using reprofuse::ablation::Splits;
+using reprofuse::ablation::splits_of;
 
 struct Event {
   cudaEvent_t handle{};
@@ -52,16 +52,16 @@ void require_plain(const LinearCall& call) {
 }  // namespace
 
 std::size_t partial_bytes(const Variant& variant, std::int64_t m, std::int64_t n, std::int64_t k) {
-  const Parts parts = parts_of(variant, k);
-  if (parts.count == 1 || variant.merge == Merge::kAtomic) return 0;
-  return static_cast<std::size_t>(parts.count * m * n) * sizeof(float);
+  const Splits splits = splits_of(variant, k);
+  if (splits.count == 1 || variant.merge == Merge::kAtomic) return 0;
+  return static_cast<std::size_t>(splits.count * m * n) * sizeof(float);
 }
 
 void enqueue_linear(int ordinal, const Variant& variant, const LinearCall& call, void* stream) {
   require_plain(call);
   const DeviceScope device(ordinal);
   const Kernel& kernel = find_kernel(variant);
-  const Parts parts = parts_of(variant, call.weight.k);
+  const Splits splits = splits_of(variant, call.weight.k);
   Params p{};
   p.x = call.x.data;
   p.w = static_cast<const std::uint16_t*>(call.weight.data);
@@ -70,18 +70,18 @@ void enqueue_linear(int ordinal, const Variant& variant, const LinearCall& call,
   p.m = static_cast<int>(call.x.rows);
   p.n = static_cast<int>(call.weight.n);
   p.k = static_cast<int>(call.weight.k);
-  p.part_length = static_cast<int>(parts.length);
-  p.parts = static_cast<int>(parts.count);
+  p.split_length = static_cast<int>(splits.length);
+  p.splits = static_cast<int>(splits.count);
   p.atomic = variant.merge == Merge::kAtomic;
   auto* queue = static_cast<cudaStream_t>(stream);
   if (p.atomic)
     check(cudaMemsetAsync(p.y, 0, static_cast<std::size_t>(call.y.rows * call.y.cols) * sizeof(float), queue),
           "cudaMemsetAsync");
   const dim3 grid(static_cast<unsigned>(ceil_div(p.m, kernel.tile.m)),
-                  static_cast<unsigned>(ceil_div(p.n, kernel.tile.n)), static_cast<unsigned>(p.parts));
+                  static_cast<unsigned>(ceil_div(p.n, kernel.tile.n)), static_cast<unsigned>(p.splits));
   void* arguments[] = {&p};
   check(cudaLaunchKernel(kernel.function, grid, dim3(kThreads), arguments, 0, queue), "ablation kernel");
-  if (!p.atomic && p.parts > 1) check(launch_fold_parts(p, queue), "fold_parts");
+  if (!p.atomic && p.splits > 1) check(launch_fold_splits(p, queue), "fold_splits");
 }
 
 std::vector<Tile> tiles() {

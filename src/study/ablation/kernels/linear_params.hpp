@@ -19,14 +19,14 @@ struct Params {
   const float* x;          // [m, k]
   const std::uint16_t* w;  // [n, k] of BF16
   float* y;                // [m, n]
-  float* partials;         // [parts, m, n], or null when there is one part or the merge is atomic
+  float* partials;         // [splits, m, n], or null when there is one split or the merge is atomic
   int m, n, k;
-  int part_length;  // terms of K that CTA z sums
-  int parts;
+  int split_length;  // terms of K that CTA z sums
+  int splits;
   bool atomic;
 };
 
-// A kernel takes a Params and a grid of (row tiles, column tiles, parts) of kThreads.
+// A kernel takes a Params and a grid of (row tiles, column tiles, splits) of kThreads.
 struct Kernel {
   Arithmetic arithmetic;
   Tile tile;
@@ -37,6 +37,6 @@ std::vector<Kernel> ieee_kernels();
 std::vector<Kernel> tensor_core_kernels();
 
 // y = partials[0] + partials[1] + ..., in that order.
-cudaError_t launch_fold_parts(const Params& params, cudaStream_t stream);
+cudaError_t launch_fold_splits(const Params& params, cudaStream_t stream);
 
 }  // namespace reprofuse::cuda::ablation
