@@ -10,7 +10,7 @@
 #include "base/thread_pool.hpp"
 #include "bytes_target.hpp"
 #include "kernels/cpu/attention/attention.hpp"
-#include "kernels/cpu/ops/ops.hpp"
+#include "kernels/cpu/elementwise/elementwise.hpp"
 #include "kernels/reference/reference.hpp"
 #include "model_ops_case.hpp"
 #include "reprofuse/context.hpp"

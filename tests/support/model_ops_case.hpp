@@ -14,7 +14,7 @@
 
 #include "base/thread_pool.hpp"
 #include "kernels/cpu/attention/attention.hpp"
-#include "kernels/cpu/ops/ops.hpp"
+#include "kernels/cpu/elementwise/elementwise.hpp"
 #include "kernels/op_calls.hpp"
 #include "kernels/reference/reference.hpp"
 #include "reprofuse/reprofuse.hpp"

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "kernels/cuda/ops/ops.hpp"
+#include "kernels/cuda/elementwise/elementwise.hpp"
 #include "kernels/cuda/runtime/device.hpp"
 #include "kernels/cuda/runtime/stream.hpp"
 #include "support/device_buffer.hpp"

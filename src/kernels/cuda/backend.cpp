@@ -3,11 +3,11 @@
 #include <array>
 
 #include "kernels/cuda/attention/integer/attention.hpp"
+#include "kernels/cuda/elementwise/elementwise.hpp"
 #include "kernels/cuda/linear/exact1/params.hpp"
 #include "kernels/cuda/linear/fma1/linear.hpp"
 #include "kernels/cuda/linear/int16/params.hpp"
 #include "kernels/cuda/linear/integer/linear.hpp"
-#include "kernels/cuda/ops/ops.hpp"
 #include "kernels/cuda/runtime/check.hpp"
 #include "kernels/cuda/runtime/device.hpp"
 #include "kernels/cuda/runtime/stream.hpp"

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "kernels/cpu/attention/attention.hpp"
-#include "kernels/cpu/ops/ops.hpp"
+#include "kernels/cpu/elementwise/elementwise.hpp"
 #include "kernels/cpu/work_split.hpp"
 #include "numerics/float_ops.hpp"
 #include "numerics/integer_attention.hpp"
@@ -65,7 +65,8 @@ void store_digits(const RotaryCall& call, std::int64_t m, std::int64_t kv_head, 
 }
 
 // One row: rotates its queries in place, its keys by way of `key`, which holds a head, and stores its values.
-void rotate_row(const OpsKernels& kernels, const RotaryCall& call, std::int64_t m, float* key, StoreHead store) {
+void rotate_row(const ElementwiseKernels& kernels, const RotaryCall& call, std::int64_t m, float* key,
+                StoreHead store) {
   const kernels::KvPages& kv = call.kv;
   const std::int64_t position = call.batch.positions[m];
   RotaryHead head{.head = nullptr,
@@ -90,7 +91,7 @@ void rotate_row(const OpsKernels& kernels, const RotaryCall& call, std::int64_t 
 }
 
 void rotate_rows(const Target& target, const RotaryCall& call, StoreHead store) {
-  const OpsKernels& kernels = ops_kernels(target.isa);
+  const ElementwiseKernels& kernels = elementwise_kernels(target.isa);
   const auto head_dim = static_cast<std::size_t>(call.kv.head_dim);
   std::vector<float> keys(static_cast<std::size_t>(target.pool->threads()) * head_dim);
   for_each_row(*target.pool, call.q.rows, call.q.cols + 2 * call.k.cols, [&](std::int64_t m, int worker) {

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <tuple>
 
-#include "kernels/cuda/ops/ops.hpp"
+#include "kernels/cuda/elementwise/elementwise.hpp"
 #include "kernels/cuda/runtime/check.hpp"
 #include "kernels/cuda/runtime/device.hpp"
 #include "kernels/cuda/runtime/launch.hpp"

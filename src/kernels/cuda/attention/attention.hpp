@@ -10,7 +10,7 @@
 
 #include "base/math.hpp"
 #include "kernels/cuda/attention/params.hpp"
-#include "kernels/cuda/ops/ops.hpp"
+#include "kernels/cuda/elementwise/elementwise.hpp"
 #include "kernels/cuda/runtime/check.hpp"
 #include "kernels/cuda/runtime/launch.hpp"
 

@@ -2,8 +2,8 @@
 
 #include "kernels/cuda/attention/attention.hpp"
 #include "kernels/cuda/attention/integer/params.hpp"
-#include "kernels/cuda/ops/ops.hpp"
-#include "kernels/cuda/ops/params.hpp"
+#include "kernels/cuda/elementwise/elementwise.hpp"
+#include "kernels/cuda/elementwise/params.hpp"
 #include "kernels/cuda/runtime/device.hpp"
 
 namespace reprofuse::cuda::integer_attention {

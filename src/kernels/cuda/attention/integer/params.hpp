@@ -6,7 +6,7 @@
 
 #include "base/math.hpp"
 #include "kernels/cuda/attention/params.hpp"
-#include "kernels/cuda/ops/params.hpp"
+#include "kernels/cuda/elementwise/params.hpp"
 #include "numerics/integer_attention.hpp"
 
 namespace reprofuse::cuda::integer_attention {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/cuda/attention/integer/params.hpp"
-#include "kernels/cuda/ops/rotary.cuh"
+#include "kernels/cuda/elementwise/rotary.cuh"
 #include "numerics/integer_attention.hpp"
 
 namespace reprofuse::cuda::integer_attention {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/math.hpp"
-#include "kernels/cuda/ops/ops.hpp"
+#include "kernels/cuda/elementwise/elementwise.hpp"
 #include "kernels/cuda/runtime/check.hpp"
 #include "kernels/cuda/runtime/device.hpp"
 #include "kernels/cuda/runtime/launch.hpp"

@@ -6,8 +6,8 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/elementwise/params.hpp"
 #include "kernels/cuda/linear/problem.hpp"
-#include "kernels/cuda/ops/params.hpp"
 #include "kernels/cuda/runtime/device.hpp"
 #include "reprofuse/types.hpp"
 

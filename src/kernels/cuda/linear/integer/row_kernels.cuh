@@ -4,10 +4,10 @@
 #pragma once
 
 #include "kernels/cuda/element_types.cuh"
+#include "kernels/cuda/elementwise/rms_norm.cuh"
 #include "kernels/cuda/linear/integer/rows.cuh"
 #include "kernels/cuda/linear/integer/schedule.hpp"
 #include "kernels/cuda/linear/integer/silu_rows_sm90.cuh"
-#include "kernels/cuda/ops/rms_norm.cuh"
 
 namespace reprofuse::cuda::integer {
 

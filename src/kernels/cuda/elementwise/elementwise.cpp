@@ -1,7 +1,7 @@
-#include "kernels/cuda/ops/ops.hpp"
+#include "kernels/cuda/elementwise/elementwise.hpp"
 
 #include "base/math.hpp"
-#include "kernels/cuda/ops/params.hpp"
+#include "kernels/cuda/elementwise/params.hpp"
 
 namespace reprofuse::cuda {
 namespace {

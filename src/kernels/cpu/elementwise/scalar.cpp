@@ -2,7 +2,7 @@
 // the plainest of the kernels.
 #include <array>
 
-#include "kernels/cpu/ops/ops.hpp"
+#include "kernels/cpu/elementwise/elementwise.hpp"
 #include "numerics/exp_log.hpp"
 #include "numerics/float_ops.hpp"
 #include "numerics/order.hpp"
@@ -46,7 +46,8 @@ void silu_gate_row(const SiluGateRow& row) {
   for (std::int64_t i = 0; i < row.k; ++i) row.y[i] = silu(row.gate[i]) * row.up[i];
 }
 
-constexpr OpsKernels kGeneric = {.norm_row = norm_row, .rotary_head = rotary_head, .silu_gate_row = silu_gate_row};
+constexpr ElementwiseKernels kGeneric = {
+    .norm_row = norm_row, .rotary_head = rotary_head, .silu_gate_row = silu_gate_row};
 
 }  // namespace
 
@@ -59,17 +60,17 @@ template <auto kKernel, class... Arguments>
   return kKernel(arguments...);
 }
 
-constexpr OpsKernels kFma = {.norm_row = with_fma<norm_row, const NormRow&>,
-                             .rotary_head = with_fma<rotary_head, const RotaryHead&>,
-                             .silu_gate_row = with_fma<silu_gate_row, const SiluGateRow&>};
+constexpr ElementwiseKernels kFma = {.norm_row = with_fma<norm_row, const NormRow&>,
+                                     .rotary_head = with_fma<rotary_head, const RotaryHead&>,
+                                     .silu_gate_row = with_fma<silu_gate_row, const SiluGateRow&>};
 
 }  // namespace
 
-const OpsKernels& ops_scalar() {
+const ElementwiseKernels& elementwise_scalar() {
   return __builtin_cpu_supports("fma") ? kFma : kGeneric;
 }
 #else
-const OpsKernels& ops_scalar() {
+const ElementwiseKernels& elementwise_scalar() {
   return kGeneric;
 }
 #endif

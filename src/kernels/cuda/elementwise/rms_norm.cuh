@@ -1,7 +1,7 @@
 // The reduction of every norm, and a row of a norm in the registers of a CTA of kNormThreads, whatever becomes of it.
 #pragma once
 
-#include "kernels/cuda/ops/params.hpp"
+#include "kernels/cuda/elementwise/params.hpp"
 #include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/cuda/sm_limits.hpp"
 #include "numerics/float_ops.hpp"

@@ -1,7 +1,7 @@
 // Norms, rotary embedding and elementwise operations by contract fma-1, which every contract has.
 #include "kernels/cuda/element_types.cuh"
-#include "kernels/cuda/ops/rms_norm.cuh"
-#include "kernels/cuda/ops/rotary.cuh"
+#include "kernels/cuda/elementwise/rms_norm.cuh"
+#include "kernels/cuda/elementwise/rotary.cuh"
 #include "numerics/exp_log.hpp"
 
 namespace reprofuse::cuda::ops {

@@ -2,8 +2,8 @@
 // that is given a row's rotated key in the registers of a warp.
 #pragma once
 
-#include "kernels/cuda/ops/params.hpp"
-#include "kernels/cuda/ops/rms_norm.cuh"
+#include "kernels/cuda/elementwise/params.hpp"
+#include "kernels/cuda/elementwise/rms_norm.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
 #include "numerics/float_ops.hpp"
 

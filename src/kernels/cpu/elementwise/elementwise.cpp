@@ -1,6 +1,6 @@
 // Norms and operations on single elements. Those that move and round without arithmetic are the same code for every
 // instruction set.
-#include "kernels/cpu/ops/ops.hpp"
+#include "kernels/cpu/elementwise/elementwise.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -31,8 +31,8 @@ WidenRow widen_row_of(DType dtype) {
 
 }  // namespace
 
-const OpsKernels& ops_kernels(Isa isa) {
-  const OpsKernels* kernels = isa == Isa::kScalar ? &ops_scalar() : ops_simd(isa);
+const ElementwiseKernels& elementwise_kernels(Isa isa) {
+  const ElementwiseKernels* kernels = isa == Isa::kScalar ? &elementwise_scalar() : elementwise_simd(isa);
   invariant(kernels != nullptr, "a context holds an instruction set that the build has no kernels for");
   return *kernels;
 }
@@ -44,7 +44,7 @@ void embedding(const Target& target, const kernels::EmbeddingCall& call) {
 }
 
 std::optional<kernels::NonFinite> rms_norm(const Target& target, const kernels::RmsNormCall& call) {
-  const OpsKernels& kernels = ops_kernels(target.isa);
+  const ElementwiseKernels& kernels = elementwise_kernels(target.isa);
   FirstNonFinite failure;
   for_each_row(*target.pool, call.x.rows, call.x.cols, [&](std::int64_t m, int) {
     const bool finite =
@@ -60,7 +60,7 @@ std::optional<kernels::NonFinite> rms_norm(const Target& target, const kernels::
 }
 
 void silu_gate(const Target& target, const kernels::SiluGateCall& call) {
-  const OpsKernels& kernels = ops_kernels(target.isa);
+  const ElementwiseKernels& kernels = elementwise_kernels(target.isa);
   for_each_row(*target.pool, call.y.rows, call.y.cols, [&](std::int64_t m, int) {
     kernels.silu_gate_row({.gate = call.gate.data + m * call.gate.stride,
                            .up = call.up.data + m * call.up.stride,

@@ -1,14 +1,14 @@
 // Norms, rotation and the SiLU gate for every instruction set with a fused multiply-add, from one source: Highway
 // compiles this file once per target. Lanes are independent chains, so the register width cannot move a bit.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/cpu/ops/simd.cpp"
+#define HWY_TARGET_INCLUDE "kernels/cpu/elementwise/simd.cpp"
 #include <algorithm>
 #include <cfloat>
 #include <limits>
 
 #include "base/math.hpp"
+#include "kernels/cpu/elementwise/elementwise.hpp"
 #include "kernels/cpu/highway_targets.hpp"  // before any Highway header
-#include "kernels/cpu/ops/ops.hpp"
 #include "numerics/exp_log.hpp"
 #include "numerics/float_ops.hpp"
 #include "numerics/order.hpp"
@@ -111,7 +111,8 @@ HWY_NOINLINE void rotary_head(const RotaryHead& call) {
   });
 }
 
-constexpr OpsKernels kOps = {.norm_row = norm_row, .rotary_head = rotary_head, .silu_gate_row = silu_gate_row};
+constexpr ElementwiseKernels kElementwise = {
+    .norm_row = norm_row, .rotary_head = rotary_head, .silu_gate_row = silu_gate_row};
 
 }  // namespace reprofuse::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -120,8 +121,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace reprofuse::cpu {
 
-const OpsKernels* ops_simd(Isa isa) {
-  REPROFUSE_RETURN_TABLE(isa, kOps);
+const ElementwiseKernels* elementwise_simd(Isa isa) {
+  REPROFUSE_RETURN_TABLE(isa, kElementwise);
 }
 
 }  // namespace reprofuse::cpu

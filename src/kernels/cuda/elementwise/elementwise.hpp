@@ -5,7 +5,7 @@
 #include <cstddef>
 
 #include "kernels/cuda/attention/params.hpp"
-#include "kernels/cuda/ops/params.hpp"
+#include "kernels/cuda/elementwise/params.hpp"
 #include "kernels/cuda/runtime/check.hpp"
 #include "kernels/cuda/runtime/device.hpp"
 #include "kernels/cuda/runtime/launch.hpp"

@@ -20,7 +20,8 @@ void gather_rows(const Target& target, const kernels::GatherRowsCall& call);
 void round_bf16(const Target& target, const kernels::RoundBf16Call& call);
 
 // The kernels of these operations, and of rotation, for one instruction set, as a table. Which one runs is decided by
-// the caller alone. A kernel works on one row or one head; ops.cpp and attention/rotary.cpp share them among threads.
+// the caller alone. A kernel works on one row or one head; elementwise.cpp and attention/rotary.cpp share them among
+// threads.
 struct NormRow {
   float* x;            // [k], updated when there is a delta
   const float* delta;  // [k], or null
@@ -47,16 +48,16 @@ struct SiluGateRow {
   float* y;  // may be gate or up
 };
 
-struct OpsKernels {
+struct ElementwiseKernels {
   bool (*norm_row)(const NormRow&);  // whether the mean of squares is finite
   void (*rotary_head)(const RotaryHead&);
   void (*silu_gate_row)(const SiluGateRow&);
 };
 
 // The table of an instruction set that the build has kernels for.
-const OpsKernels& ops_kernels(Isa isa);
+const ElementwiseKernels& elementwise_kernels(Isa isa);
 
-const OpsKernels& ops_scalar();       // a true fused multiply-add on every machine
-const OpsKernels* ops_simd(Isa isa);  // null: not in this build
+const ElementwiseKernels& elementwise_scalar();       // a true fused multiply-add on every machine
+const ElementwiseKernels* elementwise_simd(Isa isa);  // null: not in this build
 
 }  // namespace reprofuse::cpu
