@@ -12,7 +12,7 @@
 
 #include "kernels/cpu/linear/exact1/kernels.hpp"
 #include "kernels/reference/reference.hpp"
-#include "numerics/exact.hpp"
+#include "numerics/exact1.hpp"
 #include "numerics/float_ops.hpp"
 #include "reprofuse/reprofuse.hpp"
 #include "study/probe/probe.hpp"

@@ -6,7 +6,7 @@
 
 #include "kernels/cuda/linear/exact1/params.hpp"
 #include "kernels/linear_integer_cuda_case.hpp"
-#include "numerics/exact.hpp"
+#include "numerics/exact1.hpp"
 
 namespace reprofuse {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "base/fp_environment.hpp"
 #include "kernels/reference/reference.hpp"
-#include "numerics/exact.hpp"
+#include "numerics/exact1.hpp"
 #include "numerics/float_ops.hpp"
 #include "ops/contract.hpp"
 #include "reprofuse/reprofuse.hpp"

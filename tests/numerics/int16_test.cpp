@@ -6,7 +6,7 @@
 #include <cmath>
 #include <initializer_list>
 
-#include "numerics/integer_attention.hpp"
+#include "numerics/attention_integer.hpp"
 
 namespace reprofuse::int16 {
 namespace {

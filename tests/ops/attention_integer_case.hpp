@@ -2,7 +2,7 @@
 // makes of them.
 #pragma once
 
-#include "numerics/integer_attention.hpp"
+#include "numerics/attention_integer.hpp"
 #include "ops/attention_case.hpp"
 
 namespace reprofuse {

@@ -1,7 +1,7 @@
 // RMS norms on the CPU: every instruction set gives the reference's bits, and the order of its sum is what makes them.
 #include <array>
 
-#include "numerics/order.hpp"
+#include "numerics/fma1.hpp"
 #include "support/model_ops_case.hpp"
 
 namespace reprofuse {

@@ -7,7 +7,7 @@
 
 #include "base/fp_environment.hpp"
 #include "kernels/reference/reference.hpp"
-#include "numerics/exact.hpp"
+#include "numerics/exact1.hpp"
 #include "study/probe/probe.hpp"
 
 namespace reprofuse::study {

@@ -1,3 +1,5 @@
+#include "numerics/attention_integer.hpp"
+
 #include <algorithm>
 #include <cstddef>
 #include <limits>
@@ -5,7 +7,6 @@
 #include <vector>
 
 #include "kernels/reference/reference.hpp"
-#include "numerics/integer_attention.hpp"
 
 namespace reprofuse::reference {
 namespace {

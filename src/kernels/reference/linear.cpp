@@ -3,10 +3,10 @@
 #include <limits>
 
 #include "kernels/reference/reference.hpp"
-#include "numerics/exact.hpp"
+#include "numerics/exact1.hpp"
 #include "numerics/float_ops.hpp"
+#include "numerics/fma1.hpp"
 #include "numerics/int16.hpp"
-#include "numerics/order.hpp"
 
 namespace reprofuse::reference {
 

@@ -11,7 +11,7 @@
 #include "base/hash.hpp"
 #include "kernels/op_calls.hpp"
 #include "kernels/schemes.hpp"
-#include "numerics/exact.hpp"
+#include "numerics/exact1.hpp"
 #include "numerics/float_ops.hpp"
 #include "numerics/int16.hpp"
 #include "reprofuse/types.hpp"

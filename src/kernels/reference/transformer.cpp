@@ -8,7 +8,7 @@
 #include "kernels/reference/reference.hpp"
 #include "numerics/exp_log.hpp"
 #include "numerics/float_ops.hpp"
-#include "numerics/order.hpp"
+#include "numerics/fma1.hpp"
 
 namespace reprofuse::reference {
 

@@ -8,8 +8,8 @@
 #include "base/check.hpp"
 #include "base/math.hpp"
 #include "kernels/cpu/work_split.hpp"
+#include "numerics/fma1.hpp"
 #include "numerics/int16.hpp"
-#include "numerics/order.hpp"
 
 namespace reprofuse::cpu {
 namespace {

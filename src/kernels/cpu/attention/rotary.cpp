@@ -5,8 +5,8 @@
 #include "kernels/cpu/attention/attention.hpp"
 #include "kernels/cpu/elementwise/elementwise.hpp"
 #include "kernels/cpu/work_split.hpp"
+#include "numerics/attention_integer.hpp"
 #include "numerics/float_ops.hpp"
-#include "numerics/integer_attention.hpp"
 
 namespace reprofuse::cpu {
 namespace {

@@ -5,7 +5,7 @@
 #include "kernels/cpu/attention/attention.hpp"
 #include "numerics/exp_log.hpp"
 #include "numerics/float_ops.hpp"
-#include "numerics/order.hpp"
+#include "numerics/fma1.hpp"
 
 namespace reprofuse::cpu {
 namespace {

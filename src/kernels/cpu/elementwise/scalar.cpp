@@ -5,7 +5,7 @@
 #include "kernels/cpu/elementwise/elementwise.hpp"
 #include "numerics/exp_log.hpp"
 #include "numerics/float_ops.hpp"
-#include "numerics/order.hpp"
+#include "numerics/fma1.hpp"
 
 namespace reprofuse::cpu {
 namespace {

@@ -11,7 +11,7 @@
 #include "kernels/cpu/highway_targets.hpp"  // before any Highway header
 #include "numerics/exp_log.hpp"
 #include "numerics/float_ops.hpp"
-#include "numerics/order.hpp"
+#include "numerics/fma1.hpp"
 
 #if REPROFUSE_SIMD_TARGET
 #include "kernels/cpu/vectors-inl.hpp"

@@ -9,7 +9,7 @@
 #include "base/math.hpp"
 #include "kernels/cuda/runtime/device.hpp"
 #include "kernels/op_calls.hpp"
-#include "numerics/order.hpp"
+#include "numerics/fma1.hpp"
 
 namespace reprofuse::cuda {
 

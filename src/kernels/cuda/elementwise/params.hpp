@@ -7,7 +7,7 @@
 
 #include "kernels/cuda/attention/params.hpp"
 #include "kernels/cuda/runtime/device.hpp"
-#include "numerics/order.hpp"
+#include "numerics/fma1.hpp"
 #include "reprofuse/types.hpp"
 
 namespace reprofuse::cuda::ops {

@@ -13,7 +13,7 @@
 #include "base/math.hpp"
 #include "base/thread_pool.hpp"
 #include "kernels/schemes.hpp"
-#include "numerics/order.hpp"
+#include "numerics/fma1.hpp"
 #include "reprofuse/context.hpp"
 #include "reprofuse/types.hpp"
 

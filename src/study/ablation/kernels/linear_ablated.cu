@@ -3,7 +3,7 @@
 #include <cuda_bf16.h>
 #include <mma.h>
 
-#include "numerics/order.hpp"
+#include "numerics/fma1.hpp"
 #include "study/ablation/kernels/linear_params.hpp"
 
 namespace reprofuse::cuda::ablation {

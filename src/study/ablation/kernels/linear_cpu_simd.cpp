@@ -3,7 +3,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "study/ablation/kernels/linear_cpu_simd.cpp"
 #include "kernels/cpu/highway_targets.hpp"  // before any Highway header
-#include "numerics/order.hpp"
+#include "numerics/fma1.hpp"
 #include "study/ablation/kernels/linear.hpp"
 
 #if REPROFUSE_SIMD_TARGET

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "kernels/cpu/attention/attention.hpp"
+#include "numerics/attention_integer.hpp"
 #include "numerics/float_ops.hpp"
-#include "numerics/integer_attention.hpp"
 
 namespace reprofuse::cpu {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "kernels/cpu/attention/attention.hpp"
 #include "kernels/cpu/highway_targets.hpp"  // before any Highway header
-#include "numerics/integer_attention.hpp"
+#include "numerics/attention_integer.hpp"
 
 #if REPROFUSE_SIMD_TARGET
 static_assert(HWY_NATIVE_FMA, "a multiply and an add would round twice");

@@ -11,7 +11,7 @@
 #include "kernels/cpu/linear/panels.hpp"
 #include "kernels/cpu/machine.hpp"
 #include "kernels/cpu/work_split.hpp"
-#include "numerics/exact.hpp"
+#include "numerics/exact1.hpp"
 #include "numerics/float_ops.hpp"
 
 namespace reprofuse::cpu {

@@ -4,7 +4,7 @@
 
 #include "kernels/cpu/linear/exact1/kernels.hpp"
 #include "kernels/cpu/linear/panels.hpp"
-#include "numerics/exact.hpp"
+#include "numerics/exact1.hpp"
 #include "numerics/float_ops.hpp"
 
 namespace reprofuse::cpu {

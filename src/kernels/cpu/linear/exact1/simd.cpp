@@ -9,7 +9,7 @@
 #include "kernels/cpu/highway_targets.hpp"  // before any Highway header
 #include "kernels/cpu/linear/exact1/kernels.hpp"
 #include "kernels/cpu/linear/panels.hpp"
-#include "numerics/exact.hpp"
+#include "numerics/exact1.hpp"
 
 #if REPROFUSE_SIMD_TARGET
 #include "kernels/cpu/linear/exact1/row-inl.hpp"

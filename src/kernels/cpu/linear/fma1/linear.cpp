@@ -7,7 +7,7 @@
 #include "kernels/cpu/linear/fma1/kernels.hpp"
 #include "kernels/cpu/linear/panels.hpp"
 #include "kernels/cpu/work_split.hpp"
-#include "numerics/order.hpp"
+#include "numerics/fma1.hpp"
 
 namespace reprofuse::cpu {
 namespace {

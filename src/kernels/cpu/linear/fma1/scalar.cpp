@@ -3,7 +3,7 @@
 
 #include "kernels/cpu/linear/fma1/kernels.hpp"
 #include "numerics/float_ops.hpp"
-#include "numerics/order.hpp"
+#include "numerics/fma1.hpp"
 
 namespace reprofuse::cpu {
 namespace {

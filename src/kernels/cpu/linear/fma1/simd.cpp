@@ -4,7 +4,7 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/linear/fma1/simd.cpp"
 #include "kernels/cpu/highway_targets.hpp"  // before any Highway header
 #include "kernels/cpu/linear/fma1/kernels.hpp"
-#include "numerics/order.hpp"
+#include "numerics/fma1.hpp"
 
 #if REPROFUSE_SIMD_TARGET
 #include "kernels/cpu/linear/registers-inl.hpp"

@@ -7,7 +7,7 @@
 #include "base/math.hpp"
 #include "kernels/cuda/attention/params.hpp"
 #include "kernels/cuda/elementwise/params.hpp"
-#include "numerics/integer_attention.hpp"
+#include "numerics/attention_integer.hpp"
 
 namespace reprofuse::cuda::integer_attention {
 

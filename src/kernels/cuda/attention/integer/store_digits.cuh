@@ -3,7 +3,7 @@
 
 #include "kernels/cuda/attention/integer/params.hpp"
 #include "kernels/cuda/elementwise/rotary.cuh"
-#include "numerics/integer_attention.hpp"
+#include "numerics/attention_integer.hpp"
 
 namespace reprofuse::cuda::integer_attention {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "kernels/cuda/linear/integer/schedule.hpp"
-#include "numerics/exact.hpp"
+#include "numerics/exact1.hpp"
 
 namespace reprofuse::cuda::exact1 {
 

@@ -8,7 +8,7 @@
 
 #include "kernels/cuda/linear/problem.hpp"
 #include "kernels/cuda/runtime/device.hpp"
-#include "numerics/order.hpp"
+#include "numerics/fma1.hpp"
 
 namespace reprofuse::cuda::fma1 {
 

@@ -8,7 +8,7 @@
 #include "kernels/cuda/ptx/sm80.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/cuda/sm_limits.hpp"
-#include "numerics/order.hpp"
+#include "numerics/fma1.hpp"
 
 namespace reprofuse::cuda::fma1 {
 

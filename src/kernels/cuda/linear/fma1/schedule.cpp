@@ -8,7 +8,7 @@
 #include "kernels/cuda/linear/layer.hpp"
 #include "kernels/cuda/runtime/check.hpp"
 #include "kernels/cuda/runtime/launch.hpp"
-#include "numerics/order.hpp"
+#include "numerics/fma1.hpp"
 
 namespace reprofuse::cuda::fma1 {
 

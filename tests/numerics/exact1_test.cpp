@@ -1,5 +1,5 @@
 // The numbers of exact-1: exponents of rows, snapped operands, their digits, and the way back to binary32.
-#include "numerics/exact.hpp"
+#include "numerics/exact1.hpp"
 
 #include <gtest/gtest.h>
 
