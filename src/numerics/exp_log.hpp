@@ -1,6 +1,6 @@
 // exp and log in binary32, for host and device: the same operations in the same order, hence the same bits everywhere.
-// exp is at most 0.892 ulp off for every input in range (bench/elementary_error.cpp); exp_simd-inl.hpp is its vector
-// form.
+// exp is at most 0.892 ulp off for every input in range (bench/elementary_error.cpp); kernels/cpu/exp-inl.hpp has it on
+// vectors.
 #pragma once
 
 #include <cstdint>

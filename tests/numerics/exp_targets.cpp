@@ -1,4 +1,4 @@
-// Compiled once per target, as the kernels that include numerics/exp_simd-inl.hpp are.
+// Compiled once per target, as the kernels that include kernels/cpu/exp-inl.hpp are.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "numerics/exp_targets.cpp"
 #include "numerics/exp_targets.hpp"
@@ -6,7 +6,7 @@
 #include "kernels/cpu/highway_targets.hpp"  // before highway.h
 
 #if REPROFUSE_SIMD_TARGET
-#include "numerics/exp_simd-inl.hpp"
+#include "kernels/cpu/exp-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace reprofuse::testing::HWY_NAMESPACE {

@@ -14,8 +14,8 @@
 #include "numerics/fma1.hpp"
 
 #if REPROFUSE_SIMD_TARGET
+#include "kernels/cpu/exp-inl.hpp"
 #include "kernels/cpu/vectors-inl.hpp"
-#include "numerics/exp_simd-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace reprofuse::cpu::HWY_NAMESPACE {

@@ -5,7 +5,7 @@
 #include "kernels/cpu/sampler/sample.hpp"
 
 #if REPROFUSE_SIMD_TARGET
-#include "numerics/exp_simd-inl.hpp"
+#include "kernels/cpu/exp-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace reprofuse::cpu::HWY_NAMESPACE {

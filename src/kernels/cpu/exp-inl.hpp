@@ -1,19 +1,19 @@
-// exp_f32 on vectors, for sources that Highway compiles once per target; per lane the operations of exp_log.hpp.
-// Include it after highway.h, under the targets that have kernels. Once per target: Highway's own guard would need an
-// inclusion at every target, also at those without kernels.
-#undef REPROFUSE_EXP_SIMD_FIRST
-#if HWY_TARGET == HWY_AVX2 && !defined(REPROFUSE_EXP_SIMD_AVX2)
-#define REPROFUSE_EXP_SIMD_AVX2
-#define REPROFUSE_EXP_SIMD_FIRST
-#elif HWY_TARGET == HWY_AVX3 && !defined(REPROFUSE_EXP_SIMD_AVX3)
-#define REPROFUSE_EXP_SIMD_AVX3
-#define REPROFUSE_EXP_SIMD_FIRST
-#elif HWY_TARGET == HWY_NEON && !defined(REPROFUSE_EXP_SIMD_NEON)
-#define REPROFUSE_EXP_SIMD_NEON
-#define REPROFUSE_EXP_SIMD_FIRST
+// exp_f32 on vectors, for sources that Highway compiles once per target; per lane the operations of
+// numerics/exp_log.hpp. Include it after highway.h, under the targets that have kernels. Once per target: Highway's own
+// guard would need an inclusion at every target, also at those without kernels.
+#undef REPROFUSE_EXP_FIRST
+#if HWY_TARGET == HWY_AVX2 && !defined(REPROFUSE_EXP_AVX2)
+#define REPROFUSE_EXP_AVX2
+#define REPROFUSE_EXP_FIRST
+#elif HWY_TARGET == HWY_AVX3 && !defined(REPROFUSE_EXP_AVX3)
+#define REPROFUSE_EXP_AVX3
+#define REPROFUSE_EXP_FIRST
+#elif HWY_TARGET == HWY_NEON && !defined(REPROFUSE_EXP_NEON)
+#define REPROFUSE_EXP_NEON
+#define REPROFUSE_EXP_FIRST
 #endif
 
-#ifdef REPROFUSE_EXP_SIMD_FIRST
+#ifdef REPROFUSE_EXP_FIRST
 #include <hwy/highway.h>
 
 #include "numerics/exp_log.hpp"
