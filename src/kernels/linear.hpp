@@ -55,12 +55,4 @@ struct LayerOptions {
   WeightUse use = WeightUse::kRead;
 };
 
-// The same for a GPU's kernels.
-struct CudaTarget {
-  int ordinal;
-  unsigned op;            // identifies the layer in the workspace's record of non-finite results
-  std::string_view name;  // of the layer, for error messages
-  WeightUse use = WeightUse::kRead;
-};
-
 }  // namespace reprofuse::kernels

@@ -51,7 +51,7 @@ class LinearCuda : public ::testing::Test {
     c.make(pool_);
     const std::vector<float> expected = c.expected();
     const WeightView weight = c.weight(c.device_w.as<void>());
-    const CudaLinear layer({.ordinal = 0, .op = 0, .name = "test"}, {&weight, 1});
+    const CudaLinear layer({{.name = "test"}}, {&weight, 1});
     const Workspace workspace(*context_, layer.workspace_bytes(c.m));
     const LinearOutput output = c.gpu_output();
     const kernels::LinearCall call{c.gpu_x(), {&output, 1}, workspace.data(), nullptr};
@@ -134,7 +134,7 @@ TEST_F(LinearCuda, NegativeZeroSurvivesTheEdgeOfK) {
       const std::vector<float> positive(expected.size(), 0.0F);  // what padding with +0 would give must not pass
       EXPECT_TRUE(study::first_difference({positive.data(), c.m, c.n, c.n}, {expected.data(), c.m, c.n, c.n}));
       const WeightView weight = c.weight(c.device_w.as<void>());
-      const CudaLinear layer({.ordinal = 0, .op = 0, .name = "test"}, {&weight, 1});
+      const CudaLinear layer({{.name = "test"}}, {&weight, 1});
       const Workspace workspace(*context_, layer.workspace_bytes(c.m));
       const LinearOutput output = c.gpu_output();
       const kernels::LinearCall call{c.gpu_x(), {&output, 1}, workspace.data(), nullptr};

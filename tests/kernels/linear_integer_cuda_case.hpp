@@ -75,7 +75,7 @@ class IntegerLinearCuda : public ::testing::Test {
     c.reference = reference_;
     const std::vector<float> expected = c.expected();
     const WeightView weight = c.weight(c.device_w.as<void>());
-    const cuda::integer::CudaLinear layer(scheme_, {.ordinal = 0, .op = 0, .name = "test", .use = use}, {&weight, 1});
+    const cuda::integer::CudaLinear layer(scheme_, {{.name = "test", .use = use}}, {&weight, 1});
     const Workspace workspace(*context_, layer.workspace_bytes(c.m));
     const LinearOutput output = c.gpu_output();
     const kernels::LinearCall call{c.gpu_x(), {&output, 1}, workspace.data(), nullptr};

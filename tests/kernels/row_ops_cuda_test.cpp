@@ -26,8 +26,7 @@ struct IntegerNumerics {
 
 template <const cuda::integer::Scheme& (*kScheme)()>
 std::unique_ptr<Layer> make_layer(const WeightView& weight) {
-  return std::make_unique<Layer>(kScheme(), kernels::CudaTarget{.ordinal = 0, .op = 7, .name = "test"},
-                                 std::span(&weight, 1));
+  return std::make_unique<Layer>(kScheme(), cuda::CudaTarget{{.name = "test", .op = 7}}, std::span(&weight, 1));
 }
 
 class RowOpsCuda : public testing::TestWithParam<IntegerNumerics> {

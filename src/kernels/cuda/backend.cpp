@@ -212,8 +212,7 @@ class Backend final : public kernels::Backend {
                                                                  const kernels::LayerOptions& layer,
                                                                  std::span<const WeightView> weights) const override {
     for (const auto& row : kLinear)
-      if (row.scheme == scheme.name)
-        return row.make({.ordinal = ordinal_, .op = layer.op, .name = layer.name, .use = layer.use}, weights);
+      if (row.scheme == scheme.name) return row.make({layer, ordinal_}, weights);
     fail_missing("linear layers", scheme.name);
   }
 

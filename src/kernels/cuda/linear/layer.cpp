@@ -37,7 +37,7 @@ CUtensorMap tensor_map_of(const BoxedMatrix& matrix, const char* what, const std
   return map;
 }
 
-LinearBase::LinearBase(const kernels::CudaTarget& target, std::span<const WeightView> weights)
+LinearBase::LinearBase(const CudaTarget& target, std::span<const WeightView> weights)
     : op_(target.op),
       name_(target.name),
       device_(read_device(target.ordinal)),

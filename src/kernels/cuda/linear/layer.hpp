@@ -21,6 +21,11 @@
 
 namespace reprofuse::cuda {
 
+// A layer to be made, and its device.
+struct CudaTarget : kernels::LayerOptions {
+  int ordinal = 0;
+};
+
 // How the TMA of compute capability 9.0 and later sees a matrix in device memory: as boxes of rows and columns.
 struct BoxedMatrix {
   const void* data;  // rows start on 16 bytes
@@ -78,7 +83,7 @@ class LinearBase : public kernels::PreparedLinear {
     std::int64_t first_column;
   };
 
-  LinearBase(const kernels::CudaTarget& target, std::span<const WeightView> weights);
+  LinearBase(const CudaTarget& target, std::span<const WeightView> weights);
 
   void require_weights_on_device() const;
   // Of the weights whose alignment allows them; until then, and of all others, they are zero.

@@ -113,7 +113,7 @@ struct ShippedSchedules::Layer {
 };
 
 ShippedSchedules::ShippedSchedules(int ordinal, const WeightView& weight)
-    : layer_(new Layer{fma1::CudaLinear({.ordinal = ordinal, .op = 0, .name = "ablation"}, std::span(&weight, 1))}) {}
+    : layer_(new Layer{fma1::CudaLinear({{.name = "ablation"}, ordinal}, std::span(&weight, 1))}) {}
 
 ShippedSchedules::~ShippedSchedules() = default;
 

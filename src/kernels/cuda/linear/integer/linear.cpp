@@ -13,7 +13,7 @@ void CudaLinear::Release::operator()(void* memory) const {
   release(memory);
 }
 
-CudaLinear::CudaLinear(const Scheme& scheme, const kernels::CudaTarget& target, std::span<const WeightView> weights)
+CudaLinear::CudaLinear(const Scheme& scheme, const CudaTarget& target, std::span<const WeightView> weights)
     : ScheduledLinear(target, weights), scheme_(scheme) {
   const DeviceScope scope(device_.ordinal);
   const bool keep = target.use == WeightUse::kTake && can_keep_digits();

@@ -11,7 +11,7 @@ namespace reprofuse::cuda::integer {
 
 class CudaLinear : public ScheduledLinear<Kernel, Schedule> {
  public:
-  CudaLinear(const Scheme& scheme, const kernels::CudaTarget& target, std::span<const WeightView> weights);
+  CudaLinear(const Scheme& scheme, const CudaTarget& target, std::span<const WeightView> weights);
 
   std::size_t workspace_bytes(std::int64_t max_m) const override;
   bool run_fused(const kernels::Producer& producer, const kernels::LinearCall& call) const override;
@@ -55,8 +55,7 @@ class CudaLinear : public ScheduledLinear<Kernel, Schedule> {
 
 // What a backend makes the layers of a contract by.
 template <const Scheme& (*kScheme)()>
-std::unique_ptr<kernels::PreparedLinear> prepare_linear(const kernels::CudaTarget& target,
-                                                        std::span<const WeightView> weights) {
+std::unique_ptr<kernels::PreparedLinear> prepare_linear(const CudaTarget& target, std::span<const WeightView> weights) {
   return std::make_unique<CudaLinear>(kScheme(), target, weights);
 }
 
