@@ -35,7 +35,8 @@ TEST(LinearExact1Schedule, ClustersThatDoNotFitTheDeviceAreLeftOut) {
 class LinearExact1Cuda : public test::IntegerLinearCuda {
  protected:
   LinearExact1Cuda()
-      : IntegerLinearCuda(cuda::exact1::scheme(), reference::linear_exact1, [] { return Context::cuda("exact-1"); }) {}
+      : IntegerLinearCuda(cuda::exact1::contract_kernels(), reference::linear_exact1,
+                          [] { return Context::cuda("exact-1"); }) {}
 };
 
 TEST_F(LinearExact1Cuda, EveryScheduleHasTheReferenceBitsAtTileEdges) {

@@ -95,7 +95,7 @@ TEST(LinearInt16Schedule, WeightsThatDoNotFitArePreparedInSeveralLaunches) {
 class LinearInt16Cuda : public test::IntegerLinearCuda {
  protected:
   LinearInt16Cuda()
-      : IntegerLinearCuda(cuda::int16::scheme(), reference::linear_int16, [] {
+      : IntegerLinearCuda(cuda::int16::contract_kernels(), reference::linear_int16, [] {
           return make_context(kernels::open_cuda({.ordinal = 0, .isa = std::nullopt, .threads = 0}), kLinearAlone);
         }) {}
 };

@@ -59,8 +59,9 @@ inline void expect_only_clusters_that_fit(int max_k_tiles) {
 // The layers of a contract: what prepares one, what defines its bits, and a context that computes by it.
 class IntegerLinearCuda : public ::testing::Test {
  protected:
-  IntegerLinearCuda(const cuda::integer::Scheme& scheme, decltype(Case::reference) reference, Context (*open)())
-      : scheme_(scheme), reference_(reference), open_(open) {}
+  IntegerLinearCuda(const cuda::integer::ContractKernels& contract, decltype(Case::reference) reference,
+                    Context (*open)())
+      : contract_(contract), reference_(reference), open_(open) {}
 
   void SetUp() override {
     try {
@@ -75,7 +76,7 @@ class IntegerLinearCuda : public ::testing::Test {
     c.reference = reference_;
     const std::vector<float> expected = c.expected();
     const WeightView weight = c.weight(c.device_w.as<void>());
-    const cuda::integer::CudaLinear layer(scheme_, {{.name = "test", .use = use}}, {&weight, 1});
+    const cuda::integer::CudaLinear layer(contract_, {{.name = "test", .use = use}}, {&weight, 1});
     const Workspace workspace(*context_, layer.workspace_bytes(c.m));
     const LinearOutput output = c.gpu_output();
     const kernels::LinearCall call{c.gpu_x(), {&output, 1}, workspace.data(), nullptr};
@@ -219,7 +220,7 @@ class IntegerLinearCuda : public ::testing::Test {
     EXPECT_TRUE(difference_to(c, c.expected()));  // of fma-1
   }
 
-  const cuda::integer::Scheme& scheme_;
+  const cuda::integer::ContractKernels& contract_;
   decltype(Case::reference) reference_;
   Context (*open_)();
   std::optional<Context> context_;

@@ -24,9 +24,9 @@ struct IntegerNumerics {
   std::unique_ptr<Layer> (*make)(const WeightView& weight);
 };
 
-template <const cuda::integer::Scheme& (*kScheme)()>
+template <const cuda::integer::ContractKernels& (*kContract)()>
 std::unique_ptr<Layer> make_layer(const WeightView& weight) {
-  return std::make_unique<Layer>(kScheme(), cuda::CudaTarget{{.name = "test", .op = 7}}, std::span(&weight, 1));
+  return std::make_unique<Layer>(kContract(), cuda::CudaTarget{{.name = "test", .op = 7}}, std::span(&weight, 1));
 }
 
 class RowOpsCuda : public testing::TestWithParam<IntegerNumerics> {
@@ -235,8 +235,8 @@ TEST_P(RowOpsCuda, AnotherWeightWouldBeCaught) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Contracts, RowOpsCuda,
-                         testing::Values(IntegerNumerics{"int16", make_layer<cuda::int16::scheme>},
-                                         IntegerNumerics{"exact1", make_layer<cuda::exact1::scheme>}),
+                         testing::Values(IntegerNumerics{"int16", make_layer<cuda::int16::contract_kernels>},
+                                         IntegerNumerics{"exact1", make_layer<cuda::exact1::contract_kernels>}),
                          [](const auto& instance) { return instance.param.name; });
 
 }  // namespace

@@ -108,8 +108,8 @@ struct Row {
 
 constexpr Row<decltype(&fma1::prepare_linear)> kLinear[] = {
     {reference::kLinearFma1.name, fma1::prepare_linear},
-    {reference::kLinearExact1.name, integer::prepare_linear<exact1::scheme>},
-    {reference::kLinearInt16.name, integer::prepare_linear<int16::scheme>},
+    {reference::kLinearExact1.name, integer::prepare_linear<exact1::contract_kernels>},
+    {reference::kLinearInt16.name, integer::prepare_linear<int16::contract_kernels>},
 };
 
 using MakeElementwise = std::unique_ptr<kernels::Elementwise> (*)(int ordinal);

@@ -32,7 +32,7 @@ REPROFUSE_HOST_DEVICE constexpr int tile_bytes(int rows) {
   return kDigits * rows * kTileK;
 }
 
-const Scheme& scheme();
+const ContractKernels& contract_kernels();
 std::vector<Kernel> mma_kernels(DType dtype, bool digits_in_place);
 std::vector<Kernel> wgmma_kernels(DType dtype, bool digits_in_place);
 

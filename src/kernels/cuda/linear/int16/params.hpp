@@ -31,7 +31,7 @@ REPROFUSE_HOST_DEVICE constexpr int tile_bytes(int rows) {
   return digit_bytes(rows) + rows * static_cast<int>(sizeof(int));
 }
 
-const Scheme& scheme();
+const ContractKernels& contract_kernels();
 std::vector<Kernel> mma_kernels(DType dtype, bool digits_in_place);
 std::vector<Kernel> wgmma_kernels(DType dtype, bool digits_in_place);
 // Those of both that take digits of weights.

@@ -13,13 +13,13 @@ void CudaLinear::Release::operator()(void* memory) const {
   release(memory);
 }
 
-CudaLinear::CudaLinear(const Scheme& scheme, const CudaTarget& target, std::span<const WeightView> weights)
-    : ScheduledLinear(target, weights), scheme_(scheme) {
+CudaLinear::CudaLinear(const ContractKernels& contract, const CudaTarget& target, std::span<const WeightView> weights)
+    : ScheduledLinear(target, weights), contract_(contract) {
   const DeviceScope scope(device_.ordinal);
   const bool keep = target.use == WeightUse::kTake && can_keep_digits();
   find_kernels(keep);
-  require(weights[0].k <= scheme.max_terms, "linear '{}': k = {}; {} takes at most {} terms in a sum", name_,
-          weights[0].k, scheme.name, scheme.max_terms);
+  require(weights[0].k <= contract.max_terms, "linear '{}': k = {}; {} takes at most {} terms in a sum", name_,
+          weights[0].k, contract.name, contract.max_terms);
   find_row_kernels();
   require_weights_on_device();
   find_exponents();
@@ -31,28 +31,28 @@ CudaLinear::CudaLinear(const Scheme& scheme, const CudaTarget& target, std::span
 
 // Digits take the place of 16-bit weights byte for byte where there are whole tiles of them.
 bool CudaLinear::can_keep_digits() const {
-  return scheme_.keeps_digits && std::all_of(weights_.begin(), weights_.end(), [](const WeightView& weight) {
+  return contract_.keeps_digits && std::all_of(weights_.begin(), weights_.end(), [](const WeightView& weight) {
            return dtype_bytes(weight.dtype) == 2 && weight.n % kPreparedRows == 0 && weight.k % kTileK == 0 &&
                   weight.stride == weight.k && is_vector_aligned(weight.data, weight.stride * 2);
          });
 }
 
 void CudaLinear::find_kernels(bool keep) {
-  kernels_ = scheme_.mma_kernels(weights_[0].dtype, keep);
+  kernels_ = contract_.mma_kernels(weights_[0].dtype, keep);
   if (device_.major == 9)
-    for (const Kernel& kernel : scheme_.wgmma_kernels(weights_[0].dtype, keep)) kernels_.push_back(kernel);
+    for (const Kernel& kernel : contract_.wgmma_kernels(weights_[0].dtype, keep)) kernels_.push_back(kernel);
   find_occupancy(device_, kernels_);
 }
 
 // Looked up now, so that no run has to.
 void CudaLinear::find_row_kernels() {
   const int k = static_cast<int>(weights_[0].k);
-  snap_ = scheme_.rows.snap(k);
-  norm_ = scheme_.rows.norm(k);
-  silu_ = scheme_.rows.silu(k);
+  snap_ = contract_.rows.snap(k);
+  norm_ = contract_.rows.norm(k);
+  silu_ = contract_.rows.silu(k);
   KernelFacts facts;
-  for (const void* function : {scheme_.rows.weight_exponents, scheme_.rows.prepare_weights(weights_[0].dtype),
-                               scheme_.rows.add_partials, snap_.function, norm_.function})
+  for (const void* function : {contract_.rows.weight_exponents, contract_.rows.prepare_weights(weights_[0].dtype),
+                               contract_.rows.add_partials, snap_.function, norm_.function})
     if (function != nullptr) check(look_up_kernel(function, facts), "looking up a kernel of a linear layer");
   if (silu_.function == nullptr) return;
   check(look_up_kernel(silu_.function, facts), "looking up a kernel of a linear layer");
@@ -82,7 +82,7 @@ void CudaLinear::find_exponents() {
                             .first_bad = first_bad.get() + i};
     const GridShape shape{
         .grid = dim3(static_cast<unsigned>(weight.n)), .threads = kRowThreads, .start = Start::kInTurn};
-    check(launch_kernel(scheme_.rows.weight_exponents, shape, params, nullptr), "weight_exponents");
+    check(launch_kernel(contract_.rows.weight_exponents, shape, params, nullptr), "weight_exponents");
   }
   std::vector<int> bad(weights_.size());
   copy_to_host(bad.data(), first_bad.get(), bad.size() * sizeof(int));
@@ -124,17 +124,17 @@ void CudaLinear::keep_digits() {
 
 // The workspace: record, rows, digits, partials.
 std::size_t CudaLinear::rows_bytes(std::int64_t m) const {
-  return round_up<std::size_t>(static_cast<std::size_t>(m) * scheme_.row_bytes, 256);
+  return round_up<std::size_t>(static_cast<std::size_t>(m) * contract_.row_bytes, 256);
 }
 
 std::size_t CudaLinear::digits_bytes(const Kernel& kernel, std::int64_t m) const {
   const std::int64_t k_tiles = ceil_div<std::int64_t>(weights_[0].k, kTileK);
-  const std::int64_t bytes = ceil_div<std::int64_t>(m, kernel.tile_m) * k_tiles * scheme_.tile_bytes(kernel.tile_m);
+  const std::int64_t bytes = ceil_div<std::int64_t>(m, kernel.tile_m) * k_tiles * contract_.tile_bytes(kernel.tile_m);
   return static_cast<std::size_t>(round_up<std::int64_t>(bytes, 256));
 }
 
 std::int64_t CudaLinear::prepared_tile_bytes(const Kernel& kernel) const {
-  return prepared_bytes(scheme_.digits, kernel.tile_n);
+  return prepared_bytes(contract_.digits, kernel.tile_n);
 }
 
 // The most that a launch prepares at a time.
@@ -301,13 +301,13 @@ void CudaLinear::snap_activations(const Params& p, cudaStream_t stream) const {
 void CudaLinear::prepare_weights(const Params& p, cudaStream_t stream) const {
   const dim3 grid(static_cast<unsigned>(p.column_tiles * (p.tile_n / kPrepareRows)),
                   static_cast<unsigned>(ceil_div(p.k_tiles, kPrepareWarps)));
-  check(launch_kernel(scheme_.rows.prepare_weights(weights_[0].dtype), {grid, kPrepareThreads}, p, stream),
+  check(launch_kernel(contract_.rows.prepare_weights(weights_[0].dtype), {grid, kPrepareThreads}, p, stream),
         "prepare_weights");
 }
 
 void CudaLinear::add_partials(const Params& p, cudaStream_t stream) const {
   const dim3 grid(static_cast<unsigned>(ceil_div(p.columns, kRowThreads)), static_cast<unsigned>(p.m));
-  check(launch_kernel(scheme_.rows.add_partials, {grid, kRowThreads}, p, stream), "add_partials");
+  check(launch_kernel(contract_.rows.add_partials, {grid, kRowThreads}, p, stream), "add_partials");
 }
 
 }  // namespace reprofuse::cuda::integer

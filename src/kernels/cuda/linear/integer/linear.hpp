@@ -1,4 +1,5 @@
-// The CUDA layer of a contract that multiplies integers, which its Scheme describes; layer.hpp runs its schedules.
+// The CUDA layer of a contract that multiplies integers, which its ContractKernels describe; layer.hpp runs its
+// schedules.
 #pragma once
 
 #include <memory>
@@ -11,7 +12,7 @@ namespace reprofuse::cuda::integer {
 
 class CudaLinear : public ScheduledLinear<Kernel, Schedule> {
  public:
-  CudaLinear(const Scheme& scheme, const CudaTarget& target, std::span<const WeightView> weights);
+  CudaLinear(const ContractKernels& contract, const CudaTarget& target, std::span<const WeightView> weights);
 
   std::size_t workspace_bytes(std::int64_t max_m) const override;
   bool run_fused(const kernels::Producer& producer, const kernels::LinearCall& call) const override;
@@ -47,16 +48,16 @@ class CudaLinear : public ScheduledLinear<Kernel, Schedule> {
   struct Release {
     void operator()(void* memory) const;
   };
-  const Scheme& scheme_;
+  const ContractKernels& contract_;
   RowKernel snap_, norm_, silu_;                      // that leave digits for this layer; the last two, or none
   std::unique_ptr<std::uint8_t, Release> exponents_;  // of every row of every weight, in their order
   std::vector<std::int64_t> first_exponent_;          // of each weight
 };
 
 // What a backend makes the layers of a contract by.
-template <const Scheme& (*kScheme)()>
+template <const ContractKernels& (*kContract)()>
 std::unique_ptr<kernels::PreparedLinear> prepare_linear(const CudaTarget& target, std::span<const WeightView> weights) {
-  return std::make_unique<CudaLinear>(kScheme(), target, weights);
+  return std::make_unique<CudaLinear>(kContract(), target, weights);
 }
 
 }  // namespace reprofuse::cuda::integer

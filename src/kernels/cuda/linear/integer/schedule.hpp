@@ -80,7 +80,7 @@ struct RowKernels {
   const void* add_partials;                     // Params: sums of the splits, rounded and stored
 };
 
-struct Scheme {
+struct ContractKernels {
   std::string_view name;
   std::int64_t max_terms;       // in a sum
   std::size_t row_bytes;        // of what it keeps of a row besides digits
