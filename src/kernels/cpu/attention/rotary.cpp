@@ -41,7 +41,7 @@ void store_floats(const RotaryCall& call, std::int64_t m, std::int64_t kv_head, 
 template <typename N, std::int64_t kStep>
 int store_integers(const float* values, std::int64_t count, std::byte* to, std::int8_t* low, std::int64_t stride) {
   std::uint32_t largest = 0;
-  for (std::int64_t i = 0; i < count; ++i) largest = std::max(largest, float_bits(values[i]) & 0x7fffffffU);
+  for (std::int64_t i = 0; i < count; ++i) largest = std::max(largest, magnitude_bits(values[i]));
   const int unit = N::unit_byte(largest);
   const float inverse = int16::inverse_unit(unit);
   auto* integers = reinterpret_cast<std::int16_t*>(to);

@@ -66,7 +66,7 @@ inline std::uint32_t largest_bits(const float* x, std::int64_t k) {
   for (; i + kLanes <= k; i += kLanes)
     largest = hn::Max(largest, hn::And(hn::BitCast(Words(), hn::LoadU(Floats(), x + i)), magnitude));
   std::uint32_t result = hn::GetLane(hn::MaxOfLanes(Words(), largest));
-  for (; i < k; ++i) result = HWY_MAX(result, float_bits(x[i]) & 0x7fffffffU);
+  for (; i < k; ++i) result = HWY_MAX(result, magnitude_bits(x[i]));
   return result;
 }
 

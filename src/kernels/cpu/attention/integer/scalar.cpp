@@ -21,8 +21,7 @@ template <typename N>
 void snap_query(const AttentionTile& tile, Query* query) {
   const std::int64_t head_dim = tile.block->head_dim;
   std::uint32_t largest = 0;
-  for (std::int64_t d = 0; d < head_dim; ++d)
-    largest = std::max(largest, float_bits(tile.lines->query[d]) & 0x7fffffffU);
+  for (std::int64_t d = 0; d < head_dim; ++d) largest = std::max(largest, magnitude_bits(tile.lines->query[d]));
   const int unit = N::unit_byte(largest);
   for (std::int64_t d = 0; d < head_dim; ++d)
     query->integers[d] = unit == int16::kNotFinite ? 0 : N::snap(tile.lines->query[d], int16::inverse_unit(unit));

@@ -45,7 +45,7 @@ HWY_INLINE void snap_query(const AttentionTile& tile, int l, Line<N>& line) {
   for (std::int64_t d = 0; d < whole; d += kLanes)
     largest_lanes = hn::Max(largest_lanes, hn::BitCast(Words(), hn::Abs(hn::LoadU(Floats(), query + d))));
   std::uint32_t largest = hn::GetLane(hn::MaxOfLanes(Words(), largest_lanes));
-  for (std::int64_t d = whole; d < head_dim; ++d) largest = std::max(largest, float_bits(query[d]) & 0x7fffffffU);
+  for (std::int64_t d = whole; d < head_dim; ++d) largest = std::max(largest, magnitude_bits(query[d]));
   const int unit = N::unit_byte(largest);
   line.factor = N::score_factor(tile.scale, unit);
   if (unit == int16::kNotFinite) {

@@ -52,7 +52,7 @@ int unit_of_row(const WeightView& weight, std::int64_t row) {
     const std::int64_t count = std::min<std::int64_t>(kTermBlock, weight.k - k);
     widen_terms(weight, row, k, count, values);
     for (std::int64_t i = 0; i < count; ++i)
-      largest = std::max(largest, static_cast<std::int32_t>(float_bits(values[i]) & 0x7fffffffU));
+      largest = std::max(largest, static_cast<std::int32_t>(magnitude_bits(values[i])));
   }
   return int16::unit_byte(static_cast<std::uint32_t>(largest));
 }

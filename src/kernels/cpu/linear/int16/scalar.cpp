@@ -9,7 +9,7 @@ namespace {
 
 std::uint32_t largest_bits(const float* x, std::int64_t k) {
   std::uint32_t largest = 0;
-  for (std::int64_t i = 0; i < k; ++i) largest = std::max(largest, float_bits(x[i]) & 0x7fffffffU);
+  for (std::int64_t i = 0; i < k; ++i) largest = std::max(largest, magnitude_bits(x[i]));
   return largest;
 }
 

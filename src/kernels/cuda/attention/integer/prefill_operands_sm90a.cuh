@@ -190,7 +190,7 @@ struct Queries {
                            : make_float4(from[i * 16], from[i * 16 + 1], from[i * 16 + 2], from[i * 16 + 3]);
       const float elements[4] = {q[i].x, q[i].y, q[i].z, q[i].w};
 #pragma unroll
-      for (const float element : elements) largest = max(largest, __float_as_uint(element) & 0x7fffffffu);
+      for (const float element : elements) largest = max(largest, magnitude_bits(element));
     }
     const int unit = N::unit_byte(static_cast<std::uint32_t>(max_of_quad(static_cast<int>(largest))));
     const float inverse = reprofuse::int16::inverse_unit(unit);
@@ -247,7 +247,7 @@ struct RowsAtBlock {
       const Visible keys = visible(r);
       const float bound = __fmul_rn(__fmul_rn(S::N::kSumBound, units.largest_key_unit), fabsf(factor[r]));
       all = all && (!queries.exists(r) || (keys.begin <= 0 && keys.end >= S::kKeys)) &&
-            __float_as_uint(bound) < 0x7f800000u;
+            __float_as_uint(bound) < kInfinityBits;
     }
     return __all_sync(~0u, all);
   }

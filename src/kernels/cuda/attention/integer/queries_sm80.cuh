@@ -95,8 +95,7 @@ __device__ inline void snap_queries(const AttentionParams& p, const RowOf& row_o
     const QueryRow own = row_of(query);
     const float* from = p.q + own.row * p.q_stride + own.head * head_dim;
     std::uint32_t largest = 0;
-    for (int d = lane; own.exists && d < head_dim; d += kWarp)
-      largest = max(largest, __float_as_uint(from[d]) & 0x7fffffffu);
+    for (int d = lane; own.exists && d < head_dim; d += kWarp) largest = max(largest, magnitude_bits(from[d]));
     const int unit = N::unit_byte(__reduce_max_sync(~0u, largest));
     const float inverse = reprofuse::int16::inverse_unit(unit);
     for (int d = lane; d < kMaxHeadDim; d += kWarp) {

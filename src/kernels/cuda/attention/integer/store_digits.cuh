@@ -32,8 +32,7 @@ struct WarpUnit {
 
   __device__ WarpUnit(const Head& head, int head_dim, int lane) {
     std::uint32_t largest = 0;
-    for_each_element(head, head_dim, lane,
-                     [&](int, float value) { largest = max(largest, __float_as_uint(value) & 0x7fffffffu); });
+    for_each_element(head, head_dim, lane, [&](int, float value) { largest = max(largest, magnitude_bits(value)); });
     unit = N::unit_byte(__reduce_max_sync(~0u, largest));
     inverse = reprofuse::int16::inverse_unit(unit);
   }

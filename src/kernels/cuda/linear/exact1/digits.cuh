@@ -84,7 +84,7 @@ struct Snap {
     }
     max = RowGroup::max(cta_max<kThreads>(max));
     // A row whose largest magnitude is not finite has no exponent; any will do, since no result is made of it.
-    const int exponent = activation_exponent(max < kInfinity ? max : 0);
+    const int exponent = activation_exponent(max < kInfinityBits ? max : 0);
     const float scale = activation_scale(exponent);
     const int plane = to.tile_m * kTileK;
     std::uint8_t* tile = to.digits + std::int64_t{m / to.tile_m} * to.k_tiles * kDigits * plane;
@@ -101,7 +101,7 @@ struct Snap {
     }
     sum = RowGroup::sum(cta_sum<kThreads>(sum));
     if (RowGroup::rank() == 0 && threadIdx.x == 0 && m < to.m)
-      static_cast<Row*>(to.rows)[m] = {sum << kWeightBits, exponent, max < kInfinity};
+      static_cast<Row*>(to.rows)[m] = {sum << kWeightBits, exponent, max < kInfinityBits};
     RowGroup::leave();
   }
 
@@ -147,7 +147,7 @@ struct Contract {
   // What the bias that makes weights unsigned adds to the sums of a row.
   __device__ static long long offset(const Row& row) { return row.offset; }
   // The exponent of a weight row by the bits of its largest magnitude, and what its weights are multiplied by.
-  __device__ static int weight_byte(std::uint32_t max) { return weight_exponent(max < kInfinity ? max : 0) + 127; }
+  __device__ static int weight_byte(std::uint32_t max) { return weight_exponent(max < kInfinityBits ? max : 0) + 127; }
   __device__ static float scale(int weight_byte) { return scale_of_weights(weight_byte); }
   // A word of each digit of four weights.
   __device__ static void split(const float4& terms, float scale, std::uint32_t (&digits)[kDigits]) {

@@ -81,7 +81,7 @@ __global__ __launch_bounds__(kRowThreads) void weight_exponents(const WeightRows
   const std::uint32_t max = max_magnitude(rows);
   if (threadIdx.x != 0) return;
   rows.exponents[blockIdx.x] = static_cast<std::uint8_t>(C::weight_byte(max));
-  if (max >= kInfinity) atomicMin(rows.first_bad, static_cast<int>(blockIdx.x));
+  if (max >= kInfinityBits) atomicMin(rows.first_bad, static_cast<int>(blockIdx.x));
 }
 
 template <typename C, typename W>

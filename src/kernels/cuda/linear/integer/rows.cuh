@@ -10,7 +10,6 @@
 namespace reprofuse::cuda::integer {
 
 inline constexpr std::uint32_t kMagnitude = 0x7fffffffu;
-inline constexpr std::uint32_t kInfinity = 0x7f800000u;
 
 // The largest over the CTA, known to every thread. Not to be called again before the CTA has synchronised.
 template <int kThreads = kRowThreads>
