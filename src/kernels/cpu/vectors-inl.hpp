@@ -1,5 +1,7 @@
 // Vectors of floats on one target, for sources that Highway compiles once per target. Each includes this once, under
 // the targets that have kernels: hence no guard.
+#include <cstdint>
+#include <string_view>
 
 HWY_BEFORE_NAMESPACE();
 namespace reprofuse::cpu::HWY_NAMESPACE {
@@ -9,6 +11,14 @@ using Floats = hn::ScalableTag<float>;
 using OneFloat = hn::FixedTag<float, 1>;
 using Vector = hn::Vec<Floats>;
 constexpr int kLanes = HWY_LANES(float);
+
+#if HWY_TARGET == HWY_AVX3
+constexpr std::string_view kTarget = "avx512";
+#elif HWY_TARGET == HWY_AVX2
+constexpr std::string_view kTarget = "avx2";
+#else
+constexpr std::string_view kTarget = "neon";
+#endif
 
 // Calls body(tag, i) for the elements [0, count): whole vectors, then single elements, which never read past the end.
 template <class Body>

@@ -5,17 +5,14 @@
 #include <cstring>
 
 #include "kernels/cpu/linear/panels.hpp"
+#include "kernels/cpu/vectors-inl.hpp"
 #include "numerics/float_ops.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace reprofuse::cpu::HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
 
-using Floats = hn::ScalableTag<float>;
 using Words = hn::ScalableTag<std::uint32_t>;
-using Vector = hn::Vec<Floats>;
 using WordVector = hn::Vec<Words>;
-constexpr int kLanes = HWY_LANES(float);
 static_assert(kPanel % kLanes == 0);
 
 // How a packed word becomes weights. A pair holds term k in its low and term k + 1 in its high half.

@@ -6,22 +6,10 @@
 
 #if REPROFUSE_SIMD_TARGET
 #include "kernels/cpu/exp-inl.hpp"
+#include "kernels/cpu/vectors-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace reprofuse::cpu::HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
-
-using Floats = hn::ScalableTag<float>;
-using Vector = hn::Vec<Floats>;
-constexpr std::size_t kLanes = HWY_LANES(float);
-
-#if HWY_TARGET == HWY_AVX3
-constexpr std::string_view kTarget = "avx512";
-#elif HWY_TARGET == HWY_AVX2
-constexpr std::string_view kTarget = "avx2";
-#else
-constexpr std::string_view kTarget = "neon";
-#endif
 
 LogitsSummary summarize_logits(const float* logits, std::size_t count) {
   const Floats d;

@@ -31,13 +31,10 @@ static_assert(kStripTerms * 128 * 255 <= 1 << 24);
 
 // Tiles of kLanes columns: two binary64 chains and one of binary32 for each row, and room for a term's operands.
 #if HWY_TARGET == HWY_AVX3
-constexpr std::string_view kTarget = "avx512";
 constexpr int kTileRows = 8, kFewRows = 4;  // 24 and 12 of 32 registers
 #elif HWY_TARGET == HWY_AVX2
-constexpr std::string_view kTarget = "avx2";
 constexpr int kTileRows = 4, kFewRows = 2;  // 12 and 6 of 16 registers
 #else
-constexpr std::string_view kTarget = "neon";
 constexpr int kTileRows = 8, kFewRows = 4;  // 24 and 12 of 32 registers
 #endif
 static_assert(kTileRows <= kMaxExactRows);

@@ -16,13 +16,10 @@ namespace reprofuse::cpu::HWY_NAMESPACE {
 
 // Tiles: as many accumulators as leave room for a row of weights, an activation and a constant without a spill.
 #if HWY_TARGET == HWY_AVX3
-constexpr std::string_view kTarget = "avx512";
 constexpr int kTileRows = 12, kTilePanels = 2;  // 24 of 32 registers
 #elif HWY_TARGET == HWY_AVX2
-constexpr std::string_view kTarget = "avx2";
 constexpr int kTileRows = 5, kTilePanels = 1;  // 10 of 16 registers; with 12, GCC spills
 #else
-constexpr std::string_view kTarget = "neon";
 constexpr int kTileRows = 6, kTilePanels = 1;  // 24 of 32 registers
 #endif
 // One row: enough chains to hide the latency of a fused multiply-add, and few enough streams for the prefetchers.

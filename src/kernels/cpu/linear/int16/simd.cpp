@@ -23,13 +23,10 @@ using HalfVector = hn::Vec<Halves>;
 
 // Tiles of kLanes columns: one register of sums for each row, two where the halves of a product are added apart.
 #if HWY_TARGET == HWY_AVX3
-constexpr std::string_view kTarget = "avx512";
 constexpr int kTileRows = 12;
 #elif HWY_TARGET == HWY_AVX2
-constexpr std::string_view kTarget = "avx2";
 constexpr int kTileRows = 8;
 #else
-constexpr std::string_view kTarget = "neon";
 constexpr int kTileRows = 8;
 #endif
 constexpr int kPrefetchRows = 4;  // from more rows on arithmetic takes longer than memory
