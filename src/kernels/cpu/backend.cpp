@@ -1,4 +1,4 @@
-#include "kernels/backend.hpp"
+#include "kernels/cpu/backend.hpp"
 
 #include <chrono>
 #include <cstdlib>
@@ -11,15 +11,14 @@
 #include "base/math.hpp"
 #include "base/memory.hpp"
 #include "base/thread_pool.hpp"
+#include "kernels/backend.hpp"
 #include "kernels/cpu/attention/attention.hpp"
 #include "kernels/cpu/elementwise/elementwise.hpp"
 #include "kernels/cpu/linear/exact1/kernels.hpp"
 #include "kernels/cpu/linear/fma1/kernels.hpp"
 #include "kernels/cpu/linear/int16/kernels.hpp"
-#include "kernels/cpu/linear/tables.hpp"
 #include "kernels/cpu/machine.hpp"
 #include "kernels/cpu/sampler/sample.hpp"
-#include "kernels/cpu/target.hpp"
 #include "kernels/reference/reference.hpp"
 
 namespace reprofuse::cpu {

@@ -1,9 +1,16 @@
-// What this machine can run.
+// What this machine can run, and what kernels run on it.
 #pragma once
 
+#include "base/thread_pool.hpp"
 #include "reprofuse/context.hpp"
 
 namespace reprofuse::cpu {
+
+// What kernels run on.
+struct Target {
+  Isa isa;
+  ThreadPool* pool;
+};
 
 // Whether this build has kernels for the instruction set and this machine can run them.
 bool is_supported(Isa isa);

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "kernels/cpu/target.hpp"
+#include "kernels/cpu/machine.hpp"
 #include "kernels/op_calls.hpp"
 #include "reprofuse/context.hpp"
 #include "reprofuse/types.hpp"

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/cpu/target.hpp"
+#include "kernels/cpu/machine.hpp"
 #include "kernels/linear.hpp"
 #include "reprofuse/context.hpp"
 #include "reprofuse/types.hpp"

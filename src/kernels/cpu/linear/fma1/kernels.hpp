@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kernels/cpu/linear/panels.hpp"
-#include "kernels/cpu/target.hpp"
+#include "kernels/cpu/machine.hpp"
 #include "kernels/linear.hpp"
 #include "reprofuse/context.hpp"
 #include "reprofuse/types.hpp"

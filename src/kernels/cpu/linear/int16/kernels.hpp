@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/cpu/target.hpp"
+#include "kernels/cpu/machine.hpp"
 #include "kernels/linear.hpp"
 #include "numerics/int16.hpp"
 #include "reprofuse/context.hpp"

@@ -7,7 +7,7 @@
 #include <span>
 #include <string_view>
 
-#include "kernels/cpu/target.hpp"
+#include "kernels/cpu/machine.hpp"
 #include "kernels/linear.hpp"
 #include "kernels/schemes.hpp"
 #include "reprofuse/context.hpp"
