@@ -15,11 +15,11 @@ kernels::OpSite site_of(const OpScope& scope, unsigned op = 0) {
   return {.op = op, .workspace = workspace.data, .workspace_bytes = workspace.bytes, .stream = scope.stream};
 }
 
-const kernels::Elementwise& elementwise(const OpScope& scope) {
+const kernels::Elementwise& elementwise_of(const OpScope& scope) {
   return *scope.context.state().elementwise;
 }
 
-const kernels::Attention& attention(const OpScope& scope) {
+const kernels::Attention& attention_of(const OpScope& scope) {
   return *scope.context.state().attention;
 }
 
@@ -34,43 +34,43 @@ NamedOp::NamedOp(const Context& context, OpKind kind, std::string name)
 
 void embedding(const OpScope& scope, const kernels::EmbeddingCall& call) {
   const FpEnvironment pinned;
-  elementwise(scope).embedding(site_of(scope), call);
+  elementwise_of(scope).embedding(site_of(scope), call);
 }
 
 void rms_norm(const OpScope& scope, const NamedOp& op, const kernels::RmsNormCall& call) {
   const FpEnvironment pinned;
-  check(op, elementwise(scope).rms_norm(site_of(scope, op.index()), call));
+  check(op, elementwise_of(scope).rms_norm(site_of(scope, op.index()), call));
 }
 
 void rotary(const OpScope& scope, const kernels::RotaryCall& call) {
   const FpEnvironment pinned;
-  attention(scope).rotary(site_of(scope), call);
+  attention_of(scope).rotary(site_of(scope), call);
 }
 
 void attention(const OpScope& scope, const NamedOp& op, const kernels::AttentionCall& call) {
   const FpEnvironment pinned;
-  check(op, attention(scope).attention(site_of(scope, op.index()), call));
+  check(op, attention_of(scope).attention(site_of(scope, op.index()), call));
 }
 
 bool rotary_and_attention(const OpScope& scope, const NamedOp& op, const kernels::RotaryCall& rotary,
                           const kernels::AttentionCall& call) {
   const FpEnvironment pinned;
-  return attention(scope).rotary_and_attention(site_of(scope, op.index()), rotary, call);
+  return attention_of(scope).rotary_and_attention(site_of(scope, op.index()), rotary, call);
 }
 
 void silu_gate(const OpScope& scope, const kernels::SiluGateCall& call) {
   const FpEnvironment pinned;
-  elementwise(scope).silu_gate(site_of(scope), call);
+  elementwise_of(scope).silu_gate(site_of(scope), call);
 }
 
 void gather_rows(const OpScope& scope, const kernels::GatherRowsCall& call) {
   const FpEnvironment pinned;
-  elementwise(scope).gather_rows(site_of(scope), call);
+  elementwise_of(scope).gather_rows(site_of(scope), call);
 }
 
 void round_bf16(const OpScope& scope, const kernels::RoundBf16Call& call) {
   const FpEnvironment pinned;
-  elementwise(scope).round_bf16(site_of(scope), call);
+  elementwise_of(scope).round_bf16(site_of(scope), call);
 }
 
 }  // namespace reprofuse

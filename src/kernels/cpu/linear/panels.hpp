@@ -98,7 +98,6 @@ class Panels {
   return others == 0;
 }
 
-// The last step of a linear layer, whatever the contract.
 // Bias, check, store: one row of one panel. An infinity or a NaN on the way to a total stays one, so looking at results
 // misses nothing.
 inline void store_panel_row(const kernels::LinearCall& call, const PanelColumns& columns, const float* totals,
@@ -114,13 +113,11 @@ inline void store_panel_row(const kernels::LinearCall& call, const PanelColumns&
   non_finite.add({row, columns.concatenated + (first - y)});
 }
 
-// The largest magnitude of every row of a layer's weights, as contracts of fixed point need it.
-
+// The largest magnitude of each row of weights in a panel, as contracts of fixed point need it.
 struct LargestWeights {
   float of[kPanel];  // widened
 };
 
-// Of the columns of one panel.
 LargestWeights largest_weights(const Panels& panels, std::int64_t panel);
 
 }  // namespace reprofuse::cpu

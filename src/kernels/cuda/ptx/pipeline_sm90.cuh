@@ -1,5 +1,5 @@
 // Stages of shared memory between a producer, whose TMA copies fill them, and consumers, who release them: one full and
-// one empty mbarrier for each. What CUTLASS calls PipelineState, and DeepGEMM full_barriers and empty_barriers.
+// one empty mbarrier for each. As in CUTLASS (PipelineState) and DeepGEMM (full_barriers, empty_barriers).
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The device side of launch.hpp.
+// The device side of launch.hpp, and of the record in device.hpp.
 #pragma once
 
 #include "kernels/cuda/runtime/device.hpp"
