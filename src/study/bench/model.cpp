@@ -111,7 +111,7 @@ ModelConfig published_shape(std::string_view name) {
     config.rms_norm_eps = 1e-5;
     config.rotary.theta = 500000.0;
     config.tied_embeddings = shape.tied;
-    config.qk_norm = shape.architecture == Architecture::kQwen3;
+    config.qk_norm = checkpoint::traits_of(shape.architecture).qk_norm;
     config.layer_windows.assign(static_cast<std::size_t>(shape.layers), 0);
     return config;
   }
