@@ -112,15 +112,9 @@ engine::Request request_of(const AnswerArguments& arguments, const engine::Model
   return request;
 }
 
-std::vector<std::int32_t> encode_prompt(std::string_view prompt, const PromptArguments& arguments,
-                                        const engine::TextFormat& text, const text::DateTime& date) {
-  if (!arguments.chat) {
-    const TextSpan all = {0, prompt.size()};
-    EncodeOptions options;
-    options.add_special_tokens = true;
-    if (special_tokens_of(arguments) == engine::SpecialTokens::kPlain) options.plain = {&all, 1};
-    return *text.encode_text(prompt, options);
-  }
+std::vector<std::int32_t> encode_text_or_chat(std::string_view prompt, const PromptArguments& arguments,
+                                              const engine::TextFormat& text, const text::DateTime& date) {
+  if (!arguments.chat) return *text.encode_text(prompt, special_tokens_of(arguments), {.add_special_tokens = true});
   nlohmann::ordered_json messages = nlohmann::ordered_json::array();
   if (arguments.system) messages.push_back({{"role", "system"}, {"content", *arguments.system}});
   messages.push_back({{"role", "user"}, {"content", prompt}});
