@@ -11,6 +11,7 @@
 
 #include "checkpoint/config.hpp"
 #include "kernels/op_calls.hpp"
+#include "model/activations.hpp"
 #include "model/exchange.hpp"
 #include "model/kv_cache.hpp"
 #include "model/team.hpp"

@@ -10,6 +10,7 @@
 
 #include "base/check.hpp"
 #include "model/kv_cache.hpp"
+#include "ops/buffer.hpp"
 #include "ops/context_state.hpp"
 
 namespace reprofuse::model {
@@ -204,8 +205,7 @@ void Runner::follow(std::span<const std::int32_t> words) {
 }
 
 ConstMatrix Runner::logits() const {
-  const Matrix all = activations_.logits(logit_rows_);
-  return {.data = all.data, .rows = all.rows, .cols = all.cols, .stride = all.stride};
+  return read_only(activations_.logits(logit_rows_));
 }
 
 // Of several ranks all throw the same, or none does.

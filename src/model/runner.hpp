@@ -13,6 +13,7 @@
 #include "base/bounded_cache.hpp"
 #include "kernels/backend.hpp"
 #include "kernels/op_calls.hpp"
+#include "model/activations.hpp"
 #include "model/exchange.hpp"
 #include "model/kv_cache.hpp"
 #include "model/model.hpp"
