@@ -12,7 +12,7 @@
 
 #include "reprofuse/tokenizer.hpp"
 #include "text/chat_template.hpp"
-#include "text/jinja/text.hpp"
+#include "text/jinja/markers.hpp"
 
 namespace reprofuse::engine {
 
