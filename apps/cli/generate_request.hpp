@@ -11,7 +11,7 @@
 
 #include "engine/model_files.hpp"
 #include "engine/request.hpp"
-#include "text/chat_template.hpp"
+#include "text/date.hpp"
 
 namespace reprofuse::cli {
 
