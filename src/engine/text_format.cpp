@@ -274,7 +274,6 @@ std::optional<std::vector<std::int32_t>> TextFormat::encode_plain_chat(const ord
   // Nor must it make special tokens of parts, which would be plain too: without any in the contents, both are the same.
   text::ChatVariables harmless;
   harmless.add_generation_prompt = given.add_generation_prompt;
-  harmless.enable_thinking = given.enable_thinking;
   harmless.date = given.date;
   copy_without_special_tokens(given.tools, harmless.tools);
   copy_without_special_tokens(*given.variables, *harmless.variables);

@@ -58,10 +58,6 @@ ChatTemplate::~ChatTemplate() = default;
 ChatTemplate::ChatTemplate(ChatTemplate&&) noexcept = default;
 ChatTemplate& ChatTemplate::operator=(ChatTemplate&&) noexcept = default;
 
-std::string ChatTemplate::render(const nlohmann::ordered_json& messages, const ChatVariables& given) const {
-  return render(messages, given, given.special_tokens);
-}
-
 std::string ChatTemplate::render(const nlohmann::ordered_json& messages, const ChatVariables& given,
                                  const nlohmann::ordered_json& special_tokens) const {
   require(messages.is_array(), "{}: messages must be a JSON array, not {}", name_, messages.type_name());
@@ -70,8 +66,6 @@ std::string ChatTemplate::render(const nlohmann::ordered_json& messages, const C
     values.emplace("messages", jinja::from_json(messages, "messages"));
     values.emplace("tools", jinja::from_json(given.tools, "tools"));
     values.emplace("add_generation_prompt", jinja::from_json(given.add_generation_prompt, "add_generation_prompt"));
-    if (given.enable_thinking)
-      values.emplace("enable_thinking", jinja::from_json(*given.enable_thinking, "enable_thinking"));
     add_variables(values, special_tokens, "special_tokens");
     add_variables(values, *given.variables, "variables");
     return parsed_->render(std::move(values), *this, given.date);

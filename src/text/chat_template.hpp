@@ -4,7 +4,6 @@
 
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -19,13 +18,11 @@ namespace jinja {
 class Markers;
 }
 
-// What a chat template is given beside the messages.
+// What a chat template is given beside the messages and the special tokens.
 struct ChatVariables {
   bool add_generation_prompt = true;
-  nlohmann::ordered_json tools;                                              // functions the model may call; null: none
-  std::optional<bool> enable_thinking;                                       // undefined in the template unless given
-  DateTime date;                                                             // what strftime_now() tells
-  nlohmann::ordered_json special_tokens = nlohmann::ordered_json::object();  // {"bos_token": "<s>", ...}
+  nlohmann::ordered_json tools;  // functions the model may call; null: none
+  DateTime date;                 // what strftime_now() tells
   BasicOwnedJson<nlohmann::ordered_json> variables = nlohmann::ordered_json::object();  // others, by name
 };
 
@@ -39,9 +36,8 @@ class ChatTemplate {
   ChatTemplate(ChatTemplate&&) noexcept;
   ChatTemplate& operator=(ChatTemplate&&) noexcept;
 
-  // `messages` is a list of {"role": ..., "content": ...}. A function of its arguments alone; any thread may call it.
-  std::string render(const nlohmann::ordered_json& messages, const ChatVariables& given = {}) const;
-  // With these in place of the special tokens that are given.
+  // `messages` is a list of {"role": ..., "content": ...}, `special_tokens` an object: {"bos_token": "<s>", ...}. A
+  // function of its arguments alone; any thread may call it.
   std::string render(const nlohmann::ordered_json& messages, const ChatVariables& given,
                      const nlohmann::ordered_json& special_tokens) const;
 
