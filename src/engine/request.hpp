@@ -29,7 +29,7 @@ namespace reprofuse::engine {
 struct Request {
   std::vector<std::int32_t> prompt;
   SamplingParams sampling;
-  std::int64_t max_tokens = 16;
+  std::int64_t max_tokens = 16;           // the library, the server and the tool have defaults of their own
   int choices = 1;                        // choice i is the answer that seed + i gives
   int priority = 0;                       // the lowest number goes first; among equals, the one that came first
   std::string client = {};                // who asks; clients take turns. Empty: nobody in particular
