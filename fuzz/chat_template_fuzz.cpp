@@ -35,9 +35,8 @@ std::string render(std::string_view source) {
   text::jinja::Limits limits;
   limits.steps = 20'000;
   limits.bytes = kMaxBytes;
-  text::ChatVariables options;
-  options.special_tokens = {{"bos_token", "<s>"}, {"eos_token", "</s>"}};
-  return text::ChatTemplate(source, "fuzzed", limits).render(messages(), options);
+  static const Json kSpecialTokens = {{"bos_token", "<s>"}, {"eos_token", "</s>"}};
+  return text::ChatTemplate(source, "fuzzed", limits).render(messages(), {}, kSpecialTokens);
 }
 
 }  // namespace

@@ -63,7 +63,7 @@ std::vector<std::int32_t> prompt_of(const GenerateArguments& arguments, const en
   if (arguments.prompt_tokens) return read_prompt_tokens(*arguments.prompt_tokens);
   const bool is_file = arguments.prompt_file || *arguments.prompt == "-";
   const std::string prompt = is_file ? read_prompt_file(arguments.prompt_file.value_or("-")) : *arguments.prompt;
-  return encode_prompt(prompt, arguments.answer, text, date);
+  return encode_text_or_chat(prompt, arguments.answer, text, date);
 }
 
 model::Model load(const Context& context, const std::shared_ptr<const model::WeightSource>& source,

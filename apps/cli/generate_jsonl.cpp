@@ -204,7 +204,7 @@ class Jsonl {
     require((prompt ? 1 : 0) + (messages != nullptr ? 1 : 0) + (ids != nullptr ? 1 : 0) == 1,
             "{}: needs one of 'prompt', 'messages' and 'prompt_tokens'", place);
     if (ids != nullptr) return read_ids(reader, *ids);
-    if (prompt) return reading_at(place, [&] { return encode_prompt(*prompt, arguments, text_, job_.date); });
+    if (prompt) return reading_at(place, [&] { return encode_text_or_chat(*prompt, arguments, text_, job_.date); });
     const nlohmann::ordered_json chat = read_messages(line, reader, *messages, place);
     return reading_at(place, [&] { return encode_messages(chat, arguments, text_, job_.date); });
   }

@@ -12,6 +12,8 @@
 namespace reprofuse::cli {
 namespace {
 
+constexpr std::int64_t kDefaultMaxTokens = 256;  // of a model that suggests none
+
 // What the folder's generation_config.json asks for, but for what the command line says.
 SamplingParams sampling_of(const AnswerArguments& arguments, const engine::ModelFiles& files) {
   SamplingParams params = files.suggested_sampling();
@@ -65,7 +67,9 @@ void check_prompt_usage(const PromptArguments& arguments, bool has_text, bool ha
 
 void add_answer_options(CLI::App& command, AnswerArguments& arguments) {
   add_prompt_options(command, arguments);
-  command.add_option("--max-tokens", arguments.max_tokens, "The longest answer (default: the model's, or 256)")
+  command
+      .add_option("--max-tokens", arguments.max_tokens,
+                  fmt::format("The longest answer (default: the model's, or {})", kDefaultMaxTokens))
       ->check(whole_number<std::int64_t>(1, kMaxTokens))
       ->type_name("N");
   add_sampling_options(command, arguments);
@@ -96,11 +100,10 @@ engine::SpecialTokens special_tokens_of(const PromptArguments& arguments) {
 }
 
 engine::Request request_of(const AnswerArguments& arguments, const engine::ModelFiles& files) {
-  constexpr std::int64_t kDefaultTokens = 256;
   const auto suggested = files.checkpoint().generation_config().max_new_tokens;
   engine::Request request;
   request.sampling = sampling_of(arguments, files);
-  request.max_tokens = arguments.max_tokens.value_or(suggested.value_or(kDefaultTokens));
+  request.max_tokens = arguments.max_tokens.value_or(suggested.value_or(kDefaultMaxTokens));
   if (!arguments.ignore_stop) request.stop_tokens = files.stop_tokens();
   request.stop_strings = arguments.stop_strings;
   request.digest = digest_kind_of(arguments.digest);
@@ -112,15 +115,9 @@ engine::Request request_of(const AnswerArguments& arguments, const engine::Model
   return request;
 }
 
-std::vector<std::int32_t> encode_prompt(std::string_view prompt, const PromptArguments& arguments,
-                                        const engine::TextFormat& text, const text::DateTime& date) {
-  if (!arguments.chat) {
-    const TextSpan all = {0, prompt.size()};
-    EncodeOptions options;
-    options.add_special_tokens = true;
-    if (special_tokens_of(arguments) == engine::SpecialTokens::kPlain) options.plain = {&all, 1};
-    return *text.encode_text(prompt, options);
-  }
+std::vector<std::int32_t> encode_text_or_chat(std::string_view prompt, const PromptArguments& arguments,
+                                              const engine::TextFormat& text, const text::DateTime& date) {
+  if (!arguments.chat) return *text.encode_text(prompt, special_tokens_of(arguments), {.add_special_tokens = true});
   nlohmann::ordered_json messages = nlohmann::ordered_json::array();
   if (arguments.system) messages.push_back({{"role", "system"}, {"content", *arguments.system}});
   messages.push_back({{"role", "user"}, {"content", prompt}});

@@ -11,7 +11,7 @@
 
 #include "engine/model_files.hpp"
 #include "engine/request.hpp"
-#include "text/chat_template.hpp"
+#include "text/date.hpp"
 
 namespace reprofuse::cli {
 
@@ -46,8 +46,8 @@ engine::SpecialTokens special_tokens_of(const PromptArguments& arguments);
 engine::Request request_of(const AnswerArguments& arguments, const engine::ModelFiles& files);
 
 // Text as it is or, with --chat, as a user's message; and messages, which always go through the chat template.
-std::vector<std::int32_t> encode_prompt(std::string_view prompt, const PromptArguments& arguments,
-                                        const engine::TextFormat& text, const text::DateTime& date);
+std::vector<std::int32_t> encode_text_or_chat(std::string_view prompt, const PromptArguments& arguments,
+                                              const engine::TextFormat& text, const text::DateTime& date);
 std::vector<std::int32_t> encode_messages(const nlohmann::ordered_json& messages, const PromptArguments& arguments,
                                           const engine::TextFormat& text, const text::DateTime& date);
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "cli/stop_signals.hpp"
-#include "model/runner.hpp"
+#include "model/follow.hpp"
 #include "model/team.hpp"
 
 namespace reprofuse::cli {

@@ -71,7 +71,7 @@ TextToTrace text_to_trace(const TextArguments& arguments, const engine::ModelFil
   std::sort(positions.begin(), positions.end());
   positions.erase(std::unique(positions.begin(), positions.end()), positions.end());
   const auto typed = [&] { return *arguments.prompt == "-" ? read_prompt_file("-") : *arguments.prompt; };
-  return {.request = {.prompt = arguments.prompt ? encode_prompt(typed(), arguments.form, files.text(), date)
+  return {.request = {.prompt = arguments.prompt ? encode_text_or_chat(typed(), arguments.form, files.text(), date)
                                                  : read_prompt_tokens(*arguments.prompt_tokens),
                       .answer = {},
                       .positions = std::move(positions),

@@ -128,7 +128,8 @@ struct FixedValue {
   std::string_view json;
 };
 
-// An object read strictly: each key is either asked for or refused, and every refusal names file, key and value.
+// An object of a file, read strictly: each key is either asked for or refused, and every refusal names file, key and
+// value. What clients send has readers with errors of its own, and tokenizer.json one for trees.
 class JsonReader {
  public:
   // `path` stands before each key in messages: "rope_scaling." The object must outlive the reader.

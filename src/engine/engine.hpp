@@ -36,7 +36,7 @@ struct EngineOptions {
   std::int64_t max_waited_passes = 256;      // passes that a request waits while later, more urgent ones go first
 };
 
-// Throws kInvalidArgument for a limit that makes no sense; of kv_pages says nothing. The engine checks these, too.
+// Throws kInvalidArgument for a limit that makes no sense; kv_pages is not checked here. The engine checks these, too.
 void check_limits(const EngineOptions& options);
 
 // Pages that fit into so many bytes.

@@ -4,22 +4,6 @@
 #include <string_view>
 #include <utility>
 
-#include "reprofuse/answer.hpp"
-
-namespace reprofuse {
-
-std::string_view finish_reason_name(FinishReason reason) {
-  switch (reason) {
-    case FinishReason::kStop: return "stop";
-    case FinishReason::kLength: return "length";
-    case FinishReason::kCancelled: return "cancelled";
-    case FinishReason::kError: break;
-  }
-  return "error";
-}
-
-}  // namespace reprofuse
-
 namespace reprofuse::engine {
 
 AnswerText::AnswerText(const std::optional<Tokenizer>& tokenizer, std::vector<std::string> stop_strings,
@@ -162,23 +146,6 @@ void JobList::sort() {
 
 bool JobList::goes_first(const std::unique_ptr<Job>& a, const std::unique_ptr<Job>& b) {
   return a->order() < b->order();
-}
-
-namespace {
-
-std::size_t bytes_of(const std::optional<Likelihood>& likelihood) {
-  return likelihood ? likelihood->top.size() * sizeof(TokenLogprob) : 0;
-}
-
-}  // namespace
-
-std::size_t bytes_of(const Update& update) {
-  std::size_t bytes = sizeof(Update);
-  for (const PromptToken& token : update.prompt) bytes += sizeof token + bytes_of(token.likelihood);
-  for (const AnswerToken& token : update.tokens)
-    bytes += sizeof token + token.text.size() + token.digest.size() + bytes_of(token.likelihood);
-  if (update.end) bytes += update.end->text.size();
-  return bytes;
 }
 
 }  // namespace reprofuse::engine

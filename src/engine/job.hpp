@@ -48,8 +48,6 @@ class AnswerText {
 
 using RequestId = std::uint64_t;
 
-std::size_t bytes_of(const Update& update);  // that it takes in memory
-
 // Who asks. Its jobs take turns with those of other clients.
 struct Client {
   std::int64_t running = 0;        // jobs

@@ -13,7 +13,9 @@
 // update    what is new of one choice after a pass
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,7 +29,7 @@ namespace reprofuse::engine {
 struct Request {
   std::vector<std::int32_t> prompt;
   SamplingParams sampling;
-  std::int64_t max_tokens = 16;
+  std::int64_t max_tokens = 16;           // the library, the server and the tool have defaults of their own
   int choices = 1;                        // choice i is the answer that seed + i gives
   int priority = 0;                       // the lowest number goes first; among equals, the one that came first
   std::string client = {};                // who asks; clients take turns. Empty: nobody in particular
@@ -57,5 +59,18 @@ using reprofuse::FinishReason;
 using reprofuse::Likelihood;
 using reprofuse::PromptToken;
 using reprofuse::Update;
+
+// That it takes in memory.
+inline std::size_t bytes_of(const Update& update) {
+  const auto bytes_of_top = [](const std::optional<Likelihood>& likelihood) {
+    return likelihood ? likelihood->top.size() * sizeof(TokenLogprob) : 0;
+  };
+  std::size_t bytes = sizeof(Update);
+  for (const PromptToken& token : update.prompt) bytes += sizeof token + bytes_of_top(token.likelihood);
+  for (const AnswerToken& token : update.tokens)
+    bytes += sizeof token + token.text.size() + token.digest.size() + bytes_of_top(token.likelihood);
+  if (update.end) bytes += update.end->text.size();
+  return bytes;
+}
 
 }  // namespace reprofuse::engine

@@ -49,7 +49,7 @@ class Refused : public Error {
 
 class Service;
 
-// Tells whoever has several answers of updates and ends of any of them, and asks for the memory of updates.
+// Notifies one owner of updates to several answers, and asks for the memory that they take.
 class AnswerNotifier {
  public:
   // False: there is no room for an update of so many bytes, and its request ends in an error. Called on the engine's

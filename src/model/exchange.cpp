@@ -13,7 +13,10 @@
 
 #include "base/check.hpp"
 #include "checkpoint/config.hpp"
+#include "model/activations.hpp"
 #include "model/weights.hpp"
+#include "ops/buffer.hpp"
+#include "ops/context_state.hpp"
 
 namespace reprofuse::model {
 

@@ -2,27 +2,6 @@
 
 #include <algorithm>
 
-#include "base/check.hpp"
-
-namespace reprofuse {
-
-std::string_view digest_kind_name(DigestKind kind) {
-  switch (kind) {
-    case DigestKind::kTree1: return "tree-1";
-    case DigestKind::kChain1: return "chain-1";
-    case DigestKind::kNone: break;
-  }
-  return "none";
-}
-
-DigestKind digest_kind_of(std::string_view name) {
-  for (const DigestKind kind : {DigestKind::kNone, DigestKind::kTree1, DigestKind::kChain1})
-    if (name == digest_kind_name(kind)) return kind;
-  fail(ErrorCode::kInvalidArgument, "'{}' is not a kind of digest: there are tree-1 and chain-1", name);
-}
-
-}  // namespace reprofuse
-
 namespace reprofuse::model {
 namespace {
 

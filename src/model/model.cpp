@@ -29,14 +29,16 @@ Buffer upload(const Context& context, const std::vector<float>& values) {
   return buffer;
 }
 
-// Before any weight is read. Returns true, so that it can stand among the initialisers.
-bool check_sizes(const Context& context, const checkpoint::ModelConfig& config, std::int64_t max_positions) {
+// How many are served where so many are asked for; 0: as many as the model declares. Throws for sizes that are not
+// supported, before any weight is read.
+std::int64_t checked_positions(const Context& context, const checkpoint::ModelConfig& config, std::int64_t asked) {
+  const std::int64_t max_positions = asked == 0 ? config.max_positions : asked;
   require(max_positions >= 1 && max_positions <= config.max_positions,
           "a context of {} tokens is outside 1 to {}, which the model declares", max_positions, config.max_positions);
   require(max_positions <= kMaxRotaryPositions, "a context of {} tokens; at most {} are possible", max_positions,
           kMaxRotaryPositions);
   context.state().attention->require_shape(config.heads, config.kv_heads, config.head_dim);
-  return true;
+  return max_positions;
 }
 
 checkpoint::ModelConfig with_heads_of(checkpoint::ModelConfig config, const Share& share) {
@@ -60,8 +62,7 @@ Model::Model(const Context& context, std::shared_ptr<const WeightSource> source,
       exchange_(place.team ? std::make_unique<Exchange>(place.team, config_) : nullptr),
       share_(exchange_ ? exchange_->own() : share_of(config_, 0, 1)),
       own_config_(with_heads_of(config_, share_)),
-      max_positions_(max_positions == 0 ? config_.max_positions : max_positions),
-      checked_(check_sizes(context, own_config_, max_positions_)),
+      max_positions_(checked_positions(context, own_config_, max_positions)),
       followed_(tell_followers(place)),
       weights_(load(std::move(source), progress)),
       bf16_results_(context.state().numerics->elementwise->bf16_results) {

@@ -11,6 +11,7 @@
 
 #include "checkpoint/config.hpp"
 #include "kernels/op_calls.hpp"
+#include "model/activations.hpp"
 #include "model/exchange.hpp"
 #include "model/kv_cache.hpp"
 #include "model/team.hpp"
@@ -106,7 +107,6 @@ class Model {
   Share share_;
   checkpoint::ModelConfig own_config_;
   std::int64_t max_positions_;
-  bool checked_;                        // that the sizes are supported; before any weight is read
   std::unique_ptr<Followed> followed_;  // of the leader
   Weights weights_;
   Buffer cos_, sin_;          // [max_positions, head_dim / 2]

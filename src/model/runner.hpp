@@ -13,6 +13,7 @@
 #include "base/bounded_cache.hpp"
 #include "kernels/backend.hpp"
 #include "kernels/op_calls.hpp"
+#include "model/activations.hpp"
 #include "model/exchange.hpp"
 #include "model/kv_cache.hpp"
 #include "model/model.hpp"
@@ -31,17 +32,9 @@ struct PassBatch {
   std::int32_t page_table_stride = 0;  // entries per sequence
 
   bool is_decode() const { return max_chunk_rows == 1 && logit_rows.size() == tokens.size(); }
-
-  std::vector<std::int32_t> to_words() const;
-  static PassBatch from_words(std::span<const std::int32_t> words);
 };
 
-// The tokens by the ranks that own their rows of the embedding: TokenOwners (model.hpp), in host memory.
-struct HostTokenOwners {
-  HostTokenOwners(const Exchange& exchange, std::span<const std::int32_t> tokens);
-  std::vector<std::int64_t> counts;
-  std::vector<std::int32_t> own_tokens, places;
-};
+struct HostTokenOwners;  // follow.hpp
 
 enum class Logits { kNone, kLast, kAll };
 
@@ -131,12 +124,5 @@ class Runner {
   };
   BoundedCache<std::pair<std::int32_t, std::int32_t>, DecodeGraph> decode_graphs_{kDecodeGraphs};
 };
-
-// The share of a model for this rank; `recipe` is what the leader's TeamPlace says.
-using MakeModel = std::function<std::unique_ptr<Model>(std::int32_t recipe)>;
-
-// The ranks beside the first: each makes its share of the models that the leader makes, and computes the passes that
-// the leader computes, until the leader has no more.
-void follow(Team& team, const MakeModel& make_model);
 
 }  // namespace reprofuse::model

@@ -1,5 +1,5 @@
 // The ranks of a model: which share of it each computes, and how rank 0, which leads, says what the others are to do;
-// they follow (follow() in runner.hpp).
+// they follow (follow() in follow.hpp).
 #pragma once
 
 #include <cstdint>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "kernels/backend.hpp"
 #include "ops/context_state.hpp"
 #include "reprofuse/context.hpp"
+#include "reprofuse/types.hpp"
 
 namespace reprofuse {
 
@@ -44,6 +46,10 @@ class Buffer {
   void* data_ = nullptr;
   std::size_t bytes_ = 0;
 };
+
+inline ConstMatrix read_only(Matrix m) {
+  return {.data = m.data, .rows = m.rows, .cols = m.cols, .stride = m.stride};
+}
 
 // Between host memory and a buffer's memory; the calling thread waits.
 inline void copy_to_device(const Context& context, void* to, const void* from, std::size_t bytes) {

@@ -10,6 +10,7 @@
 
 #include "base/check.hpp"
 #include "base/fp_environment.hpp"
+#include "ops/buffer.hpp"
 #include "ops/context_state.hpp"
 #include "ops/op_checks.hpp"
 #include "ops/transformer_ops.hpp"
@@ -152,8 +153,7 @@ void LinearLayer::run(ConstMatrix x, std::span<const LinearOutput> outputs, Work
 
 bool FusedLinear::run(const OpScope& scope, const kernels::Producer& producer, const LinearLayer& layer,
                       std::span<const LinearOutput> outputs) {
-  const Matrix made = producer.x();
-  const ConstMatrix x = {.data = made.data, .rows = made.rows, .cols = made.cols, .stride = made.stride};
+  const ConstMatrix x = read_only(producer.x());
   layer.impl_->check(x, outputs, scope.workspace);
   const FpEnvironment pinned;
   return x.rows > 0 &&

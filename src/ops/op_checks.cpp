@@ -11,6 +11,7 @@
 #include "base/check.hpp"
 #include "kernels/op_calls.hpp"
 #include "numerics/float_ops.hpp"
+#include "ops/buffer.hpp"
 
 namespace reprofuse {
 namespace {
@@ -75,7 +76,7 @@ Operand operand(const char* what, const ConstMatrix& m) {
   return {what, m.data == nullptr || m.rows == 0 ? Region{} : region(m.data, m.rows, m.cols, m.stride)};
 }
 Operand operand(const char* what, const Matrix& m) {
-  return operand(what, ConstMatrix{m.data, m.rows, m.cols, m.stride});
+  return operand(what, read_only(m));
 }
 template <typename T>
 Operand operand(const char* what, const T* values, std::int64_t count) {
@@ -247,8 +248,8 @@ void check_rms_norm(const std::string& name, const RmsNormCall& call) {
   }
   check_array(op, "the weight", call.weight);
   require_of(op, call.eps >= 0.0F, "eps = {} is below 0", call.eps);
-  const ConstMatrix x{call.x.data, call.x.rows, call.x.cols, call.x.stride};
-  check_overlap(op, {operand("y", call.y)}, {unless_same(call.y, "x", x), operand("the weight", call.weight, x.cols)});
+  check_overlap(op, {operand("y", call.y)},
+                {unless_same(call.y, "x", read_only(call.x)), operand("the weight", call.weight, call.x.cols)});
 }
 
 void check_rotary(const std::string& name, const RotaryCall& call, const kernels::CacheFormat& cache, bool readable) {

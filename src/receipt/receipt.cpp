@@ -12,7 +12,7 @@
 #include "base/json.hpp"
 #include "model/logits_digest.hpp"
 #include "receipt/envelope.hpp"
-#include "text/chat_template.hpp"
+#include "text/date.hpp"
 
 namespace reprofuse::receipt {
 namespace {

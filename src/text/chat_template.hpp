@@ -4,46 +4,25 @@
 
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 
 #include "base/json.hpp"
+#include "text/date.hpp"
 #include "text/jinja/value.hpp"
 
 namespace reprofuse::text {
-
-// The date a chat template sees: given by the caller, never read from a clock, so that a prompt is the same tomorrow.
-
-// A point in the proleptic Gregorian calendar. The default is the date that the Llama 3 templates fall back to.
-struct DateTime {
-  int year = 2024;  // 1 to 9999
-  int month = 7;    // 1 to 12
-  int day = 26;
-  int hour = 0;
-  int minute = 0;
-  int second = 0;
-};
-
-// "2024-07-26" or "2024-07-26T13:05:00".
-DateTime parse_date(std::string_view text);
-std::string to_string(const DateTime& date);
-
-// strftime() in English: %a %A %b %B %d %e %H %I %j %m %M %p %S %y %Y %%. Any other directive is an Error.
-std::string format_date(const DateTime& date, std::string_view format);
 
 namespace jinja {
 class Markers;
 }
 
-// What a chat template is given beside the messages.
+// What a chat template is given beside the messages and the special tokens.
 struct ChatVariables {
   bool add_generation_prompt = true;
-  nlohmann::ordered_json tools;                                              // functions the model may call; null: none
-  std::optional<bool> enable_thinking;                                       // undefined in the template unless given
-  DateTime date;                                                             // what strftime_now() tells
-  nlohmann::ordered_json special_tokens = nlohmann::ordered_json::object();  // {"bos_token": "<s>", ...}
+  nlohmann::ordered_json tools;  // functions the model may call; null: none
+  DateTime date;                 // what strftime_now() tells
   BasicOwnedJson<nlohmann::ordered_json> variables = nlohmann::ordered_json::object();  // others, by name
 };
 
@@ -57,9 +36,8 @@ class ChatTemplate {
   ChatTemplate(ChatTemplate&&) noexcept;
   ChatTemplate& operator=(ChatTemplate&&) noexcept;
 
-  // `messages` is a list of {"role": ..., "content": ...}. A function of its arguments alone; any thread may call it.
-  std::string render(const nlohmann::ordered_json& messages, const ChatVariables& given = {}) const;
-  // With these in place of the special tokens that are given.
+  // `messages` is a list of {"role": ..., "content": ...}, `special_tokens` an object: {"bos_token": "<s>", ...}. A
+  // function of its arguments alone; any thread may call it.
   std::string render(const nlohmann::ordered_json& messages, const ChatVariables& given,
                      const nlohmann::ordered_json& special_tokens) const;
 

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/follow.hpp"
 #include "model/runner.hpp"
 #include "model/team.hpp"
 #include "parallel/communicator.hpp"

@@ -21,6 +21,7 @@ using Json = nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
 const fs::path kTests = REPROFUSE_TEXT_TESTS;
+const Json kNoTokens = Json::object();
 
 std::string read_text(const fs::path& path) {
   std::ostringstream text;
@@ -50,10 +51,9 @@ ChatVariables options_of(const Json& data, const Json& variant) {
   ChatVariables options;
   options.add_generation_prompt = variant["add_generation_prompt"];
   options.tools = variant.value("tools", Json());
-  if (variant.contains("enable_thinking")) options.enable_thinking = variant["enable_thinking"].get<bool>();
   options.date = parse_date(data["date"].get<std::string>());
-  options.special_tokens = data["special_tokens"];
   options.variables = variant.value("variables", Json::object());
+  if (variant.contains("enable_thinking")) (*options.variables)["enable_thinking"] = variant["enable_thinking"];
   return options;
 }
 
@@ -79,7 +79,7 @@ int count_differences(const fs::path& path, const std::string& appended = "") {
       std::string shown;
       Json actual;
       try {
-        shown = chat_template.render(conversation["messages"], options_of(data, variant));
+        shown = chat_template.render(conversation["messages"], options_of(data, variant), data["special_tokens"]);
         actual = sha256(shown);
       } catch (const Error& error) {
         shown = error.what();
@@ -114,22 +114,22 @@ TEST(ChatTemplate, RendersTheModelsTemplatesAsTheReferencesDo) {
 
 TEST(ChatTemplate, SeesOnlyThePinnedDate) {
   const ChatTemplate chat_template("{{ strftime_now('%d %b %Y') }}", "dated");
-  EXPECT_EQ(chat_template.render(Json::array()), "26 Jul 2024");
+  EXPECT_EQ(chat_template.render(Json::array(), {}, kNoTokens), "26 Jul 2024");
   ChatVariables options;
   options.date = parse_date("2000-02-29");
-  EXPECT_EQ(chat_template.render(Json::array(), options), "29 Feb 2000");
+  EXPECT_EQ(chat_template.render(Json::array(), options, kNoTokens), "29 Feb 2000");
 }
 
 TEST(ChatTemplate, RefusesAVariableGivenTwice) {
   ChatVariables options;
   options.variables = Json{{"messages", 1}};
-  EXPECT_THROW(ChatTemplate("x", "t").render(Json::array(), options), Error);
+  EXPECT_THROW(ChatTemplate("x", "t").render(Json::array(), options, kNoTokens), Error);
 }
 
 TEST(ChatTemplate, KeepsNothingBetweenRenderings) {
   const ChatTemplate chat_template("{% set n = namespace(x=0) %}{% set n.x = n.x + 1 %}{{ n.x }}", "counter");
-  EXPECT_EQ(chat_template.render(Json::array()), "1");
-  EXPECT_EQ(chat_template.render(Json::array()), "1");
+  EXPECT_EQ(chat_template.render(Json::array(), {}, kNoTokens), "1");
+  EXPECT_EQ(chat_template.render(Json::array(), {}, kNoTokens), "1");
 }
 
 TEST(ChatTemplateDate, FormatsEveryDirective) {

@@ -213,10 +213,8 @@ std::vector<std::int32_t> encoded(const std::function<std::optional<std::vector<
 
 std::vector<std::int32_t> encode_prompt(std::string_view text, const TextRules& rules, const ServedFacts& facts,
                                         const std::string& param) {
-  const TextSpan all = {0, text.size()};
-  EncodeOptions options = rules.options;
-  if (rules.special_tokens == engine::SpecialTokens::kPlain) options.plain = {&all, 1};
-  return encoded([&] { return facts.files->text().encode_text(text, options); }, facts, param);
+  return encoded([&] { return facts.files->text().encode_text(text, rules.special_tokens, rules.options); }, facts,
+                 param);
 }
 
 void check_prompt_logprobs(const Call& call, std::int64_t per_token, std::int64_t times, const std::string& param) {

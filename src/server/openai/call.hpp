@@ -15,7 +15,7 @@
 #include "receipt/replay.hpp"
 #include "server/openai/error.hpp"
 #include "server/openai/json.hpp"
-#include "text/chat_template.hpp"
+#include "text/date.hpp"
 
 namespace reprofuse::server {
 

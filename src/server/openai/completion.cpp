@@ -10,7 +10,7 @@
 namespace reprofuse::server {
 namespace {
 
-constexpr std::int64_t kDefaultCompletionTokens = 16;
+constexpr std::int64_t kDefaultCompletionTokens = 16;  // OpenAI's
 
 constexpr FixedValue kFixedForCompletions[] = {{"suffix", "null"}, {"prompt_embeds", "null"}};
 

@@ -44,6 +44,7 @@ OwnedJson parse_object(const RequestBody& body, const std::string& name = "the b
 // the copied ones, which needs memory.
 Json& add_key(Json& object, std::string key);
 
+// Not a JsonReader: what it refuses is a 400 that names the field, for who has sent it.
 class Fields {
  public:
   // `path` stands before each key in messages: "stream_options." The object must outlive the fields.

@@ -18,7 +18,7 @@
 
 #include "base/files.hpp"
 #include "engine/engine.hpp"
-#include "engine/model_files.hpp"
+#include "engine/text_format.hpp"
 #include "reprofuse/answer.hpp"
 
 namespace reprofuse::study {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "text/jinja/text.hpp"
+#include "text/jinja/markers.hpp"
 #include "text/jinja/value.hpp"
 
 namespace reprofuse::text::jinja {

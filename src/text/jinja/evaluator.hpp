@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "text/chat_template.hpp"
+#include "text/date.hpp"
 #include "text/jinja/ast.hpp"
 #include "text/jinja/value.hpp"
 

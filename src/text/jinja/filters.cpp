@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "text/jinja/evaluator.hpp"
-#include "text/jinja/text.hpp"
+#include "text/jinja/strings.hpp"
 #include "text/jinja/value.hpp"
 
 namespace reprofuse::text::jinja {

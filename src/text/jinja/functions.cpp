@@ -7,7 +7,8 @@
 
 #include "reprofuse/error.hpp"
 #include "text/jinja/evaluator.hpp"
-#include "text/jinja/text.hpp"
+#include "text/jinja/markers.hpp"
+#include "text/jinja/strings.hpp"
 #include "text/jinja/value.hpp"
 
 namespace reprofuse::text::jinja {

@@ -2,7 +2,7 @@
 #include <array>
 
 #include "text/jinja/evaluator.hpp"
-#include "text/jinja/text.hpp"
+#include "text/jinja/markers.hpp"
 
 namespace reprofuse::text::jinja {
 namespace {

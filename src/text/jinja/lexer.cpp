@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "text/jinja/parser.hpp"
-#include "text/jinja/text.hpp"
+#include "text/jinja/strings.hpp"
 #include "text/jinja/value.hpp"
 #include "text/tokenizer/unicode.hpp"
 

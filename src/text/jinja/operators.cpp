@@ -7,7 +7,7 @@
 
 #include "base/check.hpp"
 #include "text/jinja/evaluator.hpp"
-#include "text/jinja/text.hpp"
+#include "text/jinja/strings.hpp"
 
 namespace reprofuse::text::jinja {
 namespace {

@@ -3,7 +3,7 @@
 #include <charconv>
 #include <cstdlib>
 
-#include "text/jinja/text.hpp"
+#include "text/jinja/strings.hpp"
 #include "text/jinja/value.hpp"
 
 namespace reprofuse::text::jinja {

@@ -5,7 +5,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "text/jinja/text.hpp"
+#include "text/jinja/strings.hpp"
 #include "text/tokenizer/unicode.hpp"
 
 namespace reprofuse::text::jinja {

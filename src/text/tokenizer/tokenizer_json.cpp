@@ -8,8 +8,10 @@
 #include "text/tokenizer/unicode.hpp"
 
 namespace reprofuse::text {
+namespace {
 
-std::string shown(const nlohmann::json& value) {
+// A value for a message.
+std::string short_form(const nlohmann::json& value) {
   constexpr std::size_t kMaxShownBytes = 60;
   if (value.is_structured()) return fmt::format("(an {} of {})", value.type_name(), value.size());
   if (!value.is_string()) return value.dump();
@@ -20,8 +22,10 @@ std::string shown(const nlohmann::json& value) {
   return fmt::format("'{}...'", text.substr(0, cut));
 }
 
+}  // namespace
+
 void JsonNode::reject(std::string_view reason) const {
-  fail(ErrorCode::kInvalidArgument, "{}: {}{}{} {}", file_, key_, key_.empty() ? "" : " ", shown(*value_), reason);
+  fail(ErrorCode::kInvalidArgument, "{}: {}{}{} {}", file_, key_, key_.empty() ? "" : " ", short_form(*value_), reason);
 }
 
 JsonNode JsonNode::member(std::string_view key, const nlohmann::json& value) const {

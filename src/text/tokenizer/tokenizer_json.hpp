@@ -16,7 +16,8 @@
 
 namespace reprofuse::text {
 
-// A JSON value and where it stands. It refers to a document that must outlive it.
+// A JSON value and where it stands. It refers to a document that must outlive it. Not a JsonReader, which reads one
+// object: lists within lists are steps here, and a message tells the whole way to a value.
 class JsonNode {
  public:
   JsonNode(const nlohmann::json& value, std::string file, std::string key = "")
@@ -64,9 +65,6 @@ inline constexpr std::int32_t kMaxTokenId = (1 << 20) - 1;
 
 // Of a "Sequence", of a template, and of the ids that one of its special tokens stands for. Published files have 5.
 inline constexpr std::size_t kMaxSteps = 32;
-
-// A value for a message: short, and on one line.
-std::string shown(const nlohmann::json& value);
 
 // What a tokenizer.json holds, once understood.
 struct Token {

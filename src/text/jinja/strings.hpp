@@ -1,17 +1,14 @@
 // Python's operations on strings, which are sequences of code points with Unicode's white space. `user` names the
-// filter or method that asks, for errors. And the markers that stand for special tokens in a text.
+// filter or method that asks, for errors.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "reprofuse/tokenizer.hpp"
 #include "text/jinja/value.hpp"
 
 namespace reprofuse::text::jinja {
@@ -56,30 +53,5 @@ std::string replace(std::string_view text, std::string_view old, std::string_vie
 std::vector<std::string> split(std::string_view text, std::optional<std::string_view> separator, std::int64_t count,
                                Budget& budget);
 std::vector<std::string> split_lines(std::string_view text, Budget& budget);
-
-// Characters that stand for the special tokens that a template itself writes, so that they can be told from the same
-// spelling in what it is given: a text that was rendered with them has no other special tokens.
-class Markers {
- public:
-  // They are for private use; a text that has one cannot be rendered with them.
-  static bool occur_in(std::string_view text);
-
-  // The text with a marker in place of each of these parts of it.
-  std::string mark(std::string_view text, std::span<const TextSpan> tokens);
-
-  // A string, or those in a list, as they are spelled.
-  Value spelled(const Value& value) const;
-
-  // The text as it is spelled, and what of it lies between markers.
-  struct Unmarked {
-    std::string text;
-    std::vector<TextSpan> plain;
-  };
-  Unmarked unmark(std::string_view text) const;
-
- private:
-  std::vector<std::string> spellings_;
-  std::map<std::string, std::size_t, std::less<>> numbers_;  // of spellings
-};
 
 }  // namespace reprofuse::text::jinja
