@@ -135,7 +135,7 @@ struct Choice {
   bool is_open = false;                     // in a stream: something was sent of it
   std::vector<engine::AnswerToken> tokens;  // not in a stream
   std::optional<engine::End> end;
-  receipt::Answer steps = {};        // for a receipt
+  receipt::AnswerSteps steps = {};   // for a receipt
   std::string receipt = "null";      // once it has ended: the envelope, as JSON
   std::string receipt_opening = {};  // what opens its prompt, if that is hidden; the same
 };
