@@ -49,6 +49,9 @@ class Refused : public Error {
 
 class Service;
 
+// The error of an answer that ends by_memory.
+inline constexpr const char* kNoMemoryForAnswer = "there was no memory to complete the answer; try again";
+
 // Tells whoever has several answers of updates and ends of any of them, and asks for the memory of updates.
 class AnswerNotifier {
  public:
