@@ -78,7 +78,7 @@ model::Model load(const Context& context, const std::shared_ptr<const model::Wei
 }
 
 void generate(engine::Engine& engine, const engine::Request& request, bool to_stdout, Answer& answer,
-              receipt::Answer& steps) {
+              receipt::AnswerSteps& steps) {
   constexpr engine::RequestId kId = 0;
   engine.add(kId, request);
   AnswerWriter writer(answer.text().has_value());
@@ -117,7 +117,7 @@ void answer_one(const GenerateArguments& arguments, const text::DateTime& date, 
       .date = arguments.answer.chat && text.template_uses_date() ? std::optional(date) : std::nullopt,
       .model_digest = arguments.json && request.digest != DigestKind::kNone ? model_digest_of(files) : ""};
   if (!arguments.json) output.print_notes(request);
-  receipt::Answer steps;
+  receipt::AnswerSteps steps;
   Answer answer(text.has_tokenizer(), arguments.answer.logprobs);
   generate(engine, request, !arguments.json, answer, steps);
   if (answer.end().finish_reason == engine::FinishReason::kError) fail(ErrorCode::kNonFinite, "{}", answer.end().error);

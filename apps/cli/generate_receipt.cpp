@@ -119,8 +119,9 @@ ReceiptWriter::ReceiptWriter(const ReceiptArguments& arguments, const std::strin
   }
 }
 
-void ReceiptWriter::write(const receipt::IssuerFacts& facts, const engine::Request& request, receipt::Answer answer) {
-  require(answer.finish_reason != engine::FinishReason::kCancelled && answer.steps() > 0,
+void ReceiptWriter::write(const receipt::IssuerFacts& facts, const engine::Request& request,
+                          receipt::AnswerSteps answer) {
+  require(answer.finish_reason != engine::FinishReason::kCancelled && answer.step_count() > 0,
           "the answer did not come to its end, so there is no receipt of it");
   receipt::Issuer issuer(*key_, facts);
   if (previous_) issuer.continue_after(*previous_);

@@ -24,7 +24,7 @@ class ReceiptWriter {
   ReceiptWriter(const ReceiptArguments& arguments, const std::string& numerics);
 
   bool is_wanted() const { return !arguments_.file.empty(); }
-  void write(const receipt::IssuerFacts& facts, const engine::Request& request, receipt::Answer answer);
+  void write(const receipt::IssuerFacts& facts, const engine::Request& request, receipt::AnswerSteps answer);
 
  private:
   const ReceiptArguments& arguments_;

@@ -38,7 +38,7 @@ struct AnswerArguments : PromptArguments {
 void add_prompt_options(CLI::App& command, PromptArguments& arguments);
 // `has_text`: there is one that --chat is for; `has_lines`: of which some may be messages without it.
 void check_prompt_usage(const PromptArguments& arguments, bool has_text, bool has_lines = false);
-void add_answer_options(CLI::App& command, AnswerArguments& arguments);  // those, too
+void add_answer_options(CLI::App& command, AnswerArguments& arguments);  // the prompt options included
 text::DateTime date_of(const PromptArguments& arguments);                // a usage error for what is no date
 engine::SpecialTokens special_tokens_of(const PromptArguments& arguments);
 

@@ -45,8 +45,8 @@ struct ServeArguments {
   std::optional<std::string> date;
   std::string receipt_folder;  // empty: none
   std::string special_tokens{engine::to_string(engine::SpecialTokens::kAsTokens)};
-  std::int64_t max_body_mebibytes = 16;
-  std::int64_t max_reply_mebibytes = 1024;
+  std::int64_t max_body_mebibytes = static_cast<std::int64_t>(server::ConnectionLimits{}.body_bytes >> 20);
+  std::int64_t max_reply_mebibytes = static_cast<std::int64_t>(server::ConnectionLimits{}.reply_bytes >> 20);
   std::int64_t drain_seconds = 30;
   bool no_prefix_cache = false;
   bool quiet = false;

@@ -1,4 +1,4 @@
-// Who is reading: a person at a terminal, or a pipe.
+// Standard streams: who reads them, a person at a terminal, a pipe or nobody; and how a count is written there.
 #pragma once
 
 #include <chrono>

@@ -2,43 +2,22 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <numeric>
-#include <utility>
+#include <string>
 #include <vector>
+
+#include "base/nearest_name.hpp"
 
 namespace reprofuse::cli {
 namespace {
 
 constexpr auto kAll = [](const CLI::App*) { return true; };
 
-// Letters to be put in, left out or replaced to get from one to the other.
-std::size_t edit_distance(const std::string& from, const std::string& to) {
-  std::vector<std::size_t> row(to.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < from.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i + 1);
-    for (std::size_t j = 0; j < to.size(); ++j) {
-      const std::size_t replaced = diagonal + (from[i] == to[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replaced, row[j] + 1, row[j + 1] + 1});
-    }
-  }
-  return row.back();
-}
-
-// ", did you mean '--shapes'?", or nothing where no option is near.
+// "; did you mean '--shapes'?", or nothing where no option is near.
 std::string nearest_option(const CLI::App& command, const std::string& typed) {
-  constexpr std::size_t kFar = 3;
-  std::size_t least = kFar;
-  std::string nearest;
+  std::vector<std::string> names;
   for (const CLI::Option* option : command.get_options())
-    for (const std::string& name : option->get_lnames())
-      if (const std::size_t far = edit_distance(typed, "--" + name); far < least) {
-        least = far;
-        nearest = fmt::format("; did you mean '--{}'?", name);
-      }
-  return nearest;
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  return suggest_name(typed, names);
 }
 
 void throw_if_unknown(const CLI::App& command) {

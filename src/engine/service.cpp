@@ -13,7 +13,7 @@ namespace {
 
 class NoMemory : public Error {
  public:
-  NoMemory() : Error(ErrorCode::kInternal, "there was no memory to complete the answer; try again") {}
+  NoMemory() : Error(ErrorCode::kInternal, kNoMemoryForAnswer) {}
 };
 
 struct Failure {

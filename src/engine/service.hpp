@@ -49,6 +49,9 @@ class Refused : public Error {
 
 class Service;
 
+// The error of an answer that ends by_memory.
+inline constexpr const char* kNoMemoryForAnswer = "there was no memory to complete the answer; try again";
+
 // Notifies one owner of updates to several answers, and asks for the memory that they take.
 class AnswerNotifier {
  public:

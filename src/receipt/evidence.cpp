@@ -82,7 +82,7 @@ void read_choice(const Json& reply, const Json& choice, Evidence& evidence) {
   const bool by_token = choice.at("finish_reason") == "stop" && !claim.stop_string;
   if (by_token) claim.answer.stop_token = -1;
   claim.answer.finish_reason = by_token ? engine::FinishReason::kStop : engine::FinishReason::kLength;
-  require(claim.answer.steps() > 0, "it has no token");
+  require(claim.answer.step_count() > 0, "it has no token");
 }
 
 template <typename Json>

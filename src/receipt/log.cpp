@@ -216,8 +216,8 @@ Issuer::Issuer(SigningKey key, IssuerFacts facts, std::shared_ptr<Log> log)
   if (log_) previous_ = log_->last_hash();
 }
 
-Issued Issuer::issue(const engine::Request& request, Answer answer, const ReceiptOptions& options) {
-  require(answer.steps() > 0, "an answer without a token has no receipt");
+Issued Issuer::issue(const engine::Request& request, AnswerSteps answer, const ReceiptOptions& options) {
+  require(answer.step_count() > 0, "an answer without a token has no receipt");
   Issued issued;
   Receipt receipt{.version = facts_.version,
                   .contract = facts_.contract,

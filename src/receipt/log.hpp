@@ -91,7 +91,7 @@ class Issuer {
   void continue_after(const Envelope& previous) { previous_ = previous.payload_hash(); }
 
   // `request` is the answer's, its seed the choice's own. Any thread may call it.
-  Issued issue(const engine::Request& request, Answer answer, const ReceiptOptions& options);
+  Issued issue(const engine::Request& request, AnswerSteps answer, const ReceiptOptions& options);
 
  private:
   SigningKey key_;

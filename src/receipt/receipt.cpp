@@ -134,8 +134,8 @@ Artifacts read_artifacts(const Json& json) {
   return artifacts;
 }
 
-Answer read_answer(const Json& json, const Json& roots) {
-  Answer answer;
+AnswerSteps read_answer(const Json& json, const Json& roots) {
+  AnswerSteps answer;
   answer.tokens = tokens_in(json.at("tokens"));
   const std::string reason = json.at("finish_reason");
   answer.finish_reason = reason == "stop" ? engine::FinishReason::kStop : engine::FinishReason::kLength;
@@ -170,11 +170,11 @@ Receipt read_predicate(const Json& json) {
 }
 
 // The answer ends where its request says.
-std::string contradiction_in_end(const engine::Request& request, const Answer& answer) {
+std::string contradiction_in_end(const engine::Request& request, const AnswerSteps& answer) {
   const auto is_stop = [&](std::int32_t token) {
     return std::find(request.stop_tokens.begin(), request.stop_tokens.end(), token) != request.stop_tokens.end();
   };
-  const auto steps = static_cast<std::int64_t>(answer.steps());
+  const auto steps = static_cast<std::int64_t>(answer.step_count());
   const bool by_length = answer.finish_reason == engine::FinishReason::kLength;
   if (steps > request.max_tokens) return fmt::format("it has {} steps and max_tokens {}", steps, request.max_tokens);
   if (by_length && answer.stop_token) return "its end is the length, and a stop token";
@@ -189,7 +189,7 @@ std::string contradiction_in_end(const engine::Request& request, const Answer& a
 
 }  // namespace
 
-void Answer::add(const engine::Update& update) {
+void AnswerSteps::add(const engine::Update& update) {
   for (const engine::AnswerToken& token : update.tokens) {
     tokens.push_back(token.id);
     roots.push_back(token.logits_root);
@@ -208,9 +208,9 @@ Sha256::Digest step_leaf(std::size_t step, std::int32_t token, const Sha256::Dig
   return merkle_leaf({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()});
 }
 
-std::vector<Sha256::Digest> step_leaves(const Answer& answer) {
+std::vector<Sha256::Digest> step_leaves(const AnswerSteps& answer) {
   std::vector<Sha256::Digest> leaves;
-  for (std::size_t step = 0; step < answer.steps(); ++step)
+  for (std::size_t step = 0; step < answer.step_count(); ++step)
     leaves.push_back(step_leaf(step, answer.step_token(step), answer.roots[step]));
   return leaves;
 }
@@ -270,29 +270,30 @@ Opening parse_opening(std::string_view text, const std::string& name) {
 }
 
 std::string statement_of(const Receipt& receipt) {
-  const Answer& answer = receipt.answer;
+  const AnswerSteps& answer = receipt.answer;
   std::string token_words;
   append_words(token_words, answer.tokens);
   const Json subject = {{"name", "answer"}, {"digest", {{"sha256", to_hex(sha256(token_words))}}}};
   OwnedJson root =
       Json{{"_type", kStatementType}, {"subject", Json::array({subject})}, {"predicateType", kPredicateType}};
   Json& predicate = (*root)["predicate"];
-  predicate = {{"engine", {{"name", "reprofuse"}, {"version", receipt.version}}},
-               {"contract", receipt.contract},
-               {"artifacts", artifacts_json(receipt.artifacts)},
-               {"request", request_json(receipt.request)},
-               {"answer",
-                {{"finish_reason", engine::finish_reason_name(answer.finish_reason)},
-                 {"stop_token", answer.stop_token ? Json(*answer.stop_token) : Json()},
-                 {"digest", answer.digest}}},
-               {"steps", {{"count", std::to_string(answer.steps())}, {"root", receipt.steps_root}, {"roots", nullptr}}},
-               {"environment", {{"device", receipt.device}, {"isa", receipt.isa.empty() ? Json() : Json(receipt.isa)}}},
-               {"previous", or_null(receipt.previous)},
-               {"nonce", or_null(receipt.nonce)},
-               {"issuer",
-                {{"key_id", receipt.issuer.id()},
-                 {"public_key", to_base64({reinterpret_cast<const char*>(receipt.issuer.raw().data()),
-                                           receipt.issuer.raw().size()})}}}};
+  predicate = {
+      {"engine", {{"name", "reprofuse"}, {"version", receipt.version}}},
+      {"contract", receipt.contract},
+      {"artifacts", artifacts_json(receipt.artifacts)},
+      {"request", request_json(receipt.request)},
+      {"answer",
+       {{"finish_reason", engine::finish_reason_name(answer.finish_reason)},
+        {"stop_token", answer.stop_token ? Json(*answer.stop_token) : Json()},
+        {"digest", answer.digest}}},
+      {"steps", {{"count", std::to_string(answer.step_count())}, {"root", receipt.steps_root}, {"roots", nullptr}}},
+      {"environment", {{"device", receipt.device}, {"isa", receipt.isa.empty() ? Json() : Json(receipt.isa)}}},
+      {"previous", or_null(receipt.previous)},
+      {"nonce", or_null(receipt.nonce)},
+      {"issuer",
+       {{"key_id", receipt.issuer.id()},
+        {"public_key",
+         to_base64({reinterpret_cast<const char*>(receipt.issuer.raw().data()), receipt.issuer.raw().size()})}}}};
   if (receipt.prompt_commitment)
     predicate["prompt"]["commitment"] = *receipt.prompt_commitment;
   else
@@ -332,16 +333,16 @@ Receipt parse_statement(std::string_view payload, const std::string& name) {
 }
 
 std::string contradiction_in(const Receipt& receipt) {
-  const Answer& answer = receipt.answer;
-  if (answer.steps() == 0) return "it has no step";
+  const AnswerSteps& answer = receipt.answer;
+  if (answer.step_count() == 0) return "it has no step";
   if (std::string wrong = contradiction_in_end(receipt.request, answer); !wrong.empty()) return wrong;
   const auto prompt = static_cast<std::int64_t>(receipt.request.prompt.size());
   if (prompt >= receipt.artifacts.context || receipt.request.max_tokens > receipt.artifacts.context - prompt)
     return fmt::format("a prompt of {} tokens and an answer of {} do not fit into its context of {}", prompt,
                        receipt.request.max_tokens, receipt.artifacts.context);
   if (answer.roots.empty()) return {};
-  if (answer.roots.size() != answer.steps())
-    return fmt::format("it has {} steps and {} roots", answer.steps(), answer.roots.size());
+  if (answer.roots.size() != answer.step_count())
+    return fmt::format("it has {} steps and {} roots", answer.step_count(), answer.roots.size());
   if (to_hex(merkle_root(step_leaves(answer))) != receipt.steps_root) return "its roots do not have its steps' root";
   if (tree_digest(answer.roots) != answer.digest) return "its roots do not have its answer's digest";
   return {};

@@ -88,7 +88,7 @@ inline constexpr std::string_view kPredicateType = "https://reprofuse.invalid/re
 
 // A step is a row of logits and the token that was chosen by it: each token of an answer, then the stop token, if one
 // ended it.
-struct Answer {
+struct AnswerSteps {
   std::vector<std::int32_t> tokens;  // without the stop token
   engine::FinishReason finish_reason = engine::FinishReason::kLength;
   std::optional<std::int32_t> stop_token;
@@ -96,13 +96,13 @@ struct Answer {
   std::string digest;                 // of the kind tree-1
 
   void add(const engine::Update& update);
-  std::size_t steps() const { return tokens.size() + (stop_token ? 1 : 0); }
+  std::size_t step_count() const { return tokens.size() + (stop_token ? 1 : 0); }
   std::int32_t step_token(std::size_t step) const { return step < tokens.size() ? tokens[step] : *stop_token; }
 };
 
 // Of the Merkle tree over steps: the hash of the step's number, its token and the root of its row.
 Sha256::Digest step_leaf(std::size_t step, std::int32_t token, const Sha256::Digest& logits_root);
-std::vector<Sha256::Digest> step_leaves(const Answer& answer);  // with roots
+std::vector<Sha256::Digest> step_leaves(const AnswerSteps& answer);  // with roots
 
 // The digest of the kind tree-1 that these rows have.
 std::string tree_digest(std::span<const Sha256::Digest> roots);
@@ -126,7 +126,7 @@ struct Receipt {
   Artifacts artifacts;
   engine::Request request;  // with a prompt, unless there is a commitment; sampling.seed is the choice's own
   std::optional<std::string> prompt_commitment;  // in hex
-  Answer answer;                                 // roots: all or none
+  AnswerSteps answer;                            // roots: all or none
   std::string steps_root;                        // in hex
   std::string device, isa;                       // where it was computed, which decides nothing; isa: none but on a CPU
   std::optional<std::string> previous;           // the payload hash of the receipt before it in a log

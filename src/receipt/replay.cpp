@@ -16,7 +16,7 @@ namespace {
 // Of a step that was computed and what the claim says of it; empty: none.
 std::string step_difference(const Claim& claim, bool compares_logits, std::size_t step, std::int32_t token,
                             const Sha256::Digest& root) {
-  if (step >= claim.answer.steps())
+  if (step >= claim.answer.step_count())
     return fmt::format("the answer has {} steps, and the replay goes on with token {}", step, token);
   const bool has_root = compares_logits && !claim.answer.roots.empty();
   if (has_root && claim.answer.roots[step] != root)
@@ -47,13 +47,13 @@ engine::Request Replay::request() const {
 }
 
 std::int64_t Replay::longest_answer() const {
-  const auto steps = static_cast<std::int64_t>(claim_.answer.steps());
+  const auto steps = static_cast<std::int64_t>(claim_.answer.step_count());
   return claim_.sampling_known ? std::min(claim_.request.max_tokens, steps + 1) : steps;
 }
 
 std::int64_t Replay::longest_text() const {
   return static_cast<std::int64_t>(claim_.request.prompt.size()) +
-         std::max(longest_answer(), static_cast<std::int64_t>(claim_.answer.steps()));
+         std::max(longest_answer(), static_cast<std::int64_t>(claim_.answer.step_count()));
 }
 
 bool Replay::differ(std::string what) {
@@ -85,10 +85,10 @@ bool Replay::add(const engine::Update& update) {
 }
 
 bool Replay::compare_end(const engine::End& end) {
-  const Answer& claimed = claim_.answer;
-  if (computed_.steps() != claimed.steps())
-    return differ(
-        fmt::format("the answer has {} steps, and the replay ends after {}", claimed.steps(), computed_.steps()));
+  const AnswerSteps& claimed = claim_.answer;
+  if (computed_.step_count() != claimed.step_count())
+    return differ(fmt::format("the answer has {} steps, and the replay ends after {}", claimed.step_count(),
+                              computed_.step_count()));
   if (claim_.sampling_known && end.finish_reason != claimed.finish_reason)
     return differ(fmt::format("the answer ends by '{}', the replay by '{}'", finish_reason_name(claimed.finish_reason),
                               finish_reason_name(end.finish_reason)));
@@ -104,7 +104,7 @@ bool Replay::compare_end(const engine::End& end) {
 
 void Replay::report_to(Report& report) const {
   if (!difference_.empty()) return report.refuse(Verdict::kDiverged, difference_);
-  const std::size_t steps = claim_.answer.steps();
+  const std::size_t steps = claim_.answer.step_count();
   const std::size_t tokens = claim_.answer.tokens.size();
   if (claim_.sampling_known) {
     report.proven.push_back(
@@ -215,13 +215,13 @@ class SpotCheck {
 
   // Of a leaf that was computed here, by the audit path that the claim's other roots give.
   bool is_under_root(std::size_t step, const Sha256::Digest& leaf) const {
-    const auto root = merkle_root_by(leaf, step, claim_.answer.steps(), merkle_path(levels_, step));
+    const auto root = merkle_root_by(leaf, step, claim_.answer.step_count(), merkle_path(levels_, step));
     return root && to_hex(*root) == claim_.steps_root;
   }
 
   void complete(Report& report) const {
     constexpr std::size_t kListed = 10;
-    const std::size_t steps = claim_.answer.steps();
+    const std::size_t steps = claim_.answer.step_count();
     const std::vector<std::size_t> listed(spots_.begin(), spots_.begin() + std::min(spots_.size(), kListed));
     report.extent = fmt::format("holds at {} of {} steps", spots_.size(), steps);
     report.proven.push_back(
@@ -288,8 +288,8 @@ std::int64_t replay_all(const model::Model& model, const std::optional<Tokenizer
                                                               replay.longest_text(), model.max_positions()));
       continue;
     }
-    if (spots > 0 && spots < claim.answer.steps())
-      passes += SpotCheck(claim, draw_spots(claim.answer.steps(), spots)).run(model, evidence->report);
+    if (spots > 0 && spots < claim.answer.step_count())
+      passes += SpotCheck(claim, draw_spots(claim.answer.step_count(), spots)).run(model, evidence->report);
     else
       running.push_back({evidence, std::move(replay)});
   }

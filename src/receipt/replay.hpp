@@ -51,7 +51,7 @@ struct Report {
 struct Claim {
   std::string contract;
   engine::Request request;     // without what a replay adds
-  Answer answer;               // roots: all or none; digest: empty, tree-1 or chain-1
+  AnswerSteps answer;          // roots: all or none; digest: empty, tree-1 or chain-1
   std::string steps_root;      // empty: none is claimed
   bool sampling_known = true;  // false: the claim does not say how tokens were chosen, nor which token stopped it
   std::optional<std::string> text = {};         // what a reply says that its tokens spell
@@ -136,7 +136,7 @@ class Replay {
 
   const Claim& claim_;
   bool compares_logits_;
-  Answer computed_;
+  AnswerSteps computed_;
   std::string difference_;
   std::size_t likeliest_ = 0;  // tokens that are the first in rank
 };

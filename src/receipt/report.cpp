@@ -179,8 +179,8 @@ void check_needs(Evidence& evidence, Level level, std::size_t spots) {
   if (!evidence.claim)
     return report.lack("opening",
                        "prompt: the receipt has but a commitment to it; what opens it is needed to replay it");
-  const Answer& answer = evidence.claim->answer;
-  if (spots > 0 && spots < answer.steps() && (answer.roots.empty() || evidence.claim->steps_root.empty()))
+  const AnswerSteps& answer = evidence.claim->answer;
+  if (spots > 0 && spots < answer.step_count() && (answer.roots.empty() || evidence.claim->steps_root.empty()))
     report.lack("roots", "roots: single steps can be checked of a receipt that carries the root of each");
 }
 

@@ -100,8 +100,10 @@ class RunningAnswer final : public PendingResponse {
         !call.stream, [memory = context.memory](std::size_t bytes) { return memory->grow(bytes); });
   }
   static ApiError no_memory() {
-    return {503, "server_error", "there was no memory to complete the answer; try again", std::nullopt,
-            "out_of_memory"};
+    engine::End end;
+    end.error = engine::kNoMemoryForAnswer;
+    end.by_memory = true;
+    return failure_of(end);
   }
 
   State add_all(std::string& events, std::size_t enough, bool may_wait) {

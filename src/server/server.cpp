@@ -107,7 +107,7 @@ std::optional<HttpResponse> Server::respond_before_body(const HttpRequest& reque
   if (needs_key && !keys_.accept(authorization)) return wrong_key(authorization.has_value());
   if (request.in_reserve && (route == nullptr || !route->in_reserve)) {
     ++refused_in_reserve_;
-    return http_error(503, "there are too many connections, and no more are served", "too_many_connections");
+    return too_many_connections_error();
   }
   return route->needs_model ? refuse_now() : std::nullopt;
 }

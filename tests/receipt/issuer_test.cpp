@@ -19,7 +19,7 @@ using Json = nlohmann::json;
 
 TEST_F(IssuerTest, AReceiptSaysWhatWasAskedAnsweredAndComputed) {
   const engine::Request request = sampled_request();
-  const Answer answer = answer_of(request);
+  const AnswerSteps answer = answer_of(request);
   const Envelope envelope = issue(request, {.hide_prompt = false, .roots = true, .nonce = "n\u00e9"});
   const Receipt receipt = parse_statement(envelope.payload, "it");
   EXPECT_EQ(receipt.version, "1.2.3");
@@ -68,7 +68,7 @@ TEST_F(IssuerTest, ALogGoesOnByItsOwnKeyAlone) {
 
 TEST_F(IssuerTest, EachReceiptOfALogNamesTheOneBefore) {
   const engine::Request request = sampled_request();
-  const Answer answer = answer_of(request);
+  const AnswerSteps answer = answer_of(request);
   const TemporaryFolder log;
   const IssuerFacts facts = issuer_facts(model_->context(), artifacts_, "1.2.3");
   std::optional<std::string> previous;
@@ -92,7 +92,7 @@ TEST_F(IssuerTest, EachReceiptOfALogNamesTheOneBefore) {
 
 TEST_F(IssuerTest, AFolderHasOneIssuerAndNoReceiptIsReplacedOrReadByOthers) {
   const engine::Request request = sampled_request();
-  const Answer answer = answer_of(request);
+  const AnswerSteps answer = answer_of(request);
   const TemporaryFolder log;
   const IssuerFacts facts = issuer_facts(model_->context(), artifacts_, "1.2.3");
   write_file(log.file("000000000001.receipt.json.7.part"), "half of one");

@@ -14,7 +14,7 @@ class LogTest : public ReceiptTest {
   // Receipts that follow each other; the second hides its prompt.
   std::vector<Evidence> log_of(std::size_t count) const {
     const engine::Request request = short_request({5, 6, 7});
-    const Answer answer = answer_of(request);
+    const AnswerSteps answer = answer_of(request);
     Issuer issuer = this->issuer();
     std::vector<Evidence> all;
     for (std::size_t i = 0; i < count; ++i) {

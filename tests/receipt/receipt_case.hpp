@@ -61,10 +61,10 @@ class ReceiptTest : public testing::Test {
     return request;
   }
 
-  static Answer answer_of(const engine::Request& request) {
+  static AnswerSteps answer_of(const engine::Request& request) {
     engine::Engine engine(*model_, {.kv_pages = 8}, bundled_tokenizer());
     engine.add(0, request);
-    Answer answer;
+    AnswerSteps answer;
     while (!engine.idle())
       for (const engine::RequestUpdate& entry : engine.step()) answer.add(entry.update);
     return answer;

@@ -15,7 +15,7 @@ using Json = nlohmann::json;
 class ReplyTest : public ReceiptTest {
  protected:
   static Json reply(const engine::Request& request) {
-    const Answer answer = answer_of(request);
+    const AnswerSteps answer = answer_of(request);
     engine::AnswerText spelled(bundled_tokenizer(), {}, false, true);
     std::string text;
     for (const std::int32_t token : answer.tokens) text += spelled.push(token);

@@ -79,7 +79,7 @@ TEST_F(SpotTest, WhatIsLongerThanTheContextDivergesBeforeAnySpotIsAsked) {
   Claim& claim = evidence.claim.emplace();
   claim.request.prompt = {1};
   claim.answer.tokens.assign(1 << 14, 1);
-  claim.answer.roots.resize(claim.answer.steps());
+  claim.answer.roots.resize(claim.answer.step_count());
   claim.steps_root = to_hex(merkle_root(step_leaves(claim.answer)));
   replay_all(*model_, bundled_tokenizer(), {&evidence}, Level::kLogits, 1000);
   EXPECT_EQ(evidence.report.verdict, Verdict::kDiverged);

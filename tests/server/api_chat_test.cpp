@@ -109,7 +109,8 @@ TEST(ApiChat, TheRequestsOfKnownClientsAreTaken) {
 TEST(ApiChat, WhatItCannotDoOrUnderstandIsRefused) {
   const Refusal cases[] = {
       {R"({"temprature":0.5})",
-       "400 temprature unknown_parameter: unrecognized request argument supplied: 'temprature'"},
+       "400 temprature unknown_parameter: unrecognized request argument supplied: 'temprature'; did you mean "
+       "'temperature'?"},
       {R"({"prompt":"1"})", "400 prompt unknown_parameter: unrecognized request argument supplied: 'prompt'"},
       {R"({"suffix":null})", "400 suffix unknown_parameter: unrecognized request argument supplied: 'suffix'"},
       {R"({"messages":null})", "400 messages missing_required_parameter: messages is missing"},

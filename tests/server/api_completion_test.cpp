@@ -174,7 +174,8 @@ TEST(ApiCompletion, TheRequestsOfKnownClientsAreTaken) {
 TEST(ApiCompletion, WhatItCannotDoOrUnderstandIsRefused) {
   const Refusal cases[] = {
       {R"({"temprature":0.5})",
-       "400 temprature unknown_parameter: unrecognized request argument supplied: 'temprature'"},
+       "400 temprature unknown_parameter: unrecognized request argument supplied: 'temprature'; did you mean "
+       "'temperature'?"},
       {R"({"messages":[]})", "400 messages unknown_parameter: unrecognized request argument supplied: 'messages'"},
       {R"({"model":"gpt-4o"})",
        "404 model model_not_found: the model 'gpt-4o' does not exist; this server has 'arithmetic-7m'"},

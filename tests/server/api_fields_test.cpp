@@ -238,6 +238,24 @@ TEST_F(ApiFields, AKeyThatNobodyAsksForIsRefused) {
   EXPECT_EQ(refusal_of([&] { fields.refuse_the_rest(); }), "accepted");
 }
 
+TEST_F(ApiFields, TheNearestKeyIsNamedWhereOneIsNear) {
+  constexpr std::string_view kKnown[] = {"n", "seed", "top_k", "top_p", "temperature", "max_tokens"};
+  const auto suggested = [&](const std::string& key) {
+    const Json object = {{key, 1}};
+    Fields fields(object, "at.");
+    fields.accept(kKnown);
+    const std::string refusal = refusal_of([&] { fields.refuse_the_rest(); });
+    const std::size_t suggestion = refusal.find("; ");
+    return suggestion == std::string::npos ? "" : refusal.substr(suggestion);
+  };
+  EXPECT_EQ(suggested("temprature"), "; did you mean 'temperature'?");
+  EXPECT_EQ(suggested("maxTokens"), "; did you mean 'max_tokens'?");
+  EXPECT_EQ(suggested("topp"), "; did you mean 'top_p'?");
+  EXPECT_EQ(suggested("top_n"), "; did you mean 'top_k'?") << "the first of those that are equally near";
+  for (const char* other : {"k", "id", "nee", "stop", "prompt"}) EXPECT_EQ(suggested(other), "") << other;
+  EXPECT_EQ(suggested(std::string(std::size_t{1} << 20, 'n')), "");
+}
+
 TEST_F(ApiFields, AValueThatIsNotSupportedIsNamed) {
   const Json object = Json::parse(R"({"a":0,"b":0.0,"c":1,"d":null})");
   Fields fields(object);

@@ -97,7 +97,8 @@ class Sources:
 
     def __init__(self, root: pathlib.Path) -> None:
         self.root = root
-        self.texts = {str(path.relative_to(root)): path.read_text() for path in sorted((root / "src").rglob("*.[ch]pp"))}
+        self.texts = {str(path.relative_to(root)): path.read_text()
+                      for folder in ("src", "apps") for path in sorted((root / folder).rglob("*.[ch]pp"))}
         lists = [path.read_text() for path in (root / "tests").rglob("CMakeLists.txt")]
         self.binaries = {name for text in lists for name in BINARY.findall(text)}
         self.tests: dict[str, list[str]] = {}  # the texts of the files that have it

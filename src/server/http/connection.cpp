@@ -113,7 +113,7 @@ bool Connection::has_unread() {
 void Connection::start() {
   post([](Connection& self) {
     if (self.origin_.admission == Admission::kTurnedAway)
-      self.refuse(http_error(503, "there are too many connections, and no more are served", "too_many_connections"));
+      self.refuse(too_many_connections_error());
     else
       self.await_request();
   });

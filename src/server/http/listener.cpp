@@ -64,7 +64,7 @@ SocketAddress address_of(const tcp::endpoint& endpoint) {
 }
 
 // Who is one client: an address, or with IPv6 the network of 64 bits that one subscriber has.
-std::string client_of(const tcp::endpoint& endpoint) {
+std::string client_address_of(const tcp::endpoint& endpoint) {
   const net::ip::address ip = endpoint.address();
   if (!ip.is_v6() || ip.to_v6().is_loopback()) return ip.to_string();
   auto bytes = ip.to_v6().to_bytes();
@@ -231,7 +231,7 @@ class ListenerState {
       if (error == net::error::would_block) return;          // it has left already
       if (error) return std::this_thread::sleep_for(kRest);  // no descriptor or memory: those who wait will wait
       const tcp::endpoint peer = socket.remote_endpoint(error);
-      if (!error) admit(std::move(socket), client_of(peer), worker);
+      if (!error) admit(std::move(socket), client_address_of(peer), worker);
     } catch (const std::exception&) {  // no memory for it: it is closed
       std::this_thread::sleep_for(kRest);
     }

@@ -126,4 +126,8 @@ inline HttpResponse out_of_memory_error() {
   return response;
 }
 
+inline HttpResponse too_many_connections_error() {
+  return http_error(503, "there are too many connections, and no more are served", "too_many_connections");
+}
+
 }  // namespace reprofuse::server

@@ -157,6 +157,11 @@ std::optional<receipt::ReceiptOptions> read_receipt(Fields& fields, const Served
   return options;
 }
 
+// How errors of texts that are too long begin.
+std::string longest_context(const ServedFacts& facts) {
+  return fmt::format("this model's maximum context length is {} tokens; ", facts.max_positions);
+}
+
 }  // namespace
 
 engine::Request read_common_fields(Fields& fields, const ServedFacts& facts, const CallRules& rules,
@@ -205,9 +210,8 @@ std::vector<std::int32_t> encoded(const std::function<std::optional<std::vector<
                                   const ServedFacts& facts, const std::string& param) {
   auto tokens = reading(param, encode);
   if (!tokens)
-    throw bad_request(
-        fmt::format("this model's maximum context length is {} tokens; {} has more tokens", facts.max_positions, param),
-        param, "context_length_exceeded");
+    throw bad_request(fmt::format("{}{} has more tokens", longest_context(facts), param), param,
+                      "context_length_exceeded");
   return *std::move(tokens);
 }
 
@@ -235,8 +239,7 @@ engine::Request request_for(std::vector<std::int32_t> prompt, const engine::Requ
   const auto taken = static_cast<std::int64_t>(prompt.size());
   const std::int64_t room = facts.max_positions - taken;
   const std::int64_t wanted = length.given.value_or(length.preferred);
-  const std::string sizes = fmt::format("this model's maximum context length is {} tokens; {} has {} tokens",
-                                        facts.max_positions, param, taken);
+  const std::string sizes = fmt::format("{}{} has {} tokens", longest_context(facts), param, taken);
   if (room < std::min<std::int64_t>(wanted, 1))
     throw bad_request(sizes + (wanted > 0 ? ", which leaves no room for an answer" : ""), param,
                       "context_length_exceeded");

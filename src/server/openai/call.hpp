@@ -1,4 +1,5 @@
-// The calls of the API: what a body asks of the engine, and how the reply is to look.
+// The calls of the API: what a body asks of the engine, and how the reply is to look. A call is what a client sends; a
+// request is here, as in the engine, one prompt with its choices, of which a call has one or more.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +20,9 @@
 
 namespace reprofuse::server {
 
-// What is known of the model that is served. Set before the first request and constant from then on.
+// What is known of the model that is served. Set before the first call and constant from then on.
 struct ServedFacts {
-  std::string id;                                // the name that requests give
+  std::string id;                                // the name that calls give
   const engine::ModelFiles* files = nullptr;     // outlives every call
   std::string fingerprint;                       // see receipt::system_fingerprint()
   std::int64_t max_positions = 0;                // the longest prompt and answer together

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/json.hpp"
+#include "base/nearest_name.hpp"
 #include "server/openai/error.hpp"
 #include "text/tokenizer/unicode.hpp"
 
@@ -253,9 +254,11 @@ void Fields::allow_only(std::span<const FixedValue> values) {
 
 void Fields::refuse_the_rest() const {
   for (const auto& [key, value] : object_.items()) {
-    if (!known_.contains(key))
-      throw bad_request(fmt::format("unrecognized request argument supplied: {}", shown(name(key))),
-                        name(key).substr(0, kMaxParamShown), "unknown_parameter");
+    if (known_.contains(key)) continue;
+    const std::size_t far = std::min<std::size_t>(3, (key.size() + 1) / 2);  // most of a short name must be there
+    throw bad_request(
+        fmt::format("unrecognized request argument supplied: {}{}", shown(name(key)), suggest_name(key, known_, far)),
+        name(key).substr(0, kMaxParamShown), "unknown_parameter");
   }
 }
 

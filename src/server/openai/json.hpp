@@ -64,7 +64,7 @@ class Fields {
 
   void accept(std::span<const std::string_view> keys);  // whatever their values
   void allow_only(std::span<const FixedValue> values);
-  void refuse_the_rest() const;  // call last: a 400 for the first key that is not known
+  void refuse_the_rest() const;  // call last: a 400 for the first key that is not known, with the nearest
 
   std::string name(std::string_view key) const { return path_ + std::string(key); }
   [[noreturn]] void fail_value(std::string_view key, const Json& value, std::string_view wanted) const;

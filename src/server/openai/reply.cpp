@@ -70,7 +70,7 @@ void ReplyBase::count_logprobs(const engine::Update& update) {
 void ReplyBase::record(Choice& choice, const engine::Update& update) {
   if (!call_.receipt) return;
   choice.steps.add(update);
-  if (!update.end || is_failure(update) || choice.steps.steps() == 0) return;
+  if (!update.end || is_failure(update) || choice.steps.step_count() == 0) return;
   engine::Request request = request_of(choice);
   request.sampling.seed += static_cast<std::uint64_t>(update.choice);
   try {

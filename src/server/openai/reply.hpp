@@ -1,4 +1,6 @@
-// From the engine's updates to what a client reads: one JSON text, or the chunks of a stream.
+// From the engine's updates to what a client reads: one JSON text, or the chunks of a stream. A chunk is here an event
+// of a stream, by OpenAI's word (`chat.completion.chunk`): neither the tokens of a job in a pass, as in the engine, nor
+// a piece of a body in HTTP's chunked coding.
 #pragma once
 
 #include <cstddef>
@@ -88,12 +90,12 @@ void write_prompt_logprobs(JsonWriter& json, const std::vector<engine::PromptTok
 // What stands around the data of each event of a stream.
 inline constexpr std::string_view kEventBegin = "data: ", kEventEnd = "\n\n";
 
-// For one request of a client and one thread: either add() and then body(), or add_chunks() and then add_last_chunks().
+// For one call and one thread: either add() and then body(), or add_chunks() and then add_last_chunks().
 //
 // A stream has, for each choice: a chunk that opens it (in a chat the role; of completions only with echo, which it
 // holds, or return_token_ids); a chunk for each token, with its text and what else was asked of it, left out if there
 // is neither; a chunk with the finish_reason and the text that was held back till then. So the chunks of a choice are a
-// function of the request, as the answer is, whatever passes the engine made. Only the usage may tell what the prefix
+// function of the call, as the answer is, whatever passes the engine made. Only the usage may tell what the prefix
 // cache held, if the server is configured to report it.
 class Reply {
  public:
@@ -135,7 +137,7 @@ struct Choice {
   bool is_open = false;                     // in a stream: something was sent of it
   std::vector<engine::AnswerToken> tokens;  // not in a stream
   std::optional<engine::End> end;
-  receipt::Answer steps = {};        // for a receipt
+  receipt::AnswerSteps steps = {};   // for a receipt
   std::string receipt = "null";      // once it has ended: the envelope, as JSON
   std::string receipt_opening = {};  // what opens its prompt, if that is hidden; the same
 };
