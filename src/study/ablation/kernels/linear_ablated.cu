@@ -111,15 +111,10 @@ __global__ void __launch_bounds__(kThreads) linear_ieee(const __grid_constant__ 
       leave_sum(p, row0 + thread_row + i * kThreadRows, column0 + thread_column + j * kThreadColumns, sums[i][j]);
 }
 
-template <class Operation, int kM, int kN, int kK>
+template <class Operation, Tile kShape>
 Kernel kernel() {
-  return {Operation::kArithmetic, {kM, kN, kK}, reinterpret_cast<const void*>(&linear_ieee<Operation, kM, kN, kK>)};
-}
-
-template <int kM, int kN>
-void add_tiles(std::vector<Kernel>& kernels) {
-  kernels.push_back(kernel<Fused, kM, kN, 16>());
-  kernels.push_back(kernel<Fused, kM, kN, 32>());
+  return {Operation::kArithmetic, kShape,
+          reinterpret_cast<const void*>(&linear_ieee<Operation, kShape.m, kShape.n, kShape.k>)};
 }
 
 // Tensor cores.
@@ -260,18 +255,25 @@ __global__ void fold_splits(const __grid_constant__ Params p) {
 }  // namespace
 
 std::vector<Kernel> ieee_kernels() {
-  std::vector<Kernel> kernels;
-  add_tiles<16, 64>(kernels);
-  add_tiles<16, 128>(kernels);
-  add_tiles<16, 256>(kernels);
-  add_tiles<32, 64>(kernels);
-  add_tiles<32, 128>(kernels);
-  add_tiles<32, 256>(kernels);
-  add_tiles<64, 64>(kernels);
-  add_tiles<64, 128>(kernels);
-  add_tiles<64, 256>(kernels);
-  kernels.push_back(kernel<TwoRoundings, kTile.m, kTile.n, kTile.k>());
-  return kernels;
+  return {kernel<Fused, Tile{.m = 16, .n = 64, .k = 16}>(),
+          kernel<Fused, Tile{.m = 16, .n = 64, .k = 32}>(),
+          kernel<Fused, Tile{.m = 16, .n = 128, .k = 16}>(),
+          kernel<Fused, Tile{.m = 16, .n = 128, .k = 32}>(),
+          kernel<Fused, Tile{.m = 16, .n = 256, .k = 16}>(),
+          kernel<Fused, Tile{.m = 16, .n = 256, .k = 32}>(),
+          kernel<Fused, Tile{.m = 32, .n = 64, .k = 16}>(),
+          kernel<Fused, Tile{.m = 32, .n = 64, .k = 32}>(),
+          kernel<Fused, Tile{.m = 32, .n = 128, .k = 16}>(),
+          kernel<Fused, Tile{.m = 32, .n = 128, .k = 32}>(),
+          kernel<Fused, Tile{.m = 32, .n = 256, .k = 16}>(),
+          kernel<Fused, Tile{.m = 32, .n = 256, .k = 32}>(),
+          kernel<Fused, Tile{.m = 64, .n = 64, .k = 16}>(),
+          kernel<Fused, Tile{.m = 64, .n = 64, .k = 32}>(),
+          kernel<Fused, Tile{.m = 64, .n = 128, .k = 16}>(),
+          kernel<Fused, Tile{.m = 64, .n = 128, .k = 32}>(),
+          kernel<Fused, Tile{.m = 64, .n = 256, .k = 16}>(),
+          kernel<Fused, Tile{.m = 64, .n = 256, .k = 32}>(),
+          kernel<TwoRoundings, kTile>()};
 }
 
 std::vector<Kernel> tensor_core_kernels() {
