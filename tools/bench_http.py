@@ -24,17 +24,30 @@ import time
 import urllib.parse
 
 
-def ask(address, body):
+def exchange(address, request):
     """The bytes of the reply. Whatever takes time in a client is left for later."""
-    content = json.dumps(body).encode()
-    head = (f"POST /v1/completions HTTP/1.1\r\nHost: {address[0]}:{address[1]}\r\nConnection: close\r\n"
-            f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n")
     parts = []
     with socket.create_connection(address, timeout=600) as connection:
-        connection.sendall(head.encode() + content)
+        connection.sendall(request)
         while part := connection.recv(1 << 16):
             parts.append(part)
     return b"".join(parts)
+
+
+def ask(address, body):
+    content = json.dumps(body).encode()
+    head = (f"POST /v1/completions HTTP/1.1\r\nHost: {address[0]}:{address[1]}\r\nConnection: close\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n")
+    return exchange(address, head.encode() + content)
+
+
+def await_model(address):
+    """Returns when the server answers requests: it takes connections before its model is loaded."""
+    request = f"GET /health HTTP/1.1\r\nHost: {address[0]}:{address[1]}\r\nConnection: close\r\n\r\n".encode()
+    while not (reply := exchange(address, request)).startswith(b"HTTP/1.1 200 "):
+        if b'"loading"' not in reply:
+            raise RuntimeError(reply.decode())
+        time.sleep(0.5)
 
 
 def read(reply):
@@ -115,6 +128,7 @@ def main():
     options.prompt_tokens = options.prompt_tokens or PROMPT_TOKENS.get(options.workload, 16)
     options.counted = COUNTED.get(options.workload, "completion_tokens")
 
+    await_model(options.address)
     kinds = workload(options.workload, options)
     rates, digests = {kind: [] for kind in kinds}, {}
     for turn in range(options.rounds + 1):
