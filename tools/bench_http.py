@@ -87,6 +87,7 @@ def workload(name, options):
         return {kind: [{"prompt": each, "temperature": 0, **answer, "digest": digest} for each in prompts]
                 for kind, digest in (("no digest", False), ("tree-1", "tree-1"))}
     if name == "scores":
+        rng = random.Random(1)  # the same texts however many are asked for at once
         texts = [prompt(rng, options.prompt_tokens) for _ in range(192)]
         kinds = {"unscored": {}, "scored": {"echo": True, "logprobs": 1}}
         return {kind: [{"prompt": text, "max_tokens": 1, "temperature": 0, **fields} for text in texts]
@@ -138,7 +139,8 @@ def main():
                 rates[kind].append(rate)
             if digests.setdefault(kind, found) != found:
                 raise RuntimeError(f"digests of the kind {kind} differ from one round to the next")
-    print(f"{options.workload}: {options.at_once} at once, answers of {1 if options.workload == 'scores' else options.tokens}; "
+    lengths = "64 to 1,500" if options.workload == "prompts" else options.prompt_tokens
+    print(f"{options.workload}: {options.at_once} at once, prompts of {lengths}, answers of {1 if options.workload == 'scores' else options.tokens}; "
           f"tokens of {MEANING[options.counted]}")
     first, results = next(iter(kinds)), {}
     for kind, each in rates.items():
@@ -146,8 +148,8 @@ def main():
         results[kind] = {"tokens_per_second": statistics.median(each), "ratio": ratio}
         print(f"{kind:12} {statistics.median(each):10.1f} tokens/s  {ratio:6.3f}")
     if options.json:
-        options.json.write_text(json.dumps({"at_once": options.at_once, "tokens": options.tokens, "stream": options.stream,
-                                            "tokens_of": MEANING[options.counted], options.workload: results}, indent=2) + "\n")
+        options.json.write_text(json.dumps({"at_once": options.at_once, "prompt_tokens": lengths, "tokens": options.tokens,
+                                            "stream": options.stream, "rounds": options.rounds, "tokens_of": MEANING[options.counted], options.workload: results}, indent=2) + "\n")
 
 
 if __name__ == "__main__":

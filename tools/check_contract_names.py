@@ -39,7 +39,7 @@ ALLOWED = {
 # Where a scheme may stand, in no comparison.
 SCHEME_TABLES = {
     "src/kernels/*/backend.cpp": "the kernels that a backend has for each scheme",
-    "src/kernels/cuda/linear/*": "what CUDA's layers know of a scheme, in the folder of its name",
+    "src/kernels/cuda/linear/*": "what a contract brings to CUDA's layers, in the folder of its name",
 }
 # Files that say, in the definition of a constant, by what an experiment computes.
 INPUTS = {

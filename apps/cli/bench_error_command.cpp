@@ -72,10 +72,10 @@ Context context_for(const BenchErrorArguments& arguments, std::string_view numer
 // Found out before anything is printed.
 void check_lengths(const BenchErrorArguments& arguments, const Numerics& numerics) {
   const std::int64_t longest = *std::max_element(arguments.k.begin(), arguments.k.end());
-  const std::int64_t most = numerics.linear->max_terms;
-  if (longest > most)
+  const std::int64_t max_terms = numerics.linear->max_terms;
+  if (longest > max_terms)
     throw CLI::ValidationError("--k",
-                               fmt::format("{} is above {}, the longest sum of {}", longest, most, numerics.name));
+                               fmt::format("{} is above {}, the longest sum of {}", longest, max_terms, numerics.name));
 }
 
 Subjects select(const BenchErrorArguments& arguments) {

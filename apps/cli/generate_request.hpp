@@ -1,4 +1,4 @@
-// What `reprofuse generate` asks of a model: options that decide an answer, and the requests that they make.
+// How options of `generate`, `trace` and `diff` make prompts, and those of `generate` make requests.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -32,7 +32,8 @@ template <typename Names>
 std::string suggest_name(std::string_view typed, const Names& names, std::size_t far = 3) {
   std::string suggestion;
   for (const std::string& name : names) {
-    if (std::max(typed.size(), name.size()) - std::min(typed.size(), name.size()) >= far) continue;  // at any length
+    // As far already, by length alone: long names take no time.
+    if (std::max(typed.size(), name.size()) - std::min(typed.size(), name.size()) >= far) continue;
     if (const std::size_t distance = edit_distance(typed, name); distance < far) {
       far = distance;
       suggestion = "; did you mean '" + name + "'?";

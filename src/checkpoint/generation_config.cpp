@@ -2,6 +2,7 @@
 
 #include "base/json.hpp"
 #include "checkpoint/config.hpp"
+#include "numerics/sampling.hpp"
 
 namespace reprofuse::checkpoint {
 namespace {
@@ -84,7 +85,8 @@ GenerationConfig parse_generation_config(std::string_view json, const std::strin
   config.top_k = reader.optional_integer("top_k", 0, kMaxTokenCount);
   config.top_p = optional_positive(reader, "top_p", 1);
   config.min_p = reader.optional_number("min_p", 0, 1);
-  config.repetition_penalty = optional_positive(reader, "repetition_penalty", kMaxScale);
+  config.repetition_penalty =
+      reader.optional_number("repetition_penalty", kMinRepetitionPenalty, kMaxRepetitionPenalty);
   config.max_new_tokens = reader.optional_integer("max_new_tokens", 1, kMaxTokenCount);
   config.max_length = reader.optional_integer("max_length", 1, kMaxTokenCount);
   config.bos_token = reader.optional_integer("bos_token_id", 0, vocab_size - 1);

@@ -5,14 +5,11 @@
 #include <utility>
 
 #include "base/check.hpp"
+#include "numerics/sampling.hpp"
 #include "ops/context_state.hpp"
 
 namespace reprofuse::engine {
 namespace {
-
-// A logit below 3.4e36 in magnitude stays finite under these.
-constexpr float kMinPenalty = 0.01F;
-constexpr float kMaxPenalty = 100.0F;
 
 EngineOptions checked(const EngineOptions& options) {
   require(options.kv_pages >= 1, "a KV cache of {} pages; an engine needs at least one", options.kv_pages);
@@ -68,7 +65,7 @@ EngineOptions options_for_one(const Request& request, std::int64_t prefill_chunk
   EngineOptions options;
   options.kv_pages = (prompt + request.max_tokens + options.page_size - 1) / options.page_size;
   options.max_batch = 1;
-  options.max_rows = std::clamp<std::int64_t>(prompt, 1, prefill_chunk);
+  options.max_rows = std::clamp<std::int64_t>(prompt, 1, std::min(prefill_chunk, kMaxPassRows));
   options.max_prompt_logit_rows = 1;
   options.prefix_cache = false;
   return options;
@@ -120,8 +117,8 @@ void Engine::check(const Request& request) const {
   require(request.stop_strings.empty() || tokenizer_, "stop strings need a tokenizer, and this model has none");
   check_sampling_params(request.sampling);
   const float penalty = request.sampling.repetition_penalty;
-  require(penalty >= kMinPenalty && penalty <= kMaxPenalty, "repetition_penalty = {} is outside {} to {}", penalty,
-          kMinPenalty, kMaxPenalty);
+  require(penalty >= static_cast<float>(kMinRepetitionPenalty) && penalty <= kMaxRepetitionPenalty,
+          "repetition_penalty = {} is outside {} to {}", penalty, kMinRepetitionPenalty, kMaxRepetitionPenalty);
 }
 
 void Engine::add(RequestId id, Request request) {

@@ -52,7 +52,7 @@ class Service;
 // The error of an answer that ends by_memory.
 inline constexpr const char* kNoMemoryForAnswer = "there was no memory to complete the answer; try again";
 
-// Notifies one owner of updates to several answers, and asks for the memory that they take.
+// Tells the one owner of several answers that they have updates, and asks for the memory that these take.
 class AnswerNotifier {
  public:
   // False: there is no room for an update of so many bytes, and its request ends in an error. Called on the engine's

@@ -48,6 +48,7 @@ class TextFormat {
   // options.add_special_tokens; none: more tokens than options.max_tokens.
   std::vector<std::int32_t> encode_prompt(std::string_view prompt) const;
   std::optional<std::vector<std::int32_t>> encode_text(std::string_view text, const EncodeOptions& options) const;
+  // kPlain makes all of the text plain, whatever options.plain says.
   std::optional<std::vector<std::int32_t>> encode_text(std::string_view text, SpecialTokens in_text,
                                                        const EncodeOptions& options) const;
   // Messages through the chat template. Its special tokens are given already; `given` has the rest. Plain contents fail

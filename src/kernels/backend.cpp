@@ -5,7 +5,7 @@
 namespace reprofuse::kernels {
 
 std::int32_t Attention::integer_in_page(const void*, Cached, const ElementInPage&) const {
-  fail(ErrorCode::kUnsupported, "this attention keeps no integers in its pages");
+  fail(ErrorCode::kUnsupported, "this attention does not tell which integers its pages hold");
 }
 
 std::unique_ptr<PreparedLinear> Backend::prepare_linear(const LinearScheme& scheme, const LayerOptions& layer,

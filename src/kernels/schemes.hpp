@@ -74,7 +74,7 @@ struct AttentionScheme {
   std::string_view name;
   void (*rotary)(const RotaryCall& call);
   std::optional<NonFinite> (*attention)(const AttentionCall& call);
-  std::span<const CacheFormat* const> caches;  // that it knows; whoever has kernels for it has them for all of these
+  std::span<const CacheFormat* const> caches;  // that it has; whoever has kernels for it has them for all of these
 
   bool supports(const CacheFormat& cache) const {
     return std::find(caches.begin(), caches.end(), &cache) != caches.end();

@@ -11,6 +11,10 @@
 
 namespace reprofuse {
 
+// Of a request, and of what a checkpoint suggests: a logit below 3.4e36 in magnitude stays finite under these.
+inline constexpr double kMinRepetitionPenalty = 0.01;
+inline constexpr double kMaxRepetitionPenalty = 100;
+
 // Philox4x32-10 (Salmon et al., SC 2011): random words as a function of a key and a counter, with no state to carry.
 struct PhiloxBlock {
   std::uint32_t words[4];

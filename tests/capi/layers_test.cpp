@@ -100,6 +100,31 @@ TEST_F(OpsTest, ExactCasesComeOutExactly) {
   EXPECT_EQ(normed, (std::vector<float>{3, 2}));
 }
 
+TEST_F(OpsTest, ExactCasesComeOutExactlyOfTheCAbi) {
+  reprofuse_context* context = nullptr;
+  reprofuse_ops* ops = nullptr;
+  ASSERT_EQ(reprofuse_context_create(nullptr, &context), REPROFUSE_OK);
+  ASSERT_EQ(reprofuse_ops_create(context, "layer 3", &ops), REPROFUSE_OK);
+  reprofuse_context_destroy(context);
+  const auto done = [](reprofuse_status status) { ASSERT_EQ(status, REPROFUSE_OK) << reprofuse_last_error(); };
+
+  const std::vector<float> elements = {1, 2, 3, 4, 5, 6}, weight = {3, -2};
+  const reprofuse_weight table = {elements.data(), REPROFUSE_F32, 3, 2, 2};
+  const std::int32_t tokens[] = {2, 0}, rows[] = {1};
+  std::vector<float> x(4), row(2), normed = {4, -4};  // its root mean square is 4
+  const reprofuse_matrix of_tokens = {x.data(), 2, 2, 2}, of_row = {row.data(), 1, 2, 2},
+                         to_norm = {normed.data(), 1, 2, 2};
+  done(reprofuse_ops_embedding(ops, &table, tokens, &of_tokens, nullptr, 0, nullptr));
+  EXPECT_EQ(x, (std::vector<float>{5, 6, 1, 2}));
+  done(reprofuse_ops_gather_rows(ops, &of_tokens, rows, &of_row, nullptr, 0, nullptr));
+  EXPECT_EQ(row, (std::vector<float>{1, 2}));
+  done(reprofuse_ops_rms_norm(ops, &to_norm, nullptr, weight.data(), 0, &to_norm, nullptr, 0, nullptr));
+  EXPECT_EQ(normed, (std::vector<float>{3, 2}));
+  const std::int32_t beyond[] = {3, 0};
+  EXPECT_EQ(reprofuse_ops_embedding(ops, &table, beyond, &of_tokens, nullptr, 0, nullptr), REPROFUSE_INVALID_ARGUMENT);
+  reprofuse_ops_destroy(ops);
+}
+
 TEST_F(OpsTest, ARowThatSeesItselfAloneGetsItsOwnValues) {
   Pages p;
   const std::vector<float> before = p.q;

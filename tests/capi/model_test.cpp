@@ -70,6 +70,33 @@ TEST(CheckpointApi, TheCAbiTellsTheSame) {
   EXPECT_GT(done, 1'000'000);
 }
 
+TEST(CheckpointApi, TheCAbiHasTheSameRotaryTableAndTextSide) {
+  const CModel loaded;
+  const Checkpoint& expected = small_model().checkpoint();
+  const std::int64_t dim = expected.facts().head_dim;
+  const RotaryTable table = rotary_table(expected.rotary(), dim, 9);
+  std::vector<float> cos(table.cos.size()), sin(table.sin.size());
+  ASSERT_EQ(reprofuse_checkpoint_rotary_table(loaded.checkpoint, 9, cos.data(), sin.data()), REPROFUSE_OK);
+  EXPECT_EQ(cos, table.cos);
+  EXPECT_EQ(sin, table.sin);
+#if REPROFUSE_HAVE_TEXT
+  std::int32_t* tokens = nullptr;
+  size_t count = 0;
+  ASSERT_EQ(reprofuse_checkpoint_encode_prompt(loaded.checkpoint, "2 + 3", &tokens, &count), REPROFUSE_OK);
+  EXPECT_EQ(std::vector<std::int32_t>(tokens, tokens + count), expected.encode_prompt("2 + 3"));
+  reprofuse_free(tokens);
+  constexpr const char* kMessages = R"([{"role": "user", "content": "2 + 3"}])";
+  reprofuse_chat_template* chat = nullptr;
+  char* text = nullptr;
+  ASSERT_EQ(reprofuse_checkpoint_chat_template(loaded.checkpoint, &chat), REPROFUSE_OK);
+  ASSERT_EQ(reprofuse_chat_template_render(chat, kMessages, nullptr, &text, &count), REPROFUSE_OK);
+  EXPECT_EQ(std::string(text, count), expected.chat_template().render({{"user", "2 + 3"}}));
+  EXPECT_NE(std::string(text, count).find("2 + 3"), std::string::npos);
+  reprofuse_free(text);
+  reprofuse_chat_template_destroy(chat);
+#endif
+}
+
 // Nothing of a file is mapped, so nothing that happens to one ends the process.
 TEST(CheckpointApi, AFileThatIsCutOffAfterItWasOpenedIsAnError) {
   namespace fs = std::filesystem;

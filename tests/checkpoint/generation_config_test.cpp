@@ -59,7 +59,10 @@ TEST(GenerationConfig, RefusesWhatItCannotDoAndWhatMakesNoSense) {
   EXPECT_EQ(error(R"({"top_p": 1.5})"), file + "top_p is 1.5, not a number from 0 to 1");
   EXPECT_EQ(error(R"({"min_p": 2})"), file + "min_p is 2, not a number from 0 to 1");
   EXPECT_EQ(error(R"({"top_k": 2.5})"), file + "top_k is 2.5, not an integer from 0 to 1073741824");
-  EXPECT_EQ(error(R"({"repetition_penalty": 0.0})"), file + "repetition_penalty is 0.0, not positive");
+  EXPECT_EQ(error(R"({"repetition_penalty": 0.0})"), file + "repetition_penalty is 0.0, not a number from 0.01 to 100");
+  EXPECT_EQ(error(R"({"repetition_penalty": 1e3})"),
+            file + "repetition_penalty is 1000.0, not a number from 0.01 to 100")
+      << "what no request may ask";
   EXPECT_EQ(error(R"({"eos_token_id": 152064})"), file + "eos_token_id is 152064, not an integer from 0 to 152063");
 }
 

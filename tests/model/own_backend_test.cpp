@@ -201,7 +201,7 @@ TEST(OwnContract, ABackendWithoutKernelsForASchemeSaysSo) {
   }
 }
 
-TEST(OwnContract, ACacheFormatThatTheAttentionDoesNotKnowIsRefused) {
+TEST(OwnContract, ACacheFormatThatTheAttentionDoesNotHaveIsRefused) {
   constexpr kernels::CacheFormat kBytes{.name = "bytes", .element_bytes = 1, .unit_bytes = 1};
   Numerics contract = kDescending;
   contract.cache = &kBytes;
@@ -232,7 +232,7 @@ TEST(Devices, HaveNames) {
       ADD_FAILURE() << name << " was opened";
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::kUnsupported);
-      EXPECT_EQ(error.what(), fmt::format("device '{}' does not exist; there are cpu, cuda, cuda:N", name));
+      EXPECT_EQ(error.what(), fmt::format("device '{}' does not exist; there are {}", name, device_names()));
     }
 }
 

@@ -14,7 +14,6 @@
 #include "base/check.hpp"
 #include "engine/model_files.hpp"
 #include "model/follow.hpp"
-#include "model/runner.hpp"
 #include "ops/contract.hpp"
 #include "parallel/communicator.hpp"
 #include "study/probe/probe.hpp"

@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "model/follow.hpp"
-#include "model/runner.hpp"
 #include "model/team.hpp"
 #include "parallel/communicator.hpp"
 

@@ -248,10 +248,10 @@ TEST_F(ApiFields, TheNearestKeyIsNamedWhereOneIsNear) {
     const std::size_t suggestion = refusal.find("; ");
     return suggestion == std::string::npos ? "" : refusal.substr(suggestion);
   };
-  EXPECT_EQ(suggested("temprature"), "; did you mean 'temperature'?");
-  EXPECT_EQ(suggested("maxTokens"), "; did you mean 'max_tokens'?");
-  EXPECT_EQ(suggested("topp"), "; did you mean 'top_p'?");
-  EXPECT_EQ(suggested("top_n"), "; did you mean 'top_k'?") << "the first of those that are equally near";
+  EXPECT_EQ(suggested("temprature"), "; did you mean 'at.temperature'?");
+  EXPECT_EQ(suggested("maxTokens"), "; did you mean 'at.max_tokens'?");
+  EXPECT_EQ(suggested("topp"), "; did you mean 'at.top_p'?");
+  EXPECT_EQ(suggested("top_n"), "; did you mean 'at.top_k'?") << "the first of those that are equally near";
   for (const char* other : {"k", "id", "nee", "stop", "prompt"}) EXPECT_EQ(suggested(other), "") << other;
   EXPECT_EQ(suggested(std::string(std::size_t{1} << 20, 'n')), "");
 }

@@ -92,16 +92,16 @@ TEST_F(AblatedLayer, WhatItCannotDoIsAnError) {
   EXPECT_THROW((ablation::CpuLinear{f32.view(), Isa::kScalar, pool_}), Error);
 }
 
-TEST(AblationParts, AreSegmentsOrTheSameNumberOfTiles) {
-  const auto parts = [](const Variant& variant, std::int64_t k) {
+TEST(AblationSplits, AreSegmentsOrTheSameNumberOfTiles) {
+  const auto splits_of = [](const Variant& variant, std::int64_t k) {
     const ablation::Splits found = ablation::splits_of(variant, k);
     return std::pair(found.length, found.count);
   };
-  EXPECT_EQ(parts({}, 1604), std::pair(std::int64_t{512}, std::int64_t{4}));
-  EXPECT_EQ(parts({.splits = 1}, 1604), std::pair(std::int64_t{1632}, std::int64_t{1}));
-  EXPECT_EQ(parts({.splits = 4}, 4096), std::pair(std::int64_t{1024}, std::int64_t{4}));
-  EXPECT_EQ(parts({.tile = {32, 128, 64}, .splits = 3}, 4096), std::pair(std::int64_t{1408}, std::int64_t{3}));
-  EXPECT_EQ(parts({.tile = {32, 128, 32}, .splits = 3}, 4096), std::pair(std::int64_t{1376}, std::int64_t{3}));
+  EXPECT_EQ(splits_of({}, 1604), std::pair(std::int64_t{512}, std::int64_t{4}));
+  EXPECT_EQ(splits_of({.splits = 1}, 1604), std::pair(std::int64_t{1632}, std::int64_t{1}));
+  EXPECT_EQ(splits_of({.splits = 4}, 4096), std::pair(std::int64_t{1024}, std::int64_t{4}));
+  EXPECT_EQ(splits_of({.tile = {32, 128, 64}, .splits = 3}, 4096), std::pair(std::int64_t{1408}, std::int64_t{3}));
+  EXPECT_EQ(splits_of({.tile = {32, 128, 32}, .splits = 3}, 4096), std::pair(std::int64_t{1376}, std::int64_t{3}));
 }
 
 TEST(AblationRule, TheWaveSizedSplitIsThatOfThePaper) {

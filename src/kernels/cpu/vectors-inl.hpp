@@ -1,5 +1,5 @@
-// Vectors of floats on one target, for sources that Highway compiles once per target. Each includes this once, under
-// the targets that have kernels: hence no guard.
+// Vectors of floats on one target, and its name, for sources that Highway compiles once per target. A source includes
+// this once, itself or by another -inl header, under the targets that have kernels: hence no guard.
 #include <cstdint>
 #include <string_view>
 

@@ -256,9 +256,11 @@ void Fields::refuse_the_rest() const {
   for (const auto& [key, value] : object_.items()) {
     if (known_.contains(key)) continue;
     const std::size_t far = std::min<std::size_t>(3, (key.size() + 1) / 2);  // most of a short name must be there
-    throw bad_request(
-        fmt::format("unrecognized request argument supplied: {}{}", shown(name(key)), suggest_name(key, known_, far)),
-        name(key).substr(0, kMaxParamShown), "unknown_parameter");
+    std::vector<std::string> names;
+    for (const std::string& known : known_) names.push_back(name(known));
+    throw bad_request(fmt::format("unrecognized request argument supplied: {}{}", shown(name(key)),
+                                  suggest_name(name(key), names, far)),
+                      name(key).substr(0, kMaxParamShown), "unknown_parameter");
   }
 }
 

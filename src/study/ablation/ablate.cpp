@@ -63,7 +63,7 @@ std::vector<ablation::Tile> for_batch(std::vector<ablation::Tile> tiles, std::in
 std::vector<ablation::Variant> candidates(std::span<const ablation::Tile> tiles, std::span<const int> splits) {
   std::vector<ablation::Variant> variants;
   for (const ablation::Tile& tile : tiles)
-    for (const int parts : splits) variants.push_back({.tile = tile, .splits = parts});
+    for (const int count : splits) variants.push_back({.tile = tile, .splits = count});
   return variants;
 }
 

@@ -14,7 +14,7 @@ using ablation::Tile;
 using ablation::Variant;
 
 constexpr int kSearches = 3;
-constexpr int kAwkwardSplits[] = {1, 2, 3, 4, 6, 8};  // some leave a K tile over, so the tile has a say in the parts
+constexpr int kAwkwardSplits[] = {1, 2, 3, 4, 6, 8};  // some leave a K tile over, so the tile has a say in the splits
 constexpr std::int64_t kManyValues = std::int64_t{1} << 20;  // results too large to look at with every split
 
 // Pairs of candidates that differ in one knob alone.

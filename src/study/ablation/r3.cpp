@@ -1,5 +1,5 @@
-// R3: how the parts of K come together. Atomic additions come in the order of a race; a split sized by the device makes
-// the device part of the result.
+// R3: how the splits of K come together. Atomic additions come in the order of a race; a split sized by the device
+// makes the device part of the result.
 #include <algorithm>
 #include <cmath>
 
@@ -84,7 +84,7 @@ Tables empty_tables(int runs) {
                   "atomic / ordered, time"},
       .rows = {},
       .note =
-          "The parts are the contract's segments in both merges. Spread: the largest difference between two "
+          "The splits are the contract's segments in both merges. Spread: the largest difference between two "
           "runs as a part of the largest result."};
   tables.swept = {.title = "R3: the split S swept over 1, 2, 4, 8 and 16, merged in order",
                   .columns = {"decode shape", "values of S", "distinct outputs"},
@@ -106,7 +106,7 @@ Tables empty_tables(int runs) {
 Experiment ablate_r3(AblationMachine& machine, const AblationOptions& options) {
   Experiment experiment = open_experiment(
       machine, "r3", "R3: deterministic split-K",
-      "threads race to add their parts with atomic additions; the width of a SIMD register stands for the size of a "
+      "threads race to add their splits with atomic additions; the width of a SIMD register stands for the size of a "
       "device.");
   claim_rules_on(machine, options, experiment);
   Tables tables = empty_tables(options.runs);
@@ -130,7 +130,7 @@ Experiment ablate_r3(AblationMachine& machine, const AblationOptions& options) {
     one_result += ordered.distinct == 1;
   }
   experiment.claims.push_back(
-      claim_of(fmt::format("parts merged in order give one result in {} runs", options.runs), one_result, decode));
+      claim_of(fmt::format("splits merged in order give one result in {} runs", options.runs), one_result, decode));
   experiment.tables = {std::move(tables.merged), std::move(tables.swept), std::move(tables.sized)};
   if (machine.has_instruction_sets()) experiment.tables.push_back(std::move(tables.lanes));
   return experiment;

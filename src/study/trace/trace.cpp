@@ -1,7 +1,6 @@
 #include "study/trace/trace.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <utility>
 
@@ -62,8 +61,7 @@ class Recorder {
   // The rows of the pass are one chunk; a result with fewer rows has the last ones.
   void add(const model::OpResult& result) {
     if (result.stored) return add_stored(result.name, *result.stored);
-    const std::vector<float> values =
-        copy_to_host(context_, {result.values.data, result.values.rows, result.values.cols, result.values.stride});
+    const std::vector<float> values = copy_to_host(context_, read_only(result.values));
     const auto cols = static_cast<std::size_t>(result.values.cols);
     for (std::int64_t row = 0; row < result.values.rows; ++row) {
       const std::int64_t position = first_ + rows_ - result.values.rows + row;

@@ -1,3 +1,4 @@
+// Rotary embedding that stores a rotated key, and its value, as digits in their pages.
 #include "kernels/cuda/attention/integer/params.hpp"
 #include "kernels/cuda/attention/integer/store_digits.cuh"
 

@@ -23,7 +23,7 @@ std::vector<Kernel> load_kernels(const Device& device, DType dtype) {
   for (Kernel& kernel : kernels) {
     KernelFacts facts;
     check(look_up_kernel(kernel.function, facts), "looking up a kernel of fma-1");
-    if (kernel.reads == Reads::kTma && !facts.for_sm90) continue;  // there was no TMA before
+    if (kernel.reads == Reads::kTma && !facts.for_sm90) continue;  // code for older devices has no TMA
     const auto occupancy = [&](int shared_bytes) {
       int ctas = 0;
       if (shared_bytes > device.shared_bytes_per_cta) return 0;
