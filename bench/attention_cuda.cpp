@@ -114,23 +114,22 @@ class Problem {
 
   // Seconds of one layer.
   double attention_seconds(const cuda::AttentionSchedule& schedule) const {
-    return seconds(
-        [&](std::size_t layer, void* stream) { cuda::attention_with(launch(stream), call(layer), schedule); });
+    return seconds([&](std::size_t layer, void* stream) { cuda::attention_with(site(stream), call(layer), schedule); });
   }
 
   double int16_seconds(const cuda::integer_attention::Schedule& schedule, int repeats = kRepeats) const {
     return seconds(
         [&](std::size_t layer, void* stream) {
-          cuda::integer_attention::attention_with(launch(stream), call(layer), schedule, format_.digits);
+          cuda::integer_attention::attention_with(site(stream), call(layer), schedule, format_.digits);
         },
         repeats);
   }
   cuda::integer_attention::Schedule chosen_integer() const {
-    return cuda::integer_attention::choose_schedule(launch(nullptr), call(0), format_.digits);
+    return cuda::integer_attention::choose_schedule(site(nullptr), call(0), format_.digits);
   }
 
-  cuda::AttentionSchedule chosen() const { return cuda::choose_attention_schedule(launch(nullptr), call(0)); }
-  bool can_stream() const { return cuda::attention_stream_stages(launch(nullptr), call(0)) > 0; }
+  cuda::AttentionSchedule chosen() const { return cuda::choose_attention_schedule(site(nullptr), call(0)); }
+  bool can_stream() const { return cuda::attention_stream_stages(site(nullptr), call(0)) > 0; }
 
   double read_seconds() const {
     return seconds([&](std::size_t layer, void* stream) {
@@ -140,7 +139,7 @@ class Problem {
   }
 
  private:
-  cuda::Launch launch(void* stream) const { return {{0, workspace_.as<void>(), workspace_bytes_, stream}}; }
+  cuda::DeviceSite site(void* stream) const { return {{0, workspace_.as<void>(), workspace_bytes_, stream}}; }
 
   kernels::AttentionCall call(std::size_t layer) const {
     const std::int32_t m = sequences_ * rows_, cols = shape_.heads * shape_.head_dim;

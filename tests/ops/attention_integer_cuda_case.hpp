@@ -151,10 +151,10 @@ class AttentionIntegerCuda : public ModelOpsCuda, public ::testing::WithParamInt
   };
 
   bool can_run(const IntegerSchedule& schedule, const kernels::AttentionCall& call) const {
-    if (schedule.wgmma && !cuda::integer_attention::has_wgmma(launch(), call, digits())) return false;
+    if (schedule.wgmma && !cuda::integer_attention::has_wgmma(site(), call, digits())) return false;
     if (schedule.decode == IntegerDecode::kCluster)
-      return cuda::integer_attention::clusters_at_once(launch(), call, digits()) > 0;
-    return schedule.decode == IntegerDecode::kRows || cuda::integer_attention::can_stream(launch(), call, digits());
+      return cuda::integer_attention::clusters_at_once(site(), call, digits()) > 0;
+    return schedule.decode == IntegerDecode::kRows || cuda::integer_attention::can_stream(site(), call, digits());
   }
 
   // By the kernels of its own choice, and by every schedule that can run.
@@ -174,10 +174,10 @@ class AttentionIntegerCuda : public ModelOpsCuda, public ::testing::WithParamInt
       if (can_run(schedule, data.call(out)))
         compare(
             [&](const kernels::AttentionCall& call) {
-              cuda::integer_attention::attention_with(launch(), call, schedule, digits());
+              cuda::integer_attention::attention_with(site(), call, schedule, digits());
             },
             name_of(schedule));
-    compare([&](const kernels::AttentionCall& call) { cuda::integer_attention::attention(launch(), call, digits()); },
+    compare([&](const kernels::AttentionCall& call) { cuda::integer_attention::attention(site(), call, digits()); },
             "chosen");
   }
 

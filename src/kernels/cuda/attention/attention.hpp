@@ -1,6 +1,6 @@
 // Attention of fma-1: how its work is split, with an entry point for tests and benches that runs a given schedule. And
-// what all contracts share: phases, the shapes that are taken, what the sizes of a call come to. No schedule changes a
-// bit.
+// what all contracts share: phases, the shapes that are taken, what the sizes of a call come to, rotary embedding. No
+// schedule changes a bit.
 #pragma once
 
 #include <algorithm>
@@ -10,9 +10,10 @@
 
 #include "base/math.hpp"
 #include "kernels/cuda/attention/params.hpp"
-#include "kernels/cuda/elementwise/elementwise.hpp"
 #include "kernels/cuda/runtime/check.hpp"
+#include "kernels/cuda/runtime/device_site.hpp"
 #include "kernels/cuda/runtime/launch.hpp"
+#include "kernels/op_calls.hpp"
 
 namespace reprofuse::cuda {
 
@@ -36,20 +37,41 @@ struct AttentionSchedule {
 
 // The tiles that a CTA which streams has room for, so that two CTAs fit an SM, or else one; 0: the device has no TMA,
 // the shape does not suit it, or not even two tiles fit.
-int attention_stream_stages(const Launch& launch, const kernels::AttentionCall& call);
+int attention_stream_stages(const DeviceSite& site, const kernels::AttentionCall& call);
 
 // Clusters that the device holds at once, if each has a row and some heads, and each of its CTAs a key block; 0: the
 // shape does not fit into clusters.
-int attention_clusters_at_once(const Launch& launch, const kernels::AttentionCall& call);
+int attention_clusters_at_once(const DeviceSite& site, const kernels::AttentionCall& call);
 
-void attention(const Launch& launch, const kernels::AttentionCall& call);
+void attention(const DeviceSite& site, const kernels::AttentionCall& call);
 // The workspace that it needs, head included, for at most so many chunks, rows and keys.
 std::size_t attention_workspace_bytes(int heads, int head_dim, int chunk_count, int rows, int max_keys);
 // Throws kUnsupported for heads that attention does not take, by any contract.
 void require_attention_shape(std::int64_t heads, std::int64_t kv_heads, std::int64_t head_dim);
 
-AttentionSchedule choose_attention_schedule(const Launch& launch, const kernels::AttentionCall& call);
-void attention_with(const Launch& launch, const kernels::AttentionCall& call, const AttentionSchedule& schedule);
+AttentionSchedule choose_attention_schedule(const DeviceSite& site, const kernels::AttentionCall& call);
+void attention_with(const DeviceSite& site, const kernels::AttentionCall& call, const AttentionSchedule& schedule);
+
+void rotary(const DeviceSite& site, const kernels::RotaryCall& call);
+// Of any contract: `kernel` is one of ops::rotary_and_store<...>.
+void rotary_with(const DeviceSite& site, const kernels::RotaryCall& call, const void* kernel);
+ops::RotaryParams rotary_params(const kernels::RotaryCall& call);
+
+// The kernels' view of the pages; refuses those that they cannot read.
+inline KvView view_of(const char* op, const kernels::KvPages& kv, const kernels::Batch& batch) {
+  require(kernels::is_page_size(kv.page_size), "{}: page size {} is not a power of two from {} up", op, kv.page_size,
+          kernels::kMinPageSize);
+  require(kv.dtype != DType::kF16, "{}: keys and values in f16 are not supported", op);
+  return {.keys = kv.keys,
+          .values = kv.values,
+          .key_units = static_cast<std::uint8_t*>(kv.key_units),
+          .value_units = static_cast<std::uint8_t*>(kv.value_units),
+          .page_table = batch.page_table,
+          .page_table_stride = batch.page_table_stride,
+          .kv_heads = kv.kv_heads,
+          .head_dim = kv.head_dim,
+          .page_shift = std::countr_zero(static_cast<unsigned>(kv.page_size))};
+}
 
 }  // namespace reprofuse::cuda
 
@@ -89,8 +111,8 @@ inline std::size_t workspace_bytes_of(int rows, int chunk_count, const auto& byt
 
 // What every kernel of a call is given, whatever the contract: all but how decode cuts its keys and where partials lie.
 void check_attention_call(const kernels::AttentionCall& call);
-AttentionParams attention_params(const Launch& launch, const kernels::AttentionCall& call, AttentionPhases phases);
-void place_partials(const Launch& launch, std::int64_t slots, AttentionParams& p);  // in the workspace
+AttentionParams attention_params(const DeviceSite& site, const kernels::AttentionCall& call, AttentionPhases phases);
+void place_partials(const DeviceSite& site, std::int64_t slots, AttentionParams& p);  // in the workspace
 dim3 decode_grid(const kernels::AttentionCall& call, int ctas, std::int64_t slots);
 int known_clusters_at_once(int ordinal, const AttentionKernel& kernel, int ctas);  // asks the driver but once
 
@@ -125,7 +147,7 @@ struct DecodeSizes {
   int max_shared_bytes;  // of a CTA
 };
 
-DecodeSizes decode_sizes(const Launch& launch, const kernels::AttentionCall& call, AttentionPhases phases,
+DecodeSizes decode_sizes(const DeviceSite& site, const kernels::AttentionCall& call, AttentionPhases phases,
                          int key_block = kKeyBlock, int partial_head = kPartialHead);
 
 // Into how many parts a row's keys are cut so that CTAs, ctas_per_sm at once, fill the device `waves` times.
@@ -179,32 +201,32 @@ inline PrefillKernel prefill_kernel(const kernels::AttentionCall& call) {
 
 // p.splits CTAs are a cluster, which folds its row: there is no merge.
 template <typename Params>
-void launch_clusters(const Launch& launch, const kernels::AttentionCall& call, const Params& p, std::int64_t slots,
+void launch_clusters(const DeviceSite& site, const kernels::AttentionCall& call, const Params& p, std::int64_t slots,
                      const AttentionKernel& kernel) {
   const GridShape shape{.grid = decode_grid(call, p.splits, slots),
                         .threads = kernel.threads,
                         .shared_bytes = kernel.shared_bytes,
                         .cluster = p.splits};
-  check(launch_kernel(kernel.function, shape, p, launch.stream), "attention_decode_cluster");
+  check(launch_kernel(kernel.function, shape, p, site.stream), "attention_decode_cluster");
 }
 
 // Decode, and where p.splits CTAs share a row the merge of the partials, which take so many bytes of the workspace.
 template <typename Params>
-void launch_decode_and_merge(const Launch& launch, const kernels::AttentionCall& call, const Params& p,
+void launch_decode_and_merge(const DeviceSite& site, const kernels::AttentionCall& call, const Params& p,
                              std::int64_t slots, const AttentionKernel& decode, const AttentionKernel& merge,
                              std::size_t partial_bytes) {
   if (p.splits > 1)
-    require(launch.workspace_bytes >= kWorkspaceHead + partial_bytes,
-            "attention: a workspace of {} bytes, but {} are needed", launch.workspace_bytes,
+    require(site.workspace_bytes >= kWorkspaceHead + partial_bytes,
+            "attention: a workspace of {} bytes, but {} are needed", site.workspace_bytes,
             kWorkspaceHead + partial_bytes);
   const GridShape shape{
       .grid = decode_grid(call, p.splits, slots), .threads = decode.threads, .shared_bytes = decode.shared_bytes};
-  check(launch_kernel(decode.function, shape, p, launch.stream), "attention_decode");
+  check(launch_kernel(decode.function, shape, p, site.stream), "attention_decode");
   if (p.splits == 1) return;
   const GridShape merge_shape{.grid = dim3(static_cast<unsigned>(p.heads), static_cast<unsigned>(slots)),
                               .threads = merge.threads,
                               .shared_bytes = merge.shared_bytes};
-  check(launch_kernel(merge.function, merge_shape, static_cast<const AttentionParams&>(p), launch.stream),
+  check(launch_kernel(merge.function, merge_shape, static_cast<const AttentionParams&>(p), site.stream),
         "attention_merge");
 }
 

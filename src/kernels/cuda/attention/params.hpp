@@ -121,4 +121,25 @@ struct PrefillKernel : AttentionKernel {
 template <typename Kv>
 PrefillKernel prefill_kernel(int head_dim);
 
+// Rotary embedding, which stores keys and values.
+struct RotaryParams {
+  float* q;        // [rows, heads * head_dim]
+  const float* k;  // [rows, kv_heads * head_dim]
+  const float* v;
+  std::int64_t q_stride, k_stride, v_stride;
+  const float* q_norm;  // [head_dim] or null
+  const float* k_norm;
+  const float* cos;  // [positions, head_dim / 2]
+  const float* sin;
+  const std::int32_t* positions;
+  const std::int32_t* sequences;
+  float eps;
+  int heads;
+  KvView kv;
+};
+
+inline constexpr int kRotaryWarps = 4;  // of a CTA; each owns one head of one row
+
+const void* rotary_kernel(bool bf16_kv);  // grid: rows, and heads + kv_heads over kRotaryWarps
+
 }  // namespace reprofuse::cuda::ops

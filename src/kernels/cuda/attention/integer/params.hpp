@@ -6,7 +6,6 @@
 
 #include "base/math.hpp"
 #include "kernels/cuda/attention/params.hpp"
-#include "kernels/cuda/elementwise/params.hpp"
 #include "numerics/attention_integer.hpp"
 
 namespace reprofuse::cuda::integer_attention {

@@ -258,8 +258,8 @@ void CudaLinear::launch_producer(const kernels::Producer& producer, const kernel
                      .cluster = kernel.ctas};
   };
   if (const auto* norm = std::get_if<kernels::RmsNormCall>(&producer.call)) {
-    const Launch launch{{.op = producer.op, .workspace = call.workspace, .stream = call.stream}, device_.ordinal};
-    NormRowsParams params{norm_params(launch, *norm), to};
+    const DeviceSite site{{.op = producer.op, .workspace = call.workspace, .stream = call.stream}, device_.ordinal};
+    NormRowsParams params{norm_params(site, *norm), to};
     if (!producer.keeps_x) params.norm.y = nullptr;
     check(launch_kernel(norm_.function, shape(norm_), params, call.stream), "norm_rows");
   } else {

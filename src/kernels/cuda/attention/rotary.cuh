@@ -2,7 +2,7 @@
 // that is given a row's rotated key in the registers of a warp.
 #pragma once
 
-#include "kernels/cuda/elementwise/params.hpp"
+#include "kernels/cuda/attention/params.hpp"
 #include "kernels/cuda/elementwise/rms_norm.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
 #include "numerics/float_ops.hpp"
