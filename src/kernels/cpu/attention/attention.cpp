@@ -259,13 +259,14 @@ KeyBlock Attention::find_block(const Task& task, std::int64_t block, KeyRange ke
   const std::int64_t last = (std::min(keys.end, (block + 1) * key_block_) - 1) / kKeyGroup;
   for (int g = 0; g < groups; ++g) {
     const std::int64_t seen = std::clamp(block * groups + g, first, last);
-    const KvSlot slot = kernels_.find_slot(call_.kv, call_.batch, task.chunk->sequence, seen * kKeyGroup, task.kv_head);
-    found.keys[g] = slot.key;
-    found.values[g] = slot.value;
-    found.key_units[g] = slot.key_unit;
-    found.value_units[g] = slot.value_unit;
-    found.key_lows[g] = slot.key_low;
-    found.value_lows[g] = slot.value_low;
+    const KvPlace place =
+        kernels_.find_place(call_.kv, call_.batch, task.chunk->sequence, seen * kKeyGroup, task.kv_head);
+    found.keys[g] = place.key;
+    found.values[g] = place.value;
+    found.key_units[g] = place.key_unit;
+    found.value_units[g] = place.value_unit;
+    found.key_lows[g] = place.key_low;
+    found.value_lows[g] = place.value_low;
   }
   return found;
 }

@@ -31,9 +31,9 @@ using StoreHead = void (*)(const RotaryCall& call, std::int64_t m, std::int64_t 
 
 void store_floats(const RotaryCall& call, std::int64_t m, std::int64_t kv_head, const float* key, const float* value) {
   const kernels::KvPages& kv = call.kv;
-  const KvSlot slot = find_slot(kv, call.batch, call.batch.sequences[m], call.batch.positions[m], kv_head);
-  store_elements(key, kv.head_dim, kv.dtype, slot.key, kv.page_size);
-  store_elements(value, kv.head_dim, kv.dtype, slot.value, 1);
+  const KvPlace place = find_place(kv, call.batch, call.batch.sequences[m], call.batch.positions[m], kv_head);
+  store_elements(key, kv.head_dim, kv.dtype, place.key, kv.page_size);
+  store_elements(value, kv.head_dim, kv.dtype, place.value, 1);
 }
 
 // The unit of some numbers, and the numbers in it: kStep elements side by side, `stride` apart from the next ones. Of
@@ -57,11 +57,12 @@ int store_integers(const float* values, std::int64_t count, std::byte* to, std::
 template <typename N>
 void store_digits(const RotaryCall& call, std::int64_t m, std::int64_t kv_head, const float* key, const float* value) {
   const kernels::KvPages& kv = call.kv;
-  const KvSlot slot =
-      find_digits_slot<N::kDigits>(kv, call.batch, call.batch.sequences[m], call.batch.positions[m], kv_head);
-  *slot.key_unit = static_cast<std::uint8_t>(
-      store_integers<N, 2>(key, kv.head_dim, slot.key, slot.key_low, std::int64_t{2} * kv.page_size));
-  *slot.value_unit = static_cast<std::uint8_t>(store_integers<N, 1>(value, kv.head_dim, slot.value, slot.value_low, 2));
+  const KvPlace place =
+      find_digits_place<N::kDigits>(kv, call.batch, call.batch.sequences[m], call.batch.positions[m], kv_head);
+  *place.key_unit = static_cast<std::uint8_t>(
+      store_integers<N, 2>(key, kv.head_dim, place.key, place.key_low, std::int64_t{2} * kv.page_size));
+  *place.value_unit =
+      static_cast<std::uint8_t>(store_integers<N, 1>(value, kv.head_dim, place.value, place.value_low, 2));
 }
 
 // One row: rotates its queries in place, its keys by way of `key`, which holds a head, and stores its values.
