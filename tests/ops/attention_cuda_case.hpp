@@ -22,7 +22,7 @@ inline constexpr AttentionSchedule kSchedules[] = {{AttentionPhases::kPrefill, 1
                                                    {AttentionPhases::kDecode, 2, false, true},
                                                    {AttentionPhases::kDecode, 1000, false, false},
                                                    {AttentionPhases::kDecode, 1000, false, true},
-                                                   {AttentionPhases::kDecode, 3, true, false, DecodeBy::kThreads, true},
+                                                   {AttentionPhases::kDecode, 3, true, false, DecodeBy::kDirect, true},
                                                    {AttentionPhases::kBoth, 1, false, false},
                                                    {AttentionPhases::kBoth, 2, false, false},
                                                    {AttentionPhases::kBoth, 2, false, true},

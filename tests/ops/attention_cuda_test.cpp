@@ -95,7 +95,7 @@ TEST_F(AttentionCuda, LongContextsHaveTheReferenceBits) {
                      {{0, 5000, 1}, {1, 2100, 7}});
   expect_reference_bits(data);
   EXPECT_EQ(runs_,
-            std::ranges::count(kSchedules, DecodeBy::kThreads, &AttentionSchedule::decode) + 1);  // pages too long
+            std::ranges::count(kSchedules, DecodeBy::kDirect, &AttentionSchedule::decode) + 1);  // pages too long
 }
 
 // So many partials that the merge refills its stages, works out its factors for several groups of runs, and ends within

@@ -27,13 +27,13 @@ class AttentionCudaMerge : public AttentionCuda {
   std::byte* partials() const { return static_cast<std::byte*>(site().workspace) + cuda::kWorkspaceHead; }
 };
 
-// Rows of as many lengths as there are slots: some have fewer key blocks than CTAs that could share them, and some
-// slots stand for no row of the decode kernel.
+// Rows of as many lengths as there are decode items: some have fewer key blocks than CTAs that could share them, and
+// some items have no row for the decode kernel.
 TEST_F(AttentionCudaMerge, PartialsAreFoldedOnceAllAreStored) {
-  constexpr std::int32_t kSlots = 70;
+  constexpr std::int32_t kItems = 70;
   std::vector<ChunkSpec> chunks;
-  chunks.reserve(kSlots);
-  for (std::int32_t s = 0; s < kSlots; ++s) chunks.push_back({s, s * 37 % 900, s % 9 == 4 ? 3 : 1});
+  chunks.reserve(kItems);
+  for (std::int32_t s = 0; s < kItems; ++s) chunks.push_back({s, s * 37 % 900, s % 9 == 4 ? 3 : 1});
   AttentionCase data({.kv = {.kv_heads = 2, .head_dim = 128, .page_size = 64}, .group = 3}, chunks);
   Rows expected = data.expected();
   const DeviceKv kv(data.kv());
@@ -74,7 +74,7 @@ TEST_F(AttentionCudaMerge, LaunchesInARowHaveTheReferenceBits) {
   for (std::size_t i = 0; i < outs.size(); ++i) {
     const std::size_t which = i % 2;
     const AttentionSchedule schedule{AttentionPhases::kDecode, i % 3 == 0 ? 7 : 16, false, i % 5 < 3,
-                                     streams && i % 7 < 4 ? DecodeBy::kStream : DecodeBy::kThreads};
+                                     streams && i % 7 < 4 ? DecodeBy::kStream : DecodeBy::kDirect};
     cuda::attention_with(site(), on_device(cases[which]->call(got), kvs[which], queries[which], outs[i]), schedule);
   }
   EXPECT_EQ(describe(failure()), "none");

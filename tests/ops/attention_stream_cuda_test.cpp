@@ -102,7 +102,7 @@ TEST_F(AttentionCudaStream, IsChosenForManyRowsAndForManyKeys) {
   EXPECT_EQ(many_keys.decode, DecodeBy::kStream);
   EXPECT_GT(many_keys.splits, 4);
   AttentionCase small_pages({.kv = {.kv_heads = 8, .head_dim = 128, .page_size = 32}, .group = 3}, {{0, 200, 1}});
-  EXPECT_EQ(chosen(small_pages, 1000, 1024).decode, DecodeBy::kThreads);
+  EXPECT_EQ(chosen(small_pages, 1000, 1024).decode, DecodeBy::kDirect);
 }
 
 }  // namespace

@@ -178,7 +178,7 @@ TEST_P(RotaryAttentionIntegerCuda, ANonFiniteQueryOrKeyIsRecordedWithItsRowAndHe
 // in the row of position 1, where it weighs much.
 TEST_P(RotaryAttentionIntegerCuda, OtherNumbersWouldBeCaught) {
   const IntegerSpec spec{.kv = {.kv_heads = 1, .head_dim = 64}, .group = 2, .query_scale = 0.3F, .digits = digits()};
-  const IntegerSchedule schedule{AttentionPhases::kDecode, 1, false, false, IntegerDecode::kStream};
+  const IntegerSchedule schedule{AttentionPhases::kDecode, 1, false, false, DecodeBy::kStream};
   UnrotatedCase plain(spec, kRows, false);
   Rows out = plain.data.empty_result();
   if (!can_run(schedule, plain.data.call(out))) GTEST_SKIP() << "this device does not stream";

@@ -15,9 +15,9 @@ namespace ops {
 
 static_assert(kernels::kMaxBatchRows <= kMaxGridYZ, "else a pass that the engine allows would fail here");
 
-dim3 decode_grid(const kernels::AttentionCall& call, int ctas, std::int64_t slots) {
+dim3 decode_grid(const kernels::AttentionCall& call, int ctas, std::int64_t decode_items) {
   return {static_cast<unsigned>(ctas), static_cast<unsigned>(call.kv.kv_heads * set_count(call)),
-          static_cast<unsigned>(slots)};
+          static_cast<unsigned>(decode_items)};
 }
 
 void check_attention_call(const kernels::AttentionCall& call) {
@@ -50,12 +50,12 @@ AttentionParams attention_params(const DeviceSite& site, const kernels::Attentio
   p.op = site.op;
   p.record = record_of(site);
   p.prefill_from = phases == AttentionPhases::kPrefill ? 1 : 2;
-  p.slot_is_row = phases == AttentionPhases::kDecode;
+  p.item_is_row = phases == AttentionPhases::kDecode;
   return p;
 }
 
-void place_partials(const DeviceSite& site, std::int64_t slots, AttentionParams& p) {
-  const std::int64_t partials = slots * p.heads * p.key_blocks;
+void place_partials(const DeviceSite& site, std::int64_t decode_items, AttentionParams& p) {
+  const std::int64_t partials = decode_items * p.heads * p.key_blocks;
   p.weighted = reinterpret_cast<float*>(static_cast<unsigned char*>(site.workspace) + kWorkspaceHead);
   p.max_and_sum = reinterpret_cast<float2*>(p.weighted + partials * p.kv.head_dim);
   p.scales = reinterpret_cast<float*>(p.max_and_sum + partials);
@@ -63,11 +63,11 @@ void place_partials(const DeviceSite& site, std::int64_t slots, AttentionParams&
 
 DecodeSizes decode_sizes(const DeviceSite& site, const kernels::AttentionCall& call, AttentionPhases phases,
                          int key_block, int partial_head) {
-  const std::int64_t slots = slots_of(call, phases);
+  const std::int64_t decode_items = decode_items_of(call, phases);
   const int key_blocks = key_blocks_of(call.batch.max_keys, call.window, key_block);
   const bool partials_fit =
-      partial_bytes(slots, call.heads, call.kv.head_dim, key_blocks, partial_head) <= kMaxAttentionPartialBytes;
-  return {.row_heads = slots * call.kv.kv_heads * set_count(call),
+      partial_bytes(decode_items, call.heads, call.kv.head_dim, key_blocks, partial_head) <= kMaxAttentionPartialBytes;
+  return {.row_heads = decode_items * call.kv.kv_heads * set_count(call),
           .key_blocks = key_blocks,
           .max_splits = partials_fit ? key_blocks : 1,
           .sm_count = device_attribute(site.ordinal, cudaDevAttrMultiProcessorCount),
@@ -80,7 +80,7 @@ namespace {
 
 using namespace ops;  // NOLINT(google-build-using-namespace): the kernels of this operation
 
-constexpr int kDecodeWaves = 16;  // when the keys allow as many: decode by threads
+constexpr int kDecodeWaves = 16;  // when the keys allow as many: direct decode
 
 // How many clusters of a kernel a device holds never changes, so one answer of the driver is enough for all threads.
 class KnownClusters {
@@ -162,8 +162,8 @@ class StreamTime {
 }  // namespace
 
 std::size_t attention_workspace_bytes(int heads, int head_dim, int chunk_count, int rows, int max_keys) {
-  return workspace_bytes_of(rows, chunk_count, [&](std::int64_t slots) {
-    return partial_bytes(slots, heads, head_dim, key_blocks_of(max_keys, 0));
+  return workspace_bytes_of(rows, chunk_count, [&](std::int64_t decode_items) {
+    return partial_bytes(decode_items, heads, head_dim, key_blocks_of(max_keys, 0));
   });
 }
 
@@ -233,24 +233,24 @@ AttentionParams params_of(const DeviceSite& site, const kernels::AttentionCall& 
             "attention: {} tiles of pages of {} keys and heads of {}; this device streams at most {}", p.stages,
             call.kv.page_size, call.kv.head_dim, max_stages);
   }
-  place_partials(site, slots_of(call, schedule.phases), p);
+  place_partials(site, decode_items_of(call, schedule.phases), p);
   return p;
 }
 
 void launch_decode(const DeviceSite& site, const kernels::AttentionCall& call, const AttentionParams& p,
                    const AttentionSchedule& schedule) {
-  const std::int64_t slots = slots_of(call, schedule.phases);
+  const std::int64_t decode_items = decode_items_of(call, schedule.phases);
   if (schedule.decode == DecodeBy::kCluster) {
     require(attention_clusters_at_once(site, call) > 0,
             "attention: clusters of {} CTAs with pages of {} keys and heads of {} do not fit", p.splits,
             call.kv.page_size, p.kv.head_dim);
-    return launch_clusters(site, call, p, slots, cluster_kernel(call, p.splits));
+    return launch_clusters(site, call, p, decode_items, cluster_kernel(call, p.splits));
   }
   launch_decode_and_merge(
-      site, call, p, slots,
+      site, call, p, decode_items,
       schedule.decode == DecodeBy::kStream ? stream_kernel(call, p.stages) : decode_kernel(call, p.one_buffer),
       merge_kernel(p.kv.head_dim, p.key_blocks, schedule.small_merge),
-      partial_bytes(slots, p.heads, p.kv.head_dim, p.key_blocks));
+      partial_bytes(decode_items, p.heads, p.kv.head_dim, p.key_blocks));
 }
 
 void launch_prefill(const DeviceSite& site, const kernels::AttentionCall& call, const AttentionParams& p) {

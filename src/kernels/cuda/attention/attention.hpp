@@ -20,17 +20,17 @@ namespace reprofuse::cuda {
 enum class AttentionPhases { kDecode, kPrefill, kBoth };
 
 enum class DecodeBy {
-  kThreads,  // which copy keys and values to shared memory themselves: on any device, for any shape
+  kDirect,   // threads fetch keys and values from the pages themselves: on any device, for any shape
   kStream,   // the TMA brings them; the kernel is warp-specialised
-  kCluster,  // likewise, to a cluster that has a row and folds it: no splits
+  kCluster,  // likewise, to a cluster whose CTAs have a key block of the row each and fold it: no splits
 };
 
 struct AttentionSchedule {
   AttentionPhases phases;  // kDecode: every row; kBoth: decode for chunks of one row, prefill for the others
   int splits;              // decode: CTAs that share the keys of a row; 1: no partials, no merge
-  bool one_buffer;         // decode by threads: keys and values take turns in shared memory
-  bool prefetch;           // decode by threads: keys and values come to the L2 while the kernels ahead still run
-  DecodeBy decode = DecodeBy::kThreads;
+  bool one_buffer;         // direct decode: keys and values take turns in shared memory
+  bool prefetch;           // direct decode: keys and values come to the L2 while the kernels ahead still run
+  DecodeBy decode = DecodeBy::kDirect;
   bool small_merge = false;  // the merge for a device with little shared memory
   int stages = 0;            // decode by stream: tiles in shared memory, two or more; 0: as many as there is room for
 };
@@ -96,24 +96,24 @@ inline int key_blocks_of(int max_keys, int window, int key_block = kKeyBlock) {
 // A partial has so many floats beside its weighted sums: maximum and sum, and of integers a scale.
 inline constexpr int kPartialHead = 2, kIntegerPartialHead = 3;
 
-inline std::size_t partial_bytes(std::int64_t slots, int heads, int head_dim, int key_blocks,
+inline std::size_t partial_bytes(std::int64_t decode_items, int heads, int head_dim, int key_blocks,
                                  int partial_head = kPartialHead) {
-  const auto bytes = checked_product(slots, heads, key_blocks, head_dim + partial_head, sizeof(float));
+  const auto bytes = checked_product(decode_items, heads, key_blocks, head_dim + partial_head, sizeof(float));
   return bytes ? static_cast<std::size_t>(*bytes) : SIZE_MAX;
 }
 
 // Of any batch with so many rows in so many chunks.
-inline std::size_t workspace_bytes_of(int rows, int chunk_count, const auto& bytes_of_slots) {
-  const auto slots =
+inline std::size_t workspace_bytes_of(int rows, int chunk_count, const auto& bytes_of_items) {
+  const auto decode_items =
       std::max<std::int64_t>(chunk_count, std::min<std::int64_t>(rows, std::int64_t{kMaxDecodeChunk} * chunk_count));
-  return kWorkspaceHead + std::min<std::size_t>(bytes_of_slots(slots), kMaxAttentionPartialBytes);
+  return kWorkspaceHead + std::min<std::size_t>(bytes_of_items(decode_items), kMaxAttentionPartialBytes);
 }
 
 // What every kernel of a call is given, whatever the contract: all but how decode cuts its keys and where partials lie.
 void check_attention_call(const kernels::AttentionCall& call);
 AttentionParams attention_params(const DeviceSite& site, const kernels::AttentionCall& call, AttentionPhases phases);
-void place_partials(const DeviceSite& site, std::int64_t slots, AttentionParams& p);  // in the workspace
-dim3 decode_grid(const kernels::AttentionCall& call, int ctas, std::int64_t slots);
+void place_partials(const DeviceSite& site, std::int64_t decode_items, AttentionParams& p);  // in the workspace
+dim3 decode_grid(const kernels::AttentionCall& call, int ctas, std::int64_t decode_items);
 int known_clusters_at_once(int ordinal, const AttentionKernel& kernel, int ctas);  // asks the driver but once
 
 inline int element_bytes(const kernels::KvPages& kv) {
@@ -128,7 +128,7 @@ inline int set_heads_of(const kernels::AttentionCall& call) {
   return ceil_div(call.heads / call.kv.kv_heads, set_count(call));
 }
 
-inline std::int64_t slots_of(const kernels::AttentionCall& call, AttentionPhases phases) {
+inline std::int64_t decode_items_of(const kernels::AttentionCall& call, AttentionPhases phases) {
   return phases == AttentionPhases::kDecode ? call.batch.rows : call.batch.chunk_count;
 }
 
@@ -201,9 +201,9 @@ inline PrefillKernel prefill_kernel(const kernels::AttentionCall& call) {
 
 // p.splits CTAs are a cluster, which folds its row: there is no merge.
 template <typename Params>
-void launch_clusters(const DeviceSite& site, const kernels::AttentionCall& call, const Params& p, std::int64_t slots,
-                     const AttentionKernel& kernel) {
-  const GridShape shape{.grid = decode_grid(call, p.splits, slots),
+void launch_clusters(const DeviceSite& site, const kernels::AttentionCall& call, const Params& p,
+                     std::int64_t decode_items, const AttentionKernel& kernel) {
+  const GridShape shape{.grid = decode_grid(call, p.splits, decode_items),
                         .threads = kernel.threads,
                         .shared_bytes = kernel.shared_bytes,
                         .cluster = p.splits};
@@ -213,17 +213,18 @@ void launch_clusters(const DeviceSite& site, const kernels::AttentionCall& call,
 // Decode, and where p.splits CTAs share a row the merge of the partials, which take so many bytes of the workspace.
 template <typename Params>
 void launch_decode_and_merge(const DeviceSite& site, const kernels::AttentionCall& call, const Params& p,
-                             std::int64_t slots, const AttentionKernel& decode, const AttentionKernel& merge,
+                             std::int64_t decode_items, const AttentionKernel& decode, const AttentionKernel& merge,
                              std::size_t partial_bytes) {
   if (p.splits > 1)
     require(site.workspace_bytes >= kWorkspaceHead + partial_bytes,
             "attention: a workspace of {} bytes, but {} are needed", site.workspace_bytes,
             kWorkspaceHead + partial_bytes);
-  const GridShape shape{
-      .grid = decode_grid(call, p.splits, slots), .threads = decode.threads, .shared_bytes = decode.shared_bytes};
+  const GridShape shape{.grid = decode_grid(call, p.splits, decode_items),
+                        .threads = decode.threads,
+                        .shared_bytes = decode.shared_bytes};
   check(launch_kernel(decode.function, shape, p, site.stream), "attention_decode");
   if (p.splits == 1) return;
-  const GridShape merge_shape{.grid = dim3(static_cast<unsigned>(p.heads), static_cast<unsigned>(slots)),
+  const GridShape merge_shape{.grid = dim3(static_cast<unsigned>(p.heads), static_cast<unsigned>(decode_items)),
                               .threads = merge.threads,
                               .shared_bytes = merge.shared_bytes};
   check(launch_kernel(merge.function, merge_shape, static_cast<const AttentionParams&>(p), site.stream),

@@ -38,9 +38,9 @@ void rotary_with(const DeviceSite& site, const kernels::RotaryCall& call, const 
           "rotary: head_dim {}; the CUDA backend takes even ones up to {}", head_dim, ops::kMaxHeadDim);
   const DeviceScope device(site.ordinal);
   const ops::RotaryParams params = rotary_params(call);
-  const int slots = params.heads + params.kv.kv_heads;
+  const int heads = params.heads + params.kv.kv_heads;
   const GridShape shape{
-      .grid = dim3(static_cast<unsigned>(call.q.rows), static_cast<unsigned>(ceil_div(slots, ops::kRotaryWarps))),
+      .grid = dim3(static_cast<unsigned>(call.q.rows), static_cast<unsigned>(ceil_div(heads, ops::kRotaryWarps))),
       .threads = ops::kRotaryWarps * 32};
   check(launch_kernel(kernel, shape, params, site.stream), "rotary");
 }

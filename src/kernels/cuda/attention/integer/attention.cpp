@@ -7,9 +7,9 @@
 namespace reprofuse::cuda::integer_attention {
 namespace {
 
-using ops::slots_of;
+using ops::decode_items_of;
 
-constexpr int kDecodeWaves = 2;  // when the keys allow as many: decode by rows
+constexpr int kDecodeWaves = 2;  // when the keys allow as many: direct decode
 constexpr int kMaxStreamSplits = 264;
 
 // The kernels of one contract.
@@ -34,8 +34,8 @@ const Kernels& kernels_of(int digits) {
   return digits == 3 ? kKernels<ThreeDigits> : kKernels<TwoDigits>;
 }
 
-std::size_t partial_bytes(std::int64_t slots, int heads, int head_dim, int key_blocks) {
-  return ops::partial_bytes(slots, heads, head_dim, key_blocks, ops::kIntegerPartialHead);
+std::size_t partial_bytes(std::int64_t decode_items, int heads, int head_dim, int key_blocks) {
+  return ops::partial_bytes(decode_items, heads, head_dim, key_blocks, ops::kIntegerPartialHead);
 }
 
 // The CTAs of a cluster that has a key block of the row each.
@@ -59,26 +59,27 @@ DecodeParams params_of(const DeviceSite& site, const kernels::AttentionCall& cal
   DecodeParams p{ops::attention_params(site, call, schedule.phases)};
   p.splits = schedule.decode == DecodeBy::kCluster ? cluster_ctas(call) : schedule.splits;
   p.key_blocks = ops::key_blocks_of(call.batch.max_keys, call.window, kKeyBlock);
-  ops::place_partials(site, slots_of(call, schedule.phases), p);
+  ops::place_partials(site, decode_items_of(call, schedule.phases), p);
   return p;
 }
 
 void launch_decode(const DeviceSite& site, const kernels::AttentionCall& call, const DecodeParams& p,
                    const Schedule& schedule, int digits) {
   const Kernels& kernels = kernels_of(digits);
-  const std::int64_t slots = slots_of(call, schedule.phases);
+  const std::int64_t decode_items = decode_items_of(call, schedule.phases);
   if (schedule.decode == DecodeBy::kCluster) {
     require(clusters_at_once(site, call, digits) > 0, "attention: clusters of {} CTAs do not fit", p.splits);
-    return ops::launch_clusters(site, call, p, slots, kernels.stream(p.kv.head_dim, true));
+    return ops::launch_clusters(site, call, p, decode_items, kernels.stream(p.kv.head_dim, true));
   }
   const AttentionKernel merge = kernels.merge(p.kv.head_dim, p.key_blocks, schedule.small_merge);
-  const std::size_t partials = partial_bytes(slots, p.heads, p.kv.head_dim, p.key_blocks);
+  const std::size_t partials = partial_bytes(decode_items, p.heads, p.kv.head_dim, p.key_blocks);
   if (schedule.decode == DecodeBy::kStream) {
     require(can_stream(site, call, digits), "attention: this device does not stream heads of {}", p.kv.head_dim);
-    ops::launch_decode_and_merge(site, call, p, slots, kernels.stream(p.kv.head_dim, false), merge, partials);
+    ops::launch_decode_and_merge(site, call, p, decode_items, kernels.stream(p.kv.head_dim, false), merge, partials);
   } else {
     const AttentionParams& without_rotary = p;
-    ops::launch_decode_and_merge(site, call, without_rotary, slots, kernels.decode(p.kv.head_dim), merge, partials);
+    ops::launch_decode_and_merge(site, call, without_rotary, decode_items, kernels.decode(p.kv.head_dim), merge,
+                                 partials);
   }
 }
 
@@ -87,7 +88,7 @@ void launch_prefill(const DeviceSite& site, const kernels::AttentionCall& call, 
   const Kernels& kernels = kernels_of(digits);
   require(!wgmma || has_wgmma(site, call, digits), "attention: no wgmma for heads of {} on this device", p.kv.head_dim);
   const AttentionKernel kernel = wgmma ? kernels.prefill(p.kv.head_dim) : kernels.prefill_rows(p.kv.head_dim);
-  const int queries = wgmma ? kPrefillQueries : kRowsQueries;
+  const int queries = wgmma ? kPrefillQueries : kFewQueries;
   const int tiles = ceil_div(call.batch.max_chunk_rows, queries / p.set_heads);
   const GridShape shape{.grid = dim3(static_cast<unsigned>(tiles), static_cast<unsigned>(p.kv.kv_heads * p.sets),
                                      static_cast<unsigned>(call.batch.chunk_count)),
@@ -134,21 +135,21 @@ Schedule choose_schedule(const DeviceSite& site, const kernels::AttentionCall& c
     schedule.splits = ops::fastest_splits(std::min(sizes.max_splits, kMaxStreamSplits),
                                           [&](int splits) { return stream_time(sizes, ctas_per_sm, splits); });
   } else {
-    schedule.splits = ops::splits_for_waves(sizes, kDecodeWaves, kRowsCtasPerSm);
+    schedule.splits = ops::splits_for_waves(sizes, kDecodeWaves, kDirectCtasPerSm);
   }
   return schedule;
 }
 
 std::size_t workspace_bytes(int heads, int head_dim, int chunk_count, int rows, int max_keys) {
-  return ops::workspace_bytes_of(rows, chunk_count, [&](std::int64_t slots) {
-    return partial_bytes(slots, heads, head_dim, ceil_div(max_keys, kKeyBlock));
+  return ops::workspace_bytes_of(rows, chunk_count, [&](std::int64_t decode_items) {
+    return partial_bytes(decode_items, heads, head_dim, ceil_div(max_keys, kKeyBlock));
   });
 }
 
 // No row may need a key that another row of the pass is about to store.
 bool can_rotate(const kernels::AttentionCall& call, const Schedule& schedule) {
   return call.batch.max_chunk_rows == 1 && schedule.phases == AttentionPhases::kDecode &&
-         schedule.decode != DecodeBy::kRows;
+         schedule.decode != DecodeBy::kDirect;
 }
 
 void attention_with(const DeviceSite& site, const kernels::AttentionCall& call, const Schedule& schedule, int digits,

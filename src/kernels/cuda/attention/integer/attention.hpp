@@ -9,18 +9,12 @@
 
 namespace reprofuse::cuda::integer_attention {
 
-enum class DecodeBy {
-  kRows,     // threads read digits from the pages themselves: on any device, for any heads
-  kStream,   // the TMA brings them
-  kCluster,  // likewise, to a cluster whose CTAs have a key block each and fold the row: no splits
-};
-
 struct Schedule {
   AttentionPhases phases;    // kDecode: every row; kBoth: decode for chunks of one row, prefill for the others
   int splits = 1;            // decode: CTAs that share the keys of a row; 1: no partials, no merge
   bool small_merge = false;  // the merge for a device with little shared memory
   bool wgmma = false;        // prefill by wgmma; otherwise a few rows at a time
-  DecodeBy decode = DecodeBy::kRows;
+  DecodeBy decode = DecodeBy::kDirect;
 };
 
 // Whether decode by the TMA can run; and how many clusters of a row's blocks the device holds at once, 0 if none.
