@@ -166,7 +166,7 @@ __device__ inline int weight_unit_of(const Scores& own, float largest, int large
 }
 
 // Scores become the digits of weights, in shared memory. Threads of a warp, and then warps, agree on the maximum;
-// `sync` is a barrier of the math warps.
+// `sync` is a barrier of the math warps. One piece: scores stay in registers from one barrier to the next.
 template <typename N, typename Sync>
 __device__ inline QuerySoftmax weigh_keys(const Scores& own, Shared<N>& shared, const Sync& sync) {
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, query = lane / 4;

@@ -101,6 +101,7 @@ __device__ inline void fold_segment(bool first, float (&acc)[S::kRows][S::kM], f
 }
 
 // Bits: equal reference::linear_fma1. Grid: tiles of rows, tiles of columns of all outputs, segments of a split-K.
+// One piece: sums stay in registers from the main loop to the epilogue.
 template <typename S>
 __global__ __launch_bounds__(S::kThreads) void linear_rows(const __grid_constant__ Params p) {
   // Shared memory: stages of weights and x
