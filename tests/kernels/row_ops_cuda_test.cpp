@@ -26,7 +26,7 @@ struct IntegerNumerics {
 
 template <const cuda::integer::ContractKernels& (*kContract)()>
 std::unique_ptr<Layer> make_layer(const WeightView& weight) {
-  return std::make_unique<Layer>(kContract(), cuda::CudaTarget{{.name = "test", .op = 7}}, std::span(&weight, 1));
+  return std::make_unique<Layer>(kContract(), cuda::CudaLayerOptions{{.name = "test", .op = 7}}, std::span(&weight, 1));
 }
 
 class RowOpsCuda : public testing::TestWithParam<IntegerNumerics> {

@@ -316,33 +316,34 @@ std::size_t partial_bytes(const AttentionCall& call, int key_block) {
   return Partials(call, key_block, nullptr).bytes(std::min<std::int64_t>(call.batch.rows, kSplitRows) * call.heads);
 }
 
-std::optional<kernels::NonFinite> attend(const Target& target, const AttentionCall& call, void* workspace,
+std::optional<kernels::NonFinite> attend(const CpuDevice& device, const AttentionCall& call, void* workspace,
                                          const AttentionKernels& scalar, const AttentionKernels* simd) {
-  const AttentionKernels* kernels = target.isa == Isa::kScalar ? &scalar : simd;
+  const AttentionKernels* kernels = device.isa == Isa::kScalar ? &scalar : simd;
   invariant(kernels != nullptr, "a context holds an instruction set that the build has no kernels for");
-  return Attention(*kernels, *target.pool, call, workspace).run();
+  return Attention(*kernels, *device.pool, call, workspace).run();
 }
 
 static_assert(int16::kKeyBlock <= kMaxKeyGroups * kKeyGroup);
 
 }  // namespace
 
-std::optional<kernels::NonFinite> attention(const Target& target, const AttentionCall& call, void* workspace) {
+std::optional<kernels::NonFinite> attention(const CpuDevice& device, const AttentionCall& call, void* workspace) {
   if (call.kv.dtype == DType::kBF16)
-    return attend(target, call, workspace, attention_bf16_scalar(), attention_bf16_simd(target.isa));
-  return attend(target, call, workspace, attention_f32_scalar(), attention_f32_simd(target.isa));
+    return attend(device, call, workspace, attention_bf16_scalar(), attention_bf16_simd(device.isa));
+  return attend(device, call, workspace, attention_f32_scalar(), attention_f32_simd(device.isa));
 }
 
 std::size_t attention_workspace_bytes(const AttentionCall& call) {
   return partial_bytes(call, fma1::kKeyBlock);
 }
 
-std::optional<kernels::NonFinite> attention_int16(const Target& target, const AttentionCall& call, void* workspace) {
-  return attend(target, call, workspace, attention_int16_scalar(), attention_int16_simd(target.isa));
+std::optional<kernels::NonFinite> attention_int16(const CpuDevice& device, const AttentionCall& call, void* workspace) {
+  return attend(device, call, workspace, attention_int16_scalar(), attention_int16_simd(device.isa));
 }
 
-std::optional<kernels::NonFinite> attention_exact2(const Target& target, const AttentionCall& call, void* workspace) {
-  return attend(target, call, workspace, attention_exact2_scalar(), attention_exact2_simd(target.isa));
+std::optional<kernels::NonFinite> attention_exact2(const CpuDevice& device, const AttentionCall& call,
+                                                   void* workspace) {
+  return attend(device, call, workspace, attention_exact2_scalar(), attention_exact2_simd(device.isa));
 }
 
 std::size_t attention_integer_workspace_bytes(const AttentionCall& call) {

@@ -13,19 +13,20 @@
 
 namespace reprofuse::cpu {
 
-void rotary(const Target& target, const kernels::RotaryCall& call);
+void rotary(const CpuDevice& device, const kernels::RotaryCall& call);
 // Returns the place where a score is not finite, if any: the first by row and then head, as in the reference.
 // `workspace`: aligned to 64 bytes, so that threads can share the keys of few rows; null: they share heads alone.
-std::optional<kernels::NonFinite> attention(const Target& target, const kernels::AttentionCall& call, void* workspace);
+std::optional<kernels::NonFinite> attention(const CpuDevice& device, const kernels::AttentionCall& call,
+                                            void* workspace);
 // What that must hold. Grows with call.batch.rows and max_keys, so that the largest call's serves all.
 std::size_t attention_workspace_bytes(const kernels::AttentionCall& call);
 
 // The same by contracts int16-1 and exact-2, whose pages hold integers of two or three digits, and units.
-void rotary_int16(const Target& target, const kernels::RotaryCall& call);
-std::optional<kernels::NonFinite> attention_int16(const Target& target, const kernels::AttentionCall& call,
+void rotary_int16(const CpuDevice& device, const kernels::RotaryCall& call);
+std::optional<kernels::NonFinite> attention_int16(const CpuDevice& device, const kernels::AttentionCall& call,
                                                   void* workspace);
-void rotary_exact2(const Target& target, const kernels::RotaryCall& call);
-std::optional<kernels::NonFinite> attention_exact2(const Target& target, const kernels::AttentionCall& call,
+void rotary_exact2(const CpuDevice& device, const kernels::RotaryCall& call);
+std::optional<kernels::NonFinite> attention_exact2(const CpuDevice& device, const kernels::AttentionCall& call,
                                                    void* workspace);
 std::size_t attention_integer_workspace_bytes(const kernels::AttentionCall& call);
 

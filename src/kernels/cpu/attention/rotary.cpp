@@ -91,27 +91,27 @@ void rotate_row(const ElementwiseKernels& kernels, const RotaryCall& call, std::
   }
 }
 
-void rotate_rows(const Target& target, const RotaryCall& call, StoreHead store) {
-  const ElementwiseKernels& kernels = elementwise_kernels(target.isa);
+void rotate_rows(const CpuDevice& device, const RotaryCall& call, StoreHead store) {
+  const ElementwiseKernels& kernels = elementwise_kernels(device.isa);
   const auto head_dim = static_cast<std::size_t>(call.kv.head_dim);
-  std::vector<float> keys(static_cast<std::size_t>(target.pool->threads()) * head_dim);
-  for_each_row(*target.pool, call.q.rows, call.q.cols + 2 * call.k.cols, [&](std::int64_t m, int worker) {
+  std::vector<float> keys(static_cast<std::size_t>(device.pool->threads()) * head_dim);
+  for_each_row(*device.pool, call.q.rows, call.q.cols + 2 * call.k.cols, [&](std::int64_t m, int worker) {
     rotate_row(kernels, call, m, keys.data() + static_cast<std::size_t>(worker) * head_dim, store);
   });
 }
 
 }  // namespace
 
-void rotary(const Target& target, const RotaryCall& call) {
-  rotate_rows(target, call, store_floats);
+void rotary(const CpuDevice& device, const RotaryCall& call) {
+  rotate_rows(device, call, store_floats);
 }
 
-void rotary_int16(const Target& target, const RotaryCall& call) {
-  rotate_rows(target, call, store_digits<TwoDigits>);
+void rotary_int16(const CpuDevice& device, const RotaryCall& call) {
+  rotate_rows(device, call, store_digits<TwoDigits>);
 }
 
-void rotary_exact2(const Target& target, const RotaryCall& call) {
-  rotate_rows(target, call, store_digits<ThreeDigits>);
+void rotary_exact2(const CpuDevice& device, const RotaryCall& call) {
+  rotate_rows(device, call, store_digits<ThreeDigits>);
 }
 
 }  // namespace reprofuse::cpu

@@ -13,10 +13,11 @@ void CudaLinear::Release::operator()(void* memory) const {
   release(memory);
 }
 
-CudaLinear::CudaLinear(const ContractKernels& contract, const CudaTarget& target, std::span<const WeightView> weights)
-    : ScheduledLinear(target, weights), contract_(contract) {
+CudaLinear::CudaLinear(const ContractKernels& contract, const CudaLayerOptions& options,
+                       std::span<const WeightView> weights)
+    : ScheduledLinear(options, weights), contract_(contract) {
   const DeviceScope scope(device_.ordinal);
-  const bool keep = target.use == WeightUse::kTake && can_keep_digits();
+  const bool keep = options.use == WeightUse::kTake && can_keep_digits();
   find_kernels(keep);
   require(weights[0].k <= contract.max_terms, "linear '{}': k = {}; {} takes at most {} terms in a sum", name_,
           weights[0].k, contract.name, contract.max_terms);
