@@ -45,16 +45,15 @@ struct Int16Strip {
 
 // A block of rows times a strip of one panel.
 struct Int16Tile {
-  const void* x;                 // packed
-  const std::uint32_t* weights;  // Panels' words; aligned to 64 bytes
-  int rows;                      // 1 to LinearInt16Kernels::rows
-  int terms;                     // a multiple of kInt16Alignment, at most int16::kTermBlock
-  const Int16Strip* strips;      // [rows]
-  std::int64_t* totals;          // [rows][kPanel], added to; aligned to 64 bytes
-  const std::uint32_t*
-      corrections;        // what LinearInt16Kernels::find_corrections made of the weights; aligned to 64 bytes
-  const std::byte* next;  // weights that are wanted next, of which the tile may prefetch
-  int next_bytes;         // so many for each kInt16Alignment terms
+  const void* x;                     // packed
+  const std::uint32_t* weights;      // Panels' words; aligned to 64 bytes
+  int rows;                          // 1 to LinearInt16Kernels::rows
+  int terms;                         // a multiple of kInt16Alignment, at most int16::kTermBlock
+  const Int16Strip* strips;          // [rows]
+  std::int64_t* totals;              // [rows][kPanel], added to; aligned to 64 bytes
+  const std::uint32_t* corrections;  // what find_corrections() made of the weights; aligned to 64 bytes
+  const std::byte* next;             // weights that are wanted next, of which the tile may prefetch
+  int next_bytes;                    // so many for each kInt16Alignment terms
 };
 
 // The sums of one row and one panel, to be rounded.
