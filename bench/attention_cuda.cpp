@@ -1,7 +1,7 @@
 // Times attention on the GPU for the shapes of Llama-3.2-3B and 8B: decode beside a plain read of the same keys and
 // values, its floor; prefill beside the peak of fused multiply-adds. Layers rotate past the L2, graphs are replayed.
 //   attention_cuda            what the library chooses
-//   attention_cuda --sweep    decode of Llama-3.2-3B, beside the choice, by threads and by stream with more and
+//   attention_cuda --sweep    decode of Llama-3.2-3B, beside the choice, direct and by stream with more and
 //                             fewer CTAs that share a row
 //   attention_cuda --prefill  prefill alone, of more lengths and heads
 //   attention_cuda --int16    contract int16-1 beside fma-1 with a cache of 16 bits, whose keys and values are as long;
@@ -114,23 +114,22 @@ class Problem {
 
   // Seconds of one layer.
   double attention_seconds(const cuda::AttentionSchedule& schedule) const {
-    return seconds(
-        [&](std::size_t layer, void* stream) { cuda::attention_with(launch(stream), call(layer), schedule); });
+    return seconds([&](std::size_t layer, void* stream) { cuda::attention_with(site(stream), call(layer), schedule); });
   }
 
   double int16_seconds(const cuda::integer_attention::Schedule& schedule, int repeats = kRepeats) const {
     return seconds(
         [&](std::size_t layer, void* stream) {
-          cuda::integer_attention::attention_with(launch(stream), call(layer), schedule, format_.digits);
+          cuda::integer_attention::attention_with(site(stream), call(layer), schedule, format_.digits);
         },
         repeats);
   }
   cuda::integer_attention::Schedule chosen_integer() const {
-    return cuda::integer_attention::choose_schedule(launch(nullptr), call(0), format_.digits);
+    return cuda::integer_attention::choose_schedule(site(nullptr), call(0), format_.digits);
   }
 
-  cuda::AttentionSchedule chosen() const { return cuda::choose_attention_schedule(launch(nullptr), call(0)); }
-  bool can_stream() const { return cuda::attention_stream_stages(launch(nullptr), call(0)) > 0; }
+  cuda::AttentionSchedule chosen() const { return cuda::choose_attention_schedule(site(nullptr), call(0)); }
+  bool can_stream() const { return cuda::attention_stream_stages(site(nullptr), call(0)) > 0; }
 
   double read_seconds() const {
     return seconds([&](std::size_t layer, void* stream) {
@@ -140,7 +139,7 @@ class Problem {
   }
 
  private:
-  cuda::Launch launch(void* stream) const { return {{0, workspace_.as<void>(), workspace_bytes_, stream}}; }
+  cuda::DeviceSite site(void* stream) const { return {{0, workspace_.as<void>(), workspace_bytes_, stream}}; }
 
   kernels::AttentionCall call(std::size_t layer) const {
     const std::int32_t m = sequences_ * rows_, cols = shape_.heads * shape_.head_dim;
@@ -179,13 +178,13 @@ class Problem {
 };
 
 std::string name_of(const cuda::AttentionSchedule& schedule) {
-  constexpr const char* kNames[] = {"threads", "stream", "cluster"};
+  constexpr const char* kNames[] = {"direct", "stream", "cluster"};
   return std::string(kNames[static_cast<int>(schedule.decode)]) + "/" + std::to_string(schedule.splits) +
          (schedule.prefetch ? "+" : "");
 }
 
 std::string name_of(const cuda::integer_attention::Schedule& schedule) {
-  constexpr const char* kNames[] = {"rows", "stream", "cluster"};
+  constexpr const char* kNames[] = {"direct", "stream", "cluster"};
   return std::string(kNames[static_cast<int>(schedule.decode)]) + "/" + std::to_string(schedule.splits);
 }
 
@@ -214,13 +213,13 @@ void sweep_decode(const Shape& shape, const Format& format, std::int32_t batch, 
   print(chosen);
   std::printf(";");
   const std::int32_t key_blocks = ceil_div(context, kPageSize);
-  for (const cuda::DecodeBy by : {cuda::DecodeBy::kThreads, cuda::DecodeBy::kStream}) {
+  for (const cuda::DecodeBy by : {cuda::DecodeBy::kDirect, cuda::DecodeBy::kStream}) {
     if (by == cuda::DecodeBy::kStream && !problem.can_stream()) continue;
     for (const std::int32_t splits : {1, 2, 3, 4, 6, 8, 16, 24, 32, 48, 64, 128, 256}) {
       const std::int64_t ctas = std::int64_t{batch} * shape.kv_heads * splits;
       if (splits > key_blocks || ctas < 64 || ctas > 4096) continue;
       for (const bool prefetch : {false, true})
-        if (!prefetch || (by == cuda::DecodeBy::kThreads && ctas <= 400))
+        if (!prefetch || (by == cuda::DecodeBy::kDirect && ctas <= 400))
           print({cuda::AttentionPhases::kDecode, splits, false, prefetch, by});
     }
   }

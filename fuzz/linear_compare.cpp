@@ -11,7 +11,7 @@
 
 #include "base/fp_environment.hpp"
 #include "base/thread_pool.hpp"
-#include "kernels/cpu/backend.hpp"
+#include "kernels/cpu/linear/tables.hpp"
 #include "numerics/float_ops.hpp"
 #include "ops/buffer.hpp"
 #include "ops/context_state.hpp"

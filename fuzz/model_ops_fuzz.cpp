@@ -29,7 +29,7 @@ State run_reference(const ModelOpsCase& drawn) {
   return state;
 }
 
-State run_cpu(const ModelOpsCase& drawn, const cpu::Target& backend, bool workspace) {
+State run_cpu(const ModelOpsCase& drawn, const cpu::CpuDevice& backend, bool workspace) {
   State state = drawn.start;
   cpu::rotary(backend, drawn.rotary(state));
   const kernels::AttentionCall attention = drawn.attention(state);

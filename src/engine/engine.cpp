@@ -38,6 +38,7 @@ void check_limits(const EngineOptions& options) {
           options.speculation, kMaxSpeculation);
   require(options.page_size >= kMinPageSize && options.page_size <= kMaxPageSize, "page_size = {} is outside {} to {}",
           options.page_size, kMinPageSize, kMaxPageSize);
+  require(kernels::is_page_size(options.page_size), "page_size = {} is not a power of two", options.page_size);
 }
 
 std::int64_t kv_pages_within(const model::Model& model, std::int64_t bytes, std::int32_t page_size) {

@@ -27,7 +27,13 @@ struct ElementInPage {
   std::int64_t head = 0, slot = 0, element = 0;  // slot: the position within the page
 };
 
-inline constexpr std::int32_t kMinPageSize = 16;  // positions of a page of keys and values; a power of two
+inline constexpr std::int32_t kMinPageSize = 16;  // positions of a page of keys and values
+
+// A power of two, so that kernels find a position's page and its place there by shifts.
+constexpr bool is_page_size(std::int64_t positions) {
+  return positions >= kMinPageSize && positions <= INT32_MAX && (positions & (positions - 1)) == 0;
+}
+
 // The most rows of a pass: attention on CUDA puts rows in y or z of a grid, which end at 65,535.
 inline constexpr std::int64_t kMaxBatchRows = 65535;
 

@@ -1,7 +1,5 @@
 #include "model/kv_cache.hpp"
 
-#include <bit>
-
 #include "base/check.hpp"
 #include "ops/context_state.hpp"
 
@@ -13,8 +11,8 @@ KvCache::KvCache(const Context& context, const checkpoint::ModelConfig& config, 
       head_dim_(static_cast<std::int32_t>(config.head_dim)),
       page_size_(page_size),
       format_(context.state().numerics->cache) {
-  require(page_size >= kernels::kMinPageSize && std::has_single_bit(static_cast<std::uint32_t>(page_size)),
-          "a page of {} positions is not a power of two of at least {}", page_size, kernels::kMinPageSize);
+  require(kernels::is_page_size(page_size), "a page of {} positions is not a power of two of at least {}", page_size,
+          kernels::kMinPageSize);
   require(pages >= 1 && pages <= INT32_MAX, "a cache of {} pages; it takes 1 to {}", pages, INT32_MAX);
   const bool fits = checked_product(bytes_per_page(context, config, page_size), pages).has_value();
   require(fits, "a cache of {} pages of {} positions is larger than any memory", pages, page_size);

@@ -18,7 +18,7 @@ inline constexpr std::int32_t kDefaultPageSize = 64;
 
 class KvCache {
  public:
-  // page_size: a power of two, at least 16.
+  // Throws for a page_size that kernels::is_page_size() refuses.
   KvCache(const Context& context, const checkpoint::ModelConfig& config, std::int64_t pages,
           std::int32_t page_size = kDefaultPageSize);
 

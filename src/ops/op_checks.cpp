@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -102,10 +101,8 @@ void check_page_shape(const Op& op, std::int64_t kv_heads, std::int64_t head_dim
                       std::int64_t pages, const kernels::CacheFormat& cache) {
   require_of(op, kv_heads >= 1 && kv_heads <= INT32_MAX && head_dim >= 2 && head_dim <= INT32_MAX && head_dim % 2 == 0,
              "{} key-value heads of {} elements; heads are even", kv_heads, head_dim);
-  require_of(op,
-             page_size >= kernels::kMinPageSize && page_size <= INT32_MAX &&
-                 std::has_single_bit(static_cast<std::uint64_t>(page_size)),
-             "a page of {} positions is not a power of two of at least {}", page_size, kernels::kMinPageSize);
+  require_of(op, kernels::is_page_size(page_size), "a page of {} positions is not a power of two of at least {}",
+             page_size, kernels::kMinPageSize);
   require_of(op, pages >= 1, "pages = {}; there is at least one", pages);
   require_of(op, checked_product(pages, kv_heads, head_dim, page_size, cache.element_bytes).has_value(),
              "{} pages of {} positions and {} heads of {} are larger than any memory", pages, page_size, kv_heads,

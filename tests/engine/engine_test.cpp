@@ -291,6 +291,7 @@ TEST_F(EngineTest, RequestsThatMakeNoSenseAreRefusedWithTheReason) {
   EXPECT_EQ(with([](EngineOptions& o) { o.speculation = kMaxSpeculation + 1; }), "speculation = 65 is outside 0 to 64");
   EXPECT_EQ(with([](EngineOptions& o) { o.page_size = 2 * kMaxPageSize; }),
             "page_size = 131072 is outside 16 to 65536");
+  EXPECT_EQ(with([](EngineOptions& o) { o.page_size = 48; }), "page_size = 48 is not a power of two");
 }
 
 }  // namespace

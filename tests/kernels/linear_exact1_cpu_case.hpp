@@ -113,7 +113,7 @@ class Prepared {
   }
 
  private:
-  cpu::Target backend() { return {.isa = Isa::kScalar, .pool = &pool_}; }
+  cpu::CpuDevice backend() { return {.isa = Isa::kScalar, .pool = &pool_}; }
 
   ThreadPool pool_;
   std::unique_ptr<kernels::PreparedLinear> prepared_;

@@ -37,7 +37,7 @@ class Prepared {
   Prepared(const LinearInt16Kernels& kernels, const Operands& operands, int threads = 1)
       : pool_(threads),
         weight_(operands.weight()),
-        prepared_(cpu::prepare_linear_int16(kernels, target(), "tested", {&weight_, 1})) {}
+        prepared_(cpu::prepare_linear_int16(kernels, device(), "tested", {&weight_, 1})) {}
 
   const kernels::PreparedLinear& layer() const { return *prepared_; }
 
@@ -53,7 +53,7 @@ class Prepared {
   }
 
  private:
-  cpu::Target target() { return {.isa = Isa::kScalar, .pool = &pool_}; }
+  cpu::CpuDevice device() { return {.isa = Isa::kScalar, .pool = &pool_}; }
 
   ThreadPool pool_;
   WeightView weight_;

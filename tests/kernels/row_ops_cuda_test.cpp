@@ -26,7 +26,7 @@ struct IntegerNumerics {
 
 template <const cuda::integer::ContractKernels& (*kContract)()>
 std::unique_ptr<Layer> make_layer(const WeightView& weight) {
-  return std::make_unique<Layer>(kContract(), cuda::CudaTarget{{.name = "test", .op = 7}}, std::span(&weight, 1));
+  return std::make_unique<Layer>(kContract(), cuda::CudaLayerOptions{{.name = "test", .op = 7}}, std::span(&weight, 1));
 }
 
 class RowOpsCuda : public testing::TestWithParam<IntegerNumerics> {
@@ -75,7 +75,7 @@ class RowOpsCuda : public testing::TestWithParam<IntegerNumerics> {
     std::unique_ptr<void, void (*)(void*) noexcept> workspace;
   };
 
-  cuda::Launch launch_in(const Linear& linear) const {
+  cuda::DeviceSite site_in(const Linear& linear) const {
     return {{.op = kOp, .workspace = linear.workspace.get(), .workspace_bytes = linear.bytes, .stream = nullptr}};
   }
   static bool has_clusters() { return cuda::read_device(0).major >= 9; }
@@ -126,7 +126,7 @@ TEST_P(RowOpsCuda, ANormLeavesTheDigitsOfItsResult) {
         NormCase apart(m, k, padding), together(m, k, padding);
         Linear linear(GetParam(), m, k, pool_);
         const auto expected = linear.left_by(apart.y.const_view(), [&](const kernels::LinearCall& call) {
-          cuda::rms_norm(launch_in(linear), apart.call(residual));
+          cuda::rms_norm(site_in(linear), apart.call(residual));
           linear.layer->run(call);
         });
         const bool keeps = m == 9;
@@ -154,7 +154,7 @@ TEST_P(RowOpsCuda, ASiluGateLeavesTheDigitsOfItsResult) {
         SiluCase apart(m, k, padding, scale), together(m, k, padding, scale);
         Linear linear(GetParam(), m, k, pool_);
         const auto expected = linear.left_by(apart.y.const_view(), [&](const kernels::LinearCall& call) {
-          cuda::silu_gate(launch_in(linear), apart.call());
+          cuda::silu_gate(site_in(linear), apart.call());
           linear.layer->run(call);
         });
         const bool keeps = m == 9;

@@ -44,7 +44,7 @@ class AttentionCase {
     return out;
   }
 
-  Rows run(const cpu::Target& backend, bool workspace) {
+  Rows run(const cpu::CpuDevice& backend, bool workspace) {
     Rows out = empty_result();
     const kernels::AttentionCall request = call(out);
     const std::size_t bytes = workspace ? cpu::attention_workspace_bytes(request) : 0;

@@ -17,7 +17,7 @@ class AttentionCudaCluster : public AttentionCuda {
   // By all schedules, clusters among them.
   void expect_bits_of_clusters(AttentionCase& data) {
     Rows out = data.empty_result();
-    ASSERT_GT(cuda::attention_clusters_at_once(launch(), data.call(out)), 0);
+    ASSERT_GT(cuda::attention_clusters_at_once(site(), data.call(out)), 0);
     expect_reference_bits(data);
   }
 };
@@ -58,7 +58,7 @@ TEST_F(AttentionCudaCluster, OtherOrdersWouldBeCaught) {
       AttentionCase data({.kv = {.kv_heads = 2, .head_dim = head_dim, .dtype = dtype}, .group = 3},
                          {{0, 300, 1}, {1, 957, 1}});
       expect_only_the_contracts_order(
-          data, [&](const kernels::AttentionCall& call) { cuda::attention_with(launch(), call, kCluster); });
+          data, [&](const kernels::AttentionCall& call) { cuda::attention_with(site(), call, kCluster); });
     }
 }
 
@@ -67,15 +67,15 @@ TEST_F(AttentionCudaCluster, IsChosenForFewRowsWithFewKeys) {
   Rows out = data.empty_result();
   kernels::AttentionCall call = data.call(out);  // chosen by its sizes, never launched
   call.batch.max_keys = 1024;
-  EXPECT_EQ(cuda::choose_attention_schedule(launch(), call).decode, DecodeBy::kCluster);
+  EXPECT_EQ(cuda::choose_attention_schedule(site(), call).decode, DecodeBy::kCluster);
   call.batch.rows = 1000;
-  EXPECT_NE(cuda::choose_attention_schedule(launch(), call).decode, DecodeBy::kCluster);
+  EXPECT_NE(cuda::choose_attention_schedule(site(), call).decode, DecodeBy::kCluster);
   call.batch.rows = 1;
   call.batch.max_keys = 1025;
-  EXPECT_NE(cuda::choose_attention_schedule(launch(), call).decode, DecodeBy::kCluster);
+  EXPECT_NE(cuda::choose_attention_schedule(site(), call).decode, DecodeBy::kCluster);
   call.batch.max_keys = 1024;
   call.batch.rows = call.batch.max_chunk_rows = 100;  // a prefill, which decodes nothing
-  EXPECT_NE(cuda::choose_attention_schedule(launch(), call).decode, DecodeBy::kCluster);
+  EXPECT_NE(cuda::choose_attention_schedule(site(), call).decode, DecodeBy::kCluster);
 }
 
 // One captured graph serves a context that grows up to the bound it was captured with, and launches that follow each
@@ -89,7 +89,7 @@ TEST_F(AttentionCudaCluster, ACapturedGraphFollowsAGrowingContext) {
   std::vector<DeviceRows> outs;
   for (std::int32_t i = 0; i < kLaunches; ++i) outs.emplace_back(out);
   const cuda::Graph graph(0, [&](void* stream) {
-    cuda::Launch on = launch();
+    cuda::DeviceSite on = site();
     on.stream = stream;
     for (const DeviceRows& to : outs) {
       const kernels::AttentionCall call = on_device(longest.call(out), kv, q, to);
@@ -100,7 +100,7 @@ TEST_F(AttentionCudaCluster, ACapturedGraphFollowsAGrowingContext) {
   for (const std::int32_t position : {0, 1, 63, 64, 200, kMaxKeys - 1}) {
     const std::int32_t positions[] = {position, 300};
     cuda::copy_to_device(const_cast<std::int32_t*>(kv.batch().positions), positions, sizeof(positions));
-    graph.replay(launch().stream);
+    graph.replay(site().stream);
     EXPECT_EQ(describe(failure()), "none");
     Rows expected = longest.empty_result();
     kernels::AttentionCall host = longest.call(expected);

@@ -22,7 +22,7 @@ inline constexpr AttentionSchedule kSchedules[] = {{AttentionPhases::kPrefill, 1
                                                    {AttentionPhases::kDecode, 2, false, true},
                                                    {AttentionPhases::kDecode, 1000, false, false},
                                                    {AttentionPhases::kDecode, 1000, false, true},
-                                                   {AttentionPhases::kDecode, 3, true, false, DecodeBy::kThreads, true},
+                                                   {AttentionPhases::kDecode, 3, true, false, DecodeBy::kDirect, true},
                                                    {AttentionPhases::kBoth, 1, false, false},
                                                    {AttentionPhases::kBoth, 2, false, false},
                                                    {AttentionPhases::kBoth, 2, false, true},
@@ -58,8 +58,8 @@ class AttentionCuda : public ModelOpsCuda {
 
   // Not every device has the TMA and clusters, and not every shape suits them.
   bool can_run(const AttentionSchedule& schedule, const kernels::AttentionCall& call) const {
-    if (schedule.decode == DecodeBy::kStream) return cuda::attention_stream_stages(launch(), call) > 0;
-    if (schedule.decode == DecodeBy::kCluster) return cuda::attention_clusters_at_once(launch(), call) > 0;
+    if (schedule.decode == DecodeBy::kStream) return cuda::attention_stream_stages(site(), call) > 0;
+    if (schedule.decode == DecodeBy::kCluster) return cuda::attention_clusters_at_once(site(), call) > 0;
     return true;
   }
 
@@ -77,10 +77,10 @@ class AttentionCuda : public ModelOpsCuda {
       ASSERT_TRUE(same_bits(got, expected)) << what;
       ++runs_;
     };
-    compare([&](const kernels::AttentionCall& call) { cuda::attention(launch(), call); }, "chosen");
+    compare([&](const kernels::AttentionCall& call) { cuda::attention(site(), call); }, "chosen");
     for (const AttentionSchedule& schedule : kSchedules)
       if (can_run(schedule, data.call(out)))
-        compare([&](const kernels::AttentionCall& call) { cuda::attention_with(launch(), call, schedule); },
+        compare([&](const kernels::AttentionCall& call) { cuda::attention_with(site(), call, schedule); },
                 name_of(schedule));
   }
 

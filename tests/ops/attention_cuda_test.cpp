@@ -95,7 +95,7 @@ TEST_F(AttentionCuda, LongContextsHaveTheReferenceBits) {
                      {{0, 5000, 1}, {1, 2100, 7}});
   expect_reference_bits(data);
   EXPECT_EQ(runs_,
-            std::ranges::count(kSchedules, DecodeBy::kThreads, &AttentionSchedule::decode) + 1);  // pages too long
+            std::ranges::count(kSchedules, DecodeBy::kDirect, &AttentionSchedule::decode) + 1);  // pages too long
 }
 
 // So many partials that the merge refills its stages, works out its factors for several groups of runs, and ends within
@@ -125,7 +125,7 @@ TEST_F(AttentionCuda, ANonFiniteScoreIsRecordedWithItsRowAndHead) {
     if (!can_run(schedule, data.call(out))) continue;
     const DeviceKv pages(data.kv());
     const DeviceRows q(data.queries()), device_out(out);
-    cuda::attention_with(launch(), on_device(data.call(out), pages, q, device_out), schedule);
+    cuda::attention_with(site(), on_device(data.call(out), pages, q, device_out), schedule);
     EXPECT_EQ(describe(failure()), "3:2") << name_of(schedule);
     EXPECT_EQ(describe(reference::attention(data.call(out))), "3:2");
   }
@@ -142,7 +142,7 @@ TEST_F(AttentionCuda, ANonFiniteScoreOfAnEarlyKeyIsRecorded) {
       Rows out = data.empty_result();
       const DeviceKv pages(data.kv());
       const DeviceRows q(data.queries()), device_out(out);
-      cuda::attention_with(launch(), on_device(data.call(out), pages, q, device_out),
+      cuda::attention_with(site(), on_device(data.call(out), pages, q, device_out),
                            {AttentionPhases::kPrefill, 1, false, false});
       EXPECT_EQ(describe(failure()), "0:3") << value;
       EXPECT_EQ(describe(reference::attention(data.call(out))), "0:3");
@@ -155,7 +155,7 @@ TEST_F(AttentionCuda, HeadsAndWorkspacesThatDoNotFitAreRefused) {
     Rows out = data.empty_result();
     const DeviceKv kv(data.kv());
     const DeviceRows q(data.queries()), device_out(out);
-    cuda::Launch small = launch();
+    cuda::DeviceSite small = site();
     small.workspace_bytes = workspace_bytes;
     try {
       const kernels::AttentionCall call = on_device(data.call(out), kv, q, device_out);
@@ -175,7 +175,7 @@ TEST_F(AttentionCuda, HeadsAndWorkspacesThatDoNotFitAreRefused) {
 
 TEST_F(AttentionCuda, OtherOrdersWouldBeCaught) {
   AttentionCase data({.kv = {.kv_heads = 2, .head_dim = 64}, .group = 2}, {{0, 300, 1}, {1, 100, 50}});
-  expect_only_the_contracts_order(data, [&](const kernels::AttentionCall& call) { cuda::attention(launch(), call); });
+  expect_only_the_contracts_order(data, [&](const kernels::AttentionCall& call) { cuda::attention(site(), call); });
 }
 
 }  // namespace

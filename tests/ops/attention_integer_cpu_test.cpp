@@ -14,20 +14,20 @@ namespace {
 class AttentionIntegerCpu : public ::testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Digits, AttentionIntegerCpu, ::testing::Values(2, 3));
 
-std::optional<kernels::NonFinite> attend(const cpu::Target& target, const kernels::AttentionCall& call, int digits,
+std::optional<kernels::NonFinite> attend(const cpu::CpuDevice& device, const kernels::AttentionCall& call, int digits,
                                          void* workspace = nullptr) {
-  return (digits == 2 ? cpu::attention_int16 : cpu::attention_exact2)(target, call, workspace);
+  return (digits == 2 ? cpu::attention_int16 : cpu::attention_exact2)(device, call, workspace);
 }
 
 void expect_integer_bits(IntegerCase& data, std::initializer_list<int> thread_counts) {
   Rows expected = data.expected();
   for (const int threads : thread_counts)
-    on_every_isa(threads, [&](const cpu::Target& target) {
+    on_every_isa(threads, [&](const cpu::CpuDevice& device) {
       for (const bool workspace : {false, true}) {
         Rows out = data.empty_result();
         const kernels::AttentionCall call = data.call(out);
         std::vector<std::byte> memory(cpu::attention_integer_workspace_bytes(call));
-        EXPECT_FALSE(attend(target, call, data.digits(), workspace ? memory.data() : nullptr));
+        EXPECT_FALSE(attend(device, call, data.digits(), workspace ? memory.data() : nullptr));
         ASSERT_TRUE(same_bits(out, expected)) << threads << " threads, workspace " << workspace;
       }
     });
@@ -37,13 +37,13 @@ TEST_P(AttentionIntegerCpu, EveryIsaStoresKeysAndValuesAsTheReference) {
   for (const std::int32_t head_dim : {2, 10, 64, 96, 128}) {
     const KvSpec kv{.kv_heads = 2, .head_dim = head_dim, .page_size = 16};
     IntegerCase expected({.kv = kv, .value_spread = 300.0F, .digits = GetParam()}, {{0, 30, 9}, {1, 5, 1}});
-    on_every_isa(2, [&](const cpu::Target& target) {
+    on_every_isa(2, [&](const cpu::CpuDevice& device) {
       IntegerCase data({.kv = kv, .value_spread = 300.0F, .digits = GetParam()}, {{0, 30, 9}, {1, 5, 1}});
       data.forget();
       EXPECT_NE(data.stored(), expected.stored());
       for (const kernels::Chunk& chunk : data.chunks())
         data.store(chunk.sequence, chunk.first_position + chunk.rows, [&](const kernels::RotaryCall& call) {
-          (GetParam() == 2 ? cpu::rotary_int16 : cpu::rotary_exact2)(target, call);
+          (GetParam() == 2 ? cpu::rotary_int16 : cpu::rotary_exact2)(device, call);
         });
       EXPECT_EQ(data.stored(), expected.stored());
     });
@@ -121,16 +121,16 @@ TEST_P(AttentionIntegerCpu, AQueryOrAKeyThatIsNotFiniteIsFoundAtItsRowAndHead) {
   for (const float bad : {INFINITY, NAN}) {
     IntegerCase data({.kv = {.kv_heads = 2, .head_dim = 32}, .digits = GetParam()}, {{0, 150, 5}});
     data.queries().at(3, 2 * 32 + 5) = bad;
-    on_every_isa(2, [&](const cpu::Target& target) {
+    on_every_isa(2, [&](const cpu::CpuDevice& device) {
       Rows out = data.empty_result();
-      EXPECT_EQ(describe(attend(target, data.call(out), GetParam())), "3:2");
+      EXPECT_EQ(describe(attend(device, data.call(out), GetParam())), "3:2");
     });
     IntegerCase keys({.kv = {.kv_heads = 2, .head_dim = 32}, .digits = GetParam()}, {{0, 150, 5}});
     const auto place = reference::find_place(keys.pages(), keys.call(data.queries()).batch, 0, 152, 1);
     static_cast<std::uint8_t*>(keys.pages().key_units)[place.head / 32 + place.slot] = int16::kNotFinite;
-    on_every_isa(2, [&](const cpu::Target& target) {
+    on_every_isa(2, [&](const cpu::CpuDevice& device) {
       Rows out = keys.empty_result();
-      EXPECT_EQ(describe(attend(target, keys.call(out), GetParam())), "2:2");
+      EXPECT_EQ(describe(attend(device, keys.call(out), GetParam())), "2:2");
     });
   }
 }

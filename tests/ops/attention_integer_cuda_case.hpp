@@ -10,7 +10,7 @@
 namespace reprofuse {
 
 using cuda::AttentionPhases;
-using IntegerDecode = cuda::integer_attention::DecodeBy;
+using cuda::DecodeBy;
 using IntegerSchedule = cuda::integer_attention::Schedule;
 
 inline constexpr IntegerSchedule kIntegerSchedules[] = {
@@ -22,12 +22,12 @@ inline constexpr IntegerSchedule kIntegerSchedules[] = {
     {AttentionPhases::kBoth, 2},
     {AttentionPhases::kPrefill, 1, false, true},
     {AttentionPhases::kBoth, 1, false, true},
-    {AttentionPhases::kDecode, 1, false, false, IntegerDecode::kStream},
-    {AttentionPhases::kDecode, 2, false, false, IntegerDecode::kStream},
-    {AttentionPhases::kDecode, 1000, true, false, IntegerDecode::kStream},
-    {AttentionPhases::kBoth, 3, false, true, IntegerDecode::kStream},
-    {AttentionPhases::kDecode, 1, false, false, IntegerDecode::kCluster},
-    {AttentionPhases::kBoth, 1, false, false, IntegerDecode::kCluster}};
+    {AttentionPhases::kDecode, 1, false, false, DecodeBy::kStream},
+    {AttentionPhases::kDecode, 2, false, false, DecodeBy::kStream},
+    {AttentionPhases::kDecode, 1000, true, false, DecodeBy::kStream},
+    {AttentionPhases::kBoth, 3, false, true, DecodeBy::kStream},
+    {AttentionPhases::kDecode, 1, false, false, DecodeBy::kCluster},
+    {AttentionPhases::kBoth, 1, false, false, DecodeBy::kCluster}};
 
 inline std::string name_of(const IntegerSchedule& schedule) {
   constexpr const char* kNames[] = {"decode", "prefill", "both"};
@@ -151,10 +151,10 @@ class AttentionIntegerCuda : public ModelOpsCuda, public ::testing::WithParamInt
   };
 
   bool can_run(const IntegerSchedule& schedule, const kernels::AttentionCall& call) const {
-    if (schedule.wgmma && !cuda::integer_attention::has_wgmma(launch(), call, digits())) return false;
-    if (schedule.decode == IntegerDecode::kCluster)
-      return cuda::integer_attention::clusters_at_once(launch(), call, digits()) > 0;
-    return schedule.decode == IntegerDecode::kRows || cuda::integer_attention::can_stream(launch(), call, digits());
+    if (schedule.wgmma && !cuda::integer_attention::has_wgmma(site(), call, digits())) return false;
+    if (schedule.decode == DecodeBy::kCluster)
+      return cuda::integer_attention::clusters_at_once(site(), call, digits()) > 0;
+    return schedule.decode == DecodeBy::kDirect || cuda::integer_attention::can_stream(site(), call, digits());
   }
 
   // By the kernels of its own choice, and by every schedule that can run.
@@ -174,10 +174,10 @@ class AttentionIntegerCuda : public ModelOpsCuda, public ::testing::WithParamInt
       if (can_run(schedule, data.call(out)))
         compare(
             [&](const kernels::AttentionCall& call) {
-              cuda::integer_attention::attention_with(launch(), call, schedule, digits());
+              cuda::integer_attention::attention_with(site(), call, schedule, digits());
             },
             name_of(schedule));
-    compare([&](const kernels::AttentionCall& call) { cuda::integer_attention::attention(launch(), call, digits()); },
+    compare([&](const kernels::AttentionCall& call) { cuda::integer_attention::attention(site(), call, digits()); },
             "chosen");
   }
 

@@ -11,7 +11,7 @@ INSTANTIATE_TEST_SUITE_P(Digits, AttentionIntegerCuda, ::testing::Values(2, 3));
 
 // Stores by the GPU what the reference stored.
 template <class Wait>
-void store_again(const cuda::Launch& launch, IntegerCase& data, const Wait& wait) {
+void store_again(const cuda::DeviceSite& site, IntegerCase& data, const Wait& wait) {
   const DeviceKv batch_on_device(data.kv());
   const IntegerDevicePages pages(data);
   for (const kernels::Chunk& chunk : data.chunks())
@@ -36,7 +36,7 @@ void store_again(const cuda::Launch& launch, IntegerCase& data, const Wait& wait
       call.batch.positions = positions.as<std::int32_t>();
       call.batch.sequences = sequences.as<std::int32_t>();
       call.kv = pages.pages();
-      cuda::integer_attention::rotary(launch, call, data.digits());
+      cuda::integer_attention::rotary(site, call, data.digits());
       wait();
       pages.fetch();
     });
@@ -52,7 +52,7 @@ TEST_P(AttentionIntegerCuda, KeysAndValuesAreStoredAsTheReferenceStoresThem) {
       IntegerCase expected(spec, {{0, 30, 9}, {1, 5, 1}}), data(spec, {{0, 30, 9}, {1, 5, 1}});
       data.forget();
       EXPECT_NE(data.stored(), expected.stored());
-      store_again(launch(), data, [&] { synchronize(); });
+      store_again(site(), data, [&] { synchronize(); });
       EXPECT_EQ(data.stored(), expected.stored());
     }
 }
@@ -178,9 +178,9 @@ TEST_P(AttentionIntegerCuda, LaunchesInARowHaveTheReferenceBits) {
     const kernels::AttentionCall call = devices[i % 2].call(cases[i % 2]->call(got), outs[i]);
     const IntegerSchedule& schedule = kIntegerSchedules[i / 2 % std::size(kIntegerSchedules)];
     if (can_run(schedule, call))
-      cuda::integer_attention::attention_with(launch(), call, schedule, digits());
+      cuda::integer_attention::attention_with(site(), call, schedule, digits());
     else
-      cuda::integer_attention::attention(launch(), call, digits());
+      cuda::integer_attention::attention(site(), call, digits());
   }
   EXPECT_EQ(describe(failure()), "none");
   Rows expected[] = {longer.expected(), shorter.expected()};
@@ -201,14 +201,14 @@ TEST_P(AttentionIntegerCuda, ACapturedGraphFollowsAGrowingContext) {
     const DeviceRows device_out(out);
     const kernels::AttentionCall call = device.call(longest.call(out), device_out);
     const cuda::Graph graph(0, [&](void* stream) {
-      cuda::Launch on = launch();
+      cuda::DeviceSite on = site();
       on.stream = stream;
       cuda::integer_attention::attention(on, call, digits());
     });
     for (const std::int32_t position : {0, 1, 127, 128, 200, max_keys - 1}) {
       const std::int32_t positions[] = {position, 300};
       cuda::copy_to_device(const_cast<std::int32_t*>(call.batch.positions), positions, sizeof(positions));
-      graph.replay(launch().stream);
+      graph.replay(site().stream);
       EXPECT_EQ(describe(failure()), "none");
       device_out.fetch(out);
       Rows expected = longest.empty_result();
@@ -232,7 +232,7 @@ TEST_P(AttentionIntegerCuda, ANonFiniteScoreIsRecordedWithItsRowAndHead) {
         const OnDevice device(data);
         const DeviceRows device_out(out);
         if (!can_run(schedule, data.call(out))) return std::string("none here");
-        cuda::integer_attention::attention_with(launch(), device.call(data.call(out), device_out), schedule, digits());
+        cuda::integer_attention::attention_with(site(), device.call(data.call(out), device_out), schedule, digits());
         return describe(failure());
       };
       IntegerCase data({.kv = {.kv_heads = 2, .head_dim = 64}, .digits = digits()}, {{0, 150, 5}});
@@ -257,7 +257,7 @@ TEST_P(AttentionIntegerCuda, OtherNumbersWouldBeCaught) {
     change(other);
     const OnDevice device(other);
     const DeviceRows out(got);
-    cuda::integer_attention::attention(launch(), device.call(other.call(got), out), digits());
+    cuda::integer_attention::attention(site(), device.call(other.call(got), out), digits());
     EXPECT_EQ(describe(failure()), "none");
     out.fetch(got);
     return !static_cast<bool>(same_bits(got, expected));

@@ -24,16 +24,16 @@ class AttentionCudaMerge : public AttentionCuda {
  private:
   static constexpr std::size_t kPoisonedBytes = std::size_t{16} << 20;
 
-  std::byte* partials() const { return static_cast<std::byte*>(launch().workspace) + cuda::kWorkspaceHead; }
+  std::byte* partials() const { return static_cast<std::byte*>(site().workspace) + cuda::kWorkspaceHead; }
 };
 
-// Rows of as many lengths as there are slots: some have fewer key blocks than CTAs that could share them, and some
-// slots stand for no row of the decode kernel.
+// Rows of as many lengths as there are decode items: some have fewer key blocks than CTAs that could share them, and
+// some items have no row for the decode kernel.
 TEST_F(AttentionCudaMerge, PartialsAreFoldedOnceAllAreStored) {
-  constexpr std::int32_t kSlots = 70;
+  constexpr std::int32_t kItems = 70;
   std::vector<ChunkSpec> chunks;
-  chunks.reserve(kSlots);
-  for (std::int32_t s = 0; s < kSlots; ++s) chunks.push_back({s, s * 37 % 900, s % 9 == 4 ? 3 : 1});
+  chunks.reserve(kItems);
+  for (std::int32_t s = 0; s < kItems; ++s) chunks.push_back({s, s * 37 % 900, s % 9 == 4 ? 3 : 1});
   AttentionCase data({.kv = {.kv_heads = 2, .head_dim = 128, .page_size = 64}, .group = 3}, chunks);
   Rows expected = data.expected();
   const DeviceKv kv(data.kv());
@@ -50,7 +50,7 @@ TEST_F(AttentionCudaMerge, PartialsAreFoldedOnceAllAreStored) {
         ASSERT_EQ(first_partial(), kPoison);
         Rows got = data.empty_result();
         const DeviceRows out(got);
-        cuda::attention_with(launch(), on_device(data.call(unused), kv, q, out), schedule);
+        cuda::attention_with(site(), on_device(data.call(unused), kv, q, out), schedule);
         EXPECT_EQ(describe(failure()), "none");
         out.fetch(got);
         EXPECT_TRUE(same_bits(got, expected));
@@ -70,12 +70,12 @@ TEST_F(AttentionCudaMerge, LaunchesInARowHaveTheReferenceBits) {
   std::vector<DeviceRows> outs;
   outs.reserve(kLaunches);
   for (std::size_t i = 0; i < kLaunches; ++i) outs.emplace_back(got);
-  const bool streams = cuda::attention_stream_stages(launch(), longer.call(got)) > 0;
+  const bool streams = cuda::attention_stream_stages(site(), longer.call(got)) > 0;
   for (std::size_t i = 0; i < outs.size(); ++i) {
     const std::size_t which = i % 2;
     const AttentionSchedule schedule{AttentionPhases::kDecode, i % 3 == 0 ? 7 : 16, false, i % 5 < 3,
-                                     streams && i % 7 < 4 ? DecodeBy::kStream : DecodeBy::kThreads};
-    cuda::attention_with(launch(), on_device(cases[which]->call(got), kvs[which], queries[which], outs[i]), schedule);
+                                     streams && i % 7 < 4 ? DecodeBy::kStream : DecodeBy::kDirect};
+    cuda::attention_with(site(), on_device(cases[which]->call(got), kvs[which], queries[which], outs[i]), schedule);
   }
   EXPECT_EQ(describe(failure()), "none");
   Rows expected[] = {longer.expected(), shorter.expected()};
@@ -96,16 +96,16 @@ TEST_F(AttentionCudaMerge, ACapturedGraphFollowsAGrowingContext) {
   Rows out = longest.empty_result();
   const DeviceRows device_out(out);
   const kernels::AttentionCall call = on_device(longest.call(out), kv, q, device_out);
-  ASSERT_TRUE(cuda::choose_attention_schedule(launch(), call).prefetch);
+  ASSERT_TRUE(cuda::choose_attention_schedule(site(), call).prefetch);
   const cuda::Graph graph(0, [&](void* stream) {
-    cuda::Launch on = launch();
+    cuda::DeviceSite on = site();
     on.stream = stream;
     cuda::attention(on, call);
   });
   for (const std::int32_t position : {0, 1, 63, 64, 200, kMaxKeys - 1}) {
     const std::int32_t positions[] = {position, 300};
     cuda::copy_to_device(const_cast<std::int32_t*>(call.batch.positions), positions, sizeof(positions));
-    graph.replay(launch().stream);
+    graph.replay(site().stream);
     EXPECT_EQ(describe(failure()), "none");
     device_out.fetch(out);
     Rows expected = longest.empty_result();
@@ -122,10 +122,10 @@ TEST_F(AttentionCudaMerge, OnlyALaunchOfOneWavePrefetches) {
   Rows out = data.empty_result();
   kernels::AttentionCall call = data.call(out);  // chosen by its sizes, never launched
   call.batch.max_keys = 256;
-  EXPECT_EQ(cuda::choose_attention_schedule(launch(), call).splits, 4);
-  EXPECT_TRUE(cuda::choose_attention_schedule(launch(), call).prefetch);
+  EXPECT_EQ(cuda::choose_attention_schedule(site(), call).splits, 4);
+  EXPECT_TRUE(cuda::choose_attention_schedule(site(), call).prefetch);
   call.batch.rows = 1000;  // 8,000 CTAs
-  EXPECT_FALSE(cuda::choose_attention_schedule(launch(), call).prefetch);
+  EXPECT_FALSE(cuda::choose_attention_schedule(site(), call).prefetch);
 }
 
 }  // namespace

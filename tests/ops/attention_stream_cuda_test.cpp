@@ -13,13 +13,13 @@ class AttentionCudaStream : public AttentionCuda {
     if (IsSkipped()) return;
     AttentionCase data({.kv = {.head_dim = 64}}, {{0, 10, 1}});
     Rows out = data.empty_result();
-    if (cuda::attention_stream_stages(launch(), data.call(out)) == 0) GTEST_SKIP() << "the device has no TMA";
+    if (cuda::attention_stream_stages(site(), data.call(out)) == 0) GTEST_SKIP() << "the device has no TMA";
   }
 
   // By all schedules, streams among them.
   void expect_bits_of_streams(AttentionCase& data) {
     Rows out = data.empty_result();
-    ASSERT_GT(cuda::attention_stream_stages(launch(), data.call(out)), 0);
+    ASSERT_GT(cuda::attention_stream_stages(site(), data.call(out)), 0);
     expect_reference_bits(data);
   }
 
@@ -28,7 +28,7 @@ class AttentionCudaStream : public AttentionCuda {
     kernels::AttentionCall call = data.call(out);  // chosen by its sizes, never launched
     call.batch.rows = call.batch.chunk_count = rows;
     call.batch.max_keys = max_keys;
-    return cuda::choose_attention_schedule(launch(), call);
+    return cuda::choose_attention_schedule(site(), call);
   }
 };
 
@@ -52,7 +52,7 @@ TEST_F(AttentionCudaStream, PipelinesOfAnyDepthHaveTheReferenceBits) {
       Rows expected = data.expected(), unused = data.empty_result();
       const DeviceKv kv(data.kv());
       const DeviceRows q(data.queries());
-      const int max_stages = cuda::attention_stream_stages(launch(), data.call(unused));
+      const int max_stages = cuda::attention_stream_stages(site(), data.call(unused));
       for (const int splits : {1, 3})
         for (int stages = 2; stages <= max_stages; ++stages) {
           const AttentionSchedule schedule{AttentionPhases::kDecode, splits, false, false,
@@ -60,7 +60,7 @@ TEST_F(AttentionCudaStream, PipelinesOfAnyDepthHaveTheReferenceBits) {
           SCOPED_TRACE(name_of(schedule));
           Rows got = data.empty_result();
           const DeviceRows out(got);
-          cuda::attention_with(launch(), on_device(data.call(unused), kv, q, out), schedule);
+          cuda::attention_with(site(), on_device(data.call(unused), kv, q, out), schedule);
           EXPECT_EQ(describe(failure()), "none");
           out.fetch(got);
           EXPECT_TRUE(same_bits(got, expected));
@@ -90,7 +90,7 @@ TEST_F(AttentionCudaStream, OtherOrdersWouldBeCaught) {
                          {{0, 300, 1}, {1, 957, 1}});
       const AttentionSchedule schedule{AttentionPhases::kDecode, splits, false, false, DecodeBy::kStream};
       expect_only_the_contracts_order(
-          data, [&](const kernels::AttentionCall& call) { cuda::attention_with(launch(), call, schedule); });
+          data, [&](const kernels::AttentionCall& call) { cuda::attention_with(site(), call, schedule); });
     }
 }
 
@@ -102,7 +102,7 @@ TEST_F(AttentionCudaStream, IsChosenForManyRowsAndForManyKeys) {
   EXPECT_EQ(many_keys.decode, DecodeBy::kStream);
   EXPECT_GT(many_keys.splits, 4);
   AttentionCase small_pages({.kv = {.kv_heads = 8, .head_dim = 128, .page_size = 32}, .group = 3}, {{0, 200, 1}});
-  EXPECT_EQ(chosen(small_pages, 1000, 1024).decode, DecodeBy::kThreads);
+  EXPECT_EQ(chosen(small_pages, 1000, 1024).decode, DecodeBy::kDirect);
 }
 
 }  // namespace

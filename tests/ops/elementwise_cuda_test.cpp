@@ -20,9 +20,9 @@ TEST_F(ElementwiseCuda, EmbeddingHasTheReferenceBits) {
       const cuda::DeviceBuffer device_table = upload(table.storage.data(), table.storage.size());
       Rows x(5, hidden, 1, 3), expected(5, hidden, 1, 3);
       const DeviceRows device_x(x);
-      cuda::embedding(launch(), {.table = {device_table.as<void>(), dtype, 100, hidden, hidden},
-                                 .tokens = device_tokens.as<std::int32_t>(),
-                                 .x = device_x.view()});
+      cuda::embedding(site(), {.table = {device_table.as<void>(), dtype, 100, hidden, hidden},
+                               .tokens = device_tokens.as<std::int32_t>(),
+                               .x = device_x.view()});
       synchronize();
       reference::embedding({.table = table.view(), .tokens = tokens.data(), .x = expected.view()});
       device_x.fetch(x);
@@ -37,8 +37,7 @@ TEST_F(ElementwiseCuda, SiluGateHasTheReferenceBits) {
         const std::int64_t m = k == 8192 ? 3 : 7;
         Rows gate(m, k, 3, padding, scale), up(m, k, 4, padding), y(m, k, 5, padding), expected(m, k, 5, padding);
         const DeviceRows device_gate(gate), device_up(up), device_y(y);
-        cuda::silu_gate(launch(),
-                        {.gate = device_gate.const_view(), .up = device_up.const_view(), .y = device_y.view()});
+        cuda::silu_gate(site(), {.gate = device_gate.const_view(), .up = device_up.const_view(), .y = device_y.view()});
         synchronize();
         reference::silu_gate({.gate = as_const(gate.view()), .up = as_const(up.view()), .y = expected.view()});
         device_y.fetch(y);
@@ -49,7 +48,7 @@ TEST_F(ElementwiseCuda, SiluGateHasTheReferenceBits) {
 TEST_F(ElementwiseCuda, SiluGateCanReplaceItsOperand) {
   Rows gate(4, 2048, 3), up(4, 2048, 4), expected(4, 2048, 5);
   const DeviceRows device_gate(gate), device_up(up);
-  cuda::silu_gate(launch(), {.gate = device_gate.const_view(), .up = device_up.const_view(), .y = device_gate.view()});
+  cuda::silu_gate(site(), {.gate = device_gate.const_view(), .up = device_up.const_view(), .y = device_gate.view()});
   synchronize();
   reference::silu_gate({.gate = as_const(gate.view()), .up = as_const(up.view()), .y = expected.view()});
   device_gate.fetch(gate);
@@ -60,7 +59,7 @@ TEST_F(ElementwiseCuda, SiluGateCanReplaceItsOperand) {
 TEST_F(ElementwiseCuda, AnotherExponentialWouldBeCaught) {
   Rows gate(4, 2048, 3), up(4, 2048, 4), y(4, 2048, 5), altered(4, 2048, 5);
   const DeviceRows device_gate(gate), device_up(up), device_y(y);
-  cuda::silu_gate(launch(), {.gate = device_gate.const_view(), .up = device_up.const_view(), .y = device_y.view()});
+  cuda::silu_gate(site(), {.gate = device_gate.const_view(), .up = device_up.const_view(), .y = device_y.view()});
   synchronize();
   device_y.fetch(y);
   for (std::int64_t m = 0; m < 4; ++m)
@@ -75,7 +74,7 @@ TEST_F(ElementwiseCuda, GatheredRowsAreTheRowsThatWereNamed) {
   for (const std::int64_t k : {1, 1000, 3072}) {
     Rows x(9, k, 6, 2), y(4, k, 1, 5), expected(4, k, 1, 5);
     const DeviceRows device_x(x), device_y(y);
-    cuda::gather_rows(launch(),
+    cuda::gather_rows(site(),
                       {.x = device_x.const_view(), .rows = device_rows.as<std::int32_t>(), .y = device_y.view()});
     synchronize();
     reference::gather_rows({.x = as_const(x.view()), .rows = rows.data(), .y = expected.view()});
@@ -93,7 +92,7 @@ TEST_F(ElementwiseCuda, RoundingGoesToTheNearestBf16AndTiesToEven) {
   x.at(0, 4) = std::numeric_limits<float>::max();
   Rows expected = x;
   const DeviceRows device_x(x);
-  cuda::round_bf16(launch(), {.x = device_x.view()});
+  cuda::round_bf16(site(), {.x = device_x.view()});
   synchronize();
   reference::round_bf16({.x = expected.view()});
   device_x.fetch(x);

@@ -42,7 +42,7 @@ struct NormCase {
 void expect_reference_bits(const NormSpec& spec, int threads = 1) {
   NormCase expected(spec);
   ASSERT_FALSE(reference::rms_norm(expected.call()));
-  on_every_isa(threads, [&](const cpu::Target& backend) {
+  on_every_isa(threads, [&](const cpu::CpuDevice& backend) {
     NormCase mine(spec);
     ASSERT_FALSE(cpu::rms_norm(backend, mine.call()));
     ASSERT_TRUE(same_bits(mine.x, expected.x)) << "x, k " << spec.k;
@@ -72,7 +72,7 @@ TEST(RmsNormCpu, TinyAndHugeRowsGiveTheReferenceBits) {
 
 TEST(RmsNormCpu, TheFirstRowWhoseSumOverflowsIsReported) {
   for (const int threads : {1, 4})
-    on_every_isa(threads, [&](const cpu::Target& backend) {
+    on_every_isa(threads, [&](const cpu::CpuDevice& backend) {
       for (const float bad : {0x1p+64F, std::numeric_limits<float>::quiet_NaN()}) {
         NormCase expected({.rows = 40, .k = 1000});
         expected.x.at(37, 3) = expected.x.at(21, 999) = bad;

@@ -16,11 +16,11 @@ class RmsNormCuda : public ModelOpsCuda {
     SCOPED_TRACE("m " + std::to_string(m) + " k " + std::to_string(k) + (residual ? " with a residual" : ""));
     Case c(m, k, padding);
     const DeviceRows x(c.x), delta(c.delta), weight(c.weight), y(c.y);
-    cuda::rms_norm(launch(), {.x = x.view(),
-                              .delta = residual ? delta.const_view() : ConstMatrix{},
-                              .weight = weight.data(),
-                              .eps = 1e-5F,
-                              .y = y.view()});
+    cuda::rms_norm(site(), {.x = x.view(),
+                            .delta = residual ? delta.const_view() : ConstMatrix{},
+                            .weight = weight.data(),
+                            .eps = 1e-5F,
+                            .y = y.view()});
     EXPECT_FALSE(failure());
     Case expected(m, k, padding);
     EXPECT_FALSE(reference::rms_norm({.x = expected.x.view(),
@@ -51,8 +51,7 @@ TEST_F(RmsNormCuda, TheRowItselfCanBeTheResult) {
   Rows x(5, 3072, 21), weight(1, 3072, 22), expected(5, 3072, 21);
   const DeviceRows device_x(x), device_weight(weight);
   cuda::rms_norm(
-      launch(),
-      {.x = device_x.view(), .delta = {}, .weight = device_weight.data(), .eps = 1e-6F, .y = device_x.view()});
+      site(), {.x = device_x.view(), .delta = {}, .weight = device_weight.data(), .eps = 1e-6F, .y = device_x.view()});
   synchronize();
   reference::rms_norm(
       {.x = expected.view(), .delta = {}, .weight = &weight.at(0, 0), .eps = 1e-6F, .y = expected.view()});
@@ -66,7 +65,7 @@ TEST_F(RmsNormCuda, AnInfiniteSumIsRecordedWithItsRow) {
     c.x.at(7, 3) = std::numeric_limits<float>::quiet_NaN();
     c.x.at(4, k - 1) = 0x1p100F;  // finite, but its square is not
     const DeviceRows x(c.x), weight(c.weight), y(c.y);
-    cuda::rms_norm(launch(), {.x = x.view(), .delta = {}, .weight = weight.data(), .eps = 1e-5F, .y = y.view()});
+    cuda::rms_norm(site(), {.x = x.view(), .delta = {}, .weight = weight.data(), .eps = 1e-5F, .y = y.view()});
     EXPECT_EQ(describe(failure()), "4:0");
     EXPECT_EQ(describe(failure()), "none") << "the record was not cleared";
   }
@@ -77,7 +76,7 @@ TEST_F(RmsNormCuda, AnotherOrderWouldBeCaught) {
   constexpr std::int64_t kRows = 64;  // the square root hides a last bit in some
   Case c(kRows, 3072, 0);
   const DeviceRows x(c.x), weight(c.weight), y(c.y);
-  cuda::rms_norm(launch(), {.x = x.view(), .delta = {}, .weight = weight.data(), .eps = 1e-5F, .y = y.view()});
+  cuda::rms_norm(site(), {.x = x.view(), .delta = {}, .weight = weight.data(), .eps = 1e-5F, .y = y.view()});
   synchronize();
   y.fetch(c.y);
   const auto altered = [&](std::size_t chains) {

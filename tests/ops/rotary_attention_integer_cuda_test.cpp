@@ -67,7 +67,7 @@ class RotaryAttentionIntegerCuda : public AttentionIntegerCuda {
 
   Rows result_of(UnrotatedCase& c, const IntegerSchedule& schedule) {
     return result_of(c, [&](const kernels::RotaryCall& rotary, const kernels::AttentionCall& call) {
-      cuda::integer_attention::attention_with(launch(), call, schedule, digits(), &rotary);
+      cuda::integer_attention::attention_with(site(), call, schedule, digits(), &rotary);
     });
   }
 
@@ -88,11 +88,11 @@ class RotaryAttentionIntegerCuda : public AttentionIntegerCuda {
     for (const IntegerSchedule& schedule : kIntegerSchedules)
       if (can_run(schedule, one.data.call(out)) && cuda::integer_attention::can_rotate(one.data.call(out), schedule))
         compare([&](UnrotatedCase& mine) { return result_of(mine, schedule); }, name_of(schedule));
-    if (!cuda::integer_attention::can_stream(launch(), one.data.call(out), digits())) return;
+    if (!cuda::integer_attention::can_stream(site(), one.data.call(out), digits())) return;
     compare(
         [&](UnrotatedCase& mine) {
           return result_of(mine, [&](const kernels::RotaryCall& rotary, const kernels::AttentionCall& call) {
-            EXPECT_TRUE(cuda::integer_attention::rotary_and_attention(launch(), rotary, call, digits()));
+            EXPECT_TRUE(cuda::integer_attention::rotary_and_attention(site(), rotary, call, digits()));
           });
         },
         "chosen");
@@ -151,7 +151,7 @@ TEST_P(RotaryAttentionIntegerCuda, WhatItCannotRotateIsLeftToOthers) {
     UnrotatedCase c({.kv = {.kv_heads = 1, .head_dim = head_dim}, .digits = digits()}, {{0, 20, rows}}, false),
         same = c;
     result_of(c, [&](const kernels::RotaryCall& rotary, const kernels::AttentionCall& call) {
-      EXPECT_FALSE(cuda::integer_attention::rotary_and_attention(launch(), rotary, call, digits()));
+      EXPECT_FALSE(cuda::integer_attention::rotary_and_attention(site(), rotary, call, digits()));
     });
     EXPECT_TRUE(c.data.stored() == same.data.stored()) << "nothing has run";
   }
@@ -178,7 +178,7 @@ TEST_P(RotaryAttentionIntegerCuda, ANonFiniteQueryOrKeyIsRecordedWithItsRowAndHe
 // in the row of position 1, where it weighs much.
 TEST_P(RotaryAttentionIntegerCuda, OtherNumbersWouldBeCaught) {
   const IntegerSpec spec{.kv = {.kv_heads = 1, .head_dim = 64}, .group = 2, .query_scale = 0.3F, .digits = digits()};
-  const IntegerSchedule schedule{AttentionPhases::kDecode, 1, false, false, IntegerDecode::kStream};
+  const IntegerSchedule schedule{AttentionPhases::kDecode, 1, false, false, DecodeBy::kStream};
   UnrotatedCase plain(spec, kRows, false);
   Rows out = plain.data.empty_result();
   if (!can_run(schedule, plain.data.call(out))) GTEST_SKIP() << "this device does not stream";

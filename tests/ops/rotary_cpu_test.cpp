@@ -62,7 +62,7 @@ const std::vector<ChunkSpec> kChunks = {{1, 0, 20}, {0, 61, 7}, {2, 33, 1}};
 void expect_reference_bits(const RotarySpec& spec, int threads) {
   RotaryCase expected(spec, kChunks);
   reference::rotary(expected.call());
-  on_every_isa(threads, [&](const cpu::Target& backend) {
+  on_every_isa(threads, [&](const cpu::CpuDevice& backend) {
     RotaryCase mine(spec, kChunks);
     cpu::rotary(backend, mine.call());
     ASSERT_TRUE(same_bits(mine.q, expected.q));
@@ -92,7 +92,7 @@ TEST(RotaryCpu, HugeKeysAndValuesStayFiniteInABf16Cache) {
   RotaryCase expected(spec, kChunks);
   make_huge(expected);
   reference::rotary(expected.call());
-  on_every_isa(1, [&](const cpu::Target& backend) {
+  on_every_isa(1, [&](const cpu::CpuDevice& backend) {
     RotaryCase mine(spec, kChunks);
     make_huge(mine);
     cpu::rotary(backend, mine.call());
@@ -113,7 +113,7 @@ TEST(RotaryCpu, BitsDoNotDependOnThreadsPagesAndPadding) {
 
 // Slots of other positions keep what they held: here the bits that fresh pages are filled with.
 TEST(RotaryCpu, OnlyTheSlotsOfItsRowsAreWritten) {
-  on_every_isa(2, [&](const cpu::Target& backend) {
+  on_every_isa(2, [&](const cpu::CpuDevice& backend) {
     RotaryCase mine({.kv = {.head_dim = 64}}, {{0, 5, 2}});
     cpu::rotary(backend, mine.call());
     const std::vector<float> stored = mine.kv.stored();

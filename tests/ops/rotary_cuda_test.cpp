@@ -1,4 +1,5 @@
 // The rotary embedding on the GPU: the reference's bits, in queries and in pages.
+#include "kernels/cuda/attention/attention.hpp"
 #include "support/model_ops_cuda_case.hpp"
 
 namespace reprofuse {
@@ -45,16 +46,16 @@ class RotaryCuda : public ModelOpsCuda {
   void run(RotaryCase& c) {
     const DeviceKv kv(c.kv);
     const DeviceRows q(c.q), k(c.k), v(c.v), norms(c.norms), cos(c.cos), sin(c.sin);
-    cuda::rotary(launch(), {.q = q.view(),
-                            .k = k.const_view(),
-                            .v = v.const_view(),
-                            .q_norm = c.spec.norm ? norms.data() : nullptr,
-                            .k_norm = c.spec.norm ? norms.data() + c.spec.kv.head_dim : nullptr,
-                            .eps = 1e-6F,
-                            .cos = cos.data(),
-                            .sin = sin.data(),
-                            .batch = kv.batch(),
-                            .kv = kv.pages()});
+    cuda::rotary(site(), {.q = q.view(),
+                          .k = k.const_view(),
+                          .v = v.const_view(),
+                          .q_norm = c.spec.norm ? norms.data() : nullptr,
+                          .k_norm = c.spec.norm ? norms.data() + c.spec.kv.head_dim : nullptr,
+                          .eps = 1e-6F,
+                          .cos = cos.data(),
+                          .sin = sin.data(),
+                          .batch = kv.batch(),
+                          .kv = kv.pages()});
     synchronize();
     q.fetch(c.q);
     kv.fetch();

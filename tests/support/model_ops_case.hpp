@@ -83,7 +83,7 @@ void on_every_isa(int threads, const Work& work) {
   ThreadPool pool(threads);
   for (const Isa isa : supported_isas()) {
     SCOPED_TRACE(std::string(isa_name(isa)) + ", threads " + std::to_string(threads));
-    work(cpu::Target{.isa = isa, .pool = &pool});
+    work(cpu::CpuDevice{.isa = isa, .pool = &pool});
     if (::testing::Test::HasFatalFailure()) return;
   }
 }

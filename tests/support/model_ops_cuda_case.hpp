@@ -99,7 +99,7 @@ class ModelOpsCuda : public ::testing::Test {
     stream_ = std::make_unique<cuda::Stream>(0);
   }
 
-  cuda::Launch launch() const {
+  cuda::DeviceSite site() const {
     return {
         {.op = kOp, .workspace = workspace_.get(), .workspace_bytes = kWorkspaceBytes, .stream = stream_->handle()}};
   }

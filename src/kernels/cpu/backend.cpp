@@ -1,4 +1,4 @@
-#include "kernels/cpu/backend.hpp"
+#include "kernels/backend.hpp"
 
 #include <chrono>
 #include <cstdlib>
@@ -11,12 +11,12 @@
 #include "base/math.hpp"
 #include "base/memory.hpp"
 #include "base/thread_pool.hpp"
-#include "kernels/backend.hpp"
 #include "kernels/cpu/attention/attention.hpp"
 #include "kernels/cpu/elementwise/elementwise.hpp"
 #include "kernels/cpu/linear/exact1/kernels.hpp"
 #include "kernels/cpu/linear/fma1/kernels.hpp"
 #include "kernels/cpu/linear/int16/kernels.hpp"
+#include "kernels/cpu/linear/tables.hpp"
 #include "kernels/cpu/machine.hpp"
 #include "kernels/cpu/sampler/sample.hpp"
 #include "kernels/reference/reference.hpp"
@@ -49,20 +49,20 @@ class Event final : public kernels::Event {
 
 class ElementwiseFma1 final : public kernels::Elementwise {
  public:
-  explicit ElementwiseFma1(const Target& target) : target_(target) {}
+  explicit ElementwiseFma1(const CpuDevice& device) : device_(device) {}
 
-  void embedding(const OpSite&, const kernels::EmbeddingCall& call) const override { cpu::embedding(target_, call); }
+  void embedding(const OpSite&, const kernels::EmbeddingCall& call) const override { cpu::embedding(device_, call); }
   std::optional<NonFinite> rms_norm(const OpSite&, const kernels::RmsNormCall& call) const override {
-    return cpu::rms_norm(target_, call);
+    return cpu::rms_norm(device_, call);
   }
-  void silu_gate(const OpSite&, const kernels::SiluGateCall& call) const override { cpu::silu_gate(target_, call); }
+  void silu_gate(const OpSite&, const kernels::SiluGateCall& call) const override { cpu::silu_gate(device_, call); }
   void gather_rows(const OpSite&, const kernels::GatherRowsCall& call) const override {
-    cpu::gather_rows(target_, call);
+    cpu::gather_rows(device_, call);
   }
-  void round_bf16(const OpSite&, const kernels::RoundBf16Call& call) const override { cpu::round_bf16(target_, call); }
+  void round_bf16(const OpSite&, const kernels::RoundBf16Call& call) const override { cpu::round_bf16(device_, call); }
 
  private:
-  Target target_;
+  CpuDevice device_;
 };
 
 kernels::AttentionCall largest_call(const kernels::AttentionBounds& bounds) {
@@ -78,26 +78,26 @@ kernels::AttentionCall largest_call(const kernels::AttentionBounds& bounds) {
 
 class AttentionFma1 final : public kernels::Attention {
  public:
-  explicit AttentionFma1(const Target& target) : target_(target) {}
+  explicit AttentionFma1(const CpuDevice& device) : device_(device) {}
 
   void require_shape(std::int64_t, std::int64_t, std::int64_t) const override {}
   std::size_t workspace_bytes(const kernels::AttentionBounds& bounds) const override {
     return attention_workspace_bytes(largest_call(bounds));
   }
-  void rotary(const OpSite&, const kernels::RotaryCall& call) const override { cpu::rotary(target_, call); }
+  void rotary(const OpSite&, const kernels::RotaryCall& call) const override { cpu::rotary(device_, call); }
   std::optional<NonFinite> attention(const OpSite& site, const kernels::AttentionCall& call) const override {
-    return cpu::attention(target_, call, site.workspace);
+    return cpu::attention(device_, call, site.workspace);
   }
 
  private:
-  Target target_;
+  CpuDevice device_;
 };
 
 // Attention in integers: by int16-1 with two digits, by exact-2 with three.
 template <int kDigits, auto kRotary, auto kAttend>
 class IntegerAttention final : public kernels::Attention {
  public:
-  explicit IntegerAttention(const Target& target) : target_(target) {}
+  explicit IntegerAttention(const CpuDevice& device) : device_(device) {}
 
   void require_shape(std::int64_t, std::int64_t, std::int64_t head_dim) const override {
     if (head_dim > int16::kMaxScoreTerms)
@@ -107,9 +107,9 @@ class IntegerAttention final : public kernels::Attention {
   std::size_t workspace_bytes(const kernels::AttentionBounds& bounds) const override {
     return attention_integer_workspace_bytes(largest_call(bounds));
   }
-  void rotary(const OpSite&, const kernels::RotaryCall& call) const override { kRotary(target_, call); }
+  void rotary(const OpSite&, const kernels::RotaryCall& call) const override { kRotary(device_, call); }
   std::optional<NonFinite> attention(const OpSite& site, const kernels::AttentionCall& call) const override {
-    return kAttend(target_, call, site.workspace);
+    return kAttend(device_, call, site.workspace);
   }
   std::int32_t integer_in_page(const void* page, kernels::Cached which,
                                const kernels::ElementInPage& at) const override {
@@ -117,19 +117,19 @@ class IntegerAttention final : public kernels::Attention {
   }
 
  private:
-  Target target_;
+  CpuDevice device_;
 };
 
 class CpuSampler final : public kernels::SamplerBackend {
  public:
-  CpuSampler(const Target& target, std::int64_t vocabulary) : target_(target), vocabulary_(vocabulary) {}
+  CpuSampler(const CpuDevice& device, std::int64_t vocabulary) : device_(device), vocabulary_(vocabulary) {}
 
   void run(std::span<const kernels::SampleRow> rows, std::span<const kernels::SeenIds> seen,
            std::span<kernels::SampleResult> results, void*) override {
     std::vector<kernels::SampleRow> with_sets(rows.begin(), rows.end());
     for (std::size_t i = 0; i < seen.size(); ++i)
       if (seen[i].to >= 0) with_sets[i].seen = updated_set(seen[i]).data();
-    sample(with_sets, vocabulary_, target_.isa, *target_.pool, results);
+    sample(with_sets, vocabulary_, device_.isa, *device_.pool, results);
   }
 
  private:
@@ -145,7 +145,7 @@ class CpuSampler final : public kernels::SamplerBackend {
     return words;
   }
 
-  Target target_;
+  CpuDevice device_;
   std::int64_t vocabulary_;
   std::map<std::int32_t, Words> sets_;  // those that were used
 };
@@ -159,12 +159,13 @@ struct Row {
 
 template <auto kTables, auto kPrepare>
 constexpr LinearTables linear_tables(std::string_view scheme) {
-  return {.scheme = scheme,
-          .count = [](Isa isa) { return kTables(isa).size(); },
-          .prepare =
-              [](std::size_t table, const Target& target, std::string_view layer, std::span<const WeightView> weights) {
-                return kPrepare(*kTables(target.isa)[table], target, layer, weights);
-              }};
+  return {
+      .scheme = scheme,
+      .count = [](Isa isa) { return kTables(isa).size(); },
+      .prepare =
+          [](std::size_t table, const CpuDevice& device, std::string_view layer, std::span<const WeightView> weights) {
+            return kPrepare(*kTables(device.isa)[table], device, layer, weights);
+          }};
 }
 
 constexpr LinearTables kLinear[] = {
@@ -173,27 +174,27 @@ constexpr LinearTables kLinear[] = {
     linear_tables<linear_int16_tables, prepare_linear_int16>(reference::kLinearInt16.name),
 };
 
-using MakeElementwise = std::unique_ptr<kernels::Elementwise> (*)(const Target&);
+using MakeElementwise = std::unique_ptr<kernels::Elementwise> (*)(const CpuDevice&);
 constexpr Row<MakeElementwise> kElementwise[] = {
     {reference::kElementwiseFma1.name,
-     [](const Target& target) -> std::unique_ptr<kernels::Elementwise> {
-       return std::make_unique<ElementwiseFma1>(target);
+     [](const CpuDevice& device) -> std::unique_ptr<kernels::Elementwise> {
+       return std::make_unique<ElementwiseFma1>(device);
      }},
 };
 
-using MakeAttention = std::unique_ptr<kernels::Attention> (*)(const Target&);
+using MakeAttention = std::unique_ptr<kernels::Attention> (*)(const CpuDevice&);
 constexpr Row<MakeAttention> kAttention[] = {
     {reference::kAttentionFma1.name,
-     [](const Target& target) -> std::unique_ptr<kernels::Attention> {
-       return std::make_unique<AttentionFma1>(target);
+     [](const CpuDevice& device) -> std::unique_ptr<kernels::Attention> {
+       return std::make_unique<AttentionFma1>(device);
      }},
     {reference::kAttentionInt16.name,
-     [](const Target& target) -> std::unique_ptr<kernels::Attention> {
-       return std::make_unique<IntegerAttention<2, rotary_int16, attention_int16>>(target);
+     [](const CpuDevice& device) -> std::unique_ptr<kernels::Attention> {
+       return std::make_unique<IntegerAttention<2, rotary_int16, attention_int16>>(device);
      }},
     {reference::kAttentionExact2.name,
-     [](const Target& target) -> std::unique_ptr<kernels::Attention> {
-       return std::make_unique<IntegerAttention<3, rotary_exact2, attention_exact2>>(target);
+     [](const CpuDevice& device) -> std::unique_ptr<kernels::Attention> {
+       return std::make_unique<IntegerAttention<3, rotary_exact2, attention_exact2>>(device);
      }},
 };
 
@@ -236,17 +237,17 @@ class Backend final : public kernels::Backend {
 
   std::unique_ptr<kernels::Elementwise> make_elementwise(const kernels::ElementwiseScheme& scheme) const override {
     for (const auto& row : kElementwise)
-      if (row.scheme == scheme.name) return row.make(target());
+      if (row.scheme == scheme.name) return row.make(device());
     fail_missing("elementwise ops", scheme.name);
   }
   std::unique_ptr<kernels::Attention> make_attention(const kernels::AttentionScheme& scheme,
                                                      const kernels::CacheFormat&) const override {
     for (const auto& row : kAttention)
-      if (row.scheme == scheme.name) return row.make(target());
+      if (row.scheme == scheme.name) return row.make(device());
     fail_missing("attention", scheme.name);
   }
   std::unique_ptr<kernels::SamplerBackend> make_sampler(std::int64_t vocabulary, std::int64_t) const override {
-    return std::make_unique<CpuSampler>(target(), vocabulary);
+    return std::make_unique<CpuSampler>(device(), vocabulary);
   }
 
  protected:
@@ -255,11 +256,11 @@ class Backend final : public kernels::Backend {
                                                                  std::span<const WeightView> weights) const override {
     const LinearTables* tables = find_linear_tables(scheme);
     if (tables == nullptr) fail_missing("linear layers", scheme.name);
-    return tables->prepare(tables->count(isa_) - 1, target(), layer.name, weights);
+    return tables->prepare(tables->count(isa_) - 1, device(), layer.name, weights);
   }
 
  private:
-  Target target() const { return {.isa = isa_, .pool = &pool_}; }
+  CpuDevice device() const { return {.isa = isa_, .pool = &pool_}; }
 
   Isa isa_;
   mutable ThreadPool pool_;  // const operations run on it, too

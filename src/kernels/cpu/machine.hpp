@@ -6,8 +6,8 @@
 
 namespace reprofuse::cpu {
 
-// What kernels run on.
-struct Target {
+// What kernels run on: vectors and threads.
+struct CpuDevice {
   Isa isa;
   ThreadPool* pool;
 };

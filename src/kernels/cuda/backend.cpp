@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "kernels/cuda/attention/attention.hpp"
 #include "kernels/cuda/attention/integer/attention.hpp"
 #include "kernels/cuda/elementwise/elementwise.hpp"
 #include "kernels/cuda/linear/exact1/params.hpp"

@@ -259,13 +259,14 @@ KeyBlock Attention::find_block(const Task& task, std::int64_t block, KeyRange ke
   const std::int64_t last = (std::min(keys.end, (block + 1) * key_block_) - 1) / kKeyGroup;
   for (int g = 0; g < groups; ++g) {
     const std::int64_t seen = std::clamp(block * groups + g, first, last);
-    const KvSlot slot = kernels_.find_slot(call_.kv, call_.batch, task.chunk->sequence, seen * kKeyGroup, task.kv_head);
-    found.keys[g] = slot.key;
-    found.values[g] = slot.value;
-    found.key_units[g] = slot.key_unit;
-    found.value_units[g] = slot.value_unit;
-    found.key_lows[g] = slot.key_low;
-    found.value_lows[g] = slot.value_low;
+    const KvPlace place =
+        kernels_.find_place(call_.kv, call_.batch, task.chunk->sequence, seen * kKeyGroup, task.kv_head);
+    found.keys[g] = place.key;
+    found.values[g] = place.value;
+    found.key_units[g] = place.key_unit;
+    found.value_units[g] = place.value_unit;
+    found.key_lows[g] = place.key_low;
+    found.value_lows[g] = place.value_low;
   }
   return found;
 }
@@ -315,33 +316,34 @@ std::size_t partial_bytes(const AttentionCall& call, int key_block) {
   return Partials(call, key_block, nullptr).bytes(std::min<std::int64_t>(call.batch.rows, kSplitRows) * call.heads);
 }
 
-std::optional<kernels::NonFinite> attend(const Target& target, const AttentionCall& call, void* workspace,
+std::optional<kernels::NonFinite> attend(const CpuDevice& device, const AttentionCall& call, void* workspace,
                                          const AttentionKernels& scalar, const AttentionKernels* simd) {
-  const AttentionKernels* kernels = target.isa == Isa::kScalar ? &scalar : simd;
+  const AttentionKernels* kernels = device.isa == Isa::kScalar ? &scalar : simd;
   invariant(kernels != nullptr, "a context holds an instruction set that the build has no kernels for");
-  return Attention(*kernels, *target.pool, call, workspace).run();
+  return Attention(*kernels, *device.pool, call, workspace).run();
 }
 
 static_assert(int16::kKeyBlock <= kMaxKeyGroups * kKeyGroup);
 
 }  // namespace
 
-std::optional<kernels::NonFinite> attention(const Target& target, const AttentionCall& call, void* workspace) {
+std::optional<kernels::NonFinite> attention(const CpuDevice& device, const AttentionCall& call, void* workspace) {
   if (call.kv.dtype == DType::kBF16)
-    return attend(target, call, workspace, attention_bf16_scalar(), attention_bf16_simd(target.isa));
-  return attend(target, call, workspace, attention_f32_scalar(), attention_f32_simd(target.isa));
+    return attend(device, call, workspace, attention_bf16_scalar(), attention_bf16_simd(device.isa));
+  return attend(device, call, workspace, attention_f32_scalar(), attention_f32_simd(device.isa));
 }
 
 std::size_t attention_workspace_bytes(const AttentionCall& call) {
   return partial_bytes(call, fma1::kKeyBlock);
 }
 
-std::optional<kernels::NonFinite> attention_int16(const Target& target, const AttentionCall& call, void* workspace) {
-  return attend(target, call, workspace, attention_int16_scalar(), attention_int16_simd(target.isa));
+std::optional<kernels::NonFinite> attention_int16(const CpuDevice& device, const AttentionCall& call, void* workspace) {
+  return attend(device, call, workspace, attention_int16_scalar(), attention_int16_simd(device.isa));
 }
 
-std::optional<kernels::NonFinite> attention_exact2(const Target& target, const AttentionCall& call, void* workspace) {
-  return attend(target, call, workspace, attention_exact2_scalar(), attention_exact2_simd(target.isa));
+std::optional<kernels::NonFinite> attention_exact2(const CpuDevice& device, const AttentionCall& call,
+                                                   void* workspace) {
+  return attend(device, call, workspace, attention_exact2_scalar(), attention_exact2_simd(device.isa));
 }
 
 std::size_t attention_integer_workspace_bytes(const AttentionCall& call) {

@@ -13,24 +13,25 @@
 
 namespace reprofuse::cpu {
 
-void rotary(const Target& target, const kernels::RotaryCall& call);
+void rotary(const CpuDevice& device, const kernels::RotaryCall& call);
 // Returns the place where a score is not finite, if any: the first by row and then head, as in the reference.
 // `workspace`: aligned to 64 bytes, so that threads can share the keys of few rows; null: they share heads alone.
-std::optional<kernels::NonFinite> attention(const Target& target, const kernels::AttentionCall& call, void* workspace);
+std::optional<kernels::NonFinite> attention(const CpuDevice& device, const kernels::AttentionCall& call,
+                                            void* workspace);
 // What that must hold. Grows with call.batch.rows and max_keys, so that the largest call's serves all.
 std::size_t attention_workspace_bytes(const kernels::AttentionCall& call);
 
 // The same by contracts int16-1 and exact-2, whose pages hold integers of two or three digits, and units.
-void rotary_int16(const Target& target, const kernels::RotaryCall& call);
-std::optional<kernels::NonFinite> attention_int16(const Target& target, const kernels::AttentionCall& call,
+void rotary_int16(const CpuDevice& device, const kernels::RotaryCall& call);
+std::optional<kernels::NonFinite> attention_int16(const CpuDevice& device, const kernels::AttentionCall& call,
                                                   void* workspace);
-void rotary_exact2(const Target& target, const kernels::RotaryCall& call);
-std::optional<kernels::NonFinite> attention_exact2(const Target& target, const kernels::AttentionCall& call,
+void rotary_exact2(const CpuDevice& device, const kernels::RotaryCall& call);
+std::optional<kernels::NonFinite> attention_exact2(const CpuDevice& device, const kernels::AttentionCall& call,
                                                    void* workspace);
 std::size_t attention_integer_workspace_bytes(const kernels::AttentionCall& call);
 
 // Where the key and the value of one position and head lie in the pages.
-struct KvSlot {
+struct KvPlace {
   // In pages of 16-bit integers pairs of a key's elements are page_size apart, and elements of a value lie beside those
   // of the neighbouring position.
   std::byte* key;    // elements page_size apart
@@ -43,8 +44,8 @@ struct KvSlot {
   std::int8_t* value_low = nullptr;
 };
 
-inline KvSlot find_slot(const kernels::KvPages& kv, const kernels::Batch& batch, std::int64_t sequence,
-                        std::int64_t position, std::int64_t kv_head) {
+inline KvPlace find_place(const kernels::KvPages& kv, const kernels::Batch& batch, std::int64_t sequence,
+                          std::int64_t position, std::int64_t kv_head) {
   const std::int64_t page = batch.page_table[sequence * batch.page_table_stride + position / kv.page_size];
   const std::int64_t head = (page * kv.kv_heads + kv_head) * kv.head_dim * kv.page_size;
   const std::int64_t slot = position % kv.page_size;
@@ -54,8 +55,8 @@ inline KvSlot find_slot(const kernels::KvPages& kv, const kernels::Batch& batch,
 }
 
 template <int kDigits>
-inline KvSlot find_digits_slot(const kernels::KvPages& kv, const kernels::Batch& batch, std::int64_t sequence,
-                               std::int64_t position, std::int64_t kv_head) {
+inline KvPlace find_digits_place(const kernels::KvPages& kv, const kernels::Batch& batch, std::int64_t sequence,
+                                 std::int64_t position, std::int64_t kv_head) {
   const std::int64_t page = batch.page_table[sequence * batch.page_table_stride + position / kv.page_size];
   const std::int64_t head = (page * kv.kv_heads + kv_head) * kv.page_size;
   const std::int64_t slot = position % kv.page_size;
@@ -63,10 +64,10 @@ inline KvSlot find_digits_slot(const kernels::KvPages& kv, const kernels::Batch&
   std::byte* const keys = static_cast<std::byte*>(kv.keys) + head * kv.head_dim * kDigits;
   std::byte* const values = static_cast<std::byte*>(kv.values) + head * kv.head_dim * kDigits;
   const std::int64_t key = slot * 2, value = slot / 2 * 2 * kv.head_dim + slot % 2;
-  KvSlot found{.key = keys + key * kBytes,
-               .value = values + value * kBytes,
-               .key_unit = static_cast<std::uint8_t*>(kv.key_units) + head + slot,
-               .value_unit = static_cast<std::uint8_t*>(kv.value_units) + head + slot};
+  KvPlace found{.key = keys + key * kBytes,
+                .value = values + value * kBytes,
+                .key_unit = static_cast<std::uint8_t*>(kv.key_units) + head + slot,
+                .value_unit = static_cast<std::uint8_t*>(kv.value_units) + head + slot};
   if constexpr (kDigits == 3) {
     const std::int64_t upper_bytes = kBytes * kv.page_size * kv.head_dim;
     found.key_low = reinterpret_cast<std::int8_t*>(keys + upper_bytes) + key;
@@ -85,7 +86,7 @@ struct KeyBlock {
   const void* values[kMaxKeyGroups];             // [kKeyGroup][head_dim]
   const std::uint8_t* key_units[kMaxKeyGroups];  // [kKeyGroup], in pages that have them
   const std::uint8_t* value_units[kMaxKeyGroups];
-  const std::int8_t* key_lows[kMaxKeyGroups];  // likewise, as KvSlot has them
+  const std::int8_t* key_lows[kMaxKeyGroups];  // likewise, as KvPlace has them
   const std::int8_t* value_lows[kMaxKeyGroups];
   std::int64_t page_size;
   std::int64_t head_dim;
@@ -125,7 +126,7 @@ struct AttentionKernels {
   void (*start)(QueryLine& first, std::int64_t head_dim);  // a block that was kept apart becomes a total
   void (*merge)(QueryLine& total, const QueryLine& next, std::int64_t head_dim);  // next's keys follow total's
   void (*divide)(const QueryLine& line, std::int64_t head_dim);                   // weighted becomes the result
-  KvSlot (*find_slot)(const kernels::KvPages&, const kernels::Batch&, std::int64_t, std::int64_t, std::int64_t);
+  KvPlace (*find_place)(const kernels::KvPages&, const kernels::Batch&, std::int64_t, std::int64_t, std::int64_t);
 };
 
 const AttentionKernels& attention_bf16_scalar();  // of fma-1, by the format of keys and values

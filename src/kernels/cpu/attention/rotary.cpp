@@ -31,9 +31,9 @@ using StoreHead = void (*)(const RotaryCall& call, std::int64_t m, std::int64_t 
 
 void store_floats(const RotaryCall& call, std::int64_t m, std::int64_t kv_head, const float* key, const float* value) {
   const kernels::KvPages& kv = call.kv;
-  const KvSlot slot = find_slot(kv, call.batch, call.batch.sequences[m], call.batch.positions[m], kv_head);
-  store_elements(key, kv.head_dim, kv.dtype, slot.key, kv.page_size);
-  store_elements(value, kv.head_dim, kv.dtype, slot.value, 1);
+  const KvPlace place = find_place(kv, call.batch, call.batch.sequences[m], call.batch.positions[m], kv_head);
+  store_elements(key, kv.head_dim, kv.dtype, place.key, kv.page_size);
+  store_elements(value, kv.head_dim, kv.dtype, place.value, 1);
 }
 
 // The unit of some numbers, and the numbers in it: kStep elements side by side, `stride` apart from the next ones. Of
@@ -57,11 +57,12 @@ int store_integers(const float* values, std::int64_t count, std::byte* to, std::
 template <typename N>
 void store_digits(const RotaryCall& call, std::int64_t m, std::int64_t kv_head, const float* key, const float* value) {
   const kernels::KvPages& kv = call.kv;
-  const KvSlot slot =
-      find_digits_slot<N::kDigits>(kv, call.batch, call.batch.sequences[m], call.batch.positions[m], kv_head);
-  *slot.key_unit = static_cast<std::uint8_t>(
-      store_integers<N, 2>(key, kv.head_dim, slot.key, slot.key_low, std::int64_t{2} * kv.page_size));
-  *slot.value_unit = static_cast<std::uint8_t>(store_integers<N, 1>(value, kv.head_dim, slot.value, slot.value_low, 2));
+  const KvPlace place =
+      find_digits_place<N::kDigits>(kv, call.batch, call.batch.sequences[m], call.batch.positions[m], kv_head);
+  *place.key_unit = static_cast<std::uint8_t>(
+      store_integers<N, 2>(key, kv.head_dim, place.key, place.key_low, std::int64_t{2} * kv.page_size));
+  *place.value_unit =
+      static_cast<std::uint8_t>(store_integers<N, 1>(value, kv.head_dim, place.value, place.value_low, 2));
 }
 
 // One row: rotates its queries in place, its keys by way of `key`, which holds a head, and stores its values.
@@ -90,27 +91,27 @@ void rotate_row(const ElementwiseKernels& kernels, const RotaryCall& call, std::
   }
 }
 
-void rotate_rows(const Target& target, const RotaryCall& call, StoreHead store) {
-  const ElementwiseKernels& kernels = elementwise_kernels(target.isa);
+void rotate_rows(const CpuDevice& device, const RotaryCall& call, StoreHead store) {
+  const ElementwiseKernels& kernels = elementwise_kernels(device.isa);
   const auto head_dim = static_cast<std::size_t>(call.kv.head_dim);
-  std::vector<float> keys(static_cast<std::size_t>(target.pool->threads()) * head_dim);
-  for_each_row(*target.pool, call.q.rows, call.q.cols + 2 * call.k.cols, [&](std::int64_t m, int worker) {
+  std::vector<float> keys(static_cast<std::size_t>(device.pool->threads()) * head_dim);
+  for_each_row(*device.pool, call.q.rows, call.q.cols + 2 * call.k.cols, [&](std::int64_t m, int worker) {
     rotate_row(kernels, call, m, keys.data() + static_cast<std::size_t>(worker) * head_dim, store);
   });
 }
 
 }  // namespace
 
-void rotary(const Target& target, const RotaryCall& call) {
-  rotate_rows(target, call, store_floats);
+void rotary(const CpuDevice& device, const RotaryCall& call) {
+  rotate_rows(device, call, store_floats);
 }
 
-void rotary_int16(const Target& target, const RotaryCall& call) {
-  rotate_rows(target, call, store_digits<TwoDigits>);
+void rotary_int16(const CpuDevice& device, const RotaryCall& call) {
+  rotate_rows(device, call, store_digits<TwoDigits>);
 }
 
-void rotary_exact2(const Target& target, const RotaryCall& call) {
-  rotate_rows(target, call, store_digits<ThreeDigits>);
+void rotary_exact2(const CpuDevice& device, const RotaryCall& call) {
+  rotate_rows(device, call, store_digits<ThreeDigits>);
 }
 
 }  // namespace reprofuse::cpu

@@ -112,7 +112,7 @@ constexpr AttentionKernels kGeneric = {.key_block = fma1::kKeyBlock,
                                        .start = [](QueryLine&, std::int64_t) {},
                                        .merge = merge,
                                        .divide = divide,
-                                       .find_slot = find_slot};
+                                       .find_place = find_place};
 
 #if defined(__x86_64__)
 // The same functions, compiled with the instruction: flattened, or they would call what was compiled without.
@@ -128,7 +128,7 @@ constexpr AttentionKernels kFma = {.key_block = fma1::kKeyBlock,
                                    .start = [](QueryLine&, std::int64_t) {},
                                    .merge = with_fma<merge, QueryLine&, const QueryLine&, std::int64_t>,
                                    .divide = divide,
-                                   .find_slot = find_slot};
+                                   .find_place = find_place};
 
 template <class Element>
 const AttentionKernels& best() {

@@ -302,7 +302,7 @@ constexpr AttentionKernels kAttention = {.key_block = fma1::kKeyBlock,
                                          .start = [](QueryLine&, std::int64_t) {},
                                          .merge = merge,
                                          .divide = divide,
-                                         .find_slot = find_slot};
+                                         .find_place = find_place};
 constexpr AttentionKernels kAttentionBf16 = kAttention<Bf16Element>, kAttentionF32 = kAttention<F32Element>;
 
 }  // namespace reprofuse::cpu::HWY_NAMESPACE

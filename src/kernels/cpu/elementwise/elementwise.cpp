@@ -37,16 +37,16 @@ const ElementwiseKernels& elementwise_kernels(Isa isa) {
   return *kernels;
 }
 
-void embedding(const Target& target, const kernels::EmbeddingCall& call) {
+void embedding(const CpuDevice& device, const kernels::EmbeddingCall& call) {
   const WidenRow widen_one = widen_row_of(call.table.dtype);
-  for_each_row(*target.pool, call.x.rows, call.x.cols,
+  for_each_row(*device.pool, call.x.rows, call.x.cols,
                [&](std::int64_t m, int) { widen_one(call.table, call.tokens[m], call.x.data + m * call.x.stride); });
 }
 
-std::optional<kernels::NonFinite> rms_norm(const Target& target, const kernels::RmsNormCall& call) {
-  const ElementwiseKernels& kernels = elementwise_kernels(target.isa);
+std::optional<kernels::NonFinite> rms_norm(const CpuDevice& device, const kernels::RmsNormCall& call) {
+  const ElementwiseKernels& kernels = elementwise_kernels(device.isa);
   FirstNonFinite failure;
-  for_each_row(*target.pool, call.x.rows, call.x.cols, [&](std::int64_t m, int) {
+  for_each_row(*device.pool, call.x.rows, call.x.cols, [&](std::int64_t m, int) {
     const bool finite =
         kernels.norm_row({.x = call.x.data + m * call.x.stride,
                           .delta = call.delta.data == nullptr ? nullptr : call.delta.data + m * call.delta.stride,
@@ -59,9 +59,9 @@ std::optional<kernels::NonFinite> rms_norm(const Target& target, const kernels::
   return failure.get();
 }
 
-void silu_gate(const Target& target, const kernels::SiluGateCall& call) {
-  const ElementwiseKernels& kernels = elementwise_kernels(target.isa);
-  for_each_row(*target.pool, call.y.rows, call.y.cols, [&](std::int64_t m, int) {
+void silu_gate(const CpuDevice& device, const kernels::SiluGateCall& call) {
+  const ElementwiseKernels& kernels = elementwise_kernels(device.isa);
+  for_each_row(*device.pool, call.y.rows, call.y.cols, [&](std::int64_t m, int) {
     kernels.silu_gate_row({.gate = call.gate.data + m * call.gate.stride,
                            .up = call.up.data + m * call.up.stride,
                            .k = call.y.cols,
@@ -69,14 +69,14 @@ void silu_gate(const Target& target, const kernels::SiluGateCall& call) {
   });
 }
 
-void gather_rows(const Target& target, const kernels::GatherRowsCall& call) {
-  for_each_row(*target.pool, call.y.rows, call.y.cols, [&](std::int64_t m, int) {
+void gather_rows(const CpuDevice& device, const kernels::GatherRowsCall& call) {
+  for_each_row(*device.pool, call.y.rows, call.y.cols, [&](std::int64_t m, int) {
     std::copy_n(call.x.data + call.rows[m] * call.x.stride, call.y.cols, call.y.data + m * call.y.stride);
   });
 }
 
-void round_bf16(const Target& target, const kernels::RoundBf16Call& call) {
-  for_each_row(*target.pool, call.x.rows, call.x.cols, [&](std::int64_t m, int) {
+void round_bf16(const CpuDevice& device, const kernels::RoundBf16Call& call) {
+  for_each_row(*device.pool, call.x.rows, call.x.cols, [&](std::int64_t m, int) {
     float* x = call.x.data + m * call.x.stride;
     for (std::int64_t i = 0; i < call.x.cols; ++i) x[i] = widen_bf16(reprofuse::round_bf16(x[i]));
   });

@@ -13,11 +13,11 @@
 namespace reprofuse::cpu {
 
 // rms_norm returns the first row whose mean of squares is not finite, as the reference does; the others cannot fail.
-void embedding(const Target& target, const kernels::EmbeddingCall& call);
-std::optional<kernels::NonFinite> rms_norm(const Target& target, const kernels::RmsNormCall& call);
-void silu_gate(const Target& target, const kernels::SiluGateCall& call);
-void gather_rows(const Target& target, const kernels::GatherRowsCall& call);
-void round_bf16(const Target& target, const kernels::RoundBf16Call& call);
+void embedding(const CpuDevice& device, const kernels::EmbeddingCall& call);
+std::optional<kernels::NonFinite> rms_norm(const CpuDevice& device, const kernels::RmsNormCall& call);
+void silu_gate(const CpuDevice& device, const kernels::SiluGateCall& call);
+void gather_rows(const CpuDevice& device, const kernels::GatherRowsCall& call);
+void round_bf16(const CpuDevice& device, const kernels::RoundBf16Call& call);
 
 // The kernels of these operations, and of rotation, for one instruction set, as a table. Which one runs is decided by
 // the caller alone. A kernel works on one row or one head; elementwise.cpp and attention/rotary.cpp share them among

@@ -6,7 +6,6 @@
 #include <mutex>
 #include <tuple>
 
-#include "kernels/cuda/elementwise/elementwise.hpp"
 #include "kernels/cuda/runtime/check.hpp"
 #include "kernels/cuda/runtime/device.hpp"
 #include "kernels/cuda/runtime/launch.hpp"
@@ -16,9 +15,9 @@ namespace ops {
 
 static_assert(kernels::kMaxBatchRows <= kMaxGridYZ, "else a pass that the engine allows would fail here");
 
-dim3 decode_grid(const kernels::AttentionCall& call, int ctas, std::int64_t slots) {
+dim3 decode_grid(const kernels::AttentionCall& call, int ctas, std::int64_t decode_items) {
   return {static_cast<unsigned>(ctas), static_cast<unsigned>(call.kv.kv_heads * set_count(call)),
-          static_cast<unsigned>(slots)};
+          static_cast<unsigned>(decode_items)};
 }
 
 void check_attention_call(const kernels::AttentionCall& call) {
@@ -31,7 +30,7 @@ void check_attention_call(const kernels::AttentionCall& call) {
           call.batch.rows, call.batch.chunk_count, kv.kv_heads, kMaxGridYZ);
 }
 
-AttentionParams attention_params(const Launch& launch, const kernels::AttentionCall& call, AttentionPhases phases) {
+AttentionParams attention_params(const DeviceSite& site, const kernels::AttentionCall& call, AttentionPhases phases) {
   AttentionParams p{};
   p.q = call.q.data;
   p.out = call.out.data;
@@ -48,31 +47,31 @@ AttentionParams attention_params(const Launch& launch, const kernels::AttentionC
   p.scale = call.scale;
   p.window = call.window;
   p.q_aligned = reinterpret_cast<std::uintptr_t>(call.q.data) % 16 == 0 && call.q.stride % 4 == 0;
-  p.op = launch.op;
-  p.record = record_of(launch);
+  p.op = site.op;
+  p.record = record_of(site);
   p.prefill_from = phases == AttentionPhases::kPrefill ? 1 : 2;
-  p.slot_is_row = phases == AttentionPhases::kDecode;
+  p.item_is_row = phases == AttentionPhases::kDecode;
   return p;
 }
 
-void place_partials(const Launch& launch, std::int64_t slots, AttentionParams& p) {
-  const std::int64_t partials = slots * p.heads * p.key_blocks;
-  p.weighted = reinterpret_cast<float*>(static_cast<unsigned char*>(launch.workspace) + kWorkspaceHead);
+void place_partials(const DeviceSite& site, std::int64_t decode_items, AttentionParams& p) {
+  const std::int64_t partials = decode_items * p.heads * p.key_blocks;
+  p.weighted = reinterpret_cast<float*>(static_cast<unsigned char*>(site.workspace) + kWorkspaceHead);
   p.max_and_sum = reinterpret_cast<float2*>(p.weighted + partials * p.kv.head_dim);
   p.scales = reinterpret_cast<float*>(p.max_and_sum + partials);
 }
 
-DecodeSizes decode_sizes(const Launch& launch, const kernels::AttentionCall& call, AttentionPhases phases,
+DecodeSizes decode_sizes(const DeviceSite& site, const kernels::AttentionCall& call, AttentionPhases phases,
                          int key_block, int partial_head) {
-  const std::int64_t slots = slots_of(call, phases);
+  const std::int64_t decode_items = decode_items_of(call, phases);
   const int key_blocks = key_blocks_of(call.batch.max_keys, call.window, key_block);
   const bool partials_fit =
-      partial_bytes(slots, call.heads, call.kv.head_dim, key_blocks, partial_head) <= kMaxAttentionPartialBytes;
-  return {.row_heads = slots * call.kv.kv_heads * set_count(call),
+      partial_bytes(decode_items, call.heads, call.kv.head_dim, key_blocks, partial_head) <= kMaxAttentionPartialBytes;
+  return {.row_heads = decode_items * call.kv.kv_heads * set_count(call),
           .key_blocks = key_blocks,
           .max_splits = partials_fit ? key_blocks : 1,
-          .sm_count = device_attribute(launch.ordinal, cudaDevAttrMultiProcessorCount),
-          .max_shared_bytes = device_attribute(launch.ordinal, cudaDevAttrMaxSharedMemoryPerBlockOptin)};
+          .sm_count = device_attribute(site.ordinal, cudaDevAttrMultiProcessorCount),
+          .max_shared_bytes = device_attribute(site.ordinal, cudaDevAttrMaxSharedMemoryPerBlockOptin)};
 }
 
 }  // namespace ops
@@ -81,7 +80,7 @@ namespace {
 
 using namespace ops;  // NOLINT(google-build-using-namespace): the kernels of this operation
 
-constexpr int kDecodeWaves = 16;  // when the keys allow as many: decode by threads
+constexpr int kDecodeWaves = 16;  // when the keys allow as many: direct decode
 
 // How many clusters of a kernel a device holds never changes, so one answer of the driver is enough for all threads.
 class KnownClusters {
@@ -126,10 +125,10 @@ class StreamRoom {
 
 // Whether decode by the TMA is the faster way: with three tiles each, two CTAs hide each other's waits. With less room
 // nothing was measured.
-bool should_stream(const Launch& launch, const kernels::AttentionCall& call) {
+bool should_stream(const DeviceSite& site, const kernels::AttentionCall& call) {
   constexpr int kEnoughStages = 3;
-  return attention_stream_stages(launch, call) >= kEnoughStages &&
-         StreamRoom(launch.ordinal).holds(kStreamCtasPerSm, stream_kernel(call, kEnoughStages).shared_bytes);
+  return attention_stream_stages(site, call) >= kEnoughStages &&
+         StreamRoom(site.ordinal).holds(kStreamCtasPerSm, stream_kernel(call, kEnoughStages).shared_bytes);
 }
 
 // What decode by the TMA takes. Time is counted in the bytes that an SM's share of the bandwidth reads in it; the
@@ -163,18 +162,18 @@ class StreamTime {
 }  // namespace
 
 std::size_t attention_workspace_bytes(int heads, int head_dim, int chunk_count, int rows, int max_keys) {
-  return workspace_bytes_of(rows, chunk_count, [&](std::int64_t slots) {
-    return partial_bytes(slots, heads, head_dim, key_blocks_of(max_keys, 0));
+  return workspace_bytes_of(rows, chunk_count, [&](std::int64_t decode_items) {
+    return partial_bytes(decode_items, heads, head_dim, key_blocks_of(max_keys, 0));
   });
 }
 
-int attention_stream_stages(const Launch& launch, const kernels::AttentionCall& call) {
+int attention_stream_stages(const DeviceSite& site, const kernels::AttentionCall& call) {
   if (!suits_tma(call.kv)) return 0;
-  const DeviceScope device(launch.ordinal);
+  const DeviceScope device(site.ordinal);
   KernelFacts kernel;
   check(look_up_kernel(stream_kernel(call, kMaxTileStages).function, kernel), "looking up attention_decode_stream");
   if (!kernel.for_sm90) return 0;
-  const StreamRoom room(launch.ordinal);
+  const StreamRoom room(site.ordinal);
   for (const int ctas : {kStreamCtasPerSm, 1})
     for (int stages = kMaxTileStages; stages >= kMinTileStages; --stages)
       if (room.holds(ctas, stream_kernel(call, stages).shared_bytes)) return stages;
@@ -190,22 +189,22 @@ int known_clusters_at_once(int ordinal, const AttentionKernel& kernel, int ctas)
 
 }  // namespace ops
 
-int attention_clusters_at_once(const Launch& launch, const kernels::AttentionCall& call) {
+int attention_clusters_at_once(const DeviceSite& site, const kernels::AttentionCall& call) {
   const int ctas = cluster_ctas(call);
   if (ctas > kMaxClusterCtas || !suits_tma(call.kv)) return 0;
-  return known_clusters_at_once(launch.ordinal, cluster_kernel(call, ctas), ctas);
+  return known_clusters_at_once(site.ordinal, cluster_kernel(call, ctas), ctas);
 }
 
-AttentionSchedule choose_attention_schedule(const Launch& launch, const kernels::AttentionCall& call) {
+AttentionSchedule choose_attention_schedule(const DeviceSite& site, const kernels::AttentionCall& call) {
   AttentionSchedule schedule{.phases = phases_of(call.batch), .splits = 1, .one_buffer = false, .prefetch = false};
   if (schedule.phases == AttentionPhases::kPrefill) return schedule;  // the rest is about decode
-  const DecodeSizes sizes = decode_sizes(launch, call, schedule.phases);
+  const DecodeSizes sizes = decode_sizes(site, call, schedule.phases);
   schedule.one_buffer =
       decode_shared_bytes(call.kv.head_dim, set_heads_of(call), element_bytes(call.kv), false) > sizes.max_shared_bytes;
   schedule.small_merge = merge_kernel(call.kv.head_dim, sizes.key_blocks, false).shared_bytes > sizes.max_shared_bytes;
-  if (sizes.row_heads <= attention_clusters_at_once(launch, call)) {
+  if (sizes.row_heads <= attention_clusters_at_once(site, call)) {
     schedule.decode = DecodeBy::kCluster;
-  } else if (should_stream(launch, call)) {
+  } else if (should_stream(site, call)) {
     const int one_wave = splits_for_waves(sizes, 1, kStreamCtasPerSm);  // more gain nothing
     const StreamTime time(call, sizes);
     schedule.decode = DecodeBy::kStream;
@@ -220,47 +219,48 @@ AttentionSchedule choose_attention_schedule(const Launch& launch, const kernels:
 
 namespace {
 
-AttentionParams params_of(const Launch& launch, const kernels::AttentionCall& call, const AttentionSchedule& schedule) {
-  AttentionParams p = attention_params(launch, call, schedule.phases);
+AttentionParams params_of(const DeviceSite& site, const kernels::AttentionCall& call,
+                          const AttentionSchedule& schedule) {
+  AttentionParams p = attention_params(site, call, schedule.phases);
   p.splits = schedule.decode == DecodeBy::kCluster ? cluster_ctas(call) : schedule.splits;
   p.key_blocks = key_blocks_of(call.batch.max_keys, call.window);
   p.one_buffer = schedule.one_buffer;
   p.prefetch = schedule.prefetch;
   if (schedule.decode == DecodeBy::kStream) {
-    const int max_stages = attention_stream_stages(launch, call);
+    const int max_stages = attention_stream_stages(site, call);
     p.stages = schedule.stages > 0 ? schedule.stages : max_stages;
     require(p.stages >= kMinTileStages && p.stages <= max_stages,
             "attention: {} tiles of pages of {} keys and heads of {}; this device streams at most {}", p.stages,
             call.kv.page_size, call.kv.head_dim, max_stages);
   }
-  place_partials(launch, slots_of(call, schedule.phases), p);
+  place_partials(site, decode_items_of(call, schedule.phases), p);
   return p;
 }
 
-void launch_decode(const Launch& launch, const kernels::AttentionCall& call, const AttentionParams& p,
+void launch_decode(const DeviceSite& site, const kernels::AttentionCall& call, const AttentionParams& p,
                    const AttentionSchedule& schedule) {
-  const std::int64_t slots = slots_of(call, schedule.phases);
+  const std::int64_t decode_items = decode_items_of(call, schedule.phases);
   if (schedule.decode == DecodeBy::kCluster) {
-    require(attention_clusters_at_once(launch, call) > 0,
+    require(attention_clusters_at_once(site, call) > 0,
             "attention: clusters of {} CTAs with pages of {} keys and heads of {} do not fit", p.splits,
             call.kv.page_size, p.kv.head_dim);
-    return launch_clusters(launch, call, p, slots, cluster_kernel(call, p.splits));
+    return launch_clusters(site, call, p, decode_items, cluster_kernel(call, p.splits));
   }
   launch_decode_and_merge(
-      launch, call, p, slots,
+      site, call, p, decode_items,
       schedule.decode == DecodeBy::kStream ? stream_kernel(call, p.stages) : decode_kernel(call, p.one_buffer),
       merge_kernel(p.kv.head_dim, p.key_blocks, schedule.small_merge),
-      partial_bytes(slots, p.heads, p.kv.head_dim, p.key_blocks));
+      partial_bytes(decode_items, p.heads, p.kv.head_dim, p.key_blocks));
 }
 
-void launch_prefill(const Launch& launch, const kernels::AttentionCall& call, const AttentionParams& p) {
+void launch_prefill(const DeviceSite& site, const kernels::AttentionCall& call, const AttentionParams& p) {
   const PrefillKernel kernel = prefill_kernel(call);
   const int tiles = ceil_div(call.batch.max_chunk_rows * p.set_heads, kernel.queries);
   const GridShape shape{.grid = dim3(static_cast<unsigned>(p.kv.kv_heads * p.sets), static_cast<unsigned>(tiles),
                                      static_cast<unsigned>(call.batch.chunk_count)),
                         .threads = kernel.threads,
                         .shared_bytes = kernel.shared_bytes};
-  check(launch_kernel(kernel.function, shape, p, launch.stream), "attention_prefill");
+  check(launch_kernel(kernel.function, shape, p, site.stream), "attention_prefill");
 }
 
 }  // namespace
@@ -273,18 +273,18 @@ void require_attention_shape(std::int64_t heads, std::int64_t kv_heads, std::int
           kv_heads);
 }
 
-void attention_with(const Launch& launch, const kernels::AttentionCall& call, const AttentionSchedule& schedule) {
+void attention_with(const DeviceSite& site, const kernels::AttentionCall& call, const AttentionSchedule& schedule) {
   if (call.q.rows == 0) return;
   check_attention_call(call);
-  const DeviceScope device(launch.ordinal);
-  const AttentionParams params = params_of(launch, call, schedule);
-  if (schedule.phases != AttentionPhases::kPrefill) launch_decode(launch, call, params, schedule);
-  if (schedule.phases != AttentionPhases::kDecode) launch_prefill(launch, call, params);
+  const DeviceScope device(site.ordinal);
+  const AttentionParams params = params_of(site, call, schedule);
+  if (schedule.phases != AttentionPhases::kPrefill) launch_decode(site, call, params, schedule);
+  if (schedule.phases != AttentionPhases::kDecode) launch_prefill(site, call, params);
 }
 
-void attention(const Launch& launch, const kernels::AttentionCall& call) {
+void attention(const DeviceSite& site, const kernels::AttentionCall& call) {
   if (call.q.rows == 0) return;
-  attention_with(launch, call, choose_attention_schedule(launch, call));
+  attention_with(site, call, choose_attention_schedule(site, call));
 }
 
 }  // namespace reprofuse::cuda

@@ -47,31 +47,31 @@ struct KeyRangeOf {
 };
 using KeyRange = KeyRangeOf<kKeyBlock>;
 
-// The row that slot `slot` of the decode kernels stands for; -1: none.
-__device__ inline int row_of_slot(const AttentionParams& p, int slot) {
-  if (p.slot_is_row) return slot;
-  const kernels::Chunk chunk = p.chunks[slot];
+// The row of a decode item; -1: none.
+__device__ inline int row_of_item(const AttentionParams& p, int item) {
+  if (p.item_is_row) return item;
+  const kernels::Chunk chunk = p.chunks[item];
   return chunk.rows < p.prefill_from ? chunk.first_row : -1;
 }
 
-// What a slot of the decode kernels stands for. The arrays of a batch are written by copies, for which every kernel
-// waits before it starts: they may be read before wait_for_previous_kernel().
+// What a decode item stands for: a row, or a chunk of one row. The arrays of a batch are written by copies, for which
+// every kernel waits before it starts: they may be read before wait_for_previous_kernel().
 template <int kBlock>
 struct DecodeRowOf {
-  int slot, row, sequence;
+  int item, row, sequence;
   KeyRangeOf<kBlock> range;
-  int first_block, key_blocks;  // those of the keys that it sees; 0: the slot stands for no row
+  int first_block, key_blocks;  // those of the keys that it sees; 0: the item has no row
 
-  __device__ DecodeRowOf(const AttentionParams& p, int slot_)
-      : slot(slot_),
-        row(row_of_slot(p, slot)),
+  __device__ DecodeRowOf(const AttentionParams& p, int item_)
+      : item(item_),
+        row(row_of_item(p, item)),
         sequence(row < 0 ? 0 : p.sequences[row]),
         range(p, row < 0 ? -1 : p.positions[row]),
         first_block(range.first_block()),
         key_blocks(min(range.blocks(), p.key_blocks)) {}
   // Where the partial of a head lies, and of the row's `block`-th key block.
   __device__ std::int64_t partial(const AttentionParams& p, int head, int block) const {
-    return (static_cast<std::int64_t>(slot) * p.heads + head) * p.key_blocks + block;
+    return (static_cast<std::int64_t>(item) * p.heads + head) * p.key_blocks + block;
   }
 };
 

@@ -1,4 +1,4 @@
-// Decode by threads: a CTA owns one row and one set of heads, and some of the row's key blocks. Keys and values stream
+// Direct decode: a CTA owns one row and one set of heads, and some of the row's key blocks. Keys and values stream
 // through shared memory with cp.async, the keys of the next key block while the values of this one are summed. For the
 // scores a lane is a key, for the weighted sums it is an element of the head: no reduction crosses lanes.
 #pragma once

@@ -63,14 +63,14 @@ struct AttentionParams {
   Record* record;
   int prefill_from;  // the rows of a chunk from which on it belongs to the prefill kernel
   // Decode.
-  bool slot_is_row;     // every row is decoded; otherwise a slot is a chunk, decoded if it has one row
+  bool item_is_row;     // a decode item is a row; otherwise a chunk, decoded if it has one row
   int splits;           // CTAs that share a row's key blocks in turn; 1: the CTA folds them itself
   int key_blocks;       // bound on those of one row
   bool one_buffer;      // keys and values take turns in shared memory, for a device with little of it
   bool prefetch;        // into the L2, before the kernels ahead have finished
   int stages;           // tiles of attention_decode_stream in shared memory
-  float* weighted;      // [slots, heads, key_blocks, head_dim]
-  float2* max_and_sum;  // [slots, heads, key_blocks]
+  float* weighted;      // [decode_items, heads, key_blocks, head_dim]
+  float2* max_and_sum;  // [decode_items, heads, key_blocks]
   float* scales;        // likewise: what the weighted sums count in, of integers
 };
 
@@ -88,7 +88,7 @@ struct AttentionKernel {
 // Kernels by the format of keys and values, F32Kv or Bf16Kv: attention_f32.cu and attention_bf16.cu hold them.
 inline constexpr int kDecodeThreads = 128;
 inline constexpr int kDecodeCtasPerSm = 3;  // with heads of 128 elements in FP32
-// Grid: splits, kv_heads * sets, slots.
+// Grid: splits, kv_heads * sets, decode items.
 template <typename Kv>
 const void* decode_kernel(int head_dim, int set_heads);
 // Keys and values, the queries, the weights and the maxima, as DecodeShared lays them out.
@@ -111,7 +111,7 @@ AttentionKernel cluster_kernel(int head_dim, int set_heads, int ctas);
 
 inline constexpr int kMergeElements = 32;  // of a head, that a warp has
 inline constexpr int kMergeRun = 32;       // partials that are fetched together
-// Grid: heads, slots. `small`: for a device with little shared memory.
+// Grid: heads, decode items. `small`: for a device with little shared memory.
 AttentionKernel merge_kernel(int head_dim, int key_blocks, bool small);
 
 struct PrefillKernel : AttentionKernel {
@@ -120,5 +120,26 @@ struct PrefillKernel : AttentionKernel {
 // Grid: kv_heads * sets, CTAs that the longest chunk takes, chunks.
 template <typename Kv>
 PrefillKernel prefill_kernel(int head_dim);
+
+// Rotary embedding, which stores keys and values.
+struct RotaryParams {
+  float* q;        // [rows, heads * head_dim]
+  const float* k;  // [rows, kv_heads * head_dim]
+  const float* v;
+  std::int64_t q_stride, k_stride, v_stride;
+  const float* q_norm;  // [head_dim] or null
+  const float* k_norm;
+  const float* cos;  // [positions, head_dim / 2]
+  const float* sin;
+  const std::int32_t* positions;
+  const std::int32_t* sequences;
+  float eps;
+  int heads;
+  KvView kv;
+};
+
+inline constexpr int kRotaryWarps = 4;  // of a CTA; each owns one head of one row
+
+const void* rotary_kernel(bool bf16_kv);  // grid: rows, and heads + kv_heads over kRotaryWarps
 
 }  // namespace reprofuse::cuda::ops

@@ -2,21 +2,24 @@
 
 #include "base/math.hpp"
 #include "kernels/cuda/elementwise/params.hpp"
+#include "kernels/cuda/runtime/check.hpp"
+#include "kernels/cuda/runtime/device.hpp"
+#include "kernels/cuda/runtime/launch.hpp"
 
 namespace reprofuse::cuda {
 namespace {
 
 template <typename Params>
-void launch_rows(const char* op, const Launch& launch, const void* kernel, std::int64_t rows, std::int64_t cols,
+void launch_rows(const char* op, const DeviceSite& site, const void* kernel, std::int64_t rows, std::int64_t cols,
                  const Params& params) {
   if (rows == 0 || cols == 0) return;
   require_rows(op, rows);
   const auto pieces = ceil_div<std::int64_t>(cols, std::int64_t{ops::kElementThreads} * ops::kElements);
   require(pieces <= kMaxGridYZ, "{}: rows of {} columns are more than the CUDA backend takes", op, cols);
-  const DeviceScope device(launch.ordinal);
+  const DeviceScope device(site.ordinal);
   const GridShape shape{.grid = dim3(static_cast<unsigned>(rows), static_cast<unsigned>(pieces)),
                         .threads = ops::kElementThreads};
-  check(launch_kernel(kernel, shape, params, launch.stream), op);
+  check(launch_kernel(kernel, shape, params, site.stream), op);
 }
 
 bool is_aligned(const float* data, std::int64_t stride) {
@@ -25,7 +28,7 @@ bool is_aligned(const float* data, std::int64_t stride) {
 
 }  // namespace
 
-void embedding(const Launch& launch, const kernels::EmbeddingCall& call) {
+void embedding(const DeviceSite& site, const kernels::EmbeddingCall& call) {
   const ops::EmbeddingParams params{.table = call.table.data,
                                     .table_stride = call.table.stride,
                                     .tokens = call.tokens,
@@ -33,7 +36,7 @@ void embedding(const Launch& launch, const kernels::EmbeddingCall& call) {
                                     .x_stride = call.x.stride,
                                     .cols = static_cast<int>(call.x.cols)};
   const void* kernel = ops::embedding_kernel(call.table.dtype);
-  launch_rows("embedding", launch, kernel, call.x.rows, call.x.cols, params);
+  launch_rows("embedding", site, kernel, call.x.rows, call.x.cols, params);
 }
 
 ops::SiluGateParams silu_gate_params(const kernels::SiluGateCall& call) {
@@ -48,27 +51,27 @@ ops::SiluGateParams silu_gate_params(const kernels::SiluGateCall& call) {
                      is_aligned(call.up.data, call.up.stride) && is_aligned(call.y.data, call.y.stride)};
 }
 
-void silu_gate(const Launch& launch, const kernels::SiluGateCall& call) {
+void silu_gate(const DeviceSite& site, const kernels::SiluGateCall& call) {
   const ops::SiluGateParams params = silu_gate_params(call);
-  launch_rows("silu_gate", launch, ops::silu_gate_kernel(params.aligned), call.y.rows, call.y.cols, params);
+  launch_rows("silu_gate", site, ops::silu_gate_kernel(params.aligned), call.y.rows, call.y.cols, params);
 }
 
-void gather_rows(const Launch& launch, const kernels::GatherRowsCall& call) {
+void gather_rows(const DeviceSite& site, const kernels::GatherRowsCall& call) {
   const ops::GatherRowsParams params{.x = call.x.data,
                                      .rows = call.rows,
                                      .y = call.y.data,
                                      .x_stride = call.x.stride,
                                      .y_stride = call.y.stride,
                                      .cols = static_cast<int>(call.x.cols)};
-  launch_rows("gather_rows", launch, ops::gather_rows_kernel(), call.y.rows, call.x.cols, params);
+  launch_rows("gather_rows", site, ops::gather_rows_kernel(), call.y.rows, call.x.cols, params);
 }
 
-void round_bf16(const Launch& launch, const kernels::RoundBf16Call& call) {
+void round_bf16(const DeviceSite& site, const kernels::RoundBf16Call& call) {
   const ops::RoundBf16Params params{.x = call.x.data, .stride = call.x.stride, .cols = static_cast<int>(call.x.cols)};
-  launch_rows("round_bf16", launch, ops::round_bf16_kernel(), call.x.rows, call.x.cols, params);
+  launch_rows("round_bf16", site, ops::round_bf16_kernel(), call.x.rows, call.x.cols, params);
 }
 
-ops::RmsNormParams norm_params(const Launch& launch, const kernels::RmsNormCall& call) {
+ops::RmsNormParams norm_params(const DeviceSite& site, const kernels::RmsNormCall& call) {
   return {.x = call.x.data,
           .delta = call.delta.data,
           .weight = call.weight,
@@ -78,54 +81,17 @@ ops::RmsNormParams norm_params(const Launch& launch, const kernels::RmsNormCall&
           .y_stride = call.y.stride,
           .k = static_cast<int>(call.x.cols),
           .eps = call.eps,
-          .op = launch.op,
-          .record = record_of(launch)};
+          .op = site.op,
+          .record = record_of(site)};
 }
 
-void rms_norm(const Launch& launch, const kernels::RmsNormCall& call) {
+void rms_norm(const DeviceSite& site, const kernels::RmsNormCall& call) {
   if (call.x.rows == 0) return;
   require_rows("rms_norm", call.x.rows);
-  const DeviceScope device(launch.ordinal);
-  const ops::RmsNormParams params = norm_params(launch, call);
+  const DeviceScope device(site.ordinal);
+  const ops::RmsNormParams params = norm_params(site, call);
   const GridShape shape{.grid = dim3(static_cast<unsigned>(call.x.rows)), .threads = ops::kNormThreads};
-  check(launch_kernel(ops::rms_norm_kernel(params.k), shape, params, launch.stream), "rms_norm");
-}
-
-void rotary(const Launch& launch, const kernels::RotaryCall& call) {
-  rotary_with(launch, call, ops::rotary_kernel(call.kv.dtype == DType::kBF16));
-}
-
-ops::RotaryParams rotary_params(const kernels::RotaryCall& call) {
-  return {.q = call.q.data,
-          .k = call.k.data,
-          .v = call.v.data,
-          .q_stride = call.q.stride,
-          .k_stride = call.k.stride,
-          .v_stride = call.v.stride,
-          .q_norm = call.q_norm,
-          .k_norm = call.k_norm,
-          .cos = call.cos,
-          .sin = call.sin,
-          .positions = call.batch.positions,
-          .sequences = call.batch.sequences,
-          .eps = call.eps,
-          .heads = static_cast<int>(call.q.cols / call.kv.head_dim),
-          .kv = view_of("rotary", call.kv, call.batch)};
-}
-
-void rotary_with(const Launch& launch, const kernels::RotaryCall& call, const void* kernel) {
-  if (call.q.rows == 0) return;
-  require_rows("rotary", call.q.rows);
-  const int head_dim = call.kv.head_dim;
-  require(head_dim % 2 == 0 && head_dim <= ops::kMaxHeadDim,
-          "rotary: head_dim {}; the CUDA backend takes even ones up to {}", head_dim, ops::kMaxHeadDim);
-  const DeviceScope device(launch.ordinal);
-  const ops::RotaryParams params = rotary_params(call);
-  const int slots = params.heads + params.kv.kv_heads;
-  const GridShape shape{
-      .grid = dim3(static_cast<unsigned>(call.q.rows), static_cast<unsigned>(ceil_div(slots, ops::kRotaryWarps))),
-      .threads = ops::kRotaryWarps * 32};
-  check(launch_kernel(kernel, shape, params, launch.stream), "rotary");
+  check(launch_kernel(ops::rms_norm_kernel(params.k), shape, params, site.stream), "rms_norm");
 }
 
 }  // namespace reprofuse::cuda

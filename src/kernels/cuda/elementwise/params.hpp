@@ -1,11 +1,10 @@
-// What the kernels of norms, rotary and elementwise operations are given.
+// What the kernels of norms and elementwise operations are given.
 #pragma once
 
 #include <cuda_runtime.h>
 
 #include <cstdint>
 
-#include "kernels/cuda/attention/params.hpp"
 #include "kernels/cuda/runtime/device.hpp"
 #include "numerics/fma1.hpp"
 #include "reprofuse/types.hpp"
@@ -28,26 +27,6 @@ inline constexpr int kNormThreads = reprofuse::fma1::kNormLanes;  // one thread 
 
 // One CTA per row. The kernel keeps the row in registers when k allows it.
 const void* rms_norm_kernel(int k);
-
-struct RotaryParams {
-  float* q;        // [rows, heads * head_dim]
-  const float* k;  // [rows, kv_heads * head_dim]
-  const float* v;
-  std::int64_t q_stride, k_stride, v_stride;
-  const float* q_norm;  // [head_dim] or null
-  const float* k_norm;
-  const float* cos;  // [positions, head_dim / 2]
-  const float* sin;
-  const std::int32_t* positions;
-  const std::int32_t* sequences;
-  float eps;
-  int heads;
-  KvView kv;
-};
-
-inline constexpr int kRotaryWarps = 4;  // of a CTA; each owns one head of one row
-
-const void* rotary_kernel(bool bf16_kv);  // grid: rows, and heads + kv_heads over kRotaryWarps
 
 struct EmbeddingParams {
   const void* table;  // [vocabulary, cols]

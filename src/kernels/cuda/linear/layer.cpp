@@ -37,10 +37,10 @@ CUtensorMap tensor_map_of(const BoxedMatrix& matrix, const char* what, const std
   return map;
 }
 
-LinearBase::LinearBase(const CudaTarget& target, std::span<const WeightView> weights)
-    : op_(target.op),
-      name_(target.name),
-      device_(read_device(target.ordinal)),
+LinearBase::LinearBase(const CudaLayerOptions& options, std::span<const WeightView> weights)
+    : op_(options.op),
+      name_(options.name),
+      device_(read_device(options.ordinal)),
       weights_(weights.begin(), weights.end()),
       maps_(weights.size()) {
   std::int64_t columns = 0;

@@ -21,8 +21,8 @@
 
 namespace reprofuse::cuda {
 
-// A layer to be made, and its device.
-struct CudaTarget : kernels::LayerOptions {
+// With the device that the layer is made for.
+struct CudaLayerOptions : kernels::LayerOptions {
   int ordinal = 0;
 };
 
@@ -83,7 +83,7 @@ class LinearBase : public kernels::PreparedLinear {
     std::int64_t first_column;
   };
 
-  LinearBase(const CudaTarget& target, std::span<const WeightView> weights);
+  LinearBase(const CudaLayerOptions& options, std::span<const WeightView> weights);
 
   void require_weights_on_device() const;
   // Of the weights whose alignment allows them; until then, and of all others, they are zero.

@@ -152,7 +152,7 @@ constexpr AttentionKernels kGeneric = {.key_block = kKeyBlock,
                                        .start = start,
                                        .merge = merge<N>,
                                        .divide = divide,
-                                       .find_slot = find_digits_slot<N::kDigits>};
+                                       .find_place = find_digits_place<N::kDigits>};
 
 #if defined(__x86_64__)
 // The same functions, compiled with the instruction: flattened, or they would call what was compiled without.
@@ -168,7 +168,7 @@ constexpr AttentionKernels kFma = {.key_block = kKeyBlock,
                                    .start = start,
                                    .merge = with_fma<merge<N>, QueryLine&, const QueryLine&, std::int64_t>,
                                    .divide = divide,
-                                   .find_slot = find_digits_slot<N::kDigits>};
+                                   .find_place = find_digits_place<N::kDigits>};
 
 template <typename N>
 const AttentionKernels& scalar_kernels() {

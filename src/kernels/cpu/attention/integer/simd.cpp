@@ -323,7 +323,7 @@ constexpr AttentionKernels kKernels = {.key_block = kKeyBlock,
                                        .start = start,
                                        .merge = merge<N>,
                                        .divide = divide,
-                                       .find_slot = find_digits_slot<N::kDigits>};
+                                       .find_place = find_digits_place<N::kDigits>};
 constexpr AttentionKernels kAttentionInt16 = kKernels<TwoDigits>, kAttentionExact2 = kKernels<ThreeDigits>;
 
 }  // namespace reprofuse::cpu::HWY_NAMESPACE::integer_attention

@@ -98,8 +98,8 @@ const LinearExact1Kernels* linear_exact1_vnni();         // AVX-512 with byte pr
 std::vector<const LinearExact1Kernels*> linear_exact1_tables(Isa isa);
 
 // Refuses rows of more terms than an exact sum can hold.
-std::unique_ptr<kernels::PreparedLinear> prepare_linear_exact1(const LinearExact1Kernels& kernels, const Target& target,
-                                                               std::string_view layer,
+std::unique_ptr<kernels::PreparedLinear> prepare_linear_exact1(const LinearExact1Kernels& kernels,
+                                                               const CpuDevice& device, std::string_view layer,
                                                                std::span<const WeightView> weights);
 
 }  // namespace reprofuse::cpu

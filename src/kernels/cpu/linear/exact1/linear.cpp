@@ -64,9 +64,9 @@ struct RowFacts {
 
 class LinearExact1 final : public kernels::PreparedLinear {
  public:
-  LinearExact1(const LinearExact1Kernels& kernels, const Target& target, std::string_view layer,
+  LinearExact1(const LinearExact1Kernels& kernels, const CpuDevice& device, std::string_view layer,
                std::span<const WeightView> weights)
-      : kernels_(kernels), pool_(*target.pool), panels_(weights, layer, pool_), exponents_(panels_, pool_) {}
+      : kernels_(kernels), pool_(*device.pool), panels_(weights, layer, pool_), exponents_(panels_, pool_) {}
 
   std::size_t workspace_bytes(std::int64_t max_m) const override;
   std::optional<NonFinite> run(const LinearCall& call) const override;
@@ -223,13 +223,13 @@ std::vector<const LinearExact1Kernels*> linear_exact1_tables(Isa isa) {
   return tables;
 }
 
-std::unique_ptr<kernels::PreparedLinear> prepare_linear_exact1(const LinearExact1Kernels& kernels, const Target& target,
-                                                               std::string_view layer,
+std::unique_ptr<kernels::PreparedLinear> prepare_linear_exact1(const LinearExact1Kernels& kernels,
+                                                               const CpuDevice& device, std::string_view layer,
                                                                std::span<const WeightView> weights) {
   require(weights[0].k <= exact1::kMaxTerms,
           "linear '{}': k = {} is more than the {} terms whose sum contract exact-1 can hold", layer, weights[0].k,
           exact1::kMaxTerms);
-  return std::make_unique<LinearExact1>(kernels, target, layer, weights);
+  return std::make_unique<LinearExact1>(kernels, device, layer, weights);
 }
 
 }  // namespace reprofuse::cpu

@@ -57,7 +57,7 @@ const LinearFma1Kernels* linear_fma1_simd(Isa isa);  // null: not in this build
 // All that the machine can run of an instruction set, which it must support: one.
 std::vector<const LinearFma1Kernels*> linear_fma1_tables(Isa isa);
 
-std::unique_ptr<kernels::PreparedLinear> prepare_linear_fma1(const LinearFma1Kernels& kernels, const Target& target,
+std::unique_ptr<kernels::PreparedLinear> prepare_linear_fma1(const LinearFma1Kernels& kernels, const CpuDevice& device,
                                                              std::string_view layer,
                                                              std::span<const WeightView> weights);
 

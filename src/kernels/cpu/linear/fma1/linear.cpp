@@ -36,9 +36,9 @@ void pack_rows(ConstMatrix x, const LinearSchedule& schedule, float* packed, Thr
 
 class LinearFma1 final : public kernels::PreparedLinear {
  public:
-  LinearFma1(const LinearFma1Kernels& kernels, const Target& target, std::string_view layer,
+  LinearFma1(const LinearFma1Kernels& kernels, const CpuDevice& device, std::string_view layer,
              std::span<const WeightView> weights)
-      : kernels_(kernels), pool_(*target.pool), panels_(weights, layer, pool_) {}
+      : kernels_(kernels), pool_(*device.pool), panels_(weights, layer, pool_) {}
 
   std::size_t workspace_bytes(std::int64_t max_m) const override {
     if (max_m <= 1) return 0;
@@ -117,10 +117,10 @@ std::vector<const LinearFma1Kernels*> linear_fma1_tables(Isa isa) {
   return {kernels};
 }
 
-std::unique_ptr<kernels::PreparedLinear> prepare_linear_fma1(const LinearFma1Kernels& kernels, const Target& target,
+std::unique_ptr<kernels::PreparedLinear> prepare_linear_fma1(const LinearFma1Kernels& kernels, const CpuDevice& device,
                                                              std::string_view layer,
                                                              std::span<const WeightView> weights) {
-  return std::make_unique<LinearFma1>(kernels, target, layer, weights);
+  return std::make_unique<LinearFma1>(kernels, device, layer, weights);
 }
 
 }  // namespace reprofuse::cpu

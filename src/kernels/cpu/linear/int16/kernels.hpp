@@ -25,7 +25,7 @@ namespace reprofuse::cpu {
 
 inline constexpr int kInt16Alignment = 4;  // terms of a panel: those past the last are W = 0, and so are those of x
 inline constexpr int kInt16WeightOffset = 128;
-inline constexpr int kMaxInt16Facts = 16 + int16::kTermBlock * 4;  // words, of one strip of a panel
+inline constexpr int kMaxInt16Corrections = 16 + int16::kTermBlock * 4;  // words, of one strip of a panel
 
 // A strip of one row, to be snapped into a block of rows.
 struct Int16Activations {
@@ -45,15 +45,15 @@ struct Int16Strip {
 
 // A block of rows times a strip of one panel.
 struct Int16Tile {
-  const void* x;                 // packed
-  const std::uint32_t* weights;  // Panels' words; aligned to 64 bytes
-  int rows;                      // 1 to LinearInt16Kernels::rows
-  int terms;                     // a multiple of kInt16Alignment, at most int16::kTermBlock
-  const Int16Strip* strips;      // [rows]
-  std::int64_t* totals;          // [rows][kPanel], added to; aligned to 64 bytes
-  const std::uint32_t* facts;    // what LinearInt16Kernels::find_facts made of the weights; aligned to 64 bytes
-  const std::byte* next;         // weights that are wanted next, of which the tile may prefetch
-  int next_bytes;                // so many for each kInt16Alignment terms
+  const void* x;                     // packed
+  const std::uint32_t* weights;      // Panels' words; aligned to 64 bytes
+  int rows;                          // 1 to LinearInt16Kernels::rows
+  int terms;                         // a multiple of kInt16Alignment, at most int16::kTermBlock
+  const Int16Strip* strips;          // [rows]
+  std::int64_t* totals;              // [rows][kPanel], added to; aligned to 64 bytes
+  const std::uint32_t* corrections;  // what find_corrections() made of the weights; aligned to 64 bytes
+  const std::byte* next;             // weights that are wanted next, of which the tile may prefetch
+  int next_bytes;                    // so many for each kInt16Alignment terms
 };
 
 // The sums of one row and one panel, to be rounded.
@@ -73,7 +73,7 @@ struct LinearInt16Kernels {
   std::uint32_t (*largest_bits)(const float* x, std::int64_t k);    // of the magnitudes
   std::int32_t (*snap_activations)(const Int16Activations& strip);  // returns what the strip's sums start from
   // What tiles ask of a strip of a panel beside its words, once for all blocks of a task; null: nothing.
-  void (*find_facts)(const std::uint32_t* words, int terms, std::uint32_t* facts) = nullptr;
+  void (*find_corrections)(const std::uint32_t* words, int terms, std::uint32_t* corrections) = nullptr;
   void (*multiply)(const Int16Tile& tile);
   void (*round)(const Int16Sums& sums);  // int16::result of each
 
@@ -92,8 +92,8 @@ const LinearInt16Kernels* linear_int16_amx();          // AVX-512 with tiles of 
 const LinearInt16Kernels* linear_int16_dot();          // NEON with byte products; null: not in this build
 
 // Refuses rows of more terms than an exact sum can hold.
-std::unique_ptr<kernels::PreparedLinear> prepare_linear_int16(const LinearInt16Kernels& kernels, const Target& target,
-                                                              std::string_view layer,
+std::unique_ptr<kernels::PreparedLinear> prepare_linear_int16(const LinearInt16Kernels& kernels,
+                                                              const CpuDevice& device, std::string_view layer,
                                                               std::span<const WeightView> weights);
 
 }  // namespace reprofuse::cpu

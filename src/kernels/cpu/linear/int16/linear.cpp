@@ -28,7 +28,7 @@ constexpr std::int64_t kQuadBytes = std::int64_t{kInt16Alignment} * kPanel * 2; 
 struct Scratch {
   alignas(kCacheLine) std::int64_t totals[kGroupRows * kPanel];
   alignas(kCacheLine) std::int32_t units[kPanel];
-  alignas(kCacheLine) std::uint32_t facts[kMaxInt16Facts];  // of a strip of one panel
+  alignas(kCacheLine) std::uint32_t corrections[kMaxInt16Corrections];  // of a strip of one panel
 };
 
 // Some terms of a row of weights.
@@ -90,10 +90,10 @@ bool pack_panel(const WeightView& weight, const PanelColumns& columns, std::uint
 
 class LinearInt16 final : public kernels::PreparedLinear {
  public:
-  LinearInt16(const LinearInt16Kernels& kernels, const Target& target, std::string_view layer,
+  LinearInt16(const LinearInt16Kernels& kernels, const CpuDevice& device, std::string_view layer,
               std::span<const WeightView> weights)
       : kernels_(kernels),
-        pool_(*target.pool),
+        pool_(*device.pool),
         units_(static_cast<std::size_t>(Panels::count(weights) * kPanel)),
         panels_(weights, form(), layer, pool_) {}
 
@@ -228,7 +228,7 @@ void LinearInt16::multiply_panel(const Run& run, std::int64_t task, std::int64_t
   for (std::int64_t k = 0; k < panels_.k(); k += kTermBlock) {
     const int terms = round_up(strip_terms(k), kInt16Alignment);
     const std::uint32_t* weights = panels_.at(panel, k);
-    if (run.kernels.find_facts != nullptr) run.kernels.find_facts(weights, terms, scratch.facts);
+    if (run.kernels.find_corrections != nullptr) run.kernels.find_corrections(weights, terms, scratch.corrections);
     const auto* next = reinterpret_cast<const std::byte*>(weights + std::ptrdiff_t{terms} / 2 * kPanel);
     const auto next_bytes = static_cast<int>(kQuadBytes / (end - begin));
     for (std::int64_t row_block = begin; row_block < end; ++row_block) {
@@ -239,7 +239,7 @@ void LinearInt16::multiply_panel(const Run& run, std::int64_t task, std::int64_t
                             .terms = terms,
                             .strips = run.strip(k, row),
                             .totals = scratch.totals + (row - first_row) * kPanel,
-                            .facts = scratch.facts,
+                            .corrections = scratch.corrections,
                             .next = next + (row_block - begin) * next_bytes * terms / kInt16Alignment,
                             .next_bytes = next_bytes});
     }
@@ -279,13 +279,13 @@ std::vector<const LinearInt16Kernels*> linear_int16_tables(Isa isa) {
   return tables;
 }
 
-std::unique_ptr<kernels::PreparedLinear> prepare_linear_int16(const LinearInt16Kernels& kernels, const Target& target,
-                                                              std::string_view layer,
+std::unique_ptr<kernels::PreparedLinear> prepare_linear_int16(const LinearInt16Kernels& kernels,
+                                                              const CpuDevice& device, std::string_view layer,
                                                               std::span<const WeightView> weights) {
   require(weights[0].k <= int16::kMaxTerms,
           "linear '{}': k = {} is more than the {} terms whose sum contract int16-1 can hold", layer, weights[0].k,
           int16::kMaxTerms);
-  return std::make_unique<LinearInt16>(kernels, target, layer, weights);
+  return std::make_unique<LinearInt16>(kernels, device, layer, weights);
 }
 
 }  // namespace reprofuse::cpu

@@ -23,7 +23,7 @@ using Halves = hn::ScalableTag<std::int16_t>;
 using HalfVector = hn::Vec<Halves>;
 
 constexpr int kTileRows = 16;
-constexpr int kMinRows = 8;  // fewer do not repay finding facts
+constexpr int kMinRows = 8;  // fewer do not repay finding corrections
 
 static_assert(int16::kLargest + 127 < 1 << 15, "a weight and a digit of x fit 16 bits");
 
@@ -64,8 +64,8 @@ inline std::int32_t snap_activations(const Int16Activations& strip) {
   return -total(products) / 2 - kInt16WeightOffset * (total(sum) - 256 * total(high_sum));
 }
 
-// Facts of a strip: sums of Wa Wb; then, for each quad, its high digits plus 128.
-static_assert(kPanel * (1 + int16::kTermBlock / kQuad) <= kMaxInt16Facts);
+// Corrections of a strip: sums of Wa Wb; then, for each quad, its high digits plus 128.
+static_assert(kPanel * (1 + int16::kTermBlock / kQuad) <= kMaxInt16Corrections);
 
 HWY_INLINE void add_pair_products(IntegerVector& sum, HalfVector a, HalfVector b) {
   asm("vpdpwssd %2, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "v"(b.raw));
@@ -84,27 +84,27 @@ HWY_INLINE void add_quad(IntegerVector& sum, HalfVector a, HalfVector b, WordVec
       : "v"(a.raw), "v"(b.raw), "v"(high.raw), "m"(x.high_a), "m"(x.high_b), "m"(x.low));
 }
 
-void find_facts(const std::uint32_t* words, int terms, std::uint32_t* facts) {
+void find_corrections(const std::uint32_t* words, int terms, std::uint32_t* corrections) {
   const HalfVector offset = hn::Set(Halves(), kInt16WeightOffset);
   IntegerVector products = hn::Zero(Integers());
-  std::uint32_t* high = facts + kPanel;
+  std::uint32_t* high = corrections + kPanel;
   for (int k = 0; k < terms; k += kQuad, words += 2 * kPanel, high += kPanel) {
     const HalfVector a = hn::Sub(hn::BitCast(Halves(), hn::Load(Words(), words)), offset);
     const HalfVector b = hn::Sub(hn::BitCast(Halves(), hn::Load(Words(), words + kPanel)), offset);
     add_pair_products(products, a, b);
     hn::Store(load_planes(words).high, Words(), high);
   }
-  hn::Store(hn::BitCast(Words(), products), Words(), facts);
+  hn::Store(hn::BitCast(Words(), products), Words(), corrections);
 }
 
 template <int kRows>
 HWY_NOINLINE void multiply_tile(const Int16Tile& tile) {
   const auto* x = static_cast<const Quad*>(tile.x);
   IntegerVector sums[kRows];
-  const IntegerVector start = hn::Neg(hn::BitCast(Integers(), hn::Load(Words(), tile.facts)));
+  const IntegerVector start = hn::Neg(hn::BitCast(Integers(), hn::Load(Words(), tile.corrections)));
   HWY_UNROLL(16)
   for (int r = 0; r < kRows; ++r) sums[r] = start;
-  const std::uint32_t *words = tile.weights, *highs = tile.facts + kPanel;
+  const std::uint32_t *words = tile.weights, *highs = tile.corrections + kPanel;
   const std::byte* next = tile.next;
   for (int k = 0; k < tile.terms; k += kQuad, x += kRows, words += 2 * kPanel, highs += kPanel) {
     __builtin_prefetch(next, 0, 2);
@@ -145,7 +145,7 @@ const LinearInt16Kernels* linear_int16_winograd() {
                                             .activation_bytes = sizeof(winograd::Quad) / kInt16Alignment,
                                             .largest_bits = linear_int16_vnni()->largest_bits,
                                             .snap_activations = winograd::snap_activations,
-                                            .find_facts = winograd::find_facts,
+                                            .find_corrections = winograd::find_corrections,
                                             .multiply = winograd::multiply_rows<winograd::kTileRows>,
                                             .round = linear_int16_vnni()->round,
                                             .min_rows = winograd::kMinRows,

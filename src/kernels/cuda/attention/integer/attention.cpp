@@ -2,16 +2,14 @@
 
 #include "kernels/cuda/attention/attention.hpp"
 #include "kernels/cuda/attention/integer/params.hpp"
-#include "kernels/cuda/elementwise/elementwise.hpp"
-#include "kernels/cuda/elementwise/params.hpp"
 #include "kernels/cuda/runtime/device.hpp"
 
 namespace reprofuse::cuda::integer_attention {
 namespace {
 
-using ops::slots_of;
+using ops::decode_items_of;
 
-constexpr int kDecodeWaves = 2;  // when the keys allow as many: decode by rows
+constexpr int kDecodeWaves = 2;  // when the keys allow as many: direct decode
 constexpr int kMaxStreamSplits = 264;
 
 // The kernels of one contract.
@@ -36,8 +34,8 @@ const Kernels& kernels_of(int digits) {
   return digits == 3 ? kKernels<ThreeDigits> : kKernels<TwoDigits>;
 }
 
-std::size_t partial_bytes(std::int64_t slots, int heads, int head_dim, int key_blocks) {
-  return ops::partial_bytes(slots, heads, head_dim, key_blocks, ops::kIntegerPartialHead);
+std::size_t partial_bytes(std::int64_t decode_items, int heads, int head_dim, int key_blocks) {
+  return ops::partial_bytes(decode_items, heads, head_dim, key_blocks, ops::kIntegerPartialHead);
 }
 
 // The CTAs of a cluster that has a key block of the row each.
@@ -57,135 +55,135 @@ double stream_time(const ops::DecodeSizes& sizes, int ctas_per_sm, int splits) {
   return std::max(read, chain * kBlockLatency) + merge;
 }
 
-DecodeParams params_of(const Launch& launch, const kernels::AttentionCall& call, const Schedule& schedule) {
-  DecodeParams p{ops::attention_params(launch, call, schedule.phases)};
+DecodeParams params_of(const DeviceSite& site, const kernels::AttentionCall& call, const Schedule& schedule) {
+  DecodeParams p{ops::attention_params(site, call, schedule.phases)};
   p.splits = schedule.decode == DecodeBy::kCluster ? cluster_ctas(call) : schedule.splits;
   p.key_blocks = ops::key_blocks_of(call.batch.max_keys, call.window, kKeyBlock);
-  ops::place_partials(launch, slots_of(call, schedule.phases), p);
+  ops::place_partials(site, decode_items_of(call, schedule.phases), p);
   return p;
 }
 
-void launch_decode(const Launch& launch, const kernels::AttentionCall& call, const DecodeParams& p,
+void launch_decode(const DeviceSite& site, const kernels::AttentionCall& call, const DecodeParams& p,
                    const Schedule& schedule, int digits) {
   const Kernels& kernels = kernels_of(digits);
-  const std::int64_t slots = slots_of(call, schedule.phases);
+  const std::int64_t decode_items = decode_items_of(call, schedule.phases);
   if (schedule.decode == DecodeBy::kCluster) {
-    require(clusters_at_once(launch, call, digits) > 0, "attention: clusters of {} CTAs do not fit", p.splits);
-    return ops::launch_clusters(launch, call, p, slots, kernels.stream(p.kv.head_dim, true));
+    require(clusters_at_once(site, call, digits) > 0, "attention: clusters of {} CTAs do not fit", p.splits);
+    return ops::launch_clusters(site, call, p, decode_items, kernels.stream(p.kv.head_dim, true));
   }
   const AttentionKernel merge = kernels.merge(p.kv.head_dim, p.key_blocks, schedule.small_merge);
-  const std::size_t partials = partial_bytes(slots, p.heads, p.kv.head_dim, p.key_blocks);
+  const std::size_t partials = partial_bytes(decode_items, p.heads, p.kv.head_dim, p.key_blocks);
   if (schedule.decode == DecodeBy::kStream) {
-    require(can_stream(launch, call, digits), "attention: this device does not stream heads of {}", p.kv.head_dim);
-    ops::launch_decode_and_merge(launch, call, p, slots, kernels.stream(p.kv.head_dim, false), merge, partials);
+    require(can_stream(site, call, digits), "attention: this device does not stream heads of {}", p.kv.head_dim);
+    ops::launch_decode_and_merge(site, call, p, decode_items, kernels.stream(p.kv.head_dim, false), merge, partials);
   } else {
     const AttentionParams& without_rotary = p;
-    ops::launch_decode_and_merge(launch, call, without_rotary, slots, kernels.decode(p.kv.head_dim), merge, partials);
+    ops::launch_decode_and_merge(site, call, without_rotary, decode_items, kernels.decode(p.kv.head_dim), merge,
+                                 partials);
   }
 }
 
-void launch_prefill(const Launch& launch, const kernels::AttentionCall& call, const AttentionParams& p, bool wgmma,
+void launch_prefill(const DeviceSite& site, const kernels::AttentionCall& call, const AttentionParams& p, bool wgmma,
                     int digits) {
   const Kernels& kernels = kernels_of(digits);
-  require(!wgmma || has_wgmma(launch, call, digits), "attention: no wgmma for heads of {} on this device",
-          p.kv.head_dim);
+  require(!wgmma || has_wgmma(site, call, digits), "attention: no wgmma for heads of {} on this device", p.kv.head_dim);
   const AttentionKernel kernel = wgmma ? kernels.prefill(p.kv.head_dim) : kernels.prefill_rows(p.kv.head_dim);
-  const int queries = wgmma ? kPrefillQueries : kRowsQueries;
+  const int queries = wgmma ? kPrefillQueries : kFewQueries;
   const int tiles = ceil_div(call.batch.max_chunk_rows, queries / p.set_heads);
   const GridShape shape{.grid = dim3(static_cast<unsigned>(tiles), static_cast<unsigned>(p.kv.kv_heads * p.sets),
                                      static_cast<unsigned>(call.batch.chunk_count)),
                         .threads = kernel.threads,
                         .shared_bytes = kernel.shared_bytes};
-  check(launch_kernel(kernel.function, shape, p, launch.stream), "attention_prefill");
+  check(launch_kernel(kernel.function, shape, p, site.stream), "attention_prefill");
 }
 
 }  // namespace
 
-bool has_wgmma(const Launch& launch, const kernels::AttentionCall& call, int digits) {
-  const DeviceScope device(launch.ordinal);
-  return device_attribute(launch.ordinal, cudaDevAttrComputeCapabilityMajor) == 9 &&
+bool has_wgmma(const DeviceSite& site, const kernels::AttentionCall& call, int digits) {
+  const DeviceScope device(site.ordinal);
+  return device_attribute(site.ordinal, cudaDevAttrComputeCapabilityMajor) == 9 &&
          kernels_of(digits).prefill(call.kv.head_dim).function != nullptr;
 }
 
-bool can_stream(const Launch& launch, const kernels::AttentionCall& call, int digits) {
+bool can_stream(const DeviceSite& site, const kernels::AttentionCall& call, int digits) {
   const AttentionKernel kernel = kernels_of(digits).stream(call.kv.head_dim, false);
   if (kernel.function == nullptr) return false;
-  const DeviceScope device(launch.ordinal);
+  const DeviceScope device(site.ordinal);
   KernelFacts facts;
   check(look_up_kernel(kernel.function, facts), "looking up attention_decode_stream");
   return facts.for_sm90 &&
-         kernel.shared_bytes <= device_attribute(launch.ordinal, cudaDevAttrMaxSharedMemoryPerBlockOptin);
+         kernel.shared_bytes <= device_attribute(site.ordinal, cudaDevAttrMaxSharedMemoryPerBlockOptin);
 }
 
-int clusters_at_once(const Launch& launch, const kernels::AttentionCall& call, int digits) {
+int clusters_at_once(const DeviceSite& site, const kernels::AttentionCall& call, int digits) {
   const int ctas = cluster_ctas(call);
-  if (ctas > kMaxClusterCtas || !can_stream(launch, call, digits)) return 0;
-  return ops::known_clusters_at_once(launch.ordinal, kernels_of(digits).stream(call.kv.head_dim, true), ctas);
+  if (ctas > kMaxClusterCtas || !can_stream(site, call, digits)) return 0;
+  return ops::known_clusters_at_once(site.ordinal, kernels_of(digits).stream(call.kv.head_dim, true), ctas);
 }
 
-Schedule choose_schedule(const Launch& launch, const kernels::AttentionCall& call, int digits) {
+Schedule choose_schedule(const DeviceSite& site, const kernels::AttentionCall& call, int digits) {
   const Kernels& kernels = kernels_of(digits);
-  Schedule schedule{.phases = ops::phases_of(call.batch), .wgmma = has_wgmma(launch, call, digits)};
+  Schedule schedule{.phases = ops::phases_of(call.batch), .wgmma = has_wgmma(site, call, digits)};
   if (schedule.phases == AttentionPhases::kPrefill) return schedule;  // the rest is about decode
-  const ops::DecodeSizes sizes = ops::decode_sizes(launch, call, schedule.phases, kKeyBlock, ops::kIntegerPartialHead);
+  const ops::DecodeSizes sizes = ops::decode_sizes(site, call, schedule.phases, kKeyBlock, ops::kIntegerPartialHead);
   schedule.small_merge = kernels.merge(call.kv.head_dim, sizes.key_blocks, false).shared_bytes > sizes.max_shared_bytes;
-  if (sizes.row_heads <= clusters_at_once(launch, call, digits)) {
+  if (sizes.row_heads <= clusters_at_once(site, call, digits)) {
     schedule.decode = DecodeBy::kCluster;
-  } else if (can_stream(launch, call, digits)) {
+  } else if (can_stream(site, call, digits)) {
     schedule.decode = DecodeBy::kStream;
     const int ctas_per_sm = kernels.stream(call.kv.head_dim, false).ctas_per_sm;
     schedule.splits = ops::fastest_splits(std::min(sizes.max_splits, kMaxStreamSplits),
                                           [&](int splits) { return stream_time(sizes, ctas_per_sm, splits); });
   } else {
-    schedule.splits = ops::splits_for_waves(sizes, kDecodeWaves, kRowsCtasPerSm);
+    schedule.splits = ops::splits_for_waves(sizes, kDecodeWaves, kDirectCtasPerSm);
   }
   return schedule;
 }
 
 std::size_t workspace_bytes(int heads, int head_dim, int chunk_count, int rows, int max_keys) {
-  return ops::workspace_bytes_of(rows, chunk_count, [&](std::int64_t slots) {
-    return partial_bytes(slots, heads, head_dim, ceil_div(max_keys, kKeyBlock));
+  return ops::workspace_bytes_of(rows, chunk_count, [&](std::int64_t decode_items) {
+    return partial_bytes(decode_items, heads, head_dim, ceil_div(max_keys, kKeyBlock));
   });
 }
 
 // No row may need a key that another row of the pass is about to store.
 bool can_rotate(const kernels::AttentionCall& call, const Schedule& schedule) {
   return call.batch.max_chunk_rows == 1 && schedule.phases == AttentionPhases::kDecode &&
-         schedule.decode != DecodeBy::kRows;
+         schedule.decode != DecodeBy::kDirect;
 }
 
-void attention_with(const Launch& launch, const kernels::AttentionCall& call, const Schedule& schedule, int digits,
+void attention_with(const DeviceSite& site, const kernels::AttentionCall& call, const Schedule& schedule, int digits,
                     const kernels::RotaryCall* rotary) {
   if (call.q.rows == 0) return;
   ops::check_attention_call(call);
-  const DeviceScope device(launch.ordinal);
-  DecodeParams params = params_of(launch, call, schedule);
+  const DeviceScope device(site.ordinal);
+  DecodeParams params = params_of(site, call, schedule);
   if (rotary != nullptr) {
     invariant(can_rotate(call, schedule), "these kernels of attention leave rotary to others");
     params.rotary = rotary_params(*rotary);
   }
-  if (schedule.phases != AttentionPhases::kPrefill) launch_decode(launch, call, params, schedule, digits);
-  if (schedule.phases != AttentionPhases::kDecode) launch_prefill(launch, call, params, schedule.wgmma, digits);
+  if (schedule.phases != AttentionPhases::kPrefill) launch_decode(site, call, params, schedule, digits);
+  if (schedule.phases != AttentionPhases::kDecode) launch_prefill(site, call, params, schedule.wgmma, digits);
 }
 
-void rotary(const Launch& launch, const kernels::RotaryCall& call, int digits) {
+void rotary(const DeviceSite& site, const kernels::RotaryCall& call, int digits) {
   const int head_dim = call.kv.head_dim;
   require(head_dim % kKeyGroup == 0,
           "rotary: head_dim {}; attention in integers on the CUDA backend takes multiples of {}", head_dim, kKeyGroup);
-  rotary_with(launch, call, kernels_of(digits).rotary());
+  rotary_with(site, call, kernels_of(digits).rotary());
 }
 
-void attention(const Launch& launch, const kernels::AttentionCall& call, int digits) {
+void attention(const DeviceSite& site, const kernels::AttentionCall& call, int digits) {
   if (call.q.rows == 0) return;
-  attention_with(launch, call, choose_schedule(launch, call, digits), digits);
+  attention_with(site, call, choose_schedule(site, call, digits), digits);
 }
 
-bool rotary_and_attention(const Launch& launch, const kernels::RotaryCall& rotary, const kernels::AttentionCall& call,
+bool rotary_and_attention(const DeviceSite& site, const kernels::RotaryCall& rotary, const kernels::AttentionCall& call,
                           int digits) {
   if (call.q.rows == 0) return false;
-  const Schedule schedule = choose_schedule(launch, call, digits);
+  const Schedule schedule = choose_schedule(site, call, digits);
   if (!can_rotate(call, schedule)) return false;
-  attention_with(launch, call, schedule, digits, &rotary);
+  attention_with(site, call, schedule, digits, &rotary);
   return true;
 }
 

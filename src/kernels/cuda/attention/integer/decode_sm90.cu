@@ -110,7 +110,7 @@ __device__ inline void attend(const DecodeParams& p, const DigitStreamWork& at, 
 template <typename S>
 __device__ inline void init_barriers(DigitStreamShared<S>& shared) {
   if (threadIdx.x == 0) {
-    shared.pipeline().init(1, kRowsThreads);
+    shared.pipeline().init(1, kFewQueriesThreads);
     ptx::mbarrier_init(&shared.own.ready, kWarp);
     ptx::fence_mbarrier_init();
   }
@@ -121,8 +121,8 @@ __device__ inline void init_barriers(DigitStreamShared<S>& shared) {
 template <typename S>
 __device__ inline void fold_cluster(const AttentionParams& p, const DigitStreamWork& at,
                                     const DigitStreamShared<S>& shared) {
-  const int lane = threadIdx.x % kWarp, step = p.splits * kRowsThreads;
-  for (int e = blockIdx.x * kRowsThreads + threadIdx.x; e < at.heads.count * S::kDim; e += step) {
+  const int lane = threadIdx.x % kWarp, step = p.splits * kFewQueriesThreads;
+  for (int e = blockIdx.x * kFewQueriesThreads + threadIdx.x; e < at.heads.count * S::kDim; e += step) {
     const int head = e / S::kDim, d = e % S::kDim;
     ops::PartialHead own{masked_score(), 0.0f, 0.0f};
     if (lane < at.key_blocks)
@@ -156,7 +156,7 @@ __global__ __launch_bounds__(S::kThreads,
   let_next_kernel_start();
   const DigitStreamWork at(p);
   init_barriers(shared);
-  if (threadIdx.x >= kRowsThreads) return load_stages<S>(p, at, shared);
+  if (threadIdx.x >= kFewQueriesThreads) return load_stages<S>(p, at, shared);
   ops::Rotation rotation{};
   if (p.rotates()) rotation = rotation_of(p, at, S::kDim / 2);
   wait_for_previous_kernel();
@@ -189,12 +189,12 @@ __global__ __launch_bounds__(S::kThreads,
   const DigitStreamWork at(p);
   init_barriers(shared);
   ops::Rotation rotation{};
-  if (threadIdx.x < kRowsThreads && p.rotates()) rotation = rotation_of(p, at, S::kDim / 2);
-  if (threadIdx.x >= kRowsThreads)
+  if (threadIdx.x < kFewQueriesThreads && p.rotates()) rotation = rotation_of(p, at, S::kDim / 2);
+  if (threadIdx.x >= kFewQueriesThreads)
     load_stages<S>(p, at, shared);
   else
     wait_for_previous_kernel();
-  if (threadIdx.x < kRowsThreads && at.count > 0) {
+  if (threadIdx.x < kFewQueriesThreads && at.count > 0) {
     attend<S>(p, at, rotation, shared, [&](int, const QuerySoftmax& softmax, const DigitTile<S>& values) {
       const int query = own_query();
       sum_tile<S>(shared.queries, values, [&](int i, float2 sums) {
@@ -206,7 +206,7 @@ __global__ __launch_bounds__(S::kThreads,
     });
   }
   ptx::cluster_sync();
-  if (threadIdx.x < kRowsThreads && at.key_blocks > 0) fold_cluster<S>(p, at, shared);
+  if (threadIdx.x < kFewQueriesThreads && at.key_blocks > 0) fold_cluster<S>(p, at, shared);
   ptx::cluster_sync();  // no CTA may go while another reads from it
 #endif
 }

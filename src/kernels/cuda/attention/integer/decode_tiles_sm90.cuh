@@ -20,7 +20,7 @@ template <typename Numbers, DigitStreamShape kShape>
 struct DigitStream : FewQueries<Numbers, FewQueriesShape{.head_dim = kShape.head_dim}> {
   static constexpr int kDim = kShape.head_dim, kStages = kShape.stages, kCtasPerSm = kShape.ctas_per_sm;
   static constexpr int kPlaneBytes = kKeyBlock * kDim;
-  static constexpr int kThreads = kRowsThreads + kWarp;
+  static constexpr int kThreads = kFewQueriesThreads + kWarp;
 };
 
 template <typename S>
@@ -46,16 +46,16 @@ struct DigitStreamShared {
   OwnPosition<S> own;
   // What the cluster reads. Before that, the chains of norms of queries, of each warp.
   union {
-    float weighted[kRowsQueries][S::kDim];
+    float weighted[kFewQueries][S::kDim];
     float chains[kWarps][ops::kNormLanes];
   };
-  float max[kRowsQueries], sum[kRowsQueries], scale[kRowsQueries];
+  float max[kFewQueries], sum[kFewQueries], scale[kFewQueries];
 
   __device__ ptx::Pipeline pipeline() { return {barriers, S::kStages}; }
 };
 
 __device__ inline void sync_math_warps() {
-  ptx::named_barrier_sync<kRowsThreads>(1);
+  ptx::named_barrier_sync<kFewQueriesThreads>(1);
 }
 
 // The left operand of 32 terms: the digits of a row.
@@ -186,7 +186,7 @@ __device__ inline void add_own_position(const DigitStreamWork& at, OwnPosition<S
   const int slot = at.position() % kKeyBlock;
   constexpr HeadPage kPlaces{S::kDim, kKeyBlock};
   ptx::mbarrier_wait(&own.ready, 0);
-  for (int i = threadIdx.x; i < S::N::kDigits * S::kDim; i += kRowsThreads) {
+  for (int i = threadIdx.x; i < S::N::kDigits * S::kDim; i += kFewQueriesThreads) {
     const int plane = i / S::kDim, d = i % S::kDim;
     keys.digits[plane * S::kPlaneBytes + kPlaces.key(slot, d)] = static_cast<std::uint8_t>(own.key[plane][d]);
     values.digits[plane * S::kPlaneBytes + kPlaces.value(slot, d)] = static_cast<std::uint8_t>(own.value[plane][d]);
@@ -201,7 +201,7 @@ __device__ inline void add_own_position(const DigitStreamWork& at, OwnPosition<S
 template <typename S>
 __device__ inline void rotate_queries(const DecodeParams& p, const DigitStreamWork& at, const ops::Rotation& rotation,
                                       DigitStreamShared<S>& shared) {
-  constexpr int kHalf = S::kDim / 2, kEach = kRowsQueries / kWarps;
+  constexpr int kHalf = S::kDim / 2, kEach = kFewQueries / kWarps;
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
   Head heads[kEach] = {};
 #pragma unroll
@@ -218,7 +218,7 @@ __device__ inline void rotate_queries(const DecodeParams& p, const DigitStreamWo
     heads[i].rotate(rotation, kHalf, lane);
     const WarpUnit<typename S::N> unit(heads[i], S::kDim, lane);
     for_each_element(heads[i], S::kDim, lane, [&](int d, float x) {
-      unit.store(&shared.queries.query[0][query][d], kRowsQueries * kQueryPitch, x);
+      unit.store(&shared.queries.query[0][query][d], kFewQueries * kQueryPitch, x);
     });
     if (lane == 0) shared.queries.factor[query] = S::N::score_factor(p.scale, unit.unit);
   }

@@ -6,7 +6,6 @@
 
 #include "base/math.hpp"
 #include "kernels/cuda/attention/params.hpp"
-#include "kernels/cuda/elementwise/params.hpp"
 #include "numerics/attention_integer.hpp"
 
 namespace reprofuse::cuda::integer_attention {
@@ -21,12 +20,14 @@ using reprofuse::int16::kKeyBlock;
 template <typename N>
 const void* rotary_kernel();  // launched as ops::rotary_kernel is
 
-// On any device, for any heads: a CTA has a few queries.
-inline constexpr int kRowsThreads = 128;
-inline constexpr int kRowsCtasPerSm = 2;  // with heads of 128 elements
-inline constexpr int kRowsQueries = 8;    // rows times set_heads, at most
+// Where a CTA has a few queries: of the kernels that read pages themselves, and of decode by the TMA.
+inline constexpr int kFewQueries = 8;           // rows times set_heads, at most
+inline constexpr int kFewQueriesThreads = 128;  // that work on them
+
+// On any device, for any heads.
+inline constexpr int kDirectCtasPerSm = 2;  // with heads of 128 elements
 template <typename N>
-AttentionKernel decode_kernel(int head_dim);  // grid: splits, kv_heads * sets, slots
+AttentionKernel decode_kernel(int head_dim);  // grid: splits, kv_heads * sets, decode items
 template <typename N>
 AttentionKernel prefill_rows_kernel(int head_dim);  // grid: tiles of the longest chunk, kv_heads * sets, chunks
 
@@ -43,7 +44,7 @@ struct DecodeParams : AttentionParams {
 template <typename N>
 AttentionKernel stream_kernel(int head_dim, bool cluster);
 
-// Grid: heads, slots.
+// Grid: heads, decode items.
 template <typename N>
 AttentionKernel merge_kernel(int head_dim, int key_blocks, bool small);
 

@@ -8,13 +8,13 @@
 
 namespace reprofuse::cuda::integer_attention {
 
-inline constexpr int kWarps = kRowsThreads / kWarp;
+inline constexpr int kWarps = kFewQueriesThreads / kWarp;
 inline constexpr int kWarpKeys = kKeyBlock / kWarps, kTiles = kWarpKeys / kCoreRows;  // of keys, 8 each
 inline constexpr int kGroups = kKeyBlock / kKeyGroup;  // of keys whose values lie together
 inline constexpr int kPieceDims = 64;                  // elements of a head that a load of 16 bytes in each lane covers
 inline constexpr int kQueryPitch = kMaxHeadDim + 16;
 inline constexpr int kWeightPitch = kKeyBlock + 16;  // no bank conflicts between rows
-static_assert(kRowsQueries == 8 && kTiles == 4 && kGroups == 8);
+static_assert(kFewQueries == 8 && kTiles == 4 && kGroups == 8);
 
 // What the queries of a CTA have in common. A query's own place is a QueryRow.
 struct QueryGroup {
@@ -47,17 +47,17 @@ template <typename N>
 struct SharedFit {};
 template <>
 struct SharedFit<ThreeDigits> {
-  float fit[kWarps][kRowsQueries];
+  float fit[kWarps][kFewQueries];
 };
 
 template <typename N>
 struct Shared : SharedFit<N> {
-  alignas(16) std::int8_t query[N::kDigits][kRowsQueries][kQueryPitch];      // digits
-  alignas(16) std::uint8_t weights[N::kDigits][kRowsQueries][kWeightPitch];  // digits, in the order of values
-  float factor[kRowsQueries];
-  float max[kWarps][kRowsQueries];
-  int sum[kWarps][kRowsQueries];
-  int unit[kWarps][kRowsQueries];
+  alignas(16) std::int8_t query[N::kDigits][kFewQueries][kQueryPitch];      // digits
+  alignas(16) std::uint8_t weights[N::kDigits][kFewQueries][kWeightPitch];  // digits, in the order of values
+  float factor[kFewQueries];
+  float max[kWarps][kFewQueries];
+  int sum[kWarps][kFewQueries];
+  int unit[kWarps][kFewQueries];
 };
 
 // Sums of products: by[i] those of the right operand's digit i with the left one's first digit, and, two places
@@ -91,7 +91,7 @@ template <typename S, typename RowOf>
 __device__ inline void snap_queries(const AttentionParams& p, const RowOf& row_of, Shared<typename S::N>& shared) {
   using N = typename S::N;
   const int lane = threadIdx.x % kWarp, head_dim = S::head_dim(p);
-  for (int query = threadIdx.x / kWarp; query < kRowsQueries; query += kWarps) {
+  for (int query = threadIdx.x / kWarp; query < kFewQueries; query += kWarps) {
     const QueryRow own = row_of(query);
     const float* from = p.q + own.row * p.q_stride + own.head * head_dim;
     std::uint32_t largest = 0;
@@ -166,7 +166,7 @@ __device__ inline int weight_unit_of(const Scores& own, float largest, int large
 }
 
 // Scores become the digits of weights, in shared memory. Threads of a warp, and then warps, agree on the maximum;
-// `sync` is a barrier of the math warps.
+// `sync` is a barrier of the math warps. One piece: scores stay in registers from one barrier to the next.
 template <typename N, typename Sync>
 __device__ inline QuerySoftmax weigh_keys(const Scores& own, Shared<N>& shared, const Sync& sync) {
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, query = lane / 4;

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/cuda/attention/integer/params.hpp"
-#include "kernels/cuda/elementwise/rotary.cuh"
+#include "kernels/cuda/attention/rotary.cuh"
 #include "numerics/attention_integer.hpp"
 
 namespace reprofuse::cuda::integer_attention {

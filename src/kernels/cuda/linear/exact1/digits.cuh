@@ -3,7 +3,7 @@
 
 #include "kernels/cuda/element_types.cuh"
 #include "kernels/cuda/linear/exact1/params.hpp"
-#include "kernels/cuda/linear/integer/rows.cuh"
+#include "kernels/cuda/linear/integer/row_helpers.cuh"
 #include "kernels/cuda/linear/integer/terms.cuh"
 
 namespace reprofuse::cuda::exact1 {

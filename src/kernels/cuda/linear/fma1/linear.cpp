@@ -28,8 +28,8 @@ CUtensorMap map_of(const ConstMatrix& x, const Kernel& kernel, const std::string
 
 }  // namespace
 
-CudaLinear::CudaLinear(const CudaTarget& target, std::span<const WeightView> weights)
-    : ScheduledLinear(target, weights) {
+CudaLinear::CudaLinear(const CudaLayerOptions& options, std::span<const WeightView> weights)
+    : ScheduledLinear(options, weights) {
   kernels_ = load_kernels(device_, weights[0].dtype);
   require(weights[0].k <= kMaxK, "linear '{}': k = {}; the CUDA backend takes at most {}", name_, weights[0].k, kMaxK);
   require_weights_on_device();
@@ -87,8 +87,9 @@ void CudaLinear::launch(const kernels::LinearCall& call, const Group& group, Sch
   if (p.split_k) check(launch_fold_ascending(p, stream), "fold_ascending");
 }
 
-std::unique_ptr<kernels::PreparedLinear> prepare_linear(const CudaTarget& target, std::span<const WeightView> weights) {
-  return std::make_unique<CudaLinear>(target, weights);
+std::unique_ptr<kernels::PreparedLinear> prepare_linear(const CudaLayerOptions& options,
+                                                        std::span<const WeightView> weights) {
+  return std::make_unique<CudaLinear>(options, weights);
 }
 
 }  // namespace reprofuse::cuda::fma1

@@ -8,7 +8,7 @@ namespace reprofuse::cuda::fma1 {
 
 class CudaLinear : public ScheduledLinear<Kernel, Schedule> {
  public:
-  CudaLinear(const CudaTarget& target, std::span<const WeightView> weights);
+  CudaLinear(const CudaLayerOptions& options, std::span<const WeightView> weights);
 
   std::size_t workspace_bytes(std::int64_t max_m) const override;
 
@@ -17,6 +17,7 @@ class CudaLinear : public ScheduledLinear<Kernel, Schedule> {
   void launch(const kernels::LinearCall& call, const Group& group, Schedule schedule) const override;
 };
 
-std::unique_ptr<kernels::PreparedLinear> prepare_linear(const CudaTarget& target, std::span<const WeightView> weights);
+std::unique_ptr<kernels::PreparedLinear> prepare_linear(const CudaLayerOptions& options,
+                                                        std::span<const WeightView> weights);
 
 }  // namespace reprofuse::cuda::fma1

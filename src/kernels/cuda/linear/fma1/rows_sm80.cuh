@@ -5,6 +5,7 @@
 
 #include "kernels/cuda/element_types.cuh"
 #include "kernels/cuda/linear/fma1/epilogue.cuh"
+#include "kernels/cuda/linear/output_of_tile.cuh"
 #include "kernels/cuda/ptx/sm80.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/cuda/sm_limits.hpp"
@@ -101,13 +102,14 @@ __device__ inline void fold_segment(bool first, float (&acc)[S::kRows][S::kM], f
 }
 
 // Bits: equal reference::linear_fma1. Grid: tiles of rows, tiles of columns of all outputs, segments of a split-K.
+// One piece: sums stay in registers from the main loop to the epilogue.
 template <typename S>
 __global__ __launch_bounds__(S::kThreads) void linear_rows(const __grid_constant__ Params p) {
   // Shared memory: stages of weights and x
   extern __shared__ __align__(128) unsigned char shared[];
 
   // The CTA's tile, and the thread's place in it
-  const Output& out = p.outputs[output_of_tile(p, blockIdx.y)];
+  const Output& out = output_of_tile(p, blockIdx.y);
   const int n0 = (blockIdx.y - out.first_tile) * S::kTileN;
   const int m0 = blockIdx.x * S::kTileM;
   const int lane = threadIdx.x % S::kLanes, group = threadIdx.x / S::kLanes;

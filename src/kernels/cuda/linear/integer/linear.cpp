@@ -13,10 +13,11 @@ void CudaLinear::Release::operator()(void* memory) const {
   release(memory);
 }
 
-CudaLinear::CudaLinear(const ContractKernels& contract, const CudaTarget& target, std::span<const WeightView> weights)
-    : ScheduledLinear(target, weights), contract_(contract) {
+CudaLinear::CudaLinear(const ContractKernels& contract, const CudaLayerOptions& options,
+                       std::span<const WeightView> weights)
+    : ScheduledLinear(options, weights), contract_(contract) {
   const DeviceScope scope(device_.ordinal);
-  const bool keep = target.use == WeightUse::kTake && can_keep_digits();
+  const bool keep = options.use == WeightUse::kTake && can_keep_digits();
   find_kernels(keep);
   require(weights[0].k <= contract.max_terms, "linear '{}': k = {}; {} takes at most {} terms in a sum", name_,
           weights[0].k, contract.name, contract.max_terms);
@@ -258,8 +259,8 @@ void CudaLinear::launch_producer(const kernels::Producer& producer, const kernel
                      .cluster = kernel.ctas};
   };
   if (const auto* norm = std::get_if<kernels::RmsNormCall>(&producer.call)) {
-    const Launch launch{{.op = producer.op, .workspace = call.workspace, .stream = call.stream}, device_.ordinal};
-    NormRowsParams params{norm_params(launch, *norm), to};
+    const DeviceSite site{{.op = producer.op, .workspace = call.workspace, .stream = call.stream}, device_.ordinal};
+    NormRowsParams params{norm_params(site, *norm), to};
     if (!producer.keeps_x) params.norm.y = nullptr;
     check(launch_kernel(norm_.function, shape(norm_), params, call.stream), "norm_rows");
   } else {

@@ -12,7 +12,7 @@ namespace reprofuse::cuda::integer {
 
 class CudaLinear : public ScheduledLinear<Kernel, Schedule> {
  public:
-  CudaLinear(const ContractKernels& contract, const CudaTarget& target, std::span<const WeightView> weights);
+  CudaLinear(const ContractKernels& contract, const CudaLayerOptions& options, std::span<const WeightView> weights);
 
   std::size_t workspace_bytes(std::int64_t max_m) const override;
   bool run_fused(const kernels::Producer& producer, const kernels::LinearCall& call) const override;
@@ -56,8 +56,9 @@ class CudaLinear : public ScheduledLinear<Kernel, Schedule> {
 
 // What a backend makes the layers of a contract by.
 template <const ContractKernels& (*kContract)()>
-std::unique_ptr<kernels::PreparedLinear> prepare_linear(const CudaTarget& target, std::span<const WeightView> weights) {
-  return std::make_unique<CudaLinear>(kContract(), target, weights);
+std::unique_ptr<kernels::PreparedLinear> prepare_linear(const CudaLayerOptions& options,
+                                                        std::span<const WeightView> weights) {
+  return std::make_unique<CudaLinear>(kContract(), options, weights);
 }
 
 }  // namespace reprofuse::cuda::integer

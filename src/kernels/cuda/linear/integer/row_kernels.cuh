@@ -5,7 +5,7 @@
 
 #include "kernels/cuda/element_types.cuh"
 #include "kernels/cuda/elementwise/rms_norm.cuh"
-#include "kernels/cuda/linear/integer/rows.cuh"
+#include "kernels/cuda/linear/integer/row_helpers.cuh"
 #include "kernels/cuda/linear/integer/schedule.hpp"
 #include "kernels/cuda/linear/integer/silu_rows_sm90.cuh"
 

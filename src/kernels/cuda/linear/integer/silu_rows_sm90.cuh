@@ -2,7 +2,7 @@
 // compute capability 9.0 and later.
 #pragma once
 
-#include "kernels/cuda/linear/integer/rows.cuh"
+#include "kernels/cuda/linear/integer/row_helpers.cuh"
 #include "kernels/cuda/linear/integer/schedule.hpp"
 #include "kernels/cuda/ptx/sm90.cuh"
 #include "kernels/cuda/runtime/launch.cuh"

@@ -220,8 +220,8 @@ __device__ inline void fold_block(const AttentionParams& p, const QueryGroup& at
 
 // Bits: equal reference::attention_int16, or attention_exact2, once attention_merge has folded the partials.
 template <typename S>
-__global__ __launch_bounds__(kRowsThreads,
-                             kRowsCtasPerSm) void attention_decode(const __grid_constant__ AttentionParams p) {
+__global__ __launch_bounds__(kFewQueriesThreads,
+                             kDirectCtasPerSm) void attention_decode(const __grid_constant__ AttentionParams p) {
   __shared__ Shared<typename S::N> shared;
   let_next_kernel_start();
   const DecodeWork at(p);
@@ -247,14 +247,14 @@ __global__ __launch_bounds__(kRowsThreads,
 
 // Bits: equal reference::attention_int16, or attention_exact2.
 template <typename S>
-__global__ __launch_bounds__(kRowsThreads,
-                             kRowsCtasPerSm) void attention_prefill_rows(const __grid_constant__ AttentionParams p) {
+__global__ __launch_bounds__(kFewQueriesThreads,
+                             kDirectCtasPerSm) void attention_prefill_rows(const __grid_constant__ AttentionParams p) {
   __shared__ Shared<typename S::N> shared;
   let_next_kernel_start();
   wait_for_previous_kernel();
   const kernels::Chunk chunk = p.chunks[blockIdx.z];
   const ops::HeadSet heads(p);
-  const int tile_rows = kRowsQueries / p.set_heads;
+  const int tile_rows = kFewQueries / p.set_heads;
   const int first = (gridDim.x - 1 - blockIdx.x) * tile_rows;  // the longest first
   if (chunk.rows < p.prefill_from || first >= chunk.rows) return;
   const int rows = min(tile_rows, chunk.rows - first), position = chunk.first_position + first;
@@ -283,11 +283,11 @@ constexpr int live_registers() {
 template <typename S>
 AttentionKernel kernel_of_shape(void (*function)(AttentionParams)) {
   static_assert(
-      live_registers<S>() + 24 <= registers_per_thread(kRowsThreads, kRowsCtasPerSm),
-      "totals, digits, sums and some 24 registers of addresses must fit what kRowsCtasPerSm CTAs leave a thread");
-  static_assert(fits_shared(sizeof(Shared<typename S::N>), kRowsCtasPerSm, kMinSmSharedBytes),
-                "every device must hold kRowsCtasPerSm CTAs");
-  return {.function = reinterpret_cast<const void*>(function), .threads = kRowsThreads, .shared_bytes = 0};
+      live_registers<S>() + 24 <= registers_per_thread(kFewQueriesThreads, kDirectCtasPerSm),
+      "totals, digits, sums and some 24 registers of addresses must fit what kDirectCtasPerSm CTAs leave a thread");
+  static_assert(fits_shared(sizeof(Shared<typename S::N>), kDirectCtasPerSm, kMinSmSharedBytes),
+                "every device must hold kDirectCtasPerSm CTAs");
+  return {.function = reinterpret_cast<const void*>(function), .threads = kFewQueriesThreads, .shared_bytes = 0};
 }
 
 // make<S>() of the shape for such heads. Three digits leave no registers for loads ahead.

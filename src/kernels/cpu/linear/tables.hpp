@@ -1,5 +1,5 @@
-// The tables of kernels for linear layers: several for an instruction set whose machines differ, such as AVX-512 with
-// and without VNNI. A context takes the quickest; whoever compares kernels goes over all.
+// The tables of kernels for linear layers, of every scheme: several for an instruction set whose machines differ, such
+// as AVX-512 with and without VNNI. A context takes the quickest; whoever compares kernels goes over all.
 #pragma once
 
 #include <cstddef>
@@ -18,9 +18,9 @@ namespace reprofuse::cpu {
 struct LinearTables {
   std::string_view scheme;
   std::size_t (*count)(Isa isa);  // that the machine can run, the quickest last; it must support the instruction set
-  // A layer by one of those of the target's instruction set.
-  std::unique_ptr<kernels::PreparedLinear> (*prepare)(std::size_t table, const Target& target, std::string_view layer,
-                                                      std::span<const WeightView> weights);
+  // A layer by one of those of the device's instruction set.
+  std::unique_ptr<kernels::PreparedLinear> (*prepare)(std::size_t table, const CpuDevice& device,
+                                                      std::string_view layer, std::span<const WeightView> weights);
 };
 
 // Null: the CPU backend lists no kernels for the scheme.

@@ -2,7 +2,7 @@
 // that is given a row's rotated key in the registers of a warp.
 #pragma once
 
-#include "kernels/cuda/elementwise/params.hpp"
+#include "kernels/cuda/attention/params.hpp"
 #include "kernels/cuda/elementwise/rms_norm.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
 #include "numerics/float_ops.hpp"
@@ -84,9 +84,9 @@ __global__ __launch_bounds__(kRotaryWarps* kWarp) void rotary_and_store(const __
   __shared__ float chains[kRotaryWarps][kNormLanes];
   let_next_kernel_start();
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
-  const int row = blockIdx.x, slot = blockIdx.y * kRotaryWarps + warp;
+  const int row = blockIdx.x, any_head = blockIdx.y * kRotaryWarps + warp;  // of q, then k
   const int half = p.kv.head_dim / 2;
-  const bool is_query = slot < p.heads;
+  const bool is_query = any_head < p.heads;
   // The arrays of a batch and the tables are written by copies, for which every kernel waits before it starts.
   const int position = p.positions[row];
   const int page = is_query ? 0 : p.kv.page_of(p.sequences[row], position);
@@ -94,8 +94,8 @@ __global__ __launch_bounds__(kRotaryWarps* kWarp) void rotary_and_store(const __
   Rotation rotation;
   rotation.load(p.cos + angle, p.sin + angle, half, lane);
   wait_for_previous_kernel();
-  if (slot >= p.heads + p.kv.kv_heads) return;
-  const int head = is_query ? slot : slot - p.heads;
+  if (any_head >= p.heads + p.kv.kv_heads) return;
+  const int head = is_query ? any_head : any_head - p.heads;
   float* query = p.q + row * p.q_stride + head * p.kv.head_dim;
   const float* weight = is_query ? p.q_norm : p.k_norm;
   Head rotated;
