@@ -128,7 +128,7 @@ void Exchange::unpack(const OpScope& scope, const Activations& activations, Matr
   if (whole.rows == 1) return;
   for (const Share& share : shares_) {
     const Range range = (share.*columns.range).times(columns.unit);
-    reprofuse::gather_rows(
+    gather_rows(
         scope,
         {.x = read_only(activations.own_columns(whole, range)),
          .rows = activations.every_row(),
@@ -138,8 +138,8 @@ void Exchange::unpack(const OpScope& scope, const Activations& activations, Matr
 
 // Where ops return their failures, a rank that has one says so by a NaN, which no result of a contract is. Of a
 // baseline, which looks for none, it may be a result; then nobody has failed, and the pass goes on.
-void Exchange::gather(const OpScope& scope, const Activations& activations, Matrix whole, Columns columns,
-                      const Failure& failure) const {
+void Exchange::all_gather_columns(const OpScope& scope, const Activations& activations, Matrix whole, Columns columns,
+                                  const Failure& failure) const {
   const auto first_value = [&](const Share& share) -> float& {
     return *activations.own_columns(whole, (share.*columns.range).times(columns.unit)).data;
   };
@@ -157,8 +157,8 @@ void Exchange::gather_to_first(const OpScope& scope, const Activations& activati
   if (team_->leads()) unpack(scope, activations, whole, columns);
 }
 
-void Exchange::gather_rows(const OpScope& scope, float* all, std::span<const std::int64_t> row_counts,
-                           std::int64_t width) const {
+void Exchange::all_gather_rows(const OpScope& scope, float* all, std::span<const std::int64_t> row_counts,
+                               std::int64_t width) const {
   std::vector<std::int64_t> words;
   for (const std::int64_t rows : row_counts) words.push_back(rows * width);
   move(scope, all, words, false);

@@ -36,12 +36,12 @@ class Exchange {
   int owner_of_token(std::int32_t token) const;
 
   // Every rank's columns of the rows. Where a rank has failed, all of them throw what agree() throws.
-  void gather(const OpScope& scope, const Activations& activations, Matrix whole, Columns columns,
-              const Failure& failure) const;
+  void all_gather_columns(const OpScope& scope, const Activations& activations, Matrix whole, Columns columns,
+                          const Failure& failure) const;
   void gather_to_first(const OpScope& scope, const Activations& activations, Matrix whole, Columns columns) const;
   // Whole rows of `width` that the ranks have, row_counts of each, back to back.
-  void gather_rows(const OpScope& scope, float* all, std::span<const std::int64_t> row_counts,
-                   std::int64_t width) const;
+  void all_gather_rows(const OpScope& scope, float* all, std::span<const std::int64_t> row_counts,
+                       std::int64_t width) const;
 
   // Waits for a pass whose gathers are on the stream; throws RankFailure where it cannot end. Else does nothing.
   void wait_for(const OpScope& scope) const;

@@ -163,7 +163,7 @@ void Model::look_up(const Pass& pass) const {
   own.data += before * own.stride;
   own.rows = counts[static_cast<std::size_t>(rank)];
   if (own.rows > 0) embedding(pass.scope, {.table = weights_.embedding, .tokens = pass.owners.own_tokens, .x = own});
-  exchange_->gather_rows(pass.scope, all.data, counts, all.cols);
+  exchange_->all_gather_rows(pass.scope, all.data, counts, all.cols);
   gather_rows(pass.scope, {.x = read_only(all), .rows = pass.owners.places, .y = residual});
 }
 
@@ -203,9 +203,9 @@ void Model::attend(const Pass& pass, std::int64_t index, ConstMatrix delta) cons
     attention(pass.scope, layer.attention, call);
     round_and_report(pass, layer.attention.name(), "attention", own_heads);
   });
-  gather(pass, attended, {&Share::heads, config_.head_dim});
+  all_gather_columns(pass, attended, {&Share::heads, config_.head_dim});
   attempt(pass, [&] { linear(pass, layer.o, attended, {a.own_columns(a.delta(rows), share_.hidden)}); });
-  gather(pass, a.delta(rows), {&Share::hidden});
+  all_gather_columns(pass, a.delta(rows), {&Share::hidden});
 }
 
 void Model::feed_forward(const Pass& pass, std::int64_t index) const {
@@ -226,14 +226,14 @@ void Model::feed_forward(const Pass& pass, std::int64_t index) const {
     report();
   });
   if (!exchange_) return;
-  gather(pass, product, {&Share::intermediate});
+  all_gather_columns(pass, product, {&Share::intermediate});
   attempt(pass, [&] { linear(pass, layer.down, product, {added}); });
-  gather(pass, a.delta(rows), {&Share::hidden});
+  all_gather_columns(pass, a.delta(rows), {&Share::hidden});
 }
 
 // Alone, all columns are there already.
-void Model::gather(const Pass& pass, Matrix whole, Columns columns) const {
-  if (exchange_) exchange_->gather(pass.scope, pass.activations, whole, columns, *pass.failure);
+void Model::all_gather_columns(const Pass& pass, Matrix whole, Columns columns) const {
+  if (exchange_) exchange_->all_gather_columns(pass.scope, pass.activations, whole, columns, *pass.failure);
 }
 
 // A rank that fails among others goes on to the next gather, or they would wait for it in vain.

@@ -90,7 +90,7 @@ class Model {
   void report_norm(const Pass& pass, const Norm& norm, ConstMatrix delta) const;
   void norm_and_multiply(const Pass& pass, const Norm& norm, ConstMatrix delta, const Projection& projection,
                          std::initializer_list<Matrix> outputs) const;
-  void gather(const Pass& pass, Matrix whole, Columns columns) const;
+  void all_gather_columns(const Pass& pass, Matrix whole, Columns columns) const;
   template <typename Work>
   void attempt(const Pass& pass, const Work& work) const;
   void linear(const Pass& pass, const Projection& projection, Matrix x, std::initializer_list<Matrix> outputs) const;
