@@ -205,4 +205,19 @@ void Exchange::agree(const Failure& failure) const {
   fail_non_finite(failed.name, columns, {row, column}, failed.kind);
 }
 
+HostTokenOwners::HostTokenOwners(const Exchange& exchange, std::span<const std::int32_t> tokens)
+    : counts(static_cast<std::size_t>(exchange.team().size())) {
+  const int self = exchange.team().rank();
+  for (const std::int32_t token : tokens) {
+    const int owner = exchange.owner_of_token(token);
+    places.push_back(static_cast<std::int32_t>(counts[static_cast<std::size_t>(owner)]++));  // among those of its owner
+    if (owner == self) own_tokens.push_back(token - static_cast<std::int32_t>(exchange.own().vocabulary.first));
+  }
+  std::vector<std::int32_t> before(counts.size());  // tokens of the ranks before
+  for (std::size_t rank = 1; rank < counts.size(); ++rank)
+    before[rank] = before[rank - 1] + static_cast<std::int32_t>(counts[rank - 1]);
+  for (std::size_t i = 0; i < tokens.size(); ++i)
+    places[i] += before[static_cast<std::size_t>(exchange.owner_of_token(tokens[i]))];
+}
+
 }  // namespace reprofuse::model

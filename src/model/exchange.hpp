@@ -1,4 +1,5 @@
-// What the ranks of a model tell each other of a forward pass: their columns of a row, and where a value is not finite.
+// What the ranks of a model tell each other of a forward pass: their columns of a row, the rows of their tokens, and
+// where a value is not finite.
 #pragma once
 
 #include <cstdint>
@@ -71,6 +72,13 @@ class Exchange {
   std::shared_ptr<Team> team_;
   std::vector<Share> shares_;
   std::vector<Op> ops_;  // that can fail, in the order of a pass
+};
+
+// The tokens by the ranks that own their rows of the embedding: TokenOwners (model.hpp), in host memory.
+struct HostTokenOwners {
+  HostTokenOwners(const Exchange& exchange, std::span<const std::int32_t> tokens);
+  std::vector<std::int64_t> counts;
+  std::vector<std::int32_t> own_tokens, places;
 };
 
 }  // namespace reprofuse::model

@@ -47,10 +47,10 @@ checkpoint::ModelConfig with_heads_of(checkpoint::ModelConfig config, const Shar
   return config;
 }
 
-std::unique_ptr<Followed> tell_followers(const TeamPlace& place) {
+std::unique_ptr<MirroredObject> tell_followers(const TeamPlace& place) {
   if (!place.team || !place.team->leads()) return nullptr;
-  return std::make_unique<Followed>(place.team, Command::kMakeModel, Command::kDropModel,
-                                    std::vector<std::int32_t>{place.recipe});
+  return std::make_unique<MirroredObject>(place.team, Command::kMakeModel, Command::kDropModel,
+                                          std::vector<std::int32_t>{place.recipe});
 }
 
 }  // namespace
@@ -63,7 +63,7 @@ Model::Model(const Context& context, std::shared_ptr<const WeightSource> source,
       share_(exchange_ ? exchange_->own() : share_of(config_, 0, 1)),
       own_config_(with_heads_of(config_, share_)),
       max_positions_(checked_positions(context, own_config_, max_positions)),
-      followed_(tell_followers(place)),
+      mirrored_(tell_followers(place)),
       weights_(load(std::move(source), progress)),
       bf16_results_(context.state().numerics->elementwise->bf16_results) {
   const FpEnvironment pinned;
