@@ -8,6 +8,7 @@
 #include "base/check.hpp"
 #include "kernels/backend.hpp"
 #include "numerics/rotary.hpp"
+#include "ops/context_state.hpp"
 #include "ops/op_checks.hpp"
 #include "ops/transformer_ops.hpp"
 

@@ -11,6 +11,7 @@
 
 #include "checkpoint/config.hpp"
 #include "model/team.hpp"
+#include "ops/op_registry.hpp"
 #include "ops/transformer_ops.hpp"
 #include "reprofuse/types.hpp"
 

@@ -13,6 +13,7 @@
 #include "ops/buffer.hpp"
 #include "ops/context_state.hpp"
 #include "ops/op_checks.hpp"
+#include "ops/op_registry.hpp"
 #include "ops/transformer_ops.hpp"
 #include "reprofuse/types.hpp"
 
@@ -102,7 +103,7 @@ struct LinearLayer::Impl {
   std::string name;
   std::int64_t k;
   std::vector<std::int64_t> n;  // of each output
-  std::optional<OpEntry> op;
+  std::optional<RegisteredOp> op;
   std::unique_ptr<kernels::PreparedLinear> prepared;
 
   void check(ConstMatrix x, std::span<const LinearOutput> outputs, WorkspaceView workspace) const {
@@ -119,7 +120,7 @@ LinearLayer::LinearLayer(const Context& context, std::span<const WeightView> wei
   check_weights(weights, name);
   std::vector<std::int64_t> n;
   for (const WeightView& weight : weights) n.push_back(weight.n);
-  std::optional<OpEntry> op = enter_op(context, name, n);
+  std::optional<RegisteredOp> op = register_op(context, name, n);
   const ContextState& state = context.state();
   const FpEnvironment pinned;
   auto prepared = state.backend->prepare_linear(*state.numerics->linear,
