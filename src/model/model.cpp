@@ -69,9 +69,9 @@ Model::Model(const Context& context, std::shared_ptr<const WeightSource> source,
   const FpEnvironment pinned;
   eps_ = config_.rms_norm_eps_f32();
   score_scale_ = static_cast<float>(1.0 / std::sqrt(static_cast<double>(config_.head_dim)));
-  const GrowingRotaryTable tables = make_growing_rotary_table(config_.rotary, config_.head_dim, max_positions_);
-  cos_ = upload(context, tables.cos);
-  sin_ = upload(context, tables.sin);
+  const RotaryTable table = rotary_table(config_.rotary, config_.head_dim, max_positions_);
+  cos_ = upload(context, table.cos);
+  sin_ = upload(context, table.sin);
 }
 
 // In a team, nothing is read before all ranks agree on what it is, and nothing computed before they have read the same.
