@@ -16,6 +16,7 @@
 #include "ops/buffer.hpp"
 #include "ops/context_state.hpp"
 #include "ops/contract.hpp"
+#include "ops/op_registry.hpp"
 #include "reprofuse/reprofuse.hpp"
 #include "study/probe/probe.hpp"
 

@@ -3,11 +3,10 @@
 #include <cstdint>
 #include <optional>
 #include <utility>
-#include <vector>
 
 #include "base/check.hpp"
 #include "kernels/backend.hpp"
-#include "numerics/rotary.hpp"
+#include "ops/context_state.hpp"
 #include "ops/op_checks.hpp"
 #include "ops/transformer_ops.hpp"
 
@@ -104,11 +103,6 @@ KvPageBytes Ops::kv_page_bytes(std::int64_t kv_heads, std::int64_t head_dim, std
   check_kv_page(impl_->name, kv_heads, head_dim, page_size, cache);
   return {.elements = static_cast<std::size_t>(cache.page_bytes(kv_heads, head_dim, page_size)),
           .units = static_cast<std::size_t>(cache.page_unit_bytes(kv_heads, page_size))};
-}
-
-RotaryTable rotary_table(const RotaryConfig& config, std::int64_t head_dim, std::int64_t positions) {
-  GrowingRotaryTable tables = make_growing_rotary_table(config, head_dim, positions);
-  return {std::move(tables.cos), std::move(tables.sin)};
 }
 
 }  // namespace reprofuse

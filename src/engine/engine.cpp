@@ -1,3 +1,4 @@
+// Which jobs run: limits and their defaults, requests, turns, starts and preemption.
 #include "engine/engine.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// What a pass computes: the rows of each job, guesses, failures, and what was chosen.
 #include <algorithm>
 #include <utility>
 

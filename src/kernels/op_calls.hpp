@@ -77,13 +77,6 @@ struct SampleRow {
   bool logits_root = false;    // whether it is asked for
 };
 
-// A row is cut into leaves of so many logits, the last of what is left; their Merkle root stands for the row.
-inline constexpr std::int64_t kLogitsPerLeaf = 256;
-
-REPROFUSE_HOST_DEVICE inline std::int64_t logits_leaves(std::int64_t vocabulary) {
-  return (vocabulary + kLogitsPerLeaf - 1) / kLogitsPerLeaf;
-}
-
 using reprofuse::SampleResult;
 using reprofuse::TokenLogprob;
 

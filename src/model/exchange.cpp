@@ -128,7 +128,7 @@ void Exchange::unpack(const OpScope& scope, const Activations& activations, Matr
   if (whole.rows == 1) return;
   for (const Share& share : shares_) {
     const Range range = (share.*columns.range).times(columns.unit);
-    reprofuse::gather_rows(
+    gather_rows(
         scope,
         {.x = read_only(activations.own_columns(whole, range)),
          .rows = activations.every_row(),
@@ -138,8 +138,8 @@ void Exchange::unpack(const OpScope& scope, const Activations& activations, Matr
 
 // Where ops return their failures, a rank that has one says so by a NaN, which no result of a contract is. Of a
 // baseline, which looks for none, it may be a result; then nobody has failed, and the pass goes on.
-void Exchange::gather(const OpScope& scope, const Activations& activations, Matrix whole, Columns columns,
-                      const Failure& failure) const {
+void Exchange::all_gather_columns(const OpScope& scope, const Activations& activations, Matrix whole, Columns columns,
+                                  const Failure& failure) const {
   const auto first_value = [&](const Share& share) -> float& {
     return *activations.own_columns(whole, (share.*columns.range).times(columns.unit)).data;
   };
@@ -157,8 +157,8 @@ void Exchange::gather_to_first(const OpScope& scope, const Activations& activati
   if (team_->leads()) unpack(scope, activations, whole, columns);
 }
 
-void Exchange::gather_rows(const OpScope& scope, float* all, std::span<const std::int64_t> row_counts,
-                           std::int64_t width) const {
+void Exchange::all_gather_rows(const OpScope& scope, float* all, std::span<const std::int64_t> row_counts,
+                               std::int64_t width) const {
   std::vector<std::int64_t> words;
   for (const std::int64_t rows : row_counts) words.push_back(rows * width);
   move(scope, all, words, false);
@@ -203,6 +203,21 @@ void Exchange::agree(const Failure& failure) const {
   std::vector<std::int64_t> columns;
   for (const Output& output : failed.outputs) columns.push_back(output.columns);
   fail_non_finite(failed.name, columns, {row, column}, failed.kind);
+}
+
+HostTokenOwners::HostTokenOwners(const Exchange& exchange, std::span<const std::int32_t> tokens)
+    : counts(static_cast<std::size_t>(exchange.team().size())) {
+  const int self = exchange.team().rank();
+  for (const std::int32_t token : tokens) {
+    const int owner = exchange.owner_of_token(token);
+    places.push_back(static_cast<std::int32_t>(counts[static_cast<std::size_t>(owner)]++));  // among those of its owner
+    if (owner == self) own_tokens.push_back(token - static_cast<std::int32_t>(exchange.own().vocabulary.first));
+  }
+  std::vector<std::int32_t> before(counts.size());  // tokens of the ranks before
+  for (std::size_t rank = 1; rank < counts.size(); ++rank)
+    before[rank] = before[rank - 1] + static_cast<std::int32_t>(counts[rank - 1]);
+  for (std::size_t i = 0; i < tokens.size(); ++i)
+    places[i] += before[static_cast<std::size_t>(exchange.owner_of_token(tokens[i]))];
 }
 
 }  // namespace reprofuse::model

@@ -1,4 +1,5 @@
-// What the ranks of a model tell each other of a forward pass: their columns of a row, and where a value is not finite.
+// What the ranks of a model tell each other of a forward pass: their columns of a row, the rows of their tokens, and
+// where a value is not finite.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +11,7 @@
 
 #include "checkpoint/config.hpp"
 #include "model/team.hpp"
+#include "ops/op_registry.hpp"
 #include "ops/transformer_ops.hpp"
 #include "reprofuse/types.hpp"
 
@@ -36,12 +38,12 @@ class Exchange {
   int owner_of_token(std::int32_t token) const;
 
   // Every rank's columns of the rows. Where a rank has failed, all of them throw what agree() throws.
-  void gather(const OpScope& scope, const Activations& activations, Matrix whole, Columns columns,
-              const Failure& failure) const;
+  void all_gather_columns(const OpScope& scope, const Activations& activations, Matrix whole, Columns columns,
+                          const Failure& failure) const;
   void gather_to_first(const OpScope& scope, const Activations& activations, Matrix whole, Columns columns) const;
   // Whole rows of `width` that the ranks have, row_counts of each, back to back.
-  void gather_rows(const OpScope& scope, float* all, std::span<const std::int64_t> row_counts,
-                   std::int64_t width) const;
+  void all_gather_rows(const OpScope& scope, float* all, std::span<const std::int64_t> row_counts,
+                       std::int64_t width) const;
 
   // Waits for a pass whose gathers are on the stream; throws RankFailure where it cannot end. Else does nothing.
   void wait_for(const OpScope& scope) const;
@@ -71,6 +73,13 @@ class Exchange {
   std::shared_ptr<Team> team_;
   std::vector<Share> shares_;
   std::vector<Op> ops_;  // that can fail, in the order of a pass
+};
+
+// The tokens by the ranks that own their rows of the embedding: TokenOwners (model.hpp), in host memory.
+struct HostTokenOwners {
+  HostTokenOwners(const Exchange& exchange, std::span<const std::int32_t> tokens);
+  std::vector<std::int64_t> counts;
+  std::vector<std::int32_t> own_tokens, places;
 };
 
 }  // namespace reprofuse::model

@@ -47,10 +47,10 @@ checkpoint::ModelConfig with_heads_of(checkpoint::ModelConfig config, const Shar
   return config;
 }
 
-std::unique_ptr<Followed> tell_followers(const TeamPlace& place) {
+std::unique_ptr<MirroredObject> tell_followers(const TeamPlace& place) {
   if (!place.team || !place.team->leads()) return nullptr;
-  return std::make_unique<Followed>(place.team, Command::kMakeModel, Command::kDropModel,
-                                    std::vector<std::int32_t>{place.recipe});
+  return std::make_unique<MirroredObject>(place.team, Command::kMakeModel, Command::kDropModel,
+                                          std::vector<std::int32_t>{place.recipe});
 }
 
 }  // namespace
@@ -63,15 +63,15 @@ Model::Model(const Context& context, std::shared_ptr<const WeightSource> source,
       share_(exchange_ ? exchange_->own() : share_of(config_, 0, 1)),
       own_config_(with_heads_of(config_, share_)),
       max_positions_(checked_positions(context, own_config_, max_positions)),
-      followed_(tell_followers(place)),
+      mirrored_(tell_followers(place)),
       weights_(load(std::move(source), progress)),
       bf16_results_(context.state().numerics->elementwise->bf16_results) {
   const FpEnvironment pinned;
   eps_ = config_.rms_norm_eps_f32();
   score_scale_ = static_cast<float>(1.0 / std::sqrt(static_cast<double>(config_.head_dim)));
-  const GrowingRotaryTable tables = make_growing_rotary_table(config_.rotary, config_.head_dim, max_positions_);
-  cos_ = upload(context, tables.cos);
-  sin_ = upload(context, tables.sin);
+  const RotaryTable table = rotary_table(config_.rotary, config_.head_dim, max_positions_);
+  cos_ = upload(context, table.cos);
+  sin_ = upload(context, table.sin);
 }
 
 // In a team, nothing is read before all ranks agree on what it is, and nothing computed before they have read the same.
@@ -163,7 +163,7 @@ void Model::look_up(const Pass& pass) const {
   own.data += before * own.stride;
   own.rows = counts[static_cast<std::size_t>(rank)];
   if (own.rows > 0) embedding(pass.scope, {.table = weights_.embedding, .tokens = pass.owners.own_tokens, .x = own});
-  exchange_->gather_rows(pass.scope, all.data, counts, all.cols);
+  exchange_->all_gather_rows(pass.scope, all.data, counts, all.cols);
   gather_rows(pass.scope, {.x = read_only(all), .rows = pass.owners.places, .y = residual});
 }
 
@@ -203,9 +203,9 @@ void Model::attend(const Pass& pass, std::int64_t index, ConstMatrix delta) cons
     attention(pass.scope, layer.attention, call);
     round_and_report(pass, layer.attention.name(), "attention", own_heads);
   });
-  gather(pass, attended, {&Share::heads, config_.head_dim});
+  all_gather_columns(pass, attended, {&Share::heads, config_.head_dim});
   attempt(pass, [&] { linear(pass, layer.o, attended, {a.own_columns(a.delta(rows), share_.hidden)}); });
-  gather(pass, a.delta(rows), {&Share::hidden});
+  all_gather_columns(pass, a.delta(rows), {&Share::hidden});
 }
 
 void Model::feed_forward(const Pass& pass, std::int64_t index) const {
@@ -226,14 +226,14 @@ void Model::feed_forward(const Pass& pass, std::int64_t index) const {
     report();
   });
   if (!exchange_) return;
-  gather(pass, product, {&Share::intermediate});
+  all_gather_columns(pass, product, {&Share::intermediate});
   attempt(pass, [&] { linear(pass, layer.down, product, {added}); });
-  gather(pass, a.delta(rows), {&Share::hidden});
+  all_gather_columns(pass, a.delta(rows), {&Share::hidden});
 }
 
 // Alone, all columns are there already.
-void Model::gather(const Pass& pass, Matrix whole, Columns columns) const {
-  if (exchange_) exchange_->gather(pass.scope, pass.activations, whole, columns, *pass.failure);
+void Model::all_gather_columns(const Pass& pass, Matrix whole, Columns columns) const {
+  if (exchange_) exchange_->all_gather_columns(pass.scope, pass.activations, whole, columns, *pass.failure);
 }
 
 // A rank that fails among others goes on to the next gather, or they would wait for it in vain.

@@ -63,7 +63,8 @@ class Model {
   const checkpoint::ModelConfig& own_config() const { return own_config_; }
   const Share& share() const { return share_; }
   const Exchange* exchange() const { return exchange_.get(); }  // null: one rank alone
-  std::int32_t number() const { return followed_->number(); }   // for the other ranks, of the leader's
+  // By which the other ranks know it; on the leader of a team alone.
+  std::int32_t number() const { return mirrored_->number(); }
   std::int64_t max_positions() const { return max_positions_; }
 
   // Scratch that forward() needs for any pass within these sizes.
@@ -90,7 +91,7 @@ class Model {
   void report_norm(const Pass& pass, const Norm& norm, ConstMatrix delta) const;
   void norm_and_multiply(const Pass& pass, const Norm& norm, ConstMatrix delta, const Projection& projection,
                          std::initializer_list<Matrix> outputs) const;
-  void gather(const Pass& pass, Matrix whole, Columns columns) const;
+  void all_gather_columns(const Pass& pass, Matrix whole, Columns columns) const;
   template <typename Work>
   void attempt(const Pass& pass, const Work& work) const;
   void linear(const Pass& pass, const Projection& projection, Matrix x, std::initializer_list<Matrix> outputs) const;
@@ -107,7 +108,7 @@ class Model {
   Share share_;
   checkpoint::ModelConfig own_config_;
   std::int64_t max_positions_;
-  std::unique_ptr<Followed> followed_;  // of the leader
+  std::unique_ptr<MirroredObject> mirrored_;  // of the leader
   Weights weights_;
   Buffer cos_, sin_;          // [max_positions, head_dim / 2]
   float eps_ = 0.0F;          // of the norms

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "base/check.hpp"
-#include "model/follow.hpp"
 #include "model/kv_cache.hpp"
 #include "ops/buffer.hpp"
 #include "ops/context_state.hpp"
@@ -56,7 +55,66 @@ struct Layout {
         words(page_table + limits.sequences * max_pages) {}
 };
 
+template <typename Element>
+void append(std::vector<std::int32_t>& words, const std::vector<Element>& elements) {
+  static_assert(sizeof(Element) % sizeof(std::int32_t) == 0);
+  const std::size_t before = words.size();
+  words.resize(before + elements.size() * sizeof(Element) / sizeof(std::int32_t));
+  if (!elements.empty()) std::memcpy(words.data() + before, elements.data(), elements.size() * sizeof(Element));
+}
+
+template <typename Element>
+void take(std::span<const std::int32_t>& words, std::vector<Element>& elements, std::int32_t count) {
+  elements.resize(static_cast<std::size_t>(count));
+  const std::size_t taken = elements.size() * sizeof(Element) / sizeof(std::int32_t);
+  invariant(taken <= words.size(), "a pass has fewer words than it says");
+  if (taken > 0) std::memcpy(static_cast<void*>(elements.data()), words.data(), taken * sizeof(std::int32_t));
+  words = words.subspan(taken);
+}
+
+constexpr std::size_t kSizes = 6;  // at the beginning of the words of a pass
+
+// The words in which rank 0 sends a pass to the others.
+std::vector<std::int32_t> to_words(const PassBatch& pass) {
+  const auto count = [](const auto& elements) { return static_cast<std::int32_t>(elements.size()); };
+  std::vector<std::int32_t> words{count(pass.tokens),  count(pass.chunks), count(pass.logit_rows),
+                                  pass.max_chunk_rows, pass.max_keys,      pass.page_table_stride};
+  invariant(words.size() == kSizes, "the sizes of a pass are as many as are read");
+  for (const auto* rows : {&pass.tokens, &pass.positions, &pass.sequences, &pass.logit_rows, &pass.page_table})
+    append(words, *rows);
+  append(words, pass.chunks);
+  return words;
+}
+
+PassBatch pass_from_words(std::span<const std::int32_t> words) {
+  invariant(words.size() >= kSizes, "a pass has no sizes");
+  PassBatch pass;
+  const std::int32_t rows = words[0], chunk_count = words[1], logit_row_count = words[2];
+  pass.max_chunk_rows = words[3];
+  pass.max_keys = words[4];
+  pass.page_table_stride = words[5];
+  words = words.subspan(kSizes);
+  for (auto* of_rows : {&pass.tokens, &pass.positions, &pass.sequences}) take(words, *of_rows, rows);
+  take(words, pass.logit_rows, logit_row_count);
+  take(words, pass.page_table, chunk_count * pass.page_table_stride);
+  take(words, pass.chunks, chunk_count);
+  return pass;
+}
+
 }  // namespace
+
+std::vector<std::int32_t> RunnerRecipe::to_words() const {
+  const auto word = [](std::int64_t size) { return static_cast<std::int32_t>(size); };
+  return {model, pages, page_size, word(limits.rows), word(limits.sequences), word(limits.logit_rows)};
+}
+
+RunnerRecipe RunnerRecipe::from_words(std::span<const std::int32_t> words) {
+  invariant(words.size() == 6, "a runner is made of another number of words");
+  return {.model = words[0],
+          .pages = words[1],
+          .page_size = words[2],
+          .limits = {.rows = words[3], .sequences = words[4], .logit_rows = words[5]}};
+}
 
 Runner::Runner(const Model& model, KvCache& cache, RunnerLimits limits)
     : model_(model),
@@ -66,21 +124,22 @@ Runner::Runner(const Model& model, KvCache& cache, RunnerLimits limits)
                    limits.logit_rows),
       workspace_(model.context(), model.workspace_bytes(limits.rows, limits.sequences, limits.logit_rows)),
       max_pages_(cache.pages_for(model.max_positions())),
-      followed_(tell_followers()),
+      mirrored_(tell_followers()),
       out_of_memory_(out_of_memory(model)),
       inputs_(model.context(),
               static_cast<std::size_t>(Layout(limits_, max_pages_, model.exchange() != nullptr).words) *
                   sizeof(std::int32_t)),
       stream_(backend().make_stream()) {}
 
-std::unique_ptr<Followed> Runner::tell_followers() const {
+std::unique_ptr<MirroredObject> Runner::tell_followers() const {
   const Exchange* exchange = model_.exchange();
   if (exchange == nullptr || !exchange->team().leads()) return nullptr;
-  const auto word = [](std::int64_t size) { return static_cast<std::int32_t>(size); };
-  return std::make_unique<Followed>(
-      exchange->shared_team(), Command::kMakeRunner, Command::kDropRunner,
-      std::vector<std::int32_t>{model_.number(), word(cache_.pages()), cache_.page_size(), word(limits_.rows),
-                                word(limits_.sequences), word(limits_.logit_rows)});
+  const RunnerRecipe recipe = {.model = model_.number(),
+                               .pages = static_cast<std::int32_t>(cache_.pages()),
+                               .page_size = cache_.page_size(),
+                               .limits = limits_};
+  return std::make_unique<MirroredObject>(exchange->shared_team(), Command::kMakeRunner, Command::kDropRunner,
+                                          recipe.to_words());
 }
 
 void Runner::observe(OpObserver observer) {
@@ -181,7 +240,7 @@ kernels::Batch Runner::upload(const PassBatch& host, const HostTokenOwners* owne
 
 ConstMatrix Runner::run(std::span<const TokenChunk> chunks) {
   const PassBatch host = build(chunks);
-  if (followed_) model_.exchange()->team().tell({Command::kPass, followed_->number(), to_words(host)});
+  if (mirrored_) model_.exchange()->team().tell({Command::kPass, mirrored_->number(), to_words(host)});
   try {
     compute(host);
   } catch (const NonFiniteError& error) {
@@ -190,7 +249,7 @@ ConstMatrix Runner::run(std::span<const TokenChunk> chunks) {
     const auto chunk = static_cast<std::size_t>(host.sequences[static_cast<std::size_t>(row)]);
     throw NonFiniteToken(static_cast<std::int64_t>(chunk), row - host.chunks[chunk].first_row, error.what());
   } catch (const std::bad_alloc&) {  // in the middle of a pass, which the other ranks cannot give up
-    if (!followed_) throw;
+    if (!mirrored_) throw;
     throw out_of_memory_;
   }
   for (const TokenChunk& chunk : chunks) chunk.sequence->advance(static_cast<std::int64_t>(chunk.tokens.size()));

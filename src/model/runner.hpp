@@ -34,8 +34,6 @@ struct PassBatch {
   bool is_decode() const { return max_chunk_rows == 1 && logit_rows.size() == tokens.size(); }
 };
 
-struct HostTokenOwners;  // follow.hpp
-
 enum class Logits { kNone, kLast, kAll };
 
 // A chunk: the next tokens of one sequence, computed in one pass. One token in decode, many in a prefill.
@@ -50,6 +48,17 @@ struct RunnerLimits {
   std::int64_t rows = 512;      // tokens of one pass
   std::int64_t sequences = 1;   // of one pass
   std::int64_t logit_rows = 1;  // of one pass
+};
+
+// What a runner of another rank is made of, in the words of Command::kMakeRunner.
+struct RunnerRecipe {
+  std::int32_t model = 0;  // its number
+  std::int32_t pages = 0;  // of the cache
+  std::int32_t page_size = 0;
+  RunnerLimits limits;
+
+  std::vector<std::int32_t> to_words() const;
+  static RunnerRecipe from_words(std::span<const std::int32_t> words);
 };
 
 // kNonFinite in a pass, and the token whose row had the value that is not finite: the first one found.
@@ -100,16 +109,16 @@ class Runner {
   void enqueue_pass(const PassBatch& host, Failure* failure);
   bool uses_graph(const PassBatch& host) const;
   void replay_decode(const kernels::Batch& batch, const std::function<void(void* stream)>& enqueue);
-  std::unique_ptr<Followed> tell_followers() const;
+  std::unique_ptr<MirroredObject> tell_followers() const;
 
   const Model& model_;
   KvCache& cache_;
   RunnerLimits limits_;
   Activations activations_;
   Workspace workspace_;
-  std::int64_t max_pages_;               // of one sequence
-  std::unique_ptr<Followed> followed_;   // of the leader
-  parallel::RankFailure out_of_memory_;  // made before it is needed
+  std::int64_t max_pages_;                    // of one sequence
+  std::unique_ptr<MirroredObject> mirrored_;  // of the leader
+  parallel::RankFailure out_of_memory_;       // made before it is needed
   OpObserver observer_;
   StagedBuffer inputs_;          // the arrays of kernels::Batch and the logit rows, back to back
   std::int64_t logit_rows_ = 0;  // of the last pass

@@ -169,7 +169,7 @@ std::vector<RankTraffic> Team::traffic() const {
   return traffic_.empty() ? std::vector<RankTraffic>(static_cast<std::size_t>(size())) : traffic_;
 }
 
-Followed::~Followed() {
+MirroredObject::~MirroredObject() {
   try {
     team_->tell({drop_, number_, {}});
   } catch (...) {  // the team is lost, and says so elsewhere

@@ -137,16 +137,16 @@ struct TeamPlace {
   std::int32_t recipe = 0;
 };
 
-// What the leader has made and the others with it: they drop theirs when this goes.
-class Followed {
+// Made by the leader, and by every other rank with it: they drop theirs when this goes.
+class MirroredObject {
  public:
-  Followed(std::shared_ptr<Team> team, Command make, Command drop, std::vector<std::int32_t> words)
+  MirroredObject(std::shared_ptr<Team> team, Command make, Command drop, std::vector<std::int32_t> words)
       : team_(std::move(team)), drop_(drop), number_(team_->next_number()) {
     team_->tell({make, number_, std::move(words)});
   }
-  ~Followed();
-  Followed(const Followed&) = delete;
-  Followed& operator=(const Followed&) = delete;
+  ~MirroredObject();
+  MirroredObject(const MirroredObject&) = delete;
+  MirroredObject& operator=(const MirroredObject&) = delete;
 
   std::int32_t number() const { return number_; }
 

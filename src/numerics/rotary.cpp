@@ -100,45 +100,25 @@ double rotary_attention_factor(const RotaryConfig& config) {
   return yarn_scale(config.factor, 1.0);
 }
 
-void rotary_rows(const GrowingRotaryTable& table, std::int64_t begin, std::span<float> cos, std::span<float> sin) {
-  const FpEnvironment pinned;
-  const std::size_t width = table.inverse_frequencies.size();
-  invariant(width > 0 && cos.size() % width == 0 && cos.size() == sin.size(), "rotary rows of a wrong size");
-  const std::int64_t end = begin + static_cast<std::int64_t>(cos.size() / width);
-  require(begin >= 0 && end <= kMaxRotaryPositions, "rotary: positions [{}, {}) are outside [0, {})", begin, end,
-          kMaxRotaryPositions);
-  std::size_t at = 0;
-  for (std::int64_t position = begin; position < end; ++position) {
-    for (const float frequency : table.inverse_frequencies) {
-      const float angle = static_cast<float>(position) * frequency;
-      const SinCos exact = sincos_f64(static_cast<double>(angle));
-      cos[at] = static_cast<float>(exact.cos * table.attention_factor);
-      sin[at] = static_cast<float>(exact.sin * table.attention_factor);
-      ++at;
-    }
-  }
-}
-
-GrowingRotaryTable make_growing_rotary_table(const RotaryConfig& config, std::int64_t head_dim,
-                                             std::int64_t positions) {
-  GrowingRotaryTable table{.inverse_frequencies = rotary_inverse_frequencies(config, head_dim),
-                           .attention_factor = rotary_attention_factor(config),
-                           .cos = {},
-                           .sin = {}};
-  extend_rotary_table(table, positions);
-  return table;
-}
-
-void extend_rotary_table(GrowingRotaryTable& table, std::int64_t positions) {
-  const std::int64_t begin = table.positions();
-  if (positions <= begin) return;
+RotaryTable rotary_table(const RotaryConfig& config, std::int64_t head_dim, std::int64_t positions) {
+  const std::vector<float> inverse_frequencies = rotary_inverse_frequencies(config, head_dim);
+  const double attention_factor = rotary_attention_factor(config);
   require(positions <= kMaxRotaryPositions, "rotary: {} positions; at most {} are possible", positions,
           kMaxRotaryPositions);
-  const auto old_size = static_cast<std::size_t>(begin * table.width());
-  const auto new_size = static_cast<std::size_t>(positions * table.width());
-  table.cos.resize(new_size);
-  table.sin.resize(new_size);
-  rotary_rows(table, begin, std::span(table.cos).subspan(old_size), std::span(table.sin).subspan(old_size));
+  const FpEnvironment pinned;
+  RotaryTable table;
+  const std::size_t size = static_cast<std::size_t>(std::max<std::int64_t>(positions, 0)) * inverse_frequencies.size();
+  table.cos.reserve(size);
+  table.sin.reserve(size);
+  for (std::int64_t position = 0; position < positions; ++position) {
+    for (const float frequency : inverse_frequencies) {
+      const float angle = static_cast<float>(position) * frequency;
+      const SinCos exact = sincos_f64(static_cast<double>(angle));
+      table.cos.push_back(static_cast<float>(exact.cos * attention_factor));
+      table.sin.push_back(static_cast<float>(exact.sin * attention_factor));
+    }
+  }
+  return table;
 }
 
 }  // namespace reprofuse

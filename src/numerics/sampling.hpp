@@ -122,5 +122,12 @@ REPROFUSE_HOST_DEVICE inline float logprob(float logit, float greatest, float lo
   return (logit - greatest) - log_total;
 }
 
+// The digest of a row of logits is the Merkle root of leaves of so many, the last of what is left.
+inline constexpr std::int64_t kLogitsPerLeaf = 256;
+
+REPROFUSE_HOST_DEVICE inline std::int64_t logits_leaves(std::int64_t vocabulary) {
+  return (vocabulary + kLogitsPerLeaf - 1) / kLogitsPerLeaf;
+}
+
 }  // namespace sampling
 }  // namespace reprofuse

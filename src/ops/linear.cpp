@@ -13,26 +13,18 @@
 #include "ops/buffer.hpp"
 #include "ops/context_state.hpp"
 #include "ops/op_checks.hpp"
+#include "ops/op_registry.hpp"
 #include "ops/transformer_ops.hpp"
 #include "reprofuse/types.hpp"
 
 namespace reprofuse {
 namespace {
 
-// True when the offset of every element fits in an integer of bytes. One row has no stride.
-bool is_addressable(std::int64_t rows, std::int64_t cols, std::int64_t stride, std::size_t element) {
-  return checked_product(rows, rows > 1 ? stride : cols, element).has_value();
-}
-
 void check_x(ConstMatrix x, std::int64_t k, const std::string& name) {
   require(x.rows >= 0, "linear '{}': x has {} rows", name, x.rows);
   require(x.cols == k, "linear '{}': x has {} columns, the weights have k = {}", name, x.cols, k);
-  require(x.rows == 0 || x.data != nullptr, "linear '{}': the x pointer is null", name);
-  require(is_aligned(x.data, sizeof(float)), "linear '{}': the x pointer is not aligned to a float", name);
-  require(x.rows <= 1 || x.stride >= x.cols, "linear '{}': x has row stride {}, less than its {} columns", name,
-          x.stride, x.cols);
-  require(is_addressable(x.rows, x.cols, x.stride, sizeof(float)),
-          "linear '{}': x of {} rows with row stride {} is larger than any memory", name, x.rows, x.stride);
+  const std::string problem = layout_problem("x", x.data, x.rows, x.cols, x.stride);
+  require(problem.empty(), "linear '{}': {}", name, problem);
 }
 
 void check_output(const LinearOutput& output, std::size_t i, std::int64_t rows, std::int64_t n,
@@ -40,15 +32,10 @@ void check_output(const LinearOutput& output, std::size_t i, std::int64_t rows, 
   const Matrix& y = output.y;
   require(y.rows == rows && y.cols == n, "linear '{}' output {}: y is {} x {}, it must be {} x {}", name, i, y.rows,
           y.cols, rows, n);
-  require(y.rows == 0 || y.data != nullptr, "linear '{}' output {}: the y pointer is null", name, i);
-  require(is_aligned(y.data, sizeof(float)), "linear '{}' output {}: the y pointer is not aligned to a float", name, i);
+  const std::string problem = layout_problem("y", y.data, y.rows, y.cols, y.stride);
+  require(problem.empty(), "linear '{}' output {}: {}", name, i, problem);
   require(is_aligned(output.bias, sizeof(float)), "linear '{}' output {}: the bias pointer is not aligned to a float",
           name, i);
-  require(y.rows <= 1 || y.stride >= y.cols, "linear '{}' output {}: y has row stride {}, less than its {} columns",
-          name, i, y.stride, y.cols);
-  require(is_addressable(y.rows, y.cols, y.stride, sizeof(float)),
-          "linear '{}' output {}: y of {} rows with row stride {} is larger than any memory", name, i, y.rows,
-          y.stride);
 }
 
 // Tasks write y while others still read, so an overlap would make the bits depend on their order.
@@ -81,7 +68,7 @@ void check_weights(std::span<const WeightView> weights, const std::string& name)
             dtype_name(w.dtype), dtype_name(weights[0].dtype));
     require(is_aligned(w.data, dtype_bytes(w.dtype)),
             "linear '{}' weight {}: the data pointer is not aligned to a {} element", name, i, dtype_name(w.dtype));
-    require(is_addressable(w.n, w.k, w.stride, dtype_bytes(w.dtype)),
+    require(checked_product(w.n, w.n > 1 ? w.stride : w.k, dtype_bytes(w.dtype)).has_value(),
             "linear '{}' weight {}: {} rows with row stride {} are larger than any memory", name, i, w.n, w.stride);
   }
 }
@@ -102,7 +89,7 @@ struct LinearLayer::Impl {
   std::string name;
   std::int64_t k;
   std::vector<std::int64_t> n;  // of each output
-  std::optional<OpEntry> op;
+  std::optional<RegisteredOp> op;
   std::unique_ptr<kernels::PreparedLinear> prepared;
 
   void check(ConstMatrix x, std::span<const LinearOutput> outputs, WorkspaceView workspace) const {
@@ -119,7 +106,7 @@ LinearLayer::LinearLayer(const Context& context, std::span<const WeightView> wei
   check_weights(weights, name);
   std::vector<std::int64_t> n;
   for (const WeightView& weight : weights) n.push_back(weight.n);
-  std::optional<OpEntry> op = enter_op(context, name, n);
+  std::optional<RegisteredOp> op = register_op(context, name, n);
   const ContextState& state = context.state();
   const FpEnvironment pinned;
   auto prepared = state.backend->prepare_linear(*state.numerics->linear,

@@ -32,11 +32,8 @@ void check_matrix(const Op& op, const char* what, const float* data, std::int64_
                   std::int64_t stride) {
   require_of(op, rows >= 0 && rows <= INT32_MAX && cols >= 1 && cols <= INT32_MAX,
              "{} is {} x {}, outside the sizes that fit", what, rows, cols);
-  require_of(op, rows == 0 || data != nullptr, "the {} pointer is null", what);
-  require_of(op, is_aligned(data, sizeof(float)), "the {} pointer is not aligned to a float", what);
-  require_of(op, rows <= 1 || stride >= cols, "{} has row stride {}, less than its {} columns", what, stride, cols);
-  require_of(op, checked_product(rows, rows > 1 ? stride : cols, sizeof(float)).has_value(),
-             "{} of {} rows with row stride {} is larger than any memory", what, rows, stride);
+  const std::string problem = layout_problem(what, data, rows, cols, stride);
+  require_of(op, problem.empty(), "{}", problem);
 }
 
 template <typename M>
@@ -217,6 +214,17 @@ void check_finite(const Op& op, const char* what, const ConstMatrix& m) {
 }
 
 }  // namespace
+
+std::string layout_problem(const char* what, const float* data, std::int64_t rows, std::int64_t cols,
+                           std::int64_t stride) {
+  if (rows > 0 && data == nullptr) return fmt::format("the {} pointer is null", what);
+  if (!is_aligned(data, sizeof(float))) return fmt::format("the {} pointer is not aligned to a float", what);
+  if (rows > 1 && stride < cols)
+    return fmt::format("{} has row stride {}, less than its {} columns", what, stride, cols);
+  if (!checked_product(rows, rows > 1 ? stride : cols, sizeof(float)))  // one row has no stride
+    return fmt::format("{} of {} rows with row stride {} is larger than any memory", what, rows, stride);
+  return {};
+}
 
 void check_embedding(const std::string& name, const EmbeddingCall& call, bool readable) {
   const Op op{"embedding", name};

@@ -26,6 +26,11 @@ void check_kv_page(const std::string& name, std::int64_t kv_heads, std::int64_t 
 void check_attention_sizes(const std::string& name, const AttentionSizes& sizes);
 void check_workspace_bytes(const std::string& name, WorkspaceView workspace, std::size_t needed);
 
+// What is wrong with how a matrix of `rows` >= 0 lies in memory: "x has row stride 3, less than its 4 columns". Empty:
+// nothing.
+std::string layout_problem(const char* what, const float* data, std::int64_t rows, std::int64_t cols,
+                           std::int64_t stride);
+
 // What the checks ask: where operands lie in memory, and whether two of them share any of it.
 inline bool is_aligned(const void* data, std::size_t bytes) {
   return reinterpret_cast<std::uintptr_t>(data) % bytes == 0;

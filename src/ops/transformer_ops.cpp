@@ -30,7 +30,7 @@ void check(const NamedOp& op, std::optional<kernels::NonFinite> non_finite) {
 }  // namespace
 
 NamedOp::NamedOp(const Context& context, OpKind kind, std::string name)
-    : name_(std::move(name)), kind_(kind), entry_(enter_op(context, name_, {}, kind)) {}
+    : name_(std::move(name)), kind_(kind), registered_(register_op(context, name_, {}, kind)) {}
 
 void embedding(const OpScope& scope, const kernels::EmbeddingCall& call) {
   const FpEnvironment pinned;

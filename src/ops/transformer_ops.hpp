@@ -8,7 +8,7 @@
 #include <string>
 
 #include "kernels/op_calls.hpp"
-#include "ops/context_state.hpp"
+#include "ops/op_registry.hpp"
 #include "reprofuse/context.hpp"
 #include "reprofuse/linear.hpp"
 
@@ -28,12 +28,12 @@ class NamedOp {
 
   const std::string& name() const { return name_; }
   OpKind kind() const { return kind_; }
-  unsigned index() const { return entry_ ? entry_->index() : 0; }
+  unsigned index() const { return registered_ ? registered_->index() : 0; }
 
  private:
   std::string name_;
   OpKind kind_;
-  std::optional<OpEntry> entry_;
+  std::optional<RegisteredOp> registered_;
 };
 
 // Bits: each equals its reference in kernels/reference/reference.hpp.

@@ -154,25 +154,25 @@ TEST(LinearCpuLayers, AContextHoldsMoreLayersThanADevicesRecordCanName) {
             "linear 'layer 69999' row 0 column 0: the result is not finite");
 }
 
-TEST(OpEntries, AContextNamesManyAtATimeAndAnyNumberInItsLife) {
+TEST(RegisteredOps, AContextNamesManyAtATimeAndAnyNumberInItsLife) {
   const Context context = cpu_context(Isa::kScalar);
-  const OpNames& names = context.state().ops;
-  std::vector<OpEntry> entries;
-  for (int i = 0; i < 65535; ++i) entries.emplace_back(context, "early", std::vector<std::int64_t>{1});
-  EXPECT_EQ(message_of(ErrorCode::kInvalidArgument, [&] { OpEntry(context, "one more", {1}); }),
+  const OpRegistry& registry = context.state().ops;
+  std::vector<RegisteredOp> ops;
+  for (int i = 0; i < 65535; ++i) ops.emplace_back(context, "early", std::vector<std::int64_t>{1});
+  EXPECT_EQ(message_of(ErrorCode::kInvalidArgument, [&] { RegisteredOp(context, "one more", {1}); }),
             "a context holds at most 65535 ops at a time");
-  const unsigned last = entries.back().index();
-  entries.pop_back();
+  const unsigned last = ops.back().index();
+  ops.pop_back();
   EXPECT_EQ(message_of(ErrorCode::kNonFinite,
                        [&] {
-                         names.fail_non_finite(last, {2, 0});
+                         registry.fail_non_finite(last, {2, 0});
                        }),
             "linear 'early' row 2 column 0: the result is not finite");
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(OpEntry(context, "brief", {1}).index(), last);
-  const OpEntry late(context, "late", {4, 4});
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(RegisteredOp(context, "brief", {1}).index(), last);
+  const RegisteredOp late(context, "late", {4, 4});
   EXPECT_EQ(message_of(ErrorCode::kNonFinite,
                        [&] {
-                         names.fail_non_finite(late.index(), {2, 5});
+                         registry.fail_non_finite(late.index(), {2, 5});
                        }),
             "linear 'late' output 1 row 2 column 1: the result is not finite");
 }

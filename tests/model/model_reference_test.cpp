@@ -38,7 +38,7 @@ class ReferenceModel {
         config_(spec.config),
         source_(spec.config, spec.dtype, spec.seed),
         tokens_(case_tokens(spec)) {
-    tables_ = make_growing_rotary_table(config_.rotary, config_.head_dim, rows());
+    rotary_ = rotary_table(config_.rotary, config_.head_dim, rows());
     for (std::int32_t i = 0; i < static_cast<std::int32_t>(rows()); ++i) positions_.push_back(i);
     sequences_.assign(tokens_.size(), 0);
     page_table_ = {0};
@@ -130,8 +130,8 @@ class ReferenceModel {
                                  .q_norm = config_.qk_norm ? q_norm.data() : nullptr,
                                  .k_norm = config_.qk_norm ? k_norm.data() : nullptr,
                                  .eps = config_.rms_norm_eps_f32(),
-                                 .cos = tables_.cos.data(),
-                                 .sin = tables_.sin.data(),
+                                 .cos = rotary_.cos.data(),
+                                 .sin = rotary_.sin.data(),
                                  .batch = batch,
                                  .kv = kv});
     Dense out{rows(), config_.q_size()};
@@ -160,7 +160,7 @@ class ReferenceModel {
   checkpoint::ModelConfig config_;
   RandomSource source_;
   std::vector<std::int32_t> tokens_, positions_, sequences_, page_table_;
-  GrowingRotaryTable tables_;
+  RotaryTable rotary_;
 };
 
 std::vector<std::string> names_of_contracts() {

@@ -210,14 +210,14 @@ TEST(OwnContract, ACacheFormatThatTheAttentionDoesNotHaveIsRefused) {
               "attention by 'fma-1' has no cache format 'bytes', which numerics 'descending' combine with it");
 }
 
-TEST(OpNames, GiveIndicesBackWithoutMemory) {
-  OpNames names;
-  EXPECT_EQ(names.add("a", {}, OpKind::kNorm), 0U);
-  EXPECT_EQ(names.add("b", {}, OpKind::kNorm), 1U);
-  names.remove(0);
-  EXPECT_EQ(names.add("c", {}, OpKind::kNorm), 0U) << "the smallest that is free";
-  EXPECT_EQ(names.add("d", {}, OpKind::kNorm), 2U);
-  static_assert(noexcept(names.remove(0)));
+TEST(OpRegistry, GivesIndicesBackWithoutMemory) {
+  OpRegistry registry;
+  EXPECT_EQ(registry.add("a", {}, OpKind::kNorm), 0U);
+  EXPECT_EQ(registry.add("b", {}, OpKind::kNorm), 1U);
+  registry.remove(0);
+  EXPECT_EQ(registry.add("c", {}, OpKind::kNorm), 0U) << "the smallest that is free";
+  EXPECT_EQ(registry.add("d", {}, OpKind::kNorm), 2U);
+  static_assert(noexcept(registry.remove(0)));
 }
 
 TEST(Devices, HaveNames) {

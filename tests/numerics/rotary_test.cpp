@@ -122,35 +122,21 @@ TEST(Rotary, TableIsTheRoundedCosineOfTheRoundedAngle) {
   RotaryConfig config = yarn();
   config.attention_factor = 1.5;
   constexpr std::size_t kPositions = 50;  // angles of the first three are exact
-  const GrowingRotaryTable tables = make_growing_rotary_table(config, 6, kPositions);
-  ASSERT_EQ(tables.positions(), kPositions);
+  const std::vector<float> frequencies = rotary_inverse_frequencies(config, 6);
+  const RotaryTable table = rotary_table(config, 6, kPositions);
+  ASSERT_EQ(table.cos.size(), kPositions * 3);
   for (std::size_t position = 0; position < kPositions; ++position)
     for (std::size_t i = 0; i < 3; ++i) {
-      const float angle = static_cast<float>(position) * tables.inverse_frequencies[i];
-      EXPECT_EQ(tables.cos[position * 3 + i], static_cast<float>(1.5 * std::cos(static_cast<double>(angle))));
-      EXPECT_EQ(tables.sin[position * 3 + i], static_cast<float>(1.5 * std::sin(static_cast<double>(angle))));
+      const float angle = static_cast<float>(position) * frequencies[i];
+      EXPECT_EQ(table.cos[position * 3 + i], static_cast<float>(1.5 * std::cos(static_cast<double>(angle))));
+      EXPECT_EQ(table.sin[position * 3 + i], static_cast<float>(1.5 * std::sin(static_cast<double>(angle))));
     }
 }
 
-TEST(Rotary, RowsDoNotDependOnHowTheTableGrew) {
-  const GrowingRotaryTable whole = make_growing_rotary_table(llama3(), 128, 1000);
-  GrowingRotaryTable grown = make_growing_rotary_table(llama3(), 128, 1);
-  for (const std::int64_t positions : {2, 2, 65, 64, 999, 1000}) extend_rotary_table(grown, positions);
-  EXPECT_EQ(grown.cos, whole.cos);
-  EXPECT_EQ(grown.sin, whole.sin);
-  std::vector<float> cos(static_cast<std::size_t>(whole.width())), sin(cos.size());
-  rotary_rows(whole, 777, cos, sin);
-  EXPECT_TRUE(std::equal(cos.begin(), cos.end(), whole.cos.begin() + 777 * whole.width()));
-  rotary_rows(whole, 778, cos, sin);
-  EXPECT_FALSE(std::equal(cos.begin(), cos.end(), whole.cos.begin() + 777 * whole.width()));
-}
-
 TEST(Rotary, TheLastPositionIsWithinReachOfTheSine) {
-  const GrowingRotaryTable tables = make_growing_rotary_table({}, 2, 1);
-  std::vector<float> cos(1), sin(1);
-  rotary_rows(tables, kMaxRotaryPositions - 1, cos, sin);
-  EXPECT_EQ(cos[0], static_cast<float>(std::cos(static_cast<double>(kMaxRotaryPositions - 1))));
-  EXPECT_THROW(rotary_rows(tables, kMaxRotaryPositions, cos, sin), Error);
+  const RotaryTable table = rotary_table({}, 2, kMaxRotaryPositions);
+  EXPECT_EQ(table.cos.back(), static_cast<float>(std::cos(static_cast<double>(kMaxRotaryPositions - 1))));
+  EXPECT_THROW(rotary_table({}, 2, kMaxRotaryPositions + 1), Error);
 }
 
 std::string message_of(const RotaryConfig& config, std::int64_t head_dim) {

@@ -78,10 +78,10 @@ inline std::vector<std::vector<float>> rows_with_other_roots(std::int64_t vocabu
   std::vector<std::vector<float>> rows(3, row);
   rows[1].front() = -rows[1].front();
   rows[2].back() = float_from_bits(float_bits(rows[2].back()) ^ 1U);
-  if (vocabulary < 2 * kernels::kLogitsPerLeaf) return rows;
+  if (vocabulary < 2 * sampling::kLogitsPerLeaf) return rows;
   rows.push_back(row);
-  std::swap_ranges(rows[3].begin(), rows[3].begin() + kernels::kLogitsPerLeaf,
-                   rows[3].begin() + kernels::kLogitsPerLeaf);
+  std::swap_ranges(rows[3].begin(), rows[3].begin() + sampling::kLogitsPerLeaf,
+                   rows[3].begin() + sampling::kLogitsPerLeaf);
   return rows;
 }
 

@@ -81,7 +81,7 @@ void fill_logprobs(const SampleRow& row, const Values& raw, SampleResult& result
 }  // namespace
 
 Sha256::Digest logits_root(std::span<const float> row) {
-  constexpr auto kLeaf = static_cast<std::size_t>(kernels::kLogitsPerLeaf);
+  constexpr auto kLeaf = static_cast<std::size_t>(sampling::kLogitsPerLeaf);
   std::vector<Sha256::Digest> leaves;
   for (; !row.empty(); row = row.subspan(std::min(row.size(), kLeaf)))
     leaves.push_back(merkle_leaf(row.first(std::min(row.size(), kLeaf))));

@@ -97,29 +97,45 @@ std::vector<double> attend(const HeadOperands& operands, bool rounds) {
   return results;
 }
 
+// Pages of keys and values of one head, in host memory.
+class HeadPages {
+ public:
+  HeadPages(const kernels::CacheFormat& cache, std::int32_t pages)
+      : dtype_(cache.dtype),
+        pages_(pages),
+        keys_(static_cast<std::size_t>(pages * cache.page_bytes(1, kHeadDim, kHeadPage))),
+        values_(keys_.size()),
+        key_units_(static_cast<std::size_t>(pages * cache.page_unit_bytes(1, kHeadPage))),
+        value_units_(key_units_.size()) {}
+
+  kernels::KvPages view() {
+    return {.keys = keys_.data(),
+            .values = values_.data(),
+            .dtype = dtype_,
+            .kv_heads = 1,
+            .head_dim = static_cast<std::int32_t>(kHeadDim),
+            .page_size = kHeadPage,
+            .pages = pages_,
+            .key_units = key_units_.data(),
+            .value_units = value_units_.data()};
+  }
+
+ private:
+  DType dtype_;
+  std::int32_t pages_;
+  std::vector<std::byte> keys_, values_, key_units_, value_units_;
+};
+
 // By the context's own operations: keys and values go into pages by a rotation that turns nothing.
 std::vector<float> attend_by(const Context& context, const HeadOperands& operands) {
   const ContextState& state = context.state();
   require(state.backend->capabilities().shares_host_memory,
           "errors of attention are measured where pages of keys and values lie in host memory");
-  const kernels::CacheFormat& cache = *state.numerics->cache;
   const auto keys = static_cast<std::int32_t>(operands.k.size() / kHeadDim);
-  const std::int32_t pages = keys / kHeadPage;
-  std::vector<std::byte> key_pages(static_cast<std::size_t>(pages * cache.page_bytes(1, kHeadDim, kHeadPage)));
-  std::vector<std::byte> value_pages(key_pages.size());
-  std::vector<std::byte> key_units(static_cast<std::size_t>(pages * cache.page_unit_bytes(1, kHeadPage)));
-  std::vector<std::byte> value_units(key_units.size());
-  const kernels::KvPages kv{.keys = key_pages.data(),
-                            .values = value_pages.data(),
-                            .dtype = cache.dtype,
-                            .kv_heads = 1,
-                            .head_dim = static_cast<std::int32_t>(kHeadDim),
-                            .page_size = kHeadPage,
-                            .pages = pages,
-                            .key_units = key_units.data(),
-                            .value_units = value_units.data()};
+  HeadPages pages(*state.numerics->cache, keys / kHeadPage);
+  const kernels::KvPages kv = pages.view();
   std::vector<std::int32_t> positions(static_cast<std::size_t>(keys)), sequences(positions.size(), 0);
-  std::vector<std::int32_t> table(static_cast<std::size_t>(pages));
+  std::vector<std::int32_t> table(static_cast<std::size_t>(kv.pages));
   std::iota(positions.begin(), positions.end(), 0);
   std::iota(table.begin(), table.end(), 0);
   kernels::Batch batch{.rows = keys,
@@ -127,7 +143,7 @@ std::vector<float> attend_by(const Context& context, const HeadOperands& operand
                        .positions = positions.data(),
                        .sequences = sequences.data(),
                        .page_table = table.data(),
-                       .page_table_stride = pages};
+                       .page_table_stride = kv.pages};
   const std::vector<float> ones(operands.k.size() / 2, 1.0F), zeros(ones.size(), 0.0F);
   std::vector<float> unused(operands.k.size());
   state.attention->rotary({}, {.q = {unused.data(), keys, kHeadDim, kHeadDim},

@@ -218,9 +218,9 @@ void fill_logprobs(const Logits& raw, int count, SampleResult& result) {
 }
 
 void fill_logits_root(const float* logits, const IdRanges& ranges, SampleResult& result) {
-  constexpr std::int64_t kLeaf = kernels::kLogitsPerLeaf;
+  constexpr std::int64_t kLeaf = sampling::kLogitsPerLeaf;
   static_assert(IdRanges::kRange % kLeaf == 0, "a leaf lies in one range");
-  std::vector<Sha256::Digest> leaves(static_cast<std::size_t>(kernels::logits_leaves(ranges.count())));
+  std::vector<Sha256::Digest> leaves(static_cast<std::size_t>(sampling::logits_leaves(ranges.count())));
   ranges.for_each([&](std::int64_t begin, std::int64_t end, int) {
     for (std::int64_t id = begin; id < end; id += kLeaf)
       leaves[static_cast<std::size_t>(id / kLeaf)] =

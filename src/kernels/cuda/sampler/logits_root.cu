@@ -3,14 +3,15 @@
 #include <cstdint>
 
 #include "kernels/cuda/sampler/sample.hpp"
+#include "numerics/sampling.hpp"
 
 namespace reprofuse::cuda::hash {
 namespace {
 
-using kernels::kLogitsPerLeaf;
-using kernels::logits_leaves;
 using kernels::SampleResult;
 using kernels::SampleRow;
+using sampling::kLogitsPerLeaf;
+using sampling::logits_leaves;
 
 constexpr int kThreads = 128;
 constexpr int kNodeThreads = 256;
