@@ -32,6 +32,7 @@ struct TwoDigits {
   static constexpr int kDigits = 2;
   static constexpr float kSumBound = 0x1p+31F;  // no sum of products reaches it
   static constexpr int kMinWeightPower = int16::kMinWeightPower;
+  // The weight of a value is its key's probability times the value's unit, as an integer: what multiplies the value.
   static constexpr float kMaxWeight = int16::kMaxWeight;
   static constexpr float kWeightOffset = int16::kRoundToInteger;  // a sum with it rounds a weight at the units place
   static constexpr std::uint32_t kUnsigned = 0x80;                // added, all digits but the first are unsigned bytes

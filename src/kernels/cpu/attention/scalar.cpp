@@ -34,12 +34,12 @@ void score_keys(const AttentionTile& tile, int key, float* scores) {
 
 // The weighted sums of `count` <= kChains elements of the head from `from` on.
 template <class Element>
-void sum_values(const AttentionTile& tile, const float* weights, std::int64_t from, int count, float* chains) {
+void sum_values(const AttentionTile& tile, const float* probabilities, std::int64_t from, int count, float* chains) {
   std::fill_n(chains, kChains, 0.0F);
   for (int key = tile.first; key < tile.last; ++key) {
     const auto* values = static_cast<const typename Element::Type*>(tile.block->values[key / kKeyGroup]);
     values += key % kKeyGroup * tile.block->head_dim + from;
-    for (int i = 0; i < count; ++i) chains[i] = fma_rn(weights[key], Element::widen(values[i]), chains[i]);
+    for (int i = 0; i < count; ++i) chains[i] = fma_rn(probabilities[key], Element::widen(values[i]), chains[i]);
   }
 }
 
@@ -70,15 +70,15 @@ void merge(QueryLine& total, const QueryLine& next, std::int64_t head_dim) {
 template <class Element>
 unsigned attention_tile(const AttentionTile& tile) {
   static_assert(kKeyGroup % kChains == 0);
-  float weights[fma1::kKeyBlock];  // scores at first
+  float probabilities[fma1::kKeyBlock];  // scores at first
   for (int key = tile.first / kChains * kChains; key < tile.last; key += kChains)
-    score_keys<Element>(tile, key, weights);
-  const bool finite = std::all_of(weights + tile.first, weights + tile.last, is_finite_bits);
-  const float max = *std::max_element(weights + tile.first, weights + tile.last);
+    score_keys<Element>(tile, key, probabilities);
+  const bool finite = std::all_of(probabilities + tile.first, probabilities + tile.last, is_finite_bits);
+  const float max = *std::max_element(probabilities + tile.first, probabilities + tile.last);
   float sum = 0.0F;
   for (int key = tile.first; key < tile.last; ++key) {
-    weights[key] = exp_nonpositive_f32(weights[key] - max);
-    sum = sum + weights[key];
+    probabilities[key] = exp_nonpositive_f32(probabilities[key] - max);
+    sum = sum + probabilities[key];
   }
   QueryLine& total = *tile.lines;
   Scales scales{};
@@ -92,7 +92,7 @@ unsigned attention_tile(const AttentionTile& tile) {
   for (std::int64_t d = 0; d < head_dim; d += kChains) {
     const int count = static_cast<int>(std::min<std::int64_t>(kChains, head_dim - d));
     float chains[kChains];
-    sum_values<Element>(tile, weights, d, count, chains);
+    sum_values<Element>(tile, probabilities, d, count, chains);
     if (tile.start)
       std::copy_n(chains, count, total.weighted + d);
     else

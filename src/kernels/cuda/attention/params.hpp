@@ -91,7 +91,7 @@ inline constexpr int kDecodeCtasPerSm = 3;  // with heads of 128 elements in FP3
 // Grid: splits, kv_heads * sets, decode items.
 template <typename Kv>
 const void* decode_kernel(int head_dim, int set_heads);
-// Keys and values, the queries, the weights and the maxima, as DecodeShared lays them out.
+// Keys and values, the queries, the probabilities and the maxima, as DecodeShared lays them out.
 constexpr int decode_shared_bytes(int head_dim, int set_heads, int element_bytes, bool one_buffer) {
   const int heads = set_heads <= 2 ? 2 : set_heads <= 4 ? 4 : kMaxSetHeads;
   return (one_buffer ? 1 : 2) * kKeyBlock * head_dim * element_bytes + heads * (head_dim + kKeyBlock + 1) * 4;
