@@ -25,7 +25,7 @@ TEST_F(HttpListenerTest, AnAnswerThatNobodyReadsMakesRoom) {
   EXPECT_TRUE(soon([&] { return contains(response_to(1), "as usual"); }));
   const auto evicted = [&] {
     std::string paths;
-    for (const RequestRecord& record : handler_.logged_requests()) paths += record.path == "/" ? "" : record.path;
+    for (const RequestLogEntry& entry : handler_.logged_requests()) paths += entry.path == "/" ? "" : entry.path;
     return paths;
   };
   ASSERT_TRUE(soon([&] { return !evicted().empty(); }));

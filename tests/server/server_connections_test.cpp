@@ -35,15 +35,15 @@ class ServerConnections : public testing::Test {
   // engine to be idle soon after.
   void expect_given_up(bool stream, const std::function<void(RawClient&)>& leave) {
     const std::int64_t tokens_before = model_->service().stats().generated_tokens;
-    const std::size_t records_before = server_.records().size();
+    const std::size_t entries_before = server_.log_entries().size();
     RawClient client(server_.port());
     client.send(post_text("/v1/completions", endless_completion(stream).dump()));
     ASSERT_TRUE(soon([&] { return under_way() == 64; }));
     leave(client);
     EXPECT_TRUE(soon([&] { return under_way() == 0; })) << under_way() << " are still under way";
     EXPECT_LT(model_->service().stats().generated_tokens - tokens_before, 64 * 900) << "they ended by themselves";
-    ASSERT_TRUE(soon([&] { return server_.records().size() > records_before; }));
-    EXPECT_EQ(server_.records().back().note, "the client left");
+    ASSERT_TRUE(soon([&] { return server_.log_entries().size() > entries_before; }));
+    EXPECT_EQ(server_.log_entries().back().note, "the client left");
   }
 
   std::string answer_to(const std::string& request) const {

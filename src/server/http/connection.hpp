@@ -181,7 +181,7 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   std::optional<Parser> parser_;
   HttpRequest request_;
   std::string client_;  // who asks
-  RequestRecord record_;
+  RequestLogEntry log_entry_;
   std::optional<HttpResponse> asked_;
   std::shared_ptr<PendingResponse> pending_;
   PendingResponse::State waited_ = PendingResponse::State::kNothingMore;

@@ -382,7 +382,7 @@ void HttpListener::start() {
   state_->start();
 }
 
-void HttpListener::serve(int socket) {
+void HttpListener::adopt_socket(int socket) {
   Worker& worker = state_->next_worker();
   Socket adopted = worker.new_socket();
   adopted.assign(tcp::v4(), socket);

@@ -50,8 +50,8 @@ class HttpListener {
   };
   Counts counts() const;
 
-  void start();            // once
-  void serve(int socket);  // a connected one, as if it had been accepted; it is the server's from now on
+  void start();                   // once
+  void adopt_socket(int socket);  // for fuzz targets: a connected one, as if it had been accepted
   // No connection is accepted any more, and those that wait for a request are closed; the others go on. To be called
   // again as long as there are connections, since there may be no memory to tell each of it.
   void stop_accepting();

@@ -68,8 +68,8 @@ class PendingResponse {
   virtual void note_departure() = 0;    // the client has left, or was made to: a note for the log
 };
 
-// One line of the log. Nothing of what was asked or answered is in it.
-struct RequestRecord {
+// Holds nothing of what was asked or answered.
+struct RequestLogEntry {
   std::string id;
   std::string method;
   std::string path;
@@ -91,12 +91,12 @@ class HttpHandler {
   // The client, for turns and limits: the name of the request's key, or its address where it has none.
   virtual std::string client_of(const HttpRequest& request) const = 0;
   virtual bool has_keys() const = 0;
-  // May set the record's tokens and note, also later, while the response is pending.
-  virtual HttpResponse respond(const HttpRequest& request, ReadGuard& guard, RequestRecord& record) = 0;
+  // May set the entry's tokens and note, also later, while the response is pending.
+  virtual HttpResponse respond(const HttpRequest& request, ReadGuard& guard, RequestLogEntry& entry) = 0;
   // Adds the headers that every response has.
   virtual void decorate(const HttpRequest& request, HttpResponse& response) = 0;
   virtual bool keeps_connections() const = 0;  // false: each one ends after the request it is at
-  virtual void log_request(const RequestRecord& record) noexcept = 0;
+  virtual void log_request(const RequestLogEntry& entry) noexcept = 0;
 };
 
 // Responses in OpenAI's form of an error. One to a request that a client may repeat says when.
