@@ -100,13 +100,13 @@ std::optional<HttpResponse> Server::respond_before_body(const HttpRequest& reque
   if (auto preflight = cors_.preflight(request)) return preflight;
   if (auto unknown = refuse_unknown(request)) return unknown;
   const Route* route = find_route(request.method, request.path);
-  if (route == nullptr && !request.in_reserve) return std::nullopt;  // a file of the page
+  if (route == nullptr && !request.for_monitoring) return std::nullopt;  // a file of the page
   const std::optional<std::string> authorization = request.header("authorization");
   const bool needs_key =
       route != nullptr && route->needs_key && !(options_.metrics_without_key && request.path == "/metrics");
   if (needs_key && !keys_.accept(authorization)) return wrong_key(authorization.has_value());
-  if (request.in_reserve && (route == nullptr || !route->in_reserve)) {
-    ++refused_in_reserve_;
+  if (request.for_monitoring && (route == nullptr || !route->for_monitoring)) {
+    ++refused_on_monitoring_;
     return too_many_connections_error();
   }
   return route->needs_model ? refuse_now() : std::nullopt;
@@ -167,7 +167,7 @@ HttpResponse json_body(std::string body) {
 
 const std::vector<Server::Route>& Server::routes() {
   static const std::vector<Route> kRoutes = {
-      // needs_key, needs_model, in_reserve
+      // needs_key, needs_model, for_monitoring
       {"GET", "/v1/models", true, true, false, &Server::models},
       {"GET", "/v1/models/", true, true, false, &Server::model_by_name},
       {"POST", "/v1/completions", true, true, false, &Server::completions},
@@ -296,7 +296,7 @@ HttpResponse Server::metrics(const Visit&) {
   }
   const HttpListener::Counts counts = listener_->counts();
   gauges.connections = counts.connections;
-  gauges.refused_connections = counts.refused + refused_in_reserve_;
+  gauges.refused_connections = counts.refused + refused_on_monitoring_;
   gauges.evicted_connections = counts.evicted;
   gauges.reply_bytes = counts.reply_bytes;
   if (options_.dropped_log_lines) gauges.dropped_log_lines = options_.dropped_log_lines();

@@ -73,7 +73,7 @@ class Server final : private HttpHandler {
     std::string_view path;  // one that ends with '/' stands for all that begin with it
     bool needs_key;
     bool needs_model;
-    bool in_reserve;  // also over connections that are kept for those who watch the server
+    bool for_monitoring;  // also over connections kept for that
     HttpResponse (Server::*respond)(const Visit& visit);
   };
 
@@ -117,7 +117,7 @@ class Server final : private HttpHandler {
   const Cors cors_;
   Metrics metrics_;
   std::atomic<bool> draining_ = false;
-  std::atomic<std::uint64_t> refused_in_reserve_ = 0;  // requests there that are none of those it is for
+  std::atomic<std::uint64_t> refused_on_monitoring_ = 0;  // over connections for monitoring, other requests
   mutable std::mutex mutex_;
   std::shared_ptr<ServedModel> model_;
   std::unique_ptr<HttpListener> listener_;  // last: its threads use all the rest

@@ -68,7 +68,7 @@ class GatedHandler final : public HttpHandler {
   HttpResponse respond(const HttpRequest& request, ReadGuard& /*guard*/, RequestLogEntry& /*entry*/) override {
     HttpResponse response;
     response.body = request.path.starts_with("/large") ? std::string(kLarge, 'a')
-                    : request.in_reserve               ? "of the reserve"
+                    : request.for_monitoring           ? "of the reserve"
                                                        : "as usual";
     if (request.path == "/waiting") {
       response.pending = std::make_shared<WaitingResponse>(*this);

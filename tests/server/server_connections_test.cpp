@@ -152,7 +152,7 @@ TEST_F(ServerConnections, OneConnectionTooManyIsToldSoAndAPlaceThatBecomesFreeIs
   EXPECT_EQ(answer.find("HTTP/1.1 503 "), 0U) << answer;
   EXPECT_TRUE(contains(answer, "Retry-After: 1\r\n")) << answer;
   EXPECT_TRUE(contains(answer, "too_many_connections")) << answer;
-  EXPECT_TRUE(contains(answer_to(kHealth), "200 OK")) << "whoever watches the server is answered all the same";
+  EXPECT_TRUE(contains(answer_to(kHealth), "200 OK")) << "monitoring is answered all the same";
   const std::string metrics = answer_to("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
   EXPECT_TRUE(contains(metrics, "refused_connections_total{")) << metrics;
   EXPECT_TRUE(contains(metrics, "} 1\n# HELP reprofuse:evicted_connections_total"))

@@ -304,7 +304,7 @@ std::optional<HttpResponse> Connection::begin_request() {
   request_.method = is_head_ ? "GET" : text(header.method_string());
   request_.id = request_id_of(text(header["X-Request-Id"]));
   request_.address = origin_.address;
-  request_.in_reserve = origin_.admission == Admission::kReserve;
+  request_.for_monitoring = origin_.admission == Admission::kReserve;
   for (const http::field name : kHeadersForRoutes) {
     std::string key = text(http::to_string(name));
     std::transform(key.begin(), key.end(), key.begin(), [](unsigned char c) { return std::tolower(c); });
@@ -331,8 +331,9 @@ std::optional<HttpResponse> Connection::begin_request() {
     return http_error(429, "this key has half of the connections that other keys leave at this address",
                       "client_limit");
   }
+  // Without a place of its key it may ask only what monitoring may.
   if (origin_.admission == Admission::kBeyondAddress && !needs_place) {
-    request_.in_reserve = true;
+    request_.for_monitoring = true;
     if (auto refusal = context_.handler.respond_before_body(request_)) return refusal;
   }
   request_.reply_memory = std::make_shared<ReplyMemory::Grant>(context_.replies, client_);

@@ -24,12 +24,12 @@ namespace reprofuse::server {
 
 struct HttpRequest {
   std::string method;
-  std::string path;                                  // without the query, and without escapes
-  std::string id;                                    // the client's X-Request-Id, or one of our own
-  std::string address;                               // the client's, in digits
-  std::string body;                                  // empty until it has been read
-  std::map<std::string, std::string> headers;        // those that routes look at, by their names in small letters
-  bool in_reserve = false;                           // over a connection that is kept for those who watch the server
+  std::string path;                            // without the query, and without escapes
+  std::string id;                              // the client's X-Request-Id, or one of our own
+  std::string address;                         // the client's, in digits
+  std::string body;                            // empty until it has been read
+  std::map<std::string, std::string> headers;  // those that routes look at, by their names in small letters
+  bool for_monitoring = false;                 // over a connection kept for monitoring: /health, /version, /metrics
   std::shared_ptr<ReplyMemory::Grant> reply_memory;  // what its response takes until the client has it
 
   std::optional<std::string> header(const std::string& name) const {
@@ -81,7 +81,7 @@ struct RequestLogEntry {
   std::string note;  // what an error's message or a client's leaving says beyond the status
 };
 
-// What a connection asks about each request, on one thread at a time.
+// What connections ask about requests: from several threads at once, about one request from one at a time.
 class HttpHandler {
  public:
   virtual ~HttpHandler() = default;
