@@ -29,7 +29,7 @@ struct HttpRequest {
   std::string address;                         // the client's, in digits
   std::string body;                            // empty until it has been read
   std::map<std::string, std::string> headers;  // those that routes look at, by their names in small letters
-  bool for_monitoring = false;                 // over a connection kept for monitoring: /health, /version, /metrics
+  bool for_monitoring = false;                 // over a connection for monitoring alone: /health, /version, /metrics
   std::shared_ptr<ReplyMemory::Grant> reply_memory;  // what its response takes until the client has it
 
   std::optional<std::string> header(const std::string& name) const {
