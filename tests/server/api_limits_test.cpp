@@ -16,7 +16,7 @@ TEST(ApiLimits, ACallAsksForSoManyAnswersAndNoMore) {
   };
   EXPECT_EQ(parse_completion(with_prompts(32, 128), served()).requests.size(), 32U);
   EXPECT_EQ(refusal_of([&] { parse_completion(with_prompts(33, 128), served()); }),
-            "400 prompt invalid_value: 33 prompts with n = 128 ask for 4224 answers, more than the 4096 that a call "
+            "400 prompt invalid_value: 33 prompts with n = 128 ask for 4224 answers, more than the 4096 that a request "
             "may");
 }
 

@@ -69,7 +69,7 @@ CompletionCall parse_completion(const RequestBody& body, const ServedFacts& fact
 
   const std::int64_t answers = static_cast<std::int64_t>(entries.size()) * common.choices;
   if (answers > kMaxCallChoices)
-    throw bad_request(fmt::format("{} prompts with n = {} ask for {} answers, more than the {} that a call may",
+    throw bad_request(fmt::format("{} prompts with n = {} ask for {} answers, more than the {} that a request may",
                                   entries.size(), common.choices, answers, kMaxCallChoices),
                       "prompt", "invalid_value");
   for (std::size_t i = 0; i < entries.size(); ++i) {
