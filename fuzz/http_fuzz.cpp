@@ -96,7 +96,7 @@ Outcome try_input(std::span<const std::uint8_t> input, Sabotage sabotage) {
   int sockets[2] = {};
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0)
     return {.accepted = false, .violation = "no socket"};
-  the_server().serve(sockets[1]);
+  the_server().adopt_socket(sockets[1]);
   std::string replies;
   bool is_ended = false;
   for (std::size_t sent = 0; sent < input.size() && !is_ended;) {

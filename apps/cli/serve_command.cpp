@@ -255,7 +255,7 @@ void run_serve_command(ServeArguments arguments) {
   for (const int number : {SIGPIPE, SIGXFSZ}) std::signal(number, SIG_IGN);
   ServeLog log(STDERR_FILENO);
   arguments.server.dropped_log_lines = [&log] { return log.dropped(); };
-  server::RequestLog log_request = [&log](const server::RequestRecord& record) { log.add(line_of(record)); };
+  server::RequestLog log_request = [&log](const server::RequestLogEntry& entry) { log.add(line_of(entry)); };
   server::Server server(arguments.server, arguments.quiet ? server::RequestLog() : log_request);
   if (!load(server, arguments, signals, log)) return;
   Ranks ranks{arguments.served.team.get(), std::chrono::seconds(arguments.ranks.timeout_seconds)};

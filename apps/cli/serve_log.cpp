@@ -25,13 +25,13 @@ std::string utc_now() {
 
 }  // namespace
 
-std::string line_of(const server::RequestRecord& record) {
+std::string line_of(const server::RequestLogEntry& entry) {
   std::string line =
-      fmt::format("{} {} {} {} {} ms", utc_now(), record.status, record.method.empty() ? "-" : record.method,
-                  record.path.empty() ? "-" : record.path, record.time.count());
-  if (record.prompt_tokens > 0) line += fmt::format(", {} + {} tokens", record.prompt_tokens, record.answer_tokens);
-  if (!record.id.empty()) line += ", " + record.id;
-  if (!record.note.empty()) line += ", " + record.note;
+      fmt::format("{} {} {} {} {} ms", utc_now(), entry.status, entry.method.empty() ? "-" : entry.method,
+                  entry.path.empty() ? "-" : entry.path, entry.time.count());
+  if (entry.prompt_tokens > 0) line += fmt::format(", {} + {} tokens", entry.prompt_tokens, entry.answer_tokens);
+  if (!entry.id.empty()) line += ", " + entry.id;
+  if (!entry.note.empty()) line += ", " + entry.note;
   return line;
 }
 

@@ -14,7 +14,7 @@
 
 namespace reprofuse::cli {
 
-std::string line_of(const server::RequestRecord& record);  // of an answered request, with the time now
+std::string line_of(const server::RequestLogEntry& entry);  // of an answered request, with the time now
 
 class ServeLog {
  public:

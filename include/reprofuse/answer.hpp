@@ -58,7 +58,7 @@ struct End {
   LogitsRoot logits_root = {};             // of the row that chose the stop token, with DigestKind::kTree1
   std::string error;                       // kError: why
   // kError: the kind of failure, of which at most one is set. None: the engine has failed, and takes no more requests.
-  bool by_stop = false;    // a server stopped its engine; reprofuse::Engine goes on until the last Answers are gone
+  bool by_stop = false;    // the engine was stopped by its server; does not happen with reprofuse::Engine
   bool by_memory = false;  // there was no memory for it; it may be asked for again
   bool at_fault = false;   // the answer's own: it met a value that is not finite, and would again
   ErrorCode error_code = ErrorCode::kInternal;  // kError: kNonFinite where at_fault; kDevice or kInternal

@@ -28,7 +28,7 @@ struct Request {
   std::vector<std::string> stop_strings = {};                 // the same, in the text
   bool keep_stop_string = false;                              // as part of the text
   bool skip_special_tokens = true;                            // in the text
-  int logprobs = -1;  // how many of the most likely tokens to tell with each token, 0 to 20; -1: not even its own
+  int logprobs = -1;  // how many of the most likely tokens to report with each token, 0 to 20; -1: not even its own
   int prompt_logprobs = -1;               // the same for the prompt's tokens
   DigestKind digest = DigestKind::kNone;  // a chain of hashes over the logits of every step
 };

@@ -22,7 +22,7 @@ struct SampleInput {
   std::span<const std::int32_t> history = {};  // ids in the sequence so far, in any order; read for a penalty only
   std::uint64_t position = 0;                  // of the token to be chosen
   std::int32_t given = -1;                     // a token that is chosen already; only its likelihood is asked for
-  int logprobs = -1;         // how many of the most likely tokens to tell; -1: not even the chosen one's
+  int logprobs = -1;         // how many of the most likely tokens to report; -1: not even the chosen one's
   bool logits_root = false;  // tell the root of the row, as digests of answers chain it
   // 0 to max_rows - 1, or -1: none. Name the same slot in each step of one text: then only ids added since are sent to
   // the device. A matter of speed alone: another text's slot, or none, gives the same tokens.

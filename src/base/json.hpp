@@ -38,8 +38,8 @@ struct JsonLimits {
 // throws nlohmann::json::exception: each reader has words of its own.
 nlohmann::json parse_json(std::string_view text, const std::string& file, const JsonLimits& limits = {});
 
-// The parser's events for who builds values of them: each as a value that stands by itself, the beginning of a list or
-// an object, or its end. Whoever does not want to go on throws.
+// The parser's events for whoever builds values of them: each as a value that stands by itself, the beginning of a list
+// or an object, or its end. Whoever does not want to go on throws.
 template <typename Json>
 class JsonBuilder : public nlohmann::json_sax<Json> {
  public:

@@ -50,8 +50,8 @@ class ThreadPool {
   std::condition_variable start_;
   std::atomic<std::uint64_t> loop_ = 0;  // number of the current loop; workers wait for it to change
   std::atomic<bool> stop_ = false;
-  // Workers inside the current loop; less than 0 when it is closed. Who comes late finds it so and is not waited for: a
-  // thread without a core holds up only the task that it has.
+  // Workers inside the current loop; less than 0 when it is closed. Whoever comes late finds it so and is not waited
+  // for: a thread without a core holds up only the task that it has.
   static constexpr int kClosed = -(1 << 20);
   std::atomic<int> inside_ = kClosed;
 

@@ -31,7 +31,7 @@ struct Request {
   SamplingParams sampling;
   std::int64_t max_tokens = 16;           // the library, the server and the tool have defaults of their own
   int choices = 1;                        // choice i is the answer that seed + i gives
-  int priority = 0;                       // the lowest number goes first; among equals, the one that came first
+  int priority = 0;                       // lowest first within the client's quota; among equals clients take turns
   std::string client = {};                // who asks; clients take turns. Empty: nobody in particular
   std::string cache_salt = {};            // only requests of one salt share the pages of the prefix cache
   std::vector<std::int32_t> stop_tokens;  // any of them ends an answer and is not part of it
@@ -49,7 +49,7 @@ struct Request {
 
 inline constexpr int kMaxChoices = 128;  // of a request
 
-// What it tells is what the public interface tells.
+// An engine's updates are those of the public interface.
 using reprofuse::AnswerToken;
 using reprofuse::DigestKind;
 using reprofuse::End;

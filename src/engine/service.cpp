@@ -16,13 +16,13 @@ class NoMemory : public Error {
   NoMemory() : Error(ErrorCode::kInternal, kNoMemoryForAnswer) {}
 };
 
-struct Failure {
+struct EngineFailure {
   std::string why;
   ErrorCode code;  // kDevice or kInternal: what no request caused and is not the device's is a bug
   bool by_memory;
 };
 
-Failure failure_of(const std::exception_ptr& exception) {
+EngineFailure engine_failure_of(const std::exception_ptr& exception) {
   try {
     std::rethrow_exception(exception);
   } catch (const std::exception& error) {
@@ -92,7 +92,7 @@ struct Answers::Inbox {
     update.end->finish_reason = FinishReason::kError;
     update.end->by_stop = failed_by_stop;
     update.at = std::chrono::steady_clock::now();
-    const Failure failed = failure_of(failure);
+    const EngineFailure failed = engine_failure_of(failure);
     update.end->error = failed.why;
     update.end->error_code = failed.code;
     update.end->by_memory = failed.by_memory;
@@ -135,7 +135,7 @@ template <typename... Values>
   throw Refused(why, fmt::format(text, values...));
 }
 
-[[noreturn]] void refuse_after(const Failure& failure) {
+[[noreturn]] void refuse_after(const EngineFailure& failure) {
   throw Refused(Refusal::kStopped, failure.code, "the engine has failed: " + failure.why);
 }
 
@@ -201,7 +201,7 @@ std::vector<std::unique_ptr<Answers>> Service::submit_all(std::vector<Request> r
 }
 
 void Service::refuse_unless_taken(const Load& wanted) const {
-  if (failure_) refuse_after(failure_of(failure_));
+  if (failure_) refuse_after(engine_failure_of(failure_));
   if (stopping_) refuse(Refusal::kStopped, "the engine has stopped");
   if (!takes_requests_) refuse(Refusal::kDraining, "no new requests are taken");
   if (wanted.answers > options_.max_queue)

@@ -82,8 +82,8 @@ class Attention {
   virtual std::size_t workspace_bytes(const AttentionBounds& bounds) const = 0;
   virtual void rotary(const OpSite& site, const RotaryCall& call) const = 0;
   virtual std::optional<NonFinite> attention(const OpSite& site, const AttentionCall& call) const = 0;
-  // Runs rotary and attention in one launch and leaves q unrotated. Every position before those of the batch was stored
-  // by an earlier pass. Returns false, and runs nothing, where they must run one after the other.
+  // Runs rotary and attention together and leaves q unrotated. Every position before those of the batch was stored by
+  // an earlier pass. Returns false, and runs nothing, where they must run one after the other.
   virtual bool rotary_and_attention(const OpSite&, const RotaryCall&, const AttentionCall&) const { return false; }
   // Of a cache of integers, whose order is the backend's own: one of them, in a copy of its page on the host.
   virtual std::int32_t integer_in_page(const void* page, Cached which, const ElementInPage& at) const;

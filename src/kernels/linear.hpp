@@ -20,7 +20,7 @@ struct LinearCall {
   ConstMatrix x;                          // [m, k]
   std::span<const LinearOutput> outputs;  // one per weight, checked against the weights
   void* workspace = nullptr;
-  void* stream = nullptr;  // CUDA only
+  void* stream = nullptr;  // unused where work is not asynchronous
 };
 
 // The op whose result is x, where it is yet to run.
@@ -39,8 +39,8 @@ class PreparedLinear {
  public:
   virtual ~PreparedLinear() = default;
   virtual std::size_t workspace_bytes(std::int64_t max_m) const = 0;
-  // Returns the first non-finite result, by row and then column over the concatenated outputs; CUDA records it in the
-  // workspace instead.
+  // Returns the first non-finite result, by row and then column over the concatenated outputs; where work is
+  // asynchronous it is recorded in the workspace instead.
   virtual std::optional<NonFinite> run(const LinearCall& call) const = 0;
   // The op that makes call.x and then run(), where the op can leave x in the form in which the layer multiplies it.
   // False: it cannot, and nothing has run.

@@ -73,7 +73,7 @@ struct SampleRow {
   SamplingParams params;
   std::uint64_t position = 0;  // of the token to be chosen
   std::int32_t given = -1;     // a token that is chosen already; only its log-probability is asked for
-  int logprobs = -1;           // how many of the most likely tokens to tell, 0 to 20; -1: not even the chosen one's
+  int logprobs = -1;           // how many of the most likely tokens to report, 0 to 20; -1: not even the chosen one's
   bool logits_root = false;    // whether it is asked for
 };
 

@@ -21,7 +21,7 @@
 
 namespace reprofuse::model {
 
-// What an op of a pass left, for who watches the pass: `values` or, where keys and values were stored, `stored`.
+// What an op of a pass left, for whoever watches the pass: `values` or, where keys and values were stored, `stored`.
 struct OpResult {
   std::string name;    // "model.layers.0.mlp.down_proj": a weight's name, or else what is done there
   Matrix values = {};  // a row per token of the pass or, from the gathering on, per row of logits

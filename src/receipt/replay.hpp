@@ -76,7 +76,7 @@ struct Evidence {
   Report report;
 };
 
-inline constexpr std::size_t kMaxReplyChoices = 4096;  // as many answers as a request may ask for
+inline constexpr std::size_t kMaxReplyChoices = 4096;  // answers of one call: its prompts times n
 
 // Reads a file and checks what needs no model: the signature, by the key that is expected or else the one that the
 // receipt names, and that it does not contradict itself. Throws for lack of memory alone.

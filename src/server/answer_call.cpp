@@ -56,7 +56,7 @@ class RunningAnswer final : public PendingResponse {
   RunningAnswer(const AnswerContext& context, std::unique_ptr<Reply> reply, Call& call)
       : context_(context),
         reply_(std::move(reply)),
-        feed_(context.model->service(), std::move(call.requests), context.metrics, context.record.begin,
+        feed_(context.model->service(), std::move(call.requests), context.metrics, context.log_entry.begin,
               notifier_for(context, call)),
         is_stream_(call.stream),
         has_receipt_(call.receipt.has_value()) {}
@@ -83,14 +83,14 @@ class RunningAnswer final : public PendingResponse {
       response.body = reply_->body();
       return response;
     } catch (const ApiError& error) {
-      context_.record.note = error.log_note();
+      context_.log_entry.note = error.log_note();
       return error_response(error);
     }
   }
 
   // A server that stops closes connections itself, and a client that it closed did not leave.
   void note_departure() override {
-    context_.record.note = context_.model->service().stopped() ? kBrokenOff : kClientLeft;
+    context_.log_entry.note = context_.model->service().stopped() ? kBrokenOff : kClientLeft;
   }
 
  private:
@@ -114,7 +114,7 @@ class RunningAnswer final : public PendingResponse {
         // Its receipt is signed, and kept on a disk.
         if (signs(next_->update) && !std::exchange(may_wait, false)) return State::kMustWait;
         PromptUpdate next = *std::exchange(next_, std::nullopt);
-        context_.record.answer_tokens += static_cast<std::int64_t>(next.update.tokens.size());
+        context_.log_entry.answer_tokens += static_cast<std::int64_t>(next.update.tokens.size());
         is_stream_ ? add_events(std::move(next), events) : reply_->add(next.prompt, std::move(next.update));
         if (!context_.memory->grow(reply_->take_receipt_bytes())) throw no_memory();
         if (events.size() >= enough) return State::kNothingMore;
@@ -132,7 +132,7 @@ class RunningAnswer final : public PendingResponse {
 
   void add_events(PromptUpdate next, std::string& events) {
     if (const auto& end = next.update.end; end && end->finish_reason == engine::FinishReason::kError)
-      context_.record.note = end->by_stop ? kBrokenOff : "an answer failed";
+      context_.log_entry.note = end->by_stop ? kBrokenOff : "an answer failed";
     // A prompt stays till the end, and so does what a receipt will have of each step.
     const std::size_t kept = has_receipt_ ? next.update.tokens.size() * kReceiptStepBytes : 0;
     const std::size_t bytes = next.update.prompt.empty() ? engine::bytes_of(next.update) - kept : 0;
@@ -145,14 +145,14 @@ class RunningAnswer final : public PendingResponse {
   }
 
   void add_failure(const ApiError& error, std::string& events) {
-    context_.record.note = error.log_note();
+    context_.log_entry.note = error.log_note();
     add_event(events, error_body(error));
   }
 
   // An answer that failed ends without [DONE], so that no client takes it for a whole one.
   void end_events(std::string& events) {
     reply_->add_last_chunks(events);
-    if (context_.record.note.empty()) add_event(events, "[DONE]");
+    if (context_.log_entry.note.empty()) add_event(events, "[DONE]");
   }
 
   AnswerContext context_;
@@ -168,7 +168,7 @@ class RunningAnswer final : public PendingResponse {
 
 HttpResponse answer_call(Call& call, std::unique_ptr<Reply> reply, const AnswerContext& context) {
   for (const engine::Request& request : call.requests)
-    context.record.prompt_tokens += static_cast<std::int64_t>(request.prompt.size());
+    context.log_entry.prompt_tokens += static_cast<std::int64_t>(request.prompt.size());
   const char* asks_for_many = call.requests.front().choices > 1 ? "n" : "prompt";
   HttpResponse response;
   try {

@@ -47,7 +47,7 @@ class AnswerFeed {
 struct AnswerContext {
   std::shared_ptr<ServedModel> model;
   Metrics& metrics;
-  RequestRecord& record;
+  RequestLogEntry& log_entry;
   std::shared_ptr<ReplyMemory::Grant> memory;
 };
 

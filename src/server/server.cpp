@@ -100,13 +100,13 @@ std::optional<HttpResponse> Server::respond_before_body(const HttpRequest& reque
   if (auto preflight = cors_.preflight(request)) return preflight;
   if (auto unknown = refuse_unknown(request)) return unknown;
   const Route* route = find_route(request.method, request.path);
-  if (route == nullptr && !request.in_reserve) return std::nullopt;  // a file of the page
+  if (route == nullptr && !request.for_monitoring) return std::nullopt;  // a file of the page
   const std::optional<std::string> authorization = request.header("authorization");
   const bool needs_key =
       route != nullptr && route->needs_key && !(options_.metrics_without_key && request.path == "/metrics");
   if (needs_key && !keys_.accept(authorization)) return wrong_key(authorization.has_value());
-  if (request.in_reserve && (route == nullptr || !route->in_reserve)) {
-    ++refused_in_reserve_;
+  if (request.for_monitoring && (route == nullptr || !route->for_monitoring)) {
+    ++refused_on_monitoring_;
     return too_many_connections_error();
   }
   return route->needs_model ? refuse_now() : std::nullopt;
@@ -147,10 +147,10 @@ void Server::decorate(const HttpRequest& request, HttpResponse& response) {
   cors_.decorate(request, response);
 }
 
-void Server::log_request(const RequestRecord& record) noexcept {
+void Server::log_request(const RequestLogEntry& entry) noexcept {
   if (!log_) return;
   try {
-    log_(record);
+    log_(entry);
   } catch (const std::exception&) {  // a log that cannot be written is no reason to fail a request
   }
 }
@@ -167,7 +167,7 @@ HttpResponse json_body(std::string body) {
 
 const std::vector<Server::Route>& Server::routes() {
   static const std::vector<Route> kRoutes = {
-      // needs_key, needs_model, in_reserve
+      // needs_key, needs_model, for_monitoring
       {"GET", "/v1/models", true, true, false, &Server::models},
       {"GET", "/v1/models/", true, true, false, &Server::model_by_name},
       {"POST", "/v1/completions", true, true, false, &Server::completions},
@@ -198,17 +198,17 @@ const Server::Route* Server::find_route(const std::string& method, const std::st
   return found == routes().end() ? nullptr : &*found;
 }
 
-HttpResponse Server::respond(const HttpRequest& request, ReadGuard& guard, RequestRecord& record) {
-  const Visit visit{request, guard, record};
+HttpResponse Server::respond(const HttpRequest& request, ReadGuard& guard, RequestLogEntry& entry) {
+  const Visit visit{request, guard, entry};
   const Route* route = find_route(request.method, request.path);
   try {
     return route == nullptr ? page(visit) : (this->*route->respond)(visit);
   } catch (const ApiError& error) {
-    record.note = error.log_note();
+    entry.note = error.log_note();
     return error_response(error);
   } catch (const Error& error) {
     const ApiError api_error = from_library_error(error);
-    record.note = api_error.log_note();
+    entry.note = api_error.log_note();
     return error_response(api_error);
   }
 }
@@ -248,7 +248,7 @@ HttpResponse Server::completions(const Visit& visit) {
   CompletionCall call =
       parse_completion({visit.request.body, &visit.guard}, served->facts(), options_.rules, caller_of(client));
   auto reply = make_reply(call, served->facts(), "cmpl-" + visit.request.id, seconds_since_1970());
-  return answer_call(call, std::move(reply), {served, metrics_, visit.record, visit.request.reply_memory});
+  return answer_call(call, std::move(reply), {served, metrics_, visit.log_entry, visit.request.reply_memory});
 }
 
 HttpResponse Server::chat_completions(const Visit& visit) {
@@ -256,7 +256,7 @@ HttpResponse Server::chat_completions(const Visit& visit) {
   const std::string client = client_of(visit.request);
   ChatCall call = parse_chat({visit.request.body, &visit.guard}, served->facts(), options_.rules, caller_of(client));
   auto reply = make_reply(call, served->facts(), "chatcmpl-" + visit.request.id, seconds_since_1970());
-  return answer_call(call, std::move(reply), {served, metrics_, visit.record, visit.request.reply_memory});
+  return answer_call(call, std::move(reply), {served, metrics_, visit.log_entry, visit.request.reply_memory});
 }
 
 HttpResponse Server::verify_receipt(const Visit& visit) {
@@ -266,7 +266,7 @@ HttpResponse Server::verify_receipt(const Visit& visit) {
       parse_verify({visit.request.body, &visit.guard}, served->facts(), served->service().engine(), caller_of(client));
   auto reply = make_reply(call, served->facts());
   if (reply->finished()) return json_body(reply->body());
-  return answer_call(call, std::move(reply), {served, metrics_, visit.record, visit.request.reply_memory});
+  return answer_call(call, std::move(reply), {served, metrics_, visit.log_entry, visit.request.reply_memory});
 }
 
 HttpResponse Server::tokenize_text(const Visit& visit) {
@@ -296,7 +296,7 @@ HttpResponse Server::metrics(const Visit&) {
   }
   const HttpListener::Counts counts = listener_->counts();
   gauges.connections = counts.connections;
-  gauges.refused_connections = counts.refused + refused_in_reserve_;
+  gauges.refused_connections = counts.refused + refused_on_monitoring_;
   gauges.evicted_connections = counts.evicted;
   gauges.reply_bytes = counts.reply_bytes;
   if (options_.dropped_log_lines) gauges.dropped_log_lines = options_.dropped_log_lines();

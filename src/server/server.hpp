@@ -38,7 +38,7 @@ struct ServerOptions {
   bool metrics_without_key = false;
 };
 
-using RequestLog = std::function<void(const RequestRecord&)>;  // called from any thread
+using RequestLog = std::function<void(const RequestLogEntry&)>;  // called from any thread
 
 class Server final : private HttpHandler {
  public:
@@ -50,9 +50,9 @@ class Server final : private HttpHandler {
   const SocketAddress& address() const { return listener_->address(); }
   std::size_t connections() const { return listener_->counts().connections; }
 
-  void serve_model(std::shared_ptr<ServedModel> model);  // from now on
-  void serve(int socket) { listener_->serve(socket); }   // a connected one, as if it had been accepted
-  void fail(const std::exception_ptr& why);              // nothing can be answered any more, as the caller knows
+  void serve_model(std::shared_ptr<ServedModel> model);               // from now on
+  void adopt_socket(int socket) { listener_->adopt_socket(socket); }  // for fuzz targets
+  void fail(const std::exception_ptr& why);  // nothing can be answered any more, as the caller knows
   std::exception_ptr failure() const;  // why nothing is answered any more: the engine has failed; null: it has not
 
   // Accepts no connection and takes no request any more. False: some were not answered in time.
@@ -65,7 +65,7 @@ class Server final : private HttpHandler {
   struct Visit {
     const HttpRequest& request;
     ReadGuard& guard;
-    RequestRecord& record;
+    RequestLogEntry& log_entry;
   };
 
   struct Route {
@@ -73,7 +73,7 @@ class Server final : private HttpHandler {
     std::string_view path;  // one that ends with '/' stands for all that begin with it
     bool needs_key;
     bool needs_model;
-    bool in_reserve;  // also over connections that are kept for those who watch the server
+    bool for_monitoring;  // also over connections for monitoring alone
     HttpResponse (Server::*respond)(const Visit& visit);
   };
 
@@ -87,10 +87,10 @@ class Server final : private HttpHandler {
   std::optional<HttpResponse> respond_before_body(const HttpRequest& request) override;
   std::string client_of(const HttpRequest& request) const override;
   bool has_keys() const override { return !keys_.empty(); }
-  HttpResponse respond(const HttpRequest& request, ReadGuard& guard, RequestRecord& record) override;
+  HttpResponse respond(const HttpRequest& request, ReadGuard& guard, RequestLogEntry& entry) override;
   void decorate(const HttpRequest& request, HttpResponse& response) override;
   bool keeps_connections() const override { return !draining_; }
-  void log_request(const RequestRecord& record) noexcept override;
+  void log_request(const RequestLogEntry& entry) noexcept override;
 
   static std::optional<HttpResponse> refuse_unknown(const HttpRequest& request);
   std::optional<HttpResponse> refuse_now() const;  // while no request can be answered
@@ -117,7 +117,7 @@ class Server final : private HttpHandler {
   const Cors cors_;
   Metrics metrics_;
   std::atomic<bool> draining_ = false;
-  std::atomic<std::uint64_t> refused_in_reserve_ = 0;  // requests there that are none of those it is for
+  std::atomic<std::uint64_t> refused_on_monitoring_ = 0;  // over connections for monitoring: other requests
   mutable std::mutex mutex_;
   std::shared_ptr<ServedModel> model_;
   std::unique_ptr<HttpListener> listener_;  // last: its threads use all the rest

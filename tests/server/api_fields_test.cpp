@@ -234,7 +234,7 @@ TEST_F(ApiFields, AKeyThatNobodyAsksForIsRefused) {
   EXPECT_EQ(refusal_of([&] { fields.refuse_the_rest(); }),
             "400 temprature unknown_parameter: unrecognized request argument supplied: 'temprature'");
   constexpr std::string_view kKnown[] = {"temprature"};
-  fields.accept(kKnown);
+  fields.ignore(kKnown);
   EXPECT_EQ(refusal_of([&] { fields.refuse_the_rest(); }), "accepted");
 }
 
@@ -243,7 +243,7 @@ TEST_F(ApiFields, TheNearestKeyIsNamedWhereOneIsNear) {
   const auto suggested = [&](const std::string& key) {
     const Json object = {{key, 1}};
     Fields fields(object, "at.");
-    fields.accept(kKnown);
+    fields.ignore(kKnown);
     const std::string refusal = refusal_of([&] { fields.refuse_the_rest(); });
     const std::size_t suggestion = refusal.find("; ");
     return suggestion == std::string::npos ? "" : refusal.substr(suggestion);

@@ -47,7 +47,7 @@ class GatedHandler final : public HttpHandler {
     const std::lock_guard lock(mutex_);
     return named_;
   }
-  std::vector<RequestRecord> logged_requests() const {
+  std::vector<RequestLogEntry> logged_requests() const {
     const std::lock_guard lock(mutex_);
     return logged_;
   }
@@ -65,10 +65,10 @@ class GatedHandler final : public HttpHandler {
   }
   bool has_keys() const override { return has_keys_; }
   void expect_keys() { has_keys_ = true; }
-  HttpResponse respond(const HttpRequest& request, ReadGuard& /*guard*/, RequestRecord& /*record*/) override {
+  HttpResponse respond(const HttpRequest& request, ReadGuard& /*guard*/, RequestLogEntry& /*entry*/) override {
     HttpResponse response;
     response.body = request.path.starts_with("/large") ? std::string(kLarge, 'a')
-                    : request.in_reserve               ? "of the reserve"
+                    : request.for_monitoring           ? "of the reserve"
                                                        : "as usual";
     if (request.path == "/waiting") {
       response.pending = std::make_shared<WaitingResponse>(*this);
@@ -82,9 +82,9 @@ class GatedHandler final : public HttpHandler {
   }
   void decorate(const HttpRequest& /*request*/, HttpResponse& /*response*/) override {}
   bool keeps_connections() const override { return true; }
-  void log_request(const RequestRecord& record) noexcept override {
+  void log_request(const RequestLogEntry& entry) noexcept override {
     const std::lock_guard lock(mutex_);
-    logged_.push_back(record);
+    logged_.push_back(entry);
   }
 
  private:
@@ -118,7 +118,7 @@ class GatedHandler final : public HttpHandler {
   bool is_open_ = false;
   std::atomic<bool> has_keys_ = false;
   std::vector<std::string> order_;
-  std::vector<RequestRecord> logged_;
+  std::vector<RequestLogEntry> logged_;
 };
 
 inline std::string get_text(const std::string& path, const std::string& more = "") {

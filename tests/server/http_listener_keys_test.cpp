@@ -55,7 +55,7 @@ TEST_F(HttpListenerTest, AFullAddressStillServesKeysThatHavePlacesLeft) {
   const RawClient once_more(port());
   once_more.send(post_text("/", "{}", "Authorization: a\r\n"));
   EXPECT_TRUE(contains(once_more.read(), "\"client_limit\"")) << "half of two";
-  EXPECT_TRUE(contains(response_to(1), "of the reserve")) << "who has no key may watch the server";
+  EXPECT_TRUE(contains(response_to(1), "of the reserve")) << "without a key it may ask what monitoring may";
   const RawClient slow(port());
   slow.send("POST / HTTP/1.1\r\n");
   EXPECT_TRUE(contains(slow.read(), "the header did not come within 500 ms"));

@@ -25,7 +25,7 @@ TEST_F(HttpListenerTest, AnAnswerThatNobodyReadsMakesRoom) {
   EXPECT_TRUE(soon([&] { return contains(response_to(1), "as usual"); }));
   const auto evicted = [&] {
     std::string paths;
-    for (const RequestRecord& record : handler_.logged_requests()) paths += record.path == "/" ? "" : record.path;
+    for (const RequestLogEntry& entry : handler_.logged_requests()) paths += entry.path == "/" ? "" : entry.path;
     return paths;
   };
   ASSERT_TRUE(soon([&] { return !evicted().empty(); }));
@@ -48,7 +48,7 @@ TEST_F(HttpListenerTest, AnswersThatNobodyReadsHaveABoundForEachClientAndForAll)
   EXPECT_EQ(status_of("a"), 503) << "half of all there is";
   leave_unread("b", 2);
   EXPECT_EQ(status_of("b"), 503) << "half of what the first has left";
-  EXPECT_EQ(status_of("c"), 200) << "there is always some for who comes next";
+  EXPECT_EQ(status_of("c"), 200) << "there is always some for whoever comes next";
   EXPECT_TRUE(contains(response_to(1), "as usual")) << "what is small is not counted";
   EXPECT_TRUE(soon([&] { return listener_->counts().reply_bytes == 6 * kLarge; }));  // the last one's memory has gone
   unread_ones.clear();

@@ -35,15 +35,15 @@ class ServerConnections : public testing::Test {
   // engine to be idle soon after.
   void expect_given_up(bool stream, const std::function<void(RawClient&)>& leave) {
     const std::int64_t tokens_before = model_->service().stats().generated_tokens;
-    const std::size_t records_before = server_.records().size();
+    const std::size_t entries_before = server_.log_entries().size();
     RawClient client(server_.port());
     client.send(post_text("/v1/completions", endless_completion(stream).dump()));
     ASSERT_TRUE(soon([&] { return under_way() == 64; }));
     leave(client);
     EXPECT_TRUE(soon([&] { return under_way() == 0; })) << under_way() << " are still under way";
     EXPECT_LT(model_->service().stats().generated_tokens - tokens_before, 64 * 900) << "they ended by themselves";
-    ASSERT_TRUE(soon([&] { return server_.records().size() > records_before; }));
-    EXPECT_EQ(server_.records().back().note, "the client left");
+    ASSERT_TRUE(soon([&] { return server_.log_entries().size() > entries_before; }));
+    EXPECT_EQ(server_.log_entries().back().note, "the client left");
   }
 
   std::string answer_to(const std::string& request) const {
@@ -152,7 +152,7 @@ TEST_F(ServerConnections, OneConnectionTooManyIsToldSoAndAPlaceThatBecomesFreeIs
   EXPECT_EQ(answer.find("HTTP/1.1 503 "), 0U) << answer;
   EXPECT_TRUE(contains(answer, "Retry-After: 1\r\n")) << answer;
   EXPECT_TRUE(contains(answer, "too_many_connections")) << answer;
-  EXPECT_TRUE(contains(answer_to(kHealth), "200 OK")) << "whoever watches the server is answered all the same";
+  EXPECT_TRUE(contains(answer_to(kHealth), "200 OK")) << "monitoring is answered all the same";
   const std::string metrics = answer_to("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
   EXPECT_TRUE(contains(metrics, "refused_connections_total{")) << metrics;
   EXPECT_TRUE(contains(metrics, "} 1\n# HELP reprofuse:evicted_connections_total"))

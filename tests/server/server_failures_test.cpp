@@ -80,8 +80,8 @@ TEST_F(FailingAnswers, EndAStreamWithAnErrorAndWithoutDone) {
   const std::string last = failed->body.substr(failed->body.rfind("data: "));
   EXPECT_EQ(last.find("data: {\"error\":{\"message\":"), 0U) << failed->body;
   EXPECT_FALSE(contains(failed->body, "[DONE]")) << failed->body;
-  ASSERT_TRUE(soon([&] { return server_.records().size() == 2; }));
-  EXPECT_EQ(server_.records()[1].note, "an answer failed");
+  ASSERT_TRUE(soon([&] { return server_.log_entries().size() == 2; }));
+  EXPECT_EQ(server_.log_entries()[1].note, "an answer failed");
 }
 
 // A client that reads gets an answer of any size; one that waits for all of it at once takes its memory till then.

@@ -192,7 +192,7 @@ TEST_F(ServerReceipts, WhatIsToBeVerifiedIsCountedAndLimited) {
   EXPECT_EQ(verified(envelope_of(100'000), 4U << 20), "503 nobody waits");
   EXPECT_TRUE(contains(verified(envelope_of(200'000), SIZE_MAX), "has more than 131072 values"));
   const Json many = {{"choices", std::vector<Json>(129, Json::object())}};
-  EXPECT_EQ(verified(many, SIZE_MAX), "400 a reply of 129 choices; a request may have 128");
+  EXPECT_EQ(verified(many, SIZE_MAX), "400 a reply of 129 choices; at most 128 are verified in one call");
 }
 
 TEST_F(ServerReceipts, AKeyThatIsExpectedMustHaveSigned) {
@@ -274,9 +274,9 @@ TEST_F(ServerReceipts, AReceiptThatCannotBeKeptIsAnErrorAlsoInAStream) {
   EXPECT_TRUE(contains(events, "receipt_failed")) << events;
   EXPECT_FALSE(contains(events, "[DONE]")) << events;
   EXPECT_FALSE(contains(events, folder_.path())) << "the server's files are not the client's affair";
-  const std::vector<RequestRecord> records = server_.records();
-  const bool is_told = std::any_of(records.begin(), records.end(), [&](const RequestRecord& record) {
-    return contains(record.note, "receipt_failed: " + folder_.file("log")) && contains(record.note, "No such file");
+  const std::vector<RequestLogEntry> entries = server_.log_entries();
+  const bool is_told = std::any_of(entries.begin(), entries.end(), [&](const RequestLogEntry& entry) {
+    return contains(entry.note, "receipt_failed: " + folder_.file("log")) && contains(entry.note, "No such file");
   });
   EXPECT_TRUE(is_told) << "the log says which file, and why";
   EXPECT_FALSE(ask(Json::object()).contains("error")) << "without a receipt all is well";

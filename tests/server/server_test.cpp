@@ -83,11 +83,11 @@ TEST_F(ServerTest, AChatHasTheGoldenTextAndDigest) {
   EXPECT_EQ(answer["system_fingerprint"], model_->facts().fingerprint);
   EXPECT_EQ(answer["id"], "chatcmpl-from-the-test");
   EXPECT_EQ(result->get_header_value("X-Request-Id"), "from-the-test");
-  ASSERT_TRUE(soon([&] { return !server_.records().empty(); }));
-  const RequestRecord record = server_.records()[0];
-  EXPECT_EQ(record.prompt_tokens, static_cast<std::int64_t>(golden_["prompt_tokens"].size()));
-  EXPECT_EQ(record.path, "/v1/chat/completions");
-  EXPECT_EQ(record.status, 200);
+  ASSERT_TRUE(soon([&] { return !server_.log_entries().empty(); }));
+  const RequestLogEntry entry = server_.log_entries()[0];
+  EXPECT_EQ(entry.prompt_tokens, static_cast<std::int64_t>(golden_["prompt_tokens"].size()));
+  EXPECT_EQ(entry.path, "/v1/chat/completions");
+  EXPECT_EQ(entry.status, 200);
 }
 
 TEST_F(ServerTest, AStreamCarriesTheSameTextAndDigestAndEndsWithUsageAndDone) {
@@ -359,9 +359,9 @@ TEST_F(ServerTest, WhatIsBrokenOffIsTheServersFaultAndEndsInAnError) {
   EXPECT_TRUE(contains(last, R"("code":"stopped")")) << last;
   EXPECT_FALSE(contains(rest, "[DONE]")) << rest;
   EXPECT_EQ(waiting.read().find("HTTP/1.1 503"), 0U);
-  ASSERT_TRUE(soon([&] { return server.records().size() == 2; }));
-  for (const RequestRecord& record : server.records())
-    EXPECT_EQ(record.note, record.status == 200 ? "broken off: the server stopped" : "stopped");
+  ASSERT_TRUE(soon([&] { return server.log_entries().size() == 2; }));
+  for (const RequestLogEntry& entry : server.log_entries())
+    EXPECT_EQ(entry.note, entry.status == 200 ? "broken off: the server stopped" : "stopped");
 }
 
 }  // namespace

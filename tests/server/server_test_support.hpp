@@ -57,9 +57,9 @@ class TestServer {
     return client;
   }
 
-  std::vector<RequestRecord> records() const {
+  std::vector<RequestLogEntry> log_entries() const {
     const std::lock_guard lock(mutex_);
-    return records_;
+    return log_entries_;
   }
 
  private:
@@ -75,15 +75,15 @@ class TestServer {
   }
 
   RequestLog log() {
-    return [this](const RequestRecord& record) {
+    return [this](const RequestLogEntry& entry) {
       const std::lock_guard lock(mutex_);
-      records_.push_back(record);
+      log_entries_.push_back(entry);
     };
   }
 
   mutable std::mutex mutex_;
-  std::vector<RequestRecord> records_;
-  Server server_;  // last: its threads write the records
+  std::vector<RequestLogEntry> log_entries_;
+  Server server_;  // last: its threads write the entries
 };
 
 // A client that sends what it likes, when it likes.

@@ -254,7 +254,7 @@ typedef struct reprofuse_sample {
   const int32_t* history; /* ids in the sequence so far, in any order, in host memory; read for a penalty only */
   size_t history_count;
   int32_t given;    /* a token that is chosen already, whose likelihood alone is asked for; -1: none */
-  int32_t logprobs; /* how many of the most likely tokens to tell, 0 to 20; -1: not even the chosen one's */
+  int32_t logprobs; /* how many of the most likely tokens to report, 0 to 20; -1: not even the chosen one's */
   /* Filled by the call: */
   int32_t token;
   float logprob;

@@ -184,7 +184,7 @@ typedef struct reprofuse_request {
   size_t stop_string_count;
   int32_t keep_stop_string;    /* 0: the text ends before it */
   int32_t skip_special_tokens; /* 1: they are not in the text */
-  int32_t logprobs;        /* how many of the most likely tokens to tell with each token, 0 to 20; -1: none at all */
+  int32_t logprobs;        /* how many of the most likely tokens to report with each token, 0 to 20; -1: none at all */
   int32_t prompt_logprobs; /* the same for the prompt's tokens */
   int32_t digest;          /* a reprofuse_digest_kind: a chain of hashes over the logits of every step */
 } reprofuse_request;

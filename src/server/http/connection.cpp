@@ -74,8 +74,8 @@ void Connection::failed(const std::exception& error) noexcept {
   constexpr std::string_view kResponse =
       "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: {}\r\nRetry-After: 1\r\n"
       "Connection: close\r\n\r\n{}";
-  if (!is_logged_ && record_.status == 0) {
-    record_.status = 503;
+  if (!is_logged_ && log_entry_.status == 0) {
+    log_entry_.status = 503;
     std::array<char, kResponse.size() + kOutOfMemoryBody.size()> bytes = {};  // both {} leave room for a length
     const auto end =
         fmt::format_to_n(bytes.data(), bytes.size(), kResponse, kOutOfMemoryBody.size(), kOutOfMemoryBody).out;
@@ -83,7 +83,7 @@ void Connection::failed(const std::exception& error) noexcept {
            MSG_NOSIGNAL | MSG_DONTWAIT);
   }
   try {
-    record_.note = error.what();
+    log_entry_.note = error.what();
   } catch (const std::bad_alloc&) {  // the status says enough
   }
   break_off();
@@ -157,7 +157,7 @@ void Connection::give_place() {
     makes_room_ = false;
     return;
   }
-  record_.note = "others needed the place of an answer that nobody read";
+  log_entry_.note = "others needed the place of an answer that nobody read";
   client_left();
 }
 
@@ -212,7 +212,7 @@ void Connection::await_request() {
   memory_.clear();
   place_of_key_.clear();
   request_ = {};
-  record_ = {};
+  log_entry_ = {};
   scan_ = {};
   scanned_ = body_read_ = 0;
   has_header_ = is_head_ = is_http10_ = is_stream_ = false;
@@ -251,7 +251,7 @@ void Connection::take_bytes() {
     if (bytes() == "\r") return read_more();
     if (bytes().starts_with("\r\n")) buffer_.consume(2);  // once, as RFC 9112 has it: clients of old sent one too many
     if (bytes().empty()) return read_more();
-    record_.begin = Clock::now();
+    log_entry_.begin = Clock::now();
     is_logged_ = false;
     move_to(Phase::kHeader, time_for_header());
   }
@@ -304,7 +304,7 @@ std::optional<HttpResponse> Connection::begin_request() {
   request_.method = is_head_ ? "GET" : text(header.method_string());
   request_.id = request_id_of(text(header["X-Request-Id"]));
   request_.address = origin_.address;
-  request_.in_reserve = origin_.admission == Admission::kReserve;
+  request_.for_monitoring = origin_.admission == Admission::kReserve;
   for (const http::field name : kHeadersForRoutes) {
     std::string key = text(http::to_string(name));
     std::transform(key.begin(), key.end(), key.begin(), [](unsigned char c) { return std::tolower(c); });
@@ -314,9 +314,9 @@ std::optional<HttpResponse> Connection::begin_request() {
   const bool has_path = read_target(text(header.target()), request_.path, host);
   if (host) request_.headers["host"] = *host;
   has_header_ = true;
-  record_.id = request_.id;
-  record_.method = printable(text(header.method_string()));
-  record_.path = printable(request_.path);
+  log_entry_.id = request_.id;
+  log_entry_.method = printable(text(header.method_string()));
+  log_entry_.path = printable(request_.path);
   if (auto refusal = refuse_framing(header)) return refusal;  // where the next request begins is not known
   if (!has_path) return http_error(400, "the request's target is no address of a server of HTTP", "bad_request");
   ends_ = announces_body(header) || !parser_->keep_alive() || ++requests_ >= kRequestsPerConnection ||
@@ -331,8 +331,9 @@ std::optional<HttpResponse> Connection::begin_request() {
     return http_error(429, "this key has half of the connections that other keys leave at this address",
                       "client_limit");
   }
+  // Without a place of its key it may ask only what monitoring may.
   if (origin_.admission == Admission::kBeyondAddress && !needs_place) {
-    request_.in_reserve = true;
+    request_.for_monitoring = true;
     if (auto refusal = context_.handler.respond_before_body(request_)) return refusal;
   }
   request_.reply_memory = std::make_shared<ReplyMemory::Grant>(context_.replies, client_);

@@ -57,7 +57,7 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   enum class Admission : std::uint8_t {
     kNormal,
     kBeyondAddress,  // its address has as many as it may: for one request, with a key that has places left
-    kReserve,        // for those who watch the server
+    kReserve,        // for monitoring alone
     kTurnedAway,     // is told so, and nothing else
   };
 
@@ -81,7 +81,7 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   // Since when a whole response waits for the client to read it. In the future: none does.
   Clock::time_point unread_since() const { return Clock::time_point(Clock::duration(unread_since_)); }
   Clock::time_point since() const { return Clock::time_point(Clock::duration(since_)); }  // when it came there
-  void poll();       // looks at the deadline and at whether the client is still there; a few times a second
+  void poll();       // looks at the deadline and at whether the client is still there; ten times a second
   void drain();      // closes a connection that waits for a request; others end after the one they are at
   void make_room();  // closes it unless a response to it is being computed
   void abort();      // closes it, whatever it does
@@ -129,7 +129,7 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   void take_body();
   HttpResponse unread_body(const ErrorCode& error) const;
   void ask();
-  void ask_handler() noexcept;
+  void ask_handler() noexcept;                    // of a POST: on a reader's thread
   void claim_memory(std::size_t bytes) override;  // of the memory for all, on a reader's thread
   void take_response();
 
@@ -141,7 +141,7 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   void advance();
   void take_progress(PendingResponse::State state, std::string events);
   void wait_elsewhere();
-  void advance_waiting() noexcept;
+  void advance_waiting() noexcept;  // on the waiters' thread
   void take_waited();
   void response_sent();
   void break_off() noexcept;
@@ -181,7 +181,7 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   std::optional<Parser> parser_;
   HttpRequest request_;
   std::string client_;  // who asks
-  RequestRecord record_;
+  RequestLogEntry log_entry_;
   std::optional<HttpResponse> asked_;
   std::shared_ptr<PendingResponse> pending_;
   PendingResponse::State waited_ = PendingResponse::State::kNothingMore;

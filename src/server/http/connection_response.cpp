@@ -36,12 +36,12 @@ void Connection::ask() {
 void Connection::ask_handler() noexcept {
   try {
     try {
-      asked_ = context_.handler.respond(request_, *this, record_);
+      asked_ = context_.handler.respond(request_, *this, log_entry_);
     } catch (const std::bad_alloc&) {
       asked_ = out_of_memory_error();
-      record_.note = "out_of_memory";
+      log_entry_.note = "out_of_memory";
     } catch (const std::exception& error) {
-      record_.note = error.what();
+      log_entry_.note = error.what();
       asked_ = http_error(500, fmt::format("the server failed: {}", error.what()), "internal_error");
     }
   } catch (const std::exception&) {
@@ -88,11 +88,11 @@ void Connection::send_response(HttpResponse response) {
   }
   const std::size_t counted = response.body.size() > kSmallBody ? response.body.size() : 0;
   if (!is_stream_ && request_.reply_memory && !request_.reply_memory->resize(counted)) {
-    record_.note = "out_of_memory";
+    log_entry_.note = "out_of_memory";
     response = out_of_memory_error();
   }
   if (has_header_) context_.handler.decorate(request_, response);
-  record_.status = response.status;
+  log_entry_.status = response.status;
   std::string head = head_of(response);
   if (is_stream_) {
     send(std::move(head), "", &Connection::advance);
@@ -248,15 +248,15 @@ void Connection::leave() {
 
 void Connection::client_left() {
   if (pending_) pending_->note_departure();
-  if (record_.note.empty()) record_.note = "the client left before the end of the answer";
-  if (record_.status == 0) record_.status = kClientClosedRequest;
+  if (log_entry_.note.empty()) log_entry_.note = "the client left before the end of the answer";
+  if (log_entry_.status == 0) log_entry_.status = kClientClosedRequest;
   break_off();
 }
 
 void Connection::log_request() noexcept {
   if (std::exchange(is_logged_, true)) return;
-  record_.time = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - record_.begin);
-  context_.handler.log_request(record_);
+  log_entry_.time = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - log_entry_.begin);
+  context_.handler.log_request(log_entry_);
 }
 
 void Connection::close() noexcept {

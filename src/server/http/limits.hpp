@@ -32,8 +32,8 @@ struct ConnectionLimits {
   std::size_t connections_per_client = 0;  // of one address; 0: seven eighths of all
   std::size_t leaving = 1024;  // connections that got their response and may still be sending; more are closed at once
 
-  // Extra connections for API keys below their own limit whose address is at its limit. No more are accepted while this
-  // many are served; up to twice `connections` may wait until their header shows the key.
+  // Connections beyond their address's limit that may be served, each for one request of an API key that has places
+  // left. Until their header shows the key, up to twice `connections` more may be open.
   std::size_t beyond_addresses() const { return std::max<std::size_t>(1, connections / 8); }
   std::size_t of_one_address() const {
     return connections_per_client > 0 ? connections_per_client

@@ -32,7 +32,7 @@ using net::ip::tcp;
 using std::chrono::milliseconds;
 
 constexpr int kBacklog = 1024;                // connections that wait to be accepted; the system may allow fewer
-constexpr std::size_t kReserve = 8;           // places beyond the limit, for those who ask how the server is
+constexpr std::size_t kReserve = 8;           // places beyond the limit, for monitoring alone
 constexpr std::size_t kReservePerClient = 2;  // of them, so that one address cannot take all
 constexpr milliseconds kBetweenLooks{100};
 constexpr milliseconds kBetweenReturns{1000};  // of memory to the system, which stops who allocates for a moment
@@ -131,7 +131,7 @@ class ListenerState {
     is_over_ = true;
     if (watcher_.joinable()) watcher_.join();
     for (TurnQueue* queue : {&readers_, &large_readers_, &waiters_}) queue->stop();
-    for (std::thread& thread : reading_) thread.join();
+    for (std::thread& thread : task_threads_) thread.join();
     for (Worker& worker : workers_) worker.join();
     // A thread of the engine may hold one that has closed, to tell it of an update.
     for (; living_ != 0; std::this_thread::sleep_for(milliseconds(1)))
@@ -141,7 +141,7 @@ class ListenerState {
   void start() {
     for (Worker& worker : workers_) worker.start();
     for (TurnQueue* queue : {&readers_, &readers_, &large_readers_, &waiters_})  // a thread each
-      reading_.emplace_back([queue] { queue->run(); });
+      task_threads_.emplace_back([queue] { queue->run(); });
     watcher_ = std::thread([this] { watch(); });
   }
 
@@ -267,7 +267,7 @@ class ListenerState {
   }
 
   // If max_waiting_ connections wait for their header, the oldest of them is told to leave. It stays if its header has
-  // come and was not read yet, so there may be twice as many, with those that are being refused or watch the server.
+  // come and was not read yet, so there may be twice as many, with those that are being refused or are for monitoring.
   bool has_room_beyond_address() {
     std::size_t waiting = 0, others = 0, served = 0;
     Connection* slowest = nullptr;
@@ -346,7 +346,7 @@ class ListenerState {
   tcp::acceptor acceptor_;
   std::array<Worker, HttpListener::kThreads> workers_;
   TurnQueue readers_, large_readers_, waiters_;
-  std::vector<std::thread> reading_;
+  std::vector<std::thread> task_threads_;
   std::atomic<std::size_t> turn_ = 0;
   SocketAddress address_;
   std::atomic<std::size_t> living_ = 0, leaving_ = 0;
@@ -382,7 +382,7 @@ void HttpListener::start() {
   state_->start();
 }
 
-void HttpListener::serve(int socket) {
+void HttpListener::adopt_socket(int socket) {
   Worker& worker = state_->next_worker();
   Socket adopted = worker.new_socket();
   adopted.assign(tcp::v4(), socket);

@@ -38,20 +38,20 @@ class HttpListener {
   HttpListener(const HttpListener&) = delete;
   HttpListener& operator=(const HttpListener&) = delete;
 
-  static constexpr int kThreads = 4;  // each reads requests, and sends what one connection may get
+  static constexpr int kThreads = 4;  // each serves some of the connections
 
   const SocketAddress& address() const;
 
   struct Counts {
     std::size_t connections = 0;  // open
-    std::uint64_t refused = 0;    // told or closed at once because there were too many, without a place of the reserve
+    std::uint64_t refused = 0;    // turned away, or closed at once, because no place was free
     std::uint64_t evicted = 0;    // closed to make room for others
     std::size_t reply_bytes = 0;  // of responses that clients have not taken yet
   };
   Counts counts() const;
 
-  void start();            // once
-  void serve(int socket);  // a connected one, as if it had been accepted; it is the server's from now on
+  void start();                   // once
+  void adopt_socket(int socket);  // for fuzz targets: a connected one, as if it had been accepted
   // No connection is accepted any more, and those that wait for a request are closed; the others go on. To be called
   // again as long as there are connections, since there may be no memory to tell each of it.
   void stop_accepting();

@@ -24,12 +24,12 @@ namespace reprofuse::server {
 
 struct HttpRequest {
   std::string method;
-  std::string path;                                  // without the query, and without escapes
-  std::string id;                                    // the client's X-Request-Id, or one of our own
-  std::string address;                               // the client's, in digits
-  std::string body;                                  // empty until it has been read
-  std::map<std::string, std::string> headers;        // those that routes look at, by their names in small letters
-  bool in_reserve = false;                           // over a connection that is kept for those who watch the server
+  std::string path;                            // without the query, and without escapes
+  std::string id;                              // the client's X-Request-Id, or one of our own
+  std::string address;                         // the client's, in digits
+  std::string body;                            // empty until it has been read
+  std::map<std::string, std::string> headers;  // those that routes look at, by their names in small letters
+  bool for_monitoring = false;                 // over a connection for monitoring alone: /health, /version, /metrics
   std::shared_ptr<ReplyMemory::Grant> reply_memory;  // what its response takes until the client has it
 
   std::optional<std::string> header(const std::string& name) const {
@@ -68,8 +68,8 @@ class PendingResponse {
   virtual void note_departure() = 0;    // the client has left, or was made to: a note for the log
 };
 
-// One line of the log. Nothing of what was asked or answered is in it.
-struct RequestRecord {
+// Holds nothing of what was asked or answered.
+struct RequestLogEntry {
   std::string id;
   std::string method;
   std::string path;
@@ -81,7 +81,7 @@ struct RequestRecord {
   std::string note;  // what an error's message or a client's leaving says beyond the status
 };
 
-// What a connection asks about each request, on one thread at a time.
+// What connections ask about requests: from several threads at once, about one request from one at a time.
 class HttpHandler {
  public:
   virtual ~HttpHandler() = default;
@@ -91,12 +91,12 @@ class HttpHandler {
   // The client, for turns and limits: the name of the request's key, or its address where it has none.
   virtual std::string client_of(const HttpRequest& request) const = 0;
   virtual bool has_keys() const = 0;
-  // May set the record's tokens and note, also later, while the response is pending.
-  virtual HttpResponse respond(const HttpRequest& request, ReadGuard& guard, RequestRecord& record) = 0;
+  // May set the entry's tokens and note, also later, while the response is pending.
+  virtual HttpResponse respond(const HttpRequest& request, ReadGuard& guard, RequestLogEntry& entry) = 0;
   // Adds the headers that every response has.
   virtual void decorate(const HttpRequest& request, HttpResponse& response) = 0;
   virtual bool keeps_connections() const = 0;  // false: each one ends after the request it is at
-  virtual void log_request(const RequestRecord& record) noexcept = 0;
+  virtual void log_request(const RequestLogEntry& entry) noexcept = 0;
 };
 
 // Responses in OpenAI's form of an error. One to a request that a client may repeat says when.

@@ -189,7 +189,7 @@ engine::Request read_common_fields(Fields& fields, const ServedFacts& facts, con
   if (call.prompt_logprobs >= 0 && call.stream)
     throw bad_request("prompt_logprobs do not go with stream", "prompt_logprobs", "invalid_value");
   request.prompt_logprobs = call.prompt_logprobs;
-  fields.accept(kHarmlessFields);
+  fields.ignore(kHarmlessFields);
   fields.allow_only(kFixed);
   return request;
 }

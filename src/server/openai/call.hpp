@@ -2,6 +2,7 @@
 // request is here, as in the engine, one prompt with its choices, of which a call has one or more.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -41,6 +42,7 @@ std::string model_list(const ServedFacts& facts);                         // GET
 std::string model_card(std::string_view name, const ServedFacts& facts);  // GET /v1/models/NAME; throws a 404
 
 inline constexpr std::int64_t kMaxCallChoices = receipt::kMaxReplyChoices;  // prompts times n
+inline constexpr std::size_t kMaxVerifiedChoices = 128;                     // of a reply: each is replayed
 
 // More log-probabilities would take more than some 250 MiB to write: of prompts' tokens, once for each choice that
 // shows them, and of the answers of a call that is not streamed, which show more of each.

@@ -239,7 +239,7 @@ std::vector<std::int32_t> Fields::ids(std::string_view key, std::int64_t vocabul
   return read_token_ids(*value, vocabulary, name(key));
 }
 
-void Fields::accept(std::span<const std::string_view> keys) {
+void Fields::ignore(std::span<const std::string_view> keys) {
   known_.insert(keys.begin(), keys.end());
 }
 

@@ -44,7 +44,7 @@ OwnedJson parse_object(const RequestBody& body, const std::string& name = "the b
 // the copied ones, which needs memory.
 Json& add_key(Json& object, std::string key);
 
-// Not a JsonReader: what it refuses is a 400 that names the field, for who has sent it.
+// Not a JsonReader: what it refuses is a 400 that names the field, for the client.
 class Fields {
  public:
   // `path` stands before each key in messages: "stream_options." The object must outlive the fields.
@@ -62,7 +62,7 @@ class Fields {
   // A list of integers, at most `max_count` of them; empty when absent.
   std::vector<std::int32_t> ids(std::string_view key, std::int64_t vocabulary, std::size_t max_count);
 
-  void accept(std::span<const std::string_view> keys);  // whatever their values
+  void ignore(std::span<const std::string_view> keys);  // whatever their values
   void allow_only(std::span<const FixedValue> values);
   void refuse_the_rest() const;  // call last: a 400 for the first key that is not known, with the nearest
 

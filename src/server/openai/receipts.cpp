@@ -41,9 +41,9 @@ JsonLimits limits_of(const RequestBody& body, const ServedFacts& facts) {
 
 void check_choices(const Json& given) {
   const auto choices = given.find("choices");
-  if (choices != given.end() && choices->is_array() && choices->size() > engine::kMaxChoices)
-    throw bad_request(
-        fmt::format("a reply of {} choices; a request may have {}", choices->size(), engine::kMaxChoices));
+  if (choices != given.end() && choices->is_array() && choices->size() > kMaxVerifiedChoices)
+    throw bad_request(fmt::format("a reply of {} choices; at most {} are verified in one call", choices->size(),
+                                  kMaxVerifiedChoices));
 }
 
 // A receipt may ask for no more than a request may.

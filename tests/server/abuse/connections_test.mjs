@@ -82,7 +82,7 @@ test("a connection too many is told so at once, and a place that becomes free is
   const reply = await request(shared.url, "/v1/models");
   assert_error(reply, 503, "too_many_connections");
   assert.equal(reply.headers["retry-after"], "1");
-  assert.equal((await request(shared.url, "/health")).status, 200, "whoever watches the server is answered");
+  assert.equal((await request(shared.url, "/health")).status, 200, "monitoring is answered");
   all[0].socket.destroy();
   await until(async () => (await request(shared.url, "/v1/models")).status === 200, "a place that became free");
 });
