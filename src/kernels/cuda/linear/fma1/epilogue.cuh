@@ -1,10 +1,17 @@
-// Epilogue of the fma-1 linear kernels: where results go.
+// Epilogue of the fma-1 linear kernels: which output a tile belongs to, and where its results go.
 #pragma once
 
 #include "kernels/cuda/linear/fma1/params.hpp"
 #include "kernels/cuda/runtime/launch.cuh"
 
 namespace reprofuse::cuda::fma1 {
+
+// A CTA's tile belongs to one output: the last whose first_tile is not beyond it.
+__device__ inline int output_index_of_tile(const Params& p, int tile) {
+  int i = p.count - 1;
+  while (i > 0 && p.outputs[i].first_tile > tile) --i;
+  return i;
+}
 
 __device__ inline void store_result(const Params& p, const Output& out, int m, int n, float total) {
   const float y = out.bias == nullptr ? total : __fadd_rn(total, out.bias[n]);

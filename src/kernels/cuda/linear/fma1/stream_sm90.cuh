@@ -5,7 +5,6 @@
 
 #include "kernels/cuda/element_types.cuh"
 #include "kernels/cuda/linear/fma1/epilogue.cuh"
-#include "kernels/cuda/linear/output_of_tile.cuh"
 #include "kernels/cuda/ptx/pipeline_sm90.cuh"
 #include "kernels/cuda/ptx/sm90.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
@@ -277,7 +276,7 @@ __global__ __launch_bounds__(S::kThreads, S::kCtasPerSm) void linear_stream(cons
   let_next_kernel_start();
 
   // The CTA's tile
-  const Output& out = output_of_tile(p, blockIdx.y);
+  const Output& out = p.outputs[output_index_of_tile(p, blockIdx.y)];
   const int n0 = (blockIdx.y - out.first_tile) * S::kTileN, m0 = blockIdx.x * S::kTileM;
   const Segments<S> segments(p, set);
   if (warp == S::kWarps)

@@ -5,7 +5,6 @@
 
 #include "kernels/cuda/element_types.cuh"
 #include "kernels/cuda/linear/fma1/epilogue.cuh"
-#include "kernels/cuda/linear/output_of_tile.cuh"
 #include "kernels/cuda/ptx/sm80.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/cuda/sm_limits.hpp"
@@ -241,7 +240,7 @@ __global__ __launch_bounds__(S::kThreads, 1) void linear_tiles(const __grid_cons
   float* totals = buffers + S::kSharedBytes / 4;
 
   // The CTA's tile, and the thread's place in it
-  const Output& out = output_of_tile(p, blockIdx.y);
+  const Output& out = p.outputs[output_index_of_tile(p, blockIdx.y)];
   const int n0 = (blockIdx.y - out.first_tile) * S::kTileN;
   const int m0 = blockIdx.x * S::kTileM;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "kernels/cuda/linear/integer/terms.cuh"
-#include "kernels/cuda/linear/output_of_tile.cuh"
 #include "kernels/cuda/ptx/sm80.cuh"
 #include "kernels/cuda/sm_limits.hpp"
 

@@ -4,7 +4,6 @@
 #include <cuda_fp16.h>
 
 #include "kernels/cuda/linear/integer/terms.cuh"
-#include "kernels/cuda/linear/output_of_tile.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/cuda/sm_limits.hpp"
 

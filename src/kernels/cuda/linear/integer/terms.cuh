@@ -1,4 +1,4 @@
-// The order of terms in the operands of integer products, and how a kernel leaves its results.
+// The order of terms in the operands of integer products, and how a kernel finds its output and leaves its results.
 // What is a contract's own is found by the type of its rows: unbiased_result(row, sum, exponent).
 #pragma once
 
@@ -26,6 +26,13 @@ inline constexpr int kThreadTerms = 8;  // of a weight row, in each 32
 __device__ inline int place_in_digits(int m, int k) {
   const int place = place_of_term(k);
   return m / 8 * (kTileK * 8) + m % 8 * 16 + place / 16 * 128 + place % 16;
+}
+
+// A CTA's tile belongs to one output: the last whose first_tile is not beyond it.
+__device__ inline const Output& output_of_tile(const Params& p, int tile) {
+  int i = p.count - 1;
+  while (i > 0 && p.outputs[i].first_tile > tile) --i;
+  return p.outputs[i];
 }
 
 // As the contract writes it. Beyond the last column it is the last one's, of no use.
