@@ -42,7 +42,7 @@ TEST(AblateCommand, WritesTheSameExperimentAsTextJsonAndAPage) {
   const Finished run = reprofuse("ablate r3 --json '" + json_path + "' --report '" + page_path + "'");
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_TRUE(contains(run.out, "## R3: deterministic split-K\n\ncpu ")) << run.out;
-  EXPECT_TRUE(contains(run.out, "- holds: parts merged in order give one result in 50 runs, on 6 of 6")) << run.out;
+  EXPECT_TRUE(contains(run.out, "- holds: splits merged in order give one result in 50 runs, on 6 of 6")) << run.out;
   EXPECT_FALSE(contains(run.out, "DOES NOT HOLD")) << run.out;
   const auto json = nlohmann::json::parse(read_whole_file(json_path));
   ASSERT_EQ(json["experiments"].size(), 1U);
