@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 
+#include "kernels/linear.hpp"
 #include "kernels/op_calls.hpp"
 #include "ops/op_registry.hpp"
 #include "reprofuse/context.hpp"
