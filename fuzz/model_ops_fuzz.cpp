@@ -29,15 +29,15 @@ State run_reference(const ModelOpsCase& drawn) {
   return state;
 }
 
-State run_cpu(const ModelOpsCase& drawn, const cpu::CpuDevice& backend, bool workspace) {
+State run_cpu(const ModelOpsCase& drawn, const cpu::CpuDevice& device, bool workspace) {
   State state = drawn.start;
-  cpu::rotary(backend, drawn.rotary(state));
+  cpu::rotary(device, drawn.rotary(state));
   const kernels::AttentionCall attention = drawn.attention(state);
   std::vector<std::byte> memory(workspace ? cpu::attention_workspace_bytes(attention) : 0);
-  state.failure = cpu::attention(backend, attention, workspace ? memory.data() : nullptr);
+  state.failure = cpu::attention(device, attention, workspace ? memory.data() : nullptr);
   if (state.failure) return state;
-  cpu::silu_gate(backend, drawn.silu_gate(state));
-  state.failure = cpu::rms_norm(backend, drawn.rms_norm(state));
+  cpu::silu_gate(device, drawn.silu_gate(state));
+  state.failure = cpu::rms_norm(device, drawn.rms_norm(state));
   return state;
 }
 

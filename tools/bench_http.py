@@ -140,16 +140,18 @@ def main():
             if digests.setdefault(kind, found) != found:
                 raise RuntimeError(f"digests of the kind {kind} differ from one round to the next")
     lengths = "64 to 1,500" if options.workload == "prompts" else options.prompt_tokens
-    print(f"{options.workload}: {options.at_once} at once, prompts of {lengths}, answers of {1 if options.workload == 'scores' else options.tokens}; "
-          f"tokens of {MEANING[options.counted]}")
+    answers = 1 if options.workload == "scores" else options.tokens
+    print(f"{options.workload}: {options.at_once} at once, prompts of {lengths}, answers of {answers}; tokens of "
+          f"{MEANING[options.counted]}")
     first, results = next(iter(kinds)), {}
     for kind, each in rates.items():
         ratio = statistics.median(rate / beside for rate, beside in zip(each, rates[first]))
         results[kind] = {"tokens_per_second": statistics.median(each), "ratio": ratio}
         print(f"{kind:12} {statistics.median(each):10.1f} tokens/s  {ratio:6.3f}")
     if options.json:
-        options.json.write_text(json.dumps({"at_once": options.at_once, "prompt_tokens": lengths, "tokens": options.tokens,
-                                            "stream": options.stream, "rounds": options.rounds, "tokens_of": MEANING[options.counted], options.workload: results}, indent=2) + "\n")
+        facts = {"at_once": options.at_once, "prompt_tokens": lengths, "tokens": answers, "stream": options.stream,
+                 "rounds": options.rounds, "tokens_of": MEANING[options.counted]}
+        options.json.write_text(json.dumps(facts | {options.workload: results}, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@
 #include "cli/option_values.hpp"
 #include "cli/terminal.hpp"
 #include "engine/engine.hpp"
+#include "numerics/sampling.hpp"
 #include "ops/context_state.hpp"
 
 namespace reprofuse::cli {
@@ -83,7 +84,8 @@ AnswerArguments read_answer_arguments(JsonReader& reader, AnswerArguments argume
   set_if_given(arguments.temperature, read_real(reader, "temperature", 0, FLT_MAX));
   set_if_given(arguments.top_p, read_real(reader, "top_p", 0, 1));
   set_if_given(arguments.min_p, read_real(reader, "min_p", 0, 1));
-  set_if_given(arguments.repetition_penalty, read_real(reader, "repetition_penalty", 0, FLT_MAX));
+  set_if_given(arguments.repetition_penalty,
+               read_real(reader, "repetition_penalty", kMinRepetitionPenalty, kMaxRepetitionPenalty));
   if (const auto top_k = reader.optional_integer("top_k", 0, INT32_MAX)) arguments.top_k = static_cast<int>(*top_k);
   set_if_given(arguments.seed, read_seed(reader));
   set_if_given(arguments.stop_strings, read_stop(reader));
@@ -150,7 +152,7 @@ class Jsonl {
   engine::EngineOptions engine_options() const {
     engine::EngineOptions options;
     options.max_batch = job_.batch;
-    options.max_rows = std::max(job_.batch, job_.prefill_chunk);
+    options.max_rows = std::max(job_.batch, std::min(job_.prefill_chunk, engine::kMaxPassRows));
     options.max_prompt_logit_rows = 1;
     options.prefix_cache =
         job_.model.context().state().numerics->is_contract();  // a baseline's bits would depend on it

@@ -8,6 +8,7 @@
 #include "base/check.hpp"
 #include "cli/option_values.hpp"
 #include "cli/usage.hpp"
+#include "numerics/sampling.hpp"
 
 namespace reprofuse::cli {
 namespace {
@@ -43,7 +44,7 @@ void add_sampling_options(CLI::App& command, AnswerArguments& arguments) {
       ->type_name("P");
   add_real_option(command, "--repetition-penalty", arguments.repetition_penalty,
                   "Above 1: against tokens already there")
-      ->check(real_number(FLT_MIN, FLT_MAX))
+      ->check(real_number(kMinRepetitionPenalty, kMaxRepetitionPenalty))
       ->type_name("R");
 }
 

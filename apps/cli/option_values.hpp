@@ -34,7 +34,6 @@ CLI::Validator whole_number(Int min, Int max) {
   return CLI::Validator(check, "");
 }
 
-// FLT_MIN as min stands for all that is above 0.
 inline CLI::Validator real_number(double min, double max) {
   const auto check = [min, max](const std::string& text) -> std::string {
     double value = 0;
@@ -42,7 +41,6 @@ inline CLI::Validator real_number(double min, double max) {
     const auto [stop, error] = std::from_chars(text.data(), end, value);
     if (error == std::errc() && stop == end && value >= min && value <= max) return {};
     if (max != FLT_MAX) return fmt::format("'{}' is not a number from {} to {}", text, min, max);
-    if (min == FLT_MIN) return fmt::format("'{}' is not a number above 0 that FP32 can hold", text);
     return fmt::format("'{}' is not a number of at least {} that FP32 can hold", text, min);
   };
   return CLI::Validator(check, "");

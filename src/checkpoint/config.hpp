@@ -96,7 +96,7 @@ struct GenerationConfig {
   std::optional<std::int64_t> top_k;         // 0: all
   std::optional<double> top_p;               // in (0, 1]
   std::optional<double> min_p;               // in [0, 1]
-  std::optional<double> repetition_penalty;  // > 0
+  std::optional<double> repetition_penalty;  // 0.01 to 100, as in a request
   std::optional<std::int64_t> max_new_tokens;
   std::optional<std::int64_t> max_length;  // prompt and answer together
   std::optional<std::int64_t> bos_token;

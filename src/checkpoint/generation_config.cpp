@@ -67,13 +67,6 @@ constexpr FixedValue kFixedGenerationValues[] = {
 
 constexpr double kMaxScale = 1e6;
 
-// For values that divide, or leave nothing to choose from, when they are zero.
-std::optional<double> optional_positive(JsonReader& reader, std::string_view key, double max) {
-  const auto value = reader.optional_number(key, 0, max);
-  if (value == 0.0) reader.fail_value(key, *reader.find(key), "positive");
-  return value;
-}
-
 }  // namespace
 
 GenerationConfig parse_generation_config(std::string_view json, const std::string& file, std::int64_t vocab_size) {
@@ -83,7 +76,8 @@ GenerationConfig parse_generation_config(std::string_view json, const std::strin
   config.do_sample = reader.optional_boolean("do_sample");
   config.temperature = reader.optional_number("temperature", 0, kMaxScale);
   config.top_k = reader.optional_integer("top_k", 0, kMaxTokenCount);
-  config.top_p = optional_positive(reader, "top_p", 1);
+  config.top_p = reader.optional_number("top_p", 0, 1);
+  if (config.top_p == 0.0) reader.fail_value("top_p", *reader.find("top_p"), "positive");  // leaves no token
   config.min_p = reader.optional_number("min_p", 0, 1);
   config.repetition_penalty =
       reader.optional_number("repetition_penalty", kMinRepetitionPenalty, kMaxRepetitionPenalty);

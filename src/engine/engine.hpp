@@ -52,7 +52,8 @@ std::int64_t default_kv_bytes(const model::Model& model, const EngineOptions& op
 // weights leave free.
 std::int64_t default_prompt_logit_rows(const model::Model& model, const EngineOptions& options);
 
-// For one request alone: memory for its own text, nothing kept for others, its prompt in passes of `prefill_chunk`.
+// For one request alone: memory for its own text, nothing kept for others, its prompt in passes of `prefill_chunk` or
+// kMaxPassRows.
 EngineOptions options_for_one(const Request& request, std::int64_t prefill_chunk);
 
 struct RequestUpdate {

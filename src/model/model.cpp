@@ -84,7 +84,7 @@ Weights Model::load(std::shared_ptr<const WeightSource> source, const Progress& 
   choose_gather_transport(team, *context_.state().backend);
   LoadedWeights loaded = load_weights(context_, source, share_, source->is_on_disk(), progress);
   const std::vector<std::string> digests = team.exchange(loaded.digest);
-  const auto after_tensor = [&] {  // so that who watches the progress can stop this, too
+  const auto after_tensor = [&] {  // so that whoever watches the progress can stop this, too
     if (progress) progress(source->tensor_bytes(), source->tensor_bytes());
   };
   std::string problem;

@@ -72,7 +72,8 @@ void take(std::span<const std::int32_t>& words, std::vector<Element>& elements, 
   words = words.subspan(taken);
 }
 
-constexpr std::size_t kSizes = 6;  // at the beginning of the words of a pass
+constexpr std::size_t kSizes = 6;        // at the beginning of the words of a pass
+constexpr std::size_t kRecipeWords = 6;  // of a runner
 
 // The words in which rank 0 sends a pass to the others.
 std::vector<std::int32_t> to_words(const PassBatch& pass) {
@@ -105,11 +106,14 @@ PassBatch pass_from_words(std::span<const std::int32_t> words) {
 
 std::vector<std::int32_t> RunnerRecipe::to_words() const {
   const auto word = [](std::int64_t size) { return static_cast<std::int32_t>(size); };
-  return {model, pages, page_size, word(limits.rows), word(limits.sequences), word(limits.logit_rows)};
+  std::vector<std::int32_t> words{
+      model, pages, page_size, word(limits.rows), word(limits.sequences), word(limits.logit_rows)};
+  invariant(words.size() == kRecipeWords, "a runner is made of as many words as are read");
+  return words;
 }
 
 RunnerRecipe RunnerRecipe::from_words(std::span<const std::int32_t> words) {
-  invariant(words.size() == 6, "a runner is made of another number of words");
+  invariant(words.size() == kRecipeWords, "a runner is made of another number of words");
   return {.model = words[0],
           .pages = words[1],
           .page_size = words[2],

@@ -73,7 +73,7 @@ class Server final : private HttpHandler {
     std::string_view path;  // one that ends with '/' stands for all that begin with it
     bool needs_key;
     bool needs_model;
-    bool for_monitoring;  // also over connections for monitoring alone
+    bool for_monitoring;  // also where only monitoring may ask
     HttpResponse (Server::*respond)(const Visit& visit);
   };
 
@@ -117,7 +117,7 @@ class Server final : private HttpHandler {
   const Cors cors_;
   Metrics metrics_;
   std::atomic<bool> draining_ = false;
-  std::atomic<std::uint64_t> refused_on_monitoring_ = 0;  // over connections for monitoring: other requests
+  std::atomic<std::uint64_t> refused_on_monitoring_ = 0;  // other requests, where only monitoring may ask
   mutable std::mutex mutex_;
   std::shared_ptr<ServedModel> model_;
   std::unique_ptr<HttpListener> listener_;  // last: its threads use all the rest

@@ -296,7 +296,7 @@ TEST(Generate, ACommandLineThatMakesNoSenseExits2WithAHint) {
       {"--temperature -1 --prompt-tokens 1", "--temperature: '-1' is not a number of at least 0 that FP32 can hold"},
       {"--temperature hot --prompt-tokens 1", "--temperature: 'hot' is not a number"},
       {"--top-p 2 --prompt-tokens 1", "--top-p: '2' is not a number from 0 to 1"},
-      {"--repetition-penalty 0 --prompt-tokens 1", "--repetition-penalty: '0' is not a number above 0"},
+      {"--repetition-penalty 0 --prompt-tokens 1", "--repetition-penalty: '0' is not a number from 0.01 to 100"},
       {"--date 31.12.2024 --chat --prompt x", "--date: "},
       {"--seed 1.5 --prompt-tokens 1", "--seed: '1.5' is not a whole number of 64 bits\n"},
       {"--seed 18446744073709551616 --prompt-tokens 1", "--seed: '18446744073709551616' is not a whole number"},

@@ -100,7 +100,7 @@ class Operands {
 class Prepared {
  public:
   Prepared(const LinearExact1Kernels& kernels, std::span<const WeightView> weights, int threads = 1)
-      : pool_(threads), prepared_(cpu::prepare_linear_exact1(kernels, backend(), "tested", weights)) {}
+      : pool_(threads), prepared_(cpu::prepare_linear_exact1(kernels, device(), "tested", weights)) {}
   Prepared(const LinearExact1Kernels& kernels, const Operands& operands, int threads = 1)
       : Prepared(kernels, std::vector{operands.weight()}, threads) {}
 
@@ -113,7 +113,7 @@ class Prepared {
   }
 
  private:
-  cpu::CpuDevice backend() { return {.isa = Isa::kScalar, .pool = &pool_}; }
+  cpu::CpuDevice device() { return {.isa = Isa::kScalar, .pool = &pool_}; }
 
   ThreadPool pool_;
   std::unique_ptr<kernels::PreparedLinear> prepared_;

@@ -223,6 +223,7 @@ TEST(OpRegistry, GivesIndicesBackWithoutMemory) {
 TEST(Devices, HaveNames) {
   EXPECT_EQ(Context::open("cpu").device(), "cpu");
   EXPECT_EQ(host_context(contracts().front()).device(), HostBackend().name());
+  EXPECT_EQ(device_names(), "cpu, cuda, cuda:N");
   EXPECT_EQ(parse_device("cuda").ordinal, 0);
   EXPECT_EQ(parse_device("cuda:3").ordinal, 3);
   EXPECT_EQ(parse_device("cuda:3").backend->name, "cuda");

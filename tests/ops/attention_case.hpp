@@ -44,12 +44,12 @@ class AttentionCase {
     return out;
   }
 
-  Rows run(const cpu::CpuDevice& backend, bool workspace) {
+  Rows run(const cpu::CpuDevice& device, bool workspace) {
     Rows out = empty_result();
     const kernels::AttentionCall request = call(out);
     const std::size_t bytes = workspace ? cpu::attention_workspace_bytes(request) : 0;
     std::vector<std::byte> memory(2 * bytes);  // what lies behind the workspace stays as it is
-    EXPECT_FALSE(cpu::attention(backend, request, workspace ? memory.data() : nullptr));
+    EXPECT_FALSE(cpu::attention(device, request, workspace ? memory.data() : nullptr));
     const auto is_zero = [](std::byte byte) { return byte == std::byte{0}; };
     EXPECT_TRUE(std::all_of(memory.begin() + static_cast<std::ptrdiff_t>(bytes), memory.end(), is_zero));
     return out;

@@ -7,9 +7,9 @@ namespace {
 constexpr DType kKvTypes[] = {DType::kF32, DType::kBF16};
 
 void expect_reference_bits(AttentionCase& data, Rows& expected, int threads) {
-  on_every_isa(threads, [&](const cpu::CpuDevice& backend) {
+  on_every_isa(threads, [&](const cpu::CpuDevice& device) {
     for (const bool workspace : {false, true}) {
-      Rows out = data.run(backend, workspace);
+      Rows out = data.run(device, workspace);
       ASSERT_TRUE(same_bits(out, expected)) << "workspace " << workspace;
     }
   });
@@ -86,8 +86,8 @@ TEST(AttentionCpu, BitsDoNotDependOnPages) {
     for (const std::uint64_t page_seed : {2, 3, 4}) {
       const KvSpec kv{.head_dim = 32, .page_size = page_size, .page_seed = page_seed};
       AttentionCase data({.kv = kv}, {{0, 250, 20}});
-      on_every_isa(2, [&](const cpu::CpuDevice& backend) {
-        Rows out = data.run(backend, false);
+      on_every_isa(2, [&](const cpu::CpuDevice& device) {
+        Rows out = data.run(device, false);
         ASSERT_TRUE(same_bits(out, expected)) << "page size " << page_size;
       });
     }
@@ -107,8 +107,8 @@ TEST(AttentionCpu, RowBitsDoNotDependOnChunksOrOnTheRestOfTheBatch) {
   };
   for (std::size_t c = 0; c < cuts.size(); ++c) {
     AttentionCase cut(spec, cuts[c]);
-    on_every_isa(2, [&](const cpu::CpuDevice& backend) {
-      Rows out = cut.run(backend, true);
+    on_every_isa(2, [&](const cpu::CpuDevice& device) {
+      Rows out = cut.run(device, true);
       for (const ChunkSpec& chunk : cuts[c])
         for (std::int32_t r = 0; chunk.sequence == 0 && r < chunk.rows; ++r)
           ASSERT_TRUE(same_bits(cut.row_of(out, 0, chunk.first_position + r),
@@ -139,8 +139,8 @@ TEST(AttentionCpu, ARowIsNotTouchedByValuesItDoesNotSee) {
   AttentionCase data({.kv = {.kv_heads = 1, .head_dim = 32}, .group = 2}, {{0, 0, 100}});
   for (std::int32_t d = 0; d < 32; ++d) data.kv().set_value(0, 99, 0, d, std::numeric_limits<float>::infinity());
   Rows expected = data.expected();
-  on_every_isa(1, [&](const cpu::CpuDevice& backend) {
-    Rows out = data.run(backend, false);
+  on_every_isa(1, [&](const cpu::CpuDevice& device) {
+    Rows out = data.run(device, false);
     ConstMatrix got = as_const(out.view());
     ConstMatrix want = as_const(expected.view());
     got.rows = want.rows = 99;
@@ -152,12 +152,12 @@ void expect_failure(AttentionCase& data, const std::string& place) {
   Rows out = data.empty_result();
   ASSERT_EQ(describe(reference::attention(data.call(out))), place);
   for (const int threads : {1, 3})
-    on_every_isa(threads, [&](const cpu::CpuDevice& backend) {
+    on_every_isa(threads, [&](const cpu::CpuDevice& device) {
       for (const bool workspace : {false, true}) {
         Rows mine = data.empty_result();
         const kernels::AttentionCall request = data.call(mine);
         std::vector<std::byte> memory(cpu::attention_workspace_bytes(request));
-        ASSERT_EQ(describe(cpu::attention(backend, request, workspace ? memory.data() : nullptr)), place);
+        ASSERT_EQ(describe(cpu::attention(device, request, workspace ? memory.data() : nullptr)), place);
       }
     });
 }

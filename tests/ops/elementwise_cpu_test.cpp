@@ -15,9 +15,9 @@ TEST(EmbeddingCpu, RowsOfTheTableAreWidenedAsInTheReference) {
       const WeightView table{weights.storage.data(), dtype, 7, hidden, hidden + 3};
       Rows expected(5, hidden, 1, 2);
       reference::embedding({.table = table, .tokens = tokens.data(), .x = expected.view()});
-      on_every_isa(2, [&](const cpu::CpuDevice& backend) {
+      on_every_isa(2, [&](const cpu::CpuDevice& device) {
         Rows mine(5, hidden, 2, 2);
-        cpu::embedding(backend, {.table = table, .tokens = tokens.data(), .x = mine.view()});
+        cpu::embedding(device, {.table = table, .tokens = tokens.data(), .x = mine.view()});
         ASSERT_TRUE(same_bits(mine, expected)) << dtype_name(dtype) << " hidden " << hidden;
       });
     }
@@ -38,14 +38,14 @@ TEST(SiluGateCpu, EveryIsaGivesTheReferenceBits) {
       GateCase expected(5, k, scale);
       reference::silu_gate(expected.call());
       for (const int threads : {1, 3})
-        on_every_isa(threads, [&](const cpu::CpuDevice& backend) {
+        on_every_isa(threads, [&](const cpu::CpuDevice& device) {
           GateCase mine(5, k, scale);
-          cpu::silu_gate(backend, mine.call());
+          cpu::silu_gate(device, mine.call());
           ASSERT_TRUE(same_bits(mine.y, expected.y)) << "k " << k << " scale " << scale;
           GateCase in_place(5, k, scale);
           kernels::SiluGateCall call = in_place.call();
           call.y = in_place.gate.view();
-          cpu::silu_gate(backend, call);
+          cpu::silu_gate(device, call);
           ASSERT_TRUE(same_bits(as_const(in_place.gate.view()), as_const(expected.y.view())));
         });
     }
@@ -62,9 +62,9 @@ TEST(SiluGateCpu, EveryKindOfNumberGivesTheReferenceBits) {
   std::vector<float> expected(gate.size());
   reference::silu_gate({{gate.data(), 1, k, k}, {ones.data(), 1, k, k}, {expected.data(), 1, k, k}});
   EXPECT_TRUE(std::all_of(expected.begin(), expected.end(), is_finite_bits));
-  on_every_isa(1, [&](const cpu::CpuDevice& backend) {
+  on_every_isa(1, [&](const cpu::CpuDevice& device) {
     std::vector<float> y(gate.size(), kPoison);
-    cpu::silu_gate(backend, {{gate.data(), 1, k, k}, {ones.data(), 1, k, k}, {y.data(), 1, k, k}});
+    cpu::silu_gate(device, {{gate.data(), 1, k, k}, {ones.data(), 1, k, k}, {y.data(), 1, k, k}});
     ASSERT_TRUE(same_bits({y.data(), 1, k, k}, {expected.data(), 1, k, k}));
   });
 }
@@ -104,9 +104,9 @@ TEST(GatherRowsCpu, RowsAreCopied) {
     Rows x(7, k, 5, 4);
     Rows expected(5, k, 6, 1);
     reference::gather_rows({as_const(x.view()), rows.data(), expected.view()});
-    on_every_isa(3, [&](const cpu::CpuDevice& backend) {
+    on_every_isa(3, [&](const cpu::CpuDevice& device) {
       Rows mine(5, k, 7, 1);
-      cpu::gather_rows(backend, {as_const(x.view()), rows.data(), mine.view()});
+      cpu::gather_rows(device, {as_const(x.view()), rows.data(), mine.view()});
       ASSERT_TRUE(same_bits(mine, expected));
     });
   }
@@ -122,9 +122,9 @@ TEST(RoundBf16Cpu, EveryIsaRoundsToNearestEven) {
   reference::round_bf16({.x = {expected.data(), 1, k, k}});
   EXPECT_EQ(std::bit_cast<std::uint32_t>(expected[27]), 0x3f800000U);  // 0x3f808000 lies between two: to even
   EXPECT_EQ(std::bit_cast<std::uint32_t>(expected[33]), 0x3f820000U);  // and so does 0x3f818000
-  on_every_isa(1, [&](const cpu::CpuDevice& backend) {
+  on_every_isa(1, [&](const cpu::CpuDevice& device) {
     std::vector<float> mine = values;
-    cpu::round_bf16(backend, {.x = {mine.data(), 1, k, k}});
+    cpu::round_bf16(device, {.x = {mine.data(), 1, k, k}});
     ASSERT_TRUE(same_bits({mine.data(), 1, k, k}, {expected.data(), 1, k, k}));
   });
 }

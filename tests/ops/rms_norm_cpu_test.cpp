@@ -42,9 +42,9 @@ struct NormCase {
 void expect_reference_bits(const NormSpec& spec, int threads = 1) {
   NormCase expected(spec);
   ASSERT_FALSE(reference::rms_norm(expected.call()));
-  on_every_isa(threads, [&](const cpu::CpuDevice& backend) {
+  on_every_isa(threads, [&](const cpu::CpuDevice& device) {
     NormCase mine(spec);
-    ASSERT_FALSE(cpu::rms_norm(backend, mine.call()));
+    ASSERT_FALSE(cpu::rms_norm(device, mine.call()));
     ASSERT_TRUE(same_bits(mine.x, expected.x)) << "x, k " << spec.k;
     ASSERT_TRUE(same_bits(mine.y, expected.y)) << "y, k " << spec.k;
   });
@@ -72,7 +72,7 @@ TEST(RmsNormCpu, TinyAndHugeRowsGiveTheReferenceBits) {
 
 TEST(RmsNormCpu, TheFirstRowWhoseSumOverflowsIsReported) {
   for (const int threads : {1, 4})
-    on_every_isa(threads, [&](const cpu::CpuDevice& backend) {
+    on_every_isa(threads, [&](const cpu::CpuDevice& device) {
       for (const float bad : {0x1p+64F, std::numeric_limits<float>::quiet_NaN()}) {
         NormCase expected({.rows = 40, .k = 1000});
         expected.x.at(37, 3) = expected.x.at(21, 999) = bad;
@@ -80,7 +80,7 @@ TEST(RmsNormCpu, TheFirstRowWhoseSumOverflowsIsReported) {
         mine.x.at(37, 3) = mine.x.at(21, 999) = bad;
         const auto place = reference::rms_norm(expected.call());
         ASSERT_EQ(describe(place), "21:0");
-        ASSERT_EQ(describe(cpu::rms_norm(backend, mine.call())), "21:0");
+        ASSERT_EQ(describe(cpu::rms_norm(device, mine.call())), "21:0");
       }
     });
 }

@@ -62,9 +62,9 @@ const std::vector<ChunkSpec> kChunks = {{1, 0, 20}, {0, 61, 7}, {2, 33, 1}};
 void expect_reference_bits(const RotarySpec& spec, int threads) {
   RotaryCase expected(spec, kChunks);
   reference::rotary(expected.call());
-  on_every_isa(threads, [&](const cpu::CpuDevice& backend) {
+  on_every_isa(threads, [&](const cpu::CpuDevice& device) {
     RotaryCase mine(spec, kChunks);
-    cpu::rotary(backend, mine.call());
+    cpu::rotary(device, mine.call());
     ASSERT_TRUE(same_bits(mine.q, expected.q));
     ASSERT_TRUE(same_pages(mine, expected));
   });
@@ -92,10 +92,10 @@ TEST(RotaryCpu, HugeKeysAndValuesStayFiniteInABf16Cache) {
   RotaryCase expected(spec, kChunks);
   make_huge(expected);
   reference::rotary(expected.call());
-  on_every_isa(1, [&](const cpu::CpuDevice& backend) {
+  on_every_isa(1, [&](const cpu::CpuDevice& device) {
     RotaryCase mine(spec, kChunks);
     make_huge(mine);
-    cpu::rotary(backend, mine.call());
+    cpu::rotary(device, mine.call());
     ASSERT_TRUE(same_pages(mine, expected));
     const std::vector<float> stored = mine.kv.stored();
     EXPECT_EQ(std::count_if(stored.begin(), stored.end(), [](float x) { return std::abs(x) == 0x1.fep+127F; }), 3);
@@ -113,9 +113,9 @@ TEST(RotaryCpu, BitsDoNotDependOnThreadsPagesAndPadding) {
 
 // Slots of other positions keep what they held: here the bits that fresh pages are filled with.
 TEST(RotaryCpu, OnlyTheSlotsOfItsRowsAreWritten) {
-  on_every_isa(2, [&](const cpu::CpuDevice& backend) {
+  on_every_isa(2, [&](const cpu::CpuDevice& device) {
     RotaryCase mine({.kv = {.head_dim = 64}}, {{0, 5, 2}});
-    cpu::rotary(backend, mine.call());
+    cpu::rotary(device, mine.call());
     const std::vector<float> stored = mine.kv.stored();
     const std::size_t per_position = 2 * 64 * 2;
     for (std::size_t i = 0; i < stored.size(); ++i)

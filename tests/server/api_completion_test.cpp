@@ -191,8 +191,7 @@ TEST(ApiCompletion, WhatItCannotDoOrUnderstandIsRefused) {
       {R"({"top_p":1.5})", "400 top_p invalid_value: top_p is 1.5, not a number from 0 to 1"},
       {R"({"top_k":-2})", "400 top_k invalid_value: top_k is -2, not an integer of 32 bits, at least -1"},
       {R"({"repetition_penalty":0})",
-       "400 repetition_penalty invalid_value: repetition_penalty is 0, not a number above 0 that FP32 can "
-       "hold"},
+       "400 repetition_penalty invalid_value: repetition_penalty is 0, not a number from 0.01 to 100"},
       {R"({"seed":1.5})", "400 seed invalid_value: seed is 1.5, not an integer of 64 bits"},
       {R"({"seed":18446744073709551616})",
        "400 seed invalid_value: seed is 1.8446744073709552e+19, not an integer of 64 bits"},

@@ -149,7 +149,7 @@ TEST_F(HttpListenerTest, AnAnswerToAKeyGivesWayOnlyToAClientWithFewerPlaces) {
   const auto first = unread(2, "/large", "Authorization: a\r\n"), second = unread(3, "/large", "Authorization: b\r\n");
   EXPECT_TRUE(contains(response_to(4), "of the reserve")) << "nobody leaves at once";
   const auto is_served = [&] {
-    EXPECT_FALSE(contains(response_to(3), "as usual")) << "who has a place already took one from a key";
+    EXPECT_FALSE(contains(response_to(3), "as usual")) << "whoever has a place already took one from a key";
     return contains(response_to(4), "as usual");
   };
   EXPECT_TRUE(soon(is_served));

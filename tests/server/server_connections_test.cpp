@@ -156,7 +156,7 @@ TEST_F(ServerConnections, OneConnectionTooManyIsToldSoAndAPlaceThatBecomesFreeIs
   const std::string metrics = answer_to("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
   EXPECT_TRUE(contains(metrics, "refused_connections_total{")) << metrics;
   EXPECT_TRUE(contains(metrics, "} 1\n# HELP reprofuse:evicted_connections_total"))
-      << "who is answered is not refused: " << metrics;
+      << "whoever is answered is not refused: " << metrics;
   clients[0]->close();
   EXPECT_TRUE(soon([&] { return server_->connections() == 3; }));
   EXPECT_TRUE(contains(answer_to("GET /v1/models HTTP/1.0\r\n\r\n"), "200 OK"));

@@ -192,7 +192,7 @@ TEST_F(ServerReceipts, WhatIsToBeVerifiedIsCountedAndLimited) {
   EXPECT_EQ(verified(envelope_of(100'000), 4U << 20), "503 nobody waits");
   EXPECT_TRUE(contains(verified(envelope_of(200'000), SIZE_MAX), "has more than 131072 values"));
   const Json many = {{"choices", std::vector<Json>(129, Json::object())}};
-  EXPECT_EQ(verified(many, SIZE_MAX), "400 a reply of 129 choices; at most 128 are verified in one call");
+  EXPECT_EQ(verified(many, SIZE_MAX), "400 a reply of 129 choices; at most 128 are verified in one request");
 }
 
 TEST_F(ServerReceipts, AKeyThatIsExpectedMustHaveSigned) {

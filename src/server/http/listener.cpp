@@ -35,7 +35,7 @@ constexpr int kBacklog = 1024;                // connections that wait to be acc
 constexpr std::size_t kReserve = 8;           // places beyond the limit, for monitoring alone
 constexpr std::size_t kReservePerClient = 2;  // of them, so that one address cannot take all
 constexpr milliseconds kBetweenLooks{100};
-constexpr milliseconds kBetweenReturns{1000};  // of memory to the system, which stops who allocates for a moment
+constexpr milliseconds kBetweenReturns{1000};  // of memory to the system, which stops whoever allocates for a moment
 constexpr milliseconds kRest{20};              // when the system has no descriptor or memory for another connection
 
 // Raises the limit of open files as needed. Returns how many may wait for their header beyond their address's limit.

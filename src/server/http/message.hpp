@@ -24,12 +24,12 @@ namespace reprofuse::server {
 
 struct HttpRequest {
   std::string method;
-  std::string path;                            // without the query, and without escapes
-  std::string id;                              // the client's X-Request-Id, or one of our own
-  std::string address;                         // the client's, in digits
-  std::string body;                            // empty until it has been read
-  std::map<std::string, std::string> headers;  // those that routes look at, by their names in small letters
-  bool for_monitoring = false;                 // over a connection for monitoring alone: /health, /version, /metrics
+  std::string path;                                  // without the query, and without escapes
+  std::string id;                                    // the client's X-Request-Id, or one of our own
+  std::string address;                               // the client's, in digits
+  std::string body;                                  // empty until it has been read
+  std::map<std::string, std::string> headers;        // those that routes look at, by their names in small letters
+  bool for_monitoring = false;                       // only /health, /version and /metrics may be answered
   std::shared_ptr<ReplyMemory::Grant> reply_memory;  // what its response takes until the client has it
 
   std::optional<std::string> header(const std::string& name) const {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/json.hpp"
+#include "numerics/sampling.hpp"
 #include "server/openai/error.hpp"
 #include "server/openai/json.hpp"
 
@@ -40,7 +41,8 @@ SamplingParams read_sampling(Fields& fields, const ServedFacts& facts) {
   params.temperature = fields.number("temperature", 0, FLT_MAX).value_or(params.temperature);
   params.top_p = fields.number("top_p", 0, 1).value_or(params.top_p);
   params.min_p = fields.number("min_p", 0, 1).value_or(params.min_p);
-  params.repetition_penalty = fields.number("repetition_penalty", FLT_MIN, FLT_MAX).value_or(params.repetition_penalty);
+  params.repetition_penalty = fields.number("repetition_penalty", kMinRepetitionPenalty, kMaxRepetitionPenalty)
+                                  .value_or(params.repetition_penalty);
   if (const auto top_k = fields.integer("top_k", -1, INT32_MAX)) params.top_k = std::max(0, static_cast<int>(*top_k));
   return params;
 }

@@ -181,8 +181,7 @@ std::string integers_within(std::int64_t min, std::int64_t max) {
 
 std::string numbers_within(float min, float max) {
   if (max != FLT_MAX) return fmt::format("a number from {} to {}", min, max);
-  const std::string lower = min == FLT_MIN ? "a number above 0" : fmt::format("a number of at least {}", min);
-  return lower + " that FP32 can hold";
+  return fmt::format("a number of at least {} that FP32 can hold", min);
 }
 
 }  // namespace

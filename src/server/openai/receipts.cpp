@@ -42,7 +42,7 @@ JsonLimits limits_of(const RequestBody& body, const ServedFacts& facts) {
 void check_choices(const Json& given) {
   const auto choices = given.find("choices");
   if (choices != given.end() && choices->is_array() && choices->size() > kMaxVerifiedChoices)
-    throw bad_request(fmt::format("a reply of {} choices; at most {} are verified in one call", choices->size(),
+    throw bad_request(fmt::format("a reply of {} choices; at most {} are verified in one request", choices->size(),
                                   kMaxVerifiedChoices));
 }
 

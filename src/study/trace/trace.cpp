@@ -7,6 +7,7 @@
 #include "base/check.hpp"
 #include "base/hash.hpp"
 #include "checkpoint/safetensors.hpp"
+#include "kernels/op_calls.hpp"
 #include "model/kv_cache.hpp"
 #include "numerics/float_ops.hpp"
 #include "numerics/int16.hpp"
@@ -184,7 +185,7 @@ Trace make_trace(const model::Model& model, const TraceRequest& asked) {
   Trace trace{.chunk = request.chunk, .prompt_tokens = prompt, .tokens = request.prompt};
   trace.tokens.insert(trace.tokens.end(), request.answer.begin(), request.answer.end());
   const auto length = static_cast<std::int64_t>(trace.tokens.size());
-  const std::int64_t rows = std::min(request.chunk, prompt);
+  const std::int64_t rows = std::min({request.chunk, prompt, std::int64_t{kernels::kMaxBatchRows}});
   model::KvCache cache(model.context(), model.own_config(),
                        (length + model::kDefaultPageSize - 1) / model::kDefaultPageSize);
   model::Runner runner(model, cache, {.rows = rows, .sequences = 1, .logit_rows = rows});
